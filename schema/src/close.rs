@@ -1,0 +1,67 @@
+//! Why the relay ends a connection, and whether connecting again helps.
+
+/// WebSocket close codes that the relay uses. PROTOCOL.md and `close_code.ts` hold the same table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u16)]
+pub enum CloseCode {
+    /// Either side is done.
+    Normal = 1000,
+    /// The request was longer than the relay reads. The client must ask for less at a time.
+    RequestTooLarge = 1009,
+    /// A fault of the relay; its log says more.
+    RelayFault = 1011,
+    /// The relay is restarting: connect again within three seconds.
+    ServiceRestart = 1012,
+    /// The relay serves as many clients as it may.
+    TryAgainLater = 1013,
+    /// A request that is no valid Request. A fault of the client's program.
+    BadRequest = 4400,
+    /// The client took nothing and acknowledged nothing for too long.
+    NoProgress = 4408,
+    /// The client asked faster than answers could be sent.
+    TooManyRequests = 4429,
+}
+
+impl CloseCode {
+    /// Every code, for tables and metrics.
+    pub const ALL: [Self; 8] = [
+        Self::Normal,
+        Self::RequestTooLarge,
+        Self::RelayFault,
+        Self::ServiceRestart,
+        Self::TryAgainLater,
+        Self::BadRequest,
+        Self::NoProgress,
+        Self::TooManyRequests,
+    ];
+
+    /// The number on the wire.
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        self as u16
+    }
+
+    /// Whether a client that connects again can expect better.
+    #[must_use]
+    pub const fn reconnecting_helps(self) -> bool {
+        !matches!(
+            self,
+            Self::Normal | Self::RequestTooLarge | Self::BadRequest
+        )
+    }
+
+    /// The reason as the relay sends it.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Normal => "done",
+            Self::RequestTooLarge => "request too large: ask for fewer PVs at a time",
+            Self::RelayFault => "relay fault: see the relay's log",
+            Self::ServiceRestart => "relay is restarting",
+            Self::TryAgainLater => "relay is full",
+            Self::BadRequest => "not a valid request",
+            Self::NoProgress => "client took no data for too long",
+            Self::TooManyRequests => "too many requests at once",
+        }
+    }
+}

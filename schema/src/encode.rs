@@ -1,0 +1,434 @@
+//! Turns updates and requests into the bytes of one message.
+
+use flatbuffers::{FlatBufferBuilder, WIPOffset};
+
+use crate::generated::{frame as fb, request as rq};
+use crate::types::{
+    Alarm, BlobValue, Channel, FrameKind, Limits, Metadata, NameError, PvId, Reply, Request,
+    RequestBody, ValueType,
+};
+use crate::varint::push_delta;
+
+/// What a row says beside its value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RowMarks {
+    /// The alarm, when it differs from the one of the PV's row before.
+    pub alarm: Option<Alarm>,
+    /// Values that the relay could not keep just before this row. Update frames only.
+    pub skipped: u32,
+    /// The row's number in its PV's stream. Every kind but Update.
+    pub sequence: u32,
+}
+
+/// Marks of the rows of one kind (numbers or blobs), whose row numbers are known only at the end.
+#[derive(Debug, Default)]
+struct MarkColumns {
+    alarms: Vec<(u32, Alarm)>,
+    skips: Vec<(u32, u32)>,
+    sequences: Vec<u32>,
+}
+
+impl MarkColumns {
+    fn push(&mut self, row: usize, kind: FrameKind, marks: RowMarks) {
+        let row = row as u32;
+        if let Some(alarm) = marks.alarm {
+            self.alarms.push((row, alarm));
+        }
+        if kind != FrameKind::Update {
+            self.sequences.push(marks.sequence);
+        } else if marks.skipped > 0 {
+            self.skips.push((row, marks.skipped));
+        }
+    }
+
+    fn clear(&mut self) {
+        self.alarms.clear();
+        self.skips.clear();
+        self.sequences.clear();
+    }
+}
+
+/// Builds frames one after the other and keeps its buffers in between.
+///
+/// `begin`, any number of rows and parts, `finish`. Rows of one PV stay in the order they came in.
+#[derive(Default)]
+pub struct FrameEncoder {
+    builder: FlatBufferBuilder<'static>,
+    kind: FrameKind,
+    tick: u64,
+    prev_tick: u64,
+    ids: Vec<u8>,
+    last_id: i64,
+    times: Vec<u8>,
+    base_time_ns: i64,
+    last_time_ns: i64,
+    values: Vec<f64>,
+    number_marks: MarkColumns,
+    blobs: Vec<WIPOffset<fb::Blob<'static>>>,
+    blob_marks: MarkColumns,
+    metadata: Vec<WIPOffset<fb::Metadata<'static>>>,
+    channels: Vec<WIPOffset<fb::Channel<'static>>>,
+    reply: Option<(u32, fb::ReplyBody, WIPOffset<flatbuffers::UnionWIPOffset>)>,
+}
+
+impl std::fmt::Debug for FrameEncoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FrameEncoder")
+            .field("kind", &self.kind)
+            .field("tick", &self.tick)
+            .field("rows", &self.rows())
+            .finish_non_exhaustive()
+    }
+}
+
+impl FrameEncoder {
+    /// An encoder with empty buffers.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Starts a frame; what an unfinished one held is forgotten.
+    pub fn begin(&mut self, kind: FrameKind, tick: u64, prev_tick: u64) {
+        self.builder.reset();
+        (self.kind, self.tick, self.prev_tick) = (kind, tick, prev_tick);
+        self.ids.clear();
+        self.last_id = 0;
+        self.times.clear();
+        self.values.clear();
+        self.number_marks.clear();
+        self.blobs.clear();
+        self.blob_marks.clear();
+        self.metadata.clear();
+        self.channels.clear();
+        self.reply = None;
+    }
+
+    /// Whether the frame would say nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows() == 0
+            && self.metadata.is_empty()
+            && self.channels.is_empty()
+            && self.reply.is_none()
+    }
+
+    /// Number of value rows so far.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.values.len() + self.blobs.len()
+    }
+
+    /// Adds an update of a numeric PV.
+    #[inline]
+    pub fn number(&mut self, id: PvId, time_ns: i64, value: f64, marks: RowMarks) {
+        if self.values.is_empty() {
+            (self.base_time_ns, self.last_time_ns) = (time_ns, time_ns);
+        }
+        self.number_marks.push(self.values.len(), self.kind, marks);
+        push_delta(&mut self.ids, self.last_id, i64::from(id.0));
+        push_delta(&mut self.times, self.last_time_ns, time_ns);
+        self.last_id = i64::from(id.0);
+        self.last_time_ns = time_ns;
+        self.values.push(value);
+    }
+
+    /// Adds an update whose value is a string or an array.
+    pub fn blob(&mut self, id: PvId, time_ns: i64, value: &BlobValue, marks: RowMarks) {
+        self.blob_marks.push(self.blobs.len(), self.kind, marks);
+        let builder = &mut self.builder;
+        let mut args = fb::BlobArgs {
+            id: id.0,
+            time_ns,
+            type_: value_type(value.value_type()),
+            ..Default::default()
+        };
+        match value {
+            BlobValue::Text(text) => {
+                args.count = 1;
+                args.text = Some(strings(builder, std::slice::from_ref(text)));
+            }
+            BlobValue::TextArray(texts) => {
+                args.array = true;
+                args.count = texts.len() as u32;
+                args.text = Some(strings(builder, texts));
+            }
+            BlobValue::Array { count, words, .. } => {
+                args.array = true;
+                args.count = *count;
+                args.data = Some(builder.create_vector(words));
+            }
+        }
+        self.blobs.push(fb::Blob::create(builder, &args));
+    }
+
+    /// Adds a PV's metadata.
+    pub fn metadata(&mut self, id: PvId, metadata: &Metadata) {
+        let builder = &mut self.builder;
+        let args = fb::MetadataArgs {
+            id: id.0,
+            type_: value_type(metadata.value_type),
+            element_count: metadata.element_count,
+            units: Some(builder.create_string(&metadata.units)),
+            precision: metadata.precision.unwrap_or(-1),
+            choices: (!metadata.choices.is_empty()).then(|| strings(builder, &metadata.choices)),
+            display: limits(builder, metadata.display),
+            control: limits(builder, metadata.control),
+            warning: limits(builder, metadata.warning),
+            alarm: limits(builder, metadata.alarm),
+            description: (!metadata.description.is_empty())
+                .then(|| builder.create_string(&metadata.description)),
+        };
+        self.metadata.push(fb::Metadata::create(builder, &args));
+    }
+
+    /// Adds a PV's connection and access rights.
+    pub fn channel(&mut self, id: PvId, channel: Channel) {
+        let args = fb::ChannelArgs {
+            id: id.0,
+            state: fb::ConnectionState(channel.state.number()),
+            since_ns: channel.since_ns,
+            read: channel.read,
+            write: channel.write,
+        };
+        self.channels
+            .push(fb::Channel::create(&mut self.builder, &args));
+    }
+
+    /// Sets the answer that the frame carries.
+    pub fn reply(&mut self, reply_to: u32, reply: &Reply) {
+        let builder = &mut self.builder;
+        let (kind, body) = match reply {
+            Reply::Hello(hello) => {
+                let args = fb::HelloArgs {
+                    relay_version: Some(builder.create_string(&hello.relay_version)),
+                    relay_instance: hello.relay_instance,
+                    max_request_bytes: hello.max_request_bytes,
+                    max_subscriptions: hello.max_subscriptions,
+                    ack_interval_ms: hello.ack_interval_ms,
+                    not_found_after_ms: hello.not_found_after_ms,
+                };
+                (
+                    fb::ReplyBody::Hello,
+                    fb::Hello::create(builder, &args).as_union_value(),
+                )
+            }
+            Reply::Subscribed { ids, errors } => {
+                let args = fb::SubscribedArgs {
+                    ids: Some(id_vector(builder, ids)),
+                    errors: name_errors(builder, errors),
+                };
+                (
+                    fb::ReplyBody::Subscribed,
+                    fb::Subscribed::create(builder, &args).as_union_value(),
+                )
+            }
+            Reply::Unsubscribed { ids } => {
+                let args = fb::UnsubscribedArgs {
+                    ids: Some(id_vector(builder, ids)),
+                };
+                (
+                    fb::ReplyBody::Unsubscribed,
+                    fb::Unsubscribed::create(builder, &args).as_union_value(),
+                )
+            }
+            Reply::Got { ids, errors } => {
+                let args = fb::GotArgs {
+                    ids: Some(id_vector(builder, ids)),
+                    errors: name_errors(builder, errors),
+                };
+                (
+                    fb::ReplyBody::Got,
+                    fb::Got::create(builder, &args).as_union_value(),
+                )
+            }
+            Reply::Pong {
+                client_time_ns,
+                relay_time_ns,
+            } => {
+                let args = fb::PongArgs {
+                    client_time_ns: *client_time_ns,
+                    relay_time_ns: *relay_time_ns,
+                };
+                (
+                    fb::ReplyBody::Pong,
+                    fb::Pong::create(builder, &args).as_union_value(),
+                )
+            }
+            Reply::Error { problem, message } => {
+                let args = fb::RequestErrorArgs {
+                    problem: fb::RequestProblem(problem.number()),
+                    message: Some(builder.create_string(message)),
+                };
+                (
+                    fb::ReplyBody::RequestError,
+                    fb::RequestError::create(builder, &args).as_union_value(),
+                )
+            }
+        };
+        self.reply = Some((reply_to, kind, body));
+    }
+
+    /// Ends the frame and gives its bytes, which stay until the next `begin`.
+    pub fn finish(&mut self) -> &[u8] {
+        let builder = &mut self.builder;
+        let rows = self.values.len();
+        let numbers = (rows > 0).then(|| {
+            let args = fb::NumbersArgs {
+                count: rows as u32,
+                ids: Some(builder.create_vector(&self.ids)),
+                base_time_ns: self.base_time_ns,
+                times: Some(builder.create_vector(&self.times)),
+                values: Some(builder.create_vector(&self.values)),
+            };
+            fb::Numbers::create(builder, &args)
+        });
+        let (first, second) = (&self.number_marks, &self.blob_marks);
+        let blob_row = |row: u32| row + rows as u32;
+        let alarms: Vec<_> = (first.alarms.iter().copied())
+            .chain(
+                second
+                    .alarms
+                    .iter()
+                    .map(|&(row, alarm)| (blob_row(row), alarm)),
+            )
+            .map(|(row, alarm)| fb::AlarmRow::new(row, alarm.status, alarm.severity.number()))
+            .collect();
+        let skips: Vec<_> = (first.skips.iter().copied())
+            .chain(
+                second
+                    .skips
+                    .iter()
+                    .map(|&(row, count)| (blob_row(row), count)),
+            )
+            .map(|(row, count)| fb::SkipRow::new(row, count))
+            .collect();
+        let mut args = fb::FrameArgs {
+            kind: fb::FrameKind(self.kind.number()),
+            tick: self.tick,
+            prev_tick: self.prev_tick,
+            numbers,
+            ..Default::default()
+        };
+        if !first.sequences.is_empty() || !second.sequences.is_empty() {
+            let sequences = [first.sequences.as_slice(), second.sequences.as_slice()].concat();
+            args.sequences = Some(builder.create_vector(&sequences));
+        }
+        args.alarms = (!alarms.is_empty()).then(|| builder.create_vector(&alarms));
+        args.skips = (!skips.is_empty()).then(|| builder.create_vector(&skips));
+        args.blobs = (!self.blobs.is_empty()).then(|| builder.create_vector(&self.blobs));
+        args.metadata = (!self.metadata.is_empty()).then(|| builder.create_vector(&self.metadata));
+        args.channels = (!self.channels.is_empty()).then(|| builder.create_vector(&self.channels));
+        if let Some((reply_to, kind, body)) = self.reply.take() {
+            (args.reply_to, args.reply_type, args.reply) = (reply_to, kind, Some(body));
+        }
+        let frame = fb::Frame::create(builder, &args);
+        fb::finish_frame_buffer(builder, frame);
+        builder.finished_data()
+    }
+}
+
+fn value_type(value_type: ValueType) -> fb::ValueType {
+    fb::ValueType(value_type.number())
+}
+
+fn strings<'b>(
+    builder: &mut FlatBufferBuilder<'b>,
+    texts: &[String],
+) -> WIPOffset<flatbuffers::Vector<'b, flatbuffers::ForwardsUOffset<&'b str>>> {
+    let offsets: Vec<_> = texts
+        .iter()
+        .map(|text| builder.create_string(text))
+        .collect();
+    builder.create_vector(&offsets)
+}
+
+fn limits<'b>(
+    builder: &mut FlatBufferBuilder<'b>,
+    limits: Limits,
+) -> Option<WIPOffset<fb::Limits<'b>>> {
+    let Limits { low, high } = limits;
+    (limits != Limits::NONE).then(|| fb::Limits::create(builder, &fb::LimitsArgs { low, high }))
+}
+
+fn id_vector<'b>(
+    builder: &mut FlatBufferBuilder<'b>,
+    ids: &[PvId],
+) -> WIPOffset<flatbuffers::Vector<'b, u32>> {
+    let numbers: Vec<u32> = ids.iter().map(|id| id.0).collect();
+    builder.create_vector(&numbers)
+}
+
+type NameErrors<'b> = flatbuffers::Vector<'b, flatbuffers::ForwardsUOffset<fb::NameError<'b>>>;
+
+fn name_errors<'b>(
+    builder: &mut FlatBufferBuilder<'b>,
+    errors: &[NameError],
+) -> Option<WIPOffset<NameErrors<'b>>> {
+    if errors.is_empty() {
+        return None;
+    }
+    let mut offsets = Vec::with_capacity(errors.len());
+    for error in errors {
+        let message = Some(builder.create_string(&error.message));
+        let problem = fb::NameProblem(error.problem.number());
+        let args = fb::NameErrorArgs {
+            index: error.index,
+            problem,
+            message,
+        };
+        offsets.push(fb::NameError::create(builder, &args));
+    }
+    Some(builder.create_vector(&offsets))
+}
+
+/// The bytes of one request.
+#[must_use]
+pub fn request(request: &Request) -> Vec<u8> {
+    let mut builder = FlatBufferBuilder::new();
+    let builder_ref = &mut builder;
+    let (body_type, body) = match &request.body {
+        RequestBody::Subscribe { names } => {
+            let names = Some(strings(builder_ref, names));
+            let body = rq::Subscribe::create(builder_ref, &rq::SubscribeArgs { names });
+            (rq::RequestBody::Subscribe, body.as_union_value())
+        }
+        RequestBody::Unsubscribe { ids } => {
+            let ids = Some(id_vector(builder_ref, ids));
+            let body = rq::Unsubscribe::create(builder_ref, &rq::UnsubscribeArgs { ids });
+            (rq::RequestBody::Unsubscribe, body.as_union_value())
+        }
+        RequestBody::Get { names, timeout_ms } => {
+            let names = Some(strings(builder_ref, names));
+            let args = rq::GetArgs {
+                names,
+                timeout_ms: *timeout_ms,
+            };
+            (
+                rq::RequestBody::Get,
+                rq::Get::create(builder_ref, &args).as_union_value(),
+            )
+        }
+        RequestBody::Ack { tick } => {
+            let body = rq::Ack::create(builder_ref, &rq::AckArgs { tick: *tick });
+            (rq::RequestBody::Ack, body.as_union_value())
+        }
+        RequestBody::Ping { client_time_ns } => {
+            let args = rq::PingArgs {
+                client_time_ns: *client_time_ns,
+            };
+            (
+                rq::RequestBody::Ping,
+                rq::Ping::create(builder_ref, &args).as_union_value(),
+            )
+        }
+    };
+    let args = rq::RequestArgs {
+        id: request.id,
+        body_type,
+        body: Some(body),
+    };
+    let root = rq::Request::create(&mut builder, &args);
+    rq::finish_request_buffer(&mut builder, root);
+    builder.finished_data().to_vec()
+}

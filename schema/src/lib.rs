@@ -1,0 +1,17 @@
+//! The wire between relay and client: its types, its encoder and its decoder.
+//!
+//! PROTOCOL.md beside this crate says what the messages mean; `fbs/` holds the schema that the
+//! generated code and every other language's reader are made from.
+
+#![deny(unsafe_code)]
+
+pub mod close;
+pub mod decode;
+pub mod encode;
+mod generated;
+pub mod limits;
+pub mod types;
+mod varint;
+
+/// WebSocket subprotocol that client and relay must agree on in the handshake.
+pub const SUBPROTOCOL: &str = "pvwire.v1";

@@ -1,0 +1,153 @@
+//! Do bytes that no relay or client would send end in an error, and never in a panic?
+
+use proptest::prelude::*;
+use pvwire_schema::decode::{self, DecodeError};
+use pvwire_schema::encode::{self, FrameEncoder, RowMarks};
+use pvwire_schema::limits::{MAX_NAMES, MAX_REQUEST_BYTES};
+use pvwire_schema::types::{
+    BlobValue, FrameKind, Metadata, PvId, Reply, Request, RequestBody, ValueType,
+};
+
+/// Reads all there is in a frame, as a client would.
+fn read_all(bytes: &[u8]) {
+    let Ok(view) = decode::frame(bytes) else {
+        return;
+    };
+    let rows = view.numbers_len() + view.blobs_len();
+    assert_eq!(view.numbers().count(), view.numbers_len());
+    for blob in view.blobs() {
+        assert!(blob.data_offset + blob.data.len() <= bytes.len());
+        let _ = blob.text().map(str::len).sum::<usize>();
+    }
+    assert!(view.alarms().all(|alarm| (alarm.row as usize) < rows));
+    assert!(view.skips().all(|skip| (skip.row as usize) < rows));
+    let _ = view.metadata().count() + view.channels().count();
+    let _ = view.sequences().map(Iterator::count);
+    let _ = (view.reply(), view.reply_to(), view.tick(), view.prev_tick());
+}
+
+fn frame_of_everything() -> Vec<u8> {
+    let mut encoder = FrameEncoder::new();
+    encoder.begin(FrameKind::CatchUp, 9, 3);
+    let errors = Vec::new();
+    encoder.reply(
+        5,
+        &Reply::Subscribed {
+            ids: vec![PvId(1), PvId::NONE],
+            errors,
+        },
+    );
+    encoder.metadata(
+        PvId(1),
+        &Metadata {
+            choices: vec!["off".into(), "on".into()],
+            units: "mm".into(),
+            ..Default::default()
+        },
+    );
+    for n in 0..20 {
+        encoder.number(
+            PvId(n),
+            i64::from(n) * 1_000_003,
+            f64::from(n),
+            RowMarks::default(),
+        );
+    }
+    encoder.blob(
+        PvId(30),
+        5,
+        &BlobValue::Text("text".into()),
+        RowMarks::default(),
+    );
+    let array = BlobValue::array(ValueType::Int32, 3, &[1; 12]);
+    encoder.blob(PvId(31), 6, &array, RowMarks::default());
+    encoder.finish().to_vec()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4096))]
+
+    #[test]
+    fn random_bytes_never_panic(mut bytes: Vec<u8>, identified: bool) {
+        if identified && bytes.len() >= 8 {
+            bytes[4..8].copy_from_slice(b"PVWF");
+        }
+        read_all(&bytes);
+        let _ = decode::request(&bytes);
+        if bytes.len() >= 8 {
+            bytes[4..8].copy_from_slice(b"PVWR");
+        }
+        let _ = decode::request(&bytes);
+        let _ = decode::request_id(&bytes);
+    }
+
+    #[test]
+    fn damaged_frames_never_panic(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        keep in any::<prop::sample::Index>(),
+        cut: bool,
+    ) {
+        let mut bytes = frame_of_everything();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        if cut {
+            bytes.truncate(keep.index(bytes.len()));
+        }
+        read_all(&bytes);
+    }
+
+    #[test]
+    fn damaged_requests_never_panic(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+    ) {
+        let names = vec!["A".into(), "ca://B".into()];
+        let mut bytes = encode::request(&Request { id: 7, body: RequestBody::Subscribe { names } });
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let _ = decode::request(&bytes);
+    }
+}
+
+#[test]
+fn request_that_is_too_long_is_refused_before_it_is_read() {
+    let bytes = vec![0; MAX_REQUEST_BYTES + 1];
+    assert!(matches!(
+        decode::request(&bytes),
+        Err(DecodeError::TooLong { .. })
+    ));
+}
+
+#[test]
+fn too_many_names_are_refused_with_the_limit() {
+    let names = vec!["X".to_owned(); MAX_NAMES + 1];
+    let bytes = encode::request(&Request {
+        id: 1,
+        body: RequestBody::Subscribe { names },
+    });
+    let error = decode::request(&bytes).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "10001 names are more than the limit of 10000"
+    );
+}
+
+#[test]
+fn frame_is_no_request_and_request_is_no_frame() {
+    let frame = frame_of_everything();
+    assert!(matches!(
+        decode::request(&frame),
+        Err(DecodeError::WrongKind { .. })
+    ));
+    let request = encode::request(&Request {
+        id: 1,
+        body: RequestBody::Ack { tick: 1 },
+    });
+    assert!(matches!(
+        decode::frame(&request),
+        Err(DecodeError::WrongKind { .. })
+    ));
+}
