@@ -1,0 +1,149 @@
+//! How are Channel Access PVs watched?
+//!
+//! [`Client`] is one context of libca, [`Channel`] one PV with its monitors. What happens to a PV
+//! is told to the [`ChannelEvents`] that it was opened with.
+
+mod callback;
+mod channel_state;
+mod command;
+mod dbr;
+mod event;
+mod handle;
+
+use std::ffi::CString;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use self::channel_state::ChannelState;
+use self::command::Command;
+pub use self::event::{
+    AccessRights, Array, ChannelEvents, ChannelInfo, Limits, Metadata, NativeType, Update, Value,
+    text,
+};
+
+/// Longest name in bytes: it must fit one of libca's search datagrams of 1,024 bytes with two
+/// headers, or the PV would be searched for ever without a packet being sent.
+pub const MAX_NAME_BYTES: usize = 950;
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The system gave no thread.
+    #[error("cannot start the ca-cmd thread")]
+    Thread(#[source] std::io::Error),
+    /// libca gave no context; its reason.
+    #[error("cannot create a context of libca: {0}")]
+    Context(String),
+}
+
+/// Why a name cannot be that of a PV.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadName {
+    /// Nothing to search for.
+    #[error("the name of a PV is empty")]
+    Empty,
+    /// C would take it for a shorter name.
+    #[error("the name of a PV has a NUL at byte {at}")]
+    InteriorNul {
+        /// Where.
+        at: usize,
+    },
+    /// It fits no search datagram.
+    #[error("the name of a PV has {length} bytes, more than {MAX_NAME_BYTES}")]
+    TooLong {
+        /// Bytes.
+        length: usize,
+    },
+}
+
+/// One context of libca, and the ca-cmd thread that makes every call to it.
+///
+/// When it is dropped it closes all channels and waits for the last callback, so it must not be
+/// dropped in a callback. The environment variables of EPICS are read when it starts; see
+/// [`prepare_environment`](crate::prepare_environment).
+#[derive(Debug)]
+pub struct Client {
+    commands: Sender<Command>,
+    next_id: AtomicU64,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Client {
+    /// Starts the ca-cmd thread and creates its context.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives no thread or libca no context.
+    pub fn start() -> Result<Self, StartError> {
+        let (commands, received) = channel();
+        let (started, answer) = sync_channel(1);
+        let thread = thread::Builder::new()
+            .name("ca-cmd".to_owned())
+            .spawn(move || command::run(&received, &started))
+            .map_err(StartError::Thread)?;
+        let client = Self {
+            commands,
+            next_id: AtomicU64::new(0),
+            thread: Some(thread),
+        };
+        answer
+            .recv()
+            .unwrap_or_else(|_| Err(StartError::Context("the thread ended".to_owned())))?;
+        Ok(client)
+    }
+
+    /// Opens a channel and its monitors. Never waits; a PV that no server has is searched until
+    /// the channel is dropped.
+    ///
+    /// # Errors
+    ///
+    /// When the name cannot be that of a PV.
+    pub fn open(&self, name: &str, events: Arc<dyn ChannelEvents>) -> Result<Channel, BadName> {
+        if name.is_empty() {
+            return Err(BadName::Empty);
+        }
+        if name.len() > MAX_NAME_BYTES {
+            return Err(BadName::TooLong { length: name.len() });
+        }
+        let name = CString::new(name).map_err(|nul| BadName::InteriorNul {
+            at: nul.nul_position(),
+        })?;
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let commands = self.commands.clone();
+        let state = Arc::new(ChannelState::new(id, events, commands.clone()));
+        // The thread ends before the client only by a bug of libca; the channel then stays
+        // unconnected, which is true.
+        let _ = commands.send(Command::Open { name, state });
+        Ok(Channel { id, commands })
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.commands.send(Command::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// An open channel.
+///
+/// Dropping it asks the ca-cmd thread to close it. Once that is done no callback comes any more and
+/// the [`ChannelEvents`] are dropped; until then one may still come.
+#[derive(Debug)]
+pub struct Channel {
+    id: u64,
+    commands: Sender<Command>,
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        // Fails when the client is gone, which has closed the channel.
+        let _ = self.commands.send(Command::Close(self.id));
+    }
+}

@@ -1,0 +1,185 @@
+//! What runs when libca calls back?
+//!
+//! Each function hands what it was given to the channel's sink and does no more; for a value it
+//! takes no lock and allocates nothing. Its body is one `guard`, so that a panic never unwinds into
+//! C.
+
+use std::borrow::Cow;
+use std::ffi::{CStr, c_char, c_void};
+use std::slice;
+
+use ca_sys::{
+    CA_M_SUCCESS, CA_OP_CONN_UP, DBR_CTRL_STRING, DBR_TIME_STRING, ECA_DISCONN, ECA_NORMAL,
+    READ_ACCESS, WRITE_ACCESS, access_rights_handler_args, ca_element_count, ca_field_type,
+    ca_message, ca_puser, chid, connection_handler_args, event_handler_args,
+    exception_handler_args,
+};
+
+use super::channel_state::{ChannelState, Shape};
+use super::dbr;
+use super::event::{AccessRights, NativeType};
+use crate::guard::guard;
+use crate::throttle::Throttle;
+
+static EXCEPTIONS: Throttle = Throttle::new();
+static MESSAGES: Throttle = Throttle::new();
+
+/// The channel was connected or disconnected.
+///
+/// # Safety
+///
+/// To be called by libca only, for a channel made by `OpenChannel`.
+pub(super) unsafe extern "C" fn on_connection(args: connection_handler_args) {
+    guard("connection", || {
+        // SAFETY: as the caller promises, the channel is one of `OpenChannel`.
+        let state = unsafe { state_of(args.chid) };
+        if args.op != CA_OP_CONN_UP {
+            state.on_disconnected();
+            return;
+        }
+        // SAFETY: libca's own channel, which exists while its callback runs.
+        let (code, count) = unsafe { (ca_field_type(args.chid), ca_element_count(args.chid)) };
+        let Some(native) = NativeType::from_code(code.into()) else {
+            EXCEPTIONS.warn(format_args!("a channel has the unknown native type {code}"));
+            return;
+        };
+        state.on_connected(Shape {
+            native,
+            count: u32::try_from(count).unwrap_or(u32::MAX),
+        });
+    });
+}
+
+/// The access rights changed.
+///
+/// # Safety
+///
+/// To be called by libca only, for a channel made by `OpenChannel`.
+pub(super) unsafe extern "C" fn on_access_rights(args: access_rights_handler_args) {
+    guard("access rights", || {
+        // SAFETY: as the caller promises, the channel is one of `OpenChannel`.
+        let state = unsafe { state_of(args.chid) };
+        state.on_access_rights(AccessRights {
+            read: args.ar.bits & READ_ACCESS != 0,
+            write: args.ar.bits & WRITE_ACCESS != 0,
+        });
+    });
+}
+
+/// A value, alarm or time stamp changed.
+///
+/// # Safety
+///
+/// To be called by libca only, with the `ChannelState` of the channel as `usr`.
+pub(super) unsafe extern "C" fn on_update(args: event_handler_args) {
+    guard("update", || {
+        // SAFETY: `usr` is what `OpenChannel` subscribed with; it keeps the state until the
+        // channel is cleared, which waits for this callback.
+        let state = unsafe { &*args.usr.cast::<ChannelState>() };
+        let Some((shape, count)) = expected(&args, state, DBR_TIME_STRING) else {
+            return;
+        };
+        let size = dbr::update_bytes(shape.native, count);
+        // SAFETY: libca has just converted so many elements of this type to our byte order in this
+        // place, so the bytes are there and initialised. They stay until the callback returns.
+        let bytes = unsafe { slice::from_raw_parts(args.dbr.cast(), size) };
+        if let Some(update) = dbr::update(shape.native, shape.is_scalar(), count, bytes) {
+            state.on_update(update);
+        }
+    });
+}
+
+/// Metadata changed.
+///
+/// # Safety
+///
+/// To be called by libca only, with the `ChannelState` of the channel as `usr`.
+pub(super) unsafe extern "C" fn on_metadata(args: event_handler_args) {
+    guard("metadata", || {
+        // SAFETY: `usr` is what `OpenChannel` subscribed with; it keeps the state until the
+        // channel is cleared, which waits for this callback.
+        let state = unsafe { &*args.usr.cast::<ChannelState>() };
+        let Some((shape, _)) = expected(&args, state, DBR_CTRL_STRING) else {
+            return;
+        };
+        let Some(size) = dbr::metadata_bytes(shape.native) else {
+            return;
+        };
+        // SAFETY: as in `on_update`; the size is without the value, so it holds for any count.
+        let bytes = unsafe { slice::from_raw_parts(args.dbr.cast(), size) };
+        if let Some(metadata) = dbr::metadata(shape.native, bytes) {
+            state.on_metadata(metadata);
+        }
+    });
+}
+
+/// Something went wrong that no other callback is for.
+///
+/// # Safety
+///
+/// To be called by libca only.
+pub(super) unsafe extern "C" fn on_exception(args: exception_handler_args) {
+    guard("exception", || {
+        // SAFETY: the function takes any code and returns a static string.
+        let what = unsafe { owned_text(ca_message(args.stat)) };
+        // SAFETY: null or a string of libca's that is valid during the callback.
+        let context = unsafe { owned_text(args.ctx) };
+        // A disconnect is reported to each channel besides.
+        let expected = args.stat == ECA_DISCONN.into()
+            || args.stat & std::ffi::c_long::from(CA_M_SUCCESS) != 0;
+        if expected {
+            log::debug!("libca: {what}: {context}");
+        } else {
+            EXCEPTIONS.warn(format_args!("libca: {what}: {context}"));
+        }
+    });
+}
+
+/// An EPICS library logs a message.
+///
+/// # Safety
+///
+/// To be called by libCom only.
+pub(super) unsafe extern "C" fn on_message(_private: *mut c_void, message: *const c_char) {
+    guard("message", || {
+        // SAFETY: a string of libCom's that is valid during the callback.
+        let message = unsafe { owned_text(message) };
+        MESSAGES.warn(format_args!("{}", message.trim_end()));
+    });
+}
+
+/// Shape and element count of an event, if it is a good one of the type subscribed for.
+fn expected(
+    args: &event_handler_args,
+    state: &ChannelState,
+    first_type: ca_sys::chtype,
+) -> Option<(Shape, u32)> {
+    // Not normal is: no read access. The access-rights callback says that.
+    if args.status != ECA_NORMAL || args.dbr.is_null() {
+        return None;
+    }
+    let shape = state.live_shape()?;
+    let same_type = args.r#type == first_type + shape.native as ca_sys::chtype;
+    Some((shape, u32::try_from(args.count).ok()?)).filter(|_| same_type)
+}
+
+/// # Safety
+///
+/// The channel was made by `OpenChannel` and is not cleared before `'a` ends.
+unsafe fn state_of<'a>(channel: chid) -> &'a ChannelState {
+    // SAFETY: the channel is not cleared, so libca knows it and `OpenChannel`, which put a
+    // pointer to its state there, still keeps the state.
+    unsafe { &*ca_puser(channel).cast::<ChannelState>() }
+}
+
+/// # Safety
+///
+/// `text` is null or a NUL-terminated string.
+unsafe fn owned_text(text: *const c_char) -> Cow<'static, str> {
+    if text.is_null() {
+        return Cow::Borrowed("");
+    }
+    // SAFETY: not null, so NUL-terminated as the caller promises.
+    let bytes = unsafe { CStr::from_ptr(text) }.to_bytes();
+    Cow::Owned(super::event::text(bytes))
+}

@@ -1,0 +1,299 @@
+//! Which events of a channel are passed on, and which belong to a subscription of the past?
+//!
+//! libca restores subscriptions at a reconnect by itself, but with the type that was first asked
+//! for. After an IOC came back with another type, events of the old subscription would show element
+//! 0 of an array as a scalar, so they are ignored from the connect on until the ca-cmd thread has
+//! subscribed anew.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+
+use super::command::Command;
+use super::event::{AccessRights, ChannelEvents, ChannelInfo, Metadata, NativeType, Update};
+
+/// Native type and element count of a connected channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) native: NativeType,
+    pub(super) count: u32,
+}
+
+impl Shape {
+    /// One element at most means one value, anything else an array.
+    pub(super) fn is_scalar(self) -> bool {
+        self.count == 1
+    }
+}
+
+/// A [`Shape`] or none, in one atomic word.
+struct AtomicShape(AtomicU64);
+
+impl AtomicShape {
+    const NONE: u64 = u64::MAX;
+
+    const fn none() -> Self {
+        Self(AtomicU64::new(Self::NONE))
+    }
+
+    fn load(&self) -> Option<Shape> {
+        let word = self.0.load(Ordering::Acquire);
+        // NONE's upper half is no code of a type.
+        Some(Shape {
+            native: NativeType::from_code((word >> 32).try_into().ok()?)?,
+            count: word as u32,
+        })
+    }
+
+    fn store(&self, shape: Option<Shape>) {
+        let word = shape.map_or(Self::NONE, |shape| {
+            (shape.native as u64) << 32 | u64::from(shape.count)
+        });
+        self.0.store(word, Ordering::Release);
+    }
+}
+
+/// What the callbacks of one channel and the ca-cmd thread share.
+///
+/// Everything here may be called from any thread at any time; libca calls for one channel from one
+/// thread at a time.
+pub(super) struct ChannelState {
+    id: u64,
+    events: Arc<dyn ChannelEvents>,
+    commands: Sender<Command>,
+    /// Shape while connected.
+    connected: AtomicShape,
+    /// Shape of the latest connection.
+    latest: AtomicShape,
+    /// Shape that the subscriptions were made for.
+    subscribed: AtomicShape,
+    /// Whether a [`Command::Connected`] waits, so that a flapping IOC cannot fill the queue.
+    command_waits: AtomicBool,
+}
+
+impl ChannelState {
+    pub(super) fn new(id: u64, events: Arc<dyn ChannelEvents>, commands: Sender<Command>) -> Self {
+        Self {
+            id,
+            events,
+            commands,
+            connected: AtomicShape::none(),
+            latest: AtomicShape::none(),
+            subscribed: AtomicShape::none(),
+            command_waits: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// libca says that the channel is connected.
+    pub(super) fn on_connected(&self, shape: Shape) {
+        let previous = self.latest.load();
+        self.latest.store(Some(shape));
+        self.connected.store(Some(shape));
+        self.events.connected(ChannelInfo {
+            native_type: shape.native,
+            element_count: shape.count,
+            type_changed: previous.is_some_and(|previous| previous != shape),
+        });
+        if shape.native == NativeType::String {
+            self.events.metadata(Metadata::default());
+        }
+        if !self.command_waits.swap(true, Ordering::AcqRel) {
+            // The thread is gone only when the client is, and then nobody wants the channel.
+            let _ = self.commands.send(Command::Connected(self.id));
+        }
+    }
+
+    /// libca says that the channel is not connected any more. It says so too when a server that
+    /// answered the search then refused the channel, which never was connected.
+    pub(super) fn on_disconnected(&self) {
+        let was_connected = self.connected.load().is_some();
+        self.connected.store(None);
+        if was_connected {
+            self.events.disconnected();
+        }
+    }
+
+    pub(super) fn on_access_rights(&self, rights: AccessRights) {
+        self.events.access_rights(rights);
+    }
+
+    pub(super) fn on_update(&self, update: Update<'_>) {
+        self.events.update(update);
+    }
+
+    pub(super) fn on_metadata(&self, metadata: Metadata) {
+        self.events.metadata(metadata);
+    }
+
+    /// The shape in which events are to be read, if they are to be passed on at all.
+    pub(super) fn live_shape(&self) -> Option<Shape> {
+        let connected = self.connected.load()?;
+        (self.subscribed.load() == Some(connected)).then_some(connected)
+    }
+
+    /// The shape to subscribe for, if the channel is connected and its subscriptions are for
+    /// another one. Called by the ca-cmd thread for each [`Command::Connected`].
+    pub(super) fn shape_to_subscribe(&self) -> Option<Shape> {
+        // Before the shape is read: a connect after this line sends another command.
+        self.command_waits.swap(false, Ordering::AcqRel);
+        let connected = self.connected.load()?;
+        (self.subscribed.load() != Some(connected)).then_some(connected)
+    }
+
+    /// Events are of this shape from now on. Called by the ca-cmd thread when the former
+    /// subscriptions are cleared.
+    pub(super) fn set_subscribed(&self, shape: Shape) {
+        self.subscribed.store(Some(shape));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::mpsc::{Receiver, channel};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Recorder(Mutex<Vec<String>>);
+
+    impl ChannelEvents for Recorder {
+        fn connected(&self, info: ChannelInfo) {
+            self.0.lock().unwrap().push(format!(
+                "connected {:?} {} changed={}",
+                info.native_type, info.element_count, info.type_changed
+            ));
+        }
+        fn disconnected(&self) {
+            self.0.lock().unwrap().push("disconnected".to_owned());
+        }
+        fn access_rights(&self, _: AccessRights) {}
+        fn metadata(&self, _: Metadata) {
+            self.0.lock().unwrap().push("metadata".to_owned());
+        }
+        fn update(&self, _: Update<'_>) {}
+    }
+
+    const SCALAR: Shape = Shape {
+        native: NativeType::Double,
+        count: 1,
+    };
+    const ARRAY: Shape = Shape {
+        native: NativeType::Double,
+        count: 8,
+    };
+
+    fn state() -> (ChannelState, Arc<Recorder>, Receiver<Command>) {
+        let recorder = Arc::new(Recorder::default());
+        let (commands, received) = channel();
+        let state = ChannelState::new(7, recorder.clone(), commands);
+        (state, recorder, received)
+    }
+
+    /// What the ca-cmd thread does.
+    fn subscribe(state: &ChannelState) -> Option<Shape> {
+        let shape = state.shape_to_subscribe()?;
+        state.set_subscribed(shape);
+        Some(shape)
+    }
+
+    #[test]
+    fn events_pass_only_while_connected_and_subscribed() {
+        let (state, _, _received) = state();
+        assert_eq!(state.live_shape(), None);
+        state.on_connected(SCALAR);
+        assert_eq!(state.live_shape(), None);
+        assert_eq!(subscribe(&state), Some(SCALAR));
+        assert_eq!(state.live_shape(), Some(SCALAR));
+        state.on_disconnected();
+        assert_eq!(state.live_shape(), None);
+    }
+
+    #[test]
+    fn reconnect_with_the_same_type_needs_no_new_subscription() {
+        let (state, recorder, _received) = state();
+        state.on_connected(SCALAR);
+        subscribe(&state);
+        state.on_disconnected();
+        state.on_connected(SCALAR);
+
+        assert_eq!(state.live_shape(), Some(SCALAR));
+        assert_eq!(subscribe(&state), None);
+        assert_eq!(
+            *recorder.0.lock().unwrap(),
+            [
+                "connected Double 1 changed=false",
+                "disconnected",
+                "connected Double 1 changed=false"
+            ]
+        );
+    }
+
+    #[test]
+    fn old_subscription_is_ignored_from_the_connect_with_another_type_on() {
+        let (state, recorder, _received) = state();
+        state.on_connected(SCALAR);
+        subscribe(&state);
+        state.on_disconnected();
+        state.on_connected(ARRAY);
+
+        assert_eq!(state.live_shape(), None);
+        assert_eq!(subscribe(&state), Some(ARRAY));
+        assert_eq!(state.live_shape(), Some(ARRAY));
+        assert_eq!(
+            recorder.0.lock().unwrap().last().unwrap(),
+            "connected Double 8 changed=true"
+        );
+    }
+
+    #[test]
+    fn type_that_changed_again_before_subscribing_is_subscribed_last() {
+        let (state, _, received) = state();
+        state.on_connected(SCALAR);
+        let shape = state.shape_to_subscribe().unwrap();
+        state.on_disconnected();
+        state.on_connected(ARRAY);
+        state.set_subscribed(shape);
+
+        assert_eq!(state.live_shape(), None);
+        assert_eq!(received.try_iter().count(), 2);
+        assert_eq!(subscribe(&state), Some(ARRAY));
+    }
+
+    #[test]
+    fn channel_that_was_never_connected_is_never_disconnected() {
+        let (state, recorder, _received) = state();
+        state.on_disconnected();
+
+        assert!(recorder.0.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn flapping_channel_queues_one_command() {
+        let (state, _, received) = state();
+        for _ in 0..100 {
+            state.on_connected(SCALAR);
+            state.on_disconnected();
+        }
+
+        assert_eq!(received.try_iter().count(), 1);
+    }
+
+    #[test]
+    fn string_has_empty_metadata_after_each_connect() {
+        let (state, recorder, _received) = state();
+        state.on_connected(Shape {
+            native: NativeType::String,
+            count: 1,
+        });
+
+        assert_eq!(
+            *recorder.0.lock().unwrap(),
+            ["connected String 1 changed=false", "metadata"]
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! In which order are the calls to libca made, and by whom?
+//!
+//! By the ca-cmd thread alone. It holds no lock that a callback takes, so that a call that waits
+//! for a running callback cannot wait for ever.
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender};
+
+use super::StartError;
+use super::channel_state::ChannelState;
+use super::handle::{Context, OpenChannel};
+use crate::guard::guard;
+
+/// A batch ends here even when more commands wait, so that the first ones of 100,000 channels are
+/// sent while the last ones are still being opened.
+const BATCH: usize = 1_000;
+
+/// What the ca-cmd thread is asked to do.
+///
+/// The queue of commands has no limit of its own; there are never more than three for an open
+/// channel, and the number of channels is the caller's.
+pub(super) enum Command {
+    /// Open a channel.
+    Open {
+        name: CString,
+        state: Arc<ChannelState>,
+    },
+    /// The channel of this id was connected: subscribe, if need be.
+    Connected(u64),
+    /// Close the channel of this id.
+    Close(u64),
+    /// Close all and end.
+    Stop,
+}
+
+/// Body of the ca-cmd thread. Says through `started` whether there is a context.
+pub(super) fn run(commands: &Receiver<Command>, started: &SyncSender<Result<(), StartError>>) {
+    let context = Context::create();
+    let answer = context
+        .as_ref()
+        .map(|_| ())
+        .map_err(|refused| StartError::Context(refused.to_string()));
+    let started = started.send(answer);
+    let (Ok(context), Ok(())) = (context, started) else {
+        return;
+    };
+    let mut channels = HashMap::new();
+    while let Ok(first) = commands.recv() {
+        let batch = std::iter::once(first)
+            .chain(commands.try_iter())
+            .take(BATCH);
+        for command in batch {
+            match command {
+                Command::Open { name, state } => open(&context, &mut channels, &name, state),
+                Command::Connected(id) => {
+                    if let Some(channel) = channels.get_mut(&id) {
+                        subscribe(channel);
+                    }
+                }
+                // The caller's sink may be dropped here, and may panic at that.
+                Command::Close(id) => guard("close", || drop(channels.remove(&id))),
+                Command::Stop => return,
+            }
+        }
+        context.flush();
+    }
+}
+
+fn open<'context>(
+    context: &'context Context,
+    channels: &mut HashMap<u64, OpenChannel<'context>>,
+    name: &CString,
+    state: Arc<ChannelState>,
+) {
+    let id = state.id();
+    match OpenChannel::open(context, name, state) {
+        Ok(channel) => {
+            channels.insert(id, channel);
+        }
+        Err(refused) => log::error!("cannot open a channel to {name:?}: {refused}"),
+    }
+}
+
+fn subscribe(channel: &mut OpenChannel<'_>) {
+    if log::log_enabled!(log::Level::Debug) {
+        log::debug!("{} is connected to {}", channel.name(), channel.host());
+    }
+    if let Err(refused) = channel.subscribe() {
+        log::error!("cannot subscribe to {}: {refused}", channel.name());
+    }
+}

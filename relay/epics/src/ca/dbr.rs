@@ -1,0 +1,274 @@
+//! What do the bytes of a monitor event mean?
+
+use std::mem::offset_of;
+
+use ca_sys::{
+    MAX_ENUM_STATES, MAX_ENUM_STRING_SIZE, MAX_UNITS_SIZE, dbr_ctrl_char, dbr_ctrl_double,
+    dbr_ctrl_enum, dbr_ctrl_float, dbr_ctrl_long, dbr_ctrl_short, dbr_time_char, dbr_time_double,
+    dbr_time_enum, dbr_time_float, dbr_time_long, dbr_time_short, dbr_time_string, epicsTimeStamp,
+};
+
+use super::event::{Array, Limits, Metadata, NativeType, Update, Value, text};
+
+/// From the POSIX epoch (1970) to the EPICS epoch (1990).
+const EPICS_EPOCH_SECONDS: i64 = 631_152_000;
+const NANOSECONDS: i64 = 1_000_000_000;
+
+/// Bytes of a `DBR_TIME_…` event with so many elements.
+pub(super) fn update_bytes(native: NativeType, count: u32) -> usize {
+    value_offset(native) + native.element_bytes() * count as usize
+}
+
+/// Reads a `DBR_TIME_…` event of `count` elements; nothing if it has not the size for them or is a
+/// scalar's without an element.
+pub(super) fn update(
+    native: NativeType,
+    scalar: bool,
+    count: u32,
+    bytes: &[u8],
+) -> Option<Update<'_>> {
+    let values = bytes.get(value_offset(native)..update_bytes(native, count))?;
+    let value = if scalar {
+        match native {
+            NativeType::String => Value::Text(up_to_nul(values.get(..native.element_bytes())?)),
+            NativeType::Short => Value::Number(i16::from_ne_bytes(take(values, 0)?).into()),
+            NativeType::Float => Value::Number(f32::from_ne_bytes(take(values, 0)?).into()),
+            NativeType::Enum => Value::Number(u16::from_ne_bytes(take(values, 0)?).into()),
+            NativeType::Char => Value::Number(u8::from_ne_bytes(take(values, 0)?).into()),
+            NativeType::Long => Value::Number(i32::from_ne_bytes(take(values, 0)?).into()),
+            NativeType::Double => Value::Number(f64::from_ne_bytes(take(values, 0)?)),
+        }
+    } else {
+        Value::Array(Array {
+            element: native,
+            count,
+            bytes: values,
+        })
+    };
+    // Status, severity and stamp are at the same place in all DBR_TIME types.
+    let stamp = offset_of!(dbr_time_double, stamp);
+    let seconds = u32::from_ne_bytes(take(
+        bytes,
+        stamp + offset_of!(epicsTimeStamp, secPastEpoch),
+    )?);
+    let nanoseconds = u32::from_ne_bytes(take(bytes, stamp + offset_of!(epicsTimeStamp, nsec))?);
+    Some(Update {
+        value,
+        time_ns: posix_nanoseconds(seconds, nanoseconds),
+        severity: u16::from_ne_bytes(take(bytes, offset_of!(dbr_time_double, severity))?),
+        status: u16::from_ne_bytes(take(bytes, offset_of!(dbr_time_double, status))?),
+    })
+}
+
+/// Bytes of a `DBR_CTRL_…` event up to its value, or nothing for strings, which have none.
+pub(super) fn metadata_bytes(native: NativeType) -> Option<usize> {
+    Some(match native {
+        NativeType::String => return None,
+        NativeType::Short => offset_of!(dbr_ctrl_short, value),
+        NativeType::Float => offset_of!(dbr_ctrl_float, value),
+        NativeType::Enum => offset_of!(dbr_ctrl_enum, value),
+        NativeType::Char => offset_of!(dbr_ctrl_char, value),
+        NativeType::Long => offset_of!(dbr_ctrl_long, value),
+        NativeType::Double => offset_of!(dbr_ctrl_double, value),
+    })
+}
+
+macro_rules! ranged {
+    ($bytes:ident, $dbr:ident, $element:ty) => {{
+        let limit = |offset| -> Option<f64> {
+            Some(<$element>::from_ne_bytes(take($bytes, offset)?).into())
+        };
+        let units = offset_of!($dbr, units);
+        Some(Metadata {
+            units: text(up_to_nul($bytes.get(units..units + MAX_UNITS_SIZE)?)),
+            display: Limits {
+                low: limit(offset_of!($dbr, lower_disp_limit))?,
+                high: limit(offset_of!($dbr, upper_disp_limit))?,
+            },
+            control: Limits {
+                low: limit(offset_of!($dbr, lower_ctrl_limit))?,
+                high: limit(offset_of!($dbr, upper_ctrl_limit))?,
+            },
+            warning: Limits {
+                low: limit(offset_of!($dbr, lower_warning_limit))?,
+                high: limit(offset_of!($dbr, upper_warning_limit))?,
+            },
+            alarm: Limits {
+                low: limit(offset_of!($dbr, lower_alarm_limit))?,
+                high: limit(offset_of!($dbr, upper_alarm_limit))?,
+            },
+            ..Metadata::default()
+        })
+    }};
+}
+
+/// Reads a `DBR_CTRL_…` event; nothing if it is too short.
+pub(super) fn metadata(native: NativeType, bytes: &[u8]) -> Option<Metadata> {
+    let precision = |offset| Some(i16::from_ne_bytes(take(bytes, offset)?));
+    match native {
+        NativeType::String => Some(Metadata::default()),
+        NativeType::Short => ranged!(bytes, dbr_ctrl_short, i16),
+        NativeType::Char => ranged!(bytes, dbr_ctrl_char, u8),
+        NativeType::Long => ranged!(bytes, dbr_ctrl_long, i32),
+        NativeType::Float => Some(Metadata {
+            precision: Some(precision(offset_of!(dbr_ctrl_float, precision))?),
+            ..ranged!(bytes, dbr_ctrl_float, f32)?
+        }),
+        NativeType::Double => Some(Metadata {
+            precision: Some(precision(offset_of!(dbr_ctrl_double, precision))?),
+            ..ranged!(bytes, dbr_ctrl_double, f64)?
+        }),
+        NativeType::Enum => {
+            let used = i16::from_ne_bytes(take(bytes, offset_of!(dbr_ctrl_enum, no_str))?);
+            let used = usize::try_from(used).unwrap_or(0).min(MAX_ENUM_STATES);
+            let labels = bytes
+                .get(offset_of!(dbr_ctrl_enum, strs)..)?
+                .chunks_exact(MAX_ENUM_STRING_SIZE)
+                .take(used)
+                .map(|label| text(up_to_nul(label)));
+            Some(Metadata {
+                choices: labels.collect(),
+                ..Metadata::default()
+            })
+        }
+    }
+}
+
+fn value_offset(native: NativeType) -> usize {
+    match native {
+        NativeType::String => offset_of!(dbr_time_string, value),
+        NativeType::Short => offset_of!(dbr_time_short, value),
+        NativeType::Float => offset_of!(dbr_time_float, value),
+        NativeType::Enum => offset_of!(dbr_time_enum, value),
+        NativeType::Char => offset_of!(dbr_time_char, value),
+        NativeType::Long => offset_of!(dbr_time_long, value),
+        NativeType::Double => offset_of!(dbr_time_double, value),
+    }
+}
+
+/// Cannot overflow: 2³² seconds and the distance of the epochs are half of what fits.
+fn posix_nanoseconds(seconds: u32, nanoseconds: u32) -> i64 {
+    (i64::from(seconds) + EPICS_EPOCH_SECONDS) * NANOSECONDS + i64::from(nanoseconds)
+}
+
+fn up_to_nul(bytes: &[u8]) -> &[u8] {
+    bytes.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+fn take<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
+    bytes.get(offset..)?.first_chunk().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A DBR_TIME event: MINOR, HIGH, at 2 s 3 ns of the EPICS epoch.
+    fn event(native: NativeType, elements: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.extend(4_i16.to_ne_bytes());
+        bytes.extend(1_i16.to_ne_bytes());
+        bytes.extend(2_u32.to_ne_bytes());
+        bytes.extend(3_u32.to_ne_bytes());
+        bytes.resize(value_offset(native), 0xaa);
+        bytes.extend(elements);
+        bytes
+    }
+
+    #[test]
+    fn header_is_read_from_every_type() {
+        for native in (0..7).filter_map(NativeType::from_code) {
+            let bytes = event(native, &vec![0; native.element_bytes()]);
+
+            let update = update(native, true, 1, &bytes).unwrap();
+
+            assert_eq!(update.time_ns, 631_152_002_000_000_003, "{native:?}");
+            assert_eq!((update.severity, update.status), (1, 4), "{native:?}");
+        }
+    }
+
+    #[test]
+    fn scalars_are_exact() {
+        let cases: [(NativeType, Vec<u8>, f64); 6] = [
+            (NativeType::Short, (-2_i16).to_ne_bytes().into(), -2.0),
+            (
+                NativeType::Float,
+                0.1_f32.to_ne_bytes().into(),
+                0.1_f32.into(),
+            ),
+            (NativeType::Enum, 65535_u16.to_ne_bytes().into(), 65535.0),
+            (NativeType::Char, vec![200], 200.0),
+            (
+                NativeType::Long,
+                i32::MIN.to_ne_bytes().into(),
+                -2_147_483_648.0,
+            ),
+            (NativeType::Double, 0.1_f64.to_ne_bytes().into(), 0.1),
+        ];
+        for (native, element, expected) in cases {
+            let bytes = event(native, &element);
+
+            let value = update(native, true, 1, &bytes).unwrap().value;
+
+            assert_eq!(value, Value::Number(expected), "{native:?}");
+        }
+    }
+
+    #[test]
+    fn string_without_nul_is_read_to_its_end() {
+        let bytes = event(NativeType::String, &[b'x'; 40]);
+
+        let value = update(NativeType::String, true, 1, &bytes).unwrap().value;
+
+        assert_eq!(value, Value::Text(&[b'x'; 40]));
+    }
+
+    #[test]
+    fn array_may_be_empty_or_hold_one() {
+        for count in [0, 1] {
+            let bytes = event(NativeType::Short, &vec![7; 2 * count as usize]);
+
+            let value = update(NativeType::Short, false, count, &bytes)
+                .unwrap()
+                .value;
+
+            let Value::Array(array) = value else {
+                panic!("{value:?} is no array")
+            };
+            assert_eq!(array.count, count);
+            assert_eq!(array.bytes.len(), 2 * count as usize);
+        }
+    }
+
+    #[test]
+    fn short_bytes_are_refused() {
+        let bytes = event(NativeType::Double, &1.0_f64.to_ne_bytes());
+
+        assert_eq!(update(NativeType::Double, true, 0, &bytes), None);
+        assert_eq!(update(NativeType::Double, false, 2, &bytes), None);
+        assert_eq!(update(NativeType::Double, true, 1, &bytes[..20]), None);
+        assert_eq!(metadata(NativeType::Double, &bytes), None);
+        assert_eq!(metadata(NativeType::Enum, &[]), None);
+    }
+
+    #[test]
+    fn count_of_choices_is_kept_in_bounds() {
+        let mut bytes = vec![0; metadata_bytes(NativeType::Enum).unwrap()];
+        for (claimed, expected) in [(-1_i16, 0), (2, 2), (16, 16), (99, 16)] {
+            bytes[4..6].copy_from_slice(&claimed.to_ne_bytes());
+
+            let choices = metadata(NativeType::Enum, &bytes).unwrap().choices;
+
+            assert_eq!(choices.len(), expected);
+        }
+    }
+
+    #[test]
+    fn last_second_of_the_epics_epoch_fits() {
+        assert_eq!(
+            posix_nanoseconds(u32::MAX, 999_999_999),
+            4_926_119_295_999_999_999
+        );
+        assert_eq!(posix_nanoseconds(0, 0), 631_152_000_000_000_000);
+    }
+}

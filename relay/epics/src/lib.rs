@@ -1,0 +1,16 @@
+//! How does safe code watch EPICS process variables?
+//!
+//! [`ca`] is a Channel Access client over libca. All `unsafe` of pvwire is in this crate: the
+//! owners of C handles in `ca/handle.rs`, the functions that libca calls in `ca/callback.rs`, and
+//! the one that changes environment variables.
+//!
+//! A program that links this crate sets its run path to the folder named by
+//! `DEP_PVWIRE_EPICS_LIBDIR` in its own build script.
+
+pub mod ca;
+mod environment;
+mod guard;
+mod throttle;
+
+pub use environment::prepare_environment;
+pub use guard::panics_caught;
