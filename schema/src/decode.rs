@@ -203,6 +203,7 @@ impl<'a> FrameView<'a> {
                         warning: limits(meta.warning()),
                         alarm: limits(meta.alarm()),
                         description: meta.description().unwrap_or_default().to_owned(),
+                        epoch: meta.epoch(),
                     },
                 )
             })

@@ -178,6 +178,7 @@ impl FrameEncoder {
             alarm: limits(builder, metadata.alarm),
             description: (!metadata.description.is_empty())
                 .then(|| builder.create_string(&metadata.description)),
+            epoch: metadata.epoch,
         };
         self.metadata.push(fb::Metadata::create(builder, &args));
     }

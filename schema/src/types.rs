@@ -239,6 +239,8 @@ pub struct Metadata {
     pub alarm: Limits,
     /// The record's description.
     pub description: String,
+    /// Differs from the one before when the PV came back with another type or element count.
+    pub epoch: u32,
 }
 
 /// Connection and access rights of one PV.

@@ -59,6 +59,7 @@ fn metadata_of_a_temperature() -> Metadata {
             high: 80.0,
         },
         description: "Magnet 1 temperature".into(),
+        epoch: 5,
         ..Default::default()
     }
 }
@@ -383,7 +384,7 @@ fn metadata(id: PvId, metadata: &Metadata) -> Value {
             "precision": metadata.precision, "choices": metadata.choices,
             "display": limits(metadata.display), "control": limits(metadata.control),
             "warning": limits(metadata.warning), "alarm": limits(metadata.alarm),
-            "description": metadata.description })
+            "description": metadata.description, "epoch": metadata.epoch })
 }
 
 fn reply(reply: &Reply) -> Value {

@@ -1448,6 +1448,7 @@ impl<'a> Metadata<'a> {
   pub const VT_WARNING: ::flatbuffers::VOffsetT = 20;
   pub const VT_ALARM: ::flatbuffers::VOffsetT = 22;
   pub const VT_DESCRIPTION: ::flatbuffers::VOffsetT = 24;
+  pub const VT_EPOCH: ::flatbuffers::VOffsetT = 26;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -1459,6 +1460,7 @@ impl<'a> Metadata<'a> {
     args: &'args MetadataArgs<'args>
   ) -> ::flatbuffers::WIPOffset<Metadata<'bldr>> {
     let mut builder = MetadataBuilder::new(_fbb);
+    builder.add_epoch(args.epoch);
     if let Some(x) = args.description { builder.add_description(x); }
     if let Some(x) = args.alarm { builder.add_alarm(x); }
     if let Some(x) = args.warning { builder.add_warning(x); }
@@ -1561,6 +1563,15 @@ impl<'a> Metadata<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Metadata::VT_DESCRIPTION, None)}
   }
+  /// Differs from the one before when the PV came back with another type or element count: the
+  /// client then forgets the PV's value and counts its sequence from 0 again.
+  #[inline]
+  pub fn epoch(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(Metadata::VT_EPOCH, Some(0)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for Metadata<'_> {
@@ -1580,6 +1591,7 @@ impl ::flatbuffers::Verifiable for Metadata<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<Limits>>("warning", Self::VT_WARNING, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<Limits>>("alarm", Self::VT_ALARM, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("description", Self::VT_DESCRIPTION, false)?
+     .visit_field::<u32>("epoch", Self::VT_EPOCH, false)?
      .finish();
     Ok(())
   }
@@ -1596,6 +1608,7 @@ pub struct MetadataArgs<'a> {
     pub warning: Option<::flatbuffers::WIPOffset<Limits<'a>>>,
     pub alarm: Option<::flatbuffers::WIPOffset<Limits<'a>>>,
     pub description: Option<::flatbuffers::WIPOffset<&'a str>>,
+    pub epoch: u32,
 }
 impl<'a> Default for MetadataArgs<'a> {
   #[inline]
@@ -1612,6 +1625,7 @@ impl<'a> Default for MetadataArgs<'a> {
       warning: None,
       alarm: None,
       description: None,
+      epoch: 0,
     }
   }
 }
@@ -1666,6 +1680,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> MetadataBuilder<'a, 'b, A> {
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Metadata::VT_DESCRIPTION, description);
   }
   #[inline]
+  pub fn add_epoch(&mut self, epoch: u32) {
+    self.fbb_.push_slot::<u32>(Metadata::VT_EPOCH, epoch, 0);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> MetadataBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     MetadataBuilder {
@@ -1694,6 +1712,7 @@ impl ::core::fmt::Debug for Metadata<'_> {
       ds.field("warning", &self.warning());
       ds.field("alarm", &self.alarm());
       ds.field("description", &self.description());
+      ds.field("epoch", &self.epoch());
       ds.finish()
   }
 }

@@ -1,0 +1,102 @@
+//! What does the relay tell the people who run it?
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use pvwire_schema::types::{ConnectionState, Hello};
+use serde_json::{Value, json};
+
+use crate::group::{Demand, Desk, Overview};
+use crate::metrics::{Metrics, Readings};
+use crate::registry::Registry;
+use crate::shard::ShardHandle;
+use crate::tick::TickCounters;
+
+/// PVs that the status page lists.
+const LISTED_PVS: usize = 500;
+
+/// How long the status page waits for the tick thread.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The page at `/`.
+pub const STATUS_PAGE: &str = include_str!("status.html");
+
+/// Where the answers come from.
+pub struct Admin {
+    /// Counters of the data path.
+    pub metrics: Arc<Metrics>,
+    /// Counters of the tick thread.
+    pub ticks: Arc<TickCounters>,
+    /// Open monitors.
+    pub registry: Arc<Registry>,
+    /// Where the tick thread is asked.
+    pub desk: Arc<Desk>,
+    /// The writers.
+    pub shards: Vec<ShardHandle>,
+    /// What clients are told, too.
+    pub hello: Hello,
+    /// When the relay started.
+    pub started: Instant,
+}
+
+impl Admin {
+    /// Connected clients.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.shards.iter().map(ShardHandle::clients).sum()
+    }
+
+    /// For Prometheus.
+    #[must_use]
+    pub fn metrics_text(&self) -> String {
+        self.metrics.text(Readings {
+            monitors: self.registry.monitors(),
+            sessions: self.sessions(),
+            tick_micros: self.ticks.length_micros.load(Ordering::Relaxed),
+            updates_received: self.ticks.updates.load(Ordering::Relaxed),
+            updates_squashed: self.ticks.squashed.load(Ordering::Relaxed),
+            updates_stale: self.ticks.stale.load(Ordering::Relaxed),
+            callback_panics: pvwire_epics::panics_caught(),
+        })
+    }
+
+    /// For the status page and for people with curl.
+    pub async fn status(&self) -> Value {
+        let (answer, asked) = tokio::sync::oneshot::channel();
+        self.desk.leave(Demand::Inspect {
+            limit: LISTED_PVS,
+            answer,
+        });
+        let overview = match tokio::time::timeout(PATIENCE, asked).await {
+            Ok(Ok(overview)) => overview,
+            // The page says so by its numbers: the relay is alive but its ticks are not.
+            _ => Overview::default(),
+        };
+        let pv = |(name, state, holders, updates): &(Arc<str>, ConnectionState, usize, u32)| json!({ "name": **name, "state": format!("{state:?}"), "clients": holders, "updates": updates });
+        json!({
+            "version": self.hello.relay_version,
+            "instance": format!("{:016x}", self.hello.relay_instance),
+            "uptimeSeconds": self.started.elapsed().as_secs(),
+            "clients": self.sessions(),
+            "shards": self.shards.iter().map(ShardHandle::clients).collect::<Vec<_>>(),
+            "groups": overview.groups,
+            "monitors": self.registry.monitors(),
+            "pvs": {
+                "connecting": overview.connecting,
+                "notFound": overview.not_found,
+                "connected": overview.connected,
+                "disconnected": overview.disconnected,
+            },
+            "tickMilliseconds": self.ticks.length_micros.load(Ordering::Relaxed) as f64 / 1000.0,
+            "updatesReceived": self.ticks.updates.load(Ordering::Relaxed),
+            "updatesSquashed": self.ticks.squashed.load(Ordering::Relaxed),
+            "updatesSent": self.metrics.updates_sent.get(),
+            "framesSent": self.metrics.frames_sent.get(),
+            "framesSkipped": self.metrics.frames_skipped.get(),
+            "catchUps": self.metrics.catch_ups.get(),
+            "bytesSent": self.metrics.bytes_sent.get(),
+            "list": overview.pvs.iter().map(pv).collect::<Vec<_>>(),
+        })
+    }
+}

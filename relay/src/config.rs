@@ -1,0 +1,592 @@
+//! What may be set, from where, and what is wrong with it?
+//!
+//! Every key has one row in `KEYS`; a value comes from the default, the file, the environment or a
+//! flag, the later winning, and is checked in the same place wherever it came from.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, Command};
+use thiserror::Error;
+
+/// What the relay runs with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Where the HTTP server listens.
+    pub listen: SocketAddr,
+    /// Origins of pages that may connect besides those that this host serves.
+    pub allow_origin: Vec<String>,
+    /// Host names by which clients may call this relay, besides IP addresses and `localhost`.
+    pub allow_host: Vec<String>,
+    /// Source of PV names without a scheme.
+    pub default_source: String,
+    /// How long a monitor stays open when nobody wants it any more.
+    pub linger: Duration,
+    /// After how long without an answer a PV counts as not found.
+    pub not_found_after: Duration,
+    /// How long a get waits for first values, unless it says otherwise.
+    pub get_timeout: Duration,
+    /// Shortest tick.
+    pub shortest_tick: Duration,
+    /// Longest tick.
+    pub longest_tick: Duration,
+    /// Writer threads.
+    pub shards: usize,
+    /// Most clients at a time.
+    pub max_clients: usize,
+    /// Most subscriptions of one client.
+    pub max_subscriptions: usize,
+    /// A client that acknowledged nothing for so long gets no frames until it does.
+    pub ack_window: Duration,
+    /// A client that took nothing for so long is closed.
+    pub evict_after: Duration,
+    /// How long the relay says that it isn't ready before it closes clients.
+    pub drain_delay: Duration,
+    /// Time over which clients are closed when the relay stops.
+    pub drain_spread: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            allow_origin: Vec::new(),
+            allow_host: Vec::new(),
+            default_source: "ca".into(),
+            linger: Duration::from_secs(10),
+            not_found_after: Duration::from_secs(5),
+            get_timeout: Duration::from_secs(5),
+            shortest_tick: Duration::from_millis(5),
+            longest_tick: Duration::from_millis(100),
+            shards: std::thread::available_parallelism().map_or(1, usize::from),
+            max_clients: 10_000,
+            max_subscriptions: 20_000,
+            ack_window: Duration::from_secs(2),
+            evict_after: Duration::from_secs(15),
+            drain_delay: Duration::from_secs(2),
+            drain_spread: Duration::from_secs(3),
+        }
+    }
+}
+
+/// Why the relay can't start with what it was told.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A value doesn't fit its key.
+    #[error("{origin}: {key} is {value:?}, expected {expected}")]
+    Value {
+        /// Where the value stands.
+        origin: String,
+        /// The key.
+        key: String,
+        /// The value.
+        value: String,
+        /// What would fit.
+        expected: String,
+    },
+    /// A key that there is not.
+    #[error("{origin}: unknown key {key:?}, expected one of: {known}")]
+    Key {
+        /// Where it stands.
+        origin: String,
+        /// The key.
+        key: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// The file can't be read.
+    #[error("{path}: {reason}")]
+    File {
+        /// The file.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// The flags make no sense.
+    #[error("{0}")]
+    Flags(String),
+}
+
+/// What the command line asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Run with this.
+    Run(Box<Config>),
+    /// Print this and end well: help or version.
+    Print(String),
+}
+
+type Set = fn(&mut Config, &str) -> Result<(), &'static str>;
+type Show = fn(&Config) -> String;
+
+struct Key {
+    name: &'static str,
+    list: bool,
+    value: &'static str,
+    help: &'static str,
+    set: Set,
+    show: Show,
+}
+
+fn millis(value: &str, least: u64) -> Option<Duration> {
+    value
+        .parse()
+        .ok()
+        .filter(|ms| (least..=86_400_000).contains(ms))
+        .map(Duration::from_millis)
+}
+
+macro_rules! millis_key {
+    ($name:literal, $field:ident, $least:literal, $help:literal) => {
+        Key {
+            name: $name,
+            list: false,
+            value: "MS",
+            help: $help,
+            set: |config, value| {
+                config.$field = millis(value, $least).ok_or(concat!(
+                    "milliseconds from ",
+                    $least,
+                    " to 86400000"
+                ))?;
+                Ok(())
+            },
+            show: |config| config.$field.as_millis().to_string(),
+        }
+    };
+}
+
+macro_rules! count_key {
+    ($name:literal, $field:ident, $most:literal, $help:literal) => {
+        Key {
+            name: $name,
+            list: false,
+            value: "N",
+            help: $help,
+            set: |config, value| {
+                config.$field = (value.parse().ok())
+                    .filter(|count| (1..=$most).contains(count))
+                    .ok_or(concat!("a whole number from 1 to ", $most))?;
+                Ok(())
+            },
+            show: |config| config.$field.to_string(),
+        }
+    };
+}
+
+const KEYS: &[Key] = &[
+    Key {
+        name: "listen",
+        list: false,
+        value: "ADDRESS:PORT",
+        help: "Where the HTTP server listens; port 0 takes a free one",
+        set: |config, value| {
+            config.listen = value
+                .parse()
+                .map_err(|_| "an IP address and a port, as 127.0.0.1:8080")?;
+            Ok(())
+        },
+        show: |config| config.listen.to_string(),
+    },
+    Key {
+        name: "allow_origin",
+        list: true,
+        value: "ORIGIN",
+        help: "Origin of a page that may connect, as https://screens.example.org; may be repeated",
+        set: |config, value| {
+            let rest = value
+                .strip_prefix("https://")
+                .or_else(|| value.strip_prefix("http://"));
+            let host = rest.filter(|host| !host.is_empty() && !host.contains(['/', '*', ' ']));
+            host.ok_or("an origin without a path, as https://screens.example.org")?;
+            config.allow_origin.push(value.to_ascii_lowercase());
+            Ok(())
+        },
+        show: |config| config.allow_origin.join(" "),
+    },
+    Key {
+        name: "allow_host",
+        list: true,
+        value: "NAME",
+        help: "Host name by which clients may call this relay, besides IP addresses and localhost; may be repeated",
+        set: |config, value| {
+            let named = !value.is_empty() && !value.contains(['/', ':', '*', ' ']);
+            named
+                .then_some(())
+                .ok_or("a host name without port, as pvwire.example.org")?;
+            config.allow_host.push(value.to_ascii_lowercase());
+            Ok(())
+        },
+        show: |config| config.allow_host.join(" "),
+    },
+    Key {
+        name: "default_source",
+        list: false,
+        value: "SOURCE",
+        help: "Source of PV names without one; this relay has: ca",
+        set: |config, value| {
+            (value == "ca").then_some(()).ok_or("ca")?;
+            config.default_source = value.to_owned();
+            Ok(())
+        },
+        show: |config| config.default_source.clone(),
+    },
+    millis_key!(
+        "linger_ms",
+        linger,
+        0,
+        "How long a monitor stays open when nobody wants it any more"
+    ),
+    millis_key!(
+        "not_found_after_ms",
+        not_found_after,
+        10,
+        "After how long without an answer a PV counts as not found"
+    ),
+    millis_key!(
+        "get_timeout_ms",
+        get_timeout,
+        1,
+        "How long a get waits for first values, unless it says otherwise"
+    ),
+    millis_key!(
+        "shortest_tick_ms",
+        shortest_tick,
+        1,
+        "Shortest time over which updates are gathered into one frame"
+    ),
+    millis_key!(
+        "longest_tick_ms",
+        longest_tick,
+        1,
+        "Longest such time, reached with many clients"
+    ),
+    count_key!(
+        "shards",
+        shards,
+        256,
+        "Threads that write to clients; by default one per core"
+    ),
+    count_key!(
+        "max_clients",
+        max_clients,
+        1_000_000,
+        "Most clients at a time"
+    ),
+    count_key!(
+        "max_subscriptions",
+        max_subscriptions,
+        1_000_000,
+        "Most subscriptions of one client"
+    ),
+    millis_key!(
+        "ack_window_ms",
+        ack_window,
+        100,
+        "A client that acknowledged nothing for so long gets no frames until it does"
+    ),
+    millis_key!(
+        "evict_after_ms",
+        evict_after,
+        100,
+        "A client that took nothing for so long is closed"
+    ),
+    millis_key!(
+        "drain_delay_ms",
+        drain_delay,
+        0,
+        "How long the relay says that it isn't ready before it closes clients"
+    ),
+    millis_key!(
+        "drain_spread_ms",
+        drain_spread,
+        0,
+        "Time over which clients are closed when the relay stops"
+    ),
+];
+
+impl Config {
+    /// Reads flags, environment and file. `arguments` begin with the program's name.
+    ///
+    /// # Errors
+    /// When something is said that can't be done; the message names where it stands.
+    pub fn read(
+        arguments: &[String],
+        environment: impl Fn(&str) -> Option<String>,
+        read_file: impl Fn(&str) -> Result<String, String>,
+    ) -> Result<Asked, ConfigError> {
+        let matches = match command().try_get_matches_from(arguments) {
+            Ok(matches) => matches,
+            Err(error) if !error.use_stderr() => return Ok(Asked::Print(error.to_string())),
+            Err(error) => {
+                let text = error.to_string();
+                let line = text.lines().next().unwrap_or_default();
+                let line = line.strip_prefix("error: ").unwrap_or(line);
+                return Err(ConfigError::Flags(line.to_owned()));
+            }
+        };
+        let mut config = Self::default();
+        let file = matches.get_one::<String>("config").cloned();
+        if let Some(path) = file.or_else(|| environment("PVWIRE_CONFIG")) {
+            let text = read_file(&path).map_err(|reason| ConfigError::File {
+                path: path.clone(),
+                reason,
+            })?;
+            config.apply_file(&path, &text)?;
+        }
+        for key in KEYS {
+            let variable = format!("PVWIRE_{}", key.name.to_ascii_uppercase());
+            if let Some(text) = environment(&variable) {
+                let values: Vec<_> = if key.list {
+                    text.split_whitespace().collect()
+                } else {
+                    vec![text.as_str()]
+                };
+                config.apply(&format!("environment variable {variable}"), key, &values)?;
+            }
+        }
+        for key in KEYS {
+            if let Some(values) = matches.get_many::<String>(key.name) {
+                let values: Vec<_> = values.map(String::as_str).collect();
+                config.apply(&format!("flag --{}", flag(key)), key, &values)?;
+            }
+        }
+        if config.shortest_tick > config.longest_tick {
+            return Err(ConfigError::Value {
+                origin: "configuration".into(),
+                key: "shortest_tick_ms".into(),
+                value: config.shortest_tick.as_millis().to_string(),
+                expected: format!(
+                    "at most longest_tick_ms ({})",
+                    config.longest_tick.as_millis()
+                ),
+            });
+        }
+        Ok(Asked::Run(Box::new(config)))
+    }
+
+    fn apply(&mut self, origin: &str, key: &Key, values: &[&str]) -> Result<(), ConfigError> {
+        match key.name {
+            "allow_origin" => self.allow_origin.clear(),
+            "allow_host" => self.allow_host.clear(),
+            _ => {}
+        }
+        for value in values {
+            (key.set)(self, value).map_err(|expected| ConfigError::Value {
+                origin: origin.to_owned(),
+                key: key.name.to_owned(),
+                value: (*value).to_owned(),
+                expected: expected.to_owned(),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn apply_file(&mut self, path: &str, text: &str) -> Result<(), ConfigError> {
+        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+            let reason = error
+                .to_string()
+                .lines()
+                .map(str::trim)
+                .collect::<Vec<_>>()
+                .join(" ");
+            ConfigError::File {
+                path: path.to_owned(),
+                reason,
+            }
+        })?;
+        for (name, value) in &table {
+            let Some(key) = KEYS.iter().find(|key| key.name == name) else {
+                let known = KEYS
+                    .iter()
+                    .map(|key| key.name)
+                    .collect::<Vec<_>>()
+                    .join(", ");
+                let (origin, key) = (path.to_owned(), name.clone());
+                return Err(ConfigError::Key { origin, key, known });
+            };
+            let plain = |value: &toml::Value| match value {
+                toml::Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            let values: Vec<String> = match value {
+                toml::Value::Array(list) if key.list => list.iter().map(plain).collect(),
+                one => vec![plain(one)],
+            };
+            let values: Vec<_> = values.iter().map(String::as_str).collect();
+            self.apply(path, key, &values)?;
+        }
+        Ok(())
+    }
+
+    /// The configuration in effect, for the log.
+    #[must_use]
+    pub fn show(&self) -> String {
+        let mut text = String::new();
+        for key in KEYS {
+            let _ = write!(text, "{}={} ", key.name, (key.show)(self));
+        }
+        text.trim_end().to_owned()
+    }
+}
+
+fn flag(key: &Key) -> String {
+    key.name.replace('_', "-")
+}
+
+fn command() -> Command {
+    let mut command = Command::new("pvwire-relay")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Relays EPICS process variables to web browsers")
+        .after_help(
+            "Every flag is also a key of the file (with underscores) and an environment variable \
+             (PVWIRE_LISTEN, ...); flags win over the environment, that over the file. EPICS's own \
+             variables (EPICS_CA_ADDR_LIST, ...) mean what they always mean. Log: PVWIRE_LOG=debug.",
+        )
+        .arg(
+            Arg::new("config")
+                .long("config")
+                .value_name("FILE")
+                .help("Configuration file (TOML); also PVWIRE_CONFIG"),
+        );
+    let defaults = Config::default();
+    for key in KEYS {
+        let default = (key.show)(&defaults);
+        let help = if default.is_empty() {
+            key.help.to_owned()
+        } else {
+            format!("{} [default: {default}]", key.help)
+        };
+        let action = if key.list {
+            ArgAction::Append
+        } else {
+            ArgAction::Set
+        };
+        command = command.arg(
+            Arg::new(key.name)
+                .long(flag(key))
+                .value_name(key.value)
+                .help(help)
+                .action(action),
+        );
+    }
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(
+        flags: &[&str],
+        environment: &[(&str, &str)],
+        file: Option<&str>,
+    ) -> Result<Config, String> {
+        let mut arguments = vec!["pvwire-relay".to_owned()];
+        arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        if file.is_some() {
+            arguments.extend(["--config".to_owned(), "pvwire.toml".to_owned()]);
+        }
+        let lookup = |name: &str| {
+            environment
+                .iter()
+                .find(|(key, _)| *key == name)
+                .map(|(_, value)| (*value).to_owned())
+        };
+        let content = |_: &str| {
+            file.map(str::to_owned)
+                .ok_or_else(|| "no such file".to_owned())
+        };
+        match Config::read(&arguments, lookup, content) {
+            Ok(Asked::Run(config)) => Ok(*config),
+            Ok(Asked::Print(text)) => Err(text),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn flag_wins_over_environment_and_that_over_file_and_that_over_default() {
+        let file = "linger_ms = 1\nget_timeout_ms = 2\nmax_clients = 3\n";
+        let environment = [
+            ("PVWIRE_GET_TIMEOUT_MS", "20"),
+            ("PVWIRE_MAX_CLIENTS", "30"),
+        ];
+        let config = read(&["--max-clients", "300"], &environment, Some(file)).unwrap();
+        assert_eq!(config.linger, Duration::from_millis(1));
+        assert_eq!(config.get_timeout, Duration::from_millis(20));
+        assert_eq!(config.max_clients, 300);
+        assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
+    }
+
+    #[test]
+    fn lists_come_from_repeated_flags_words_and_arrays() {
+        let flags = [
+            "--allow-origin",
+            "http://a",
+            "--allow-origin",
+            "http://b:81",
+        ];
+        assert_eq!(
+            read(&flags, &[], None).unwrap().allow_origin,
+            ["http://a", "http://b:81"]
+        );
+        let environment = [("PVWIRE_ALLOW_ORIGIN", "http://a http://b:81")];
+        assert_eq!(read(&[], &environment, None).unwrap().allow_origin.len(), 2);
+        let file = "allow_origin = [\"http://a\"]";
+        assert_eq!(
+            read(&[], &[], Some(file)).unwrap().allow_origin,
+            ["http://a"]
+        );
+    }
+
+    #[test]
+    fn mistakes_name_place_key_value_and_what_was_expected() {
+        for (flags, environment, file, message) in [
+            (
+                vec!["--listen", "here"],
+                vec![],
+                None,
+                "flag --listen: listen is \"here\", expected an IP address and a port, as 127.0.0.1:8080",
+            ),
+            (
+                vec![],
+                vec![("PVWIRE_SHARDS", "0")],
+                None,
+                "environment variable PVWIRE_SHARDS: shards is \"0\", expected a whole number from 1 to 256",
+            ),
+            (
+                vec![],
+                vec![],
+                Some("linger_ms = \"soon\""),
+                "pvwire.toml: linger_ms is \"soon\", expected milliseconds from 0 to 86400000",
+            ),
+            (
+                vec!["--shortest-tick-ms", "200"],
+                vec![],
+                None,
+                "configuration: shortest_tick_ms is \"200\", expected at most longest_tick_ms (100)",
+            ),
+        ] {
+            assert_eq!(read(&flags, &environment, file).unwrap_err(), message);
+        }
+        let unknown = read(&[], &[], Some("listn = 1")).unwrap_err();
+        assert!(unknown.starts_with("pvwire.toml: unknown key \"listn\", expected one of: listen"));
+        assert!(
+            read(&["--listn", "x"], &[], None)
+                .unwrap_err()
+                .contains("--listn")
+        );
+        assert!(
+            read(&[], &[("PVWIRE_CONFIG", "x")], None)
+                .unwrap_err()
+                .starts_with("x: no such file")
+        );
+        assert!(
+            read(&["--allow-origin", "*"], &[], None)
+                .unwrap_err()
+                .contains("expected an origin")
+        );
+    }
+}

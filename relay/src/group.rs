@@ -1,0 +1,613 @@
+//! Who gets which bytes of a tick?
+//!
+//! Clients with the same set of PVs form a group; its frame is encoded once per tick however many
+//! they are. A group of one is left to the client's shard, so that private frames are made on all
+//! cores. Subscriptions, gets and catching up are answered here too, between two ticks, so that an
+//! answer and the frames around it fit each other.
+
+use std::collections::HashMap;
+use std::mem;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_queue::SegQueue;
+use pvwire_schema::types::{ConnectionState, FrameKind, NameError, NameProblem, PvId, Reply};
+use slab::Slab;
+
+use crate::frame::{Frame, FrameMaker};
+use crate::registry::Registry;
+use crate::set::PvSet;
+use crate::source::Intake;
+use crate::table::{Changes, Now, Table};
+use crate::tick::TickSink;
+
+/// How often monitors that nobody holds are looked for.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// A client, as its shard knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ClientId {
+    /// Which shard.
+    pub shard: usize,
+    /// Its place there.
+    pub place: usize,
+    /// Tells it from clients that had the place before.
+    pub generation: u64,
+}
+
+/// What a shard wants of this stage, on behalf of a client.
+#[derive(Debug)]
+pub enum Demand {
+    /// These PVs from now on. `ids` are acquired, one per name, `NONE` where there is an error.
+    Subscribe {
+        /// Who.
+        client: ClientId,
+        /// The request's number.
+        request: u32,
+        /// The PVs.
+        ids: Vec<PvId>,
+        /// Names that were refused.
+        errors: Vec<NameError>,
+    },
+    /// These no longer.
+    Unsubscribe {
+        /// Who.
+        client: ClientId,
+        /// The request's number.
+        request: u32,
+        /// The PVs.
+        ids: Vec<PvId>,
+    },
+    /// These once. `ids` as in `Subscribe`.
+    Get {
+        /// Who.
+        client: ClientId,
+        /// The request's number.
+        request: u32,
+        /// The PVs.
+        ids: Vec<PvId>,
+        /// Names that were refused.
+        errors: Vec<NameError>,
+        /// When to stop waiting for first values.
+        deadline: Instant,
+        /// As the client asked, for the message.
+        timeout: Duration,
+    },
+    /// All that changed since a tick, in one frame.
+    CatchUp {
+        /// Who.
+        client: ClientId,
+        /// The last tick that the client is in step with.
+        since: u64,
+    },
+    /// The client is gone.
+    Leave {
+        /// Who.
+        client: ClientId,
+    },
+    /// What is going on, for the status page.
+    Inspect {
+        /// Most PVs to list.
+        limit: usize,
+        /// Where the answer goes.
+        answer: tokio::sync::oneshot::Sender<Overview>,
+    },
+}
+
+/// What is going on.
+#[derive(Debug, Default)]
+pub struct Overview {
+    /// PVs in each connection state.
+    pub connecting: usize,
+    /// See `connecting`.
+    pub not_found: usize,
+    /// See `connecting`.
+    pub connected: usize,
+    /// See `connecting`.
+    pub disconnected: usize,
+    /// Different sets of PVs that clients hold.
+    pub groups: usize,
+    /// The first PVs by name: name, state, clients that hold it, updates in its present epoch.
+    pub pvs: Vec<(Arc<str>, ConnectionState, usize, u32)>,
+}
+
+/// Where shards leave their demands.
+#[derive(Debug)]
+pub struct Desk {
+    queue: SegQueue<Demand>,
+    intake: Arc<Intake>,
+}
+
+impl Desk {
+    /// An empty desk, whose demands wake the tick thread.
+    #[must_use]
+    pub fn new(intake: Arc<Intake>) -> Arc<Self> {
+        Arc::new(Self {
+            queue: SegQueue::new(),
+            intake,
+        })
+    }
+
+    /// Leaves a demand. What a client may have open at a time is bounded by its session.
+    pub fn leave(&self, demand: Demand) {
+        self.queue.push(demand);
+        self.intake.wake();
+    }
+}
+
+/// What a group gets of one tick.
+#[derive(Clone, Debug)]
+pub enum GroupFrame {
+    /// Nothing changed for it, or there is no such group.
+    Nothing,
+    /// The same bytes for all its members.
+    Shared(Arc<Frame>),
+    /// Its one member's shard makes the frame.
+    Gather(Arc<PvSet>),
+}
+
+/// One tick as the shards get it.
+#[derive(Debug)]
+pub struct TickFrames {
+    /// Number of the tick.
+    pub tick: u64,
+    /// What it brought.
+    pub changes: Changes,
+    /// By group number.
+    pub groups: Vec<GroupFrame>,
+}
+
+/// What a shard must do for one client, after the tick's frames.
+#[derive(Debug)]
+pub enum Order {
+    /// Send this answer, which brings the client's newest PVs (or nothing) to the tick.
+    Answer {
+        /// To whom.
+        client: ClientId,
+        /// The bytes.
+        frame: Arc<Frame>,
+    },
+    /// From the next tick on the client is in this group, or in none.
+    Regroup {
+        /// Who.
+        client: ClientId,
+        /// Its group's number.
+        group: Option<usize>,
+    },
+    /// Send this; then the client is in step with the tick again.
+    CaughtUp {
+        /// To whom.
+        client: ClientId,
+        /// The bytes.
+        frame: Arc<Frame>,
+        /// The tick.
+        tick: u64,
+    },
+}
+
+impl Order {
+    /// Whom it concerns.
+    #[must_use]
+    pub fn client(&self) -> ClientId {
+        match self {
+            Self::Answer { client, .. }
+            | Self::Regroup { client, .. }
+            | Self::CaughtUp { client, .. } => *client,
+        }
+    }
+}
+
+/// A shard as this stage sees it.
+pub trait FrameSink: Send {
+    /// Takes one tick: frames first, orders after. Never waits.
+    fn deliver(&self, frames: &Arc<TickFrames>, orders: Vec<Order>);
+
+    /// Whether it has done all but the last delivery.
+    fn is_ready(&self) -> bool;
+
+    /// How long its last round of writing took.
+    fn round(&self) -> Duration;
+}
+
+struct Group {
+    set: Arc<PvSet>,
+    members: usize,
+    /// Tick of its last shared frame; 0 when the last one was none.
+    last_tick: u64,
+}
+
+struct PendingGet {
+    client: ClientId,
+    request: u32,
+    ids: Vec<PvId>,
+    errors: Vec<NameError>,
+    deadline: Instant,
+    timeout: Duration,
+}
+
+/// The stage between ticks and shards.
+pub struct Distributor {
+    desk: Arc<Desk>,
+    registry: Arc<Registry>,
+    shards: Vec<Box<dyn FrameSink>>,
+    max_subscriptions: usize,
+    collected: Vec<Demand>,
+    members: HashMap<ClientId, usize>,
+    groups: Slab<Group>,
+    by_set: HashMap<Arc<PvSet>, usize>,
+    gets: Vec<PendingGet>,
+    maker: FrameMaker,
+    next_sweep: Option<Instant>,
+}
+
+impl Distributor {
+    /// A stage without clients.
+    #[must_use]
+    pub fn new(
+        desk: Arc<Desk>,
+        registry: Arc<Registry>,
+        shards: Vec<Box<dyn FrameSink>>,
+        max_subscriptions: usize,
+    ) -> Self {
+        Self {
+            desk,
+            registry,
+            shards,
+            max_subscriptions,
+            collected: Vec::new(),
+            members: HashMap::new(),
+            groups: Slab::new(),
+            by_set: HashMap::new(),
+            gets: Vec::new(),
+            maker: FrameMaker::default(),
+            next_sweep: None,
+        }
+    }
+
+    /// Encodes what each group gets.
+    fn group_frames(&mut self, changes: &Changes) -> Vec<GroupFrame> {
+        let numbers = self
+            .groups
+            .iter()
+            .map(|(number, _)| number + 1)
+            .max()
+            .unwrap_or(0);
+        let mut frames = vec![GroupFrame::Nothing; numbers];
+        if changes.is_empty() {
+            return frames;
+        }
+        for (number, group) in &mut self.groups {
+            frames[number] = if group.members == 1 {
+                group.last_tick = 0;
+                GroupFrame::Gather(Arc::clone(&group.set))
+            } else if let Some(frame) = self.maker.update(changes, &group.set, group.last_tick) {
+                group.last_tick = changes.tick;
+                GroupFrame::Shared(Arc::new(frame))
+            } else {
+                GroupFrame::Nothing
+            };
+        }
+        frames
+    }
+
+    fn set_of(&self, client: ClientId) -> Arc<PvSet> {
+        let group = self
+            .members
+            .get(&client)
+            .map(|number| &self.groups[*number]);
+        group
+            .map(|group| Arc::clone(&group.set))
+            .unwrap_or_default()
+    }
+
+    /// Moves a client to the group of `set`; says which that is.
+    fn regroup(&mut self, client: ClientId, set: PvSet) -> Option<usize> {
+        if let Some(number) = self.members.remove(&client) {
+            let group = &mut self.groups[number];
+            group.members -= 1;
+            if group.members == 0 {
+                let group = self.groups.remove(number);
+                self.by_set.remove(&group.set);
+            }
+        }
+        if set.is_empty() {
+            return None;
+        }
+        let number = match self.by_set.get(&set) {
+            Some(number) => *number,
+            None => {
+                let set = Arc::new(set);
+                let group = Group {
+                    set: Arc::clone(&set),
+                    members: 0,
+                    last_tick: 0,
+                };
+                let number = self.groups.insert(group);
+                self.by_set.insert(set, number);
+                number
+            }
+        };
+        self.groups[number].members += 1;
+        self.members.insert(client, number);
+        Some(number)
+    }
+
+    fn subscribe(
+        &mut self,
+        client: ClientId,
+        mut ids: Vec<PvId>,
+        mut errors: Vec<NameError>,
+        now: Now,
+    ) -> (Option<usize>, Vec<PvId>, Reply) {
+        let before = self.set_of(client);
+        let mut wanted = before.ids().to_vec();
+        let mut fresh = Vec::new();
+        let mut surplus = Vec::new();
+        let mut seen = std::collections::HashSet::new();
+        for (index, id) in ids.iter_mut().enumerate() {
+            if *id == PvId::NONE {
+                continue;
+            }
+            if before.contains(*id) || seen.contains(id) {
+                surplus.push(*id);
+                if seen.insert(*id) {
+                    fresh.push(*id);
+                }
+                continue;
+            }
+            if wanted.len() >= self.max_subscriptions {
+                surplus.push(*id);
+                errors.push(NameError {
+                    index: index as u32,
+                    problem: NameProblem::TooManySubscriptions,
+                    message: format!("a client may subscribe {} PVs", self.max_subscriptions),
+                });
+                *id = PvId::NONE;
+                continue;
+            }
+            seen.insert(*id);
+            fresh.push(*id);
+            wanted.push(*id);
+        }
+        self.registry.release(surplus, now.instant);
+        let group = self.regroup(client, PvSet::new(wanted));
+        (group, fresh, Reply::Subscribed { ids, errors })
+    }
+
+    fn unsubscribe(&mut self, client: ClientId, ids: &[PvId], now: Now) -> Option<usize> {
+        let before = self.set_of(client);
+        let unwanted = PvSet::new(
+            ids.iter()
+                .copied()
+                .filter(|id| before.contains(*id))
+                .collect(),
+        );
+        let rest = before
+            .ids()
+            .iter()
+            .copied()
+            .filter(|id| !unwanted.contains(*id))
+            .collect();
+        self.registry
+            .release(unwanted.ids().iter().copied(), now.instant);
+        self.regroup(client, PvSet::new(rest))
+    }
+
+    fn forget(&mut self, client: ClientId, now: Now) {
+        let set = self.set_of(client);
+        self.regroup(client, PvSet::default());
+        self.registry
+            .release(set.ids().iter().copied(), now.instant);
+        let (gone, stay) = mem::take(&mut self.gets)
+            .into_iter()
+            .partition(|get| get.client == client);
+        self.gets = stay;
+        for get in gone {
+            self.registry.release(held(&get.ids), now.instant);
+        }
+    }
+
+    /// Answers the gets that have all they wait for, or waited long enough.
+    fn answer_gets(&mut self, table: &Table, now: Now, tick: u64, orders: &mut [Vec<Order>]) {
+        let pending = mem::take(&mut self.gets);
+        for mut get in pending {
+            let complete = |id: PvId| table.entry(id).is_complete();
+            let all = held(&get.ids).all(complete);
+            if !all && now.instant < get.deadline {
+                self.gets.push(get);
+                continue;
+            }
+            self.registry.release(held(&get.ids), now.instant);
+            for (index, id) in get.ids.iter_mut().enumerate() {
+                if *id != PvId::NONE && !complete(*id) {
+                    let waited = get.timeout.as_millis();
+                    let message = match table.entry(*id).channel.state {
+                        ConnectionState::Connected => {
+                            format!("connected, but no value within {waited} ms")
+                        }
+                        ConnectionState::Disconnected => "disconnected".into(),
+                        ConnectionState::Connecting | ConnectionState::NotFound => {
+                            format!("not found within {waited} ms")
+                        }
+                    };
+                    let (index, problem) = (index as u32, NameProblem::TimedOut);
+                    get.errors.push(NameError {
+                        index,
+                        problem,
+                        message,
+                    });
+                    *id = PvId::NONE;
+                }
+            }
+            let mut ids: Vec<PvId> = held(&get.ids).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            let reply = Reply::Got {
+                ids: get.ids,
+                errors: get.errors,
+            };
+            let parts = (table, ids.as_slice());
+            let frame = self
+                .maker
+                .reply_with(FrameKind::Answer, tick, get.request, &reply, parts);
+            let (client, frame) = (get.client, Arc::new(frame));
+            orders[client.shard].push(Order::Answer { client, frame });
+        }
+    }
+
+    fn overview(&self, table: &Table, limit: usize) -> Overview {
+        let mut overview = Overview {
+            groups: self.groups.len(),
+            ..Overview::default()
+        };
+        for (name, id, holders) in self.registry.list(usize::MAX) {
+            let Some(entry) = table.get(id) else { continue };
+            *match entry.channel.state {
+                ConnectionState::Connecting => &mut overview.connecting,
+                ConnectionState::NotFound => &mut overview.not_found,
+                ConnectionState::Connected => &mut overview.connected,
+                ConnectionState::Disconnected => &mut overview.disconnected,
+            } += 1;
+            if overview.pvs.len() < limit {
+                let updates = entry.latest.as_ref().map_or(0, |latest| latest.sequence);
+                overview
+                    .pvs
+                    .push((name, entry.channel.state, holders, updates));
+            }
+        }
+        overview
+    }
+
+    fn fulfil(&mut self, table: &Table, now: Now, tick: u64) -> Vec<Vec<Order>> {
+        let mut orders: Vec<Vec<Order>> = Vec::new();
+        orders.resize_with(self.shards.len(), Vec::new);
+        // Clients of one group that fell behind together are caught up by the same bytes.
+        let mut catch_ups: HashMap<(usize, u64), Arc<Frame>> = HashMap::new();
+        for demand in mem::take(&mut self.collected) {
+            match demand {
+                Demand::Subscribe {
+                    client,
+                    request,
+                    ids,
+                    errors,
+                } => {
+                    let (group, fresh, reply) = self.subscribe(client, ids, errors, now);
+                    let parts = (table, fresh.as_slice());
+                    let frame =
+                        self.maker
+                            .reply_with(FrameKind::Snapshot, tick, request, &reply, parts);
+                    let frame = Arc::new(frame);
+                    orders[client.shard].push(Order::Answer { client, frame });
+                    orders[client.shard].push(Order::Regroup { client, group });
+                }
+                Demand::Unsubscribe {
+                    client,
+                    request,
+                    ids,
+                } => {
+                    let group = self.unsubscribe(client, &ids, now);
+                    let frame = self
+                        .maker
+                        .answer(tick, request, &Reply::Unsubscribed { ids });
+                    let frame = Arc::new(frame);
+                    orders[client.shard].push(Order::Answer { client, frame });
+                    orders[client.shard].push(Order::Regroup { client, group });
+                }
+                Demand::Get {
+                    client,
+                    request,
+                    ids,
+                    errors,
+                    deadline,
+                    timeout,
+                } => {
+                    let get = PendingGet {
+                        client,
+                        request,
+                        ids,
+                        errors,
+                        deadline,
+                        timeout,
+                    };
+                    self.gets.push(get);
+                }
+                Demand::CatchUp { client, since } => {
+                    let group = self.members.get(&client).copied();
+                    let key = (group.unwrap_or(usize::MAX), since);
+                    let frame = match catch_ups.get(&key) {
+                        Some(frame) => Arc::clone(frame),
+                        None => {
+                            let set = self.set_of(client);
+                            let frame = Arc::new(self.maker.catch_up(table, &set, since, tick));
+                            catch_ups.insert(key, Arc::clone(&frame));
+                            frame
+                        }
+                    };
+                    orders[client.shard].push(Order::CaughtUp {
+                        client,
+                        frame,
+                        tick,
+                    });
+                }
+                Demand::Leave { client } => self.forget(client, now),
+                Demand::Inspect { limit, answer } => {
+                    // Whoever asked may have gone in the meantime.
+                    let _ = answer.send(self.overview(table, limit));
+                }
+            }
+        }
+        orders
+    }
+}
+
+impl TickSink for Distributor {
+    fn has_work(&self) -> bool {
+        !self.desk.queue.is_empty()
+    }
+
+    fn round(&self) -> Duration {
+        self.shards
+            .iter()
+            .map(|shard| shard.round())
+            .max()
+            .unwrap_or_default()
+    }
+
+    fn is_ready(&self) -> bool {
+        self.shards.iter().all(|shard| shard.is_ready())
+    }
+
+    fn collect(&mut self) {
+        while let Some(demand) = self.desk.queue.pop() {
+            self.collected.push(demand);
+        }
+    }
+
+    fn tick(&mut self, table: &Table, changes: Changes, now: Now) {
+        let tick = changes.tick;
+        let groups = self.group_frames(&changes);
+        let mut orders = self.fulfil(table, now, tick);
+        self.answer_gets(table, now, tick, &mut orders);
+        if self.next_sweep.is_none_or(|at| now.instant >= at) {
+            self.next_sweep = Some(now.instant + SWEEP_EVERY);
+            self.registry.sweep(now.instant);
+        }
+        let idle = groups
+            .iter()
+            .all(|frame| matches!(frame, GroupFrame::Nothing));
+        let frames = Arc::new(TickFrames {
+            tick,
+            changes,
+            groups,
+        });
+        for (shard, orders) in self.shards.iter().zip(orders) {
+            if !idle || !orders.is_empty() {
+                shard.deliver(&frames, orders);
+            }
+        }
+    }
+}
+
+fn held(ids: &[PvId]) -> impl Iterator<Item = PvId> + '_ {
+    ids.iter().copied().filter(|id| *id != PvId::NONE)
+}

@@ -1,0 +1,36 @@
+//! The relay: EPICS process variables in, one encoded frame per tick and group out.
+//!
+//! Modules are listed in the order an update passes them; each may use those before it and none of
+//! those after it. `config`, `metrics` and `shutdown` stand beside the way.
+
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod metrics;
+pub mod shutdown;
+
+pub mod source;
+
+pub mod registry;
+
+pub mod table;
+
+pub mod tick;
+
+pub mod set;
+
+pub mod frame;
+
+pub mod group;
+
+pub mod request;
+
+pub mod session;
+
+pub mod socket;
+
+pub mod shard;
+
+pub mod admin;
+
+pub mod server;

@@ -1,0 +1,239 @@
+//! Starts the relay, runs it and ends it.
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pvwire_relay::admin::Admin;
+use pvwire_relay::config::{Asked, Config};
+use pvwire_relay::group::{Desk, Distributor, FrameSink};
+use pvwire_relay::metrics::Metrics;
+use pvwire_relay::registry::Registry;
+use pvwire_relay::server::{Server, Trust};
+use pvwire_relay::shard::{Shard, ShardContext, ShardLimits};
+use pvwire_relay::shutdown::Readiness;
+use pvwire_relay::source::ca::CaSource;
+use pvwire_relay::source::{Intake, Source};
+use pvwire_relay::table::Table;
+use pvwire_relay::tick::{TickCounters, TickLimits, Ticker};
+use pvwire_schema::limits::MAX_REQUEST_BYTES;
+use pvwire_schema::types::Hello;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// "The command was used incorrectly", by sysexits(3).
+const EXIT_USAGE: u8 = 64;
+
+/// How often a client should acknowledge while frames arrive.
+const ACK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// After the drain, how long farewells may take.
+const FAREWELLS: Duration = Duration::from_secs(2);
+
+fn main() -> ExitCode {
+    let log = env_logger::Env::new().filter_or("PVWIRE_LOG", "info");
+    env_logger::Builder::from_env(log)
+        .format_target(false)
+        .init();
+    // While there is one thread only.
+    pvwire_epics::prepare_environment();
+    let arguments: Vec<String> = std::env::args().collect();
+    let environment = |name: &str| std::env::var(name).ok();
+    let read_file = |path: &str| std::fs::read_to_string(path).map_err(|error| error.to_string());
+    let config = match Config::read(&arguments, environment, read_file) {
+        Ok(Asked::Run(config)) => *config,
+        Ok(Asked::Print(text)) => {
+            print!("{text}");
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => {
+            eprintln!("pvwire-relay: {error}");
+            return ExitCode::from(EXIT_USAGE);
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            log::error!("the runtime can't start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match tokio::task::LocalSet::new().block_on(&runtime, run(config)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Usage(line)) => {
+            eprintln!("pvwire-relay: {line}");
+            ExitCode::from(EXIT_USAGE)
+        }
+        Err(Failure::Start(line)) => {
+            log::error!("{line}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+enum Failure {
+    /// The operator must change something.
+    Usage(String),
+    /// The machine doesn't give what is needed.
+    Start(String),
+}
+
+async fn run(config: Config) -> Result<(), Failure> {
+    let started = Instant::now();
+    let listener = TcpListener::bind(config.listen).await.map_err(|error| {
+        Failure::Usage(format!(
+            "listen is {:?}, which can't be bound: {error}",
+            config.listen
+        ))
+    })?;
+    let address = listener
+        .local_addr()
+        .map_err(|error| Failure::Start(error.to_string()))?;
+    log::info!(
+        "pvwire-relay {} with {}",
+        env!("CARGO_PKG_VERSION"),
+        config.show()
+    );
+
+    let intake = Intake::new();
+    let ca = CaSource::start()
+        .map_err(|error| Failure::Start(format!("Channel Access can't start: {error}")))?;
+    let sources: Vec<Box<dyn Source>> = vec![Box::new(ca)];
+    let registry = Registry::new(
+        Arc::clone(&intake),
+        sources,
+        &config.default_source,
+        config.linger,
+    );
+    let registry = Arc::new(registry);
+    let desk = Desk::new(Arc::clone(&intake));
+    let metrics = Arc::new(Metrics::default());
+    let ticks = Arc::new(TickCounters::default());
+    let hello = hello(&config)?;
+
+    let context = ShardContext {
+        registry: Arc::clone(&registry),
+        desk: Arc::clone(&desk),
+        hello: hello.clone(),
+        limits: ShardLimits {
+            evict_after: config.evict_after,
+            ack_window: config.ack_window,
+            get_timeout: config.get_timeout,
+        },
+        metrics: Arc::clone(&metrics),
+    };
+    let shards = (0..config.shards)
+        .map(|number| Shard::start(number, context.clone()))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| Failure::Start(format!("a writer thread can't start: {error}")))?;
+    let handles: Vec<_> = shards.iter().map(Shard::handle).collect();
+    let sinks = handles
+        .iter()
+        .map(|handle| Box::new(handle.clone()) as Box<dyn FrameSink>);
+    let distributor = Distributor::new(
+        Arc::clone(&desk),
+        Arc::clone(&registry),
+        sinks.collect(),
+        config.max_subscriptions,
+    );
+    let limits = TickLimits {
+        shortest: config.shortest_tick,
+        longest: config.longest_tick,
+    };
+    let table = Table::new(config.not_found_after);
+    let ticker = Ticker::start(intake, table, distributor, limits, Arc::clone(&ticks))
+        .map_err(|error| Failure::Start(format!("the tick thread can't start: {error}")))?;
+
+    let readiness = Arc::new(Readiness::default());
+    let admin = Admin {
+        metrics,
+        ticks,
+        registry,
+        desk,
+        shards: handles,
+        hello,
+        started,
+    };
+    let server = Arc::new(Server {
+        admin,
+        readiness: Arc::clone(&readiness),
+        trust: Trust {
+            origins: config.allow_origin.clone(),
+            hosts: config.allow_host.clone(),
+        },
+        max_clients: config.max_clients,
+    });
+    readiness.listening();
+    log::info!("listening on http://{address}");
+    let mut end = Signals::new().map_err(|error| Failure::Start(error.to_string()))?;
+    let serving = tokio::task::spawn_local(Arc::clone(&server).serve(listener));
+    end.next().await;
+    tokio::select! {
+        () = drain(&config, &server) => log::info!("stopped"),
+        () = end.next() => log::warn!("stopped at once by a second signal"),
+    }
+    serving.abort();
+    // Shards after the ticks that feed them, libca after both.
+    drop(ticker);
+    drop(shards);
+    Ok(())
+}
+
+/// Says that it isn't ready, lets the cluster notice, then sends clients elsewhere one by one.
+async fn drain(config: &Config, server: &Server) {
+    server.readiness.draining();
+    let clients = server.admin.sessions();
+    log::info!("stopping; {clients} clients will be told to connect again");
+    if clients == 0 {
+        return;
+    }
+    tokio::time::sleep(config.drain_delay).await;
+    for shard in &server.admin.shards {
+        shard.drain(config.drain_spread);
+    }
+    let deadline = Instant::now() + config.drain_spread + FAREWELLS;
+    while server.admin.sessions() > 0 && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn hello(config: &Config) -> Result<Hello, Failure> {
+    let mut random = [0; 8];
+    getrandom::fill(&mut random)
+        .map_err(|error| Failure::Start(format!("no random numbers: {error}")))?;
+    Ok(Hello {
+        relay_version: env!("CARGO_PKG_VERSION").to_owned(),
+        relay_instance: u64::from_ne_bytes(random),
+        max_request_bytes: MAX_REQUEST_BYTES as u32,
+        max_subscriptions: config.max_subscriptions as u32,
+        ack_interval_ms: ACK_INTERVAL.as_millis() as u32,
+        not_found_after_ms: config.not_found_after.as_millis() as u32,
+    })
+}
+
+/// SIGTERM from a cluster, SIGINT from a keyboard.
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What does the relay count, and how is it read by Prometheus?
+
+use std::fmt::Write as _;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use pvwire_schema::close::CloseCode;
+
+/// Close code of an ended session.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct CodeLabel {
+    code: u16,
+}
+
+/// Counters that the data path adds to, and the registry that they are read from.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    /// Sessions since the start.
+    pub sessions_opened: Counter,
+    /// Sessions that ended, by close code.
+    pub sessions_closed: Family<CodeLabel, Counter>,
+    /// Clients' messages.
+    pub requests: Counter,
+    /// Frames written for one client alone; groups' shared frames count as `frames_sent` only.
+    pub frames_encoded: Counter,
+    /// Data frames handed to sockets, one per client and tick.
+    pub frames_sent: Counter,
+    /// Frames that were not sent because the client was behind.
+    pub frames_skipped: Counter,
+    /// Frames that brought a client up to date again.
+    pub catch_ups: Counter,
+    /// Updates handed to sockets.
+    pub updates_sent: Counter,
+    /// Bytes of data frames handed to sockets.
+    pub bytes_sent: Counter,
+    /// WebSocket handshakes that were refused, by HTTP status.
+    pub handshakes_refused: Family<CodeLabel, Counter>,
+    monitors_active: Gauge,
+    sessions_active: Gauge,
+    tick_micros: Gauge,
+    updates_received: Counter,
+    updates_squashed: Counter,
+    updates_stale: Counter,
+    callback_panics: Counter,
+}
+
+/// Numbers that other parts keep, read when somebody asks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Readings {
+    /// Open monitors.
+    pub monitors: usize,
+    /// Connected clients.
+    pub sessions: usize,
+    /// Length of a tick in microseconds.
+    pub tick_micros: u64,
+    /// Updates taken in.
+    pub updates_received: u64,
+    /// Updates lost on the way in.
+    pub updates_squashed: u64,
+    /// Updates of a type or PV that was no more.
+    pub updates_stale: u64,
+    /// Panics caught in callbacks.
+    pub callback_panics: u64,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("pvwire");
+        let mut counter = |name: &str, help: &str| {
+            let counter = Counter::default();
+            registry.register(name, help, counter.clone());
+            counter
+        };
+        let sessions_opened = counter("sessions_opened", "WebSocket sessions since the start");
+        let requests = counter("requests", "Messages from clients");
+        let frames_encoded = counter(
+            "frames_encoded_private",
+            "Frames encoded for one client alone",
+        );
+        let frames_sent = counter(
+            "frames_sent",
+            "Data frames handed to sockets, one per client and tick",
+        );
+        let frames_skipped = counter(
+            "frames_skipped",
+            "Frames not sent because the client was behind",
+        );
+        let catch_ups = counter("catch_ups", "Frames that brought a client up to date again");
+        let updates_sent = counter("updates_sent", "Updates handed to sockets, one per client");
+        let bytes_sent = counter("bytes_sent", "Bytes of data frames handed to sockets");
+        let updates_received = counter("updates_received", "Updates taken in from all sources");
+        let updates_squashed = counter(
+            "updates_squashed",
+            "Updates replaced by a newer one before the relay took them in",
+        );
+        let updates_stale = counter("updates_stale", "Updates of a type or PV that was no more");
+        let callback_panics = counter(
+            "callback_panics",
+            "Panics caught in callbacks from C: each is a fault of the relay",
+        );
+        let sessions_closed = Family::<CodeLabel, Counter>::default();
+        registry.register(
+            "sessions_closed",
+            "Sessions that ended, by WebSocket close code",
+            sessions_closed.clone(),
+        );
+        let handshakes_refused = Family::<CodeLabel, Counter>::default();
+        registry.register(
+            "handshakes_refused",
+            "WebSocket handshakes refused, by HTTP status",
+            handshakes_refused.clone(),
+        );
+        let mut gauge = |name: &str, help: &str| {
+            let gauge = Gauge::default();
+            registry.register(name, help, gauge.clone());
+            gauge
+        };
+        let monitors_active = gauge("monitors_active", "Open monitors, lingering ones included");
+        let sessions_active = gauge("sessions_active", "Connected clients");
+        let tick_micros = gauge("tick_length_microseconds", "Present length of a tick");
+        Self {
+            registry,
+            sessions_opened,
+            sessions_closed,
+            requests,
+            frames_encoded,
+            frames_sent,
+            frames_skipped,
+            catch_ups,
+            updates_sent,
+            bytes_sent,
+            handshakes_refused,
+            monitors_active,
+            sessions_active,
+            tick_micros,
+            updates_received,
+            updates_squashed,
+            updates_stale,
+            callback_panics,
+        }
+    }
+}
+
+impl Metrics {
+    /// Counts the end of a session.
+    pub fn closed(&self, code: CloseCode) {
+        self.sessions_closed
+            .get_or_create(&CodeLabel {
+                code: code.number(),
+            })
+            .inc();
+    }
+
+    /// Counts a handshake that was refused.
+    pub fn refused(&self, status: u16) {
+        self.handshakes_refused
+            .get_or_create(&CodeLabel { code: status })
+            .inc();
+    }
+
+    /// All of it in OpenMetrics text, which Prometheus reads.
+    #[must_use]
+    pub fn text(&self, readings: Readings) -> String {
+        let raise = |counter: &Counter, to: u64| {
+            counter.inc_by(to.saturating_sub(counter.get()));
+        };
+        raise(&self.updates_received, readings.updates_received);
+        raise(&self.updates_squashed, readings.updates_squashed);
+        raise(&self.updates_stale, readings.updates_stale);
+        raise(&self.callback_panics, readings.callback_panics);
+        self.monitors_active.set(readings.monitors as i64);
+        self.sessions_active.set(readings.sessions as i64);
+        self.tick_micros.set(readings.tick_micros as i64);
+        let mut text = String::new();
+        if encode(&mut text, &self.registry).is_err() {
+            text.clear();
+            let _ = writeln!(text, "# the metrics couldn't be written");
+        }
+        text
+    }
+}

@@ -1,0 +1,320 @@
+//! Which PVs are monitored, for how many clients, and by which number?
+//!
+//! One monitor per PV however many want it; it stays open for a linger after the last one left, so
+//! that a page that is loaded again costs the IOC nothing.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use pvwire_schema::limits::MAX_NAME_BYTES;
+use pvwire_schema::types::{NameProblem, PvId};
+
+use crate::source::{Intake, Line, Monitor, Source};
+
+/// A name that was not taken, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// For programs.
+    pub problem: NameProblem,
+    /// For people.
+    pub message: String,
+}
+
+/// The PVs that are open.
+pub struct Registry {
+    intake: Arc<Intake>,
+    sources: Vec<Box<dyn Source>>,
+    default_scheme: String,
+    linger: Duration,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    by_name: HashMap<Arc<str>, PvId>,
+    slots: Vec<Option<Slot>>,
+    free: Vec<PvId>,
+    /// PVs that nobody holds, by the time they were let go.
+    lingering: Vec<(Instant, PvId)>,
+}
+
+struct Slot {
+    name: Arc<str>,
+    holders: usize,
+    /// When the last holder left; `None` while there is one.
+    idle_since: Option<Instant>,
+    _monitor: Box<dyn Monitor>,
+}
+
+impl Registry {
+    /// A registry without PVs.
+    #[must_use]
+    pub fn new(
+        intake: Arc<Intake>,
+        sources: Vec<Box<dyn Source>>,
+        default_scheme: &str,
+        linger: Duration,
+    ) -> Self {
+        let default_scheme = default_scheme.to_owned();
+        Self {
+            intake,
+            sources,
+            default_scheme,
+            linger,
+            open: Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        // A panic elsewhere must not take the relay's PVs with it; each change below is whole.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes hold of PVs, opening those that aren't. Each `Ok` wants a `release`.
+    pub fn acquire(&self, names: &[String]) -> Vec<Result<PvId, Refusal>> {
+        let mut open = self.lock();
+        names
+            .iter()
+            .map(|name| self.acquire_one(&mut open, name))
+            .collect()
+    }
+
+    fn acquire_one(&self, open: &mut Open, name: &str) -> Result<PvId, Refusal> {
+        let refusal = |problem, message| Err(Refusal { problem, message });
+        let (scheme, bare) = name
+            .split_once("://")
+            .unwrap_or((&self.default_scheme, name));
+        if let Err(message) = check_name(bare) {
+            return refusal(NameProblem::BadName, message);
+        }
+        let Some(source) = self.sources.iter().find(|source| source.scheme() == scheme) else {
+            let known: Vec<_> = self.sources.iter().map(|source| source.scheme()).collect();
+            let message = format!("no source {scheme:?}; this relay has: {}", known.join(", "));
+            return refusal(NameProblem::NoSuchSource, message);
+        };
+        let whole = format!("{scheme}://{bare}");
+        if let Some(&id) = open.by_name.get(whole.as_str()) {
+            let slot = open.slots[id.index()]
+                .as_mut()
+                .expect("a PV that has a name has a slot");
+            slot.holders += 1;
+            slot.idle_since = None;
+            return Ok(id);
+        }
+        let id = open.free.pop().unwrap_or(PvId(open.slots.len() as u32));
+        let monitor = match source.open(bare, Line::open(&self.intake, id)) {
+            Ok(monitor) => monitor,
+            Err(message) => {
+                if id.index() < open.slots.len() {
+                    open.free.push(id);
+                }
+                return refusal(NameProblem::BadName, message);
+            }
+        };
+        let name: Arc<str> = whole.into();
+        open.by_name.insert(Arc::clone(&name), id);
+        let slot = Some(Slot {
+            name,
+            holders: 1,
+            idle_since: None,
+            _monitor: monitor,
+        });
+        match open.slots.get_mut(id.index()) {
+            Some(place) => *place = slot,
+            None => open.slots.push(slot),
+        }
+        Ok(id)
+    }
+
+    /// Lets go of PVs, once for each time they were acquired.
+    ///
+    /// # Panics
+    /// When a PV is released more often than it was acquired.
+    pub fn release(&self, ids: impl IntoIterator<Item = PvId>, now: Instant) {
+        let mut open = self.lock();
+        for id in ids {
+            let slot = open.slots[id.index()]
+                .as_mut()
+                .expect("a PV that is held is open");
+            slot.holders = slot
+                .holders
+                .checked_sub(1)
+                .expect("released once per acquire");
+            if slot.holders == 0 {
+                slot.idle_since = Some(now);
+                open.lingering.push((now, id));
+            }
+        }
+    }
+
+    /// Closes the monitors that nobody has held for the linger; says how many.
+    pub fn sweep(&self, now: Instant) -> usize {
+        let mut open = self.lock();
+        let Open {
+            by_name,
+            slots,
+            free,
+            lingering,
+        } = &mut *open;
+        let mut closed = Vec::new();
+        lingering.retain(|&(since, id)| {
+            if now.duration_since(since) < self.linger {
+                return true;
+            }
+            // Somebody may have come back in between, and may have left again since.
+            if let Some(slot) = slots[id.index()].take_if(|slot| slot.idle_since == Some(since)) {
+                by_name.remove(&slot.name);
+                free.push(id);
+                closed.push(slot);
+            }
+            false
+        });
+        drop(open);
+        closed.len()
+    }
+
+    /// Open monitors, held or lingering.
+    pub fn monitors(&self) -> usize {
+        self.lock().by_name.len()
+    }
+
+    /// Up to `limit` PVs, by name: name, number, holders.
+    pub fn list(&self, limit: usize) -> Vec<(Arc<str>, PvId, usize)> {
+        let open = self.lock();
+        let mut list: Vec<_> = open
+            .slots
+            .iter()
+            .enumerate()
+            .filter_map(|(index, slot)| {
+                let slot = slot.as_ref()?;
+                Some((Arc::clone(&slot.name), PvId(index as u32), slot.holders))
+            })
+            .collect();
+        list.sort();
+        list.truncate(limit);
+        list
+    }
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    if name.is_empty() {
+        return Err("a PV name can't be empty".into());
+    }
+    if name.len() > MAX_NAME_BYTES {
+        return Err(format!(
+            "a PV name has at most {MAX_NAME_BYTES} bytes, not {}",
+            name.len()
+        ));
+    }
+    if let Some(bad) = name.chars().find(|c| c.is_whitespace() || c.is_control()) {
+        return Err(format!("a PV name can't hold {bad:?}"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[derive(Default)]
+    struct Counted {
+        opened: AtomicUsize,
+        closed: AtomicUsize,
+    }
+
+    struct CountedSource(Arc<Counted>);
+    struct CountedMonitor(Arc<Counted>, #[allow(unused)] Line);
+
+    impl Source for CountedSource {
+        fn scheme(&self) -> &'static str {
+            "ca"
+        }
+        fn open(&self, _name: &str, line: Line) -> Result<Box<dyn Monitor>, String> {
+            self.0.opened.fetch_add(1, Ordering::Relaxed);
+            Ok(Box::new(CountedMonitor(Arc::clone(&self.0), line)))
+        }
+    }
+
+    impl Monitor for CountedMonitor {}
+    impl Drop for CountedMonitor {
+        fn drop(&mut self) {
+            self.0.closed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    const LINGER: Duration = Duration::from_secs(10);
+
+    fn registry() -> (Registry, Arc<Counted>) {
+        let counted = Arc::new(Counted::default());
+        let sources: Vec<Box<dyn Source>> = vec![Box::new(CountedSource(Arc::clone(&counted)))];
+        (Registry::new(Intake::new(), sources, "ca", LINGER), counted)
+    }
+
+    fn one(registry: &Registry, name: &str) -> Result<PvId, Refusal> {
+        registry.acquire(&[name.to_owned()]).remove(0)
+    }
+
+    #[test]
+    fn one_monitor_serves_every_client_and_both_spellings() {
+        let (registry, counted) = registry();
+        let first = one(&registry, "TEMP").unwrap();
+        assert_eq!(one(&registry, "ca://TEMP"), Ok(first));
+        assert_eq!(counted.opened.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn monitor_closes_a_linger_after_the_last_client_left() {
+        let (registry, counted) = registry();
+        let id = one(&registry, "TEMP").unwrap();
+        let left = Instant::now();
+        registry.release([id], left);
+        assert_eq!(registry.sweep(left + LINGER / 2), 0);
+        assert_eq!(registry.sweep(left + LINGER), 1);
+        assert_eq!(counted.closed.load(Ordering::Relaxed), 1);
+        assert_eq!(registry.monitors(), 0);
+    }
+
+    #[test]
+    fn client_that_comes_back_within_the_linger_finds_the_monitor_open() {
+        let (registry, counted) = registry();
+        let id = one(&registry, "TEMP").unwrap();
+        let left = Instant::now();
+        registry.release([id], left);
+        assert_eq!(one(&registry, "TEMP"), Ok(id));
+        registry.release([id], left + LINGER / 2);
+        assert_eq!(
+            registry.sweep(left + LINGER),
+            0,
+            "the second linger isn't over"
+        );
+        assert_eq!(registry.sweep(left + LINGER * 2), 1);
+        assert_eq!(counted.opened.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn names_that_no_pv_has_are_refused_with_a_reason() {
+        let (registry, _) = registry();
+        for (name, problem, message) in [
+            ("", NameProblem::BadName, "a PV name can't be empty"),
+            ("A B", NameProblem::BadName, "a PV name can't hold ' '"),
+            (
+                "tango://X",
+                NameProblem::NoSuchSource,
+                "no source \"tango\"; this relay has: ca",
+            ),
+        ] {
+            let refusal = one(&registry, name).unwrap_err();
+            assert_eq!(
+                (refusal.problem, refusal.message.as_str()),
+                (problem, message)
+            );
+        }
+        let long = "x".repeat(MAX_NAME_BYTES + 1);
+        assert_eq!(
+            one(&registry, &long).unwrap_err().problem,
+            NameProblem::BadName
+        );
+    }
+}

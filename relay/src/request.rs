@@ -1,0 +1,133 @@
+//! What does a client's request ask for, and who answers it?
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pvwire_schema::decode::{self, DecodeError};
+use pvwire_schema::types::{NameError, PvId, Reply, RequestBody, RequestProblem};
+
+use crate::group::{ClientId, Demand};
+use crate::registry::Registry;
+use crate::tick::wall_ns;
+
+/// Longest time that a get may wait for first values.
+const LONGEST_GET: Duration = Duration::from_secs(60);
+
+/// What became of a request.
+pub enum Outcome {
+    /// Here is the answer, and the request's number.
+    Answered(Reply, u32),
+    /// The stage before must answer.
+    Demanded(Demand),
+    /// It was an acknowledgement of this tick.
+    Acknowledged(u64),
+}
+
+/// Turns requests into answers and demands.
+pub struct Answerer {
+    registry: Arc<Registry>,
+    get_timeout: Duration,
+}
+
+impl Answerer {
+    /// An answerer; a get that names no time-out waits for `get_timeout`.
+    #[must_use]
+    pub fn new(registry: Arc<Registry>, get_timeout: Duration) -> Self {
+        Self {
+            registry,
+            get_timeout,
+        }
+    }
+
+    /// Takes a request's bytes.
+    ///
+    /// # Errors
+    /// When they are no request at all. One that is whole but of a kind that this relay doesn't
+    /// know is answered with an error.
+    pub fn take(&self, client: ClientId, bytes: &[u8]) -> Result<Outcome, DecodeError> {
+        let request = match decode::request(bytes) {
+            Ok(request) => request,
+            Err(error @ (DecodeError::Missing(_) | DecodeError::TooMany { .. })) => {
+                let problem = match error {
+                    DecodeError::Missing(_) => RequestProblem::NotSupported,
+                    _ => RequestProblem::Refused,
+                };
+                let reply = Reply::Error {
+                    problem,
+                    message: error.to_string(),
+                };
+                return Ok(Outcome::Answered(reply, decode::request_id(bytes)?));
+            }
+            Err(error) => return Err(error),
+        };
+        let id = request.id;
+        Ok(match request.body {
+            RequestBody::Ack { tick } => Outcome::Acknowledged(tick),
+            RequestBody::Ping { client_time_ns } => {
+                let relay_time_ns = wall_ns();
+                Outcome::Answered(
+                    Reply::Pong {
+                        client_time_ns,
+                        relay_time_ns,
+                    },
+                    id,
+                )
+            }
+            RequestBody::Subscribe { names } => {
+                let (ids, errors) = self.acquire(&names);
+                Outcome::Demanded(Demand::Subscribe {
+                    client,
+                    request: id,
+                    ids,
+                    errors,
+                })
+            }
+            RequestBody::Unsubscribe { ids } => Outcome::Demanded(Demand::Unsubscribe {
+                client,
+                request: id,
+                ids,
+            }),
+            RequestBody::Get { names, timeout_ms } => {
+                let (ids, errors) = self.acquire(&names);
+                let timeout = match timeout_ms {
+                    0 => self.get_timeout,
+                    some => Duration::from_millis(some.into()).min(LONGEST_GET),
+                };
+                let deadline = Instant::now() + timeout;
+                Outcome::Demanded(Demand::Get {
+                    client,
+                    request: id,
+                    ids,
+                    errors,
+                    deadline,
+                    timeout,
+                })
+            }
+        })
+    }
+
+    fn acquire(&self, names: &[String]) -> (Vec<PvId>, Vec<NameError>) {
+        let mut errors = Vec::new();
+        let acquired = self.registry.acquire(names).into_iter().enumerate();
+        let ids = acquired.map(|(index, outcome)| {
+            outcome.unwrap_or_else(|refusal| {
+                let (problem, message) = (refusal.problem, refusal.message);
+                errors.push(NameError {
+                    index: index as u32,
+                    problem,
+                    message,
+                });
+                PvId::NONE
+            })
+        });
+        (ids.collect(), errors)
+    }
+
+    /// Gives back what a demand holds that won't be made.
+    pub fn withdraw(&self, demand: Demand) {
+        if let Demand::Subscribe { ids, .. } | Demand::Get { ids, .. } = demand {
+            let held = ids.into_iter().filter(|id| *id != PvId::NONE);
+            self.registry.release(held, Instant::now());
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! Who may talk to the relay over HTTP, and how does a request become a client of a shard?
+
+use std::convert::Infallible;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use pvwire_schema::SUBPROTOCOL;
+use tokio::net::{TcpListener, TcpStream};
+use tungstenite::handshake::derive_accept_key;
+
+use crate::admin::{Admin, STATUS_PAGE};
+use crate::shard::ShardHandle;
+use crate::shutdown::Readiness;
+
+/// A client must have sent its request by then.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long to wait after the system refused a connection, as when file descriptors run out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Which pages and host names are trusted.
+#[derive(Clone, Debug, Default)]
+pub struct Trust {
+    /// Origins besides those of this host.
+    pub origins: Vec<String>,
+    /// Host names besides IP addresses and `localhost`.
+    pub hosts: Vec<String>,
+}
+
+impl Trust {
+    /// Whether `Host` is a name that this relay is meant by. A page of a foreign name that resolves
+    /// to this machine is not: that is how DNS rebinding begins.
+    fn host(&self, headers: &HeaderMap) -> bool {
+        let Some(host) = text(headers, header::HOST) else {
+            return false;
+        };
+        let name = host.rsplit_once(':').map_or(host, |(name, port)| {
+            if port.bytes().all(|byte| byte.is_ascii_digit()) {
+                name
+            } else {
+                host
+            }
+        });
+        let literal = name
+            .strip_prefix('[')
+            .and_then(|rest| rest.strip_suffix(']'));
+        literal.unwrap_or(name).parse::<IpAddr>().is_ok()
+            || name.eq_ignore_ascii_case("localhost")
+            || self
+                .hosts
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(name))
+            || self
+                .origins
+                .iter()
+                .any(|origin| authority(origin).is_some_and(|of| same(of, host)))
+    }
+
+    /// Whether the page that asks may connect: one of this host, or one that is listed. Programs
+    /// that are no browsers send no `Origin`.
+    fn origin(&self, headers: &HeaderMap) -> bool {
+        if !headers.contains_key(header::ORIGIN) {
+            return true;
+        }
+        let Some(origin) = text(headers, header::ORIGIN) else {
+            return false;
+        };
+        let host = text(headers, header::HOST).unwrap_or_default();
+        authority(origin).is_some_and(|of| same(of, host))
+            || self
+                .origins
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(origin))
+    }
+}
+
+fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// Host and port of an origin.
+fn authority(origin: &str) -> Option<&str> {
+    origin
+        .split_once("://")
+        .map(|(_, authority)| authority)
+        .filter(|authority| !authority.is_empty())
+}
+
+fn same(a: &str, b: &str) -> bool {
+    a.eq_ignore_ascii_case(b)
+}
+
+/// The HTTP side of the relay.
+pub struct Server {
+    /// Answers for operators.
+    pub admin: Admin,
+    /// Whether new clients are welcome.
+    pub readiness: Arc<Readiness>,
+    /// Who is trusted.
+    pub trust: Trust,
+    /// Most clients at a time.
+    pub max_clients: usize,
+}
+
+type Answer = Response<Full<Bytes>>;
+
+impl Server {
+    /// Accepts connections for ever.
+    pub async fn serve(self: Arc<Self>, listener: TcpListener) {
+        loop {
+            let stream = match listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    log::warn!("a connection could not be accepted: {error}");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            let server = Arc::clone(&self);
+            tokio::task::spawn_local(async move {
+                let service = service_fn(|request| server.answer(request));
+                let connection = hyper::server::conn::http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .header_read_timeout(HEADER_TIMEOUT)
+                    .max_buf_size(16 << 10)
+                    .serve_connection(TokioIo::new(stream), service)
+                    .with_upgrades();
+                if let Err(error) = connection.await {
+                    log::debug!("an HTTP connection ended: {error}");
+                }
+            });
+        }
+    }
+
+    async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Result<Answer, Infallible> {
+        let path = request.uri().path().to_owned();
+        if request.method() != Method::GET {
+            return Ok(plain(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "only GET is known here\n",
+            ));
+        }
+        // Probes may call the relay by whatever name the cluster has for it.
+        match path.as_str() {
+            "/live" => return Ok(plain(StatusCode::OK, "live\n")),
+            "/ready" if self.readiness.is_ready() => return Ok(plain(StatusCode::OK, "ready\n")),
+            "/ready" => return Ok(plain(StatusCode::SERVICE_UNAVAILABLE, "not ready\n")),
+            _ => {}
+        }
+        if !self.trust.host(request.headers()) {
+            self.admin
+                .metrics
+                .refused(StatusCode::MISDIRECTED_REQUEST.as_u16());
+            return Ok(plain(
+                StatusCode::MISDIRECTED_REQUEST,
+                "this host name is not one of the relay's: the operator adds it by --allow-host\n",
+            ));
+        }
+        Ok(match path.as_str() {
+            "/" => with_type(STATUS_PAGE, "text/html; charset=utf-8"),
+            "/status" => with_type(self.admin.status().await.to_string(), "application/json"),
+            "/metrics" => with_type(
+                self.admin.metrics_text(),
+                "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            ),
+            "/ws" => self.upgrade(request),
+            _ => plain(
+                StatusCode::NOT_FOUND,
+                "nothing here; try / /status /metrics /live /ready /ws\n",
+            ),
+        })
+    }
+
+    /// Answers a WebSocket handshake and hands the socket to the shard with the fewest clients.
+    fn upgrade(self: &Arc<Self>, mut request: Request<Incoming>) -> Answer {
+        let key = match self.check(request.headers()) {
+            Ok(key) => key,
+            Err((status, message)) => {
+                self.admin.metrics.refused(status.as_u16());
+                return plain(status, message);
+            }
+        };
+        let upgrade = hyper::upgrade::on(&mut request);
+        let server = Arc::clone(self);
+        tokio::task::spawn_local(async move {
+            let handed = async {
+                let upgraded = upgrade.await.map_err(io::Error::other)?;
+                let parts = upgraded
+                    .downcast::<TokioIo<TcpStream>>()
+                    .map_err(|_| io::Error::other("not a TCP connection"))?;
+                Ok::<_, io::Error>((parts.io.into_inner().into_std()?, parts.read_buf.to_vec()))
+            };
+            match handed.await {
+                Ok((tcp, read_ahead)) => {
+                    let shards = &server.admin.shards;
+                    if let Some(shard) = shards
+                        .iter()
+                        .min_by_key(|shard| ShardHandle::clients(shard))
+                    {
+                        shard.adopt(tcp, read_ahead);
+                    }
+                }
+                Err(error) => log::debug!("a client left in the handshake: {error}"),
+            }
+        });
+        let mut response = Response::new(Full::default());
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        let headers = response.headers_mut();
+        headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(
+            header::SEC_WEBSOCKET_PROTOCOL,
+            HeaderValue::from_static(SUBPROTOCOL),
+        );
+        if let Ok(accept) = HeaderValue::from_str(&derive_accept_key(&key)) {
+            headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+        }
+        response
+    }
+
+    /// Whether a handshake is one that this relay takes; if so, the client's key.
+    fn check(&self, headers: &HeaderMap) -> Result<Vec<u8>, (StatusCode, &'static str)> {
+        let lists = |name, wanted: &str| {
+            let values = headers
+                .get_all(name)
+                .iter()
+                .filter_map(|value| value.to_str().ok());
+            values
+                .flat_map(|list| list.split(','))
+                .any(|word| same(word.trim(), wanted))
+        };
+        if !lists(header::CONNECTION, "upgrade") || !lists(header::UPGRADE, "websocket") {
+            return Err((StatusCode::UPGRADE_REQUIRED, "/ws speaks WebSocket only\n"));
+        }
+        if !lists(header::SEC_WEBSOCKET_VERSION, "13") {
+            return Err((
+                StatusCode::UPGRADE_REQUIRED,
+                "/ws speaks WebSocket version 13 only\n",
+            ));
+        }
+        let Some(key) = headers.get(header::SEC_WEBSOCKET_KEY) else {
+            return Err((StatusCode::BAD_REQUEST, "Sec-WebSocket-Key is missing\n"));
+        };
+        if !self.trust.origin(headers) {
+            return Err((
+                StatusCode::FORBIDDEN,
+                "pages of this origin may not connect: the operator adds it by --allow-origin\n",
+            ));
+        }
+        if !lists(header::SEC_WEBSOCKET_PROTOCOL, SUBPROTOCOL) {
+            return Err((
+                StatusCode::BAD_REQUEST,
+                "this relay speaks the subprotocol pvwire.v1\n",
+            ));
+        }
+        if self.readiness.is_draining() {
+            return Err((StatusCode::SERVICE_UNAVAILABLE, "the relay is stopping\n"));
+        }
+        if self.admin.sessions() >= self.max_clients {
+            return Err((
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the relay is full: try again later\n",
+            ));
+        }
+        Ok(key.as_bytes().to_vec())
+    }
+}
+
+fn plain(status: StatusCode, message: &'static str) -> Answer {
+    let mut response = with_type(message, "text/plain; charset=utf-8");
+    *response.status_mut() = status;
+    response
+}
+
+fn with_type(body: impl Into<Bytes>, content_type: &'static str) -> Answer {
+    let mut response = Response::new(Full::new(body.into()));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+                  connect-src 'self'; frame-ancestors 'none'";
+    headers.insert(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(policy),
+    );
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(host: &str, origin: Option<&str>) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, host.parse().unwrap());
+        if let Some(origin) = origin {
+            headers.insert(header::ORIGIN, origin.parse().unwrap());
+        }
+        headers
+    }
+
+    fn trust() -> Trust {
+        Trust {
+            origins: vec!["https://screens.example.org".into()],
+            hosts: vec!["pvwire.example.org".into()],
+        }
+    }
+
+    #[test]
+    fn pages_of_the_same_host_and_listed_ones_may_connect_and_no_others() {
+        for (host, origin, may) in [
+            ("127.0.0.1:8080", Some("http://127.0.0.1:8080"), true),
+            ("127.0.0.1:8080", None, true),
+            ("127.0.0.1:8080", Some("http://127.0.0.1:8081"), false),
+            ("127.0.0.1:8080", Some("https://screens.example.org"), true),
+            (
+                "127.0.0.1:8080",
+                Some("https://screens.example.org.evil.test"),
+                false,
+            ),
+            ("127.0.0.1:8080", Some("http://evil.test"), false),
+            ("127.0.0.1:8080", Some("null"), false),
+        ] {
+            assert_eq!(
+                trust().origin(&headers(host, origin)),
+                may,
+                "{host} {origin:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn relay_answers_to_addresses_localhost_and_its_own_names_only() {
+        for (host, is_ours) in [
+            ("127.0.0.1:8080", true),
+            ("127.0.0.1", true),
+            ("[::1]:8080", true),
+            ("[::1]", true),
+            ("localhost:8080", true),
+            ("pvwire.example.org", true),
+            ("PVWIRE.example.org:443", true),
+            ("screens.example.org", true),
+            ("evil.test:8080", false),
+            ("localhost.evil.test", false),
+            ("", false),
+        ] {
+            assert_eq!(trust().host(&headers(host, None)), is_ours, "{host}");
+        }
+        assert!(!trust().host(&HeaderMap::new()));
+    }
+}

@@ -1,0 +1,636 @@
+//! Who writes to the sockets, and what happens to a client that doesn't take its bytes?
+//!
+//! A shard is one thread that owns the sockets of its clients: no task, channel or lock per client.
+//! A tick's frame is written to one client after the other, each time beginning with another, and
+//! requests are read when the poll says that there are some.
+
+use std::collections::{HashSet, VecDeque};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use mio::{Events, Interest, Poll, Token, Waker};
+use pvwire_schema::close::CloseCode;
+use pvwire_schema::types::{Hello, Reply};
+use slab::Slab;
+
+use crate::frame::{Frame, FrameMaker};
+use crate::group::{ClientId, Demand, Desk, FrameSink, GroupFrame, Order, TickFrames};
+use crate::metrics::Metrics;
+use crate::registry::Registry;
+use crate::request::{Answerer, Outcome};
+use crate::session::{Offer, Session};
+use crate::socket::{Broken, Socket, Written};
+
+const WAKER: Token = Token(usize::MAX);
+
+/// Requests of one client that are read before the others get their turn.
+const REQUESTS_PER_TURN: usize = 32;
+
+/// Answers that one client may be waiting for.
+const MAX_OPEN_REQUESTS: usize = 64;
+
+/// How often stalled clients and unacknowledged ticks are looked at.
+const CHECK_EVERY: Duration = Duration::from_millis(500);
+
+/// How long a closed socket is kept for the other side's farewell.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// What a shard is told of its clients.
+#[derive(Clone, Copy, Debug)]
+pub struct ShardLimits {
+    /// A client that took nothing for so long is closed.
+    pub evict_after: Duration,
+    /// A client that acknowledged nothing for so long gets no more frames until it does.
+    pub ack_window: Duration,
+    /// Time that a get waits for first values, unless it says otherwise.
+    pub get_timeout: Duration,
+}
+
+/// What reaches a shard from other threads.
+enum Command {
+    Adopt {
+        tcp: std::net::TcpStream,
+        read_ahead: Vec<u8>,
+    },
+    Deliver {
+        frames: Arc<TickFrames>,
+        orders: Vec<Order>,
+    },
+    /// Close every client with 1012, evenly over this time.
+    Drain {
+        over: Duration,
+    },
+    Stop,
+}
+
+/// A shard as other threads hold it.
+#[derive(Clone)]
+pub struct ShardHandle {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    commands: Mutex<VecDeque<Command>>,
+    waker: Waker,
+    /// Deliveries that were given and not yet done.
+    undone: AtomicUsize,
+    round_micros: AtomicU64,
+    clients: AtomicUsize,
+    stopped: AtomicBool,
+}
+
+impl ShardHandle {
+    fn command(&self, command: Command) {
+        let mut queue = self
+            .shared
+            .commands
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        queue.push_back(command);
+        drop(queue);
+        if let Err(error) = self.shared.waker.wake() {
+            log::error!("a shard can't be woken: {error}");
+        }
+    }
+
+    /// Gives the shard a client whose handshake is done.
+    pub fn adopt(&self, tcp: std::net::TcpStream, read_ahead: Vec<u8>) {
+        self.shared.clients.fetch_add(1, Ordering::Relaxed);
+        self.command(Command::Adopt { tcp, read_ahead });
+    }
+
+    /// Clients that it has or is about to have.
+    #[must_use]
+    pub fn clients(&self) -> usize {
+        self.shared.clients.load(Ordering::Relaxed)
+    }
+
+    /// Closes every client with 1012, evenly over this time.
+    pub fn drain(&self, over: Duration) {
+        self.command(Command::Drain { over });
+    }
+}
+
+impl FrameSink for ShardHandle {
+    fn deliver(&self, frames: &Arc<TickFrames>, orders: Vec<Order>) {
+        self.shared.undone.fetch_add(1, Ordering::AcqRel);
+        self.command(Command::Deliver {
+            frames: Arc::clone(frames),
+            orders,
+        });
+    }
+
+    fn is_ready(&self) -> bool {
+        self.shared.undone.load(Ordering::Acquire) < 2
+            || self.shared.stopped.load(Ordering::Acquire)
+    }
+
+    fn round(&self) -> Duration {
+        Duration::from_micros(self.shared.round_micros.load(Ordering::Relaxed))
+    }
+}
+
+/// A shard's thread, and the handle to it.
+pub struct Shard {
+    handle: ShardHandle,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What all shards share.
+#[derive(Clone)]
+pub struct ShardContext {
+    /// Where names become PVs.
+    pub registry: Arc<Registry>,
+    /// Where demands go.
+    pub desk: Arc<Desk>,
+    /// What each client is told first.
+    pub hello: Hello,
+    /// Times.
+    pub limits: ShardLimits,
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+}
+
+impl Shard {
+    /// Starts shard number `number`.
+    ///
+    /// # Errors
+    /// When the system gives no poll or thread.
+    pub fn start(number: usize, context: ShardContext) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let shared = Arc::new(Shared {
+            commands: Mutex::default(),
+            waker: Waker::new(poll.registry(), WAKER)?,
+            undone: AtomicUsize::new(0),
+            round_micros: AtomicU64::new(0),
+            clients: AtomicUsize::new(0),
+            stopped: AtomicBool::new(false),
+        });
+        let mut maker = FrameMaker::default();
+        let hello = Arc::new(maker.answer(0, 0, &Reply::Hello(context.hello.clone())));
+        let run = Run {
+            number,
+            answerer: Answerer::new(Arc::clone(&context.registry), context.limits.get_timeout),
+            context,
+            hello,
+            poll,
+            shared: Arc::clone(&shared),
+            clients: Slab::new(),
+            again: HashSet::new(),
+            generation: 0,
+            first: 0,
+            maker,
+            sent_ticks: VecDeque::new(),
+            overdue: 0,
+            leaving: VecDeque::new(),
+        };
+        let thread = thread::Builder::new()
+            .name(format!("shard-{number}"))
+            .spawn(|| run.run())?;
+        Ok(Self {
+            handle: ShardHandle { shared },
+            thread: Some(thread),
+        })
+    }
+
+    /// The handle for other threads.
+    #[must_use]
+    pub fn handle(&self) -> ShardHandle {
+        self.handle.clone()
+    }
+}
+
+impl Drop for Shard {
+    fn drop(&mut self) {
+        self.handle.command(Command::Stop);
+        if let Some(thread) = self.thread.take() {
+            // A panic in the thread was already reported by the panic hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Client {
+    id: ClientId,
+    socket: Socket,
+    session: Session,
+    group: Option<usize>,
+    open_requests: usize,
+    /// Since when it took nothing although something waits for it.
+    stalled_since: Option<Instant>,
+    /// Our farewell is said; the socket is dropped at this time at the latest.
+    closing: Option<Instant>,
+}
+
+struct Run {
+    number: usize,
+    context: ShardContext,
+    answerer: Answerer,
+    hello: Arc<Frame>,
+    poll: Poll,
+    shared: Arc<Shared>,
+    clients: Slab<Client>,
+    /// Clients whose sockets may hold more requests than their turn allowed.
+    again: HashSet<usize>,
+    generation: u64,
+    /// Who is written to first, so that nobody is always last.
+    first: usize,
+    maker: FrameMaker,
+    /// Ticks of the last ack window, and when they were written.
+    sent_ticks: VecDeque<(u64, Instant)>,
+    /// Last tick that every client should have acknowledged by now.
+    overdue: u64,
+    /// Clients to close in a drain, and when.
+    leaving: VecDeque<(Instant, ClientId)>,
+}
+
+impl Run {
+    fn run(mut self) {
+        let mut events = Events::with_capacity(1024);
+        let mut next_check = Instant::now() + CHECK_EVERY;
+        loop {
+            if let Err(error) = self.poll.poll(&mut events, Some(self.patience(next_check)))
+                && error.kind() != io::ErrorKind::Interrupted
+            {
+                log::error!("shard {}: poll failed: {error}", self.number);
+                break;
+            }
+            for event in &events {
+                if event.token() != WAKER {
+                    self.on_socket(event.token().0, event.is_readable(), event.is_writable());
+                }
+            }
+            for place in std::mem::take(&mut self.again) {
+                self.on_socket(place, true, false);
+            }
+            if self.carry_out().is_break() {
+                break;
+            }
+            let now = Instant::now();
+            self.let_go(now);
+            if now >= next_check {
+                next_check = now + CHECK_EVERY;
+                self.check(now);
+            }
+        }
+        self.shared.stopped.store(true, Ordering::Release);
+    }
+
+    /// How long the poll may sleep.
+    fn patience(&self, next_check: Instant) -> Duration {
+        if !self.again.is_empty() {
+            return Duration::ZERO;
+        }
+        let next = self
+            .leaving
+            .front()
+            .map_or(next_check, |(at, _)| next_check.min(*at));
+        next.saturating_duration_since(Instant::now())
+    }
+
+    fn carry_out(&mut self) -> std::ops::ControlFlow<()> {
+        loop {
+            let mut queue = self
+                .shared
+                .commands
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            let command = queue.pop_front();
+            drop(queue);
+            match command {
+                None => return std::ops::ControlFlow::Continue(()),
+                Some(Command::Stop) => return std::ops::ControlFlow::Break(()),
+                Some(Command::Adopt { tcp, read_ahead }) => self.adopt(tcp, read_ahead),
+                Some(Command::Drain { over }) => self.drain(over),
+                Some(Command::Deliver { frames, orders }) => {
+                    self.deliver(&frames);
+                    for order in orders {
+                        self.follow(order);
+                    }
+                    self.shared.undone.fetch_sub(1, Ordering::AcqRel);
+                }
+            }
+        }
+    }
+
+    fn adopt(&mut self, tcp: std::net::TcpStream, read_ahead: Vec<u8>) {
+        let adopted = Socket::new(tcp, read_ahead).and_then(|mut socket| {
+            let place = self.clients.vacant_key();
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            self.poll
+                .registry()
+                .register(socket.source(), Token(place), interest)?;
+            Ok(socket)
+        });
+        let socket = match adopted {
+            Ok(socket) => socket,
+            Err(error) => {
+                self.shared.clients.fetch_sub(1, Ordering::Relaxed);
+                log::debug!("a client was gone before it was served: {error}");
+                return;
+            }
+        };
+        self.generation += 1;
+        let place = self.clients.vacant_key();
+        let id = ClientId {
+            shard: self.number,
+            place,
+            generation: self.generation,
+        };
+        self.clients.insert(Client {
+            id,
+            socket,
+            session: Session::default(),
+            group: None,
+            open_requests: 0,
+            stalled_since: None,
+            closing: None,
+        });
+        self.context.metrics.sessions_opened.inc();
+        let said = self.clients[place].socket.answer(&Arc::clone(&self.hello));
+        self.settle(place, said.map(|()| true));
+        // Requests may have come with the handshake.
+        self.on_socket(place, true, false);
+    }
+
+    /// Writes a tick's frames to all who get one.
+    fn deliver(&mut self, frames: &TickFrames) {
+        let start = Instant::now();
+        let metrics = Arc::clone(&self.context.metrics);
+        let places: Vec<usize> = self.clients.iter().map(|(place, _)| place).collect();
+        if places.is_empty() {
+            return;
+        }
+        self.first = (self.first + 1) % places.len();
+        let (second, first) = places.split_at(self.first);
+        let (mut sent, mut updates, mut bytes) = (0_u64, 0_u64, 0_u64);
+        let mut broken = Vec::new();
+        for &place in first.iter().chain(second) {
+            let client = &mut self.clients[place];
+            let Some(group) = client.group.filter(|_| client.closing.is_none()) else {
+                continue;
+            };
+            let shared = match frames.groups.get(group) {
+                None | Some(GroupFrame::Nothing) => continue,
+                Some(GroupFrame::Shared(frame)) => Some(frame),
+                Some(GroupFrame::Gather(_)) => None,
+            };
+            match client
+                .session
+                .offer(client.socket.is_blocked(), self.overdue)
+            {
+                Offer::Send => {}
+                Offer::Skip => {
+                    metrics.frames_skipped.inc();
+                    client.stalled_since.get_or_insert(start);
+                    continue;
+                }
+                Offer::Probe => {
+                    client.stalled_since.get_or_insert(start);
+                    let probe = Arc::new(self.maker.probe(client.session.synced()));
+                    if let Err(error) = client.socket.answer(&probe) {
+                        broken.push((place, error));
+                    }
+                    continue;
+                }
+            }
+            let gathered;
+            let frame = match (shared, &frames.groups[group]) {
+                (Some(frame), _) => frame,
+                (None, GroupFrame::Gather(set)) => {
+                    let since = client.session.synced();
+                    let Some(frame) = self.maker.update(&frames.changes, set, since) else {
+                        continue;
+                    };
+                    metrics.frames_encoded.inc();
+                    gathered = Arc::new(frame);
+                    &gathered
+                }
+                (None, _) => continue,
+            };
+            match client.socket.send(frame) {
+                Ok(Written::Refused) => {
+                    client.session.refused();
+                    client.stalled_since.get_or_insert(start);
+                }
+                Ok(_) => {
+                    client.session.sent(frames.tick);
+                    sent += 1;
+                    updates += u64::from(frame.rows());
+                    bytes += frame.bytes().len() as u64;
+                }
+                Err(error) => broken.push((place, error)),
+            }
+        }
+        for (place, error) in broken {
+            self.part(place, &error);
+        }
+        metrics.frames_sent.inc_by(sent);
+        metrics.updates_sent.inc_by(updates);
+        metrics.bytes_sent.inc_by(bytes);
+        self.sent_ticks.push_back((frames.tick, start));
+        let round = start.elapsed().as_micros() as u64;
+        // One slow round must not stretch the ticks that follow.
+        let before = self.shared.round_micros.load(Ordering::Relaxed);
+        self.shared
+            .round_micros
+            .store((before * 7 + round) / 8, Ordering::Relaxed);
+        while let Some(&(tick, at)) = self.sent_ticks.front()
+            && start.duration_since(at) > self.context.limits.ack_window
+        {
+            self.overdue = tick;
+            self.sent_ticks.pop_front();
+        }
+    }
+
+    /// Whether the client is still here and still served.
+    fn serves(&self, id: ClientId) -> bool {
+        self.clients
+            .get(id.place)
+            .is_some_and(|client| client.id == id && client.closing.is_none())
+    }
+
+    fn follow(&mut self, order: Order) {
+        let id = order.client();
+        if !self.serves(id) {
+            return;
+        }
+        let client = &mut self.clients[id.place];
+        match order {
+            Order::Regroup { group, .. } => client.group = group,
+            Order::Answer { frame, .. } => {
+                client.open_requests -= 1;
+                let rows = frame.rows();
+                let said = client.socket.answer(&frame);
+                self.context.metrics.updates_sent.inc_by(u64::from(rows));
+                self.settle(id.place, said.map(|()| false));
+            }
+            Order::CaughtUp { frame, tick, .. } => {
+                let said = client.socket.answer(&frame);
+                client.session.caught_up(tick);
+                let metrics = &self.context.metrics;
+                metrics.catch_ups.inc();
+                metrics.updates_sent.inc_by(u64::from(frame.rows()));
+                self.settle(id.place, said.map(|()| true));
+            }
+        }
+    }
+
+    fn on_socket(&mut self, place: usize, readable: bool, writable: bool) {
+        if !self.clients.contains(place) {
+            return;
+        }
+        let mut done = Ok(false);
+        if writable {
+            done = self.clients[place].socket.resume().map(|taken| taken > 0);
+        }
+        if readable && done.is_ok() {
+            done = self
+                .read(place)
+                .map(|heard| heard || matches!(done, Ok(true)));
+        }
+        self.settle(place, done);
+    }
+
+    /// Reads the requests that are there; says whether the client got on.
+    fn read(&mut self, place: usize) -> Result<bool, Broken> {
+        let mut heard = false;
+        for _ in 0..REQUESTS_PER_TURN {
+            let client = &mut self.clients[place];
+            let Some(bytes) = client.socket.receive()? else {
+                return Ok(heard);
+            };
+            if client.closing.is_some() {
+                continue;
+            }
+            self.context.metrics.requests.inc();
+            match self
+                .answerer
+                .take(client.id, &bytes)
+                .map_err(|_| Broken::BadMessage)?
+            {
+                Outcome::Answered(reply, to) => {
+                    let synced = client.session.synced();
+                    let frame = Arc::new(self.maker.answer(synced, to, &reply));
+                    client.socket.answer(&frame)?;
+                }
+                Outcome::Demanded(demand) => {
+                    if client.open_requests >= MAX_OPEN_REQUESTS {
+                        self.answerer.withdraw(demand);
+                        return Err(Broken::TooManyWaiting);
+                    }
+                    client.open_requests += 1;
+                    self.context.desk.leave(demand);
+                }
+                Outcome::Acknowledged(tick) => heard |= client.session.acknowledged(tick),
+            }
+        }
+        self.again.insert(place);
+        Ok(heard)
+    }
+
+    /// After something was done with a client: part from it, note its progress, let it catch up.
+    fn settle(&mut self, place: usize, done: Result<bool, Broken>) {
+        let progress = match done {
+            Ok(progress) => progress,
+            Err(error) => return self.part(place, &error),
+        };
+        let client = &mut self.clients[place];
+        let blocked = client.socket.is_blocked();
+        if !blocked && !client.session.is_unheard() {
+            client.stalled_since = None;
+        } else if progress || client.stalled_since.is_none() {
+            client.stalled_since = Some(Instant::now());
+        }
+        if client.closing.is_none()
+            && let Some(since) = client.session.catch_up_from(blocked)
+        {
+            self.context.desk.leave(Demand::CatchUp {
+                client: client.id,
+                since,
+            });
+        }
+    }
+
+    /// Ends a client's connection for a reason that it is told if possible.
+    fn part(&mut self, place: usize, why: &Broken) {
+        match why {
+            Broken::Gone => self.remove(place, None),
+            Broken::BadMessage => self.close(place, CloseCode::BadRequest),
+            Broken::TooLarge => self.close(place, CloseCode::RequestTooLarge),
+            Broken::TooManyWaiting => self.close(place, CloseCode::TooManyRequests),
+        }
+    }
+
+    fn close(&mut self, place: usize, code: CloseCode) {
+        let client = &mut self.clients[place];
+        if client.closing.is_some() {
+            // It goes on breaking the rules after our farewell.
+            return self.remove(place, None);
+        }
+        client.socket.close(code.number(), code.reason());
+        client.closing = Some(Instant::now() + FAREWELL);
+        self.context.metrics.closed(code);
+        let id = client.id;
+        log::debug!("client {id:?} closed: {}", code.reason());
+        self.context.desk.leave(Demand::Leave { client: id });
+    }
+
+    fn remove(&mut self, place: usize, code: Option<CloseCode>) {
+        let mut client = self.clients.remove(place);
+        // The socket is dropped with it; a failure here changes nothing.
+        let _ = self.poll.registry().deregister(client.socket.source());
+        self.shared.clients.fetch_sub(1, Ordering::Relaxed);
+        self.again.remove(&place);
+        if client.closing.is_none() {
+            self.context
+                .metrics
+                .closed(code.unwrap_or(CloseCode::Normal));
+            self.context.desk.leave(Demand::Leave { client: client.id });
+        }
+    }
+
+    fn check(&mut self, now: Instant) {
+        let evict_after = self.context.limits.evict_after;
+        let stalled = |since: Instant| now.duration_since(since) >= evict_after;
+        let (mut gone, mut evicted) = (Vec::new(), Vec::new());
+        for (place, client) in &self.clients {
+            if client.closing.is_some_and(|until| now >= until) {
+                gone.push(place);
+            } else if client.closing.is_none() && client.stalled_since.is_some_and(stalled) {
+                evicted.push(place);
+            }
+        }
+        for place in gone {
+            self.remove(place, None);
+        }
+        for place in evicted {
+            self.close(place, CloseCode::NoProgress);
+        }
+    }
+
+    fn drain(&mut self, over: Duration) {
+        let count = self.clients.len().max(1) as u32;
+        let now = Instant::now();
+        self.leaving = self
+            .clients
+            .iter()
+            .enumerate()
+            .map(|(nth, (_, client))| (now + over * nth as u32 / count, client.id))
+            .collect();
+    }
+
+    fn let_go(&mut self, now: Instant) {
+        while let Some(&(at, id)) = self.leaving.front()
+            && now >= at
+        {
+            self.leaving.pop_front();
+            if self.serves(id) {
+                self.close(id.place, CloseCode::ServiceRestart);
+            }
+        }
+    }
+}

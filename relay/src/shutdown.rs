@@ -1,0 +1,51 @@
+//! How far has the relay come in starting or stopping?
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether traffic should be sent here. Ready means that the sources are up, the port is bound and
+/// the relay isn't draining; never that all PVs are connected, or one dead IOC would empty a
+/// Service.
+#[derive(Debug, Default)]
+pub struct Readiness {
+    listening: AtomicBool,
+    draining: AtomicBool,
+}
+
+impl Readiness {
+    /// The port is bound and the sources run.
+    pub fn listening(&self) {
+        self.listening.store(true, Ordering::Release);
+    }
+
+    /// The relay is about to stop.
+    pub fn draining(&self) {
+        self.draining.store(true, Ordering::Release);
+    }
+
+    /// Whether it is draining.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    /// Whether new clients are welcome.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.listening.load(Ordering::Acquire) && !self.is_draining()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ready_is_between_listening_and_draining() {
+        let readiness = Readiness::default();
+        assert!(!readiness.is_ready());
+        readiness.listening();
+        assert!(readiness.is_ready());
+        readiness.draining();
+        assert!(!readiness.is_ready());
+    }
+}

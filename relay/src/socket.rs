@@ -1,0 +1,247 @@
+//! How do whole messages get through one client's non-blocking socket?
+//!
+//! tungstenite parses what the client sends; what it wants to send itself (pong, close) is caught
+//! and queued with our own frames, so that it never lands in the middle of one.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use mio::net::TcpStream;
+use pvwire_schema::limits::MAX_REQUEST_BYTES;
+use socket2::SockRef;
+use tungstenite::protocol::{Role, WebSocketConfig, WebSocketContext};
+use tungstenite::{Error as WsError, Message};
+
+use crate::frame::Frame;
+
+/// Unsent bytes that the kernel keeps for a client. A frame of 1,000 updates fits; what is more
+/// would only be older when it arrives.
+const NOTSENT_LOWAT_BYTES: u32 = 64 << 10;
+
+/// Send buffer of the kernel; bounds what a thousand stalled clients cost the machine.
+const SEND_BUFFER_BYTES: usize = 128 << 10;
+
+/// Requests are small and rare; tungstenite keeps this much for every client.
+const READ_BUFFER_BYTES: usize = 1 << 10;
+
+/// Most frames that wait behind one that the socket has begun with: answers and pongs.
+const MAX_WAITING: usize = 64;
+
+/// What a write came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// All of it is the kernel's now.
+    Whole,
+    /// The rest follows when the socket can take more.
+    Begun,
+    /// Not a byte; nothing is kept.
+    Refused,
+}
+
+/// Why a socket can't go on.
+#[derive(Debug)]
+pub enum Broken {
+    /// The client is gone, with or without a farewell.
+    Gone,
+    /// It sent something that no client may send.
+    BadMessage,
+    /// It sent a message longer than the limit.
+    TooLarge,
+    /// More answers wait than may.
+    TooManyWaiting,
+}
+
+impl From<io::Error> for Broken {
+    fn from(_: io::Error) -> Self {
+        Self::Gone
+    }
+}
+
+/// One client's socket after the handshake.
+pub struct Socket {
+    stream: Caught,
+    context: WebSocketContext,
+    tail: Option<(Arc<Frame>, usize)>,
+    waiting: VecDeque<Arc<Frame>>,
+}
+
+/// Reads from the socket; keeps what tungstenite writes.
+struct Caught {
+    tcp: TcpStream,
+    written: Vec<u8>,
+}
+
+impl Read for Caught {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.tcp.read(into)
+    }
+}
+
+impl Write for Caught {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.written.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Socket {
+    /// Takes a socket over from the HTTP server, with the bytes that it had read ahead.
+    ///
+    /// # Errors
+    /// When the socket is no more.
+    pub fn new(tcp: std::net::TcpStream, read_ahead: Vec<u8>) -> io::Result<Self> {
+        tcp.set_nonblocking(true)?;
+        let options = SockRef::from(&tcp);
+        options.set_tcp_nodelay(true)?;
+        options.set_send_buffer_size(SEND_BUFFER_BYTES)?;
+        options.set_tcp_notsent_lowat(NOTSENT_LOWAT_BYTES)?;
+        let config = WebSocketConfig::default()
+            .read_buffer_size(READ_BUFFER_BYTES)
+            .write_buffer_size(0)
+            .max_write_buffer_size(16 << 10)
+            .max_message_size(Some(MAX_REQUEST_BYTES))
+            .max_frame_size(Some(MAX_REQUEST_BYTES));
+        Ok(Self {
+            stream: Caught {
+                tcp: TcpStream::from_std(tcp),
+                written: Vec::new(),
+            },
+            context: WebSocketContext::from_partially_read(read_ahead, Role::Server, Some(config)),
+            tail: None,
+            waiting: VecDeque::new(),
+        })
+    }
+
+    /// For the poll.
+    pub fn source(&mut self) -> &mut TcpStream {
+        &mut self.stream.tcp
+    }
+
+    /// Whether bytes wait for the socket.
+    #[must_use]
+    pub fn is_blocked(&self) -> bool {
+        self.tail.is_some()
+    }
+
+    /// Sends data: now, or not at all.
+    ///
+    /// # Errors
+    /// When the client is gone.
+    pub fn send(&mut self, frame: &Arc<Frame>) -> Result<Written, Broken> {
+        if self.is_blocked() {
+            return Ok(Written::Refused);
+        }
+        self.begin(frame)
+    }
+
+    fn begin(&mut self, frame: &Arc<Frame>) -> Result<Written, Broken> {
+        match write_some(&mut self.stream.tcp, frame.bytes())? {
+            count if count == frame.bytes().len() => Ok(Written::Whole),
+            0 => Ok(Written::Refused),
+            count => {
+                self.tail = Some((Arc::clone(frame), count));
+                Ok(Written::Begun)
+            }
+        }
+    }
+
+    /// Sends an answer, after all that waits already.
+    ///
+    /// # Errors
+    /// When the client is gone, or lets too many answers wait.
+    pub fn answer(&mut self, frame: &Arc<Frame>) -> Result<(), Broken> {
+        if self.is_blocked() {
+            if self.waiting.len() >= MAX_WAITING {
+                return Err(Broken::TooManyWaiting);
+            }
+            self.waiting.push_back(Arc::clone(frame));
+        } else if self.begin(frame)? == Written::Refused {
+            self.tail = Some((Arc::clone(frame), 0));
+        }
+        Ok(())
+    }
+
+    /// Goes on with what waits; says how many bytes the socket took.
+    ///
+    /// # Errors
+    /// When the client is gone.
+    pub fn resume(&mut self) -> Result<usize, Broken> {
+        let mut taken = 0;
+        while let Some((frame, at)) = self.tail.take() {
+            let count = write_some(&mut self.stream.tcp, &frame.bytes()[at..])?;
+            taken += count;
+            if at + count < frame.bytes().len() {
+                self.tail = Some((frame, at + count));
+                break;
+            }
+            self.tail = self.waiting.pop_front().map(|next| (next, 0));
+        }
+        if !self.is_blocked() {
+            // A burst of answers must not leave its buffer behind.
+            self.waiting = VecDeque::new();
+        }
+        Ok(taken)
+    }
+
+    /// The next whole request, if there is one.
+    ///
+    /// # Errors
+    /// When the client is gone or breaks the rules.
+    pub fn receive(&mut self) -> Result<Option<Vec<u8>>, Broken> {
+        loop {
+            let read = self.context.read(&mut self.stream);
+            if !self.stream.written.is_empty() {
+                let own = Frame::raw(std::mem::take(&mut self.stream.written));
+                self.answer(&Arc::new(own))?;
+            }
+            match read {
+                Ok(Message::Binary(bytes)) => return Ok(Some(bytes.into())),
+                Ok(Message::Text(_)) => return Err(Broken::BadMessage),
+                Ok(_) => {}
+                Err(WsError::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(None);
+                }
+                Err(WsError::Capacity(_)) => return Err(Broken::TooLarge),
+                Err(WsError::Protocol(error)) => {
+                    use tungstenite::error::ProtocolError as Fault;
+                    return Err(match error {
+                        Fault::ResetWithoutClosingHandshake => Broken::Gone,
+                        _ => Broken::BadMessage,
+                    });
+                }
+                Err(WsError::Utf8(_)) => return Err(Broken::BadMessage),
+                Err(_) => return Err(Broken::Gone),
+            }
+        }
+    }
+
+    /// Says farewell as well as the socket allows; a client whose socket is full learns only that
+    /// the connection ended.
+    pub fn close(&mut self, code: u16, reason: &str) {
+        if !self.is_blocked() {
+            // It may be gone already, and then there is nobody to tell.
+            let _ = self.begin(&Arc::new(Frame::close(code, reason)));
+        }
+        let _ = self.stream.tcp.shutdown(std::net::Shutdown::Write);
+    }
+}
+
+/// Writes until the socket takes no more.
+fn write_some(tcp: &mut TcpStream, bytes: &[u8]) -> Result<usize, Broken> {
+    let mut at = 0;
+    while at < bytes.len() {
+        match tcp.write(&bytes[at..]) {
+            Ok(0) => return Err(Broken::Gone),
+            Ok(count) => at += count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(at)
+}

@@ -1,0 +1,481 @@
+//! What is known of each PV now, since which tick, and what did this tick change?
+//!
+//! `Table` holds the latest parts of every PV with the tick of their last change; from it every
+//! client that is new, behind or back again is brought up to date. `Changes` holds what one tick
+//! brought, row by row, for the clients that keep up.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pvwire_schema::types::{Alarm, Channel, ConnectionState, Metadata, PvId};
+
+use crate::source::intake::{Notice, Taken};
+use crate::source::{Event, Row, RowValue};
+
+/// The latest value of a PV.
+#[derive(Clone, Debug)]
+pub struct Latest {
+    /// The value itself.
+    pub value: RowValue,
+    /// Nanoseconds past the POSIX epoch.
+    pub time_ns: i64,
+    /// Counts the PV's updates within its epoch.
+    pub sequence: u32,
+    /// Alarm severity and condition.
+    pub alarm: Alarm,
+}
+
+/// All parts of one PV and when each last changed.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    opening: u32,
+    epoch: u32,
+    /// Connection and access rights.
+    pub channel: Channel,
+    /// How to draw it; `None` until the first connection.
+    pub metadata: Option<Arc<Metadata>>,
+    /// Value, time and alarm; `None` until the first update.
+    pub latest: Option<Latest>,
+    /// Tick of the last change of `channel`; 0 is before all ticks.
+    pub channel_tick: u64,
+    /// Tick of the last change of `metadata`.
+    pub metadata_tick: u64,
+    /// Tick of the last update.
+    pub value_tick: u64,
+    /// Tick of the last change of the alarm.
+    pub alarm_tick: u64,
+}
+
+impl Default for Entry {
+    fn default() -> Self {
+        Self {
+            opening: 0,
+            epoch: 0,
+            channel: Channel {
+                state: ConnectionState::Connecting,
+                since_ns: 0,
+                read: false,
+                write: false,
+            },
+            metadata: None,
+            latest: None,
+            channel_tick: 0,
+            metadata_tick: 0,
+            value_tick: 0,
+            alarm_tick: 0,
+        }
+    }
+}
+
+impl Entry {
+    /// Whether there is something to show: connected, with a value.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.channel.state == ConnectionState::Connected
+            && self.latest.is_some()
+            && self.metadata.is_some()
+    }
+}
+
+/// One update in the order of arrival.
+#[derive(Clone, Debug)]
+pub struct ChangedRow {
+    /// The PV.
+    pub pv: PvId,
+    /// Nanoseconds past the POSIX epoch.
+    pub time_ns: i64,
+    /// The value.
+    pub value: RowValue,
+    /// The alarm, when it changed with this row.
+    pub alarm: Option<Alarm>,
+    /// Updates that were lost just before this one.
+    pub skipped: u32,
+}
+
+/// What one tick brought.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    /// Number of the tick.
+    pub tick: u64,
+    /// Every update, in order.
+    pub rows: Vec<ChangedRow>,
+    /// Every connection or access change, in order.
+    pub channels: Vec<(PvId, Channel)>,
+    /// PVs whose metadata changed, with the newest; once each.
+    pub metadata: Vec<(PvId, Arc<Metadata>)>,
+}
+
+impl Changes {
+    /// Whether nothing happened.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.channels.is_empty() && self.metadata.is_empty()
+    }
+}
+
+/// The latest of every PV.
+#[derive(Debug)]
+pub struct Table {
+    entries: Vec<Entry>,
+    /// PVs that are being searched for the first time, by the time they were opened.
+    searching: VecDeque<(Instant, PvId, u32)>,
+    not_found_after: Duration,
+    stale_rows: u64,
+}
+
+impl Table {
+    /// An empty table. A PV that isn't found after `not_found_after` is said to be so.
+    #[must_use]
+    pub fn new(not_found_after: Duration) -> Self {
+        let (entries, searching) = (Vec::new(), VecDeque::new());
+        Self {
+            entries,
+            searching,
+            not_found_after,
+            stale_rows: 0,
+        }
+    }
+
+    /// What is known of a PV.
+    ///
+    /// # Panics
+    /// When the PV was never opened.
+    #[must_use]
+    pub fn entry(&self, pv: PvId) -> &Entry {
+        &self.entries[pv.index()]
+    }
+
+    /// What is known of a PV, if it was opened.
+    #[must_use]
+    pub fn get(&self, pv: PvId) -> Option<&Entry> {
+        self.entries.get(pv.index())
+    }
+
+    /// Rows that belonged to a PV, type or count that was no more when they came.
+    #[must_use]
+    pub fn stale_rows_total(&self) -> u64 {
+        self.stale_rows
+    }
+
+    /// Takes in what came from a source. `now` are the clocks of this tick.
+    pub fn apply(&mut self, changes: &mut Changes, now: Now, taken: Taken) {
+        match taken {
+            Taken::Notice(notice) => self.apply_notice(changes, now, notice),
+            Taken::Row(row) => self.apply_row(changes, row),
+        }
+    }
+
+    fn apply_notice(&mut self, changes: &mut Changes, now: Now, notice: Notice) {
+        let Notice { pv, opening, event } = notice;
+        if pv.index() >= self.entries.len() {
+            self.entries.resize_with(pv.index() + 1, Entry::default);
+        }
+        let entry = &mut self.entries[pv.index()];
+        if let Event::Opened = event {
+            *entry = Entry {
+                opening,
+                epoch: opening,
+                ..Entry::default()
+            };
+            entry.channel.since_ns = now.wall_ns;
+            entry.channel_tick = changes.tick;
+            self.searching.push_back((now.instant, pv, opening));
+            // Nobody can have been told of the PV yet: the snapshot will.
+            return;
+        }
+        if entry.opening != opening {
+            return;
+        }
+        let before = entry.channel;
+        match event {
+            Event::Opened => {}
+            Event::Connected { epoch } => {
+                if entry.epoch != epoch {
+                    // Another type or count: a value of the old kind would be a lie.
+                    entry.epoch = epoch;
+                    entry.latest = None;
+                }
+                entry.channel.state = ConnectionState::Connected;
+            }
+            Event::Disconnected => {
+                let gone = ConnectionState::Disconnected;
+                entry.channel = Channel {
+                    state: gone,
+                    read: false,
+                    write: false,
+                    ..before
+                };
+            }
+            Event::Access { read, write } => {
+                entry.channel = Channel {
+                    read,
+                    write,
+                    ..before
+                };
+            }
+            Event::Metadata(metadata) => {
+                if entry.metadata.as_deref() == Some(&*metadata) {
+                    return;
+                }
+                let metadata: Arc<Metadata> = metadata.into();
+                entry.metadata = Some(Arc::clone(&metadata));
+                if entry.metadata_tick == changes.tick {
+                    changes.metadata.retain(|(changed, _)| *changed != pv);
+                }
+                entry.metadata_tick = changes.tick;
+                changes.metadata.push((pv, metadata));
+                return;
+            }
+        }
+        Self::channel_changed(entry, pv, before, changes, now);
+    }
+
+    fn channel_changed(
+        entry: &mut Entry,
+        pv: PvId,
+        before: Channel,
+        changes: &mut Changes,
+        now: Now,
+    ) {
+        if entry.channel.state != before.state {
+            entry.channel.since_ns = now.wall_ns;
+        }
+        if entry.channel != before {
+            entry.channel_tick = changes.tick;
+            changes.channels.push((pv, entry.channel));
+        }
+    }
+
+    fn apply_row(&mut self, changes: &mut Changes, row: Row) {
+        let Row {
+            pv,
+            sequence,
+            epoch,
+            time_ns,
+            value,
+            alarm,
+        } = row;
+        let Some(entry) = self
+            .entries
+            .get_mut(pv.index())
+            .filter(|entry| entry.epoch == epoch)
+        else {
+            self.stale_rows += 1;
+            return;
+        };
+        let before = entry.latest.as_ref().map_or(0, |latest| latest.sequence);
+        let ahead = sequence.wrapping_sub(before);
+        if ahead == 0 || ahead > u32::MAX / 2 {
+            // Waited in the overflow table while newer ones went through the ring; the gap that
+            // it left was counted with them.
+            return;
+        }
+        let changed = entry
+            .latest
+            .as_ref()
+            .is_none_or(|latest| latest.alarm != alarm);
+        if changed {
+            entry.alarm_tick = changes.tick;
+        }
+        entry.value_tick = changes.tick;
+        entry.latest = Some(Latest {
+            value: value.clone(),
+            time_ns,
+            sequence,
+            alarm,
+        });
+        let alarm = changed.then_some(alarm);
+        changes.rows.push(ChangedRow {
+            pv,
+            time_ns,
+            value,
+            alarm,
+            skipped: ahead - 1,
+        });
+    }
+
+    /// Tells of PVs that were searched for long enough without an answer.
+    pub fn give_up_searching(&mut self, changes: &mut Changes, now: Now) {
+        while let Some(&(since, pv, opening)) = self.searching.front() {
+            if now.instant.duration_since(since) < self.not_found_after {
+                break;
+            }
+            self.searching.pop_front();
+            let entry = &mut self.entries[pv.index()];
+            if entry.opening == opening && entry.channel.state == ConnectionState::Connecting {
+                let before = entry.channel;
+                entry.channel.state = ConnectionState::NotFound;
+                Self::channel_changed(entry, pv, before, changes, now);
+            }
+        }
+    }
+
+    /// When `give_up_searching` will next have something to do, if no channel connects before.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.searching
+            .front()
+            .map(|(since, ..)| *since + self.not_found_after)
+    }
+}
+
+/// The clocks, read once per tick.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// For deadlines.
+    pub instant: Instant,
+    /// For people: nanoseconds past the POSIX epoch.
+    pub wall_ns: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::{Intake, Line};
+    use pvwire_schema::types::Severity;
+
+    const PV: PvId = PvId(0);
+    const CALM: Alarm = Alarm {
+        severity: Severity::NoAlarm,
+        status: 0,
+    };
+    const HIHI: Alarm = Alarm {
+        severity: Severity::Major,
+        status: 3,
+    };
+    const WAIT: Duration = Duration::from_secs(5);
+
+    struct Bench {
+        intake: Arc<Intake>,
+        table: Table,
+        start: Instant,
+        tick: u64,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let (intake, table) = (Intake::new(), Table::new(WAIT));
+            Self {
+                intake,
+                table,
+                start: Instant::now(),
+                tick: 0,
+            }
+        }
+
+        fn tick_at(&mut self, after: Duration) -> Changes {
+            self.tick += 1;
+            let mut changes = Changes {
+                tick: self.tick,
+                ..Changes::default()
+            };
+            let now = Now {
+                instant: self.start + after,
+                wall_ns: after.as_nanos() as i64,
+            };
+            self.intake
+                .drain(|taken| self.table.apply(&mut changes, now, taken));
+            self.table.give_up_searching(&mut changes, now);
+            changes
+        }
+
+        fn tick(&mut self) -> Changes {
+            self.tick_at(Duration::ZERO)
+        }
+    }
+
+    fn update(line: &Line, value: f64, alarm: Alarm) {
+        line.update(0, RowValue::Number(value), alarm);
+    }
+
+    #[test]
+    fn alarm_is_told_only_with_the_row_that_changes_it() {
+        let mut bench = Bench::new();
+        let line = Line::open(&bench.intake, PV);
+        line.connected(false);
+        for (value, alarm) in [(1.0, CALM), (2.0, CALM), (3.0, HIHI), (4.0, HIHI)] {
+            update(&line, value, alarm);
+        }
+        let alarms: Vec<_> = bench.tick().rows.iter().map(|row| row.alarm).collect();
+        assert_eq!(alarms, [Some(CALM), None, Some(HIHI), None]);
+        assert_eq!(bench.table.entry(PV).alarm_tick, 1);
+    }
+
+    #[test]
+    fn pv_that_nobody_answers_for_is_not_found_and_connects_all_the_same_later() {
+        let mut bench = Bench::new();
+        let line = Line::open(&bench.intake, PV);
+        bench.tick();
+        assert!(bench.tick_at(WAIT / 2).is_empty());
+        let changes = bench.tick_at(WAIT);
+        assert_eq!(changes.channels[0].1.state, ConnectionState::NotFound);
+        line.connected(false);
+        let changes = bench.tick_at(WAIT * 2);
+        assert_eq!(changes.channels[0].1.state, ConnectionState::Connected);
+        assert_eq!(changes.channels[0].1.since_ns, (WAIT * 2).as_nanos() as i64);
+    }
+
+    #[test]
+    fn lost_pv_keeps_its_value_and_has_no_rights() {
+        let mut bench = Bench::new();
+        let line = Line::open(&bench.intake, PV);
+        line.connected(false);
+        line.event(Event::Access {
+            read: true,
+            write: true,
+        });
+        update(&line, 7.0, HIHI);
+        bench.tick();
+        line.event(Event::Disconnected);
+        bench.tick();
+        let entry = bench.table.entry(PV);
+        assert_eq!(entry.channel.state, ConnectionState::Disconnected);
+        assert!(!entry.channel.write);
+        assert_eq!(entry.latest.as_ref().unwrap().value, RowValue::Number(7.0));
+    }
+
+    #[test]
+    fn value_of_the_old_type_is_forgotten_when_the_pv_comes_back_with_another() {
+        let mut bench = Bench::new();
+        let line = Line::open(&bench.intake, PV);
+        line.connected(false);
+        update(&line, 7.0, CALM);
+        bench.tick();
+        update(&line, 8.0, CALM);
+        line.event(Event::Disconnected);
+        line.connected(true);
+        let changes = bench.tick();
+        assert!(changes.rows.is_empty(), "8.0 is of the old type");
+        assert!(bench.table.entry(PV).latest.is_none());
+        assert_eq!(bench.table.stale_rows_total(), 1);
+    }
+
+    #[test]
+    fn events_of_a_pv_that_had_the_number_before_are_passed_over() {
+        let mut bench = Bench::new();
+        let old = Line::open(&bench.intake, PV);
+        let new = Line::open(&bench.intake, PV);
+        old.connected(false);
+        update(&old, 1.0, CALM);
+        new.connected(false);
+        update(&new, 2.0, CALM);
+        let changes = bench.tick();
+        assert_eq!(changes.rows.len(), 1);
+        assert_eq!(changes.rows[0].value, RowValue::Number(2.0));
+    }
+
+    #[test]
+    fn same_metadata_again_is_no_change() {
+        let mut bench = Bench::new();
+        let line = Line::open(&bench.intake, PV);
+        let metadata = Box::new(Metadata {
+            units: "mA".into(),
+            ..Metadata::default()
+        });
+        line.event(Event::Metadata(metadata.clone()));
+        assert_eq!(bench.tick().metadata.len(), 1);
+        line.event(Event::Metadata(metadata));
+        assert!(bench.tick().is_empty());
+    }
+}

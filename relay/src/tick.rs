@@ -1,0 +1,200 @@
+//! When is what has come in handed on, and how often?
+//!
+//! One thread gathers updates for the length of a tick, takes them into the table and hands the
+//! table and the changes to the stage behind it. The tick is as short as the clients' number
+//! allows: three times as long as one round of writing takes, between two bounds.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::source::Intake;
+use crate::table::{Changes, Now, Table};
+
+/// A tick lasts this many times as long as the slowest shard needs to write to all its clients, so
+/// that writing never takes more than a third of a core.
+const TICK_PER_ROUND: u32 = 3;
+
+/// Longest sleep without work; bounds how late a linger or a time-out is noticed.
+const LONGEST_SLEEP: Duration = Duration::from_millis(250);
+
+/// The stage that hands on what a tick brought. The tick thread calls it.
+pub trait TickSink: Send {
+    /// Whether requests wait that don't come through the intake.
+    fn has_work(&self) -> bool;
+
+    /// Time that the last round of writing took, by the slowest of the writers.
+    fn round(&self) -> Duration;
+
+    /// Whether the writers have taken what they were given, so that a tick is of use.
+    fn is_ready(&self) -> bool;
+
+    /// Takes out the requests that wait. Called before the intake is drained, so that the table
+    /// knows each PV that a request names.
+    fn collect(&mut self);
+
+    /// One tick is done: `changes` are what it brought, `table` is what is known after it.
+    fn tick(&mut self, table: &Table, changes: Changes, now: Now);
+}
+
+/// Bounds of the tick's length.
+#[derive(Clone, Copy, Debug)]
+pub struct TickLimits {
+    /// With few clients.
+    pub shortest: Duration,
+    /// With many; beyond it the writers' own pace decides.
+    pub longest: Duration,
+}
+
+/// Numbers of the tick thread, for metrics and the status page.
+#[derive(Debug, Default)]
+pub struct TickCounters {
+    /// Ticks that had something to hand on.
+    pub ticks: AtomicU64,
+    /// Updates taken in.
+    pub updates: AtomicU64,
+    /// Updates that were lost on the way in: values that the sequence shows to be missing.
+    pub squashed: AtomicU64,
+    /// Updates of a PV, type or count that was no more.
+    pub stale: AtomicU64,
+    /// Present length of a tick.
+    pub length_micros: AtomicU64,
+}
+
+/// The running tick thread.
+pub struct Ticker {
+    stop: Arc<AtomicBool>,
+    intake: Arc<Intake>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Ticker {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn start(
+        intake: Arc<Intake>,
+        table: Table,
+        sink: impl TickSink + 'static,
+        limits: TickLimits,
+        counters: Arc<TickCounters>,
+    ) -> std::io::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let run = Run {
+            stop: Arc::clone(&stop),
+            intake: Arc::clone(&intake),
+            table,
+            sink,
+            limits,
+            counters,
+            tick: 0,
+        };
+        let thread = thread::Builder::new()
+            .name("tick".into())
+            .spawn(move || run.run())?;
+        Ok(Self {
+            stop,
+            intake,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        self.intake.wake();
+        if let Some(thread) = self.thread.take() {
+            // A panic in the thread was already reported by the panic hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Run<S> {
+    stop: Arc<AtomicBool>,
+    intake: Arc<Intake>,
+    table: Table,
+    sink: S,
+    limits: TickLimits,
+    counters: Arc<TickCounters>,
+    tick: u64,
+}
+
+impl<S: TickSink> Run<S> {
+    fn run(mut self) {
+        while !self.stop.load(Ordering::Acquire) {
+            self.sleep_until_work();
+            // The first update of a burst waits for the others of its scan.
+            thread::sleep(self.length());
+            while !self.sink.is_ready() && !self.stop.load(Ordering::Acquire) {
+                thread::sleep(self.limits.shortest);
+            }
+            self.one_tick();
+        }
+    }
+
+    fn length(&self) -> Duration {
+        let TickLimits { shortest, longest } = self.limits;
+        let length = (self.sink.round() * TICK_PER_ROUND).clamp(shortest, longest);
+        self.counters
+            .length_micros
+            .store(length.as_micros() as u64, Ordering::Relaxed);
+        length
+    }
+
+    fn sleep_until_work(&self) {
+        self.intake.announce_sleep();
+        let deadline = self
+            .table
+            .next_deadline()
+            .unwrap_or_else(|| Instant::now() + LONGEST_SLEEP);
+        let idle = self.intake.is_empty() && !self.sink.has_work();
+        if idle && !self.stop.load(Ordering::Acquire) {
+            let sleep = deadline.saturating_duration_since(Instant::now());
+            thread::park_timeout(sleep.min(LONGEST_SLEEP));
+        }
+        self.intake.awake();
+    }
+
+    fn one_tick(&mut self) {
+        self.tick += 1;
+        let now = Now {
+            instant: Instant::now(),
+            wall_ns: wall_ns(),
+        };
+        self.sink.collect();
+        let mut changes = Changes {
+            tick: self.tick,
+            ..Changes::default()
+        };
+        let table = &mut self.table;
+        self.intake
+            .drain(|taken| table.apply(&mut changes, now, taken));
+        table.give_up_searching(&mut changes, now);
+        let skipped = changes.rows.iter().map(|row| u64::from(row.skipped)).sum();
+        let counters = &self.counters;
+        counters
+            .ticks
+            .fetch_add(u64::from(!changes.is_empty()), Ordering::Relaxed);
+        counters
+            .updates
+            .fetch_add(changes.rows.len() as u64, Ordering::Relaxed);
+        counters.squashed.fetch_add(skipped, Ordering::Relaxed);
+        counters
+            .stale
+            .store(table.stale_rows_total(), Ordering::Relaxed);
+        self.sink.tick(table, changes, now);
+    }
+}
+
+/// Nanoseconds past the POSIX epoch by this machine's clock.
+#[must_use]
+pub fn wall_ns() -> i64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
