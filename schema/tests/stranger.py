@@ -1,0 +1,216 @@
+"""Can somebody who has only PROTOCOL.md and the .fbs files read every golden frame?
+
+An independent reader: made by flatc for Python, columns decoded as PROTOCOL.md says, compared with
+the descriptions beside the golden bytes. Argument: the folder that flatc wrote its Python to.
+"""
+
+import json
+import math
+import struct
+import sys
+from pathlib import Path
+
+sys.path.insert(0, sys.argv[1])
+
+from pvwire import (  # noqa: E402
+    ConnectionState,
+    Frame,
+    FrameKind,
+    Got,
+    Hello,
+    NameProblem,
+    Pong,
+    ReplyBody,
+    RequestError,
+    RequestProblem,
+    Subscribed,
+    Unsubscribed,
+    ValueType,
+)
+
+GOLDEN = Path(__file__).parent / "golden"
+ELEMENT_BYTES = {1: 8, 2: 4, 3: 1, 4: 1, 5: 2, 6: 2, 7: 4, 8: 4, 9: 8, 10: 8, 11: 2, 13: 1}
+
+
+def name_of(enum, number):
+    return next(name for name, value in vars(enum).items() if value == number)
+
+
+def vector(table, what):
+    return [getattr(table, what)(i) for i in range(getattr(table, what + "Length")())]
+
+
+def text(raw):
+    return (raw or b"").decode()
+
+
+def number(value):
+    if math.isnan(value):
+        return "NaN"
+    return value if math.isfinite(value) else ("inf" if value > 0 else "-inf")
+
+
+def column(raw, base):
+    """Zigzag LEB128 differences, 64 bits, wrapping."""
+    values, shift, word = [], 0, 0
+    for byte in raw:
+        word |= (byte & 0x7F) << shift
+        shift += 7
+        if byte & 0x80 == 0:
+            word &= 2**64 - 1
+            base += (word >> 1) ^ -(word & 1)
+            base = (base + 2**63) % 2**64 - 2**63
+            values.append(base)
+            shift, word = 0, 0
+    return values
+
+
+def limits(table):
+    return [number(table.Low()), number(table.High())] if table else ["NaN", "NaN"]
+
+
+def metadata(meta):
+    return {
+        "id": meta.Id(),
+        "type": name_of(ValueType.ValueType, meta.Type()),
+        "elementCount": meta.ElementCount(),
+        "units": text(meta.Units()),
+        "precision": None if meta.Precision() < 0 else meta.Precision(),
+        "choices": [text(choice) for choice in vector(meta, "Choices")],
+        "display": limits(meta.Display()),
+        "control": limits(meta.Control()),
+        "warning": limits(meta.Warning()),
+        "alarm": limits(meta.Alarm()),
+        "description": text(meta.Description()),
+        "epoch": meta.Epoch(),
+    }
+
+
+def channel(channel):
+    return {
+        "id": channel.Id(),
+        "state": name_of(ConnectionState.ConnectionState, channel.State()),
+        "sinceNs": str(channel.SinceNs()),
+        "read": channel.Read(),
+        "write": channel.Write(),
+    }
+
+
+def numbers(columns):
+    if columns is None:
+        return []
+    ids = column(vector(columns, "Ids"), 0)
+    times = column(vector(columns, "Times"), columns.BaseTimeNs())
+    values = vector(columns, "Values")
+    assert len(ids) == len(times) == len(values) == columns.Count()
+    rows = zip(ids, times, values, strict=True)
+    return [{"id": i, "timeNs": str(t), "value": number(v)} for i, t, v in rows]
+
+
+def blob(blob, message):
+    size = ELEMENT_BYTES.get(blob.Type(), 0) * blob.Count()
+    raw, offset = b"", 0
+    if size:
+        raw = b"".join(struct.pack("<Q", word) for word in vector(blob, "Data"))[:size]
+        offset = message.index(raw)
+        while offset % 8:
+            offset = message.index(raw, offset + 1)
+    return {
+        "id": blob.Id(),
+        "timeNs": str(blob.TimeNs()),
+        "type": name_of(ValueType.ValueType, blob.Type()),
+        "array": blob.Array(),
+        "count": blob.Count(),
+        "dataOffset": offset,
+        "data": list(raw),
+        "text": [text(entry) for entry in vector(blob, "Text")],
+    }
+
+
+def errors(table):
+    return [
+        {
+            "index": error.Index(),
+            "problem": name_of(NameProblem.NameProblem, error.Problem()),
+            "message": text(error.Message()),
+        }
+        for error in vector(table, "Errors")
+    ]
+
+
+def reply(frame):
+    kind = name_of(ReplyBody.ReplyBody, frame.ReplyType())
+    if kind == "NONE":
+        return None
+    raw = frame.Reply()
+
+    def as_table(cls):
+        table = cls()
+        table.Init(raw.Bytes, raw.Pos)
+        return table
+
+    if kind == "Hello":
+        hello = as_table(Hello.Hello)
+        return {
+            "Hello": {
+                "relayVersion": text(hello.RelayVersion()),
+                "relayInstance": str(hello.RelayInstance()),
+                "maxRequestBytes": hello.MaxRequestBytes(),
+                "maxSubscriptions": hello.MaxSubscriptions(),
+                "ackIntervalMs": hello.AckIntervalMs(),
+                "notFoundAfterMs": hello.NotFoundAfterMs(),
+            }
+        }
+    if kind in ("Subscribed", "Got"):
+        table = as_table(Subscribed.Subscribed if kind == "Subscribed" else Got.Got)
+        return {kind: {"ids": vector(table, "Ids"), "errors": errors(table)}}
+    if kind == "Unsubscribed":
+        return {kind: {"ids": vector(as_table(Unsubscribed.Unsubscribed), "Ids")}}
+    if kind == "Pong":
+        pong = as_table(Pong.Pong)
+        times = (pong.ClientTimeNs(), pong.RelayTimeNs())
+        return {kind: {"clientTimeNs": str(times[0]), "relayTimeNs": str(times[1])}}
+    error = as_table(RequestError.RequestError)
+    problem = name_of(RequestProblem.RequestProblem, error.Problem())
+    return {"Error": {"problem": problem, "message": text(error.Message())}}
+
+
+def described(message):
+    assert message[4:8] == b"PVWF"
+    frame = Frame.Frame.GetRootAs(message)
+    rows = frame.SequencesLength()
+    return {
+        "kind": name_of(FrameKind.FrameKind, frame.Kind()),
+        "tick": frame.Tick(),
+        "prevTick": frame.PrevTick(),
+        "metadata": [metadata(meta) for meta in vector(frame, "Metadata")],
+        "channels": [channel(state) for state in vector(frame, "Channels")],
+        "numbers": numbers(frame.Numbers()),
+        "blobs": [blob(entry, message) for entry in vector(frame, "Blobs")],
+        "alarms": [
+            {"row": alarm.Row(), "severity": alarm.Severity(), "status": alarm.Status()}
+            for alarm in vector(frame, "Alarms")
+        ],
+        "skips": [{"row": skip.Row(), "count": skip.Count()} for skip in vector(frame, "Skips")],
+        "sequences": vector(frame, "Sequences") if rows else None,
+        "replyTo": frame.ReplyTo(),
+        "reply": reply(frame),
+    }
+
+
+def main():
+    passed = failed = 0
+    for path in sorted(GOLDEN.glob("*.json")):
+        expected = json.loads(path.read_text())
+        found = described(path.with_suffix(".bin").read_bytes())
+        differing = [key for key in expected if expected[key] != found[key]]
+        failed += bool(differing)
+        passed += not differing
+        for key in differing:
+            print(f"{path.stem}: {key} is {found[key]}, expected {expected[key]}")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

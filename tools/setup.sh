@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# What must a fresh Debian machine with Rust, Node and Python on it still get? `setup.sh` installs
+# it into the project's own folders; `setup.sh browser` adds Chromium when no browser is there.
+# Done steps are skipped until what they depend on changes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+stamps=.local/stamps
+mkdir -p "$stamps"
+
+say() { printf '\033[1m== %s\033[0m\n' "$*"; }
+fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+# done_for NAME INPUT…: whether step NAME was done for these very inputs.
+done_for() { [ -f "$stamps/$1" ] && [ "$(cat "$stamps/$1")" = "$(sum_of "${@:2}")" ]; }
+mark() { sum_of "${@:2}" > "$stamps/$1"; }
+sum_of() { cat "$@" | sha256sum | cut -d' ' -f1; }
+
+find_browser() {
+  local candidate
+  for candidate in "${PVWIRE_CHROMIUM:-}" chromium chromium-browser google-chrome google-chrome-stable; do
+    [ -n "$candidate" ] && command -v "$candidate" && return 0
+  done
+  return 1
+}
+
+tools() {
+  command -v cargo > /dev/null || fail "cargo is missing: install Rust by rustup"
+  command -v node > /dev/null || fail "node is missing: install Node 20 or later"
+  command -v npm > /dev/null || fail "npm is missing: install npm 10 or later"
+  command -v python3 > /dev/null || fail "python3 is missing: install Python 3.11 or later"
+  command -v cc > /dev/null || fail "cc is missing: install gcc"
+  [ "$(node -p 'process.versions.node.split(".")[0] >= 20')" = true ] ||
+    fail "node is $(node --version), expected 20 or later"
+}
+
+rust() {
+  done_for rust rust-toolchain.toml && return
+  say "Rust toolchain and WebAssembly target (rust-toolchain.toml)"
+  if command -v rustup > /dev/null; then
+    rustup toolchain install --no-self-update > /dev/null 2>&1 || rustup show > /dev/null
+    rustup target add wasm32-unknown-unknown
+  fi
+  local found
+  found=$(rustc --print sysroot)/lib/rustlib/wasm32-unknown-unknown
+  [ -d "$found" ] || fail "Rust has no target wasm32-unknown-unknown: install it, or rustup"
+  mark rust rust-toolchain.toml
+}
+
+python() {
+  done_for python tools/requirements.txt && [ -x .local/venv/bin/python ] && return
+  say "Python environment with the EPICS libraries (.local/venv)"
+  python3 -m venv .local/venv ||
+    fail "python3 can't make a virtual environment: install python3-venv"
+  .local/venv/bin/python -m pip install --quiet --disable-pip-version-check -r tools/requirements.txt
+  mark python tools/requirements.txt
+}
+
+npm_packages() {
+  done_for npm package-lock.json && [ -d node_modules ] && return
+  say "npm packages (node_modules)"
+  # Browsers come from Debian; Node 20 runs vitest although it asks for 22.
+  PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm ci --no-audit --no-fund --loglevel=error
+  mark npm package-lock.json
+}
+
+browser() {
+  find_browser > /dev/null && return
+  say "Chromium"
+  local root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo > /dev/null || fail "no browser here: install Debian's package chromium as root"
+    root=(sudo)
+  fi
+  "${root[@]}" apt-get update -q
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
+    chromium fonts-dejavu-core
+  find_browser > /dev/null || fail "Chromium was installed but isn't found"
+}
+
+tools
+rust
+python
+npm_packages
+if [ "${1:-}" = browser ]; then browser; fi

@@ -1,0 +1,109 @@
+"""Does everything hold? Runs every check and test in order, says how long each took, and counts.
+
+Stops at the first step that fails and shows its output. `--only NAME` runs the steps of one kind.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Kind, what it is, command.
+STEPS = [
+    ("check", "rustfmt", "cargo fmt --all --check"),
+    ("check", "generated code is current", "make --no-print-directory regen-check"),
+    ("check", "clippy", "cargo clippy --quiet --locked --workspace --all-targets -- -D warnings"),
+    (
+        "check",
+        "rustdoc",
+        "RUSTDOCFLAGS='-D warnings' cargo doc --quiet --locked --workspace --no-deps"
+        " --document-private-items",
+    ),
+    ("rust", "Rust tests", "cargo test --locked --workspace"),
+    ("rust", "a stranger's reader", "make --no-print-directory stranger"),
+    ("wasm", "WebAssembly and package", "make --no-print-directory wasm"),
+    ("check", "eslint and prettier", "npm run --silent lint"),
+    ("check", "TypeScript", "npm run --silent typecheck"),
+    ("ts", "package tests in Node", "npm run --silent test:unit"),
+    ("ts", "package tests in the browser", "npm run --silent test:browser"),
+    ("e2e", "end-to-end tests", "npm run --silent test -w pvwire-e2e"),
+]
+
+COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+# How each runner says what it ran: (pattern, which groups are passed and failed).
+TOTALS = [
+    re.compile(r"^test result: .*? (?P<passed>\d+) passed; (?P<failed>\d+) failed", re.M),
+    re.compile(r"^\s*Tests\s+(?:(?P<failed>\d+) failed \| )?(?P<passed>\d+) passed", re.M),
+    re.compile(r"^\s*(?P<passed>\d+) passed \(\d", re.M),
+    re.compile(r"^(?P<passed>\d+) passed, (?P<failed>\d+) failed$", re.M),
+]
+
+
+def run(name, command, environment):
+    print(f"== {name}", flush=True)
+    began = time.monotonic()
+    process = subprocess.Popen(
+        ["bash", "-euo", "pipefail", "-c", command],
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    lines = []
+    told = began
+    for line in process.stdout:
+        lines.append(line)
+        if time.monotonic() - told > 30:
+            told = time.monotonic()
+            print(f"   … {told - began:.0f} s", flush=True)
+    status = process.wait()
+    output = COLOURS.sub("", "".join(lines))
+    if status != 0:
+        print(output)
+        print(f"== {name} FAILED with status {status} after {time.monotonic() - began:.0f} s")
+    else:
+        print(f"   ok, {time.monotonic() - began:.0f} s", flush=True)
+    return status, output
+
+
+def totals(output):
+    passed = failed = 0
+    for pattern in TOTALS:
+        for found in pattern.finditer(output):
+            passed += int(found["passed"] or 0)
+            failed += int(found.groupdict().get("failed") or 0)
+    return passed, failed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", help="run the steps of this kind", choices=sorted({s[0] for s in STEPS}))
+    only = parser.parse_args().only
+    environment = dict(os.environ, CARGO_TERM_COLOR="never", FORCE_COLOR="0", CI="true")
+    passed = failed = 0
+    for kind, name, command in STEPS:
+        if only and kind != only:
+            continue
+        status, output = run(name, command, environment)
+        ran, broke = totals(output)
+        passed += ran
+        failed += broke
+        if status != 0:
+            if kind == "check" or not only:
+                failed = max(failed, 1)
+            print(f"{passed} passed, {failed} failed")
+            return 1
+    print(f"{passed} passed, {failed} failed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
