@@ -1,0 +1,296 @@
+//! Did this client get every update, in order, and with the right value?
+//!
+//! Every PV counts up by one, so that the value itself says which update it is: what the relay
+//! calls the next update must be the next value, too.
+
+use pvwire_schema::decode::{DecodeError, FrameView, frame};
+use pvwire_schema::types::{FrameKind, Reply};
+use serde_json::{Value, json};
+use thiserror::Error;
+
+/// Why a stream is wrong beyond counting.
+#[derive(Debug, Error)]
+pub(crate) enum BadStream {
+    #[error("a frame can't be decoded: {0}")]
+    Frame(#[from] DecodeError),
+    #[error("the relay took only {taken} of {asked} PVs")]
+    Refused { taken: usize, asked: usize },
+}
+
+/// What was counted in one stream, or in all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Data frames.
+    pub(crate) frames: u64,
+    /// Their bytes, WebSocket headers included.
+    pub(crate) bytes: u64,
+    /// Rows.
+    pub(crate) updates: u64,
+    /// Frames that don't follow on the frame before.
+    pub(crate) gaps: u64,
+    /// Rows whose value isn't the one that their sequence number says.
+    pub(crate) wrong_values: u64,
+    /// Values that the relay says it left out.
+    pub(crate) skipped: u64,
+    /// Frames that brought the client up to date after it was behind.
+    pub(crate) catch_ups: u64,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.frames += other.frames;
+        self.bytes += other.bytes;
+        self.updates += other.updates;
+        self.gaps += other.gaps;
+        self.wrong_values += other.wrong_values;
+        self.skipped += other.skipped;
+        self.catch_ups += other.catch_ups;
+    }
+
+    pub(crate) fn since(&self, start: &Self) -> Self {
+        Self {
+            frames: self.frames - start.frames,
+            bytes: self.bytes - start.bytes,
+            updates: self.updates - start.updates,
+            gaps: self.gaps - start.gaps,
+            wrong_values: self.wrong_values - start.wrong_values,
+            skipped: self.skipped - start.skipped,
+            catch_ups: self.catch_ups - start.catch_ups,
+        }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        json!({
+            "frames": self.frames,
+            "bytes": self.bytes,
+            "updates": self.updates,
+            "gaps": self.gaps,
+            "wrongValues": self.wrong_values,
+            "skipped": self.skipped,
+            "catchUps": self.catch_ups,
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Last {
+    value: Option<f64>,
+    sequence: u32,
+}
+
+/// One client's stream.
+#[derive(Debug, Default)]
+pub(crate) struct Stream {
+    tick: u64,
+    asked: usize,
+    taken: usize,
+    last: Vec<Last>,
+    sequences: Vec<u32>,
+    skips: Vec<u32>,
+    pub(crate) counts: Counts,
+}
+
+/// What a message was.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// The relay's greeting; how often to acknowledge, in milliseconds.
+    Hello(u32),
+    /// Updates, up to this tick.
+    Data(u64),
+    /// Something else.
+    Other,
+}
+
+impl Stream {
+    pub(crate) fn new(asked: usize) -> Self {
+        Self {
+            asked,
+            ..Self::default()
+        }
+    }
+
+    /// Whether every PV has a value.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.taken == self.asked
+            && self.last.iter().filter(|last| last.value.is_some()).count() == self.asked
+    }
+
+    /// Takes a message in. `length` is its length on the wire; `on_row` gets each row's time stamp
+    /// in nanoseconds.
+    pub(crate) fn take(
+        &mut self,
+        payload: &[u8],
+        length: usize,
+        mut on_row: impl FnMut(i64),
+    ) -> Result<Seen, BadStream> {
+        let view = frame(payload)?;
+        match view.reply() {
+            Some(Reply::Hello(hello)) => return Ok(Seen::Hello(hello.ack_interval_ms)),
+            Some(Reply::Subscribed { errors, .. }) => {
+                self.taken = self.asked - errors.len();
+                if !errors.is_empty() {
+                    return Err(BadStream::Refused {
+                        taken: self.taken,
+                        asked: self.asked,
+                    });
+                }
+            }
+            _ => {}
+        }
+        if view.kind() == FrameKind::Answer {
+            return Ok(Seen::Other);
+        }
+        let kind = view.kind();
+        if kind != FrameKind::Snapshot {
+            self.counts.frames += 1;
+            self.counts.bytes += length as u64;
+            self.counts.catch_ups += u64::from(kind == FrameKind::CatchUp);
+            self.counts.gaps += u64::from(view.prev_tick() > self.tick || view.tick() < self.tick);
+        }
+        self.tick = self.tick.max(view.tick());
+        self.rows(&view, &mut on_row);
+        Ok(Seen::Data(self.tick))
+    }
+
+    fn rows(&mut self, view: &FrameView<'_>, on_row: &mut impl FnMut(i64)) {
+        let kind = view.kind();
+        let count = view.numbers_len();
+        self.sequences.clear();
+        self.sequences
+            .extend(view.sequences().into_iter().flatten());
+        self.skips.clear();
+        self.skips.resize(count, 0);
+        for skip in view.skips() {
+            if let Some(place) = self.skips.get_mut(skip.row as usize) {
+                *place = skip.count;
+            }
+        }
+        for (row, number) in view.numbers().enumerate() {
+            let place = number.id.index();
+            if place >= self.last.len() {
+                self.last.resize(place + 1, Last::default());
+            }
+            let last = &mut self.last[place];
+            let sequence = match kind {
+                FrameKind::Update => last.sequence.wrapping_add(1 + self.skips[row]),
+                _ => self.sequences[row],
+            };
+            if let Some(before) = last.value {
+                let steps = sequence.wrapping_sub(last.sequence);
+                self.counts.wrong_values += u64::from(number.value != before + f64::from(steps));
+                if kind != FrameKind::Snapshot {
+                    self.counts.skipped += u64::from(steps.saturating_sub(1));
+                }
+            }
+            *last = Last {
+                value: Some(number.value),
+                sequence,
+            };
+            if kind != FrameKind::Snapshot {
+                self.counts.updates += 1;
+                on_row(number.time_ns);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pvwire_schema::encode::{FrameEncoder, RowMarks};
+    use pvwire_schema::types::PvId;
+
+    const PV: PvId = PvId(4);
+
+    fn message(kind: FrameKind, tick: u64, prev_tick: u64, rows: &[(f64, RowMarks)]) -> Vec<u8> {
+        let mut encoder = FrameEncoder::new();
+        encoder.begin(kind, tick, prev_tick);
+        for (value, marks) in rows {
+            encoder.number(PV, 0, *value, *marks);
+        }
+        encoder.finish().to_vec()
+    }
+
+    fn plain(value: f64) -> (f64, RowMarks) {
+        (value, RowMarks::default())
+    }
+
+    fn at(value: f64, sequence: u32) -> (f64, RowMarks) {
+        (
+            value,
+            RowMarks {
+                sequence,
+                ..RowMarks::default()
+            },
+        )
+    }
+
+    /// Counts after a snapshot at 7 (update 3, tick 1) and these messages.
+    fn after(messages: &[Vec<u8>]) -> Counts {
+        let mut stream = Stream::new(1);
+        let snapshot = message(FrameKind::Snapshot, 1, 0, &[at(7.0, 3)]);
+        for message in std::iter::once(&snapshot).chain(messages) {
+            stream.take(message, 10, |_| {}).unwrap();
+        }
+        stream.counts
+    }
+
+    #[test]
+    fn every_update_in_order_is_right() {
+        let counts = after(&[
+            message(FrameKind::Update, 2, 1, &[plain(8.0), plain(9.0)]),
+            message(FrameKind::Update, 5, 2, &[plain(10.0)]),
+        ]);
+        assert_eq!(
+            counts,
+            Counts {
+                frames: 2,
+                bytes: 20,
+                updates: 3,
+                ..Counts::default()
+            }
+        );
+    }
+
+    #[test]
+    fn dropped_row_is_a_wrong_value() {
+        let counts = after(&[message(FrameKind::Update, 2, 1, &[plain(9.0)])]);
+        assert_eq!((counts.wrong_values, counts.gaps), (1, 0));
+    }
+
+    #[test]
+    fn repeated_value_is_a_wrong_value() {
+        let counts = after(&[message(FrameKind::Update, 2, 1, &[plain(8.0), plain(8.0)])]);
+        assert_eq!(counts.wrong_values, 1);
+    }
+
+    #[test]
+    fn missing_frame_is_a_gap() {
+        let counts = after(&[message(FrameKind::Update, 4, 3, &[plain(8.0)])]);
+        assert_eq!((counts.gaps, counts.wrong_values), (1, 0));
+    }
+
+    #[test]
+    fn frames_that_changed_places_are_a_gap() {
+        let first = message(FrameKind::Update, 2, 1, &[plain(8.0)]);
+        let second = message(FrameKind::Update, 3, 2, &[plain(9.0)]);
+        assert!(after(&[second, first]).gaps >= 2);
+    }
+
+    #[test]
+    fn values_left_out_of_a_catch_up_are_skipped_and_nothing_worse() {
+        let counts = after(&[message(FrameKind::CatchUp, 9, 1, &[at(12.0, 8)])]);
+        assert_eq!((counts.skipped, counts.catch_ups), (4, 1));
+        assert_eq!((counts.gaps, counts.wrong_values), (0, 0));
+    }
+
+    #[test]
+    fn values_that_the_relay_could_not_keep_are_skipped() {
+        let marks = RowMarks {
+            skipped: 2,
+            ..RowMarks::default()
+        };
+        let counts = after(&[message(FrameKind::Update, 2, 1, &[(10.0, marks)])]);
+        assert_eq!((counts.skipped, counts.wrong_values), (2, 0));
+    }
+}

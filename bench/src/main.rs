@@ -1,0 +1,103 @@
+//! Which part of a benchmark should this process play? `bench/run.py` starts and pins them.
+
+#![forbid(unsafe_code)]
+
+mod check;
+mod cpu;
+mod latency;
+mod load;
+mod rawtcp;
+mod record;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(about = "Load client and raw-TCP calibration; run.py puts them together")]
+struct Arguments {
+    #[command(subcommand)]
+    part: Part,
+}
+
+#[derive(Subcommand)]
+enum Part {
+    /// Clients that subscribe to every PV and check every frame.
+    Load {
+        /// Relay, as 127.0.0.1:8080.
+        #[arg(long)]
+        relay: String,
+        /// Process whose CPU time is measured.
+        #[arg(long)]
+        pid: u32,
+        /// Number of clients.
+        #[arg(long)]
+        clients: usize,
+        /// File with one PV name a line; every PV counts up by one.
+        #[arg(long)]
+        names: PathBuf,
+        /// Seconds before the measurement starts.
+        #[arg(long, default_value_t = 3)]
+        warm_up_s: u64,
+        /// Seconds of the measurement.
+        #[arg(long)]
+        seconds: u64,
+        /// Where the first client's messages are written, for the calibration.
+        #[arg(long)]
+        record: PathBuf,
+    },
+    /// Sends recorded messages to plain TCP connections and measures its own CPU time.
+    RawSend {
+        /// Number of connections to wait for.
+        #[arg(long)]
+        clients: usize,
+        /// What to send, and when.
+        #[arg(long)]
+        record: PathBuf,
+    },
+    /// The other end of `raw-send`.
+    RawReceive {
+        /// Address of `raw-send`.
+        #[arg(long)]
+        sender: String,
+        /// Number of connections.
+        #[arg(long)]
+        clients: usize,
+    },
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().part {
+        Part::Load {
+            relay,
+            pid,
+            clients,
+            names,
+            warm_up_s,
+            seconds,
+            record,
+        } => load::run(&load::Plan {
+            relay,
+            pid,
+            clients,
+            names,
+            warm_up: Duration::from_secs(warm_up_s),
+            window: Duration::from_secs(seconds),
+            record,
+        }),
+        Part::RawSend { clients, record } => rawtcp::send(clients, &record),
+        Part::RawReceive { sender, clients } => rawtcp::receive(&sender, clients),
+    };
+    match done {
+        Ok(report) => {
+            println!("{report}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("pvwire-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
