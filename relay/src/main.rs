@@ -27,7 +27,7 @@ use tokio::signal::unix::{SignalKind, signal};
 const EXIT_USAGE: u8 = 64;
 
 /// How often a client should acknowledge while frames arrive.
-const ACK_INTERVAL: Duration = Duration::from_millis(250);
+const ACK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// After the drain, how long farewells may take.
 const FAREWELLS: Duration = Duration::from_secs(2);

@@ -32,6 +32,10 @@ const REQUESTS_PER_TURN: usize = 32;
 /// Answers that one client may be waiting for.
 const MAX_OPEN_REQUESTS: usize = 64;
 
+/// After a wake-up by clients alone the others' acknowledgements may gather for so long: a wake-up
+/// costs as much as a frame does.
+const GATHER: Duration = Duration::from_millis(1);
+
 /// How often stalled clients and unacknowledged ticks are looked at.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
 
@@ -258,8 +262,11 @@ impl Run {
                 log::error!("shard {}: poll failed: {error}", self.number);
                 break;
             }
+            let mut only_clients = true;
             for event in &events {
-                if event.token() != WAKER {
+                if event.token() == WAKER {
+                    only_clients = false;
+                } else {
                     self.on_socket(event.token().0, event.is_readable(), event.is_writable());
                 }
             }
@@ -274,6 +281,9 @@ impl Run {
             if now >= next_check {
                 next_check = now + CHECK_EVERY;
                 self.check(now);
+            }
+            if only_clients && self.again.is_empty() {
+                thread::sleep(GATHER);
             }
         }
         self.shared.stopped.store(true, Ordering::Release);

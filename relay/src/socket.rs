@@ -70,11 +70,20 @@ pub struct Socket {
 struct Caught {
     tcp: TcpStream,
     written: Vec<u8>,
+    /// The last read gave less than there was room for, so the next one would find nothing.
+    drained: bool,
 }
 
 impl Read for Caught {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.tcp.read(into)
+        if std::mem::take(&mut self.drained) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let count = self.tcp.read(into)?;
+        // The poll tells of what comes after this. At the end of the stream there is nothing to
+        // wait for.
+        self.drained = count > 0 && count < into.len();
+        Ok(count)
     }
 }
 
@@ -110,6 +119,7 @@ impl Socket {
             stream: Caught {
                 tcp: TcpStream::from_std(tcp),
                 written: Vec::new(),
+                drained: false,
             },
             context: WebSocketContext::from_partially_read(read_ahead, Role::Server, Some(config)),
             tail: None,
