@@ -1,0 +1,322 @@
+//! What JavaScript sees of the browser's Rust: one `Core` that takes messages in and lets its columns
+//! be read in place. All else here knows nothing of browsers and is tested natively.
+
+#![deny(unsafe_code)]
+
+pub mod format;
+pub mod ingest;
+pub mod selection;
+pub mod store;
+
+use wasm_bindgen::prelude::wasm_bindgen;
+
+use crate::ingest::Session;
+use crate::store::{Slot, Store, Text};
+
+/// Numbers of the summary that `Core::apply` leaves; `ts/core.ts` names their places.
+const SUMMARY_LEN: usize = 8;
+
+/// Messages longer than this aren't kept room for: one large array must not hold memory for good.
+const KEPT_INPUT_BYTES: usize = 1 << 20;
+
+/// One client's state, as JavaScript holds it.
+#[wasm_bindgen]
+#[derive(Debug, Default)]
+pub struct Core {
+    session: Session,
+    input: Vec<u8>,
+    summary: [f64; SUMMARY_LEN],
+    arrays: Vec<u32>,
+    mistake: String,
+    taken: usize,
+}
+
+/// Which PVs a question is about: those of the last answered Get, or the live ones.
+fn of(session: &Session, answer: bool) -> &Store {
+    if answer {
+        &session.answer
+    } else {
+        &session.live
+    }
+}
+
+#[wasm_bindgen]
+impl Core {
+    /// A core that has not heard from a relay.
+    #[wasm_bindgen(constructor)]
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes room for a message and says where it goes. The place is good for one `apply`.
+    pub fn reserve(&mut self, bytes: usize) -> usize {
+        if self.input.capacity() > KEPT_INPUT_BYTES && bytes <= KEPT_INPUT_BYTES {
+            self.input = Vec::new();
+        }
+        self.input.resize(bytes, 0);
+        self.input.as_ptr() as usize
+    }
+
+    /// Applies the message in the reserved place and fills the summary; `false` when it is no frame,
+    /// and `mistake` says why.
+    pub fn apply(&mut self) -> bool {
+        let applied = match self.session.apply(&self.input) {
+            Ok(applied) => applied,
+            Err(error) => {
+                self.mistake = error.to_string();
+                return false;
+            }
+        };
+        self.arrays.clear();
+        for row in &self.session.arrays {
+            self.arrays
+                .extend([row.slot, row.offset, row.count, row.value_type]);
+        }
+        self.summary = [
+            f64::from(applied.answered as u8),
+            f64::from(applied.reply_to),
+            f64::from(u8::from(applied.gap)),
+            f64::from(u8::from(applied.moves_tick)),
+            self.session.live.dirty().len() as f64,
+            self.session.arrays.len() as f64,
+            self.session.live.updates_total() as f64,
+            self.session.live.skipped_total() as f64,
+        ];
+        true
+    }
+
+    /// Where the summary of the last `apply` lies.
+    #[must_use]
+    pub fn summary(&self) -> usize {
+        self.summary.as_ptr() as usize
+    }
+
+    /// Where the last frame's arrays lie: slot, offset, count and type of each.
+    #[must_use]
+    pub fn arrays(&self) -> usize {
+        self.arrays.as_ptr() as usize
+    }
+
+    /// Where the slots with changed parts lie.
+    #[must_use]
+    pub fn dirty(&self) -> usize {
+        self.session.live.dirty().as_ptr() as usize
+    }
+
+    /// How many slots have changed parts.
+    #[must_use]
+    pub fn dirty_len(&self) -> usize {
+        self.session.live.dirty().len()
+    }
+
+    /// Starts a new flush.
+    pub fn clear_dirty(&mut self) {
+        self.session.live.clear_dirty();
+    }
+
+    /// The number of slots and then where each column starts, in the order of [`store::Columns`].
+    /// They move when memory grows and when a slot is added.
+    #[must_use]
+    pub fn columns(&self, answer: bool) -> Vec<usize> {
+        let store = of(&self.session, answer);
+        let columns = &store.columns;
+        vec![
+            store.len(),
+            columns.value.as_ptr() as usize,
+            columns.seconds.as_ptr() as usize,
+            columns.since_ms.as_ptr() as usize,
+            columns.skipped.as_ptr() as usize,
+            columns.received.as_ptr() as usize,
+            columns.nanoseconds.as_ptr() as usize,
+            columns.sequence.as_ptr() as usize,
+            columns.value_version.as_ptr() as usize,
+            columns.metadata_version.as_ptr() as usize,
+            columns.parts.as_ptr() as usize,
+            columns.alarm_status.as_ptr() as usize,
+            columns.kind.as_ptr() as usize,
+            columns.severity.as_ptr() as usize,
+            columns.state.as_ptr() as usize,
+            columns.access.as_ptr() as usize,
+        ]
+    }
+
+    /// The text of a string PV, or the digits of a large integer.
+    #[must_use]
+    pub fn text(&self, answer: bool, slot: Slot) -> String {
+        match of(&self.session, answer).text(slot) {
+            Text::One(text) => text.clone(),
+            Text::None | Text::Many(_) => String::new(),
+        }
+    }
+
+    /// The strings of an array of strings.
+    #[must_use]
+    pub fn texts(&self, answer: bool, slot: Slot) -> Vec<String> {
+        match of(&self.session, answer).text(slot) {
+            Text::Many(texts) => texts.clone(),
+            Text::None | Text::One(_) => Vec::new(),
+        }
+    }
+
+    /// Type, element count, precision (NaN for none), then low and high of display, control, warning
+    /// and alarm limits.
+    #[must_use]
+    pub fn metadata_numbers(&self, answer: bool, slot: Slot) -> Vec<f64> {
+        let metadata = of(&self.session, answer).metadata(slot);
+        let mut numbers = vec![
+            f64::from(metadata.value_type.number()),
+            f64::from(metadata.element_count),
+            metadata.precision.map_or(f64::NAN, f64::from),
+        ];
+        for limits in [
+            metadata.display,
+            metadata.control,
+            metadata.warning,
+            metadata.alarm,
+        ] {
+            numbers.extend([limits.low, limits.high]);
+        }
+        numbers
+    }
+
+    /// Units, description, then the labels.
+    #[must_use]
+    pub fn metadata_texts(&self, answer: bool, slot: Slot) -> Vec<String> {
+        let metadata = of(&self.session, answer).metadata(slot);
+        let mut texts = vec![metadata.units.clone(), metadata.description.clone()];
+        texts.extend(metadata.choices.iter().cloned());
+        texts
+    }
+
+    /// Why the relay didn't take the slot's name; empty when it did.
+    #[must_use]
+    pub fn reason(&self, slot: Slot) -> String {
+        self.session.live.reason(slot).to_owned()
+    }
+
+    /// A slot for a PV name.
+    pub fn add(&mut self, name: &str) -> Slot {
+        self.session.live.add(name)
+    }
+
+    /// Gives slots back, 10,000 at most; the request that says so to the relay is empty when there
+    /// is nothing to say.
+    pub fn remove(&mut self, slots: &[Slot]) -> Vec<u8> {
+        self.session.remove(slots).unwrap_or_default()
+    }
+
+    /// A request for as many of the slots as fit in one; `taken` says how many.
+    pub fn subscribe(&mut self, slots: &[Slot]) -> Vec<u8> {
+        let (taken, bytes) = self.session.subscribe(slots);
+        self.taken = taken;
+        bytes
+    }
+
+    /// A request for the present state of as many of `names` as fit in one; `taken` says how many,
+    /// `last_request` its number.
+    // A list of owned strings is what crosses the boundary.
+    #[allow(clippy::needless_pass_by_value)]
+    pub fn get(&mut self, names: Vec<String>, timeout_ms: u32) -> Vec<u8> {
+        let (taken, bytes) = self.session.get(&names, timeout_ms);
+        self.taken = taken;
+        bytes
+    }
+
+    /// How much of the last `subscribe` or `get` is in its request.
+    #[must_use]
+    pub fn taken(&self) -> usize {
+        self.taken
+    }
+
+    /// The number of the last request.
+    #[must_use]
+    pub fn last_request(&self) -> u32 {
+        self.session.last_request()
+    }
+
+    /// A request that says what was processed.
+    #[must_use]
+    pub fn ack(&self) -> Vec<u8> {
+        self.session.ack()
+    }
+
+    /// A request to answer at once; `now_ms` is milliseconds past the POSIX epoch.
+    pub fn ping(&mut self, now_ms: f64) -> Vec<u8> {
+        self.session.ping((now_ms * 1e6) as i64)
+    }
+
+    /// Slots that the relay had no room for, once.
+    pub fn take_without_room(&mut self) -> Vec<Slot> {
+        self.session.take_without_room()
+    }
+
+    /// The connection is gone.
+    pub fn relay_lost(&mut self, now_ms: f64) {
+        self.session.relay_lost(now_ms);
+    }
+
+    /// What the relay said of itself: version, instance, acknowledgement interval in milliseconds.
+    #[must_use]
+    pub fn hello(&self) -> Vec<String> {
+        self.session.hello.as_ref().map_or_else(Vec::new, |hello| {
+            vec![
+                hello.relay_version.clone(),
+                format!("{:016x}", hello.relay_instance),
+                hello.ack_interval_ms.to_string(),
+            ]
+        })
+    }
+
+    /// Names of the last answered Get that have no answer: index, problem and sentence of each.
+    #[must_use]
+    pub fn name_errors(&self) -> Vec<String> {
+        let mut list = Vec::new();
+        for error in &self.session.name_errors {
+            list.push(error.index.to_string());
+            list.push(error.problem.number().to_string());
+            list.push(error.message.clone());
+        }
+        list
+    }
+
+    /// The sentence of the last request that failed as a whole.
+    #[must_use]
+    pub fn request_error(&self) -> String {
+        self.session.error.clone()
+    }
+
+    /// What was wrong with the last message.
+    #[must_use]
+    pub fn mistake(&self) -> String {
+        self.mistake.clone()
+    }
+}
+
+/// The plan of a selection: its mask in the first line, then [`selection::Plan::to_lines`]. What is
+/// wrong with it starts with `!` and has line, column, expected and message in a line each.
+#[wasm_bindgen]
+#[must_use]
+pub fn compile(text: &str) -> String {
+    match selection::compile(text) {
+        Ok(plan) => format!("{}\n{}", plan.mask, plan.to_lines()),
+        Err(error) => format!(
+            "!{}\n{}\n{}\n{}",
+            error.line, error.column, error.expected, error.message
+        ),
+    }
+}
+
+/// The selection of every field.
+#[wasm_bindgen]
+#[must_use]
+pub fn everything() -> String {
+    selection::EVERYTHING.to_owned()
+}
+
+/// A number as C's `"%.*f"` prints it.
+#[wasm_bindgen]
+#[must_use]
+pub fn fixed(value: f64, digits: usize) -> String {
+    format::fixed(value, digits)
+}

@@ -1,0 +1,272 @@
+/** Does the connection come back, and does the page say what is so meanwhile? */
+
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+
+import { closeCode, retryDelayMs } from "../ts/close_code.js";
+import { socketUrl } from "../ts/socket.js";
+import type { PvClient, PvData } from "../ts/index.js";
+import { fakeClient, FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
+
+let client: PvClient;
+
+beforeEach(async () => {
+  vi.useFakeTimers();
+  client = fakeClient();
+  await client.ready;
+});
+
+afterEach(() => {
+  client.dispose();
+  vi.useRealTimers();
+});
+
+async function open(): Promise<FakeSocket> {
+  for (const name of GOLDEN_NAMES) client.pv(name).subscribe(() => undefined);
+  FakeSocket.last.open();
+  await settle();
+  FakeSocket.last.answer("snapshot", "subscribe");
+  return FakeSocket.last;
+}
+
+const state = (): string => client.connection.getSnapshot().state;
+
+describe("a client", () => {
+  it("does nothing before it is used", () => {
+    client.pv("X").getSnapshot();
+    expect(FakeSocket.all).toHaveLength(0);
+    expect(state()).toBe("connecting");
+  });
+
+  it("is open when the relay has said hello", async () => {
+    client.connection.subscribe(() => undefined);
+    expect(FakeSocket.last.url).toBe("ws://relay.test/ws");
+    expect(state()).toBe("connecting");
+    FakeSocket.last.open();
+    await settle();
+    expect(client.connection.getSnapshot()).toMatchObject({
+      state: "open",
+      relayVersion: "0.1.0",
+      relayInstance: "0123456789abcdef",
+    });
+  });
+
+  it("says that the relay is lost, keeps the values, comes back and asks for everything", async () => {
+    const socket = await open();
+    socket.end(1006);
+    expect(client.connection.getSnapshot()).toMatchObject({
+      state: "lost",
+      attempt: 1,
+      retryInMs: 125,
+      reason: "the connection was cut",
+    });
+    vi.advanceTimersByTime(17);
+    const lost = client.pv("TEMP").getSnapshot() as PvData;
+    expect(lost.connection).toMatchObject({ state: "relayLost", connected: false });
+    expect(lost.status).toMatchObject({ quality: "UNDEFINED", mutable: false });
+    expect(lost.value?.float).toBe(21.5);
+
+    vi.advanceTimersByTime(200);
+    expect(FakeSocket.all).toHaveLength(2);
+    FakeSocket.last.open();
+    await settle();
+    expect(FakeSocket.last.sent("subscribe").map((sent) => sent.names)).toEqual([
+      [...GOLDEN_NAMES],
+    ]);
+    expect(state()).toBe("open");
+    FakeSocket.last.answer("snapshot", "subscribe");
+    vi.advanceTimersByTime(1000);
+    expect((client.pv("TEMP").getSnapshot() as PvData).connection.state).toBe("connected");
+    expect(client.stats.getSnapshot()).toMatchObject({ reconnectsTotal: 1, subscriptions: 5 });
+  });
+
+  it("drops a connection in which a frame is missing", async () => {
+    const socket = await open();
+    socket.frame("special_numbers");
+    expect(socket.closedWith).toBe(1000);
+    expect(client.connection.getSnapshot()).toMatchObject({
+      state: "lost",
+      reason: "a frame is missing",
+    });
+    vi.advanceTimersByTime(1000);
+    expect(client.stats.getSnapshot().gapsTotal).toBe(1);
+  });
+
+  it("drops a connection that brings damaged bytes or text", async () => {
+    for (const data of [new ArrayBuffer(64), "hello"]) {
+      client.dispose();
+      client = fakeClient();
+      const socket = await open();
+      socket.onmessage?.({ data });
+      expect(state()).toBe("lost");
+      expect(client.connection.getSnapshot().reason).toMatch(/damaged frame|text/);
+    }
+  });
+
+  it("waits longer after each failure, and tells since when it is lost", async () => {
+    const socket = await open();
+    const delays: (number | undefined)[] = [];
+    socket.end(1006);
+    const { sinceMs } = client.connection.getSnapshot();
+    for (let attempt = 0; attempt < 9; attempt += 1) {
+      const { retryInMs = 0 } = client.connection.getSnapshot();
+      delays.push(retryInMs);
+      vi.advanceTimersByTime(retryInMs);
+      FakeSocket.last.end(1006);
+    }
+    expect(delays).toEqual([125, 250, 500, 1000, 2000, 4000, 7500, 7500, 7500]);
+    expect(client.connection.getSnapshot()).toMatchObject({ sinceMs, attempt: 10 });
+    vi.advanceTimersByTime(7500);
+    FakeSocket.last.open();
+    vi.advanceTimersByTime(5000);
+    FakeSocket.last.end(1006);
+    expect(client.connection.getSnapshot().retryInMs).toBe(125);
+  });
+
+  it("gives up where connecting again can't help", async () => {
+    const socket = await open();
+    socket.end(4400);
+    expect(state()).toBe("closed");
+    vi.advanceTimersByTime(60_000);
+    expect(FakeSocket.all).toHaveLength(1);
+    const asked = client.get(["A"]);
+    expect(await asked).toMatchObject([{ ok: false, error: { code: "CLOSED" } }]);
+    expect((client.pv("TEMP").getSnapshot() as PvData).connection.state).toBe("relayLost");
+  });
+
+  it("ends for good when disposed", async () => {
+    const socket = await open();
+    client.dispose();
+    expect(socket.closedWith).toBe(1000);
+    expect(state()).toBe("closed");
+    vi.advanceTimersByTime(60_000);
+    expect(FakeSocket.all).toHaveLength(1);
+  });
+
+  it("takes a relay that doesn't say hello for unreachable", () => {
+    client.connection.subscribe(() => undefined);
+    vi.advanceTimersByTime(10_000);
+    expect(client.connection.getSnapshot()).toMatchObject({
+      state: "lost",
+      reason: "the relay doesn't answer",
+    });
+  });
+});
+
+describe("acknowledgements and pings", () => {
+  it("acknowledge at once after a pause, and later what comes soon after", async () => {
+    const socket = await open();
+    const ticks = (): number[] => socket.sent("ack").map((sent) => sent.tick);
+    expect(ticks()).toEqual([10]);
+    vi.advanceTimersByTime(100);
+    socket.frame("update");
+    socket.frame("special_numbers");
+    expect(ticks()).toEqual([10]);
+    vi.advanceTimersByTime(149);
+    expect(ticks()).toEqual([10]);
+    vi.advanceTimersByTime(1);
+    expect(ticks()).toEqual([10, 12]);
+    vi.advanceTimersByTime(4000);
+    expect(ticks()).toEqual([10, 12]);
+    socket.frame("disconnected");
+    expect(ticks()).toEqual([10, 12, 13]);
+  });
+
+  it("measure the way there and back", async () => {
+    const socket = await open();
+    expect(socket.sent("ping")).toHaveLength(1);
+    vi.advanceTimersByTime(40);
+    socket.frame("pong");
+    vi.advanceTimersByTime(1000);
+    expect(client.stats.getSnapshot().roundTripMs).toBeCloseTo(40, 0);
+    vi.advanceTimersByTime(4000);
+    expect(socket.sent("ping")).toHaveLength(2);
+  });
+
+  it("take silence after a ping for a lost connection", async () => {
+    const socket = await open();
+    socket.frame("pong");
+    vi.advanceTimersByTime(5000);
+    vi.advanceTimersByTime(9999);
+    expect(state()).toBe("open");
+    vi.advanceTimersByTime(1);
+    expect(state()).toBe("lost");
+  });
+
+  it("take frames for life, when the answer to a ping waits behind them", async () => {
+    const socket = await open();
+    vi.advanceTimersByTime(4000);
+    socket.frame("update");
+    vi.advanceTimersByTime(4000);
+    socket.frame("special_numbers");
+    vi.advanceTimersByTime(4000);
+    expect(state()).toBe("open");
+  });
+});
+
+describe("subscriptions", () => {
+  it("end a while after the last listener left, and not when one comes back", async () => {
+    const socket = await open();
+    const end = client.pv("TEMP", "{ id }").subscribe(() => undefined);
+    end();
+    end();
+    vi.advanceTimersByTime(3000);
+    expect(socket.sent("unsubscribe"), "others still listen").toHaveLength(0);
+
+    client.dispose();
+    client = fakeClient();
+    const ends = GOLDEN_NAMES.map((name) => client.pv(name).subscribe(() => undefined));
+    FakeSocket.last.open();
+    await settle();
+    FakeSocket.last.answer("snapshot", "subscribe");
+    for (const end of ends.slice(0, 2)) end();
+    vi.advanceTimersByTime(1000);
+    client.pv("TEMP").subscribe(() => undefined);
+    vi.advanceTimersByTime(1000);
+    expect(FakeSocket.last.sent("unsubscribe").map((sent) => sent.ids)).toEqual([[4]]);
+    expect(client.inspect("MODE")).toBeUndefined();
+    expect(FakeSocket.last.sent("subscribe")).toHaveLength(1);
+  });
+
+  it("are not ended while others are being made", async () => {
+    const ends = GOLDEN_NAMES.map((name) => client.pv(name).subscribe(() => undefined));
+    FakeSocket.last.open();
+    await settle();
+    ends[0]?.();
+    client.pv("ca://TEMP").subscribe(() => undefined);
+    await settle();
+    vi.advanceTimersByTime(3000);
+    expect(FakeSocket.last.sent("unsubscribe")).toHaveLength(0);
+    expect(FakeSocket.last.sent("subscribe"), "one at a time").toHaveLength(1);
+    FakeSocket.last.answer("snapshot", "subscribe");
+    expect(FakeSocket.last.sent("subscribe").map((sent) => sent.names)[1]).toEqual(["ca://TEMP"]);
+    expect(FakeSocket.last.sent("unsubscribe"), "the next one is open").toHaveLength(0);
+    FakeSocket.last.answer("error", "subscribe");
+    expect(FakeSocket.last.sent("unsubscribe").map((sent) => sent.ids)).toEqual([[3]]);
+    const refused = client.pv("ca://TEMP").getSnapshot() as PvData;
+    expect(refused.connection.reason).toBe("this relay doesn't know the request");
+  });
+});
+
+describe("close codes", () => {
+  it("say whether connecting again helps", () => {
+    const helps = (code: number): boolean => retryDelayMs(code, 0, 0.5, 15_000) !== undefined;
+    expect([1000, 1009, 4400].map(helps)).toEqual([false, false, false]);
+    expect([1001, 1006, 1011, 1012, 1013, 4408, 4429, 4999].every(helps)).toBe(true);
+    expect(closeCode(4408).reason).toMatch(/took no data/);
+  });
+
+  it("spread clients over a restart and slow down those that asked too fast", () => {
+    expect(retryDelayMs(1012, 0, 1, 15_000)).toBe(3000);
+    expect(retryDelayMs(1012, 1, 1, 15_000)).toBe(500);
+    expect(retryDelayMs(4429, 0, 0, 15_000)).toBe(7500);
+    expect(retryDelayMs(1006, 99, 1, 15_000)).toBe(15_000);
+  });
+});
+
+describe("the relay's address", () => {
+  it("may be a WebSocket's, a page's or a path", () => {
+    expect(socketUrl("ws://host:8080", undefined)).toBe("ws://host:8080/ws");
+    expect(socketUrl("https://host/relay/ws#x", undefined)).toBe("wss://host/relay/ws");
+    expect(socketUrl("/ws", "http://page:5173/app/")).toBe("ws://page:5173/ws");
+  });
+});

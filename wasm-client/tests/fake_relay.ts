@@ -1,0 +1,153 @@
+/** A relay that lives in the test: it takes requests as bytes and answers with golden frames. */
+
+import { Client, type Surroundings } from "../ts/client.js";
+import type { ClientOptions, PvClient } from "../ts/types.js";
+import { golden, wasm, type GoldenName } from "./golden.js";
+
+/** What the last byte of a request's file says it is: the number in its union. */
+export type RequestKind = "subscribe" | "unsubscribe" | "get" | "ack" | "ping";
+
+const KINDS: readonly RequestKind[] = ["subscribe", "unsubscribe", "get", "ack", "ping"];
+
+/** A request as the relay reads it: enough of flatbuffers to tell id, kind, and names. */
+export interface ReadRequest {
+  readonly id: number;
+  readonly kind: RequestKind;
+  readonly names: readonly string[];
+  readonly ids: readonly number[];
+  readonly tick: number;
+}
+
+export function readRequest(bytes: Uint8Array): ReadRequest {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const field = (table: number, index: number): number => {
+    const vtable = table - view.getInt32(table, true);
+    const place = 4 + 2 * index;
+    if (place >= view.getUint16(vtable, true)) return 0;
+    const offset = view.getUint16(vtable + place, true);
+    return offset === 0 ? 0 : table + offset;
+  };
+  const deref = (at: number): number => at + view.getUint32(at, true);
+  const root = deref(0);
+  const id = field(root, 0) === 0 ? 0 : view.getUint32(field(root, 0), true);
+  const kind = KINDS[view.getUint8(field(root, 1)) - 1] as RequestKind;
+  const body = deref(field(root, 2));
+  const first = field(body, 0);
+  const names: string[] = [];
+  const ids: number[] = [];
+  let tick = 0;
+  if (kind === "ack") {
+    tick = first === 0 ? 0 : Number(view.getBigUint64(first, true));
+  } else if (kind !== "ping") {
+    const vector = deref(first);
+    for (let at = 0; at < view.getUint32(vector, true); at += 1) {
+      const entry = vector + 4 + 4 * at;
+      if (kind === "unsubscribe") {
+        ids.push(view.getUint32(entry, true));
+        continue;
+      }
+      const text = deref(entry);
+      const length = view.getUint32(text, true);
+      names.push(new TextDecoder().decode(bytes.subarray(text + 4, text + 4 + length)));
+    }
+  }
+  return { id, kind, names, ids, tick };
+}
+
+/** Numbers of the golden snapshot's PVs; the last name was refused. */
+const SNAPSHOT_IDS = [3, 4, 5, 6, 0xffffffff];
+
+/** One connection as a page's WebSocket sees it. */
+export class FakeSocket {
+  static all: FakeSocket[] = [];
+  binaryType = "blob";
+  readyState = 0;
+  onmessage: ((event: { data: unknown }) => void) | null = null;
+  onclose: ((event: { code: number; reason: string }) => void) | null = null;
+  onerror: (() => void) | null = null;
+  readonly requests: ReadRequest[] = [];
+  closedWith: number | undefined;
+
+  constructor(
+    readonly url: string,
+    readonly protocol: string,
+  ) {
+    FakeSocket.all.push(this);
+  }
+
+  static get last(): FakeSocket {
+    return FakeSocket.all.at(-1) as FakeSocket;
+  }
+
+  send(bytes: Uint8Array): void {
+    this.requests.push(readRequest(bytes));
+  }
+
+  close(code: number): void {
+    this.readyState = 3;
+    this.closedWith = code;
+  }
+
+  /** The relay's turn: the handshake and its first message. */
+  open(): void {
+    this.readyState = 1;
+    this.frame("hello");
+  }
+
+  frame(name: GoldenName): void {
+    this.onmessage?.({ data: golden(name) });
+  }
+
+  /**
+   * A frame that answers the last request of this kind, whatever number the golden one has. With
+   * `ids` the golden snapshot's five PVs get other numbers.
+   */
+  answer(name: GoldenName, kind: RequestKind, ids?: readonly number[]): void {
+    const request = this.sent(kind).at(-1) as ReadRequest;
+    const data = golden(name);
+    const view = new DataView(data);
+    const root = view.getUint32(0, true);
+    const vtable = root - view.getInt32(root, true);
+    const replyTo = 10;
+    const offset = view.getUint16(vtable + 4 + 2 * replyTo, true);
+    view.setUint32(root + offset, request.id, true);
+    if (ids !== undefined) {
+      const words = new Uint32Array(data);
+      const at = words.findIndex((_, from) =>
+        SNAPSHOT_IDS.every((id, n) => words[from + n] === id),
+      );
+      words.set(ids, at);
+    }
+    this.onmessage?.({ data });
+  }
+
+  /** The relay, or the network, ends it. */
+  end(code: number): void {
+    this.readyState = 3;
+    this.onclose?.({ code, reason: "" });
+  }
+
+  sent(kind: RequestKind): ReadRequest[] {
+    return this.requests.filter((request) => request.kind === kind);
+  }
+}
+
+const webSocket = FakeSocket as unknown as typeof WebSocket;
+
+/** The names that the golden snapshot answers, in its order. */
+export const GOLDEN_NAMES = ["TEMP", "MODE", "TEXT", "LATE", ""] as const;
+
+/** A client whose relay is the test. */
+export function fakeClient(
+  options: Partial<ClientOptions> = {},
+  surroundings: Surroundings = { random: () => 0.5 },
+): PvClient {
+  FakeSocket.all = [];
+  const all = { url: "ws://relay.test/ws", webSocket, ...(wasm && { wasm }), ...options };
+  return new Client(all, surroundings);
+}
+
+/** Lets everything run that waits for a promise. */
+export async function settle(): Promise<void> {
+  for (let turn = 0; turn < 5; turn += 1) await Promise.resolve();
+}

@@ -1,0 +1,58 @@
+/** The frames that every client reads, from the schema's tests; in Node from disk, in a browser over HTTP. */
+
+export const inNode = typeof window === "undefined";
+
+async function bytesOf(url: URL): Promise<ArrayBuffer> {
+  if (!inNode) return (await fetch(url)).arrayBuffer();
+  const { readFile } = await import("node:fs/promises");
+  const bytes = await readFile(url);
+  return bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength);
+}
+
+const FILES = [
+  "hello",
+  "snapshot",
+  "update",
+  "catch_up",
+  "special_numbers",
+  "disconnected",
+  "metadata_change",
+  "arrays",
+  "got",
+  "unsubscribed",
+  "pong",
+  "error",
+] as const;
+
+export type GoldenName = (typeof FILES)[number];
+
+/** What a frame's description says, as far as the tests read it. */
+export interface Described {
+  tick: number;
+  numbers: { id: number; timeNs: string; value: number | string }[];
+  blobs: { id: number; text: string[]; count: number; data: number[]; type: string }[];
+  alarms: { row: number; severity: number; status: number }[];
+}
+
+const frames = new Map<GoldenName, { bytes: ArrayBuffer; described: Described }>();
+for (const name of FILES) {
+  const at = (ending: string): URL =>
+    new URL(`../../schema/tests/golden/${name}.${ending}`, import.meta.url);
+  const text = new TextDecoder().decode(await bytesOf(at("json")));
+  frames.set(name, { bytes: await bytesOf(at("bin")), described: JSON.parse(text) as Described });
+}
+
+/** A frame's bytes, a new copy each time. */
+export function golden(name: GoldenName): ArrayBuffer {
+  return (frames.get(name) as { bytes: ArrayBuffer }).bytes.slice(0);
+}
+
+/** What the frame holds. */
+export function describes(name: GoldenName): Described {
+  return (frames.get(name) as { described: Described }).described;
+}
+
+/** The WebAssembly module: Node can't fetch files. */
+export const wasm = inNode
+  ? await bytesOf(new URL("../pkg/pvwire_wasm_bg.wasm", import.meta.url))
+  : undefined;

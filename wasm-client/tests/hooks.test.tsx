@@ -1,0 +1,245 @@
+/** Does a component render when what it selected changed, and only then? */
+
+import { act, StrictMode, type ReactNode } from "react";
+import { createRoot, type Root } from "react-dom/client";
+import { renderToString } from "react-dom/server";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+
+import type { PvClient } from "../ts/index.js";
+import {
+  PvProvider,
+  useClient,
+  useConnection,
+  usePv,
+  usePvs,
+  useStats,
+} from "../ts/react/index.js";
+import { fakeClient, FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
+
+let client: PvClient;
+let root: Root;
+let page: HTMLElement;
+const renders = { value: 0, units: 0, all: 0 };
+
+beforeEach(async () => {
+  vi.stubGlobal("IS_REACT_ACT_ENVIRONMENT", true);
+  vi.useFakeTimers({
+    toFake: [
+      "setTimeout",
+      "clearTimeout",
+      "performance",
+      "requestAnimationFrame",
+      "cancelAnimationFrame",
+    ],
+  });
+  client = fakeClient();
+  await client.ready;
+  page = document.createElement("div");
+  root = createRoot(page);
+  Object.assign(renders, { value: 0, units: 0, all: 0 });
+});
+
+afterEach(() => {
+  act(() => {
+    root.unmount();
+  });
+  client.dispose();
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+function Value({ name = "TEMP" }: { name?: string }): ReactNode {
+  renders.value += 1;
+  const pv = usePv<{ value: { string: string } | null }>(name, "{ value { string } }");
+  return <b>{pv?.value?.string ?? "–"}</b>;
+}
+
+function Units(): ReactNode {
+  renders.units += 1;
+  const pv = usePv<{ display: { units: string } | null }>("TEMP", "{ display { units } }");
+  return <i>{pv?.display?.units}</i>;
+}
+
+function All(): ReactNode {
+  renders.all += 1;
+  const pvs = usePvs<{ value: { string: string } | null }>(
+    [...GOLDEN_NAMES],
+    "{ value { string } }",
+  );
+  return <p>{pvs.map((pv) => pv?.value?.string ?? "–").join("|")}</p>;
+}
+
+function State(): ReactNode {
+  const { state } = useConnection();
+  const { subscriptions } = useStats();
+  return <u>{`${state} ${String(subscriptions)}`}</u>;
+}
+
+async function show(children: ReactNode): Promise<void> {
+  await act(async () => {
+    root.render(<PvProvider client={client}>{children}</PvProvider>);
+    await settle();
+  });
+}
+
+/** Opens the connection; the snapshot answers the names in the golden order. */
+async function connect(): Promise<FakeSocket> {
+  await act(async () => {
+    FakeSocket.last.open();
+    await settle();
+    FakeSocket.last.answer("snapshot", "subscribe");
+    vi.advanceTimersByTime(300);
+  });
+  return FakeSocket.last;
+}
+
+const arrives = (socket: FakeSocket, ...names: Parameters<FakeSocket["frame"]>[0][]): void => {
+  act(() => {
+    for (const name of names) socket.frame(name);
+    vi.advanceTimersByTime(300);
+  });
+};
+
+describe("usePv", () => {
+  it("renders once for all that changed between two frames, and not for what isn't selected", async () => {
+    await show(
+      <>
+        <All />
+        <Value />
+        <Units />
+      </>,
+    );
+    expect(page.querySelector("b")?.textContent).toBe("–");
+    const socket = await connect();
+    expect(page.querySelector("b")?.textContent).toBe("21.50");
+    expect(page.querySelector("p")?.textContent).toBe("21.50|State 2|Träger läuft|–|–");
+    const before = { ...renders };
+    arrives(socket, "update", "catch_up");
+    expect(page.querySelector("b")?.textContent).toBe("99.00");
+    expect(page.querySelector("p")?.textContent).toBe("99.00|State 0||–|–");
+    expect(renders).toEqual({ value: before.value + 1, units: before.units, all: before.all + 1 });
+  });
+
+  it("gives its PV back a while after the last component is gone", async () => {
+    await show(
+      <>
+        <All />
+        <Value />
+      </>,
+    );
+    const socket = await connect();
+    await show(<Value />);
+    vi.advanceTimersByTime(1900);
+    expect(socket.sent("unsubscribe")).toHaveLength(0);
+    vi.advanceTimersByTime(200);
+    expect(socket.sent("unsubscribe").map((sent) => sent.ids)).toEqual([[4, 5, 6]]);
+    await show(null);
+    await show(<Value />);
+    vi.advanceTimersByTime(5000);
+    expect(socket.sent("unsubscribe"), "mounted again in time").toHaveLength(1);
+    await show(null);
+    vi.advanceTimersByTime(5000);
+    expect(socket.sent("unsubscribe")).toHaveLength(2);
+  });
+
+  it("follows its name", async () => {
+    await show(
+      <>
+        <All />
+        <Value />
+      </>,
+    );
+    await connect();
+    await show(
+      <>
+        <All />
+        <Value name="MODE" />
+      </>,
+    );
+    expect(page.querySelector("b")?.textContent).toBe("State 2");
+  });
+
+  it("throws a wrong selection where a boundary can catch it", async () => {
+    vi.spyOn(console, "error").mockImplementation(() => undefined);
+    function Wrong(): ReactNode {
+      usePv("TEMP", "{ nonsense }");
+      return null;
+    }
+    await expect(show(<Wrong />)).rejects.toThrow("`nonsense` is no field of Channel");
+    vi.restoreAllMocks();
+  });
+});
+
+describe("useConnection and useStats", () => {
+  it("say how it stands", async () => {
+    await show(
+      <>
+        <All />
+        <State />
+      </>,
+    );
+    expect(page.querySelector("u")?.textContent).toBe("connecting 0");
+    const socket = await connect();
+    act(() => {
+      vi.advanceTimersByTime(1000);
+    });
+    expect(page.querySelector("u")?.textContent).toBe("open 5");
+    act(() => {
+      socket.end(1006);
+    });
+    expect(page.querySelector("u")?.textContent).toBe("lost 5");
+  });
+});
+
+describe("PvProvider", () => {
+  it("with an address makes one client, in StrictMode too, and ends it", async () => {
+    vi.stubGlobal("WebSocket", FakeSocket);
+    const seen = new Set<PvClient>();
+    function Seen(): ReactNode {
+      seen.add(useClient());
+      return <Value />;
+    }
+    await act(async () => {
+      root.render(
+        <StrictMode>
+          <PvProvider url="ws://relay.test/">
+            <Seen />
+          </PvProvider>
+        </StrictMode>,
+      );
+      await settle();
+      vi.advanceTimersByTime(50);
+    });
+    expect(FakeSocket.all).toHaveLength(1);
+    expect(FakeSocket.last.closedWith).toBeUndefined();
+    act(() => {
+      root.render(null);
+    });
+    vi.advanceTimersByTime(50);
+    expect(FakeSocket.last.closedWith).toBe(1000);
+  });
+
+  it("renders on a server, where nothing is known and nothing is asked", () => {
+    const html = renderToString(
+      <PvProvider url="/ws">
+        <Value />
+        <State />
+        <All />
+      </PvProvider>,
+    );
+    expect(html).toContain("<b>–</b>");
+    expect(html).toContain("connecting 0");
+    expect(FakeSocket.all).toHaveLength(0);
+  });
+
+  it("is needed", async () => {
+    vi.spyOn(console, "error").mockImplementation(() => undefined);
+    await expect(
+      act(() => {
+        root.render(<Value />);
+        return Promise.resolve();
+      }),
+    ).rejects.toThrow("need a <PvProvider>");
+    vi.restoreAllMocks();
+  });
+});

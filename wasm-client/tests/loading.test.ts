@@ -1,0 +1,61 @@
+/** What is seen while the WebAssembly module is on its way, and when it doesn't come or breaks? */
+
+import { afterEach, expect, it, vi } from "vitest";
+
+import { Wasm } from "../ts/core.js";
+import { LoadError, SelectionError, type PvClient, type PvData } from "../ts/index.js";
+import { fakeClient, FakeSocket, settle } from "./fake_relay.js";
+import { wasm } from "./golden.js";
+
+let client: PvClient;
+
+afterEach(() => {
+  client.dispose();
+});
+
+it("a module that can't be loaded ends the client, and a later attempt may do better", async () => {
+  client = fakeClient({ wasm: Promise.resolve(new Uint8Array(8)) });
+  const asked = client.get(["A"]);
+  await expect(client.ready).rejects.toBeInstanceOf(LoadError);
+  await expect(asked).rejects.toMatchObject({ code: "LOAD" });
+  expect(client.connection.getSnapshot()).toMatchObject({ state: "closed" });
+  expect(client.connection.getSnapshot().reason).toMatch(/can't be loaded/);
+});
+
+it("PVs are undefined until it is there, and a wrong selection is thrown to whoever reads", async () => {
+  client = fakeClient({ ...(wasm && { wasm: Promise.resolve(wasm) }) });
+  const right = client.pv("X");
+  const wrong = client.pv("X", "{ nonsense }");
+  const told = { right: vi.fn(), wrong: vi.fn() };
+  expect(right.getSnapshot()).toBeUndefined();
+  expect(wrong.getSnapshot()).toBeUndefined();
+  right.subscribe(told.right);
+  wrong.subscribe(told.wrong);
+  await client.ready;
+  await settle();
+  expect(told.right).toHaveBeenCalledTimes(1);
+  expect(told.wrong).toHaveBeenCalledTimes(1);
+  expect(right.getSnapshot()).toMatchObject({ id: "ca://X", connection: { state: "connecting" } });
+  expect(() => wrong.getSnapshot()).toThrow(SelectionError);
+  expect(() => client.pv("Y", "{ nonsense }")).toThrow(SelectionError);
+});
+
+it("a module that stops half-way is replaced: what it knew is gone, not wrong", async () => {
+  client = fakeClient();
+  await client.ready;
+  const pv = client.pv("TEMP");
+  pv.subscribe(() => undefined);
+  FakeSocket.last.open();
+  await settle();
+  FakeSocket.last.answer("snapshot", "subscribe");
+  expect(client.inspect("TEMP")?.sequence).toBe(100);
+
+  const apply = vi.spyOn(Wasm.prototype, "apply").mockImplementationOnce(() => {
+    throw new WebAssembly.RuntimeError("unreachable");
+  });
+  FakeSocket.last.frame("update");
+  apply.mockRestore();
+  expect(client.connection.getSnapshot()).toMatchObject({ state: "lost" });
+  const now = client.pv("TEMP", "{ value { float } connection { state } }").getSnapshot() as PvData;
+  expect(now).toEqual({ value: null, connection: { state: "relayLost" } });
+});

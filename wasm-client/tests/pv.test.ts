@@ -1,0 +1,326 @@
+/** Does a PV show what the frames say? */
+
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+
+import type { PvClient, PvData } from "../ts/index.js";
+import { SelectionError } from "../ts/index.js";
+import { fakeClient, FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
+import { describes } from "./golden.js";
+
+let client: PvClient;
+
+beforeEach(async () => {
+  vi.useFakeTimers();
+  client = fakeClient();
+  await client.ready;
+});
+
+afterEach(() => {
+  client.dispose();
+  vi.useRealTimers();
+});
+
+/** Subscribes the golden names and answers with their snapshot. */
+async function atTheSnapshot(): Promise<FakeSocket> {
+  for (const name of GOLDEN_NAMES) client.pv(name).subscribe(() => undefined);
+  const socket = FakeSocket.last;
+  socket.open();
+  await settle();
+  socket.answer("snapshot", "subscribe");
+  vi.advanceTimersByTime(300);
+  return socket;
+}
+
+const show = (name: string): PvData => client.pv(name).getSnapshot() as PvData;
+
+describe("a snapshot", () => {
+  it("asks for all names in one request", async () => {
+    const socket = await atTheSnapshot();
+    expect(socket.protocol).toBe("pvwire.v1");
+    expect(socket.sent("subscribe").map((request) => request.names)).toEqual([[...GOLDEN_NAMES]]);
+  });
+
+  it("shows a number with all its parts", async () => {
+    await atTheSnapshot();
+    expect(show("TEMP")).toEqual({
+      id: "ca://TEMP",
+      value: { float: 21.5, string: "21.50", number: 21.5, text: null, array: null },
+      time: {
+        datetime: "2025-07-20T08:26:40.123456Z",
+        seconds: 1753000000,
+        nanoseconds: 123456789,
+        userTag: 0,
+      },
+      status: {
+        quality: "VALID",
+        severity: "NO_ALARM",
+        alarmStatus: "NO_ALARM",
+        message: "",
+        mutable: true,
+      },
+      display: {
+        type: "Float64",
+        elementCount: 1,
+        description: "Magnet 1 temperature",
+        units: "°C",
+        precision: 2,
+        choices: null,
+        controlRange: { min: 10, max: 90 },
+        displayRange: { min: 0, max: 100 },
+        alarmRange: { min: null, max: 80 },
+        warningRange: { min: null, max: 60 },
+      },
+      connection: {
+        state: "connected",
+        connected: true,
+        since: "2025-07-20T08:26:40.123Z",
+        readable: true,
+        reason: null,
+      },
+      skipped: 0,
+    });
+  });
+
+  it("shows an enum's label and keeps its index", async () => {
+    await atTheSnapshot();
+    const mode = show("MODE");
+    expect(mode.value).toMatchObject({ float: 2, number: 2, string: "State 2", text: null });
+    expect(mode.status).toMatchObject({ quality: "WARNING", severity: "MINOR", mutable: false });
+    expect(mode.status.alarmStatus).toBe("STATE");
+    expect(mode.display?.choices).toHaveLength(16);
+    expect(mode.display?.precision).toBeNull();
+    expect(mode.display?.displayRange).toBeNull();
+  });
+
+  it("shows text, a PV that is searched for, and one that was refused", async () => {
+    await atTheSnapshot();
+    const text = show("TEXT");
+    expect(text.value).toMatchObject({ float: null, string: "Träger läuft", text: "Träger läuft" });
+    expect(text.status).toMatchObject({ quality: "INVALID", alarmStatus: "UDF", message: "UDF" });
+    const late = show("LATE");
+    expect(late).toMatchObject({ value: null, time: null, display: null });
+    expect(late.connection).toMatchObject({ state: "connecting", connected: false });
+    expect(late.status).toMatchObject({ quality: "UNDEFINED", severity: null, mutable: false });
+    expect(show("").connection).toMatchObject({
+      state: "refused",
+      reason: "a PV name can't be empty",
+    });
+  });
+});
+
+describe("an update", () => {
+  it("shows the last row, its alarm and how many were left out", async () => {
+    const socket = await atTheSnapshot();
+    socket.frame("update");
+    vi.advanceTimersByTime(300);
+    const [, , last] = describes("update").numbers;
+    expect(show("TEMP").value?.float).toBe(last?.value);
+    expect(show("TEMP").status).toMatchObject({ quality: "ALARM", message: "HIHI" });
+    expect(show("TEMP").skipped).toBe(2);
+    expect(show("TEXT").value?.string).toBe("");
+    expect(client.inspect("TEMP")).toEqual({ sequence: 104, updatesReceived: 3, skipped: 2 });
+    socket.frame("catch_up");
+    expect(client.inspect("TEMP")).toEqual({ sequence: 150, updatesReceived: 4, skipped: 47 });
+  });
+
+  it("tells apart what is no number", async () => {
+    const socket = await atTheSnapshot();
+    const seen: unknown[] = [];
+    client.pv("TEMP", "{ value { float number string } }").subscribe(() => undefined);
+    for (const name of ["update", "special_numbers"] as const) {
+      socket.frame(name);
+      vi.advanceTimersByTime(300);
+      const { value } = show("TEMP");
+      seen.push([value?.float, value?.string]);
+    }
+    expect(seen).toEqual([
+      [81, "81.00"],
+      [4294967295, "4294967295.00"],
+    ]);
+    // The last row of MODE is 2^53, that of no label.
+    expect(show("MODE").value?.string).toBe("9007199254740992");
+  });
+
+  it("keeps what didn't change as it was", async () => {
+    const socket = await atTheSnapshot();
+    const before = show("TEMP");
+    expect(show("TEMP")).toBe(before);
+    socket.frame("update");
+    expect(show("TEMP"), "nobody was told yet").toBe(before);
+    vi.advanceTimersByTime(300);
+    const after = show("TEMP");
+    expect(after).not.toBe(before);
+    expect(after.display).toBe(before.display);
+    expect(after.connection).toBe(before.connection);
+    expect(after.value).not.toBe(before.value);
+  });
+
+  it("brings new units and what they change in the text", async () => {
+    const socket = await atTheSnapshot();
+    const units = client.pv("TEMP", "{ value { s: string(units: true) } display { u: units } }");
+    units.subscribe(() => undefined);
+    expect(units.getSnapshot()).toEqual({ value: { s: "21.50 °C" }, display: { u: "°C" } });
+    for (const name of ["update", "special_numbers", "disconnected", "metadata_change"] as const) {
+      socket.frame(name);
+    }
+    vi.advanceTimersByTime(300);
+    expect(units.getSnapshot()).toEqual({ value: { s: "4294967295 K" }, display: { u: "K" } });
+    expect(show("TEMP").status.mutable).toBe(false);
+  });
+
+  it("of a PV that is gone keeps the value and says that it is old", async () => {
+    const socket = await atTheSnapshot();
+    for (const name of ["update", "special_numbers", "disconnected"] as const) socket.frame(name);
+    vi.advanceTimersByTime(300);
+    const gone = show("TEMP");
+    expect(gone.value?.float).toBe(4294967295);
+    expect(gone.connection).toMatchObject({ state: "disconnected", connected: false });
+    expect(gone.connection.since).toBe("2025-07-20T08:26:40.123Z");
+    expect(gone.status).toMatchObject({ quality: "UNDEFINED", severity: "MAJOR", mutable: false });
+    expect(show("LATE").connection.state).toBe("notFound");
+  });
+});
+
+describe("arrays", () => {
+  it("are views on the message, whatever their type", async () => {
+    for (const name of GOLDEN_NAMES) client.pv(name).subscribe(() => undefined);
+    const socket = FakeSocket.last;
+    socket.open();
+    await settle();
+    socket.answer("snapshot", "subscribe", [20, 21, 22, 23, 24]);
+    for (const name of [
+      "update",
+      "special_numbers",
+      "disconnected",
+      "metadata_change",
+      "arrays",
+    ] as const) {
+      socket.frame(name);
+    }
+    vi.advanceTimersByTime(300);
+    const [doubles, shorts, bytes, empty, texts] = GOLDEN_NAMES.map((name) => show(name).value);
+    expect(doubles?.array).toEqual(Float64Array.of(1.5, -2.5, NaN));
+    expect(doubles).toMatchObject({ float: null, number: null, string: "[2, -2, nan]" });
+    expect(shorts?.array).toEqual(Int16Array.of(1, -2, 3, 4, 5));
+    expect(bytes?.array).toEqual(Uint8Array.of(255));
+    expect(empty?.array).toEqual(new Float32Array(0));
+    expect(texts).toMatchObject({ array: ["one", "", "drei"], string: '["one", "", "drei"]' });
+
+    const { buffer } = doubles?.array as Float64Array;
+    expect((shorts?.array as Int16Array).buffer, "one message, no copy").toBe(buffer);
+    expect(show("TEMP").value?.array, "the same view again").toBe(doubles?.array);
+  });
+});
+
+describe("listeners", () => {
+  it("are called once for two updates between frames, and not for parts that aren't selected", async () => {
+    const socket = await atTheSnapshot();
+    const listener = { value: vi.fn(), units: vi.fn(), both: vi.fn(), gone: vi.fn() };
+    client.pv("TEMP", "{ value { float } }").subscribe(listener.value);
+    client.pv("TEMP", "{ display { units } }").subscribe(listener.units);
+    client.pv("TEMP", "{ value { float } }").subscribe(listener.both);
+    client.pv("MODE", "{ value { float } }").subscribe(listener.both);
+    client.pv("TEMP", "{ value { float } }").subscribe(listener.gone)();
+    socket.frame("update");
+    socket.frame("catch_up");
+    expect(listener.value).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(300);
+    expect(listener.value).toHaveBeenCalledTimes(1);
+    expect(listener.both).toHaveBeenCalledTimes(1);
+    expect(listener.units).not.toHaveBeenCalled();
+    expect(listener.gone).not.toHaveBeenCalled();
+  });
+
+  it("that throw stop nobody else", async () => {
+    const socket = await atTheSnapshot();
+    const report = vi.fn();
+    vi.stubGlobal("reportError", report);
+    const listener = vi.fn();
+    client.pv("TEMP").subscribe(() => {
+      throw new Error("mine");
+    });
+    client.pv("TEMP").subscribe(listener);
+    socket.frame("update");
+    vi.advanceTimersByTime(300);
+    expect(report).toHaveBeenCalledTimes(1);
+    expect(listener).toHaveBeenCalledTimes(1);
+    vi.unstubAllGlobals();
+  });
+});
+
+describe("a selection", () => {
+  it("gives the same PV for the same words", () => {
+    expect(client.pv("X", "{ id }")).toBe(client.pv("X", "{ id }"));
+    expect(client.pv("X", "{ id }")).not.toBe(client.pv("X"));
+  });
+
+  it("shows aliases, type names and what is missing", async () => {
+    await atTheSnapshot();
+    const selection = `{
+      __typename # what it is
+      now: value { n: number, __typename }
+      range: display { control: controlRange { min } displayRange { max } }
+    }`;
+    expect(client.pv("TEMP", selection).getSnapshot()).toEqual({
+      __typename: "Channel",
+      now: { n: 21.5, __typename: "ChannelValue" },
+      range: { control: { min: 10 }, displayRange: { max: 100 } },
+    });
+    expect(client.pv("MODE", selection).getSnapshot()).toMatchObject({
+      range: { control: null, displayRange: null },
+    });
+    expect(client.pv("LATE", selection).getSnapshot()).toEqual({
+      __typename: "Channel",
+      now: null,
+      range: null,
+    });
+  });
+
+  it("that is wrong says where and what was expected", () => {
+    let mistake: unknown;
+    try {
+      client.pv("X", "{ value {\n  flot } }");
+    } catch (error) {
+      mistake = error;
+    }
+    expect(mistake).toBeInstanceOf(SelectionError);
+    expect(mistake).toMatchObject({
+      code: "SELECTION",
+      line: 2,
+      column: 3,
+      expected: "one of float, string, number, text, array",
+      message: "line 2, column 3: `flot` is no field of ChannelValue; did you mean `float`?",
+    });
+  });
+});
+
+describe("get", () => {
+  it("answers each name by itself", async () => {
+    const asked = client.get(["A", "B"], { timeoutMs: 1000 });
+    await settle();
+    const socket = FakeSocket.last;
+    socket.open();
+    expect(socket.sent("get").map((request) => request.names)).toEqual([["A", "B"]]);
+    socket.answer("got", "get");
+    const [a, b] = await asked;
+    expect(a).toMatchObject({
+      name: "A",
+      ok: true,
+      data: { id: "ca://A", value: { float: 21.5 } },
+    });
+    expect(b).toMatchObject({ name: "B", ok: false, error: { code: "TIMED_OUT", pv: "B" } });
+  });
+
+  it("is asked again on the next connection, until its time is over", async () => {
+    const asked = client.get(["A"], { timeoutMs: 1000 });
+    await settle();
+    FakeSocket.last.open();
+    FakeSocket.last.end(1006);
+    vi.advanceTimersByTime(500);
+    FakeSocket.last.open();
+    expect(FakeSocket.all).toHaveLength(2);
+    expect(FakeSocket.last.sent("get")).toHaveLength(1);
+    vi.advanceTimersByTime(6000);
+    expect(await asked).toMatchObject([{ ok: false, error: { code: "TIMED_OUT" } }]);
+  });
+});

@@ -1,0 +1,487 @@
+/** How do PVs, selections and the connection to one relay work together? */
+
+import { systemClock, type Clock, type Timer } from "./clock.js";
+import { Answered, isLoaded, load, Wasm, type Applied, type Columns } from "./core.js";
+import { ALL_PARTS } from "./fields.js";
+import { Flusher } from "./flush.js";
+import { Gets } from "./get.js";
+import { Heartbeat } from "./heartbeat.js";
+import { PvHandle, type PvOwner } from "./pv.js";
+import { callListener, Cell } from "./readable.js";
+import { Slot } from "./slot.js";
+import { NOT_CONNECTED, RelaySocket, socketUrl } from "./socket.js";
+import { Stats } from "./stats.js";
+import type {
+  ClientOptions,
+  ConnectionSnapshot,
+  GetOptions,
+  GetResult,
+  Pv,
+  PvClient,
+  PvInspection,
+} from "./types.js";
+
+/** Ids that one Unsubscribe may hold. */
+const MAX_IDS = 10_000;
+
+/** From so many handles on, those that nobody listens to are let go. */
+const MANY_HANDLES = 1000;
+
+/** What tests replace. */
+export interface Surroundings {
+  clock?: Clock;
+  random?: () => number;
+}
+
+/** A PV that somebody listens to, or did so a moment ago. */
+interface Held {
+  readonly name: string;
+  readonly handles: Set<PvHandle>;
+  /** Once the module is loaded. */
+  slot: Slot | undefined;
+  /** When it is given back; `undefined` while somebody listens. */
+  idleUntil: number | undefined;
+}
+
+export class Client implements PvClient, PvOwner {
+  readonly connection: Cell<ConnectionSnapshot>;
+  readonly stats: Stats;
+  #options: ClientOptions;
+  #clock: Clock;
+  #random: () => number;
+  #wasm: Wasm | undefined;
+  /** What PVs without a slot are read from: nothing is known in it. */
+  #blank = 0;
+  #socket: RelaySocket | undefined;
+  #heartbeat: Heartbeat;
+  #flusher = new Flusher(() => {
+    this.#flush();
+  });
+  #gets: Gets;
+  #held = new Map<string, Held>();
+  #bySlot: (Held | undefined)[] = [];
+  #handles = new Map<string, PvHandle>();
+  #sweepAt = MANY_HANDLES;
+  /** PVs that are to be subscribed, in order. */
+  #wanted = new Set<Held>();
+  #subscribesOpen = 0;
+  #subscribeSoon = false;
+  #idleTimer: Timer | undefined;
+  #started = false;
+  #disposed = false;
+  #updatesTotal = 0;
+  #skippedTotal = 0;
+  #framesTotal = 0;
+  #bytesTotal = 0;
+  #gapsTotal = 0;
+  #opensTotal = 0;
+
+  constructor(options: ClientOptions, surroundings: Surroundings = {}) {
+    this.#options = options;
+    this.#clock = surroundings.clock ?? systemClock;
+    this.#random = surroundings.random ?? Math.random;
+    this.#gets = new Gets(this.#clock);
+    const start = (): void => {
+      this.#start();
+    };
+    this.connection = new Cell(NOT_CONNECTED, start);
+    this.stats = new Stats(
+      this.#clock,
+      () => ({
+        updatesTotal: this.#updatesTotal,
+        framesTotal: this.#framesTotal,
+        bytesTotal: this.#bytesTotal,
+        skippedTotal: this.#skippedTotal,
+        gapsTotal: this.#gapsTotal,
+        reconnectsTotal: Math.max(0, this.#opensTotal - 1),
+        subscriptions: this.#held.size,
+        roundTripMs: this.#heartbeat.roundTripMs,
+      }),
+      start,
+    );
+    this.#heartbeat = new Heartbeat({
+      clock: this.#clock,
+      pingIntervalMs: options.pingIntervalMs ?? 5000,
+      pingTimeoutMs: options.pingTimeoutMs ?? 10_000,
+      sendAck: () => {
+        this.#request((wasm) => wasm.core.ack());
+      },
+      sendPing: () => {
+        this.#request((wasm) => wasm.core.ping(this.#clock.epochMs()));
+      },
+      onSilence: () => {
+        this.#socket?.fail("the relay doesn't answer");
+      },
+    });
+  }
+
+  get loaded(): boolean {
+    return isLoaded(this.#options.wasm);
+  }
+
+  get ready(): Promise<void> {
+    return load(this.#options.wasm);
+  }
+
+  pv<T>(name: string, selection?: string): Pv<T> {
+    const key = `${name}\n${selection ?? ""}`;
+    let handle = this.#handles.get(key);
+    if (handle === undefined) {
+      handle = new PvHandle(this, name, selection);
+      handle.compile();
+      this.#sweep();
+      this.#handles.set(key, handle);
+    } else {
+      handle.compile();
+    }
+    return handle as Pv<T>;
+  }
+
+  async get<T>(names: readonly string[], options: GetOptions = {}): Promise<GetResult<T>[]> {
+    this.#start();
+    await this.ready;
+    const results = this.#gets.add(names, options);
+    this.#pumpGets();
+    return results as Promise<GetResult<T>[]>;
+  }
+
+  inspect(name: string): PvInspection | undefined {
+    const slot = this.#held.get(name)?.slot;
+    if (slot === undefined) return undefined;
+    const { received, sequence, skipped } = this.columns();
+    return {
+      sequence: sequence[slot.index] as number,
+      updatesReceived: received[slot.index] as number,
+      skipped: skipped[slot.index] as number,
+    };
+  }
+
+  dispose(): void {
+    this.#disposed = true;
+    this.#clock.clearTimeout(this.#idleTimer);
+    this.stats.stop();
+    if (this.#socket !== undefined) this.#socket.close("disposed");
+    else this.#end("disposed");
+  }
+
+  slotOf(name: string): Slot {
+    return this.#held.get(name)?.slot ?? new Slot(this.#core(), name, this.#blank);
+  }
+
+  columns(): Columns {
+    return this.#core().columns;
+  }
+
+  attach(handle: PvHandle): void {
+    this.#start();
+    let held = this.#held.get(handle.name);
+    if (held === undefined) {
+      held = { name: handle.name, handles: new Set(), slot: undefined, idleUntil: undefined };
+      this.#held.set(handle.name, held);
+      if (this.#wasm !== undefined) this.#place(held, this.#wasm);
+    }
+    held.handles.add(handle);
+    held.idleUntil = undefined;
+  }
+
+  detach(handle: PvHandle): void {
+    const held = this.#held.get(handle.name);
+    held?.handles.delete(handle);
+    if (held === undefined || held.handles.size > 0) return;
+    held.idleUntil = this.#clock.now() + (this.#options.unsubscribeDelayMs ?? 2000);
+    this.#giveBackLater();
+  }
+
+  /** Begins with the first use, so that a client can be made anywhere, also on a server. */
+  #start(): void {
+    if (this.#started || this.#disposed) return;
+    this.#started = true;
+    if (this.loaded) {
+      this.#begin();
+      return;
+    }
+    this.ready.then(
+      () => {
+        if (!this.#disposed) this.#begin();
+      },
+      (error: unknown) => {
+        this.#end(error instanceof Error ? error.message : String(error));
+      },
+    );
+  }
+
+  /** The module is there: shows every PV for the first time and connects. */
+  #begin(): void {
+    this.#core();
+    const { maxRetryDelayMs = 15_000, url, webSocket = globalThis.WebSocket } = this.#options;
+    const base = typeof location === "object" ? location.href : undefined;
+    try {
+      this.#socket = new RelaySocket({
+        url: socketUrl(url, base),
+        webSocket,
+        clock: this.#clock,
+        random: this.#random,
+        maxRetryDelayMs,
+        onMessage: (data) => {
+          this.#receive(data);
+        },
+        onLost: () => {
+          this.#lost();
+        },
+        onChange: (snapshot) => {
+          this.connection.set(snapshot);
+        },
+      });
+    } catch (error) {
+      this.#end(`${String(url)} is no address of a relay: ${String(error)}`);
+      return;
+    }
+    this.#socket.start();
+  }
+
+  /** The client's state in the module; only when that is loaded. */
+  #core(): Wasm {
+    return this.#wasm ?? this.#newCore();
+  }
+
+  #newCore(): Wasm {
+    const wasm = new Wasm();
+    this.#wasm = wasm;
+    this.#blank = wasm.add("");
+    this.#bySlot = [];
+    const listeners = new Set<() => void>();
+    for (const held of this.#held.values()) {
+      this.#place(held, wasm);
+      for (const handle of held.handles) {
+        handle.prepare();
+        for (const listener of handle.changed(ALL_PARTS)) listeners.add(listener);
+      }
+    }
+    for (const listener of listeners) callListener(listener);
+    return wasm;
+  }
+
+  /** Gives a PV its slot and asks for it. */
+  #place(held: Held, wasm: Wasm): void {
+    held.slot = new Slot(wasm, held.name, wasm.add(held.name));
+    this.#bySlot[held.slot.index] = held;
+    this.#want(held);
+  }
+
+  #want(held: Held): void {
+    this.#wanted.add(held);
+    if (this.#subscribeSoon) return;
+    // A page that mounts asks for all its PVs in one go.
+    this.#subscribeSoon = true;
+    queueMicrotask(() => {
+      this.#subscribeSoon = false;
+      this.#subscribe();
+    });
+  }
+
+  /** Asks for what is wanted, one request after the other. */
+  #subscribe(): void {
+    if (this.#wasm === undefined || this.#socket?.isOpen !== true) return;
+    if (this.#subscribesOpen > 0 || this.#wanted.size === 0) return;
+    const wanted = [...this.#wanted];
+    const slots = Uint32Array.from(wanted, (held) => held.slot?.index ?? 0);
+    this.#request((wasm) => wasm.core.subscribe(slots));
+    this.#subscribesOpen += 1;
+    for (const held of wanted.slice(0, this.#wasm.core.taken())) this.#wanted.delete(held);
+  }
+
+  #giveBackLater(): void {
+    if (this.#idleTimer !== undefined) return;
+    const due = Math.min(...this.#idle().map((held) => held.idleUntil ?? Infinity));
+    if (due === Infinity) return;
+    this.#idleTimer = this.#clock.setTimeout(
+      () => {
+        this.#idleTimer = undefined;
+        this.#giveBack();
+      },
+      Math.max(0, due - this.#clock.now()),
+    );
+  }
+
+  #idle(): Held[] {
+    return [...this.#held.values()].filter((held) => held.idleUntil !== undefined);
+  }
+
+  /** Gives PVs back that nobody has listened to for a while. */
+  #giveBack(): void {
+    // While a Subscribe is open its answer may hold one of these PVs again, by another name.
+    if (this.#subscribesOpen > 0) return;
+    const now = this.#clock.now();
+    const due = this.#idle().filter((held) => (held.idleUntil ?? Infinity) <= now);
+    const slots: number[] = [];
+    for (const held of due) {
+      this.#held.delete(held.name);
+      this.#wanted.delete(held);
+      if (held.slot === undefined) continue;
+      this.#bySlot[held.slot.index] = undefined;
+      slots.push(held.slot.index);
+    }
+    for (let at = 0; at < slots.length; at += MAX_IDS) {
+      const some = Uint32Array.from(slots.slice(at, at + MAX_IDS));
+      this.#request((wasm) => wasm.core.remove(some));
+    }
+    this.#giveBackLater();
+  }
+
+  #sweep(): void {
+    if (this.#handles.size < this.#sweepAt) return;
+    for (const [key, handle] of this.#handles) {
+      if (!handle.listened) this.#handles.delete(key);
+    }
+    this.#sweepAt = Math.max(MANY_HANDLES, 2 * this.#handles.size);
+  }
+
+  /** Makes a request and sends it; an empty one is none. */
+  #request(make: (wasm: Wasm) => Uint8Array): void {
+    if (this.#wasm === undefined) return;
+    const bytes = make(this.#wasm);
+    if (bytes.length > 0) this.#socket?.send(bytes as Uint8Array<ArrayBuffer>);
+  }
+
+  #receive(data: unknown): void {
+    if (!(data instanceof ArrayBuffer)) {
+      this.#socket?.fail("the relay sent text");
+      return;
+    }
+    this.#framesTotal += 1;
+    this.#bytesTotal += data.byteLength;
+    this.#heartbeat.heard();
+    const applied = this.#apply(data);
+    if (applied === undefined) return;
+    this.#updatesTotal = applied.updatesTotal;
+    this.#skippedTotal = applied.skippedTotal;
+    if (applied.gap) {
+      this.#gapsTotal += 1;
+      this.#socket?.fail("a frame is missing");
+      return;
+    }
+    if (applied.answered !== Answered.get) this.#keepArrays(applied.arrays, data);
+    this.#answered(applied, data);
+    if (applied.movesTick) this.#heartbeat.processed();
+    if (applied.dirty > 0) this.#flusher.later();
+  }
+
+  #apply(data: ArrayBuffer): Applied | undefined {
+    const wasm = this.#core();
+    try {
+      const applied = wasm.apply(data);
+      if (applied !== undefined) return applied;
+      this.#socket?.fail(`the relay sent a damaged frame: ${wasm.core.mistake()}`);
+    } catch (error) {
+      // The module stopped half-way, for example without memory: nothing in it can be trusted.
+      this.#newCore();
+      this.#socket?.fail(`fault of the WebAssembly module: ${String(error)}`);
+    }
+    return undefined;
+  }
+
+  #keepArrays(arrays: Uint32Array, data: ArrayBuffer): void {
+    for (let at = 0; at < arrays.length; at += 4) {
+      const slot = this.#bySlot[arrays[at] as number]?.slot;
+      slot?.keepArray(
+        data,
+        arrays[at + 1] as number,
+        arrays[at + 2] as number,
+        arrays[at + 3] as number,
+      );
+    }
+  }
+
+  #answered(applied: Applied, data: ArrayBuffer): void {
+    const wasm = this.#core();
+    switch (applied.answered) {
+      case Answered.hello: {
+        const [version = "", instance = "", ackIntervalMs = ""] = wasm.core.hello();
+        // What is seen of a PV before its snapshot comes follows the connection.
+        wasm.core.remove(Uint32Array.of(this.#blank));
+        this.#blank = wasm.add("");
+        this.#opensTotal += 1;
+        this.#socket?.opened(version, instance);
+        this.#heartbeat.start(Number(ackIntervalMs));
+        for (const held of this.#held.values()) this.#wanted.add(held);
+        this.#subscribe();
+        this.#pumpGets();
+        break;
+      }
+      case Answered.subscribe:
+        this.#subscribeAnswered();
+        break;
+      case Answered.unsubscribe:
+        for (const slot of wasm.core.take_without_room()) {
+          const held = this.#bySlot[slot];
+          if (held !== undefined) this.#want(held);
+        }
+        break;
+      case Answered.get:
+        this.#gets.answered(wasm, applied.replyTo, applied.arrays, data);
+        this.#pumpGets();
+        break;
+      case Answered.ping:
+        this.#heartbeat.ponged();
+        break;
+      case Answered.error:
+        if (!this.#gets.refused(applied.replyTo, wasm.core.request_error())) {
+          this.#subscribeAnswered();
+        }
+        this.#pumpGets();
+        break;
+    }
+  }
+
+  #subscribeAnswered(): void {
+    this.#subscribesOpen = 0;
+    this.#subscribe();
+    this.#giveBack();
+  }
+
+  #pumpGets(): void {
+    if (this.#wasm === undefined || this.#socket?.isOpen !== true) return;
+    this.#gets.pump(this.#wasm, (bytes) => {
+      this.#socket?.send(bytes);
+    });
+  }
+
+  #lost(): void {
+    this.#heartbeat.stop();
+    this.#subscribesOpen = 0;
+    this.#wasm?.core.relay_lost(this.#clock.epochMs());
+    this.#flusher.later();
+    const { reason, state } = this.connection.getSnapshot();
+    if (state === "closed") this.#gets.close(reason ?? "closed");
+    else this.#gets.lost();
+    this.#giveBack();
+  }
+
+  /** There is no connection, and none will come. */
+  #end(reason: string): void {
+    this.#gets.close(reason);
+    this.connection.set({
+      ...this.connection.getSnapshot(),
+      state: "closed",
+      sinceMs: this.#clock.epochMs(),
+      reason,
+    });
+  }
+
+  /** Tells whoever selected one of the parts that changed. */
+  #flush(): void {
+    if (this.#wasm === undefined) return;
+    const { parts } = this.#wasm.columns;
+    const listeners = new Set<() => void>();
+    for (const slot of this.#wasm.dirty()) {
+      const changed = parts[slot] as number;
+      for (const handle of this.#bySlot[slot]?.handles ?? []) {
+        if ((handle.mask & changed) === 0) continue;
+        for (const listener of handle.changed(changed)) listeners.add(listener);
+      }
+    }
+    this.#wasm.core.clear_dirty();
+    // A listener that was given to several PVs is called once.
+    for (const listener of listeners) callListener(listener);
+  }
+}

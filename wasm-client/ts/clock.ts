@@ -1,0 +1,21 @@
+/** What time is it? Passed in, so that tests can tell the time themselves. */
+
+export type Timer = ReturnType<typeof setTimeout>;
+
+export interface Clock {
+  /** Milliseconds that only grow, for measuring. */
+  now(): number;
+  /** Milliseconds past the POSIX epoch, for showing. */
+  epochMs(): number;
+  setTimeout(callback: () => void, delayMs: number): Timer;
+  clearTimeout(timer: Timer | undefined): void;
+}
+
+export const systemClock: Clock = {
+  now: () => performance.now(),
+  epochMs: () => Date.now(),
+  setTimeout: (callback, delayMs) => setTimeout(callback, delayMs),
+  clearTimeout: (timer) => {
+    clearTimeout(timer);
+  },
+};

@@ -1,0 +1,57 @@
+/** Why a connection ended, and whether connecting again helps; PROTOCOL.md holds the same table. */
+
+interface CloseCode {
+  readonly reason: string;
+  /** How to connect again; `no` where it can't help. */
+  readonly retry: "soon" | "within3s" | "slowly" | "no";
+}
+
+const CODES: Readonly<Record<number, CloseCode>> = {
+  1000: { reason: "the relay ended the connection", retry: "no" },
+  1001: { reason: "the relay goes away", retry: "soon" },
+  1009: { reason: "a request was too large", retry: "no" },
+  1011: { reason: "fault of the relay", retry: "soon" },
+  1012: { reason: "the relay is restarting", retry: "within3s" },
+  1013: { reason: "the relay is full", retry: "soon" },
+  4400: { reason: "the relay can't read this client's requests", retry: "no" },
+  4408: { reason: "this page took no data for too long", retry: "soon" },
+  4429: { reason: "too many requests at once", retry: "slowly" },
+};
+
+/** A connection that ended with any other code was cut. */
+const CUT: CloseCode = { reason: "the connection was cut", retry: "soon" };
+
+/** What a close code means. */
+export function closeCode(code: number): CloseCode {
+  return CODES[code] ?? CUT;
+}
+
+/** A planned restart is over within three seconds; clients come back spread over them. */
+const RESTART_MS = 3000;
+
+const FIRST_DELAY_MS = 250;
+
+/**
+ * How long to wait before connecting again after `failures` attempts in a row have failed, or
+ * `undefined` when it doesn't help. `random` is between 0 and 1.
+ */
+export function retryDelayMs(
+  code: number,
+  failures: number,
+  random: number,
+  maxDelayMs: number,
+): number | undefined {
+  switch (closeCode(code).retry) {
+    case "no":
+      return undefined;
+    case "within3s":
+      // Only the first time: a relay that stays away is waited for like any other.
+      if (failures === 0) return random * RESTART_MS;
+      break;
+    case "slowly":
+      return ((1 + random) * maxDelayMs) / 2;
+    case "soon":
+      break;
+  }
+  return random * Math.min(maxDelayMs, FIRST_DELAY_MS * 2 ** Math.min(failures, 30));
+}

@@ -1,0 +1,192 @@
+/** How JavaScript reads the WebAssembly module's memory: views that never leave this package. */
+
+import init, { compile, Core, everything, fixed, initSync } from "../pkg/pvwire_wasm.js";
+import type { InitOutput } from "../pkg/pvwire_wasm.js";
+import { LoadError, SelectionError } from "./errors.js";
+import type { WasmSource } from "./types.js";
+
+/** The module's columns, one entry per slot; see `store.rs`. */
+export interface Columns {
+  readonly value: Float64Array;
+  readonly seconds: Float64Array;
+  readonly sinceMs: Float64Array;
+  readonly skipped: Float64Array;
+  readonly received: Float64Array;
+  readonly nanoseconds: Uint32Array;
+  readonly sequence: Uint32Array;
+  readonly valueVersion: Uint32Array;
+  readonly metadataVersion: Uint32Array;
+  readonly parts: Uint32Array;
+  readonly alarmStatus: Uint16Array;
+  readonly kind: Uint8Array;
+  readonly severity: Uint8Array;
+  readonly state: Uint8Array;
+  readonly access: Uint8Array;
+}
+
+/** What a frame answered; the numbers of `ingest.rs`. */
+export const Answered = {
+  nothing: 0,
+  hello: 1,
+  subscribe: 2,
+  unsubscribe: 3,
+  get: 4,
+  ping: 5,
+  error: 6,
+} as const;
+
+/** What one frame did. */
+export interface Applied {
+  readonly answered: number;
+  readonly replyTo: number;
+  readonly gap: boolean;
+  /** It is to be acknowledged. */
+  readonly movesTick: boolean;
+  readonly dirty: number;
+  readonly updatesTotal: number;
+  readonly skippedTotal: number;
+  /** Slot, offset in the message, count and type of each array. */
+  readonly arrays: Uint32Array;
+}
+
+/** The summary's places, see `lib.rs`. */
+type Summary = [number, number, number, number, number, number, number, number];
+
+/** A selection as the module compiled it. */
+export interface Plan {
+  /** The parts that it reads. */
+  readonly mask: number;
+  readonly lines: readonly string[];
+}
+
+let loaded: InitOutput | undefined;
+let loading: Promise<void> | undefined;
+
+const isModule = (source: unknown): source is WebAssembly.Module =>
+  source instanceof WebAssembly.Module;
+
+const isBytes = (source: unknown): source is BufferSource =>
+  source instanceof ArrayBuffer || ArrayBuffer.isView(source);
+
+/** Whether the module is there; loads it at once where that is possible. */
+export function isLoaded(source: WasmSource | Promise<WasmSource> | undefined): boolean {
+  // Browsers compile only small modules without waiting; Node compiles any.
+  const atOnce = isModule(source) || (isBytes(source) && typeof window === "undefined");
+  if (loaded === undefined && atOnce) loaded = initSync({ module: source });
+  return loaded !== undefined;
+}
+
+/** Loads the module, once for all clients of a page. A failed attempt can be repeated. */
+export function load(source: WasmSource | Promise<WasmSource> | undefined): Promise<void> {
+  if (isLoaded(source)) return Promise.resolve();
+  loading ??= init({
+    module_or_path: source ?? new URL("../pkg/pvwire_wasm_bg.wasm", import.meta.url),
+  }).then(
+    (module) => {
+      loaded = module;
+    },
+    (error: unknown) => {
+      loading = undefined;
+      const why = error instanceof Error ? error.message : String(error);
+      throw new LoadError(`the WebAssembly module can't be loaded: ${why}`);
+    },
+  );
+  return loading;
+}
+
+/** Checks a selection. Only when `isLoaded`. */
+export function compileSelection(selection: string | undefined): Plan {
+  const answer = compile(selection ?? everything());
+  if (answer.startsWith("!")) {
+    const [line = "", column = "", expected = "", ...message] = answer.slice(1).split("\n");
+    throw new SelectionError(Number(line), Number(column), expected, message.join("\n"));
+  }
+  const [mask = "", ...lines] = answer.trimEnd().split("\n");
+  return { mask: Number(mask), lines };
+}
+
+/** A number as C's `"%.*f"` prints it, whatever it costs. */
+export const exactlyFixed = fixed;
+
+/** One client's state in the module. */
+export class Wasm {
+  readonly core = new Core();
+  #memory: WebAssembly.Memory;
+  #columns: Columns | undefined;
+
+  constructor() {
+    if (loaded === undefined) throw new LoadError("the WebAssembly module is not loaded");
+    this.#memory = loaded.memory;
+  }
+
+  /** The live PVs' columns. Good until the module is called again. */
+  get columns(): Columns {
+    if (this.#columns === undefined || this.#columns.value.buffer !== this.#memory.buffer) {
+      this.#columns = this.#view(false);
+    }
+    return this.#columns;
+  }
+
+  /** Columns of the last answered Get. Good until the next message. */
+  answerColumns(): Columns {
+    return this.#view(true);
+  }
+
+  /** A slot for a PV name. */
+  add(name: string): number {
+    const slot = this.core.add(name);
+    // The columns may have moved, with or without the memory growing.
+    this.#columns = undefined;
+    return slot;
+  }
+
+  /** Applies a message; `undefined` when it is no frame. */
+  apply(data: ArrayBuffer): Applied | undefined {
+    const { core } = this;
+    const at = core.reserve(data.byteLength);
+    new Uint8Array(this.#memory.buffer, at, data.byteLength).set(new Uint8Array(data));
+    if (!core.apply()) return undefined;
+    const [answered, replyTo, gap, movesTick, dirty, arrays, updatesTotal, skippedTotal] =
+      new Float64Array(this.#memory.buffer, core.summary(), 8) as unknown as Summary;
+    return {
+      answered,
+      replyTo,
+      gap: gap === 1,
+      movesTick: movesTick === 1,
+      dirty,
+      updatesTotal,
+      skippedTotal,
+      arrays: new Uint32Array(this.#memory.buffer, core.arrays(), arrays * 4),
+    };
+  }
+
+  /** Slots with changed parts. Good until the module is called again. */
+  dirty(): Uint32Array {
+    return new Uint32Array(this.#memory.buffer, this.core.dirty(), this.core.dirty_len());
+  }
+
+  #view(answer: boolean): Columns {
+    const places = this.core.columns(answer);
+    const buffer = this.#memory.buffer;
+    const length = places[0] as number;
+    let next = 1;
+    const place = (): number => places[next++] as number;
+    return {
+      value: new Float64Array(buffer, place(), length),
+      seconds: new Float64Array(buffer, place(), length),
+      sinceMs: new Float64Array(buffer, place(), length),
+      skipped: new Float64Array(buffer, place(), length),
+      received: new Float64Array(buffer, place(), length),
+      nanoseconds: new Uint32Array(buffer, place(), length),
+      sequence: new Uint32Array(buffer, place(), length),
+      valueVersion: new Uint32Array(buffer, place(), length),
+      metadataVersion: new Uint32Array(buffer, place(), length),
+      parts: new Uint32Array(buffer, place(), length),
+      alarmStatus: new Uint16Array(buffer, place(), length),
+      kind: new Uint8Array(buffer, place(), length),
+      severity: new Uint8Array(buffer, place(), length),
+      state: new Uint8Array(buffer, place(), length),
+      access: new Uint8Array(buffer, place(), length),
+    };
+  }
+}

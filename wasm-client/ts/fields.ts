@@ -1,0 +1,321 @@
+/** What does each field of a selection show? The table of fields itself is `selection.rs`'s. */
+
+import type { Columns, Plan } from "./core.js";
+import { formatArray, formatNumber, formatTime } from "./format.js";
+import { Kind, type Slot } from "./slot.js";
+import type { PvConnectionState, PvRange, Quality, Severity } from "./types.js";
+
+type Reader = (slot: Slot, columns: Columns) => unknown;
+
+const CONNECTED = 2;
+const REFUSED = 5;
+const READ = 1;
+const WRITE = 2;
+
+/** By the numbers of the state column. */
+const STATES: readonly PvConnectionState[] = [
+  "connecting",
+  "notFound",
+  "connected",
+  "disconnected",
+  "relayLost",
+  "refused",
+];
+
+const NOT_CONNECTED: readonly string[] = [
+  "not connected yet",
+  "not found",
+  "",
+  "disconnected",
+  "relay lost",
+];
+
+const SEVERITIES: readonly Severity[] = ["NO_ALARM", "MINOR", "MAJOR", "INVALID"];
+
+const QUALITIES: readonly Quality[] = ["VALID", "WARNING", "ALARM", "INVALID"];
+
+/** Alarm conditions of EPICS's alarm.h. */
+const ALARM_STATUSES: readonly string[] = [
+  "NO_ALARM",
+  "READ",
+  "WRITE",
+  "HIHI",
+  "HIGH",
+  "LOLO",
+  "LOW",
+  "STATE",
+  "COS",
+  "COMM",
+  "TIMEOUT",
+  "HWLIMIT",
+  "CALC",
+  "SCAN",
+  "LINK",
+  "SOFT",
+  "BAD_SUB",
+  "UDF",
+  "DISABLE",
+  "SIMM",
+  "READ_ACCESS",
+  "WRITE_ACCESS",
+];
+
+const state = (slot: Slot, columns: Columns): number => columns.state[slot.index] as number;
+
+const connected: Reader = (slot, columns) => state(slot, columns) === CONNECTED;
+
+const alarmStatus = (slot: Slot, columns: Columns): string => {
+  const status = columns.alarmStatus[slot.index] as number;
+  return ALARM_STATUSES[status] ?? String(status);
+};
+
+const number = (slot: Slot, columns: Columns): number | null => {
+  const kind = columns.kind[slot.index];
+  if (kind !== Kind.number && kind !== Kind.largeInteger) return null;
+  return columns.value[slot.index] as number;
+};
+
+const array: Reader = (slot, columns) => {
+  switch (columns.kind[slot.index]) {
+    case Kind.array:
+      return slot.array();
+    case Kind.textArray:
+      return slot.texts(columns);
+    default:
+      return null;
+  }
+};
+
+const string = (slot: Slot, columns: Columns): string => {
+  const metadata = slot.metadata(columns);
+  const digits = metadata.precision ?? 0;
+  switch (columns.kind[slot.index]) {
+    case Kind.number: {
+      const value = columns.value[slot.index] as number;
+      return metadata.choices?.[value] ?? formatNumber(value, digits);
+    }
+    case Kind.text:
+    case Kind.largeInteger:
+      return slot.text(columns);
+    case Kind.array:
+      return formatArray(slot.array(), digits);
+    case Kind.textArray:
+      return formatArray(slot.texts(columns), digits);
+    default:
+      return "(a value of a type that this page doesn't know)";
+  }
+};
+
+/** Fields that read one metadata field. */
+const metadata =
+  (name: keyof ReturnType<Slot["metadata"]>): Reader =>
+  (slot, columns) =>
+    slot.metadata(columns)[name];
+
+const READERS: Readonly<Record<string, Reader>> = {
+  id: (slot) => slot.id,
+  skipped: (slot, columns) => columns.skipped[slot.index],
+  "value.float": (slot, columns) => {
+    const value = number(slot, columns);
+    return Number.isFinite(value) ? value : null;
+  },
+  "value.number": number,
+  "value.string": string,
+  "value.string(units)": (slot, columns) => {
+    const { type, units } = slot.metadata(columns);
+    const text = string(slot, columns);
+    return units === "" || type === "Enum" || type === "String" ? text : `${text} ${units}`;
+  },
+  "value.text": (slot, columns) =>
+    columns.kind[slot.index] === Kind.text ? slot.text(columns) : null,
+  "value.array": array,
+  "time.datetime": (slot, columns) =>
+    formatTime(columns.seconds[slot.index] as number, columns.nanoseconds[slot.index] as number),
+  "time.seconds": (slot, columns) => columns.seconds[slot.index],
+  "time.nanoseconds": (slot, columns) => columns.nanoseconds[slot.index],
+  "time.userTag": () => 0,
+  "status.quality": (slot, columns) => {
+    const quality = QUALITIES[columns.severity[slot.index] as number] ?? "UNDEFINED";
+    return connected(slot, columns) === true ? quality : "UNDEFINED";
+  },
+  "status.severity": (slot, columns) => SEVERITIES[columns.severity[slot.index] as number] ?? null,
+  "status.alarmStatus": (slot, columns) =>
+    SEVERITIES[columns.severity[slot.index] as number] === undefined
+      ? null
+      : alarmStatus(slot, columns),
+  "status.message": (slot, columns) => {
+    const now = state(slot, columns);
+    if (now === REFUSED) return slot.wasm.core.reason(slot.index);
+    if (now !== CONNECTED) return NOT_CONNECTED[now] ?? "";
+    const severity = columns.severity[slot.index] as number;
+    return severity > 0 && severity < SEVERITIES.length ? alarmStatus(slot, columns) : "";
+  },
+  "status.mutable": (slot, columns) =>
+    connected(slot, columns) === true && ((columns.access[slot.index] as number) & WRITE) !== 0,
+  "display.type": metadata("type"),
+  "display.elementCount": metadata("elementCount"),
+  "display.description": metadata("description"),
+  "display.units": metadata("units"),
+  "display.precision": metadata("precision"),
+  "display.choices": metadata("choices"),
+  "connection.state": (slot, columns) => STATES[state(slot, columns)] ?? "connecting",
+  "connection.connected": connected,
+  "connection.since": (slot, columns) => slot.since(columns),
+  "connection.readable": (slot, columns) =>
+    connected(slot, columns) === true && ((columns.access[slot.index] as number) & READ) !== 0,
+  "connection.reason": (slot, columns) =>
+    state(slot, columns) === REFUSED ? slot.wasm.core.reason(slot.index) : null,
+};
+
+const hasValue: Reader = (slot, columns) => columns.kind[slot.index] !== Kind.none;
+
+/** Objects that can be missing, and what tells. */
+const PRESENT: Readonly<Record<string, Reader>> = {
+  value: hasValue,
+  time: hasValue,
+  display: (slot, columns) => columns.metadataVersion[slot.index] !== 0,
+};
+
+type RangeName = "controlRange" | "displayRange" | "alarmRange" | "warningRange";
+
+/** Every part, also those of fields that read none. */
+export const ALL_PARTS = -1;
+
+type Build = (values: readonly unknown[]) => object;
+
+/** One object of a selection: its fields by place. */
+interface ObjectPlan {
+  /** Parts that each field reads. */
+  readonly masks: readonly number[];
+  readonly fields: readonly (Reader | ObjectPlan)[];
+  readonly build: Build;
+  /** Whether there is such an object now. */
+  readonly present: Reader | undefined;
+}
+
+/** Turns the module's plan into functions, once per selection. */
+export function planObject(plan: Plan): ObjectPlan {
+  let at = 0;
+  const object = (path: string): ObjectPlan => {
+    const keys: string[] = [];
+    const masks: number[] = [];
+    const fields: (Reader | ObjectPlan)[] = [];
+    while (at < plan.lines.length) {
+      const [sign = "", key = "", field = "", mask] = (plan.lines[at++] as string).split(" ");
+      if (sign === "}") break;
+      keys.push(key);
+      masks.push(Number(mask));
+      fields.push(sign === "{" ? object(field) : leaf(field, path));
+    }
+    return { masks, fields, build: building(keys), present: presence(path) };
+  };
+  return object("");
+}
+
+function presence(path: string): Reader | undefined {
+  if (!path.endsWith("Range")) return PRESENT[path];
+  const name = path.slice("display.".length) as RangeName;
+  return (slot, columns) => slot.metadata(columns)[name] !== null;
+}
+
+function leaf(field: string, path: string): Reader {
+  if (field.startsWith("__typename:")) {
+    const name = field.slice("__typename:".length);
+    return () => name;
+  }
+  if (field.startsWith("range.")) {
+    const name = path.slice("display.".length) as RangeName;
+    const end = field.slice("range.".length) as keyof PvRange;
+    return (slot, columns) => slot.metadata(columns)[name]?.[end] ?? null;
+  }
+  const reader = READERS[field];
+  if (reader === undefined) throw new Error(`no reader for the field ${field}`);
+  return reader;
+}
+
+/**
+ * Objects of the selection of everything, written out: engines make these several times as fast as
+ * objects whose keys they learn one by one.
+ */
+const BUILDS: Readonly<Record<string, Build>> = {
+  "id value time status display connection skipped": (v) => ({
+    id: v[0],
+    value: v[1],
+    time: v[2],
+    status: v[3],
+    display: v[4],
+    connection: v[5],
+    skipped: v[6],
+  }),
+  "float string number text array": (v) => ({
+    float: v[0],
+    string: v[1],
+    number: v[2],
+    text: v[3],
+    array: v[4],
+  }),
+  "datetime seconds nanoseconds userTag": (v) => ({
+    datetime: v[0],
+    seconds: v[1],
+    nanoseconds: v[2],
+    userTag: v[3],
+  }),
+  "quality severity alarmStatus message mutable": (v) => ({
+    quality: v[0],
+    severity: v[1],
+    alarmStatus: v[2],
+    message: v[3],
+    mutable: v[4],
+  }),
+};
+
+function building(keys: readonly string[]): Build {
+  return (
+    BUILDS[keys.join(" ")] ??
+    ((values) => {
+      const object: Record<string, unknown> = {};
+      for (let at = 0; at < keys.length; at += 1) object[keys[at] as string] = values[at];
+      return object;
+    })
+  );
+}
+
+/** What one reader of a selection saw last, so that what didn't change stays the same object. */
+export class View {
+  #plan: ObjectPlan;
+  #values: unknown[];
+  #inner: (View | undefined)[];
+  #shown: object | null = null;
+
+  constructor(plan: ObjectPlan) {
+    this.#plan = plan;
+    this.#values = plan.fields.map(() => undefined);
+    this.#inner = plan.fields.map((field) =>
+      typeof field === "function" ? undefined : new View(field),
+    );
+  }
+
+  /** Reads again what the changed parts touch. */
+  show(slot: Slot, columns: Columns, changedParts: number): object | null {
+    const { build, fields, masks, present } = this.#plan;
+    if (present !== undefined && present(slot, columns) === false) {
+      this.#shown = null;
+      return null;
+    }
+    const parts = this.#shown === null ? ALL_PARTS : changedParts;
+    const values = this.#values;
+    let same = this.#shown !== null;
+    for (let at = 0; at < fields.length; at += 1) {
+      if (parts !== ALL_PARTS && ((masks[at] as number) & parts) === 0) continue;
+      const inner = this.#inner[at];
+      const now =
+        inner === undefined
+          ? (fields[at] as Reader)(slot, columns)
+          : inner.show(slot, columns, parts);
+      same &&= Object.is(now, values[at]);
+      values[at] = now;
+    }
+    if (!same) this.#shown = build(values);
+    return this.#shown;
+  }
+}

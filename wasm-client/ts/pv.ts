@@ -1,0 +1,99 @@
+/** One PV through one selection: who listens, and what do they see? */
+
+import { compileSelection, type Columns } from "./core.js";
+import { ALL_PARTS, planObject, View } from "./fields.js";
+import { Listeners } from "./readable.js";
+import type { Slot } from "./slot.js";
+import type { Pv } from "./types.js";
+
+/** What a PV's handle needs of its client. */
+export interface PvOwner {
+  /** The module is there. */
+  readonly loaded: boolean;
+  /** The PV's slot when somebody listens to it, one without data otherwise. */
+  slotOf(name: string): Slot;
+  columns(): Columns;
+  attach(handle: PvHandle): void;
+  detach(handle: PvHandle): void;
+}
+
+export class PvHandle implements Pv<unknown> {
+  /** Parts that the selection reads; none before it is compiled. */
+  mask = 0;
+  #owner: PvOwner;
+  #selection: string | undefined;
+  #view: View | undefined;
+  #mistake: unknown;
+  #listeners = new Listeners();
+  #shown: unknown;
+  /** Parts that changed since they were shown. */
+  #changed = ALL_PARTS;
+
+  constructor(
+    owner: PvOwner,
+    readonly name: string,
+    selection: string | undefined,
+  ) {
+    this.#owner = owner;
+    this.#selection = selection;
+  }
+
+  get listened(): boolean {
+    return this.#listeners.size > 0;
+  }
+
+  /** Reads the selection if it can be read yet; throws what is wrong with it. */
+  compile(): void {
+    if (this.#mistake !== undefined) throw this.#mistake as Error;
+    if (this.#view !== undefined || !this.#owner.loaded) return;
+    try {
+      const plan = compileSelection(this.#selection);
+      this.#view = new View(planObject(plan));
+      this.mask = plan.mask;
+    } catch (error) {
+      this.#mistake = error;
+      throw error;
+    }
+  }
+
+  /** As `compile`, but leaves the mistake to whoever reads. */
+  prepare(): void {
+    try {
+      this.compile();
+    } catch {
+      // `getSnapshot` throws it again.
+    }
+  }
+
+  /** Something in these parts has changed. Gives who is to be told. */
+  changed(parts: number): (() => void)[] {
+    this.#changed |= parts;
+    return this.#listeners.copy();
+  }
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    const first = this.#listeners.size === 0;
+    const remove = this.#listeners.add(listener);
+    if (first) {
+      this.prepare();
+      this.#changed = ALL_PARTS;
+      this.#owner.attach(this);
+    }
+    return () => {
+      if (remove() && this.#listeners.size === 0) this.#owner.detach(this);
+    };
+  };
+
+  readonly getSnapshot = (): unknown => {
+    this.compile();
+    if (this.#view === undefined) return undefined;
+    // Without listeners nobody says when something changes.
+    const parts = this.#listeners.size === 0 ? ALL_PARTS : this.#changed;
+    if (parts !== 0) {
+      const slot = this.#owner.slotOf(this.name);
+      this.#shown = this.#view.show(slot, this.#owner.columns(), parts);
+      this.#changed = 0;
+    }
+    return this.#shown;
+  };
+}

@@ -1,0 +1,131 @@
+/** How do React components see PVs? Each hook renders again only when what it selected changed. */
+
+import {
+  createContext,
+  createElement,
+  useContext,
+  useEffect,
+  useMemo,
+  useState,
+  useSyncExternalStore,
+  type ReactNode,
+} from "react";
+
+import { createClient } from "../index.js";
+import type { ConnectionSnapshot, PvClient, PvData, StatsSnapshot } from "../types.js";
+
+const ClientContext = createContext<PvClient | undefined>(undefined);
+
+/** Either a client of the application's own, or where the relay is. */
+export type PvProviderProps = { children?: ReactNode } & (
+  { client: PvClient; url?: undefined } | { url: string | URL; client?: undefined }
+);
+
+/** Gives a client to the hooks below it. A client that it made itself ends with it. */
+export function PvProvider({ children, client, url }: PvProviderProps): ReactNode {
+  if (client !== undefined) {
+    return createElement(ClientContext.Provider, { value: client }, children);
+  }
+  // Another address is another client.
+  return createElement(OwnClient, { key: String(url), url: String(url) }, children);
+}
+
+function OwnClient({ children, url }: { children?: ReactNode; url: string }): ReactNode {
+  // A client does nothing before it is used: one that is made for a render that React throws away
+  // costs nothing.
+  const [own] = useState(() => ownClient(url));
+  useEffect(() => own.hold(), [own]);
+  return createElement(ClientContext.Provider, { value: own.client }, children);
+}
+
+function ownClient(url: string): { client: PvClient; hold: () => () => void } {
+  const client = createClient({ url });
+  let end: ReturnType<typeof setTimeout> | undefined;
+  const hold = (): (() => void) => {
+    clearTimeout(end);
+    return () => {
+      // Not at once: StrictMode ends every effect and begins it again.
+      end = setTimeout(() => {
+        client.dispose();
+      }, 0);
+    };
+  };
+  return { client, hold };
+}
+
+/** The client of the nearest `PvProvider`. */
+export function useClient(): PvClient {
+  const client = useContext(ClientContext);
+  if (client === undefined) throw new Error("pvwire hooks need a <PvProvider> around them");
+  return client;
+}
+
+const nothing = (): undefined => undefined;
+
+/**
+ * The PV `name` through `selection`. `undefined` on a server and until the module is loaded.
+ *
+ * ```tsx
+ * const temperature = usePv("TEMP");
+ * return <b>{temperature?.value?.string ?? "…"}</b>;
+ * ```
+ * @throws SelectionError when the selection is wrong.
+ */
+export function usePv<T = PvData>(name: string, selection?: string): T | undefined {
+  const client = useClient();
+  const pv = useMemo(() => client.pv<T>(name, selection), [client, name, selection]);
+  return useSyncExternalStore<T | undefined>(pv.subscribe, pv.getSnapshot, nothing);
+}
+
+/** Several PVs through one selection, in the order of `names`. */
+export function usePvs<T = PvData>(
+  names: readonly string[],
+  selection?: string,
+): readonly (T | undefined)[] {
+  const client = useClient();
+  // Callers write the list out in place: only what is in it counts.
+  const key = JSON.stringify(names);
+  const store = useMemo(
+    () => pvsStore<T>(client, JSON.parse(key) as string[], selection),
+    [client, key, selection],
+  );
+  return useSyncExternalStore(store.subscribe, store.getSnapshot, store.getServerSnapshot);
+}
+
+interface PvsStore<T> {
+  subscribe: (listener: () => void) => () => void;
+  getSnapshot: () => readonly (T | undefined)[];
+  getServerSnapshot: () => readonly undefined[];
+}
+
+function pvsStore<T>(client: PvClient, names: string[], selection?: string): PvsStore<T> {
+  const pvs = names.map((name) => client.pv<T>(name, selection));
+  const none = pvs.map(nothing);
+  let shown: readonly (T | undefined)[] = none;
+  return {
+    subscribe: (listener) => {
+      const ends = pvs.map((pv) => pv.subscribe(listener));
+      return () => {
+        for (const end of ends) end();
+      };
+    },
+    getSnapshot: () => {
+      const now = pvs.map((pv) => pv.getSnapshot());
+      if (now.some((data, at) => data !== shown[at])) shown = now;
+      return shown;
+    },
+    getServerSnapshot: () => none,
+  };
+}
+
+/** The state of the connection to the relay. */
+export function useConnection(): ConnectionSnapshot {
+  const { connection } = useClient();
+  return useSyncExternalStore(connection.subscribe, connection.getSnapshot, connection.getSnapshot);
+}
+
+/** How much comes; renders once a second. */
+export function useStats(): StatsSnapshot {
+  const { stats } = useClient();
+  return useSyncExternalStore(stats.subscribe, stats.getSnapshot, stats.getSnapshot);
+}

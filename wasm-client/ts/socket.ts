@@ -1,0 +1,194 @@
+/** Is there a connection to the relay, and if not, when is the next attempt? */
+
+import type { Clock, Timer } from "./clock.js";
+import { closeCode, retryDelayMs } from "./close_code.js";
+import type { ConnectionSnapshot } from "./types.js";
+
+export const SUBPROTOCOL = "pvwire.v1";
+
+/** Longest wait for the relay's first message. */
+const HELLO_TIMEOUT_MS = 10_000;
+
+/** A connection that held for so long was good: the next attempt after it is the first again. */
+const GOOD_AFTER_MS = 5000;
+
+/** What a browser reports when a connection ended without a close message. */
+const CUT = 1006;
+
+/** The parts of a WebSocket that are used here. */
+export type SocketConstructor = new (url: string, protocols: string) => WebSocket;
+
+export interface SocketOptions {
+  url: string;
+  webSocket: SocketConstructor | undefined;
+  clock: Clock;
+  /** Between 0 and 1. */
+  random: () => number;
+  maxRetryDelayMs: number;
+  onMessage: (data: unknown) => void;
+  /** An open connection is lost, or the first attempt failed. */
+  onLost: () => void;
+  onChange: (snapshot: ConnectionSnapshot) => void;
+}
+
+export const NOT_CONNECTED: ConnectionSnapshot = {
+  state: "connecting",
+  sinceMs: 0,
+  attempt: 0,
+  reason: undefined,
+  retryInMs: undefined,
+  relayVersion: undefined,
+  relayInstance: undefined,
+};
+
+export class RelaySocket {
+  #options: SocketOptions;
+  #snapshot: ConnectionSnapshot = NOT_CONNECTED;
+  #socket: WebSocket | undefined;
+  #timer: Timer | undefined;
+  #failures = 0;
+  #openedAt: number | undefined;
+
+  constructor(options: SocketOptions) {
+    this.#options = options;
+  }
+
+  get isOpen(): boolean {
+    return this.#snapshot.state === "open";
+  }
+
+  start(): void {
+    if (this.#socket === undefined && this.#snapshot.state === "connecting") {
+      this.#change({ state: "connecting", sinceMs: this.#options.clock.epochMs() });
+      this.#connect();
+    }
+  }
+
+  send(bytes: Uint8Array<ArrayBuffer>): void {
+    // A socket that is closing already takes nothing; its close event says so.
+    if (this.#socket?.readyState === 1) this.#socket.send(bytes);
+  }
+
+  /** The relay has said hello. */
+  opened(relayVersion: string, relayInstance: string): void {
+    const { clock } = this.#options;
+    clock.clearTimeout(this.#timer);
+    this.#openedAt = clock.now();
+    this.#change({
+      state: "open",
+      sinceMs: clock.epochMs(),
+      attempt: 0,
+      reason: undefined,
+      retryInMs: undefined,
+      relayVersion,
+      relayInstance,
+    });
+  }
+
+  /** What came over this connection can't be trusted, or nothing comes: connects anew. */
+  fail(reason: string): void {
+    if (this.#socket === undefined) return;
+    this.#drop();
+    this.#retry(CUT, reason);
+  }
+
+  /** Ends it for good. */
+  close(reason: string): void {
+    this.#drop();
+    this.#end(reason);
+  }
+
+  #connect(): void {
+    const { clock, url, webSocket } = this.#options;
+    if (webSocket === undefined) {
+      this.#end("there is no WebSocket here: pass one as `webSocket`");
+      return;
+    }
+    let socket: WebSocket;
+    try {
+      socket = new webSocket(url, SUBPROTOCOL);
+    } catch (error) {
+      // The address itself is wrong: no attempt can do better.
+      this.#end(error instanceof Error ? error.message : String(error));
+      return;
+    }
+    socket.binaryType = "arraybuffer";
+    socket.onmessage = (event: MessageEvent<unknown>) => {
+      this.#options.onMessage(event.data);
+    };
+    socket.onclose = (event) => {
+      this.#drop();
+      const neverOpen = this.#openedAt === undefined && event.code === CUT;
+      const reason = neverOpen ? "the relay can't be reached" : closeCode(event.code).reason;
+      this.#retry(event.code, reason);
+    };
+    this.#socket = socket;
+    this.#timer = clock.setTimeout(() => {
+      this.fail("the relay doesn't answer");
+    }, HELLO_TIMEOUT_MS);
+  }
+
+  /** Lets go of the socket: nothing that it still does is heard. */
+  #drop(): void {
+    const socket = this.#socket;
+    this.#options.clock.clearTimeout(this.#timer);
+    this.#socket = undefined;
+    if (socket === undefined) return;
+    socket.onmessage = null;
+    socket.onclose = null;
+    // Closing while connecting is an error that the browser prints and nobody can act on.
+    socket.onerror = null;
+    if (socket.readyState < 2) socket.close(1000);
+  }
+
+  #retry(code: number, reason: string): void {
+    const { clock, maxRetryDelayMs, random } = this.#options;
+    const held = this.#openedAt === undefined ? 0 : clock.now() - this.#openedAt;
+    if (held >= GOOD_AFTER_MS) this.#failures = 0;
+    const delayMs = retryDelayMs(code, this.#failures, random(), maxRetryDelayMs);
+    if (delayMs === undefined) {
+      this.#end(reason);
+      return;
+    }
+    this.#failures += 1;
+    this.#openedAt = undefined;
+    const lostBefore = this.#snapshot.state === "lost";
+    this.#change({
+      state: "lost",
+      sinceMs: lostBefore ? this.#snapshot.sinceMs : clock.epochMs(),
+      attempt: this.#failures,
+      reason,
+      retryInMs: delayMs,
+    });
+    this.#timer = clock.setTimeout(() => {
+      this.#connect();
+    }, delayMs);
+    if (!lostBefore) this.#options.onLost();
+  }
+
+  #end(reason: string): void {
+    if (this.#snapshot.state === "closed") return;
+    this.#openedAt = undefined;
+    this.#change({
+      state: "closed",
+      sinceMs: this.#options.clock.epochMs(),
+      reason,
+      retryInMs: undefined,
+    });
+    this.#options.onLost();
+  }
+
+  #change(part: Partial<ConnectionSnapshot>): void {
+    this.#snapshot = { ...this.#snapshot, ...part };
+    this.#options.onChange(this.#snapshot);
+  }
+}
+
+/** The relay's address as a WebSocket has it. Without a path it is `/ws`. */
+export function socketUrl(url: string | URL, base: string | undefined): string {
+  const full = new URL(url, base);
+  full.protocol = full.protocol.replace("http", "ws");
+  if (full.pathname === "/") full.pathname = "/ws";
+  full.hash = "";
+  return full.href;
+}

@@ -1,0 +1,270 @@
+/** What an application sees of a PV, of the connection and of the client. */
+
+/** Whether the PV is there. It stands beside alarm severity and is none. */
+export type PvConnectionState =
+  /** Searched for, not found yet. */
+  | "connecting"
+  /** Searched for longer than the relay's not-found time; the search goes on. */
+  | "notFound"
+  | "connected"
+  /** Was connected; the last value is kept and is old. */
+  | "disconnected"
+  /** The relay itself is out of reach; the last value is kept and is old. */
+  | "relayLost"
+  /** The relay didn't take the name; `connection.reason` says why. */
+  | "refused";
+
+/** Element type of a value at its source; `Unknown` until the PV has connected once. */
+export type PvType =
+  | "Unknown"
+  | "Float64"
+  | "Float32"
+  | "Int8"
+  | "UInt8"
+  | "Int16"
+  | "UInt16"
+  | "Int32"
+  | "UInt32"
+  | "Int64"
+  | "UInt64"
+  | "Enum"
+  | "String"
+  | "Boolean";
+
+/** Alarm severity as EPICS spells it. */
+export type Severity = "NO_ALARM" | "MINOR" | "MAJOR" | "INVALID";
+
+/**
+ * What can be said of the value in one word: Coniql's name for the severity, and `UNDEFINED` while
+ * the PV is not connected or its alarm isn't known.
+ */
+export type Quality = "VALID" | "WARNING" | "ALARM" | "INVALID" | "UNDEFINED";
+
+/** A numeric array: a view on the message that brought it. Copy it before changing it. */
+export type NumericArray =
+  | Float64Array
+  | Float32Array
+  | Int8Array
+  | Uint8Array
+  | Int16Array
+  | Uint16Array
+  | Int32Array
+  | Uint32Array
+  | BigInt64Array
+  | BigUint64Array;
+
+export interface PvValue {
+  /** The number or the enum's index; `null` for NaN, ±Infinity, strings and arrays. */
+  readonly float: number | null;
+  /** As an operator reads it: PREC digits, enum label, `nan`/`inf`; arrays shortened. */
+  readonly string: string;
+  /** The number or the enum's index, NaN and ±Infinity included; `null` for strings and arrays. */
+  readonly number: number | null;
+  /** The text of a string PV; `null` for all others. */
+  readonly text: string | null;
+  /** The elements of an array PV; `null` for scalars. */
+  readonly array: NumericArray | readonly string[] | null;
+}
+
+export interface PvTime {
+  /** ISO 8601 in UTC with microseconds: `2026-01-31T12:00:00.123456Z`. */
+  readonly datetime: string;
+  /** Whole seconds past the POSIX epoch. */
+  readonly seconds: number;
+  /** 0 to 999,999,999. */
+  readonly nanoseconds: number;
+  readonly userTag: number;
+}
+
+export interface PvStatus {
+  readonly quality: Quality;
+  /** The last known severity, kept while disconnected; `null` before the first value. */
+  readonly severity: Severity | null;
+  /** EPICS's name of the alarm condition (`NO_ALARM`, `HIHI`, `UDF` …); `null` before the first value. */
+  readonly alarmStatus: string | null;
+  /** A few words for a person; empty when all is well. */
+  readonly message: string;
+  /** Whether the PV may be written now, as far as the IOC is concerned. */
+  readonly mutable: boolean;
+}
+
+/** `null` where the source gives no limit. */
+export interface PvRange {
+  readonly min: number | null;
+  readonly max: number | null;
+}
+
+export interface PvDisplay {
+  readonly type: PvType;
+  /** Most elements the PV can hold; 1 for a scalar. */
+  readonly elementCount: number;
+  /** The record's description; empty when not known. */
+  readonly description: string;
+  /** Engineering units; empty when there are none. */
+  readonly units: string;
+  /** Digits after the decimal point; `null` for integers, enums and strings. */
+  readonly precision: number | null;
+  /** Labels of an enum by index; `null` for all others. */
+  readonly choices: readonly string[] | null;
+  /** What may be written (DRVL to DRVH); `null` where neither end is given, as the other ranges. */
+  readonly controlRange: PvRange | null;
+  /** What to draw (LOPR to HOPR). */
+  readonly displayRange: PvRange | null;
+  /** LOLO to HIHI. */
+  readonly alarmRange: PvRange | null;
+  /** LOW to HIGH. */
+  readonly warningRange: PvRange | null;
+}
+
+export interface PvConnection {
+  readonly state: PvConnectionState;
+  /** `state === "connected"`: only then is the value the present one. */
+  readonly connected: boolean;
+  /** When `state` began, ISO 8601; `null` before the relay has answered. */
+  readonly since: string | null;
+  /** Access rights: may be read. */
+  readonly readable: boolean;
+  /** Why the relay refused the name; `null` otherwise. */
+  readonly reason: string | null;
+}
+
+/** Everything that is known of a PV: what `pv(name)` gives without a selection. */
+export interface PvData {
+  /** The name with its source: `ca://NAME` also when asked for `NAME`. */
+  readonly id: string;
+  /** `null` before the first value. */
+  readonly value: PvValue | null;
+  /** Time stamp of the value, as the IOC set it. */
+  readonly time: PvTime | null;
+  readonly status: PvStatus;
+  /** How to draw it; `null` before it is known. */
+  readonly display: PvDisplay | null;
+  readonly connection: PvConnection;
+  /** Values that this client was not sent one by one because it or the relay couldn't keep up. */
+  readonly skipped: number;
+}
+
+/** One PV seen through one selection. */
+export interface Pv<T = PvData> {
+  readonly name: string;
+  /** Calls `listener` after changes of what is selected, at most once per animation frame. */
+  readonly subscribe: (listener: () => void) => () => void;
+  /**
+   * The present state; the same object until something selected changes. `undefined` until the
+   * WebAssembly module is loaded, and on a server.
+   * @throws SelectionError when the selection turned out to be wrong while the module was loading.
+   */
+  readonly getSnapshot: () => T | undefined;
+}
+
+/** A value that changes, in the shape of React's `useSyncExternalStore`. */
+export interface Readable<T> {
+  readonly subscribe: (listener: () => void) => () => void;
+  readonly getSnapshot: () => T;
+}
+
+export interface ConnectionSnapshot {
+  /**
+   * `connecting` until the first attempt succeeds or fails, `open`, `lost` from then on until open
+   * again, `closed` for good: disposed, or reconnecting would not help.
+   */
+  readonly state: "connecting" | "open" | "lost" | "closed";
+  /** When `state` began, milliseconds past the POSIX epoch. */
+  readonly sinceMs: number;
+  /** Failed attempts since the connection was last good. */
+  readonly attempt: number;
+  /** Why it is lost or closed, for a person. */
+  readonly reason: string | undefined;
+  /** How long until the next attempt, from the moment this snapshot was made. */
+  readonly retryInMs: number | undefined;
+  readonly relayVersion: string | undefined;
+  /** Changes when the relay restarts. */
+  readonly relayInstance: string | undefined;
+}
+
+/** Renewed once a second. */
+export interface StatsSnapshot {
+  readonly updatesPerSecond: number;
+  readonly framesPerSecond: number;
+  readonly bytesPerSecond: number;
+  readonly updatesTotal: number;
+  readonly framesTotal: number;
+  readonly bytesTotal: number;
+  /** Values not sent one by one because this client or the relay couldn't keep up. */
+  readonly skippedTotal: number;
+  /** Frames that didn't follow on the frame before; each one ends the connection. */
+  readonly gapsTotal: number;
+  readonly reconnectsTotal: number;
+  /** PVs that this client holds. */
+  readonly subscriptions: number;
+  /** There and back at the last ping. */
+  readonly roundTripMs: number | undefined;
+}
+
+/** For verification: what has arrived for one PV. */
+export interface PvInspection {
+  /** Number of the last update in the PV's stream, modulo 2^32. */
+  readonly sequence: number;
+  readonly updatesReceived: number;
+  readonly skipped: number;
+}
+
+export interface GetOptions {
+  /** Selection as for `pv`. @default everything */
+  selection?: string;
+  /** How long to wait for a PV's first value. @default 5000 */
+  timeoutMs?: number;
+}
+
+export type GetResult<T = PvData> =
+  | { readonly name: string; readonly ok: true; readonly data: T }
+  | {
+      readonly name: string;
+      readonly ok: false;
+      readonly error: Error & { readonly code: string };
+    };
+
+/** WebAssembly module: where it is, or what it holds. */
+export type WasmSource = string | URL | Request | Response | BufferSource | WebAssembly.Module;
+
+export interface ClientOptions {
+  /** The relay: `ws://…`, `wss://…`, `http(s)://…`, or a path on the page's own host. */
+  url: string | URL;
+  /** @default the module that comes with this package, beside this file */
+  wasm?: WasmSource | Promise<WasmSource>;
+  /** @default the global `WebSocket` */
+  webSocket?: typeof WebSocket;
+  /** How long a PV stays subscribed after its last listener left. @default 2000 */
+  unsubscribeDelayMs?: number;
+  /** Longest pause between two attempts to connect. @default 15000 */
+  maxRetryDelayMs?: number;
+  /** How often to measure the way to the relay. @default 5000 */
+  pingIntervalMs?: number;
+  /** Without any answer for so long after a ping the connection counts as lost. @default 10000 */
+  pingTimeoutMs?: number;
+}
+
+/** One connection to a relay and the PVs that came over it. Does nothing until first used. */
+export interface PvClient {
+  /**
+   * The PV `name` through `selection`, a GraphQL selection set such as
+   * `{ value { string(units: true) } status { quality } }`. The same arguments give the same object.
+   * @throws SelectionError when the selection is wrong. While the WebAssembly module is still
+   * loading the mistake is found later and thrown by `getSnapshot`; `await client.ready` first to
+   * have it at once.
+   */
+  pv<T = PvData>(name: string, selection?: string): Pv<T>;
+  /**
+   * The present state of PVs, once. One result per name, in order; rejects only with a SelectionError
+   * or when the module can't be loaded.
+   */
+  get<T = PvData>(names: readonly string[], options?: GetOptions): Promise<GetResult<T>[]>;
+  /** Resolves when the WebAssembly module is loaded. */
+  readonly ready: Promise<void>;
+  readonly connection: Readable<ConnectionSnapshot>;
+  readonly stats: Readable<StatsSnapshot>;
+  /** What has arrived for a PV that has listeners; `undefined` for any other. */
+  inspect(name: string): PvInspection | undefined;
+  /** Closes the connection for good. */
+  dispose(): void;
+}

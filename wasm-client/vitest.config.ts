@@ -1,0 +1,51 @@
+/** Where do the tests run? The same files in Node and in Chromium. */
+
+import { playwright } from "@vitest/browser-playwright";
+import { defineConfig } from "vitest/config";
+
+// vitest lists failures with it, and Node 20 lacks it.
+if (!("groupBy" in Map)) {
+  const groupBy = <K, T>(items: Iterable<T>, keyOf: (item: T) => K): Map<K, T[]> => {
+    const groups = new Map<K, T[]>();
+    for (const item of items) groups.set(keyOf(item), [...(groups.get(keyOf(item)) ?? []), item]);
+    return groups;
+  };
+  Object.assign(Map, { groupBy });
+}
+
+const executablePath = process.env.PVWIRE_CHROMIUM ?? "/usr/bin/chromium";
+
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        test: {
+          name: "node",
+          environment: "node",
+          include: ["tests/*.test.ts"],
+          exclude: ["tests/*.browser.test.ts"],
+        },
+      },
+      {
+        // Golden frames lie beside this package.
+        server: { fs: { allow: [".."] } },
+        // Named here, so that no test is interrupted by a reload when one is found.
+        optimizeDeps: { include: ["react", "react-dom", "react-dom/client", "react-dom/server"] },
+        test: {
+          name: "browser",
+          include: ["tests/*.test.ts", "tests/*.test.tsx"],
+          exclude: ["tests/*.node.test.ts"],
+          browser: {
+            enabled: true,
+            headless: true,
+            screenshotFailures: false,
+            provider: playwright({
+              launchOptions: { executablePath, args: ["--no-sandbox", "--disable-gpu"] },
+            }),
+            instances: [{ browser: "chromium" }],
+          },
+        },
+      },
+    ],
+  },
+});

@@ -1,0 +1,190 @@
+//! How the Rust of `wasm-client/` becomes the module and the glue in `wasm-client/pkg/`.
+
+use std::collections::hash_map::DefaultHasher;
+use std::error::Error;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use wasm_bindgen_cli_support::Bindgen;
+use wasmparser::{Parser, Payload};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Most that the module may weigh when compressed as a web server does: a page on a slow link waits
+/// for it.
+const MAX_WASM_GZIP_BYTES: usize = 60 * 1024;
+
+/// Most that the generated JavaScript may weigh; `size.node.test.ts` weighs the package's own too.
+const MAX_GLUE_GZIP_BYTES: usize = 15 * 1024;
+
+/// All that the result depends on, from the workspace's root.
+const INPUTS: [&str; 7] = [
+    "Cargo.lock",
+    "Cargo.toml",
+    "package.json",
+    "schema/src",
+    "wasm-client/Cargo.toml",
+    "wasm-client/src",
+    "xtask/src",
+];
+
+/// Builds `wasm-client/pkg/` unless it stands there for these very inputs.
+pub(crate) fn build() -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .ok_or("xtask has no parent directory")?;
+    let pkg = root.join("wasm-client/pkg");
+    let stamp = pkg.join(".inputs");
+    let inputs = format!("{:016x}", fingerprint(root)?);
+    let module = pkg.join("pvwire_wasm_bg.wasm");
+    if module.exists() && fs::read_to_string(&stamp).is_ok_and(|before| before == inputs) {
+        println!("wasm-client/pkg is up to date");
+        return Ok(());
+    }
+
+    let compiled = compile(root)?;
+    if pkg.exists() {
+        fs::remove_dir_all(&pkg)?;
+    }
+    Bindgen::new()
+        .input_path(&compiled)
+        .web(true)?
+        .typescript(true)
+        .omit_default_module_path(true)
+        .remove_name_section(true)
+        .remove_producers_section(true)
+        .generate(&pkg)?;
+    optimise(root, &module)?;
+
+    let glue = pkg.join("pvwire_wasm.js");
+    check_imports(&fs::read(&module)?)?;
+    check_size(&module, MAX_WASM_GZIP_BYTES)?;
+    check_size(&glue, MAX_GLUE_GZIP_BYTES)?;
+    fs::write(stamp, inputs)?;
+    Ok(())
+}
+
+fn compile(root: &Path) -> Result<PathBuf> {
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    run(Command::new(cargo)
+        .current_dir(root)
+        .args(["build", "--package", "pvwire-wasm", "--lib", "--locked"])
+        .args(["--profile", "wasm", "--target", "wasm32-unknown-unknown"])
+        .arg("--target-dir")
+        .arg(&target))?;
+    Ok(target.join("wasm32-unknown-unknown/wasm/pvwire_wasm.wasm"))
+}
+
+fn optimise(root: &Path, module: &Path) -> Result<()> {
+    let wasm_opt = root.join("node_modules/binaryen/bin/wasm-opt");
+    if !wasm_opt.exists() {
+        return Err("wasm-opt is missing: run `npm ci` first".into());
+    }
+    run(Command::new("node")
+        .arg(wasm_opt)
+        .args(["-O3", "--strip-debug", "--strip-producers"])
+        .arg(module)
+        .arg("-o")
+        .arg(module))
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let status = command
+        .status()
+        .map_err(|error| format!("{command:?}: {error}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("{command:?}: {status}").into())
+    }
+}
+
+/// A module that asks for anything of `env` runs nowhere: some crate expected an operating system.
+fn check_imports(wasm: &[u8]) -> Result<()> {
+    for payload in Parser::new(0).parse_all(wasm) {
+        if let Payload::ImportSection(imports) = payload? {
+            for import in imports.into_imports() {
+                let import = import?;
+                if import.module == "env" {
+                    return Err(format!("the module imports `{}` from `env`", import.name).into());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_size(file: &Path, limit: usize) -> Result<()> {
+    let bytes = fs::read(file)?;
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+    gzip.write_all(&bytes)?;
+    let compressed = gzip.finish()?.len();
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    println!(
+        "{name}: {} bytes, {compressed} compressed (limit {limit})",
+        bytes.len()
+    );
+    if compressed > limit {
+        return Err(
+            format!("{name} is too large: {compressed} bytes compressed, limit {limit}").into(),
+        );
+    }
+    Ok(())
+}
+
+fn fingerprint(root: &Path) -> Result<u64> {
+    let mut hasher = DefaultHasher::new();
+    for input in INPUTS {
+        hash_path(&root.join(input), &mut hasher)?;
+    }
+    Ok(hasher.finish())
+}
+
+fn hash_path(path: &Path, hasher: &mut DefaultHasher) -> Result<()> {
+    if path.is_dir() {
+        let mut entries = fs::read_dir(path)?
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect::<std::io::Result<Vec<_>>>()?;
+        entries.sort();
+        for entry in entries {
+            hash_path(&entry, hasher)?;
+        }
+    } else {
+        path.file_name().hash(hasher);
+        fs::read(path)?.hash(hasher);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn module_importing(module: &str, name: &str) -> Vec<u8> {
+        let mut section = vec![1, module.len() as u8];
+        section.extend(module.as_bytes());
+        section.push(name.len() as u8);
+        section.extend(name.as_bytes());
+        section.extend([0, 0]);
+        let mut wasm = b"\0asm\x01\0\0\0".to_vec();
+        wasm.extend([1, 4, 1, 0x60, 0, 0]);
+        wasm.extend([2, section.len() as u8]);
+        wasm.extend(section);
+        wasm
+    }
+
+    #[test]
+    fn a_module_that_needs_an_operating_system_is_refused() {
+        assert!(check_imports(&module_importing("env", "time")).is_err());
+        assert!(
+            check_imports(&module_importing("./pvwire_wasm_bg.js", "__wbindgen_throw")).is_ok()
+        );
+    }
+}
