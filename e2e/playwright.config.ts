@@ -1,0 +1,40 @@
+/** How do the stories run? One after the other in Chromium: each starts an IOC and a relay. */
+
+import { existsSync } from "node:fs";
+
+import { defineConfig } from "@playwright/test";
+
+/** The system's browser if there is one, else Playwright's own. */
+const chromium =
+  process.env.PVWIRE_CHROMIUM ??
+  ["/usr/bin/chromium", "/usr/bin/google-chrome"].find((path) => existsSync(path));
+
+export default defineConfig({
+  testDir: "tests",
+  globalSetup: "./global_setup.ts",
+  outputDir: "test-results",
+  workers: 1,
+  forbidOnly: true,
+  timeout: 90_000,
+  expect: { timeout: 10_000 },
+  reporter: [["list"]],
+  use: {
+    viewport: { width: 1440, height: 950 },
+    trace: "retain-on-failure",
+    launchOptions: {
+      ...(chromium === undefined ? {} : { executablePath: chromium }),
+      args: [
+        "--no-sandbox",
+        "--disable-background-networking",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-component-update",
+        "--disable-sync",
+      ],
+    },
+  },
+  projects: [
+    { name: "stories", testMatch: "*.spec.ts" },
+    { name: "screenshots", testMatch: "*.shots.ts" },
+  ],
+});

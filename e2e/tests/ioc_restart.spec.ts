@@ -1,0 +1,47 @@
+/** What does a user see when an IOC crashes, and when it is back? */
+
+import { expect, test } from "../fixtures/test";
+
+const ALL_READBACKS = 18;
+const NOT_THERE = 1;
+const CELLS = 1000;
+
+test("IOC killed: disconnected within a second; restarted: right again", async ({ demo, ioc }) => {
+  await ioc.put("RF:VOLTAGE:SET", 2.2);
+  await ioc.put("OP:MESSAGE", "before the crash");
+  await expect(demo.value("RF:VOLTAGE:SET")).toHaveText("2.20 MV");
+  await expect(demo.value("OP:MESSAGE")).toHaveText("before the crash");
+  await expect(demo.inState("connected")).toHaveCount(ALL_READBACKS - NOT_THERE + CELLS);
+
+  const disconnected = await demo.whenReaches("RF:VOLTAGE:SET", "disconnected");
+  const killedAtMs = Date.now();
+  await ioc.kill();
+  const tookMs = (await disconnected()) - killedAtMs;
+  test.info().annotations.push({ type: "disconnected after", description: `${String(tookMs)} ms` });
+  expect(tookMs).toBeLessThan(1000);
+
+  // The last value stays and is said to be old; of its alarm nothing is claimed any more.
+  await expect(demo.inState("disconnected")).toHaveCount(ALL_READBACKS - NOT_THERE + CELLS);
+  await expect(demo.readback("RF:VOLTAGE:SET")).not.toHaveAttribute("data-severity");
+  await expect(demo.value("RF:VOLTAGE:SET")).toHaveText("2.20 MV");
+  await expect(demo.condition("RF:VOLTAGE:SET")).toHaveText(
+    /^Disconnected · old since \d\d:\d\d:\d\d$/,
+  );
+  await expect(demo.frame("RF:VOLTAGE:SET")).toHaveCSS("border-top-style", "dashed");
+  await expect(demo.connection).toHaveAttribute("data-connection", "open");
+
+  await ioc.restart();
+
+  await expect(demo.inState("connected")).toHaveCount(ALL_READBACKS - NOT_THERE + CELLS, {
+    timeout: 30_000,
+  });
+  await expect(demo.value("RF:VOLTAGE:SET")).toHaveText(`${await ioc.get("RF:VOLTAGE:SET")}0 MV`);
+  await expect(demo.value("OP:MESSAGE")).toHaveText(await ioc.get("OP:MESSAGE"));
+  await expect(demo.readback("RF:VOLTAGE:SET")).toHaveAttribute("data-severity", "NO_ALARM");
+  await expect(demo.frame("RF:VOLTAGE:SET")).toHaveCSS("border-top-style", "solid");
+
+  // And it goes on.
+  await ioc.put("RF:VOLTAGE:SET", 2.7);
+  await expect(demo.value("RF:VOLTAGE:SET")).toHaveText("2.70 MV");
+  await expect(demo.readback("RF:VOLTAGE:SET")).toHaveAttribute("data-severity", "MAJOR");
+});

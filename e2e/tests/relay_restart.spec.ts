@@ -1,0 +1,53 @@
+/** What does a user see when the relay crashes, and when it is back? */
+
+import { expect, test } from "../fixtures/test";
+
+const ALL_READBACKS = 18;
+const NOT_THERE = 1;
+const CELLS = 1000;
+
+test("relay killed: the page says so; restarted: right again without a reload", async ({
+  demo,
+  ioc,
+  relay,
+}) => {
+  await ioc.put("RF:VOLTAGE:SET", 2.2);
+  await expect(demo.readback("RF:VOLTAGE:SET")).toHaveAttribute("data-severity", "MINOR");
+  await expect(demo.inState("connected")).toHaveCount(ALL_READBACKS - NOT_THERE + CELLS);
+  await demo.page.evaluate(() => {
+    document.body.dataset.sameDocument = "yes";
+  });
+
+  const lost = await demo.whenReaches("RF:VOLTAGE:SET", "relayLost");
+  const killedAtMs = Date.now();
+  await relay.kill();
+  const tookMs = (await lost()) - killedAtMs;
+  test.info().annotations.push({ type: "relay lost after", description: `${String(tookMs)} ms` });
+  expect(tookMs).toBeLessThan(1000);
+
+  await expect(demo.connection).toHaveAttribute("data-connection", "lost");
+  await expect(demo.connection).toContainText("Relay lost");
+  await expect(demo.banner).toContainText("All values below are old");
+  await expect(demo.banner).toContainText(/Attempt \d+ in \d+\.\d s|Trying now/);
+  await expect(demo.inState("relayLost")).toHaveCount(ALL_READBACKS + CELLS);
+  await expect(demo.value("RF:VOLTAGE:SET")).toHaveText("2.20 MV");
+  await expect(demo.condition("RF:VOLTAGE:SET")).toHaveText(
+    /^Relay lost · old since \d\d:\d\d:\d\d$/,
+  );
+  await expect(demo.readback("RF:VOLTAGE:SET")).not.toHaveAttribute("data-severity");
+
+  // What changes meanwhile is there when the relay is.
+  await ioc.put("RF:VOLTAGE:SET", 2.7);
+  await ioc.put("OP:MESSAGE", "while the relay was away");
+  await relay.restart();
+
+  await expect(demo.connection).toHaveAttribute("data-connection", "open", { timeout: 30_000 });
+  await expect(demo.banner).toHaveCount(0);
+  await expect(demo.inState("connected")).toHaveCount(ALL_READBACKS - NOT_THERE + CELLS, {
+    timeout: 30_000,
+  });
+  await expect(demo.value("RF:VOLTAGE:SET")).toHaveText("2.70 MV");
+  await expect(demo.readback("RF:VOLTAGE:SET")).toHaveAttribute("data-severity", "MAJOR");
+  await expect(demo.value("OP:MESSAGE")).toHaveText("while the relay was away");
+  await expect(demo.page.locator("body")).toHaveAttribute("data-same-document", "yes");
+});

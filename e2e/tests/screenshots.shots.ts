@@ -1,0 +1,55 @@
+/** How does the page look? Made by `make screenshots` into docs/screenshots/, for people to look at. */
+
+import path from "node:path";
+
+import { ROOT } from "../fixtures/paths";
+import { expect, test } from "../fixtures/test";
+import type { DemoPage } from "../fixtures/demo_page";
+
+const FOLDER = path.join(ROOT, "docs/screenshots");
+const CELLS = 1000;
+
+for (const colorScheme of ["light", "dark"] as const) {
+  test.describe(colorScheme, () => {
+    test.use({ colorScheme });
+
+    test("live", async ({ demo }) => {
+      await allIsShown(demo);
+      await save(demo, `demo-${colorScheme}.png`);
+    });
+
+    test("relay lost", async ({ demo, relay }) => {
+      await allIsShown(demo);
+      await relay.kill();
+      await expect(demo.banner).toBeVisible();
+      await save(demo, `demo-relay-lost-${colorScheme}.png`);
+    });
+
+    test("on a phone", async ({ demo }) => {
+      await demo.page.setViewportSize({ width: 390, height: 844 });
+      await allIsShown(demo);
+      await save(demo, `demo-phone-${colorScheme}.png`);
+    });
+  });
+}
+
+test("IOC gone", async ({ demo, ioc }) => {
+  await allIsShown(demo);
+  await ioc.kill();
+  await expect(demo.page.locator('.cell[data-state="disconnected"]')).toHaveCount(CELLS);
+  await save(demo, "demo-ioc-gone-light.png");
+});
+
+/** Every kind of row: alarms of each severity, the name that is not there, rates that are measured. */
+async function allIsShown(demo: DemoPage): Promise<void> {
+  await expect(demo.page.locator('.cell[data-state="connected"]')).toHaveCount(CELLS);
+  await expect(demo.readback("NOT_THERE")).toHaveAttribute("data-state", "notFound");
+  await expect(demo.page.locator('[data-rate="round-trip"] dd')).not.toContainText("–");
+  await expect(demo.page.locator('.readback[data-severity="INVALID"]')).not.toHaveCount(0, {
+    timeout: 60_000,
+  });
+}
+
+async function save(demo: DemoPage, file: string): Promise<void> {
+  await demo.page.screenshot({ path: path.join(FOLDER, file) });
+}

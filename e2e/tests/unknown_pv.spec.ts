@@ -1,0 +1,31 @@
+/** What does a user see of a PV that no IOC has, and when one has it at last? */
+
+import { writeFileSync } from "node:fs";
+
+import { expect, test } from "../fixtures/test";
+
+test("unknown PV: connecting, then not found, and connected once it exists", async ({
+  demo,
+  ioc,
+}, testInfo) => {
+  const pv = "NOT_THERE";
+  await expect(demo.readback(pv)).toHaveAttribute("data-state", "connecting");
+  await expect(demo.condition(pv)).toHaveText("Connecting…");
+
+  await expect(demo.readback(pv)).toHaveAttribute("data-state", "notFound");
+  await expect(demo.condition(pv)).toHaveText("Not found · still searching");
+  await expect(demo.value(pv)).toHaveText("–");
+  await expect(demo.readback(pv)).not.toHaveAttribute("data-severity");
+  // The others don't suffer from it.
+  await expect(demo.readback("RF:VOLTAGE:SET")).toHaveAttribute("data-state", "connected");
+
+  const database = testInfo.outputPath("there.db");
+  writeFileSync(
+    database,
+    'record(ai, "$(P):NOT_THERE") { field(VAL, "4.5") field(PREC, "1") field(PINI, "YES") }',
+  );
+  await ioc.restart({ alsoLoad: [database] });
+
+  await expect(demo.readback(pv)).toHaveAttribute("data-state", "connected", { timeout: 45_000 });
+  await expect(demo.value(pv)).toHaveText("4.5");
+});

@@ -1,0 +1,217 @@
+"""What does it look like? Starts a softIOC, the relay and the demo page, and prints the URL.
+
+Everything listens on loopback only. An IOC or relay that is killed by hand is started again after
+five seconds, so that a visitor sees what the page says meanwhile. Ctrl-C ends all of it.
+"""
+
+import argparse
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+PYTHON = ROOT / ".local/venv/bin/python"
+PREFIX = "DEMO"
+
+RESTART_AFTER_S = 5
+READY_WITHIN_S = 30
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def free_port(kind=socket.SOCK_STREAM):
+    with socket.socket(socket.AF_INET, kind) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Child:
+    """A process, the end of what it said, and the pid to end it by."""
+
+    def __init__(self, name, command, environment, cwd=ROOT):
+        self.name = name
+        self.command = [str(word) for word in command]
+        self.environment = environment
+        self.cwd = cwd
+        self.start()
+
+    def start(self):
+        self.said = []
+        # A session of its own: Ctrl-C reaches this program alone, which then ends the children.
+        self.process = subprocess.Popen(
+            self.command,
+            cwd=self.cwd,
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        threading.Thread(target=self.listen, args=(self.process,), daemon=True).start()
+
+    def listen(self, process):
+        for line in process.stdout:
+            self.said.append(line.rstrip())
+            del self.said[:-50]
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def is_running(self):
+        return self.process.poll() is None
+
+    def wait_until(self, is_ready):
+        deadline = time.monotonic() + READY_WITHIN_S
+        while not is_ready(self):
+            if not self.is_running():
+                self.give_up(f"ended with status {self.process.returncode}")
+            if time.monotonic() > deadline:
+                self.give_up(f"was not ready within {READY_WITHIN_S} s")
+            time.sleep(0.05)
+
+    def give_up(self, what):
+        sys.exit("\n".join([f"{self.name} {what}. It said:", *self.said]))
+
+    def end(self):
+        if self.is_running():
+            self.process.terminate()
+
+    def end_for_sure(self, deadline):
+        try:
+            self.process.wait(max(0.1, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def says(text):
+    return lambda child: any(text in line for line in child.said)
+
+
+def answers(url):
+    def ask(_):
+        try:
+            with urllib.request.urlopen(url, timeout=1) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+    return ask
+
+
+def epics_environment():
+    environment = dict(os.environ)
+    for protocol in ("CA", "PVA"):
+        environment[f"EPICS_{protocol}_ADDR_LIST"] = "127.0.0.1"
+        environment[f"EPICS_{protocol}_AUTO_ADDR_LIST"] = "NO"
+    environment.update(
+        EPICS_CAS_INTF_ADDR_LIST="127.0.0.1",
+        EPICS_CA_SERVER_PORT=str(free_port()),
+        EPICS_CA_REPEATER_PORT=str(free_port(socket.SOCK_DGRAM)),
+    )
+    return environment
+
+
+def start_ioc(environment):
+    thousand = ROOT / ".local/thousand.db"
+    records = [PYTHON, ROOT / "tools/thousand_db.py"]
+    thousand.write_bytes(subprocess.run(records, check=True, capture_output=True).stdout)
+    databases = ["-d", ROOT / "web-demo/ioc/demo.db", "-d", thousand]
+    command = [PYTHON, "-u", ROOT / "tools/softioc.py", "--access", ROOT / "web-demo/ioc/demo.acf"]
+    ioc = Child("IOC", [*command, "-m", f"P={PREFIX}", *databases], environment)
+    ioc.wait_until(says("IOC Running"))
+    return ioc
+
+
+def start_relay(environment, port):
+    # Nobody needs time to find another relay here: Ctrl-C should be quick.
+    quick = ["--drain-delay-ms", "0", "--drain-spread-ms", "200"]
+    command = [TARGET / "release/pvwire-relay", "--listen", f"127.0.0.1:{port}", *quick]
+    relay = Child("relay", command, environment)
+    relay.wait_until(answers(f"http://127.0.0.1:{port}/ready"))
+    return relay
+
+
+def start_page(port, relay_port):
+    environment = dict(os.environ, PVWIRE_RELAY_PORT=str(relay_port), VITE_PV_PREFIX=PREFIX)
+    vite = ROOT / "node_modules/vite/bin/vite.js"
+    build = subprocess.run(
+        ["node", vite, "build", "--logLevel", "error"], cwd=ROOT / "web-demo", env=environment
+    )
+    if build.returncode != 0:
+        sys.exit("the page could not be built")
+    command = ["node", vite, "preview", "--port", port, "--strictPort", "--logLevel", "error"]
+    page = Child("page", command, environment, cwd=ROOT / "web-demo")
+    page.wait_until(answers(f"http://127.0.0.1:{port}/"))
+    return page
+
+
+def keep_running(children):
+    """Starts the IOC or the relay again when somebody killed it; ends when the page does."""
+    ioc, relay, page = children
+    while page.is_running():
+        for child in (ioc, relay):
+            if not child.is_running():
+                say(f"the {child.name} is gone; it starts again in {RESTART_AFTER_S} s")
+                time.sleep(RESTART_AFTER_S)
+                child.start()
+                say(f"the {child.name} is back; kill it with: kill -9 {child.pid}")
+        time.sleep(0.2)
+    page.give_up("ended")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--port", type=int, default=0, help="port of the page (default: a free one)")
+    parser.add_argument("--relay-port", type=int, default=0, help="port of the relay (default: a free one)")
+    arguments = parser.parse_args()
+    port, relay_port = arguments.port or free_port(), arguments.relay_port or free_port()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    children = []
+    try:
+        environment = epics_environment()
+        say("starting the IOC …")
+        children.append(start_ioc(environment))
+        say("starting the relay …")
+        children.append(start_relay(environment, relay_port))
+        say("building and serving the page …")
+        children.append(start_page(port, relay_port))
+        ioc, relay, _ = children
+        say(
+            f"""
+  The page:            http://127.0.0.1:{port}/
+  The relay's status:  http://127.0.0.1:{relay_port}/
+
+  See what it says when something dies; both start again after {RESTART_AFTER_S} s:
+    the IOC:    kill -9 {ioc.pid}
+    the relay:  kill -9 {relay.pid}
+
+  Ctrl-C ends everything.
+"""
+        )
+        keep_running(children)
+    except KeyboardInterrupt:
+        say("\nending …")
+    finally:
+        # The page first: what it shows has no more meaning when the others go.
+        for child in reversed(children):
+            child.end()
+        deadline = time.monotonic() + 10
+        for child in children:
+            child.end_for_sure(deadline)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

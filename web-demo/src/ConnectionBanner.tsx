@@ -1,0 +1,54 @@
+/** What does a reader have to know while the relay is out of reach? */
+
+import { useEffect, useState, type ReactNode } from "react";
+import { useConnection } from "pvwire/react";
+
+import { formatClock, formatOneDigit } from "./format";
+
+const COUNTDOWN_STEP_MS = 100;
+
+export function ConnectionBanner(): ReactNode {
+  const connection = useConnection();
+  if (connection.state !== "lost" && connection.state !== "closed") {
+    return null;
+  }
+  return (
+    <section className="banner" role="alert" data-banner={connection.state}>
+      <p>
+        <strong>
+          {connection.state === "lost" ? "Relay lost" : "Connection closed"} since{" "}
+          {formatClock(connection.sinceMs)}.
+        </strong>{" "}
+        All values below are old. {connection.reason !== undefined && `${connection.reason}. `}
+        {connection.state === "closed" && "Connecting again would not help."}
+      </p>
+      {connection.state === "lost" && (
+        // Not read out: a countdown in an alert would never stop talking.
+        <p className="banner-retry" aria-hidden="true">
+          {connection.retryInMs === undefined ? (
+            "Trying now…"
+          ) : (
+            <>
+              Attempt {connection.attempt + 1} in{" "}
+              <Countdown key={connection.attempt} fromMs={connection.retryInMs} />
+            </>
+          )}
+        </p>
+      )}
+    </section>
+  );
+}
+
+function Countdown({ fromMs }: { readonly fromMs: number }) {
+  const [leftMs, setLeftMs] = useState(fromMs);
+  useEffect(() => {
+    const end = performance.now() + fromMs;
+    const timer = window.setInterval(() => {
+      setLeftMs(Math.max(0, end - performance.now()));
+    }, COUNTDOWN_STEP_MS);
+    return () => {
+      window.clearInterval(timer);
+    };
+  }, [fromMs]);
+  return <>{formatOneDigit(leftMs / 1000)} s</>;
+}

@@ -1,0 +1,61 @@
+/** Where in its range is a number, and where do the alarms begin? */
+
+import type { ReactNode } from "react";
+import type { PvDisplay, PvRange } from "pvwire";
+
+export interface GaugeProps {
+  readonly display: Pick<PvDisplay, "displayRange" | "warningRange" | "alarmRange">;
+  readonly number: number | null;
+}
+
+/** A thin bar below the value. Decoration for the eye: value and alarm stand beside it as text. */
+export function Gauge({ display, number }: GaugeProps): ReactNode {
+  const scale = scaleOf(display.displayRange);
+  if (scale === undefined) {
+    return null;
+  }
+  return (
+    <span className="gauge" aria-hidden="true">
+      <Bands kind="warning" range={display.warningRange} percent={scale} />
+      <Bands kind="alarm" range={display.alarmRange} percent={scale} />
+      {number !== null && Number.isFinite(number) && (
+        <span className="gauge-mark" style={{ left: `${String(scale(number))}%` }} />
+      )}
+    </span>
+  );
+}
+
+interface BandsProps {
+  readonly kind: "warning" | "alarm";
+  readonly range: PvRange | null;
+  readonly percent: (value: number) => number;
+}
+
+/** What lies outside `range`, to the left and to the right. */
+function Bands({ kind, range, percent }: BandsProps) {
+  return (
+    <>
+      {range?.min != null && (
+        <span
+          className={`gauge-band ${kind}`}
+          style={{ left: 0, width: `${String(percent(range.min))}%` }}
+        />
+      )}
+      {range?.max != null && (
+        <span
+          className={`gauge-band ${kind}`}
+          style={{ left: `${String(percent(range.max))}%`, right: 0 }}
+        />
+      )}
+    </>
+  );
+}
+
+/** From a value to 0 … 100; nothing where LOPR and HOPR span no range, as with records that have none. */
+function scaleOf(range: PvRange | null): ((value: number) => number) | undefined {
+  if (range?.min == null || range.max == null || range.max <= range.min) {
+    return undefined;
+  }
+  const { min, max } = range;
+  return (value) => Math.min(100, Math.max(0, (100 * (value - min)) / (max - min)));
+}

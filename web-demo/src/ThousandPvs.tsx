@@ -1,0 +1,139 @@
+/** Does the page keep up with 1,000 PVs at 10 Hz? Each has a cell of its own that it alone renders. */
+
+import { memo, useEffect, useMemo, useState, type ReactNode } from "react";
+import type { PvClient, PvConnection, PvStatus, PvValue } from "pvwire";
+import { usePv } from "pvwire/react";
+
+import { formatCount } from "./format";
+
+const CELLS = 1000;
+
+const SELECTION = "{ value { string } status { severity } connection { state connected } }";
+
+/** What SELECTION selects. */
+interface CellData {
+  readonly value: Pick<PvValue, "string"> | null;
+  readonly status: Pick<PvStatus, "severity">;
+  readonly connection: Pick<PvConnection, "state" | "connected">;
+}
+
+export interface ThousandPvsProps {
+  readonly client: PvClient;
+  readonly prefix: string;
+}
+
+export function ThousandPvs({ client, prefix }: ThousandPvsProps): ReactNode {
+  const names = useMemo(
+    () =>
+      Array.from({ length: CELLS }, (_, index) => `${prefix}:N${String(index).padStart(4, "0")}`),
+    [prefix],
+  );
+  return (
+    <section className="panel thousand" aria-label="1,000 PVs at 10 Hz">
+      <h2>1,000 PVs at 10 Hz</h2>
+      <Summary client={client} names={names} />
+      <div className="cells" role="list" aria-label="Counters">
+        {names.map((name) => (
+          <Cell key={name} name={name} />
+        ))}
+      </div>
+    </section>
+  );
+}
+
+const Cell = memo(function Cell({ name }: { readonly name: string }) {
+  const pv = usePv<CellData>(name, SELECTION);
+  const connected = pv?.connection.connected === true;
+  return (
+    <span
+      className="cell"
+      role="listitem"
+      title={name}
+      data-pv={name}
+      data-state={pv?.connection.state ?? "connecting"}
+      data-severity={connected ? (pv.status.severity ?? undefined) : undefined}
+    >
+      {pv?.value?.string ?? "–"}
+    </span>
+  );
+});
+
+interface Measured {
+  readonly connected: number;
+  readonly updatesPerSecond: number;
+  readonly paintsPerSecond: number;
+  readonly skipped: number;
+}
+
+/** Measured here, from what has arrived for these PVs alone. */
+function Summary({
+  client,
+  names,
+}: {
+  readonly client: PvClient;
+  readonly names: readonly string[];
+}) {
+  const [measured, setMeasured] = useState<Measured>();
+  useEffect(() => measureEverySecond(client, names, setMeasured), [client, names]);
+  if (measured === undefined) {
+    return <p className="summary">Measuring…</p>;
+  }
+  return (
+    <p className="summary" data-summary="thousand">
+      <strong>{formatCount(measured.connected)}</strong> of {formatCount(names.length)} connected
+      {" · "}
+      <strong>{formatCount(measured.updatesPerSecond)}</strong> updates/s
+      {" · "}
+      <strong>{formatCount(measured.skipped)}</strong> skipped
+      {" · "}
+      <strong>{formatCount(measured.paintsPerSecond)}</strong> screen frames/s
+    </p>
+  );
+}
+
+/** Tells `onMeasured` once a second until the returned function is called. */
+function measureEverySecond(
+  client: PvClient,
+  names: readonly string[],
+  onMeasured: (measured: Measured) => void,
+): () => void {
+  let paints = 0;
+  let animation = requestAnimationFrame(function count() {
+    paints += 1;
+    animation = requestAnimationFrame(count);
+  });
+  let before = { atMs: performance.now(), updates: receivedOf(client, names).updates };
+  const timer = window.setInterval(() => {
+    const { updates, skipped } = receivedOf(client, names);
+    const now = { atMs: performance.now(), updates };
+    const seconds = (now.atMs - before.atMs) / 1000;
+    onMeasured({
+      connected: names.filter((name) => isConnected(client, name)).length,
+      // Counts start anew with each connection to the relay.
+      updatesPerSecond: Math.max(0, now.updates - before.updates) / seconds,
+      paintsPerSecond: paints / seconds,
+      skipped,
+    });
+    before = now;
+    paints = 0;
+  }, 1000);
+  return () => {
+    window.clearInterval(timer);
+    cancelAnimationFrame(animation);
+  };
+}
+
+function receivedOf(client: PvClient, names: readonly string[]) {
+  let updates = 0;
+  let skipped = 0;
+  for (const name of names) {
+    const inspection = client.inspect(name);
+    updates += inspection?.updatesReceived ?? 0;
+    skipped += inspection?.skipped ?? 0;
+  }
+  return { updates, skipped };
+}
+
+function isConnected(client: PvClient, name: string): boolean {
+  return client.pv<CellData>(name, SELECTION).getSnapshot()?.connection.connected === true;
+}

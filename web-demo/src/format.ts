@@ -1,0 +1,53 @@
+/** How do times, counts and very small numbers read for a person? */
+
+import type { PvTime } from "pvwire";
+
+type TimeStamp = Pick<PvTime, "seconds" | "nanoseconds">;
+
+const count = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
+const oneDigit = new Intl.NumberFormat("en-GB", {
+  minimumFractionDigits: 1,
+  maximumFractionDigits: 1,
+});
+
+/** `12,345`. */
+export function formatCount(value: number): string {
+  return count.format(value);
+}
+
+/** `12.3`, for rates and milliseconds. */
+export function formatOneDigit(value: number): string {
+  return oneDigit.format(value);
+}
+
+/** `07:31:16`, in the reader's time zone, with the date in front unless it is today. */
+export function formatClock(ms: number): string {
+  const at = new Date(ms);
+  const clock = [at.getHours(), at.getMinutes(), at.getSeconds()].map(twoDigits).join(":");
+  if (at.toDateString() === new Date().toDateString()) {
+    return clock;
+  }
+  return `${String(at.getFullYear())}-${twoDigits(at.getMonth() + 1)}-${twoDigits(at.getDate())} ${clock}`;
+}
+
+/** `07:31:16.123`, cut and not rounded: a time stamp must not lie in the future. */
+export function formatTimeStamp(time: TimeStamp): string {
+  const ms = Math.floor(time.nanoseconds / 1e6);
+  return `${formatClock(time.seconds * 1000)}.${String(ms).padStart(3, "0")}`;
+}
+
+/** `2026-01-31T12:00:00.123456789Z`: all that the IOC said. */
+export function formatIsoNanoseconds(time: TimeStamp): string {
+  const seconds = new Date(time.seconds * 1000).toISOString().slice(0, 19);
+  return `${seconds}.${String(time.nanoseconds).padStart(9, "0")}Z`;
+}
+
+/** `3.21e-9` where `precision` digits after the point would show nothing but zeros. */
+export function formatSmall(number: number, precision: number, otherwise: string): string {
+  const shown = Math.abs(number) >= 10 ** -precision || number === 0;
+  return shown || !Number.isFinite(number) ? otherwise : number.toExponential(precision);
+}
+
+function twoDigits(value: number): string {
+  return String(value).padStart(2, "0");
+}
