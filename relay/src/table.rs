@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pvwire_schema::types::{Alarm, Channel, ConnectionState, Metadata, PvId};
+use pvwire_schema::types::{Alarm, Channel, ConnectionState, Metadata, PvId, ValueType};
 
 use crate::source::intake::{Notice, Taken};
 use crate::source::{Event, Row, RowValue};
@@ -31,6 +31,8 @@ pub struct Latest {
 pub struct Entry {
     opening: u32,
     epoch: u32,
+    /// Access rights as the source last told them: it does so before it says `Connected`.
+    rights: (bool, bool),
     /// Connection and access rights.
     pub channel: Channel,
     /// How to draw it; `None` until the first connection.
@@ -52,6 +54,7 @@ impl Default for Entry {
         Self {
             opening: 0,
             epoch: 0,
+            rights: (false, false),
             channel: Channel {
                 state: ConnectionState::Connecting,
                 since_ns: 0,
@@ -69,12 +72,26 @@ impl Default for Entry {
 }
 
 impl Entry {
+    fn set_metadata(&mut self, changes: &mut Changes, pv: PvId, metadata: Metadata) {
+        if self.metadata.as_deref() == Some(&metadata) {
+            return;
+        }
+        let metadata = Arc::new(metadata);
+        self.metadata = Some(Arc::clone(&metadata));
+        if self.metadata_tick == changes.tick {
+            changes.metadata.retain(|(changed, _)| *changed != pv);
+        }
+        self.metadata_tick = changes.tick;
+        changes.metadata.push((pv, metadata));
+    }
+
     /// Whether there is something to show: connected, with a value.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.channel.state == ConnectionState::Connected
             && self.latest.is_some()
-            && self.metadata.is_some()
+            && (self.metadata.as_ref())
+                .is_some_and(|metadata| metadata.value_type != ValueType::Unknown)
     }
 }
 
@@ -195,11 +212,27 @@ impl Table {
                     // Another type or count: a value of the old kind would be a lie.
                     entry.epoch = epoch;
                     entry.latest = None;
+                    // Says so to those who hold the old value, before the first of the new kind.
+                    entry.set_metadata(
+                        changes,
+                        pv,
+                        Metadata {
+                            epoch,
+                            ..Metadata::default()
+                        },
+                    );
                 }
-                entry.channel.state = ConnectionState::Connected;
+                let (read, write) = entry.rights;
+                entry.channel = Channel {
+                    state: ConnectionState::Connected,
+                    read,
+                    write,
+                    ..before
+                };
             }
             Event::Disconnected => {
                 let gone = ConnectionState::Disconnected;
+                entry.rights = (false, false);
                 entry.channel = Channel {
                     state: gone,
                     read: false,
@@ -208,23 +241,17 @@ impl Table {
                 };
             }
             Event::Access { read, write } => {
+                entry.rights = (read, write);
+                // A PV that isn't connected has none.
+                let connected = before.state == ConnectionState::Connected;
                 entry.channel = Channel {
-                    read,
-                    write,
+                    read: connected && read,
+                    write: connected && write,
                     ..before
                 };
             }
             Event::Metadata(metadata) => {
-                if entry.metadata.as_deref() == Some(&*metadata) {
-                    return;
-                }
-                let metadata: Arc<Metadata> = metadata.into();
-                entry.metadata = Some(Arc::clone(&metadata));
-                if entry.metadata_tick == changes.tick {
-                    changes.metadata.retain(|(changed, _)| *changed != pv);
-                }
-                entry.metadata_tick = changes.tick;
-                changes.metadata.push((pv, metadata));
+                entry.set_metadata(changes, pv, *metadata);
                 return;
             }
         }

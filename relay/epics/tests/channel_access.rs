@@ -271,6 +271,10 @@ fn metadata_comes_at_connect_and_at_each_change() {
         assert_eq!(longout.precision, None);
         assert!(same(longout.display, limits(-100.0, 100.0)), "{longout:?}");
         assert!(same(longout.control, limits(-70_000.0, 70_000.0)));
+        assert!(
+            same(longout.alarm, limits(f64::NAN, f64::NAN)),
+            "{longout:?}"
+        );
 
         assert_eq!(first("mbbo").choices, ["zero", "one", "two"]);
         assert_eq!(first("bi").choices, ["off", "on"]);

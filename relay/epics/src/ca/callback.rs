@@ -76,7 +76,8 @@ pub(super) unsafe extern "C" fn on_update(args: event_handler_args) {
         // SAFETY: `usr` is what `OpenChannel` subscribed with; it keeps the state until the
         // channel is cleared, which waits for this callback.
         let state = unsafe { &*args.usr.cast::<ChannelState>() };
-        let Some((shape, count)) = expected(&args, state, DBR_TIME_STRING) else {
+        let of_type = |native| Some(DBR_TIME_STRING + native as ca_sys::chtype);
+        let Some((shape, count)) = expected(&args, state, of_type) else {
             return;
         };
         let size = dbr::update_bytes(shape.native, count);
@@ -99,7 +100,10 @@ pub(super) unsafe extern "C" fn on_metadata(args: event_handler_args) {
         // SAFETY: `usr` is what `OpenChannel` subscribed with; it keeps the state until the
         // channel is cleared, which waits for this callback.
         let state = unsafe { &*args.usr.cast::<ChannelState>() };
-        let Some((shape, _)) = expected(&args, state, DBR_CTRL_STRING) else {
+        let of_type = |native| {
+            dbr::metadata_type(native).map(|asked| DBR_CTRL_STRING + asked as ca_sys::chtype)
+        };
+        let Some((shape, _)) = expected(&args, state, of_type) else {
             return;
         };
         let Some(size) = dbr::metadata_bytes(shape.native) else {
@@ -152,14 +156,14 @@ pub(super) unsafe extern "C" fn on_message(_private: *mut c_void, message: *cons
 fn expected(
     args: &event_handler_args,
     state: &ChannelState,
-    first_type: ca_sys::chtype,
+    of_type: impl Fn(NativeType) -> Option<ca_sys::chtype>,
 ) -> Option<(Shape, u32)> {
     // Not normal is: no read access. The access-rights callback says that.
     if args.status != ECA_NORMAL || args.dbr.is_null() {
         return None;
     }
     let shape = state.live_shape()?;
-    let same_type = args.r#type == first_type + shape.native as ca_sys::chtype;
+    let same_type = of_type(shape.native) == Some(args.r#type);
     Some((shape, u32::try_from(args.count).ok()?)).filter(|_| same_type)
 }
 

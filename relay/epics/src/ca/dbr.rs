@@ -3,9 +3,9 @@
 use std::mem::offset_of;
 
 use ca_sys::{
-    MAX_ENUM_STATES, MAX_ENUM_STRING_SIZE, MAX_UNITS_SIZE, dbr_ctrl_char, dbr_ctrl_double,
-    dbr_ctrl_enum, dbr_ctrl_float, dbr_ctrl_long, dbr_ctrl_short, dbr_time_char, dbr_time_double,
-    dbr_time_enum, dbr_time_float, dbr_time_long, dbr_time_short, dbr_time_string, epicsTimeStamp,
+    MAX_ENUM_STATES, MAX_ENUM_STRING_SIZE, MAX_UNITS_SIZE, dbr_ctrl_double, dbr_ctrl_enum,
+    dbr_time_char, dbr_time_double, dbr_time_enum, dbr_time_float, dbr_time_long, dbr_time_short,
+    dbr_time_string, epicsTimeStamp,
 };
 
 use super::event::{Array, Limits, Metadata, NativeType, Update, Value, text};
@@ -60,78 +60,88 @@ pub(super) fn update(
     })
 }
 
-/// Bytes of a `DBR_CTRL_…` event up to its value, or nothing for strings, which have none.
+/// Type that a channel's metadata is asked for in, or nothing for strings, which have none.
+///
+/// Numbers of every type as doubles: a limit that the record doesn't have is NaN there, and as an
+/// integer it would be some number that looks like one.
+pub(super) fn metadata_type(native: NativeType) -> Option<NativeType> {
+    match native {
+        NativeType::String => None,
+        NativeType::Enum => Some(NativeType::Enum),
+        NativeType::Short
+        | NativeType::Float
+        | NativeType::Char
+        | NativeType::Long
+        | NativeType::Double => Some(NativeType::Double),
+    }
+}
+
+/// Bytes of a `DBR_CTRL_…` event of `metadata_type` up to its value.
 pub(super) fn metadata_bytes(native: NativeType) -> Option<usize> {
-    Some(match native {
-        NativeType::String => return None,
-        NativeType::Short => offset_of!(dbr_ctrl_short, value),
-        NativeType::Float => offset_of!(dbr_ctrl_float, value),
+    Some(match metadata_type(native)? {
         NativeType::Enum => offset_of!(dbr_ctrl_enum, value),
-        NativeType::Char => offset_of!(dbr_ctrl_char, value),
-        NativeType::Long => offset_of!(dbr_ctrl_long, value),
-        NativeType::Double => offset_of!(dbr_ctrl_double, value),
+        _ => offset_of!(dbr_ctrl_double, value),
     })
 }
 
-macro_rules! ranged {
-    ($bytes:ident, $dbr:ident, $element:ty) => {{
-        let limit = |offset| -> Option<f64> {
-            Some(<$element>::from_ne_bytes(take($bytes, offset)?).into())
-        };
-        let units = offset_of!($dbr, units);
-        Some(Metadata {
-            units: text(up_to_nul($bytes.get(units..units + MAX_UNITS_SIZE)?)),
-            display: Limits {
-                low: limit(offset_of!($dbr, lower_disp_limit))?,
-                high: limit(offset_of!($dbr, upper_disp_limit))?,
-            },
-            control: Limits {
-                low: limit(offset_of!($dbr, lower_ctrl_limit))?,
-                high: limit(offset_of!($dbr, upper_ctrl_limit))?,
-            },
-            warning: Limits {
-                low: limit(offset_of!($dbr, lower_warning_limit))?,
-                high: limit(offset_of!($dbr, upper_warning_limit))?,
-            },
-            alarm: Limits {
-                low: limit(offset_of!($dbr, lower_alarm_limit))?,
-                high: limit(offset_of!($dbr, upper_alarm_limit))?,
-            },
-            ..Metadata::default()
-        })
-    }};
-}
-
-/// Reads a `DBR_CTRL_…` event; nothing if it is too short.
+/// Reads a `DBR_CTRL_…` event of `metadata_type`; nothing if it is too short.
 pub(super) fn metadata(native: NativeType, bytes: &[u8]) -> Option<Metadata> {
-    let precision = |offset| Some(i16::from_ne_bytes(take(bytes, offset)?));
     match native {
         NativeType::String => Some(Metadata::default()),
-        NativeType::Short => ranged!(bytes, dbr_ctrl_short, i16),
-        NativeType::Char => ranged!(bytes, dbr_ctrl_char, u8),
-        NativeType::Long => ranged!(bytes, dbr_ctrl_long, i32),
-        NativeType::Float => Some(Metadata {
-            precision: Some(precision(offset_of!(dbr_ctrl_float, precision))?),
-            ..ranged!(bytes, dbr_ctrl_float, f32)?
-        }),
-        NativeType::Double => Some(Metadata {
-            precision: Some(precision(offset_of!(dbr_ctrl_double, precision))?),
-            ..ranged!(bytes, dbr_ctrl_double, f64)?
-        }),
-        NativeType::Enum => {
-            let used = i16::from_ne_bytes(take(bytes, offset_of!(dbr_ctrl_enum, no_str))?);
-            let used = usize::try_from(used).unwrap_or(0).min(MAX_ENUM_STATES);
-            let labels = bytes
-                .get(offset_of!(dbr_ctrl_enum, strs)..)?
-                .chunks_exact(MAX_ENUM_STRING_SIZE)
-                .take(used)
-                .map(|label| text(up_to_nul(label)));
+        NativeType::Enum => enum_metadata(bytes),
+        NativeType::Short | NativeType::Char | NativeType::Long => number_metadata(bytes),
+        NativeType::Float | NativeType::Double => {
+            let precision = take(bytes, offset_of!(dbr_ctrl_double, precision))?;
             Some(Metadata {
-                choices: labels.collect(),
-                ..Metadata::default()
+                precision: Some(i16::from_ne_bytes(precision)),
+                ..number_metadata(bytes)?
             })
         }
     }
+}
+
+fn number_metadata(bytes: &[u8]) -> Option<Metadata> {
+    let limits = |low, high| -> Option<Limits> {
+        Some(Limits {
+            low: f64::from_ne_bytes(take(bytes, low)?),
+            high: f64::from_ne_bytes(take(bytes, high)?),
+        })
+    };
+    let units = offset_of!(dbr_ctrl_double, units);
+    Some(Metadata {
+        units: text(up_to_nul(bytes.get(units..units + MAX_UNITS_SIZE)?)),
+        display: limits(
+            offset_of!(dbr_ctrl_double, lower_disp_limit),
+            offset_of!(dbr_ctrl_double, upper_disp_limit),
+        )?,
+        control: limits(
+            offset_of!(dbr_ctrl_double, lower_ctrl_limit),
+            offset_of!(dbr_ctrl_double, upper_ctrl_limit),
+        )?,
+        warning: limits(
+            offset_of!(dbr_ctrl_double, lower_warning_limit),
+            offset_of!(dbr_ctrl_double, upper_warning_limit),
+        )?,
+        alarm: limits(
+            offset_of!(dbr_ctrl_double, lower_alarm_limit),
+            offset_of!(dbr_ctrl_double, upper_alarm_limit),
+        )?,
+        ..Metadata::default()
+    })
+}
+
+fn enum_metadata(bytes: &[u8]) -> Option<Metadata> {
+    let used = i16::from_ne_bytes(take(bytes, offset_of!(dbr_ctrl_enum, no_str))?);
+    let used = usize::try_from(used).unwrap_or(0).min(MAX_ENUM_STATES);
+    let labels = bytes
+        .get(offset_of!(dbr_ctrl_enum, strs)..)?
+        .chunks_exact(MAX_ENUM_STRING_SIZE)
+        .take(used)
+        .map(|label| text(up_to_nul(label)));
+    Some(Metadata {
+        choices: labels.collect(),
+        ..Metadata::default()
+    })
 }
 
 fn value_offset(native: NativeType) -> usize {

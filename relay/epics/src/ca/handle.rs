@@ -16,7 +16,8 @@ use ca_sys::{
 
 use super::callback;
 use super::channel_state::ChannelState;
-use super::event::{NativeType, text};
+use super::dbr;
+use super::event::text;
 
 /// Channels of equal priority share a circuit; nothing in pvwire needs another one.
 const PRIORITY: u32 = 0;
@@ -148,9 +149,9 @@ impl<'context> OpenChannel<'context> {
             DBE_VALUE | DBE_ALARM,
             callback::on_update,
         )?;
-        if shape.native != NativeType::String {
+        if let Some(metadata) = dbr::metadata_type(shape.native) {
             self.metadata = self.create_subscription(
-                DBR_CTRL_STRING + native,
+                DBR_CTRL_STRING + metadata as chtype,
                 1,
                 DBE_PROPERTY,
                 callback::on_metadata,

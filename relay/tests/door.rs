@@ -1,0 +1,386 @@
+//! Whom does the relay let in, what does it say to the others, and what may a client not do?
+//!
+//! Topology: one relay, plain HTTP requests or one or two clients; an IOC where a PV is needed.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod support;
+
+use std::time::Duration;
+
+use pvwire_schema::close::CloseCode;
+use pvwire_schema::encode;
+use pvwire_schema::limits::{MAX_NAME_BYTES, MAX_NAMES, MAX_REQUEST_BYTES};
+use pvwire_schema::types::{
+    ConnectionState, NameProblem, PvId, Reply, Request, RequestBody, RequestProblem,
+};
+
+use support::{Client, How, Network, Relay, SoftIoc, eventually, get, handshake, prefix};
+
+fn relay(flags: &[&str]) -> Relay {
+    Relay::start(Network::new(), flags)
+}
+
+fn subscribe(names: Vec<String>) -> RequestBody {
+    RequestBody::Subscribe { names }
+}
+
+#[test]
+fn page_of_the_relays_own_host_and_a_listed_one_may_connect_and_a_foreign_one_may_not() {
+    let relay = relay(&["--allow-origin", "https://screens.example.org"]);
+    let address = relay.address();
+    let own = format!("http://{address}");
+    let other_port = "http://127.0.0.1:1";
+    for (origin, status) in [
+        ("", 101),
+        (own.as_str(), 101),
+        ("https://screens.example.org", 101),
+        ("http://screens.example.org", 403),
+        ("https://evil.test", 403),
+        (other_port, 403),
+        ("null", 403),
+    ] {
+        let answer = handshake(address, &[("Origin", origin)]);
+        assert_eq!(answer.status, status, "{origin}: {}", answer.head);
+    }
+    assert_eq!(relay.metric("pvwire_handshakes_refused_total"), 4.0);
+}
+
+#[test]
+fn relay_that_is_called_by_a_foreign_name_answers_nothing_but_its_health() {
+    let relay = relay(&["--allow-host", "pvwire.example.org"]);
+    let address = relay.address();
+    for (host, status) in [
+        ("evil.test", 421),
+        ("localhost.evil.test:80", 421),
+        ("pvwire.example.org", 200),
+        ("localhost", 200),
+        ("127.0.0.1:1", 200),
+        ("[::1]", 200),
+    ] {
+        for path in ["/", "/status", "/metrics"] {
+            let answer = get(address, path, &[("Host", host)]);
+            assert_eq!(answer.status, status, "{host}{path}");
+        }
+        let shake = handshake(address, &[("Host", host)]);
+        assert_eq!(
+            shake.status,
+            if status == 200 { 101 } else { 421 },
+            "{host}"
+        );
+    }
+    assert_eq!(get(address, "/live", &[("Host", "evil.test")]).status, 200);
+    assert_eq!(get(address, "/ready", &[("Host", "evil.test")]).status, 200);
+}
+
+#[test]
+fn handshake_without_what_it_needs_is_refused() {
+    let relay = relay(&[]);
+    let address = relay.address();
+    let status = |headers: &[(&str, &str)]| handshake(address, headers).status;
+    assert_eq!(status(&[("Sec-WebSocket-Protocol", "")]), 400);
+    assert_eq!(status(&[("Sec-WebSocket-Protocol", "pvwire.v2")]), 400);
+    assert_eq!(status(&[("Sec-WebSocket-Key", "")]), 400);
+    assert_eq!(status(&[("Sec-WebSocket-Version", "8")]), 426);
+    assert_eq!(status(&[("Upgrade", "")]), 426);
+
+    let several = [("Sec-WebSocket-Protocol", "pvwire.v2, pvwire.v1")];
+    let answer = handshake(address, &several);
+    assert_eq!(answer.status, 101);
+    assert!(
+        answer
+            .head
+            .contains("sec-websocket-protocol: pvwire.v1\r\n"),
+        "{}",
+        answer.head
+    );
+    // For this key, by RFC 6455.
+    let accept = "sec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo=";
+    assert!(answer.head.contains(accept), "{}", answer.head);
+    assert!(!answer.head.contains("sec-websocket-extensions"));
+}
+
+#[test]
+fn pages_for_operators_say_what_goes_on() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, r#"record(ao, "$(P)ao") { field(VAL, "1") }"#);
+    let relay = Relay::start(network, &[]);
+    let mut client = Client::connect(relay.address());
+    let (known, unknown) = (ioc.name("ao"), ioc.name("nobody"));
+    client.subscribe_live(&[&known]);
+    assert_eq!(client.subscribe(&[&unknown]), []);
+
+    let answer = |path: &str| get(relay.address(), path, &[]);
+    assert_eq!(
+        (answer("/live").status, answer("/live").body.as_str()),
+        (200, "live\n")
+    );
+    assert_eq!(
+        (answer("/ready").status, answer("/ready").body.as_str()),
+        (200, "ready\n")
+    );
+    let page = answer("/");
+    assert_eq!(page.status, 200);
+    assert!(
+        page.head.contains("content-type: text/html"),
+        "{}",
+        page.head
+    );
+    assert!(page.body.contains("/status") || page.body.contains("\"status\""));
+
+    let status: serde_json::Value = serde_json::from_str(&answer("/status").body).unwrap();
+    assert_eq!(status["clients"], 1);
+    assert_eq!(status["monitors"], 2);
+    assert_eq!(status["groups"], 1);
+    assert_eq!(status["pvs"]["connected"], 1);
+    assert_eq!(status["pvs"]["connecting"], 1);
+    let list = status["list"].as_array().unwrap();
+    assert_eq!(list.len(), 2);
+    let ao = list.iter().find(|pv| pv["name"] == format!("ca://{known}"));
+    assert_eq!(ao.unwrap()["state"], "Connected");
+    assert_eq!(ao.unwrap()["clients"], 1);
+
+    let metrics = answer("/metrics");
+    assert!(
+        metrics
+            .head
+            .contains("content-type: application/openmetrics-text")
+    );
+    assert!(metrics.body.ends_with("# EOF\n"), "{}", metrics.body);
+    assert_eq!(relay.metric("pvwire_sessions_active"), 1.0);
+    assert_eq!(relay.metric("pvwire_monitors_active"), 2.0);
+    assert!(relay.metric("pvwire_updates_received_total") >= 1.0);
+    assert_eq!(relay.metric("pvwire_callback_panics_total"), 0.0);
+
+    assert_eq!(answer("/nothing").status, 404);
+    assert_eq!(answer("/ws").status, 426);
+}
+
+#[test]
+fn message_that_is_no_request_ends_the_connection() {
+    let relay = relay(&[]);
+    let whole = encode::request(&Request {
+        id: 1,
+        body: RequestBody::Ping { client_time_ns: 1 },
+    });
+    let mut cut = whole.clone();
+    cut.truncate(whole.len() - 6);
+    let mut other = whole.clone();
+    other[4..8].copy_from_slice(b"PVWF");
+    for bytes in [&b""[..], b"garbage", &[0xff; 200], &cut, &other] {
+        let mut client = Client::connect(relay.address());
+        client.send(bytes);
+        assert_eq!(
+            client.wait_closed(),
+            CloseCode::BadRequest.number(),
+            "{bytes:?}"
+        );
+    }
+    let mut client = Client::connect(relay.address());
+    client.send_text(r#"{"type":"subscribe"}"#);
+    assert_eq!(client.wait_closed(), CloseCode::BadRequest.number());
+    eventually("they are gone", || {
+        relay.metric("pvwire_sessions_active") == 0.0
+    });
+    assert_eq!(relay.metric("pvwire_sessions_closed_total"), 6.0);
+    // One client's nonsense is no other's trouble.
+    Client::connect(relay.address()).ask(RequestBody::Ping { client_time_ns: 1 });
+}
+
+/// A Ping whose kind was changed into one that this version doesn't have.
+fn request_of_the_future(id: u32) -> Vec<u8> {
+    let body = RequestBody::Ping { client_time_ns: 1 };
+    let mut bytes = encode::request(&Request { id, body });
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    let root = word(0);
+    let vtable = root.wrapping_sub(word(root) as i32 as isize as usize);
+    // The union's kind is the field before its value: id 1, two bytes each after two lengths.
+    let slot = vtable + 4 + 2;
+    let offset = u16::from_le_bytes([bytes[slot], bytes[slot + 1]]);
+    bytes[root + usize::from(offset)] = 99;
+    bytes
+}
+
+#[test]
+fn request_of_an_unknown_kind_is_answered_and_the_connection_stays() {
+    let relay = relay(&[]);
+    let mut client = Client::connect(relay.address());
+
+    client.send(&request_of_the_future(77));
+    let (reply, _) = client.wait_answer(77);
+
+    let Reply::Error { problem, message } = reply else {
+        panic!("{reply:?}");
+    };
+    assert_eq!(problem, RequestProblem::NotSupported, "{message}");
+    client.ask(RequestBody::Ping { client_time_ns: 1 });
+}
+
+#[test]
+fn request_with_too_many_names_is_refused_and_the_connection_stays() {
+    let relay = relay(&[]);
+    let mut client = Client::connect(relay.address());
+    let names = vec!["x".to_owned(); MAX_NAMES + 1];
+    let ids = vec![PvId(0); MAX_NAMES + 1];
+    let timeout_ms = 1;
+    for body in [
+        subscribe(names.clone()),
+        RequestBody::Get { names, timeout_ms },
+        RequestBody::Unsubscribe { ids },
+    ] {
+        let (reply, _) = client.ask(body);
+        let Reply::Error { problem, message } = reply else {
+            panic!("{reply:?}");
+        };
+        assert_eq!(problem, RequestProblem::Refused);
+        assert!(message.contains("10000"), "{message}");
+    }
+    assert_eq!(relay.metric("pvwire_monitors_active"), 0.0);
+}
+
+#[test]
+fn request_longer_than_the_limit_is_told_so() {
+    let relay = relay(&[]);
+    let mut client = Client::connect(relay.address());
+    let limit = client.hello.as_ref().unwrap().max_request_bytes as usize;
+    assert_eq!(limit, MAX_REQUEST_BYTES);
+
+    client.send(&vec![0; 4 * limit]);
+
+    assert_eq!(client.wait_closed(), CloseCode::RequestTooLarge.number());
+}
+
+#[test]
+fn subscriptions_beyond_the_limit_are_refused_one_by_one() {
+    let relay = relay(&["--max-subscriptions", "3"]);
+    let prefix = prefix();
+    let mut client = Client::connect(relay.address());
+    assert_eq!(client.hello.as_ref().unwrap().max_subscriptions, 3);
+    let names = ["a", "b", "c", "d", "a", "e"].map(|name| format!("{prefix}{name}"));
+
+    let errors = client.subscribe(&names);
+
+    let problems: Vec<_> = (errors.iter())
+        .map(|error| (error.index, error.problem))
+        .collect();
+    let too_many = NameProblem::TooManySubscriptions;
+    assert_eq!(problems, [(3, too_many), (5, too_many)]);
+    assert_eq!(client.pvs.len(), 3);
+    // The refused ones cost nothing for long, and there is room again when others go.
+    client.unsubscribe(&[&names[0]]);
+    assert_eq!(client.subscribe(&names[3..4]), []);
+    assert_eq!(client.pvs.len(), 3);
+}
+
+#[test]
+fn full_relay_says_so_and_has_room_again_when_a_client_leaves() {
+    let relay = relay(&["--max-clients", "1"]);
+    let address = relay.address();
+    let client = Client::connect(address);
+    let answer = handshake(address, &[]);
+    assert_eq!(answer.status, 503);
+    drop(client);
+    eventually("there is room", || {
+        relay.metric("pvwire_sessions_active") == 0.0
+    });
+    assert_eq!(handshake(address, &[]).status, 101);
+}
+
+#[test]
+fn client_with_too_many_open_requests_is_closed() {
+    let relay = relay(&["--linger-ms", "0"]);
+    let mut client = Client::connect(relay.address());
+    let names = vec![format!("{}nobody", prefix())];
+    let timeout_ms = 60_000;
+    for _ in 0..64 {
+        let names = names.clone();
+        client.request(RequestBody::Get { names, timeout_ms });
+    }
+    // What needs no waiting is answered still.
+    client.ask(RequestBody::Ping { client_time_ns: 1 });
+    assert_eq!(client.closed, None);
+
+    client.request(RequestBody::Get { names, timeout_ms });
+
+    assert_eq!(client.wait_closed(), CloseCode::TooManyRequests.number());
+    // Whatever it had asked for is let go.
+    eventually("no monitor is left", || {
+        relay.metric("pvwire_monitors_active") == 0.0
+    });
+}
+
+#[test]
+fn client_that_asks_and_never_reads_is_dropped_when_too_many_answers_wait() {
+    let relay = relay(&[]);
+    let small = How {
+        receive_buffer: Some(4096),
+        acks: false,
+    };
+    let mut client = Client::connect_as(relay.address(), small);
+    let closed = "pvwire_sessions_closed_total{code=\"4429\"} 1";
+
+    eventually("it is dropped", || {
+        for _ in 0..100 {
+            client.request(RequestBody::Ping { client_time_ns: 1 });
+        }
+        get(relay.address(), "/metrics", &[]).body.contains(closed)
+    });
+}
+
+#[test]
+fn bad_names_are_refused_with_a_reason_and_the_others_served() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, r#"record(ao, "$(P)ao") { field(VAL, "1") }"#);
+    let relay = Relay::start(network, &[]);
+    let mut client = Client::connect(relay.address());
+    let good = ioc.name("ao");
+    let long = "x".repeat(MAX_NAME_BYTES + 1);
+    let names = [
+        "",
+        "A B",
+        good.as_str(),
+        "tango://x",
+        "A\u{0}B",
+        &long,
+        "ca://",
+    ];
+
+    let errors = client.subscribe(&names);
+
+    let problems: Vec<_> = (errors.iter())
+        .map(|error| (error.index, error.problem))
+        .collect();
+    let bad = NameProblem::BadName;
+    let expected = [
+        (0, bad),
+        (1, bad),
+        (3, NameProblem::NoSuchSource),
+        (4, bad),
+        (5, bad),
+        (6, bad),
+    ];
+    assert_eq!(problems, expected);
+    assert!(errors.iter().all(|error| !error.message.is_empty()));
+    client.wait_number(&good, 1.0);
+    assert_eq!(client.pv(&good).state(), ConnectionState::Connected);
+    // A get says the same.
+    let (pvs, errors) = client.get(&names, 0);
+    assert_eq!(errors.len(), 6);
+    assert!(pvs[2].as_ref().unwrap().is_number(1.0));
+}
+
+#[test]
+fn half_a_request_is_not_waited_for_for_ever() {
+    use std::io::{Read, Write};
+    let relay = relay(&[]);
+    let mut stream = std::net::TcpStream::connect(relay.address()).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
+    stream
+        .write_all(b"GET /status HTTP/1.1\r\nHost: 12")
+        .unwrap();
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
+    assert!(!rest.starts_with(b"HTTP/1.1 200"));
+}

@@ -1,0 +1,257 @@
+//! How does the relay start, refuse to start, and stop?
+//!
+//! Topology: the relay's program with good and bad settings; clients that are there when it stops.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod support;
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use pvwire_schema::close::CloseCode;
+
+use support::{Client, Network, Relay, connect_all, get, handshake, keep_up, relay_command};
+
+fn run(configure: impl FnOnce(&mut Command)) -> Output {
+    let mut command = relay_command(Network::new());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    configure(&mut command);
+    command.output().unwrap()
+}
+
+/// The relay refuses to start, in one line that has all of `parts`.
+fn refused(parts: &[&str], configure: impl FnOnce(&mut Command)) {
+    let output = run(configure);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(64), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+    for part in parts {
+        assert!(error.contains(part), "{error:?} doesn't name {part:?}");
+    }
+    assert_eq!(output.stdout, b"");
+}
+
+fn file(name: &str, text: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn bad_settings_end_the_relay_with_64_and_one_line_that_says_which_value_and_what_would_fit() {
+    refused(
+        &["--linger-ms", "linger_ms", "\"soon\"", "milliseconds"],
+        |command| {
+            command.args(["--linger-ms", "soon"]);
+        },
+    );
+    refused(&["--max-clients", "\"0\"", "from 1"], |command| {
+        command.args(["--max-clients", "0"]);
+    });
+    refused(&["--listen", "\"8080\"", "127.0.0.1:8080"], |command| {
+        command.args(["--listen", "8080"]);
+    });
+    refused(&["--allow-origin", "\"*\"", "origin"], |command| {
+        command.args(["--allow-origin", "*"]);
+    });
+    refused(&["--flag-of-another-program"], |command| {
+        command.arg("--flag-of-another-program");
+    });
+    refused(&["--linger-ms"], |command| {
+        command.arg("--linger-ms");
+    });
+    refused(
+        &["PVWIRE_SHARDS", "shards", "\"many\"", "whole number"],
+        |command| {
+            command.env("PVWIRE_SHARDS", "many");
+        },
+    );
+    refused(
+        &["shortest_tick_ms", "\"200\"", "longest_tick_ms"],
+        |command| {
+            command.args(["--shortest-tick-ms", "200"]);
+        },
+    );
+}
+
+#[test]
+fn bad_file_ends_the_relay_the_same_way() {
+    let value = file(
+        "bad-value.toml",
+        "listen = \"127.0.0.1:0\"\nlinger_ms = -1\n",
+    );
+    refused(
+        &["bad-value.toml", "linger_ms", "\"-1\"", "milliseconds"],
+        |command| {
+            command.arg("--config").arg(&value);
+        },
+    );
+    let key = file("bad-key.toml", "linger = 5\n");
+    refused(&["bad-key.toml", "\"linger\"", "linger_ms"], |command| {
+        command.env("PVWIRE_CONFIG", &key);
+    });
+    let syntax = file("bad-syntax.toml", "listen = \n");
+    refused(&["bad-syntax.toml"], |command| {
+        command.arg("--config").arg(&syntax);
+    });
+    refused(&["/no/such/file.toml"], |command| {
+        command.args(["--config", "/no/such/file.toml"]);
+    });
+}
+
+#[test]
+fn address_that_is_taken_ends_the_relay_the_same_way() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    refused(&["listen", &address, "in use"], |command| {
+        command.args(["--listen", &address]);
+    });
+}
+
+#[test]
+fn flags_win_over_the_environment_and_that_over_the_file() {
+    let path = file(
+        "good.toml",
+        "not_found_after_ms = 1001\nmax_subscriptions = 101\nlinger_ms = 7\n",
+    );
+    let mut command = relay_command(Network::new());
+    command
+        .env("PVWIRE_NOT_FOUND_AFTER_MS", "1002")
+        .env("PVWIRE_MAX_SUBSCRIPTIONS", "102");
+    let flags = [
+        "--max-subscriptions",
+        "103",
+        "--config",
+        path.to_str().unwrap(),
+    ];
+    let relay = Relay::spawn(command, &flags);
+
+    let hello = Client::connect(relay.address()).hello.unwrap();
+
+    assert_eq!(hello.not_found_after_ms, 1002);
+    assert_eq!(hello.max_subscriptions, 103);
+    assert!(relay.output().contains("linger_ms=7"), "{}", relay.output());
+}
+
+#[test]
+fn help_and_version_end_well() {
+    for (flag, text) in [("--help", "--allow-origin"), ("--version", "0.")] {
+        let output = run(|command| {
+            command.arg(flag);
+        });
+        assert_eq!(output.status.code(), Some(0));
+        assert!(String::from_utf8(output.stdout).unwrap().contains(text));
+    }
+}
+
+#[test]
+fn stopping_relay_is_not_ready_at_once_and_then_sends_its_clients_elsewhere_one_by_one() {
+    let flags = [
+        "--drain-delay-ms",
+        "1000",
+        "--drain-spread-ms",
+        "1000",
+        "--shards",
+        "1",
+    ];
+    let mut relay = Relay::start(Network::new(), &flags);
+    let address = relay.address();
+    let mut clients = connect_all(address, 6);
+    assert_eq!(get(address, "/ready", &[]).status, 200);
+
+    let start = Instant::now();
+    relay.signal("TERM");
+    support::eventually("it isn't ready", || {
+        get(address, "/ready", &[]).status == 503
+    });
+    assert!(start.elapsed() < Duration::from_millis(500));
+    // It lives on, serves whom it has and takes nobody new.
+    assert_eq!(get(address, "/live", &[]).status, 200);
+    assert_eq!(handshake(address, &[]).status, 503);
+    assert!(clients.iter().all(|client| client.closed.is_none()));
+
+    let mut closed: Vec<Option<Duration>> = vec![None; clients.len()];
+    let mut all: Vec<&mut Client> = clients.iter_mut().collect();
+    keep_up("all are told to go", &mut all, |clients| {
+        for (client, closed) in clients.iter().zip(&mut closed) {
+            if client.closed.is_some() {
+                closed.get_or_insert_with(|| start.elapsed());
+            }
+        }
+        clients.iter().all(|client| client.closed.is_some())
+    });
+    let status = relay.wait_end(Duration::from_secs(15).saturating_sub(start.elapsed()));
+
+    assert_eq!(status.code(), Some(0));
+    let restart = Some(CloseCode::ServiceRestart.number());
+    assert!(clients.iter().all(|client| client.closed == restart));
+    let mut closed: Vec<Duration> = closed.into_iter().flatten().collect();
+    closed.sort();
+    assert!(closed[0] >= Duration::from_millis(950), "{closed:?}");
+    let spread = closed[5] - closed[0];
+    assert!(spread >= Duration::from_millis(600), "{closed:?}");
+}
+
+#[test]
+fn second_signal_ends_the_relay_at_once() {
+    let flags = ["--drain-delay-ms", "60000"];
+    let mut relay = Relay::start(Network::new(), &flags);
+    let address = relay.address();
+    let mut client = Client::connect(address);
+    relay.signal("TERM");
+    support::eventually("it isn't ready", || {
+        get(address, "/ready", &[]).status == 503
+    });
+    assert!(relay.runs());
+
+    let start = Instant::now();
+    relay.signal("TERM");
+    let status = relay.wait_end(Duration::from_secs(5));
+
+    assert_eq!(status.code(), Some(0));
+    assert!(
+        start.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        start.elapsed()
+    );
+    client.wait_closed();
+}
+
+#[test]
+fn relay_without_clients_ends_at_once() {
+    for signal in ["TERM", "INT"] {
+        let mut relay = Relay::start(Network::new(), &[]);
+        let start = Instant::now();
+        relay.signal(signal);
+        assert_eq!(relay.wait_end(Duration::from_secs(5)).code(), Some(0));
+        assert!(
+            start.elapsed() < Duration::from_secs(1),
+            "{:?}",
+            start.elapsed()
+        );
+    }
+}
+
+#[test]
+fn relay_whose_last_client_leaves_ends_before_its_time() {
+    let flags = ["--drain-delay-ms", "300", "--drain-spread-ms", "60000"];
+    let mut relay = Relay::start(Network::new(), &flags);
+    let client = Client::connect(relay.address());
+    relay.signal("TERM");
+    drop(client);
+    assert_eq!(relay.wait_end(Duration::from_secs(5)).code(), Some(0));
+}
+
+#[test]
+fn two_runs_of_the_relay_have_different_numbers() {
+    let instance = || {
+        let relay = Relay::start(Network::new(), &[]);
+        let hello = Client::connect(relay.address()).hello.unwrap();
+        assert_eq!(hello.relay_version, env!("CARGO_PKG_VERSION"));
+        hello.relay_instance
+    };
+    assert_ne!(instance(), instance());
+}

@@ -1,0 +1,94 @@
+//! Does the IOC serve one monitor per PV, however many clients there are, and none without?
+//!
+//! Topology: one soft IOC that is asked for its clients, one relay, one to ten clients.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod support;
+
+use support::{Client, Network, Relay, SoftIoc, connect_all, eventually, keep_up};
+
+/// What the IOC says of the channels that it serves: name and number of event subscriptions, by
+/// name. The relay makes two for a PV, one for values and alarms and one for metadata.
+fn served(ioc: &mut SoftIoc) -> Vec<(String, u32)> {
+    let report = ioc.ask("casr 4");
+    let mut served = Vec::new();
+    for line in report.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix("Channel: '") {
+            served.push((name.trim_end_matches('\'').to_owned(), 0));
+        } else if let Some(rest) = line.strip_prefix("# on eventq=") {
+            let count = rest.split(',').next().unwrap().parse().unwrap();
+            served.last_mut().unwrap().1 = count;
+        }
+    }
+    served.sort();
+    served
+}
+
+#[test]
+fn ioc_serves_one_monitor_per_pv_however_many_clients_there_are_and_none_without() {
+    let network = Network::new();
+    let mut ioc = SoftIoc::start(
+        network,
+        r#"
+        record(ao, "$(P)a") { field(VAL, "1") }
+        record(ao, "$(P)b") { field(VAL, "2") }
+        "#,
+    );
+    let relay = Relay::start(network, &["--linger-ms", "200"]);
+    let names = ioc.names(["a", "b"]);
+    let once = names.each_ref().map(|name| (name.clone(), 2));
+    let mut first = Client::connect(relay.address());
+    first.subscribe_live(&names);
+    assert_eq!(served(&mut ioc), once);
+
+    let mut clients = connect_all(relay.address(), 9);
+    for (number, client) in clients.iter_mut().enumerate() {
+        // Some have one PV only, some ask twice, some once more by a get.
+        client.subscribe_live(&names[number % 2..]);
+        client.subscribe_live(&names[1..]);
+        assert_eq!(client.get(&names, 0).1, []);
+    }
+    assert_eq!(served(&mut ioc), once);
+    assert_eq!(relay.metric("pvwire_monitors_active"), 2.0);
+    ioc.put("b", "3");
+    let mut all: Vec<&mut Client> = clients.iter_mut().collect();
+    keep_up("everybody has the new value", &mut all, |clients| {
+        clients
+            .iter()
+            .all(|client| client.pv(&names[1]).is_number(3.0))
+    });
+
+    // The last one keeps one PV: the other's monitor ends.
+    drop(clients);
+    first.unsubscribe(&[&names[0]]);
+    eventually("one channel is left", || served(&mut ioc) == once[1..]);
+    drop(first);
+    eventually("no channel is left", || served(&mut ioc).is_empty());
+    assert_eq!(relay.metric("pvwire_monitors_active"), 0.0);
+}
+
+#[test]
+fn monitor_outlives_the_last_client_by_the_linger() {
+    let network = Network::new();
+    let mut ioc = SoftIoc::start(network, r#"record(ao, "$(P)a") { field(VAL, "1") }"#);
+    let relay = Relay::start(network, &["--linger-ms", "60000"]);
+    let name = ioc.name("a");
+    let mut first = Client::connect(relay.address());
+    first.subscribe_live(&[&name]);
+    let id = first.id(&name);
+    drop(first);
+    eventually("the client is gone", || {
+        relay.metric("pvwire_sessions_active") == 0.0
+    });
+    ioc.put("a", "2");
+
+    // The page that is loaded again finds the monitor open, and its snapshot complete.
+    let mut second = Client::connect(relay.address());
+    second.wait_until_known(&name, |pv| pv.is_number(2.0));
+    assert_eq!(second.subscribe(&[&name]), []);
+
+    assert_eq!(second.id(&name), id);
+    assert!(second.pv(&name).is_number(2.0));
+    assert_eq!(served(&mut ioc), [(name, 2)]);
+}

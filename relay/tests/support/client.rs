@@ -1,0 +1,598 @@
+//! A plain client: it applies frames as the schema says, and fails when one doesn't fit.
+
+use std::collections::{HashMap, HashSet};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use pvwire_schema::types::{
+    Alarm, Channel, ConnectionState, FrameKind, Hello, Metadata, NameError, PvId, Reply, Request,
+    RequestBody, ValueType,
+};
+use pvwire_schema::{SUBPROTOCOL, decode, encode};
+use socket2::{Domain, Socket, Type};
+use tungstenite::client::ClientRequestBuilder;
+use tungstenite::{Error, Message as WsMessage, WebSocket};
+
+use super::DEADLINE;
+
+/// How long one look for a message waits.
+const GLANCE: Duration = Duration::from_millis(5);
+
+/// A value as the client keeps it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Kept {
+    Number(f64),
+    Text(String),
+    Texts(Vec<String>),
+    /// Type, and the elements' little-endian bytes.
+    Array(ValueType, Vec<u8>),
+}
+
+impl Kept {
+    pub(crate) fn text(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+/// One update as it was received.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RowSeen {
+    /// Kind of the frame that it came in.
+    pub(crate) kind: FrameKind,
+    pub(crate) value: Kept,
+    pub(crate) time_ns: i64,
+    pub(crate) alarm: Alarm,
+    pub(crate) sequence: u32,
+}
+
+/// What the client knows of one PV.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pv {
+    pub(crate) channel: Option<Channel>,
+    pub(crate) metadata: Option<Metadata>,
+    /// Present value with its time and alarm.
+    pub(crate) now: Option<RowSeen>,
+    /// Alarm of the row before, which the next one inherits.
+    alarm: Option<Alarm>,
+    pub(crate) sequence: u32,
+    /// Values that it knows it has missed.
+    pub(crate) skipped: u64,
+    /// Every row, also of former epochs.
+    pub(crate) rows: Vec<RowSeen>,
+    /// Every state that it was in.
+    pub(crate) states: Vec<Channel>,
+}
+
+impl Pv {
+    pub(crate) fn state(&self) -> ConnectionState {
+        self.channel
+            .expect("the snapshot tells of the channel")
+            .state
+    }
+
+    pub(crate) fn is(&self, value: &Kept) -> bool {
+        self.now.as_ref().is_some_and(|now| now.value == *value)
+    }
+
+    pub(crate) fn is_number(&self, number: f64) -> bool {
+        self.is(&Kept::Number(number))
+    }
+
+    /// The numbers that came, in order.
+    pub(crate) fn numbers(&self) -> Vec<f64> {
+        let rows = self.rows.iter();
+        rows.filter_map(|row| match row.value {
+            Kept::Number(number) => Some(number),
+            _ => None,
+        })
+        .collect()
+    }
+
+    fn apply_metadata(&mut self, metadata: Metadata) {
+        let before = self.metadata.as_ref().map(|metadata| metadata.epoch);
+        if before.is_some_and(|before| before != metadata.epoch) {
+            self.now = None;
+            self.alarm = None;
+            self.sequence = 0;
+        }
+        self.metadata = Some(metadata);
+    }
+
+    fn apply_channel(&mut self, channel: Channel) {
+        if channel.state == ConnectionState::Disconnected {
+            assert!(
+                !channel.read && !channel.write,
+                "a disconnected PV has access rights"
+            );
+        }
+        self.channel = Some(channel);
+        self.states.push(channel);
+    }
+
+    fn apply_row(&mut self, row: Row, kind: FrameKind) {
+        let alarm = row
+            .alarm
+            .or(self.alarm)
+            .expect("a PV's first row has its alarm");
+        self.alarm = Some(alarm);
+        let sequence = match row.sequence {
+            None => {
+                self.skipped += u64::from(row.skips);
+                self.sequence.wrapping_add(1).wrapping_add(row.skips)
+            }
+            Some(sequence) => {
+                let ahead = sequence.wrapping_sub(self.sequence);
+                assert!(ahead < u32::MAX / 2, "the sequence went back");
+                // What was before the first snapshot was never missed.
+                if kind == FrameKind::CatchUp || self.now.is_some() {
+                    // A snapshot or a catch-up may repeat the row that the client has.
+                    self.skipped += u64::from(ahead.saturating_sub(1));
+                }
+                sequence
+            }
+        };
+        let now = RowSeen {
+            kind,
+            value: row.value,
+            time_ns: row.time_ns,
+            alarm,
+            sequence,
+        };
+        match &self.now {
+            Some(held) if sequence == self.sequence => assert_eq!(
+                (&now.value, now.time_ns, now.alarm),
+                (&held.value, held.time_ns, held.alarm),
+                "one update, told twice and differently"
+            ),
+            _ => self.rows.push(now.clone()),
+        }
+        self.sequence = sequence;
+        self.now = Some(now);
+    }
+}
+
+/// One row of a frame.
+struct Row {
+    id: PvId,
+    value: Kept,
+    time_ns: i64,
+    alarm: Option<Alarm>,
+    skips: u32,
+    sequence: Option<u32>,
+}
+
+/// A frame that moved the client's tick, as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Message {
+    pub(crate) kind: FrameKind,
+    pub(crate) tick: u64,
+    pub(crate) rows: usize,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// In which way a client behaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    /// Of the kernel, if not its default.
+    pub(crate) receive_buffer: Option<usize>,
+    /// Whether it acknowledges by itself.
+    pub(crate) acks: bool,
+}
+
+impl Default for How {
+    fn default() -> Self {
+        Self {
+            receive_buffer: None,
+            acks: true,
+        }
+    }
+}
+
+/// A connected client. It reads only while a test waits by it: otherwise it is stalled.
+pub(crate) struct Client {
+    socket: WebSocket<TcpStream>,
+    how: How,
+    pub(crate) hello: Option<Hello>,
+    /// PVs that it holds, by id.
+    pub(crate) pvs: HashMap<PvId, Pv>,
+    ids: HashMap<String, PvId>,
+    /// Largest tick of the frames that move it.
+    pub(crate) tick: u64,
+    last_ack: Instant,
+    replies: HashMap<u32, (Reply, HashMap<PvId, Pv>)>,
+    /// Frames that moved the tick.
+    pub(crate) messages: Vec<Message>,
+    /// Close code, 1006 where there was none.
+    pub(crate) closed: Option<u16>,
+    next_request: u32,
+}
+
+impl Client {
+    /// Connects and waits for the relay's greeting.
+    pub(crate) fn connect(address: SocketAddr) -> Self {
+        Self::connect_as(address, How::default())
+    }
+
+    pub(crate) fn connect_as(address: SocketAddr, how: How) -> Self {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        if let Some(bytes) = how.receive_buffer {
+            socket.set_recv_buffer_size(bytes).unwrap();
+        }
+        socket.connect(&address.into()).unwrap();
+        let stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        let uri = format!("ws://{address}/ws").parse().unwrap();
+        let request = ClientRequestBuilder::new(uri).with_sub_protocol(SUBPROTOCOL);
+        let (socket, response) = tungstenite::client(request, stream).unwrap();
+        assert_eq!(
+            response.headers()["sec-websocket-protocol"],
+            SUBPROTOCOL,
+            "the relay agrees on the subprotocol"
+        );
+        socket.get_ref().set_read_timeout(Some(GLANCE)).unwrap();
+        let mut client = Self {
+            socket,
+            how,
+            hello: None,
+            pvs: HashMap::new(),
+            ids: HashMap::new(),
+            tick: 0,
+            last_ack: Instant::now(),
+            replies: HashMap::new(),
+            messages: Vec::new(),
+            closed: None,
+            next_request: 1,
+        };
+        client.wait("the relay's greeting", |client| client.hello.is_some());
+        client
+    }
+
+    /// Reads until `done`.
+    pub(crate) fn wait(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {
+        keep_up(what, &mut [self], |clients| done(clients[0]));
+    }
+
+    /// Reads until one PV is as wanted.
+    pub(crate) fn wait_pv(&mut self, name: &str, what: &str, wanted: impl Fn(&Pv) -> bool) {
+        self.wait(&format!("{name}: {what}"), |client| wanted(client.pv(name)));
+    }
+
+    pub(crate) fn wait_state(&mut self, name: &str, state: ConnectionState) {
+        self.wait_pv(name, &format!("{state:?}"), |pv| pv.state() == state);
+    }
+
+    pub(crate) fn wait_number(&mut self, name: &str, number: f64) {
+        self.wait_pv(name, &format!("{number}"), |pv| pv.is_number(number));
+    }
+
+    /// Reads until the relay closes the connection; says by which code.
+    pub(crate) fn wait_closed(&mut self) -> u16 {
+        self.wait("the relay closes the connection", |client| {
+            client.closed.is_some()
+        });
+        self.closed.unwrap()
+    }
+
+    /// What it knows of a PV that it subscribed by this name.
+    pub(crate) fn pv(&self, name: &str) -> &Pv {
+        let id = self.id(name);
+        self.pvs
+            .get(&id)
+            .unwrap_or_else(|| panic!("{name} is not held"))
+    }
+
+    /// The number of a PV that it subscribed by this name.
+    pub(crate) fn id(&self, name: &str) -> PvId {
+        *self
+            .ids
+            .get(name)
+            .unwrap_or_else(|| panic!("{name} was not subscribed"))
+    }
+
+    /// Subscribes and waits for the snapshot; says which names were refused.
+    pub(crate) fn subscribe(&mut self, names: &[impl AsRef<str>]) -> Vec<NameError> {
+        let owned: Vec<String> = names.iter().map(|name| name.as_ref().to_owned()).collect();
+        let body = RequestBody::Subscribe {
+            names: owned.clone(),
+        };
+        match self.ask(body).0 {
+            Reply::Subscribed { ids, errors } => {
+                assert_eq!(ids.len(), owned.len());
+                let taken = owned.into_iter().zip(ids);
+                self.ids.extend(taken.filter(|(_, id)| *id != PvId::NONE));
+                errors
+            }
+            other => panic!("{other:?} answers a Subscribe"),
+        }
+    }
+
+    /// Subscribes and waits until each PV has a value and its metadata.
+    pub(crate) fn subscribe_live(&mut self, names: &[impl AsRef<str>]) {
+        assert_eq!(self.subscribe(names), []);
+        for name in names {
+            self.wait_pv(name.as_ref(), "a value", |pv| {
+                pv.now.is_some() && pv.metadata.is_some()
+            });
+        }
+    }
+
+    pub(crate) fn unsubscribe(&mut self, names: &[&str]) -> Vec<PvId> {
+        let ids = names.iter().map(|name| self.id(name)).collect();
+        match self.ask(RequestBody::Unsubscribe { ids }).0 {
+            Reply::Unsubscribed { ids } => ids,
+            other => panic!("{other:?} answers an Unsubscribe"),
+        }
+    }
+
+    /// Gets PVs: each name's parts or none, and the errors.
+    pub(crate) fn get(
+        &mut self,
+        names: &[impl AsRef<str>],
+        timeout_ms: u32,
+    ) -> (Vec<Option<Pv>>, Vec<NameError>) {
+        let names = names.iter().map(|name| name.as_ref().to_owned()).collect();
+        match self.ask(RequestBody::Get { names, timeout_ms }) {
+            (Reply::Got { ids, errors }, pvs) => {
+                let parts = ids.iter().map(|id| pvs.get(id).cloned());
+                (parts.collect(), errors)
+            }
+            (other, _) => panic!("{other:?} answers a Get"),
+        }
+    }
+
+    /// Gets a PV again and again until the relay knows it as wanted.
+    pub(crate) fn wait_until_known(&mut self, name: &str, wanted: impl Fn(&Pv) -> bool) {
+        super::eventually(&format!("{name} as wanted"), || {
+            let (pvs, _) = self.get(&[name], 0);
+            pvs[0].as_ref().is_some_and(&wanted)
+        });
+    }
+
+    /// Asks and waits for the answer, and for the PVs that came with it if it is a Got.
+    pub(crate) fn ask(&mut self, body: RequestBody) -> (Reply, HashMap<PvId, Pv>) {
+        let id = self.request(body);
+        self.wait_answer(id)
+    }
+
+    /// Waits for the answer to a request.
+    pub(crate) fn wait_answer(&mut self, id: u32) -> (Reply, HashMap<PvId, Pv>) {
+        self.wait("an answer", |client| client.replies.contains_key(&id));
+        self.replies.remove(&id).unwrap()
+    }
+
+    /// Asks without waiting; says the request's number.
+    pub(crate) fn request(&mut self, body: RequestBody) -> u32 {
+        let id = self.next_request;
+        self.next_request += 1;
+        self.send(&encode::request(&Request { id, body }));
+        id
+    }
+
+    /// Acknowledges all that was received.
+    pub(crate) fn ack(&mut self) {
+        self.last_ack = Instant::now();
+        let tick = self.tick;
+        self.request(RequestBody::Ack { tick });
+    }
+
+    /// Sends bytes, whatever they are, if the relay still takes them.
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        self.send_message(WsMessage::binary(bytes.to_vec()));
+    }
+
+    pub(crate) fn send_text(&mut self, text: &str) {
+        self.send_message(WsMessage::text(text));
+    }
+
+    fn send_message(&mut self, message: WsMessage) {
+        match self.socket.send(message) {
+            Ok(()) => {}
+            // What the relay said last may still be there to read.
+            Err(Error::Io(_) | Error::ConnectionClosed | Error::AlreadyClosed) => {}
+            Err(error) => panic!("can't send: {error}"),
+        }
+    }
+
+    /// Looks for one message; says whether there was one.
+    fn turn(&mut self) -> bool {
+        let message = match self.socket.read() {
+            Ok(message) => message,
+            Err(Error::Io(error))
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
+            {
+                self.ack_in_time();
+                return false;
+            }
+            Err(_) => {
+                self.closed.get_or_insert(1006);
+                return false;
+            }
+        };
+        match message {
+            WsMessage::Binary(bytes) => self.apply(&bytes),
+            WsMessage::Close(frame) => {
+                let code = frame.map_or(1005, |frame| frame.code.into());
+                self.closed.get_or_insert(code);
+            }
+            WsMessage::Ping(_) | WsMessage::Pong(_) => {}
+            other => panic!("the relay sent {other:?}"),
+        }
+        self.ack_in_time();
+        true
+    }
+
+    fn ack_in_time(&mut self) {
+        let every = self
+            .hello
+            .as_ref()
+            .map_or(250, |hello| hello.ack_interval_ms);
+        let is_due = self.last_ack.elapsed() >= Duration::from_millis(every.into());
+        if self.how.acks && is_due && self.tick > 0 && self.closed.is_none() {
+            self.ack();
+        }
+    }
+
+    fn apply(&mut self, bytes: &[u8]) {
+        let frame = decode::frame(bytes).unwrap_or_else(|error| panic!("a bad frame: {error}"));
+        let kind = frame.kind();
+        let reply = frame.reply();
+        let moves = kind != FrameKind::Answer;
+        if matches!(kind, FrameKind::Update | FrameKind::CatchUp) {
+            assert!(
+                frame.prev_tick() <= self.tick,
+                "a gap: the frame follows on tick {}, the client is at {}",
+                frame.prev_tick(),
+                self.tick
+            );
+            assert!(reply.is_none(), "a {kind:?} frame holds {reply:?}");
+        }
+        if self.hello.is_none() {
+            assert_eq!((kind, frame.reply_to()), (FrameKind::Answer, 0));
+            assert!(matches!(reply, Some(Reply::Hello(_))), "{reply:?} is first");
+        }
+        let rows = rows_of(&frame);
+        if moves {
+            assert!(frame.tick() >= self.tick, "time goes back");
+            self.tick = frame.tick();
+            self.messages.push(Message {
+                kind,
+                tick: frame.tick(),
+                rows: rows.len(),
+                bytes: bytes.to_vec(),
+            });
+        }
+        let mut got = HashMap::new();
+        let mut named = HashSet::new();
+        match &reply {
+            Some(Reply::Subscribed { ids, .. }) => {
+                assert_eq!(kind, FrameKind::Snapshot);
+                named.extend(ids.iter().copied().filter(|id| *id != PvId::NONE));
+                for id in &named {
+                    self.pvs.entry(*id).or_default();
+                }
+            }
+            Some(Reply::Got { ids, .. }) => {
+                assert_eq!(kind, FrameKind::Answer);
+                let taken = ids.iter().copied().filter(|id| *id != PvId::NONE);
+                got.extend(taken.map(|id| (id, Pv::default())));
+                named.extend(got.keys().copied());
+            }
+            Some(Reply::Unsubscribed { ids }) => {
+                for id in ids {
+                    self.pvs.remove(id);
+                }
+            }
+            _ => {}
+        }
+        let known = match reply {
+            Some(Reply::Got { .. }) => &mut got,
+            _ => &mut self.pvs,
+        };
+        // An answer speaks of nothing but what it names.
+        let named = reply.is_some().then_some(&named);
+        for (id, metadata) in frame.metadata() {
+            place(known, named, id).apply_metadata(metadata);
+        }
+        for (id, channel) in frame.channels() {
+            place(known, named, id).apply_channel(channel);
+        }
+        for row in rows {
+            place(known, named, row.id).apply_row(row, kind);
+        }
+        match reply {
+            Some(Reply::Hello(hello)) => self.hello = Some(hello),
+            Some(reply) => {
+                self.replies.insert(frame.reply_to(), (reply, got));
+            }
+            None => {}
+        }
+    }
+}
+
+/// The books of a PV that a frame may speak of.
+fn place<'a>(
+    known: &'a mut HashMap<PvId, Pv>,
+    named: Option<&HashSet<PvId>>,
+    id: PvId,
+) -> &'a mut Pv {
+    assert!(
+        named.is_none_or(|named| named.contains(&id)),
+        "{id:?} is not what the answer names"
+    );
+    known
+        .get_mut(&id)
+        .unwrap_or_else(|| panic!("{id:?} is not held"))
+}
+
+/// The rows of a frame, each with what belongs to it.
+fn rows_of(frame: &decode::FrameView<'_>) -> Vec<Row> {
+    let number = |row: decode::NumberRow| Row {
+        id: row.id,
+        value: Kept::Number(row.value),
+        time_ns: row.time_ns,
+        alarm: None,
+        skips: 0,
+        sequence: None,
+    };
+    let blob = |blob: decode::BlobView<'_>| {
+        let mut texts: Vec<String> = blob.text().map(str::to_owned).collect();
+        let value = match (blob.value_type, blob.array) {
+            (ValueType::String, true) => Kept::Texts(texts),
+            (ValueType::String, false) => {
+                assert_eq!(texts.len(), 1);
+                Kept::Text(texts.remove(0))
+            }
+            (value_type, _) => {
+                assert_eq!(blob.data_offset % 8, 0, "elements can be viewed in place");
+                Kept::Array(value_type, blob.data.to_vec())
+            }
+        };
+        Row {
+            id: blob.id,
+            value,
+            time_ns: blob.time_ns,
+            alarm: None,
+            skips: 0,
+            sequence: None,
+        }
+    };
+    let mut rows: Vec<Row> = frame.numbers().map(number).collect();
+    rows.extend(frame.blobs().map(blob));
+    for alarm in frame.alarms() {
+        rows[alarm.row as usize].alarm = Some(alarm.alarm);
+    }
+    for skip in frame.skips() {
+        rows[skip.row as usize].skips = skip.count;
+    }
+    for (row, sequence) in rows.iter_mut().zip(frame.sequences().into_iter().flatten()) {
+        row.sequence = Some(sequence);
+    }
+    rows
+}
+
+/// Connects several clients.
+pub(crate) fn connect_all(address: SocketAddr, count: usize) -> Vec<Client> {
+    (0..count).map(|_| Client::connect(address)).collect()
+}
+
+/// Several clients read, in turns, until `done`.
+pub(crate) fn keep_up(
+    what: &str,
+    clients: &mut [&mut Client],
+    mut done: impl FnMut(&[&mut Client]) -> bool,
+) {
+    let deadline = Instant::now() + DEADLINE;
+    while !done(clients) {
+        let closed: Vec<_> = clients.iter().map(|client| client.closed).collect();
+        assert!(
+            Instant::now() < deadline && closed.contains(&None),
+            "never: {what}; closed: {closed:?}; known:\n{:#?}",
+            clients.iter().map(|client| &client.pvs).collect::<Vec<_>>()
+        );
+        for client in clients.iter_mut().filter(|client| client.closed.is_none()) {
+            client.turn();
+        }
+    }
+}

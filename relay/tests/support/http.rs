@@ -1,0 +1,79 @@
+//! Plain HTTP requests, with every header as the test wants it.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use super::DEADLINE;
+
+/// An HTTP answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// Status line and headers as they came.
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+/// `GET`s a path. The headers `Host` and `Connection` are the relay's address and `close` unless
+/// given.
+pub(crate) fn get(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Answer {
+    let mut stream = ask(address, path, headers);
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    let text = String::from_utf8(bytes).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    answer(head, body)
+}
+
+/// Begins a WebSocket handshake as browsers do, with `headers` added or in place of the usual
+/// ones; one without value is left out. Says what the relay answers.
+pub(crate) fn handshake(address: SocketAddr, headers: &[(&str, &str)]) -> Answer {
+    let usual = [
+        ("Connection", "Upgrade"),
+        ("Upgrade", "websocket"),
+        ("Sec-WebSocket-Version", "13"),
+        ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
+        ("Sec-WebSocket-Protocol", "pvwire.v1"),
+    ];
+    let is_given = |name: &str| headers.iter().any(|(given, _)| *given == name);
+    let all: Vec<_> = usual
+        .into_iter()
+        .filter(|(name, _)| !is_given(name))
+        .chain(headers.iter().copied())
+        .collect();
+    let mut stream = ask(address, "/ws", &all);
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    answer(std::str::from_utf8(&head).unwrap(), "")
+}
+
+fn ask(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let host = address.to_string();
+    let mut request = format!("GET {path} HTTP/1.1\r\n");
+    for (name, usual) in [("Host", host.as_str()), ("Connection", "close")] {
+        if !headers.iter().any(|(given, _)| *given == name) {
+            request.push_str(&format!("{name}: {usual}\r\n"));
+        }
+    }
+    for (name, value) in headers.iter().filter(|(_, value)| !value.is_empty()) {
+        request.push_str(&format!("{name}: {value}\r\n"));
+    }
+    request.push_str("\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    stream
+}
+
+fn answer(head: &str, body: &str) -> Answer {
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Answer {
+        status,
+        head: head.to_ascii_lowercase(),
+        body: body.to_owned(),
+    }
+}

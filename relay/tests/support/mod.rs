@@ -1,0 +1,105 @@
+//! What do the relay's tests share: a real soft IOC, a relay process and a client that keeps books.
+
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "each test program uses its part of it"
+)]
+
+mod client;
+mod http;
+mod ioc;
+mod relay;
+
+use std::collections::HashSet;
+use std::net::{TcpListener, UdpSocket};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{LazyLock, Mutex};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+pub(crate) use client::{Client, How, Kept, Message, Pv, RowSeen, connect_all, keep_up};
+pub(crate) use http::{Answer, get, handshake};
+pub(crate) use ioc::SoftIoc;
+pub(crate) use relay::{Relay, relay_command};
+
+/// More than anything here takes on a busy machine; reached only by a failure.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Waits until `done`, for what has no event.
+pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    while !done() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Sends a signal to a process that the test started.
+pub(crate) fn signal(process: u32, name: &str) {
+    let sent = Command::new("kill")
+        .args([format!("-{name}"), process.to_string()])
+        .status();
+    assert!(sent.unwrap().success(), "kill -{name} {process}");
+}
+
+/// Where one test's IOCs and its relay meet: ports of this machine that nobody else uses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Network {
+    server_port: u16,
+    repeater_port: u16,
+}
+
+impl Network {
+    pub(crate) fn new() -> Self {
+        Self {
+            server_port: free_port(),
+            repeater_port: free_port(),
+        }
+    }
+
+    /// EPICS's variables for a process of this network, and nothing beyond this machine.
+    pub(crate) fn apply(self, command: &mut Command) {
+        command
+            .env("EPICS_CA_ADDR_LIST", "127.0.0.1")
+            .env("EPICS_CA_AUTO_ADDR_LIST", "NO")
+            .env("EPICS_CA_SERVER_PORT", self.server_port.to_string())
+            .env("EPICS_CA_REPEATER_PORT", self.repeater_port.to_string())
+            .env("EPICS_CAS_INTF_ADDR_LIST", "127.0.0.1")
+            .env("EPICS_CAS_BEACON_ADDR_LIST", "127.0.0.1")
+            .env("EPICS_CAS_AUTO_BEACON_ADDR_LIST", "NO")
+            .env("EPICS_CAS_BEACON_PORT", self.repeater_port.to_string())
+            .env("EPICS_PVA_ADDR_LIST", "127.0.0.1")
+            .env("EPICS_PVA_AUTO_ADDR_LIST", "NO");
+    }
+}
+
+/// A port that nobody has now, neither by TCP nor by UDP, below those that the system hands out by
+/// itself; no other test of this process gets it.
+fn free_port() -> u16 {
+    static TAKEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let start = std::process::id() * 37 + clock();
+    loop {
+        let next = start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        let port = 10_000 + (next % 22_000) as u16;
+        let is_free = TcpListener::bind(("127.0.0.1", port)).is_ok()
+            && UdpSocket::bind(("127.0.0.1", port)).is_ok();
+        if is_free && TAKEN.lock().unwrap().insert(port) {
+            return port;
+        }
+    }
+}
+
+/// A prefix for PV names that no other IOC has.
+pub(crate) fn prefix() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("R{:x}{:x}{next}:", std::process::id(), clock())
+}
+
+fn clock() -> u32 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    since.subsec_micros()
+}

@@ -1,0 +1,133 @@
+//! A relay of a test: the real program as a process of its own.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{DEADLINE, Network, signal};
+
+/// The relay's command with this network, not yet started.
+pub(crate) fn relay_command(network: Network) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pvwire-relay"));
+    network.apply(&mut command);
+    command.stdin(Stdio::null());
+    command
+}
+
+/// A running relay, killed when dropped; what it wrote is shown when the test fails.
+pub(crate) struct Relay {
+    process: Child,
+    address: SocketAddr,
+    output: Arc<Mutex<String>>,
+}
+
+impl Relay {
+    /// Starts a relay with these flags and waits until it listens.
+    pub(crate) fn start(network: Network, flags: &[&str]) -> Self {
+        Self::spawn(relay_command(network), flags)
+    }
+
+    /// The same from a command that was prepared already.
+    pub(crate) fn spawn(mut command: Command, flags: &[&str]) -> Self {
+        let mut process = command
+            .args(["--listen", "127.0.0.1:0"])
+            .args(flags)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = Arc::new(Mutex::new(String::new()));
+        let lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let (listening, listens) = mpsc::channel();
+        let seen = Arc::clone(&output);
+        thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                if let Some((_, address)) = line.split_once("listening on http://") {
+                    let _ = listening.send(address.parse::<SocketAddr>());
+                }
+                let mut seen = seen.lock().unwrap();
+                seen.push_str(&line);
+                seen.push('\n');
+            }
+        });
+        match listens.recv_timeout(DEADLINE) {
+            Ok(Ok(address)) => Self {
+                process,
+                address,
+                output,
+            },
+            other => {
+                let _ = process.kill();
+                let _ = process.wait();
+                panic!(
+                    "the relay doesn't listen ({other:?}):\n{}",
+                    seen_in(&output)
+                );
+            }
+        }
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it has written so far.
+    pub(crate) fn output(&self) -> String {
+        seen_in(&self.output)
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, name: &str) {
+        signal(self.process.id(), name);
+    }
+
+    /// Whether it still runs.
+    pub(crate) fn runs(&mut self) -> bool {
+        self.process.try_wait().unwrap().is_none()
+    }
+
+    /// Waits for its end, at most so long.
+    pub(crate) fn wait_end(&mut self, at_most: Duration) -> ExitStatus {
+        let deadline = Instant::now() + at_most;
+        loop {
+            if let Some(status) = self.process.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "the relay runs on");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// One metric's value, summed over its labels.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let text = super::get(self.address, "/metrics", &[]).body;
+        text.lines()
+            .filter_map(|line| {
+                let (key, value) = line.rsplit_once(' ')?;
+                let key = key.split('{').next()?;
+                (key == name).then(|| value.parse::<f64>().unwrap())
+            })
+            .sum()
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        if thread::panicking() {
+            eprintln!("--- the relay wrote:\n{}", seen_in(&self.output));
+        }
+    }
+}
+
+fn seen_in(output: &Mutex<String>) -> String {
+    output.lock().map_or_else(
+        |poisoned| poisoned.into_inner().clone(),
+        |output| output.clone(),
+    )
+}

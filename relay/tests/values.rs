@@ -1,0 +1,563 @@
+//! Are a client's values, alarms, stamps and metadata those of the IOC?
+//!
+//! Topology: one soft IOC, one relay, one or two clients that read all the time.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use pvwire_schema::types::{
+    Alarm, ConnectionState, FrameKind, Limits, Metadata, NameProblem, Reply, RequestBody, Severity,
+    ValueType,
+};
+
+use support::{Client, Kept, Network, Relay, RowSeen, SoftIoc, keep_up};
+
+const CALM: Alarm = Alarm {
+    severity: Severity::NoAlarm,
+    status: 0,
+};
+/// Condition UDF of a record that was never processed.
+const UNDEFINED: Alarm = Alarm {
+    severity: Severity::Invalid,
+    status: 17,
+};
+
+fn start(database: &str) -> (SoftIoc, Relay, Client) {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, database);
+    let relay = Relay::start(network, &[]);
+    let client = Client::connect(relay.address());
+    (ioc, relay, client)
+}
+
+fn elements<const N: usize>(value_type: ValueType, elements: &[[u8; N]]) -> Kept {
+    Kept::Array(value_type, elements.concat())
+}
+
+fn limits(low: f64, high: f64) -> Limits {
+    Limits { low, high }
+}
+
+fn sequences(rows: &[RowSeen]) -> Vec<u32> {
+    rows.iter().map(|row| row.sequence).collect()
+}
+
+#[test]
+fn one_snapshot_answers_a_subscribe_with_all_that_is_known_of_each_pv() {
+    let (ioc, _relay, mut first) = start(
+        r#"
+        record(ai, "$(P)ai") {
+            field(VAL, "8.5") field(EGU, "mA") field(PREC, "3") field(PINI, "YES")
+            field(HOPR, "10") field(LOPR, "-10")
+            field(HIHI, "9") field(HIGH, "8") field(LOW, "-8") field(LOLO, "-9")
+            field(HHSV, "MAJOR") field(HSV, "MINOR") field(LSV, "MINOR") field(LLSV, "MAJOR")
+        }
+        record(longout, "$(P)longout") {
+            field(VAL, "-2147483648") field(DRVH, "70000") field(DRVL, "-2147483648")
+            field(PINI, "YES")
+        }
+        record(calc, "$(P)calc") { field(CALC, "6*7") field(PINI, "YES") }
+        record(bi, "$(P)bi") {
+            field(VAL, "1") field(ZNAM, "off") field(ONAM, "on") field(PINI, "YES")
+            field(OSV, "MAJOR")
+        }
+        record(mbbo, "$(P)mbbo") {
+            field(VAL, "2") field(ZRST, "zero") field(ONST, "one") field(TWST, "two")
+            field(PINI, "YES")
+        }
+        record(stringin, "$(P)stringin") { field(VAL, "text") field(PINI, "YES") }
+        record(waveform, "$(P)double") {
+            field(FTVL, "DOUBLE") field(NELM, "5") field(INP, [0.1, 1e300]) field(EGU, "V")
+            field(PINI, "YES")
+        }
+        record(waveform, "$(P)char") {
+            field(FTVL, "CHAR") field(NELM, "16") field(INP, [72, 105, 0])
+            field(PINI, "YES")
+        }
+        record(waveform, "$(P)short") {
+            field(FTVL, "SHORT") field(NELM, "4") field(INP, [-1, 2])
+            field(PINI, "YES")
+        }
+        record(waveform, "$(P)float") {
+            field(FTVL, "FLOAT") field(NELM, "3") field(INP, [0.5, 0.1, -2])
+            field(PINI, "YES")
+        }
+        record(waveform, "$(P)string") {
+            field(FTVL, "STRING") field(NELM, "3") field(INP, ["a", "", "bc"])
+            field(PINI, "YES")
+        }
+        record(waveform, "$(P)empty") { field(FTVL, "DOUBLE") field(NELM, "9") field(PINI, "YES") }
+        "#,
+    );
+    let records = [
+        "ai", "longout", "calc", "bi", "mbbo", "stringin", "double", "char", "short", "float",
+        "string", "empty",
+    ];
+    let names = ioc.names(records);
+    first.subscribe_live(&names);
+    // The relay knows the PVs now: whoever comes next learns all of it from the answer itself.
+    let mut client = Client::connect(_relay.address());
+    assert_eq!(client.subscribe(&names), []);
+    assert_eq!(client.messages[0].kind, FrameKind::Snapshot);
+    assert_eq!(client.messages[0].rows, names.len());
+
+    let (short, char) = (ValueType::Int16, ValueType::UInt8);
+    let doubles = [0.1_f64, 1e300].map(f64::to_le_bytes);
+    let floats = [0.5_f32, 0.1, -2.0].map(f32::to_le_bytes);
+    let texts = ["a", "", "bc"].map(str::to_owned).to_vec();
+    let high = Alarm {
+        severity: Severity::Minor,
+        status: 4,
+    };
+    let state = Alarm {
+        severity: Severity::Major,
+        status: 7,
+    };
+    for (record, value_type, element_count, value, alarm) in [
+        ("ai", ValueType::Float64, 1, Kept::Number(8.5), high),
+        (
+            "longout",
+            ValueType::Int32,
+            1,
+            Kept::Number(-2_147_483_648.0),
+            CALM,
+        ),
+        ("calc", ValueType::Float64, 1, Kept::Number(42.0), CALM),
+        ("bi", ValueType::Enum, 1, Kept::Number(1.0), state),
+        ("mbbo", ValueType::Enum, 1, Kept::Number(2.0), CALM),
+        ("stringin", ValueType::String, 1, Kept::text("text"), CALM),
+        (
+            "double",
+            ValueType::Float64,
+            5,
+            elements(ValueType::Float64, &doubles),
+            CALM,
+        ),
+        ("char", char, 16, elements(char, &[[72], [105], [0]]), CALM),
+        (
+            "short",
+            short,
+            4,
+            elements(short, &[(-1_i16).to_le_bytes(), 2_i16.to_le_bytes()]),
+            CALM,
+        ),
+        (
+            "float",
+            ValueType::Float32,
+            3,
+            elements(ValueType::Float32, &floats),
+            CALM,
+        ),
+        ("string", ValueType::String, 3, Kept::Texts(texts), CALM),
+        (
+            "empty",
+            ValueType::Float64,
+            9,
+            Kept::Array(ValueType::Float64, Vec::new()),
+            CALM,
+        ),
+    ] {
+        let pv = client.pv(&ioc.name(record));
+        let now = pv.now.as_ref().unwrap();
+        let metadata = pv.metadata.as_ref().unwrap();
+        assert_eq!(
+            (metadata.value_type, metadata.element_count),
+            (value_type, element_count),
+            "{record}"
+        );
+        assert_eq!(now.value, value, "{record}");
+        assert_eq!(now.alarm, alarm, "{record}");
+        let channel = pv.channel.unwrap();
+        assert_eq!(channel.state, ConnectionState::Connected, "{record}");
+        assert!(channel.read && channel.write, "{record}");
+    }
+
+    let metadata = |record: &str| client.pv(&ioc.name(record)).metadata.clone().unwrap();
+    let ai = metadata("ai");
+    let expected = Metadata {
+        value_type: ValueType::Float64,
+        element_count: 1,
+        units: "mA".into(),
+        precision: Some(3),
+        display: limits(-10.0, 10.0),
+        warning: limits(-8.0, 8.0),
+        alarm: limits(-9.0, 9.0),
+        control: ai.control,
+        epoch: ai.epoch,
+        ..Metadata::default()
+    };
+    assert_eq!(ai, expected);
+    let longout = metadata("longout");
+    assert_eq!(longout.control, limits(-2_147_483_648.0, 70_000.0));
+    assert_eq!(longout.precision, None);
+    assert_eq!(metadata("bi").choices, ["off", "on"]);
+    assert_eq!(metadata("mbbo").choices, ["zero", "one", "two"]);
+    assert_eq!(metadata("double").units, "V");
+    let text = metadata("stringin");
+    assert_eq!((text.units.as_str(), text.precision), ("", None));
+    assert_eq!(text.display, Limits::NONE);
+}
+
+#[test]
+fn absent_alarm_limits_are_no_limits() {
+    let (ioc, _relay, mut client) = start(r#"record(ai, "$(P)ai") { field(VAL, "1") }"#);
+    let name = ioc.name("ai");
+    client.subscribe_live(&[&name]);
+
+    let metadata = client.pv(&name).metadata.clone().unwrap();
+
+    assert_eq!(metadata.alarm, Limits::NONE);
+    assert_eq!(metadata.warning, Limits::NONE);
+}
+
+#[test]
+fn infinities_and_nan_are_told_apart() {
+    let (mut ioc, _relay, mut client) = start(r#"record(ao, "$(P)ao") { field(VAL, "1") }"#);
+    let name = ioc.name("ao");
+    client.subscribe_live(&[&name]);
+
+    ioc.put("ao", "Inf");
+    client.wait_number(&name, f64::INFINITY);
+    ioc.put("ao", "-Inf");
+    client.wait_number(&name, f64::NEG_INFINITY);
+    ioc.put("ao", "NaN");
+    client.wait_pv(
+        &name,
+        "NaN",
+        |pv| matches!(pv.now.as_ref().unwrap().value, Kept::Number(number) if number.is_nan()),
+    );
+}
+
+#[test]
+fn every_update_comes_in_order_while_the_client_keeps_up() {
+    let (mut ioc, relay, mut client) = start(
+        r#"
+        record(longout, "$(P)fast") {
+            field(VAL, "0") field(PINI, "YES") field(HIGH, "100") field(HSV, "MINOR")
+        }
+        record(longout, "$(P)other") { field(VAL, "0") field(PINI, "YES") }
+        record(stringout, "$(P)text") { field(VAL, "0") field(PINI, "YES") }
+        record(calc, "$(P)scanned") { field(CALC, "VAL+1") field(SCAN, ".1 second") }
+        "#,
+    );
+    let names = ioc.names(["fast", "other", "text", "scanned"]);
+    client.subscribe_live(&names);
+    let mut peer = Client::connect(relay.address());
+    peer.subscribe_live(&names);
+
+    // About 100 Hz; "text" follows at a third of it.
+    ioc.run(
+        "import time
+for i in range(1, 201):
+    ioc('dbpf %sfast %d' % (P, i))
+    ioc('dbpf %sother %d' % (P, -i))
+    if i % 3 == 0: ioc('dbpf %stext %d' % (P, i))
+    time.sleep(.008)
+",
+    );
+    keep_up(
+        "both clients have it all",
+        &mut [&mut client, &mut peer],
+        |clients| {
+            clients.iter().all(|client| {
+                client.pv(&names[0]).is_number(200.0) && client.pv(&names[1]).is_number(-200.0)
+            })
+        },
+    );
+
+    let fast: Vec<f64> = (0..=200).map(f64::from).collect();
+    for client in [&client, &peer] {
+        assert_eq!(client.pv(&names[0]).numbers(), fast);
+        let other: Vec<f64> = fast.iter().map(|value| -value).collect();
+        assert_eq!(client.pv(&names[1]).numbers(), other);
+        for row in &client.pv(&names[0]).rows {
+            let is_high = matches!(row.value, Kept::Number(value) if value >= 100.0);
+            assert_eq!(row.alarm.severity == Severity::Minor, is_high, "{row:?}");
+        }
+        let text = client
+            .pv(&names[2])
+            .rows
+            .iter()
+            .map(|row| row.value.clone());
+        let expected = (0..=66).map(|i| Kept::text(&(3 * i).to_string()));
+        assert_eq!(text.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+        let scanned = client.pv(&names[3]).numbers();
+        assert!(scanned.len() > 10, "{scanned:?}");
+        assert!(scanned.windows(2).all(|pair| pair[1] == pair[0] + 1.0));
+        for name in &names {
+            let pv = client.pv(name);
+            assert_eq!(pv.skipped, 0);
+            let rows = sequences(&pv.rows);
+            assert!(rows.windows(2).all(|pair| pair[1] == pair[0] + 1));
+        }
+    }
+}
+
+#[test]
+fn stamps_are_the_iocs_to_the_nanosecond() {
+    let (ioc, _relay, mut client) = start(
+        r#"
+        record(calc, "$(P)calc") { field(CALC, "VAL+1") field(SCAN, ".1 second") }
+        record(ai, "$(P)never") {}
+        "#,
+    );
+    // A filter of the IOC that puts a part of the stamp in the place of the value.
+    let part = |number: &str| {
+        let calc = ioc.name("calc");
+        format!(r#"{calc}.VAL{{"ts":{{"num":"{number}","epoch":"unix"}}}}"#)
+    };
+    let (seconds, nanoseconds, plain) = (part("sec"), part("nsec"), ioc.name("calc"));
+    let never = ioc.name("never");
+    client.subscribe_live(&[&seconds, &nanoseconds, &plain, &never]);
+    client.wait_pv(&nanoseconds, "ten updates", |pv| pv.rows.len() >= 10);
+
+    for row in &client.pv(&seconds).rows {
+        assert_eq!(
+            row.value,
+            Kept::Number((row.time_ns / 1_000_000_000) as f64)
+        );
+    }
+    let stamps: Vec<i64> = client
+        .pv(&plain)
+        .rows
+        .iter()
+        .map(|row| row.time_ns)
+        .collect();
+    let filtered = &client.pv(&nanoseconds).rows;
+    for row in filtered {
+        assert_eq!(
+            row.value,
+            Kept::Number((row.time_ns % 1_000_000_000) as f64)
+        );
+    }
+    assert!(stamps.contains(&filtered[5].time_ns));
+    // A record that was never processed says the EPICS epoch, and that it is undefined.
+    let now = client.pv(&never).now.as_ref().unwrap();
+    assert_eq!(now.time_ns, 631_152_000_000_000_000);
+    assert_eq!(now.alarm, UNDEFINED);
+}
+
+#[test]
+fn changed_metadata_comes_by_itself_at_once() {
+    let (mut ioc, _relay, mut client) = start(
+        r#"
+        record(ai, "$(P)ai") {
+            field(EGU, "V") field(PREC, "1") field(HIHI, "9") field(HHSV, "MAJOR")
+            field(VAL, "1") field(PINI, "YES")
+        }
+        record(mbbo, "$(P)mbbo") { field(ZRST, "zero") field(ONST, "one") }
+        "#,
+    );
+    let [ai, mbbo] = ioc.names(["ai", "mbbo"]);
+    client.subscribe_live(&[&ai, &mbbo]);
+    let rows = client.pv(&ai).rows.len();
+    type Seen = fn(&Metadata) -> bool;
+    let changes: [(&str, &str, &str, Seen); 4] = [
+        (&ai, "ai.EGU", "kelvin", |metadata| {
+            metadata.units == "kelvin"
+        }),
+        (&ai, "ai.PREC", "5", |metadata| {
+            metadata.precision == Some(5)
+        }),
+        (&ai, "ai.HIHI", "9.5", |metadata| metadata.alarm.high == 9.5),
+        (&mbbo, "mbbo.ZRST", "null", |metadata| {
+            metadata.choices == ["null", "one"]
+        }),
+    ];
+    for (name, field, value, seen) in changes {
+        let start = Instant::now();
+        ioc.put(field, value);
+        client.wait_pv(name, field, |pv| seen(pv.metadata.as_ref().unwrap()));
+        assert!(
+            start.elapsed() < Duration::from_millis(500),
+            "{field} took long"
+        );
+    }
+    assert_eq!(client.pv(&ai).rows.len(), rows, "the value did not change");
+    let epoch = client.pv(&ai).metadata.as_ref().unwrap().epoch;
+    assert_ne!(epoch, 0);
+}
+
+#[test]
+fn clients_of_one_set_get_the_same_bytes() {
+    let (ioc, relay, mut one) = start(
+        r#"
+        record(calc, "$(P)a") { field(CALC, "VAL+1") field(SCAN, ".1 second") }
+        record(calc, "$(P)b") {
+            field(CALC, "VAL?0:1") field(SCAN, ".1 second") field(HIGH, "1") field(HSV, "MINOR")
+        }
+        "#,
+    );
+    let mut other = Client::connect(relay.address());
+    let [a, b] = ioc.names(["a", "b"]);
+    one.subscribe_live(&[&a, &b]);
+    // In another order: it is the same set.
+    other.subscribe_live(&[&b, &a]);
+    let shared = other.tick;
+    keep_up(
+        "some frames for both",
+        &mut [&mut one, &mut other],
+        |clients| {
+            let far =
+                |client: &&mut Client| client.messages.len() >= 12 && client.tick > shared + 5;
+            clients.iter().all(far)
+        },
+    );
+
+    let last = one.tick.min(other.tick);
+    let of = |client: &Client| {
+        let both = client.messages.iter();
+        let both = both.filter(|message| (shared + 1..=last).contains(&message.tick));
+        both.cloned().collect::<Vec<_>>()
+    };
+    let frames = of(&one);
+    assert!(frames.len() >= 5, "{} frames", frames.len());
+    assert!(frames.iter().all(|frame| frame.kind == FrameKind::Update));
+    assert_eq!(frames, of(&other));
+    assert_eq!(relay.metric("pvwire_monitors_active"), 2.0);
+}
+
+#[test]
+fn name_with_and_without_its_source_is_one_pv() {
+    let (ioc, _relay, mut client) = start(r#"record(ai, "$(P)ai") { field(VAL, "1") }"#);
+    let plain = ioc.name("ai");
+    let with_source = format!("ca://{plain}");
+
+    client.subscribe_live(&[&plain, &with_source]);
+
+    assert_eq!(client.id(&plain), client.id(&with_source));
+    assert_eq!(client.pvs.len(), 1);
+}
+
+#[test]
+fn get_answers_with_the_value_and_subscribes_nothing() {
+    let (mut ioc, _relay, mut client) =
+        start(r#"record(ao, "$(P)ao") { field(VAL, "3.5") field(EGU, "A") field(PINI, "YES") }"#);
+    let name = ioc.name("ao");
+
+    let (pvs, errors) = client.get(&[&name], 0);
+
+    assert_eq!(errors, []);
+    let pv = pvs[0].as_ref().unwrap();
+    assert!(pv.is_number(3.5), "{pv:?}");
+    assert_eq!(pv.now.as_ref().unwrap().alarm, CALM);
+    assert_eq!(pv.metadata.as_ref().unwrap().units, "A");
+    assert_eq!(pv.state(), ConnectionState::Connected);
+    // The monitor lingers, but nothing of it reaches this client.
+    ioc.put("ao", "4");
+    client.wait_until_known(&name, |pv| pv.is_number(4.0));
+    assert_eq!(client.messages, []);
+}
+
+#[test]
+fn get_of_a_name_that_nobody_has_says_so_and_answers_the_others() {
+    let (ioc, _relay, mut client) = start(r#"record(ao, "$(P)ao") { field(VAL, "3.5") }"#);
+    let [known, unknown] = ioc.names(["ao", "nobody"]);
+    let start = Instant::now();
+
+    let (pvs, errors) = client.get(&[unknown, known], 300);
+
+    assert!(start.elapsed() >= Duration::from_millis(300));
+    assert!(pvs[0].is_none());
+    assert!(pvs[1].as_ref().unwrap().is_number(3.5));
+    assert_eq!(errors.len(), 1);
+    assert_eq!(
+        (errors[0].index, errors[0].problem),
+        (0, NameProblem::TimedOut)
+    );
+    assert_eq!(errors[0].message, "not found within 300 ms");
+}
+
+#[test]
+fn unsubscribed_pv_is_silent_and_the_others_go_on() {
+    let (ioc, _relay, mut client) = start(
+        r#"
+        record(calc, "$(P)a") { field(CALC, "VAL+1") field(SCAN, ".1 second") }
+        record(calc, "$(P)b") { field(CALC, "VAL+1") field(SCAN, ".1 second") }
+        "#,
+    );
+    let [a, b] = ioc.names(["a", "b"]);
+    client.subscribe_live(&[&a, &b]);
+    let (id, before) = (client.id(&a), client.pv(&b).rows.len());
+
+    assert_eq!(client.unsubscribe(&[&a]), [id]);
+
+    // The client fails on a row of a PV that it doesn't hold.
+    client.wait_pv(&b, "more updates", |pv| pv.rows.len() >= before + 4);
+    assert_eq!(client.pv(&b).skipped, 0);
+    assert!(!client.pvs.contains_key(&id));
+}
+
+#[test]
+fn pv_that_is_subscribed_again_keeps_its_id_and_comes_in_a_new_snapshot() {
+    let (mut ioc, _relay, mut client) =
+        start(r#"record(ao, "$(P)ao") { field(VAL, "1") field(PINI, "YES") }"#);
+    let name = ioc.name("ao");
+    client.subscribe_live(&[&name]);
+    let (id, snapshots) = (client.id(&name), |client: &Client| {
+        let kinds = client.messages.iter().map(|message| message.kind);
+        kinds.filter(|kind| *kind == FrameKind::Snapshot).count()
+    });
+    assert_eq!(snapshots(&client), 1);
+
+    // While it is held.
+    client.subscribe_live(&[&name]);
+    assert_eq!((client.id(&name), snapshots(&client)), (id, 2));
+
+    // After it was given up. One Unsubscribe ends both subscriptions.
+    client.unsubscribe(&[&name]);
+    ioc.put("ao", "2");
+    client.wait_until_known(&name, |pv| pv.is_number(2.0));
+    assert_eq!(client.subscribe(&[&name]), []);
+    assert_eq!((client.id(&name), snapshots(&client)), (id, 3));
+    assert!(
+        client.pv(&name).is_number(2.0),
+        "the snapshot has the value"
+    );
+    ioc.put("ao", "3");
+    client.wait_number(&name, 3.0);
+}
+
+#[test]
+fn late_client_gets_the_value_of_a_pv_that_hardly_changes_at_once() {
+    let (ioc, relay, mut first) =
+        start(r#"record(ao, "$(P)ao") { field(VAL, "7") field(PINI, "YES") }"#);
+    let name = ioc.name("ao");
+    first.subscribe_live(&[&name]);
+    let stamp = first.pv(&name).now.clone().unwrap().time_ns;
+    // The IOC could say nothing now.
+    ioc.hang();
+
+    let mut late = Client::connect(relay.address());
+    late.subscribe(&[&name]);
+
+    let now = late.pv(&name).now.clone().unwrap();
+    assert_eq!((now.value, now.time_ns), (Kept::Number(7.0), stamp));
+}
+
+#[test]
+fn ping_is_answered_with_both_clocks() {
+    let (_ioc, _relay, mut client) = start("");
+    let wall = || {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        since.unwrap().as_nanos() as i64
+    };
+    let before = wall();
+
+    let (reply, _) = client.ask(RequestBody::Ping {
+        client_time_ns: -42,
+    });
+
+    let Reply::Pong {
+        client_time_ns,
+        relay_time_ns,
+    } = reply
+    else {
+        panic!("{reply:?}");
+    };
+    assert_eq!(client_time_ns, -42);
+    assert!((before..=wall()).contains(&relay_time_ns));
+}
