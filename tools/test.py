@@ -31,7 +31,11 @@ STEPS = [
     ("check", "TypeScript", "npm run --silent typecheck"),
     ("ts", "package tests in Node", "npm run --silent test:unit"),
     ("ts", "package tests in the browser", "npm run --silent test:browser"),
-    ("e2e", "end-to-end tests", "npm run --silent test -w pvwire-e2e"),
+    (
+        "e2e",
+        "end-to-end tests",
+        "cargo build --quiet --locked -p pvwire-relay; npm run --silent test -w pvwire-e2e",
+    ),
 ]
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")

@@ -28,19 +28,19 @@ for (const colorScheme of ["light", "dark"] as const) {
 
       await ioc.put(pv, 2.2);
       await expect(widget).toHaveAttribute("data-severity", "MINOR");
-      await expect(condition).toContainText("MINOR HIGH");
+      await expect(condition).toHaveText("MINOR HIGH");
       expectHue(await borderOf(demo.frame(pv)), YELLOW);
       const minorShape = await shapeOf(widget);
 
       await ioc.put(pv, 2.7);
       await expect(widget).toHaveAttribute("data-severity", "MAJOR");
-      await expect(condition).toContainText("MAJOR HIHI");
+      await expect(condition).toHaveText("MAJOR HIHI");
       expectHue(await borderOf(demo.frame(pv)), RED);
       const majorShape = await shapeOf(widget);
 
       await ioc.put(pv, "nan");
       await expect(widget).toHaveAttribute("data-severity", "INVALID");
-      await expect(condition).toContainText("INVALID UDF");
+      await expect(condition).toHaveText("INVALID UDF");
       expectHue(await borderOf(demo.frame(pv)), MAGENTA);
       const invalidShape = await shapeOf(widget);
 

@@ -139,6 +139,9 @@ function conditionText(pv: ReadbackData | undefined): string {
       if (status.severity === "NO_ALARM") {
         return "No alarm";
       }
-      return `${status.severity} ${status.alarmStatus ?? ""} ${status.message}`.trim();
+      // Severity and the condition behind it; a message only where it says more.
+      return [...new Set([status.severity, status.alarmStatus, status.message])]
+        .filter(Boolean)
+        .join(" ");
   }
 }
