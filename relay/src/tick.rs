@@ -198,3 +198,78 @@ pub fn wall_ns() -> i64 {
         .unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::{Line, RowValue};
+    use pvwire_schema::types::{Alarm, PvId, Severity};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// A stage that is ready when the test says so, and tells the test what it is asked and given.
+    struct Stage {
+        ready: Arc<AtomicBool>,
+        asked: Sender<()>,
+        given: Sender<usize>,
+    }
+
+    impl TickSink for Stage {
+        fn has_work(&self) -> bool {
+            false
+        }
+        fn round(&self) -> Duration {
+            Duration::ZERO
+        }
+        fn is_ready(&self) -> bool {
+            let _ = self.asked.send(());
+            self.ready.load(Ordering::Acquire)
+        }
+        fn collect(&mut self) {}
+        fn tick(&mut self, _: &Table, changes: Changes, _: Now) {
+            let _ = self.given.send(changes.rows.len());
+        }
+    }
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    fn next<T>(from: &Receiver<T>) -> T {
+        from.recv_timeout(PATIENCE).unwrap()
+    }
+
+    #[test]
+    fn ticks_wait_for_shards_that_have_not_done_the_last_ones() {
+        let (asked, questions) = channel();
+        let (given, ticks) = channel();
+        let ready = Arc::new(AtomicBool::new(false));
+        let stage = Stage {
+            ready: Arc::clone(&ready),
+            asked,
+            given,
+        };
+        let intake = Intake::new();
+        let shortest = Duration::from_millis(1);
+        let limits = TickLimits {
+            shortest,
+            longest: shortest,
+        };
+        let table = Table::new(PATIENCE);
+        let ticker = Ticker::start(Arc::clone(&intake), table, stage, limits, Arc::default());
+        let line = Line::open(&intake, PvId(0));
+        let calm = Alarm {
+            severity: Severity::NoAlarm,
+            status: 0,
+        };
+        for n in 1..=3 {
+            next(&questions);
+            line.update(n, RowValue::Number(0.0), calm);
+        }
+        assert!(ticks.try_recv().is_err(), "the stage wasn't ready");
+        ready.store(true, Ordering::Release);
+        let mut rows = 0;
+        while rows < 3 {
+            rows += next(&ticks);
+        }
+        assert_eq!(rows, 3, "nothing is lost by waiting");
+        drop(ticker);
+    }
+}

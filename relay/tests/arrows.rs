@@ -230,6 +230,23 @@ fn relay_has_no_part_of_the_client_and_no_query_language() {
 }
 
 #[test]
+fn engine_of_the_client_knows_neither_the_browser_nor_wasm_bindgen() {
+    let mut read = 0;
+    for file in rust_files(&workspace().join("wasm-client/src")) {
+        if file.ends_with("lib.rs") {
+            continue;
+        }
+        read += 1;
+        let code = code(&fs::read_to_string(&file).unwrap());
+        for binding in ["wasm_bindgen", "js_sys", "web_sys"] {
+            let found = words(&code).any(|word| word == binding);
+            assert!(!found, "{} names {binding}", file.display());
+        }
+    }
+    assert!(read >= 4, "only {read} files were read");
+}
+
+#[test]
 fn unsafe_code_is_in_the_ffi_crates_and_in_generated_code_alone() {
     let allowed = ["relay/epics", "schema/src/generated"];
     let mut read = 0;

@@ -1,0 +1,118 @@
+/** Is the border to WebAssembly crossed once a frame, and does nothing of its memory get out? */
+
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+
+import { Core, initSync } from "../pkg/pvwire_wasm.js";
+import type { PvClient, PvData } from "../ts/index.js";
+import { fakeClient, FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
+
+let client: PvClient;
+
+beforeEach(async () => {
+  vi.useFakeTimers();
+  client = fakeClient();
+  await client.ready;
+});
+
+afterEach(() => {
+  vi.restoreAllMocks();
+  client.dispose();
+  vi.useRealTimers();
+});
+
+async function atTheSnapshot(ids?: readonly number[]): Promise<FakeSocket> {
+  for (const name of GOLDEN_NAMES) client.pv(name).subscribe(() => undefined);
+  const socket = FakeSocket.last;
+  socket.open();
+  await settle();
+  socket.answer("snapshot", "subscribe", ids);
+  vi.advanceTimersByTime(300);
+  return socket;
+}
+
+/** Counts the calls into the module while `work` runs, by function. */
+function callsDuring(work: () => void): Record<string, number> {
+  const names = Object.getOwnPropertyNames(Core.prototype).filter(
+    (name) => name !== "constructor" && typeof Core.prototype[name as "apply"] === "function",
+  );
+  const spies = names.map((name) => vi.spyOn(Core.prototype, name as "apply"));
+  work();
+  const counts = Object.fromEntries(names.map((name, at) => [name, spies[at]?.mock.calls.length]));
+  vi.restoreAllMocks();
+  return counts as Record<string, number>;
+}
+
+describe("the border to WebAssembly", () => {
+  it("is crossed as often for a frame of many rows as for one of few", async () => {
+    const socket = await atTheSnapshot();
+    const few = callsDuring(() => {
+      socket.frame("update");
+    });
+    const many = callsDuring(() => {
+      socket.frame("special_numbers");
+    });
+    expect(few.apply).toBe(1);
+    // An acknowledgement is sent twice a second, whatever a frame holds.
+    expect({ ...many, ack: 0 }).toEqual({ ...few, ack: 0 });
+  });
+
+  it("is crossed as often in a flush that tells many listeners as in one that tells few", async () => {
+    const socket = await atTheSnapshot();
+    const flush = (): Record<string, number> => {
+      socket.frame("update");
+      return callsDuring(() => {
+        vi.advanceTimersByTime(300);
+      });
+    };
+    const few = flush();
+    const told = vi.fn();
+    for (let nth = 0; nth < 50; nth += 1) {
+      client.pv("TEMP").subscribe(() => {
+        told();
+      });
+    }
+    socket.frame("catch_up");
+    const many = callsDuring(() => {
+      vi.advanceTimersByTime(300);
+    });
+    expect(told).toHaveBeenCalledTimes(50);
+    expect(many).toEqual(few);
+  });
+});
+
+describe("the module's memory", () => {
+  it("is in nothing that an application gets, so that arrays outlive its growth", async () => {
+    // The module that is loaded already.
+    const { memory } = initSync({ module: new Uint8Array() });
+    const socket = await atTheSnapshot([20, 21, 22, 23, 24]);
+    for (const name of [
+      "update",
+      "special_numbers",
+      "disconnected",
+      "metadata_change",
+      "arrays",
+    ] as const) {
+      socket.frame(name);
+    }
+    vi.advanceTimersByTime(300);
+    const shown = GOLDEN_NAMES.map((name) => client.pv(name).getSnapshot() as PvData);
+    const views = shown.flatMap(viewsIn);
+    expect(views.length).toBeGreaterThan(2);
+    for (const view of views) expect(view.buffer).not.toBe(memory.buffer);
+
+    const before = memory.buffer;
+    for (let nth = 0; memory.buffer === before; nth += 1) {
+      expect(nth, "the memory grows with the PVs").toBeLessThan(100_000);
+      client.pv(`GROW${String(nth)}`).subscribe(() => undefined);
+    }
+    expect(shown[0]?.value?.array).toEqual(Float64Array.of(1.5, -2.5, NaN));
+    expect(client.pv("TEMP").getSnapshot(), "nothing of it changed").toBe(shown[0]);
+  });
+});
+
+/** Every typed array in a snapshot. */
+function viewsIn(value: unknown): ArrayBufferView[] {
+  if (ArrayBuffer.isView(value)) return [value];
+  if (typeof value !== "object" || value === null) return [];
+  return Object.values(value).flatMap(viewsIn);
+}
