@@ -225,7 +225,10 @@ mod tests {
     }
 
     struct CountedSource(Arc<Counted>);
-    struct CountedMonitor(Arc<Counted>, #[allow(unused)] Line);
+    struct CountedMonitor {
+        counted: Arc<Counted>,
+        _line: Line,
+    }
 
     impl Source for CountedSource {
         fn scheme(&self) -> &'static str {
@@ -233,14 +236,17 @@ mod tests {
         }
         fn open(&self, _name: &str, line: Line) -> Result<Box<dyn Monitor>, String> {
             self.0.opened.fetch_add(1, Ordering::Relaxed);
-            Ok(Box::new(CountedMonitor(Arc::clone(&self.0), line)))
+            Ok(Box::new(CountedMonitor {
+                counted: Arc::clone(&self.0),
+                _line: line,
+            }))
         }
     }
 
     impl Monitor for CountedMonitor {}
     impl Drop for CountedMonitor {
         fn drop(&mut self) {
-            self.0.closed.fetch_add(1, Ordering::Relaxed);
+            self.counted.closed.fetch_add(1, Ordering::Relaxed);
         }
     }
 

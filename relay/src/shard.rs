@@ -22,6 +22,7 @@ use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::request::{Answerer, Outcome};
 use crate::session::{Offer, Session};
+use crate::shutdown::Indispensable;
 use crate::socket::{Broken, Socket, Written};
 
 const WAKER: Token = Token(usize::MAX);
@@ -253,14 +254,14 @@ struct Run {
 
 impl Run {
     fn run(mut self) {
+        let _alive = Indispensable("shard");
         let mut events = Events::with_capacity(1024);
         let mut next_check = Instant::now() + CHECK_EVERY;
         loop {
             if let Err(error) = self.poll.poll(&mut events, Some(self.patience(next_check)))
                 && error.kind() != io::ErrorKind::Interrupted
             {
-                log::error!("shard {}: poll failed: {error}", self.number);
-                break;
+                panic!("the poll of shard {} failed: {error}", self.number);
             }
             let mut only_clients = true;
             for event in &events {

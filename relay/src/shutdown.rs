@@ -35,6 +35,23 @@ impl Readiness {
     }
 }
 
+/// Held by a thread that the relay can't do without.
+///
+/// When such a thread panics the process ends: a relay that goes on without its ticks would let
+/// every browser take old values for new ones. Clients see a lost relay instead, which is true, and
+/// whoever runs the relay starts it again.
+#[derive(Debug)]
+pub struct Indispensable(pub &'static str);
+
+impl Drop for Indispensable {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            log::error!("the {} thread panicked; the relay can't go on", self.0);
+            std::process::abort();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::shutdown::Indispensable;
 use crate::source::Intake;
 use crate::table::{Changes, Now, Table};
 
@@ -125,6 +126,7 @@ struct Run<S> {
 
 impl<S: TickSink> Run<S> {
     fn run(mut self) {
+        let _alive = Indispensable("tick");
         while !self.stop.load(Ordering::Acquire) {
             self.sleep_until_work();
             // The first update of a burst waits for the others of its scan.
