@@ -54,7 +54,7 @@ bench: setup ## The benchmark; its result goes to bench/results/
 	@$(PYTHON) bench/run.py
 
 screenshots: setup-browser relay wasm ## Pictures of the demo in docs/screenshots/
-	@npm run --silent screenshots -w pvwire-e2e
+	@PVWIRE_RELAY=$(CURDIR)/target/release/pvwire-relay npm run --silent screenshots -w pvwire-e2e
 
 clean: ## What was built, not what was installed
 	rm -rf target wasm-client/pkg wasm-client/dist web-demo/dist e2e/test-results .local/stamps
