@@ -29,6 +29,7 @@ test("relay killed: the page says so; restarted: right again without a reload", 
   await expect(demo.connection).toContainText("Relay lost");
   await expect(demo.banner).toContainText("All values below are old");
   await expect(demo.banner).toContainText(/Attempt \d+ in \d+\.\d s|Trying now/);
+  await expect(demo.page.locator('[data-rate="updates"] dd')).toHaveText("– /s");
   await expect(demo.inState("relayLost")).toHaveCount(ALL_READBACKS + CELLS);
   await expect(demo.value("RF:VOLTAGE:SET")).toHaveText("2.20 MV");
   await expect(demo.condition("RF:VOLTAGE:SET")).toHaveText(

@@ -19,7 +19,8 @@ export function ConnectionBanner(): ReactNode {
           {connection.state === "lost" ? "Relay lost" : "Connection closed"} since{" "}
           {formatClock(connection.sinceMs)}.
         </strong>{" "}
-        All values below are old. {connection.reason !== undefined && `${connection.reason}. `}
+        All values below are old.{" "}
+        {connection.reason !== undefined && `${sentence(connection.reason)} `}
         {connection.state === "closed" && "Connecting again would not help."}
       </p>
       {connection.state === "lost" && (
@@ -37,6 +38,10 @@ export function ConnectionBanner(): ReactNode {
       )}
     </section>
   );
+}
+
+function sentence(reason: string): string {
+  return `${reason.charAt(0).toUpperCase()}${reason.slice(1)}.`;
 }
 
 function Countdown({ fromMs }: { readonly fromMs: number }) {

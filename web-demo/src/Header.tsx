@@ -44,15 +44,29 @@ export function Header({ prefix }: { readonly prefix: string }): ReactNode {
 /** Everything that the client measures; a number other than 0 under gaps or skipped stands out. */
 function Rates() {
   const stats = useStats();
-  const roundTrip = stats.roundTripMs === undefined ? "–" : formatOneDigit(stats.roundTripMs);
+  const isOpen = useConnection().state === "open";
+  // What was measured in the last second is no rate of a connection that is gone.
+  const rate = (value: number, format: (value: number) => string): string =>
+    isOpen ? format(value) : "–";
+  const roundTrip = stats.roundTripMs === undefined ? "–" : rate(stats.roundTripMs, formatOneDigit);
   return (
     <dl className="rates" aria-label="Measured rates">
-      <Rate name="updates" label="Updates" value={formatCount(stats.updatesPerSecond)} unit="/s" />
-      <Rate name="frames" label="Frames" value={formatCount(stats.framesPerSecond)} unit="/s" />
+      <Rate
+        name="updates"
+        label="Updates"
+        value={rate(stats.updatesPerSecond, formatCount)}
+        unit="/s"
+      />
+      <Rate
+        name="frames"
+        label="Frames"
+        value={rate(stats.framesPerSecond, formatCount)}
+        unit="/s"
+      />
       <Rate
         name="bytes"
         label="Received"
-        value={formatOneDigit(stats.bytesPerSecond / 1000)}
+        value={rate(stats.bytesPerSecond / 1000, formatOneDigit)}
         unit="kB/s"
       />
       <Rate name="round-trip" label="Round trip" value={roundTrip} unit="ms" />

@@ -2,7 +2,7 @@
 
 import { memo, useEffect, useMemo, useState, type ReactNode } from "react";
 import type { PvClient, PvConnection, PvStatus, PvValue } from "pvwire";
-import { usePv } from "pvwire/react";
+import { useConnection, usePv } from "pvwire/react";
 
 import { formatCount } from "./format";
 
@@ -74,7 +74,11 @@ function Summary({
   readonly names: readonly string[];
 }) {
   const [measured, setMeasured] = useState<Measured>();
+  const connection = useConnection();
   useEffect(() => measureEverySecond(client, names, setMeasured), [client, names]);
+  if (connection.state !== "open") {
+    return <p className="summary">No measurement without the relay</p>;
+  }
   if (measured === undefined) {
     return <p className="summary">Measuring…</p>;
   }
