@@ -85,6 +85,8 @@ enum Failure {
 
 async fn run(config: Config) -> Result<(), Failure> {
     let started = Instant::now();
+    // Before anybody is told that the relay runs: a signal would kill it until then.
+    let mut end = Signals::new().map_err(|error| Failure::Start(error.to_string()))?;
     let listener = TcpListener::bind(config.listen).await.map_err(|error| {
         Failure::Usage(format!(
             "listen is {:?}, which can't be bound: {error}",
@@ -170,7 +172,6 @@ async fn run(config: Config) -> Result<(), Failure> {
     });
     readiness.listening();
     log::info!("listening on http://{address}");
-    let mut end = Signals::new().map_err(|error| Failure::Start(error.to_string()))?;
     let serving = tokio::task::spawn_local(Arc::clone(&server).serve(listener));
     end.next().await;
     tokio::select! {
