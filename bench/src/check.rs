@@ -211,11 +211,11 @@ mod tests {
         encoder.finish().to_vec()
     }
 
-    fn plain(value: f64) -> (f64, RowMarks) {
+    fn plain(value: f64) -> (f64, RowMarks<'static>) {
         (value, RowMarks::default())
     }
 
-    fn at(value: f64, sequence: u32) -> (f64, RowMarks) {
+    fn at(value: f64, sequence: u32) -> (f64, RowMarks<'static>) {
         (
             value,
             RowMarks {

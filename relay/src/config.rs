@@ -27,6 +27,12 @@ pub struct Config {
     pub not_found_after: Duration,
     /// How long a get waits for first values, unless it says otherwise.
     pub get_timeout: Duration,
+    /// Whether puts are taken at all.
+    pub enable_put: bool,
+    /// Patterns of the PVs that puts are taken to.
+    pub allow_put: Vec<String>,
+    /// How long a put waits for its answer, unless it says otherwise.
+    pub put_timeout: Duration,
     /// Shortest tick.
     pub shortest_tick: Duration,
     /// Longest tick.
@@ -57,6 +63,9 @@ impl Default for Config {
             linger: Duration::from_secs(10),
             not_found_after: Duration::from_secs(5),
             get_timeout: Duration::from_secs(5),
+            enable_put: false,
+            allow_put: Vec::new(),
+            put_timeout: Duration::from_secs(10),
             shortest_tick: Duration::from_millis(5),
             longest_tick: Duration::from_millis(100),
             shards: std::thread::available_parallelism().map_or(1, usize::from),
@@ -251,6 +260,37 @@ const KEYS: &[Key] = &[
         1,
         "How long a get waits for first values, unless it says otherwise"
     ),
+    Key {
+        name: "enable_put",
+        list: false,
+        value: "BOOL",
+        help: "Whether clients may write, to the PVs that allow_put names",
+        set: |config, value| {
+            config.enable_put = value.parse().map_err(|_| "true or false")?;
+            Ok(())
+        },
+        show: |config| config.enable_put.to_string(),
+    },
+    Key {
+        name: "allow_put",
+        list: true,
+        value: "PATTERN",
+        help: "PVs that clients may write, as SR:*:SET or pva://BL7:*; may be repeated",
+        set: |config, value| {
+            (!value.is_empty())
+                .then_some(())
+                .ok_or("a PV name, with * for any characters and ? for one")?;
+            config.allow_put.push(value.to_owned());
+            Ok(())
+        },
+        show: |config| config.allow_put.join(" "),
+    },
+    millis_key!(
+        "put_timeout_ms",
+        put_timeout,
+        1,
+        "How long a put waits for its answer, unless it says otherwise"
+    ),
     millis_key!(
         "shortest_tick_ms",
         shortest_tick,
@@ -371,6 +411,7 @@ impl Config {
         match key.name {
             "allow_origin" => self.allow_origin.clear(),
             "allow_host" => self.allow_host.clear(),
+            "allow_put" => self.allow_put.clear(),
             _ => {}
         }
         for value in values {
@@ -464,13 +505,18 @@ fn command() -> Command {
         } else {
             ArgAction::Set
         };
-        command = command.arg(
-            Arg::new(key.name)
-                .long(flag(key))
-                .value_name(key.value)
-                .help(help)
-                .action(action),
-        );
+        let mut arg = Arg::new(key.name)
+            .long(flag(key))
+            .value_name(key.value)
+            .help(help)
+            .action(action);
+        if key.value == "BOOL" {
+            arg = arg
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("true");
+        }
+        command = command.arg(arg);
     }
     command
 }

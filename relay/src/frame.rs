@@ -1,10 +1,10 @@
 //! How do changes become the bytes that go to sockets, once for all who want the same?
 
 use pvwire_schema::encode::{FrameEncoder, RowMarks};
-use pvwire_schema::types::{FrameKind, PvId, Reply};
+use pvwire_schema::types::{Detail, FrameKind, PvId, Reply};
 
 use crate::set::PvSet;
-use crate::source::RowValue;
+use crate::source::{OpEnd, RowValue};
 use crate::table::{Changes, Entry, Table};
 
 /// A whole WebSocket message, header in front, as it goes to every socket that gets it.
@@ -96,6 +96,7 @@ impl FrameMaker {
         for row in changes.rows.iter().filter(|row| set.contains(row.pv)) {
             let marks = RowMarks {
                 alarm: row.alarm,
+                detail: row.detail.as_deref(),
                 skipped: row.skipped,
                 sequence: 0,
             };
@@ -138,6 +139,14 @@ impl FrameMaker {
         self.finish()
     }
 
+    /// An answer to a call.
+    pub fn call_answer(&mut self, tick: u64, to: u32, end: &OpEnd) -> Frame {
+        self.encoder.begin(FrameKind::Answer, tick, 0);
+        self.encoder
+            .rpc_done(to, end.outcome, &end.message, end.result.as_ref());
+        self.finish()
+    }
+
     /// A frame without content, which asks a client that says nothing for an acknowledgement.
     pub fn probe(&mut self, tick: u64) -> Frame {
         self.encoder.begin(FrameKind::Update, tick, tick);
@@ -164,8 +173,11 @@ fn entry(encoder: &mut FrameEncoder, pv: PvId, entry: &Entry, since: u64) {
         && entry.value_tick > since
     {
         let alarm = (entry.alarm_tick > since).then_some(latest.alarm);
+        let none = Detail::default();
+        let detail = (entry.detail_tick > since).then(|| latest.detail.as_deref().unwrap_or(&none));
         let marks = RowMarks {
             alarm,
+            detail,
             sequence: latest.sequence,
             skipped: 0,
         };
@@ -173,7 +185,13 @@ fn entry(encoder: &mut FrameEncoder, pv: PvId, entry: &Entry, since: u64) {
     }
 }
 
-fn value(encoder: &mut FrameEncoder, pv: PvId, time_ns: i64, value: &RowValue, marks: RowMarks) {
+fn value(
+    encoder: &mut FrameEncoder,
+    pv: PvId,
+    time_ns: i64,
+    value: &RowValue,
+    marks: RowMarks<'_>,
+) {
     match value {
         RowValue::Number(number) => encoder.number(pv, time_ns, *number, marks),
         RowValue::Blob(blob) => encoder.blob(pv, time_ns, blob, marks),

@@ -11,6 +11,8 @@ pub mod shutdown;
 
 pub mod source;
 
+pub mod rule;
+
 pub mod registry;
 
 pub mod table;
@@ -22,6 +24,8 @@ pub mod set;
 pub mod frame;
 
 pub mod group;
+
+pub mod operation;
 
 pub mod request;
 

@@ -11,6 +11,7 @@ use pvwire_relay::config::{Asked, Config};
 use pvwire_relay::group::{Desk, Distributor, FrameSink};
 use pvwire_relay::metrics::Metrics;
 use pvwire_relay::registry::Registry;
+use pvwire_relay::rule::PutRules;
 use pvwire_relay::server::{Server, Trust};
 use pvwire_relay::shard::{Shard, ShardContext, ShardLimits};
 use pvwire_relay::shutdown::Readiness;
@@ -111,6 +112,7 @@ async fn run(config: Config) -> Result<(), Failure> {
         sources,
         &config.default_source,
         config.linger,
+        PutRules::new(config.enable_put, &config.allow_put),
     );
     let registry = Arc::new(registry);
     let desk = Desk::new(Arc::clone(&intake));
@@ -126,6 +128,7 @@ async fn run(config: Config) -> Result<(), Failure> {
             evict_after: config.evict_after,
             ack_window: config.ack_window,
             get_timeout: config.get_timeout,
+            put_timeout: config.put_timeout,
         },
         metrics: Arc::clone(&metrics),
     };

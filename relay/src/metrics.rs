@@ -9,11 +9,18 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use pvwire_schema::close::CloseCode;
+use pvwire_schema::types::Outcome;
 
 /// Close code of an ended session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct CodeLabel {
     code: u16,
+}
+
+/// What became of a put or call.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct OutcomeLabel {
+    outcome: String,
 }
 
 /// Counters that the data path adds to, and the registry that they are read from.
@@ -40,6 +47,7 @@ pub struct Metrics {
     pub bytes_sent: Counter,
     /// WebSocket handshakes that were refused, by HTTP status.
     pub handshakes_refused: Family<CodeLabel, Counter>,
+    operations: Family<OutcomeLabel, Counter>,
     monitors_active: Gauge,
     sessions_active: Gauge,
     tick_micros: Gauge,
@@ -115,6 +123,12 @@ impl Default for Metrics {
             "WebSocket handshakes refused, by HTTP status",
             handshakes_refused.clone(),
         );
+        let operations = Family::<OutcomeLabel, Counter>::default();
+        registry.register(
+            "operations",
+            "Puts and calls that clients asked for, by outcome",
+            operations.clone(),
+        );
         let mut gauge = |name: &str, help: &str| {
             let gauge = Gauge::default();
             registry.register(name, help, gauge.clone());
@@ -135,6 +149,7 @@ impl Default for Metrics {
             updates_sent,
             bytes_sent,
             handshakes_refused,
+            operations,
             monitors_active,
             sessions_active,
             tick_micros,
@@ -153,6 +168,14 @@ impl Metrics {
             .get_or_create(&CodeLabel {
                 code: code.number(),
             })
+            .inc();
+    }
+
+    /// Counts a put or call that was answered.
+    pub fn operation_ended(&self, outcome: Outcome) {
+        let outcome = format!("{outcome:?}");
+        self.operations
+            .get_or_create(&OutcomeLabel { outcome })
             .inc();
     }
 

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pvwire_schema::limits::MAX_NAME_BYTES;
-use pvwire_schema::types::{NameProblem, PvId};
+use pvwire_schema::types::{NameProblem, Outcome, PvId};
 
-use crate::source::{Intake, Line, Monitor, Source};
+use crate::rule::PutRules;
+use crate::source::{Call, Intake, Line, Monitor, OpDone, OpEnd, OpTicket, Put, Source};
 
 /// A name that was not taken, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +28,7 @@ pub struct Registry {
     sources: Vec<Box<dyn Source>>,
     default_scheme: String,
     linger: Duration,
+    rules: PutRules,
     open: Mutex<Open>,
 }
 
@@ -39,12 +41,22 @@ struct Open {
     lingering: Vec<(Instant, PvId)>,
 }
 
+impl Open {
+    fn slot(&self, pv: PvId) -> &Slot {
+        self.slots[pv.index()]
+            .as_ref()
+            .expect("a PV that is held is open")
+    }
+}
+
 struct Slot {
     name: Arc<str>,
     holders: usize,
     /// When the last holder left; `None` while there is one.
     idle_since: Option<Instant>,
-    _monitor: Box<dyn Monitor>,
+    /// Whether puts to it are taken.
+    puts: bool,
+    monitor: Box<dyn Monitor>,
 }
 
 impl Registry {
@@ -55,6 +67,7 @@ impl Registry {
         sources: Vec<Box<dyn Source>>,
         default_scheme: &str,
         linger: Duration,
+        rules: PutRules,
     ) -> Self {
         let default_scheme = default_scheme.to_owned();
         Self {
@@ -62,6 +75,7 @@ impl Registry {
             sources,
             default_scheme,
             linger,
+            rules,
             open: Mutex::default(),
         }
     }
@@ -80,7 +94,11 @@ impl Registry {
             .collect()
     }
 
-    fn acquire_one(&self, open: &mut Open, name: &str) -> Result<PvId, Refusal> {
+    /// Scheme, name without it, and source of a name as clients write it.
+    fn source_of<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> Result<(&'a str, &'a str, &'a dyn Source), Refusal> {
         let refusal = |problem, message| Err(Refusal { problem, message });
         let (scheme, bare) = name
             .split_once("://")
@@ -93,6 +111,11 @@ impl Registry {
             let message = format!("no source {scheme:?}; this relay has: {}", known.join(", "));
             return refusal(NameProblem::NoSuchSource, message);
         };
+        Ok((scheme, bare, source.as_ref()))
+    }
+
+    fn acquire_one(&self, open: &mut Open, name: &str) -> Result<PvId, Refusal> {
+        let (scheme, bare, source) = self.source_of(name)?;
         let whole = format!("{scheme}://{bare}");
         if let Some(&id) = open.by_name.get(whole.as_str()) {
             let slot = open.slots[id.index()]
@@ -103,13 +126,15 @@ impl Registry {
             return Ok(id);
         }
         let id = open.free.pop().unwrap_or(PvId(open.slots.len() as u32));
-        let monitor = match source.open(bare, Line::open(&self.intake, id)) {
+        let puts = self.rules.allow(scheme, bare);
+        let monitor = match source.open(bare, Line::open(&self.intake, id, puts)) {
             Ok(monitor) => monitor,
             Err(message) => {
                 if id.index() < open.slots.len() {
                     open.free.push(id);
                 }
-                return refusal(NameProblem::BadName, message);
+                let problem = NameProblem::BadName;
+                return Err(Refusal { problem, message });
             }
         };
         let name: Arc<str> = whole.into();
@@ -118,13 +143,49 @@ impl Registry {
             name,
             holders: 1,
             idle_since: None,
-            _monitor: monitor,
+            puts,
+            monitor,
         });
         match open.slots.get_mut(id.index()) {
             Some(place) => *place = slot,
             None => open.slots.push(slot),
         }
         Ok(id)
+    }
+
+    /// Whether puts to a PV that is held are taken; if not, why.
+    ///
+    /// # Errors
+    /// What the operator would have to change.
+    ///
+    /// # Panics
+    /// When nobody holds the PV.
+    pub fn takes_puts(&self, pv: PvId) -> Result<(), &'static str> {
+        if self.lock().slot(pv).puts {
+            Ok(())
+        } else {
+            Err(self.rules.why_not())
+        }
+    }
+
+    /// Writes to a PV that is held; `done` learns what becomes of it.
+    ///
+    /// # Panics
+    /// When nobody holds the PV.
+    pub fn put(&self, pv: PvId, put: Put, done: OpDone) -> Box<dyn OpTicket> {
+        self.lock().slot(pv).monitor.put(put, done)
+    }
+
+    /// Calls a service; `done` learns what becomes of it, also when it can't be called.
+    pub fn call(&self, name: &str, call: Call, done: OpDone) {
+        let refused = |outcome, message: String| OpEnd::failed(outcome, message);
+        match self.source_of(name) {
+            Err(refusal) => done(refused(Outcome::BadName, refusal.message)),
+            Ok((scheme, bare, _)) if !self.rules.allow(scheme, bare) => {
+                done(refused(Outcome::NotAllowed, self.rules.why_not().into()));
+            }
+            Ok((_, bare, source)) => source.call(bare, call, done),
+        }
     }
 
     /// Lets go of PVs, once for each time they were acquired.
@@ -255,7 +316,9 @@ mod tests {
     fn registry() -> (Registry, Arc<Counted>) {
         let counted = Arc::new(Counted::default());
         let sources: Vec<Box<dyn Source>> = vec![Box::new(CountedSource(Arc::clone(&counted)))];
-        (Registry::new(Intake::new(), sources, "ca", LINGER), counted)
+        let rules = PutRules::default();
+        let registry = Registry::new(Intake::new(), sources, "ca", LINGER, rules);
+        (registry, counted)
     }
 
     fn one(registry: &Registry, name: &str) -> Result<PvId, Refusal> {

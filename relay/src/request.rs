@@ -7,11 +7,16 @@ use pvwire_schema::decode::{self, DecodeError};
 use pvwire_schema::types::{NameError, PvId, Reply, RequestBody, RequestProblem};
 
 use crate::group::{ClientId, Demand};
+use crate::operation::{OpOrder, Operation};
 use crate::registry::Registry;
+use crate::source::{Call, Put};
 use crate::tick::wall_ns;
 
 /// Longest time that a get may wait for first values.
 const LONGEST_GET: Duration = Duration::from_secs(60);
+
+/// Longest time that a put may wait for its completion: some motors take so long.
+const LONGEST_PUT: Duration = Duration::from_secs(3600);
 
 /// What became of a request.
 pub enum Outcome {
@@ -19,6 +24,8 @@ pub enum Outcome {
     Answered(Reply, u32),
     /// The stage before must answer.
     Demanded(Demand),
+    /// A PV is to be written, or a service called.
+    Operation(OpOrder),
     /// It was an acknowledgement of this tick.
     Acknowledged(u64),
 }
@@ -27,15 +34,17 @@ pub enum Outcome {
 pub struct Answerer {
     registry: Arc<Registry>,
     get_timeout: Duration,
+    put_timeout: Duration,
 }
 
 impl Answerer {
-    /// An answerer; a get that names no time-out waits for `get_timeout`.
+    /// An answerer; a get or put that names no time-out waits for `get_timeout` or `put_timeout`.
     #[must_use]
-    pub fn new(registry: Arc<Registry>, get_timeout: Duration) -> Self {
+    pub fn new(registry: Arc<Registry>, get_timeout: Duration, put_timeout: Duration) -> Self {
         Self {
             registry,
             get_timeout,
+            put_timeout,
         }
     }
 
@@ -89,10 +98,7 @@ impl Answerer {
             }),
             RequestBody::Get { names, timeout_ms } => {
                 let (ids, errors) = self.acquire(&names);
-                let timeout = match timeout_ms {
-                    0 => self.get_timeout,
-                    some => Duration::from_millis(some.into()).min(LONGEST_GET),
-                };
+                let timeout = timeout(timeout_ms, self.get_timeout, LONGEST_GET);
                 let deadline = Instant::now() + timeout;
                 Outcome::Demanded(Demand::Get {
                     client,
@@ -100,6 +106,37 @@ impl Answerer {
                     ids,
                     errors,
                     deadline,
+                    timeout,
+                })
+            }
+            RequestBody::Put {
+                name,
+                value,
+                wait,
+                timeout_ms,
+                expected,
+            } => Outcome::Operation(OpOrder {
+                client,
+                request: id,
+                name,
+                operation: Operation::Put(Put {
+                    value,
+                    wait,
+                    expected,
+                }),
+                timeout: timeout(timeout_ms, self.put_timeout, LONGEST_PUT),
+            }),
+            RequestBody::Rpc {
+                name,
+                arguments,
+                timeout_ms,
+            } => {
+                let timeout = timeout(timeout_ms, self.put_timeout, LONGEST_PUT);
+                Outcome::Operation(OpOrder {
+                    client,
+                    request: id,
+                    name,
+                    operation: Operation::Call(Call { arguments, timeout }),
                     timeout,
                 })
             }
@@ -129,5 +166,12 @@ impl Answerer {
             let held = ids.into_iter().filter(|id| *id != PvId::NONE);
             self.registry.release(held, Instant::now());
         }
+    }
+}
+
+fn timeout(asked_ms: u32, default: Duration, longest: Duration) -> Duration {
+    match asked_ms {
+        0 => default,
+        some => Duration::from_millis(some.into()).min(longest),
     }
 }

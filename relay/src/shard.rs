@@ -19,6 +19,7 @@ use slab::Slab;
 use crate::frame::{Frame, FrameMaker};
 use crate::group::{ClientId, Demand, Desk, FrameSink, GroupFrame, Order, TickFrames};
 use crate::metrics::Metrics;
+use crate::operation::{OpAnswer, Operations};
 use crate::registry::Registry;
 use crate::request::{Answerer, Outcome};
 use crate::session::{Offer, Session};
@@ -52,6 +53,8 @@ pub struct ShardLimits {
     pub ack_window: Duration,
     /// Time that a get waits for first values, unless it says otherwise.
     pub get_timeout: Duration,
+    /// Time that a put waits for its answer, unless it says otherwise.
+    pub put_timeout: Duration,
 }
 
 /// What reaches a shard from other threads.
@@ -87,6 +90,14 @@ struct Shared {
     stopped: AtomicBool,
 }
 
+impl Shared {
+    fn wake(&self) {
+        if let Err(error) = self.waker.wake() {
+            log::error!("a shard can't be woken: {error}");
+        }
+    }
+}
+
 impl ShardHandle {
     fn command(&self, command: Command) {
         let mut queue = self
@@ -96,9 +107,7 @@ impl ShardHandle {
             .unwrap_or_else(PoisonError::into_inner);
         queue.push_back(command);
         drop(queue);
-        if let Err(error) = self.shared.waker.wake() {
-            log::error!("a shard can't be woken: {error}");
-        }
+        self.shared.wake();
     }
 
     /// Gives the shard a client whose handshake is done.
@@ -176,9 +185,18 @@ impl Shard {
         });
         let mut maker = FrameMaker::default();
         let hello = Arc::new(maker.answer(0, 0, &Reply::Hello(context.hello.clone())));
+        let wake = {
+            let shared = Arc::clone(&shared);
+            Arc::new(move || shared.wake())
+        };
         let run = Run {
             number,
-            answerer: Answerer::new(Arc::clone(&context.registry), context.limits.get_timeout),
+            answerer: Answerer::new(
+                Arc::clone(&context.registry),
+                context.limits.get_timeout,
+                context.limits.put_timeout,
+            ),
+            operations: Operations::new(Arc::clone(&context.registry), wake),
             context,
             hello,
             poll,
@@ -234,6 +252,7 @@ struct Run {
     number: usize,
     context: ShardContext,
     answerer: Answerer,
+    operations: Operations,
     hello: Arc<Frame>,
     poll: Poll,
     shared: Arc<Shared>,
@@ -278,6 +297,9 @@ impl Run {
                 break;
             }
             let now = Instant::now();
+            for answer in self.operations.answers(now) {
+                self.answer_operation(&answer);
+            }
             self.let_go(now);
             if now >= next_check {
                 next_check = now + CHECK_EVERY;
@@ -295,10 +317,11 @@ impl Run {
         if !self.again.is_empty() {
             return Duration::ZERO;
         }
-        let next = self
-            .leaving
-            .front()
-            .map_or(next_check, |(at, _)| next_check.min(*at));
+        let leaving = self.leaving.front().map(|(at, _)| *at);
+        let next = [leaving, self.operations.next_deadline()]
+            .into_iter()
+            .flatten()
+            .fold(next_check, Instant::min);
         next.saturating_duration_since(Instant::now())
     }
 
@@ -536,11 +559,43 @@ impl Run {
                     client.open_requests += 1;
                     self.context.desk.leave(demand);
                 }
+                Outcome::Operation(order) => {
+                    if client.open_requests >= MAX_OPEN_REQUESTS {
+                        return Err(Broken::TooManyWaiting);
+                    }
+                    client.open_requests += 1;
+                    if let Some(answer) = self.operations.begin(order, Instant::now()) {
+                        self.answer_operation(&answer);
+                    }
+                }
                 Outcome::Acknowledged(tick) => heard |= client.session.acknowledged(tick),
             }
         }
         self.again.insert(place);
         Ok(heard)
+    }
+
+    fn answer_operation(&mut self, answer: &OpAnswer) {
+        let id = answer.client;
+        self.context.metrics.operation_ended(answer.end.outcome);
+        if !self.serves(id) {
+            return;
+        }
+        let client = &mut self.clients[id.place];
+        client.open_requests -= 1;
+        let (synced, request) = (client.session.synced(), answer.request);
+        let frame = if answer.is_call {
+            self.maker.call_answer(synced, request, &answer.end)
+        } else {
+            let reply = Reply::PutDone {
+                outcome: answer.end.outcome,
+                message: answer.end.message.clone(),
+            };
+            self.maker.answer(synced, request, &reply)
+        };
+        let frame = Arc::new(frame);
+        let said = client.socket.answer(&frame);
+        self.settle(id.place, said.map(|()| false));
     }
 
     /// After something was done with a client: part from it, note its progress, let it catch up.
@@ -587,6 +642,7 @@ impl Run {
         self.context.metrics.closed(code);
         let id = client.id;
         log::debug!("client {id:?} closed: {}", code.reason());
+        self.operations.forget(id, Instant::now());
         self.context.desk.leave(Demand::Leave { client: id });
     }
 
@@ -600,6 +656,7 @@ impl Run {
             self.context
                 .metrics
                 .closed(code.unwrap_or(CloseCode::Normal));
+            self.operations.forget(client.id, Instant::now());
             self.context.desk.leave(Demand::Leave { client: client.id });
         }
     }

@@ -2,8 +2,11 @@
 
 pub mod ca;
 pub mod intake;
+pub mod operation;
 
 pub use intake::{Event, Intake, Line, Row, RowValue};
+pub use operation::{Call, LastPut, OpDone, OpEnd, OpTicket, Put, Sent};
+use pvwire_schema::types::Outcome;
 
 /// A protocol that PVs are reached by.
 pub trait Source: Send + Sync {
@@ -15,7 +18,21 @@ pub trait Source: Send + Sync {
     /// # Errors
     /// A sentence for the person who wrote the name, when the protocol can't carry it.
     fn open(&self, name: &str, line: Line) -> Result<Box<dyn Monitor>, String>;
+
+    /// Calls a service. Never waits; what becomes of it is told to `done`, once.
+    fn call(&self, _name: &str, _call: Call, done: OpDone) {
+        let why = "this source has no services to call";
+        done(OpEnd::failed(Outcome::NotSupported, why));
+    }
 }
 
 /// An open monitor. Dropping it closes it.
-pub trait Monitor: Send {}
+pub trait Monitor: Send {
+    /// Writes to the PV as soon as it is connected. Never waits; what becomes of it is told to
+    /// `done`, once, unless it is cancelled.
+    fn put(&self, _put: Put, done: OpDone) -> Box<dyn OpTicket> {
+        let why = "nothing can be written to PVs of this source";
+        done(OpEnd::failed(Outcome::NotSupported, why));
+        Box::new(Sent)
+    }
+}

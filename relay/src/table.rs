@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pvwire_schema::types::{Alarm, Channel, ConnectionState, Metadata, PvId, ValueType};
+use pvwire_schema::types::{Alarm, Channel, ConnectionState, Detail, Metadata, PvId, ValueType};
 
 use crate::source::intake::{Notice, Taken};
 use crate::source::{Event, Row, RowValue};
@@ -24,6 +24,8 @@ pub struct Latest {
     pub sequence: u32,
     /// Alarm severity and condition.
     pub alarm: Alarm,
+    /// What the source says beside it.
+    pub detail: Option<Arc<Detail>>,
 }
 
 /// All parts of one PV and when each last changed.
@@ -47,6 +49,8 @@ pub struct Entry {
     pub value_tick: u64,
     /// Tick of the last change of the alarm.
     pub alarm_tick: u64,
+    /// Tick of the last change of the detail.
+    pub detail_tick: u64,
 }
 
 impl Default for Entry {
@@ -60,6 +64,7 @@ impl Default for Entry {
                 since_ns: 0,
                 read: false,
                 write: false,
+                puts: false,
             },
             metadata: None,
             latest: None,
@@ -67,6 +72,7 @@ impl Default for Entry {
             metadata_tick: 0,
             value_tick: 0,
             alarm_tick: 0,
+            detail_tick: 0,
         }
     }
 }
@@ -106,6 +112,8 @@ pub struct ChangedRow {
     pub value: RowValue,
     /// The alarm, when it changed with this row.
     pub alarm: Option<Alarm>,
+    /// User tag and alarm message, when they changed with this row.
+    pub detail: Option<Arc<Detail>>,
     /// Updates that were lost just before this one.
     pub skipped: u32,
 }
@@ -189,13 +197,14 @@ impl Table {
             self.entries.resize_with(pv.index() + 1, Entry::default);
         }
         let entry = &mut self.entries[pv.index()];
-        if let Event::Opened = event {
+        if let Event::Opened { puts } = event {
             *entry = Entry {
                 opening,
                 epoch: opening,
                 ..Entry::default()
             };
             entry.channel.since_ns = now.wall_ns;
+            entry.channel.puts = puts;
             entry.channel_tick = changes.tick;
             self.searching.push_back((now.instant, pv, opening));
             // Nobody can have been told of the PV yet: the snapshot will.
@@ -206,7 +215,7 @@ impl Table {
         }
         let before = entry.channel;
         match event {
-            Event::Opened => {}
+            Event::Opened { .. } => {}
             Event::Connected { epoch } => {
                 if entry.epoch != epoch {
                     // Another type or count: a value of the old kind would be a lie.
@@ -282,6 +291,7 @@ impl Table {
             time_ns,
             value,
             alarm,
+            detail,
         } = row;
         let Some(entry) = self
             .entries
@@ -305,19 +315,27 @@ impl Table {
         if changed {
             entry.alarm_tick = changes.tick;
         }
+        let detail_before = (entry.latest.as_ref()).and_then(|latest| latest.detail.as_ref());
+        let detail_changed = detail_before != detail.as_ref();
+        if detail_changed {
+            entry.detail_tick = changes.tick;
+        }
         entry.value_tick = changes.tick;
         entry.latest = Some(Latest {
             value: value.clone(),
             time_ns,
             sequence,
             alarm,
+            detail: detail.clone(),
         });
         let alarm = changed.then_some(alarm);
+        let detail = detail_changed.then(|| detail.unwrap_or_default());
         changes.rows.push(ChangedRow {
             pv,
             time_ns,
             value,
             alarm,
+            detail,
             skipped: ahead - 1,
         });
     }
@@ -419,7 +437,7 @@ mod tests {
     #[test]
     fn alarm_is_told_only_with_the_row_that_changes_it() {
         let mut bench = Bench::new();
-        let line = Line::open(&bench.intake, PV);
+        let line = Line::open(&bench.intake, PV, false);
         line.connected(false);
         for (value, alarm) in [(1.0, CALM), (2.0, CALM), (3.0, HIHI), (4.0, HIHI)] {
             update(&line, value, alarm);
@@ -432,7 +450,7 @@ mod tests {
     #[test]
     fn pv_that_nobody_answers_for_is_not_found_and_connects_all_the_same_later() {
         let mut bench = Bench::new();
-        let line = Line::open(&bench.intake, PV);
+        let line = Line::open(&bench.intake, PV, false);
         bench.tick();
         assert!(bench.tick_at(WAIT / 2).is_empty());
         let changes = bench.tick_at(WAIT);
@@ -446,7 +464,7 @@ mod tests {
     #[test]
     fn lost_pv_keeps_its_value_and_has_no_rights() {
         let mut bench = Bench::new();
-        let line = Line::open(&bench.intake, PV);
+        let line = Line::open(&bench.intake, PV, false);
         line.connected(false);
         line.event(Event::Access {
             read: true,
@@ -465,7 +483,7 @@ mod tests {
     #[test]
     fn value_of_the_old_type_is_forgotten_when_the_pv_comes_back_with_another() {
         let mut bench = Bench::new();
-        let line = Line::open(&bench.intake, PV);
+        let line = Line::open(&bench.intake, PV, false);
         line.connected(false);
         update(&line, 7.0, CALM);
         bench.tick();
@@ -481,8 +499,8 @@ mod tests {
     #[test]
     fn events_of_a_pv_that_had_the_number_before_are_passed_over() {
         let mut bench = Bench::new();
-        let old = Line::open(&bench.intake, PV);
-        let new = Line::open(&bench.intake, PV);
+        let old = Line::open(&bench.intake, PV, false);
+        let new = Line::open(&bench.intake, PV, false);
         old.connected(false);
         update(&old, 1.0, CALM);
         new.connected(false);
@@ -495,7 +513,7 @@ mod tests {
     #[test]
     fn same_metadata_again_is_no_change() {
         let mut bench = Bench::new();
-        let line = Line::open(&bench.intake, PV);
+        let line = Line::open(&bench.intake, PV, false);
         let metadata = Box::new(Metadata {
             units: "mA".into(),
             ..Metadata::default()

@@ -256,7 +256,7 @@ mod tests {
         };
         let table = Table::new(PATIENCE);
         let ticker = Ticker::start(Arc::clone(&intake), table, stage, limits, Arc::default());
-        let line = Line::open(&intake, PvId(0));
+        let line = Line::open(&intake, PvId(0), false);
         let calm = Alarm {
             severity: Severity::NoAlarm,
             status: 0,

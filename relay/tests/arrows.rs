@@ -156,8 +156,21 @@ fn arrows() -> BTreeSet<(String, String)> {
 fn lib_lists_every_module_in_the_order_an_update_passes_them() {
     let beside = ["config", "metrics", "shutdown"];
     let way = [
-        "source", "registry", "table", "tick", "set", "frame", "group", "request", "session",
-        "socket", "shard", "admin", "server",
+        "source",
+        "rule",
+        "registry",
+        "table",
+        "tick",
+        "set",
+        "frame",
+        "group",
+        "operation",
+        "request",
+        "session",
+        "socket",
+        "shard",
+        "admin",
+        "server",
     ];
     assert_eq!(order(), [&beside[..], &way].concat());
 }

@@ -60,7 +60,7 @@ fn metadata(line: &Line, value_type: ValueType) {
 #[test]
 fn value_of_a_new_epoch_never_comes_before_the_metadata_that_begins_it() {
     let intake = Intake::new();
-    let line = Line::open(&intake, PV);
+    let line = Line::open(&intake, PV, false);
     let mut stage = Stage {
         intake,
         table: Table::new(Duration::from_secs(5)),

@@ -272,7 +272,7 @@ fn client_that_never_answers_is_closed() {
         silent.messages.iter().any(|message| message.rows == 0),
         "it was asked"
     );
-    assert_eq!((peer.closed, peer.pv(&name).skipped), (None, 0));
+    assert_eq!(peer.closed, None);
 }
 
 #[test]
@@ -307,9 +307,10 @@ fn client_that_neither_reads_nor_answers_is_dropped() {
     gone.subscribe_live(&[&name]);
     assert_eq!(relay.metric("pvwire_sessions_active"), 1.0);
 
-    ioc.run("for i in range(30): ioc('dbpf %swave.PROC 1' % P)");
-
+    // The IOC leaves out what it can't send at once, so that no number of updates is sure to fill
+    // the kernel's buffers.
     eventually("it is dropped", || {
+        ioc.run("ioc('dbpf %swave.PROC 1' % P)");
         relay.metric("pvwire_sessions_active") == 0.0
     });
     assert_eq!(relay.metric("pvwire_sessions_closed_total"), 1.0);

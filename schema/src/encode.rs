@@ -4,16 +4,18 @@ use flatbuffers::{FlatBufferBuilder, WIPOffset};
 
 use crate::generated::{frame as fb, request as rq};
 use crate::types::{
-    Alarm, BlobValue, Channel, FrameKind, Limits, Metadata, NameError, PvId, Reply, Request,
-    RequestBody, ValueType,
+    Alarm, BlobValue, Channel, Detail, Expected, FrameKind, Limits, Metadata, NameError, Node,
+    NodeValue, Outcome, PutValue, PvId, Reply, Request, RequestBody, ValueType,
 };
 use crate::varint::push_delta;
 
 /// What a row says beside its value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RowMarks {
+pub struct RowMarks<'a> {
     /// The alarm, when it differs from the one of the PV's row before.
     pub alarm: Option<Alarm>,
+    /// User tag and alarm message, when they differ from those of the PV's row before.
+    pub detail: Option<&'a Detail>,
     /// Values that the relay could not keep just before this row. Update frames only.
     pub skipped: u32,
     /// The row's number in its PV's stream. Every kind but Update.
@@ -24,15 +26,26 @@ pub struct RowMarks {
 #[derive(Debug, Default)]
 struct MarkColumns {
     alarms: Vec<(u32, Alarm)>,
+    details: Vec<(u32, WIPOffset<&'static str>, i32)>,
     skips: Vec<(u32, u32)>,
     sequences: Vec<u32>,
 }
 
 impl MarkColumns {
-    fn push(&mut self, row: usize, kind: FrameKind, marks: RowMarks) {
+    fn push(
+        &mut self,
+        builder: &mut FlatBufferBuilder<'static>,
+        row: usize,
+        kind: FrameKind,
+        marks: RowMarks<'_>,
+    ) {
         let row = row as u32;
         if let Some(alarm) = marks.alarm {
             self.alarms.push((row, alarm));
+        }
+        if let Some(detail) = marks.detail {
+            let message = builder.create_string(&detail.message);
+            self.details.push((row, message, detail.user_tag));
         }
         if kind != FrameKind::Update {
             self.sequences.push(marks.sequence);
@@ -43,6 +56,7 @@ impl MarkColumns {
 
     fn clear(&mut self) {
         self.alarms.clear();
+        self.details.clear();
         self.skips.clear();
         self.sequences.clear();
     }
@@ -121,11 +135,13 @@ impl FrameEncoder {
 
     /// Adds an update of a numeric PV.
     #[inline]
-    pub fn number(&mut self, id: PvId, time_ns: i64, value: f64, marks: RowMarks) {
+    pub fn number(&mut self, id: PvId, time_ns: i64, value: f64, marks: RowMarks<'_>) {
         if self.values.is_empty() {
             (self.base_time_ns, self.last_time_ns) = (time_ns, time_ns);
         }
-        self.number_marks.push(self.values.len(), self.kind, marks);
+        let row = self.values.len();
+        self.number_marks
+            .push(&mut self.builder, row, self.kind, marks);
         push_delta(&mut self.ids, self.last_id, i64::from(id.0));
         push_delta(&mut self.times, self.last_time_ns, time_ns);
         self.last_id = i64::from(id.0);
@@ -133,10 +149,11 @@ impl FrameEncoder {
         self.values.push(value);
     }
 
-    /// Adds an update whose value is a string or an array.
-    pub fn blob(&mut self, id: PvId, time_ns: i64, value: &BlobValue, marks: RowMarks) {
-        self.blob_marks.push(self.blobs.len(), self.kind, marks);
+    /// Adds an update whose value is no double.
+    pub fn blob(&mut self, id: PvId, time_ns: i64, value: &BlobValue, marks: RowMarks<'_>) {
         let builder = &mut self.builder;
+        self.blob_marks
+            .push(builder, self.blobs.len(), self.kind, marks);
         let mut args = fb::BlobArgs {
             id: id.0,
             time_ns,
@@ -153,10 +170,22 @@ impl FrameEncoder {
                 args.count = texts.len() as u32;
                 args.text = Some(strings(builder, texts));
             }
-            BlobValue::Array { count, words, .. } => {
+            BlobValue::Int64(integer) => {
+                args.count = 1;
+                args.data = Some(builder.create_vector(&[*integer as u64]));
+            }
+            BlobValue::UInt64(integer) => {
+                args.count = 1;
+                args.data = Some(builder.create_vector(&[*integer]));
+            }
+            BlobValue::Array(array) => {
                 args.array = true;
-                args.count = *count;
-                args.data = Some(builder.create_vector(words));
+                args.count = array.count;
+                args.data = Some(words(builder, &array.data));
+            }
+            BlobValue::Structure(root) => {
+                args.count = 1;
+                args.structure = Some(node(builder, root));
             }
         }
         self.blobs.push(fb::Blob::create(builder, &args));
@@ -176,9 +205,10 @@ impl FrameEncoder {
             control: limits(builder, metadata.control),
             warning: limits(builder, metadata.warning),
             alarm: limits(builder, metadata.alarm),
-            description: (!metadata.description.is_empty())
-                .then(|| builder.create_string(&metadata.description)),
+            description: text_if_any(builder, &metadata.description),
             epoch: metadata.epoch,
+            type_id: text_if_any(builder, &metadata.type_id),
+            form: text_if_any(builder, &metadata.form),
         };
         self.metadata.push(fb::Metadata::create(builder, &args));
     }
@@ -191,6 +221,7 @@ impl FrameEncoder {
             since_ns: channel.since_ns,
             read: channel.read,
             write: channel.write,
+            puts: channel.puts,
         };
         self.channels
             .push(fb::Channel::create(&mut self.builder, &args));
@@ -256,6 +287,19 @@ impl FrameEncoder {
                     fb::Pong::create(builder, &args).as_union_value(),
                 )
             }
+            Reply::PutDone { outcome, message } => {
+                let args = fb::PutDoneArgs {
+                    outcome: fb::Outcome(outcome.number()),
+                    message: text_if_any(builder, message),
+                };
+                (
+                    fb::ReplyBody::PutDone,
+                    fb::PutDone::create(builder, &args).as_union_value(),
+                )
+            }
+            Reply::RpcDone { outcome, message } => {
+                return self.rpc_done(reply_to, *outcome, message, None);
+            }
             Reply::Error { problem, message } => {
                 let args = fb::RequestErrorArgs {
                     problem: fb::RequestProblem(problem.number()),
@@ -268,6 +312,24 @@ impl FrameEncoder {
             }
         };
         self.reply = Some((reply_to, kind, body));
+    }
+
+    /// Sets the answer to an Rpc, with what the server said.
+    pub fn rpc_done(
+        &mut self,
+        reply_to: u32,
+        outcome: Outcome,
+        message: &str,
+        result: Option<&Node>,
+    ) {
+        let builder = &mut self.builder;
+        let args = fb::RpcDoneArgs {
+            outcome: fb::Outcome(outcome.number()),
+            message: text_if_any(builder, message),
+            result: result.map(|result| node(builder, result)),
+        };
+        let done = fb::RpcDone::create(builder, &args).as_union_value();
+        self.reply = Some((reply_to, fb::ReplyBody::RpcDone, done));
     }
 
     /// Ends the frame and gives its bytes, which stay until the next `begin`.
@@ -304,6 +366,15 @@ impl FrameEncoder {
             )
             .map(|(row, count)| fb::SkipRow::new(row, count))
             .collect();
+        let details: Vec<_> = (first.details.iter().copied())
+            .chain((second.details.iter()).map(|&(row, text, tag)| (blob_row(row), text, tag)))
+            .map(|(row, message, user_tag)| fb::DetailArgs {
+                row,
+                user_tag,
+                message: Some(message),
+            })
+            .map(|args| fb::Detail::create(builder, &args))
+            .collect();
         let mut args = fb::FrameArgs {
             kind: fb::FrameKind(self.kind.number()),
             tick: self.tick,
@@ -316,6 +387,7 @@ impl FrameEncoder {
             args.sequences = Some(builder.create_vector(&sequences));
         }
         args.alarms = (!alarms.is_empty()).then(|| builder.create_vector(&alarms));
+        args.details = (!details.is_empty()).then(|| builder.create_vector(&details));
         args.skips = (!skips.is_empty()).then(|| builder.create_vector(&skips));
         args.blobs = (!self.blobs.is_empty()).then(|| builder.create_vector(&self.blobs));
         args.metadata = (!self.metadata.is_empty()).then(|| builder.create_vector(&self.metadata));
@@ -327,6 +399,117 @@ impl FrameEncoder {
         fb::finish_frame_buffer(builder, frame);
         builder.finished_data()
     }
+}
+
+/// A number of at most 32 bits, a double or a truth value as the one word that it travels in.
+fn word_of(value_type: ValueType, number: f64) -> u64 {
+    let mut word = [0; 8];
+    let mut put = |bytes: &[u8]| word[..bytes.len()].copy_from_slice(bytes);
+    match value_type {
+        ValueType::Float32 => put(&(number as f32).to_le_bytes()),
+        ValueType::Int8 => put(&(number as i8).to_le_bytes()),
+        ValueType::UInt8 | ValueType::Boolean => put(&[number as u8]),
+        ValueType::Int16 => put(&(number as i16).to_le_bytes()),
+        ValueType::UInt16 | ValueType::Enum => put(&(number as u16).to_le_bytes()),
+        ValueType::Int32 => put(&(number as i32).to_le_bytes()),
+        ValueType::UInt32 => put(&(number as u32).to_le_bytes()),
+        _ => put(&number.to_le_bytes()),
+    }
+    u64::from_le_bytes(word)
+}
+
+fn node<'b>(builder: &mut FlatBufferBuilder<'b>, root: &Node) -> WIPOffset<fb::Node<'b>> {
+    let mut args = fb::NodeArgs {
+        name: text_if_any(builder, &root.name),
+        type_id: text_if_any(builder, &root.type_id),
+        count: 1,
+        ..Default::default()
+    };
+    let fields = |builder: &mut FlatBufferBuilder<'b>, list: &[Node]| {
+        let offsets: Vec<_> = list.iter().map(|field| node(builder, field)).collect();
+        Some(builder.create_vector(&offsets))
+    };
+    let kind = match &root.value {
+        NodeValue::Empty => {
+            args.count = 0;
+            ValueType::Unknown
+        }
+        NodeValue::Number(value_type, number) => {
+            args.data = Some(builder.create_vector(&[word_of(*value_type, *number)]));
+            *value_type
+        }
+        NodeValue::Int64(integer) => {
+            args.data = Some(builder.create_vector(&[*integer as u64]));
+            ValueType::Int64
+        }
+        NodeValue::UInt64(integer) => {
+            args.data = Some(builder.create_vector(&[*integer]));
+            ValueType::UInt64
+        }
+        NodeValue::Text(text) => {
+            args.text = Some(strings(builder, std::slice::from_ref(text)));
+            ValueType::String
+        }
+        NodeValue::TextArray(texts) => {
+            args.array = true;
+            args.count = texts.len() as u32;
+            args.text = Some(strings(builder, texts));
+            ValueType::String
+        }
+        NodeValue::Array(array) => {
+            args.array = true;
+            args.count = array.count;
+            args.data = Some(words(builder, &array.data));
+            array.value_type
+        }
+        NodeValue::Structure(list) => {
+            args.fields = fields(builder, list);
+            ValueType::Structure
+        }
+        NodeValue::Union(held) => {
+            args.fields = fields(builder, held.as_deref().map_or(&[], std::slice::from_ref));
+            ValueType::Union
+        }
+        NodeValue::Any(held) => {
+            args.fields = fields(builder, held.as_deref().map_or(&[], std::slice::from_ref));
+            ValueType::Any
+        }
+        NodeValue::StructureArray(list)
+        | NodeValue::UnionArray(list)
+        | NodeValue::AnyArray(list) => {
+            args.array = true;
+            args.count = list.len() as u32;
+            args.fields = fields(builder, list);
+            match &root.value {
+                NodeValue::StructureArray(_) => ValueType::Structure,
+                NodeValue::UnionArray(_) => ValueType::Union,
+                _ => ValueType::Any,
+            }
+        }
+    };
+    args.type_ = value_type(kind);
+    fb::Node::create(builder, &args)
+}
+
+/// Packed elements as the words that they travel in.
+fn words<'b>(
+    builder: &mut FlatBufferBuilder<'b>,
+    bytes: &[u8],
+) -> WIPOffset<flatbuffers::Vector<'b, u64>> {
+    const { assert!(cfg!(target_endian = "little"), "elements are little-endian") };
+    if let Ok(words) = bytemuck::try_cast_slice(bytes) {
+        return builder.create_vector::<u64>(words);
+    }
+    let padded = |chunk: &[u8]| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    };
+    builder.create_vector_from_iter(bytes.chunks(8).map(padded))
+}
+
+fn text_if_any<'b>(builder: &mut FlatBufferBuilder<'b>, text: &str) -> Option<WIPOffset<&'b str>> {
+    (!text.is_empty()).then(|| builder.create_string(text))
 }
 
 fn value_type(value_type: ValueType) -> fb::ValueType {
@@ -423,6 +606,53 @@ pub fn request(request: &Request) -> Vec<u8> {
                 rq::Ping::create(builder_ref, &args).as_union_value(),
             )
         }
+        RequestBody::Put {
+            name,
+            value,
+            wait,
+            timeout_ms,
+            expected,
+        } => {
+            let expected = expected.unwrap_or(Expected {
+                sequence: 0,
+                epoch: 0,
+            });
+            let args = rq::PutArgs {
+                name: Some(builder_ref.create_string(name)),
+                value: Some(put_value(builder_ref, value)),
+                wait: *wait,
+                timeout_ms: *timeout_ms,
+                expected_sequence: expected.sequence,
+                expected_epoch: expected.epoch,
+            };
+            (
+                rq::RequestBody::Put,
+                rq::Put::create(builder_ref, &args).as_union_value(),
+            )
+        }
+        RequestBody::Rpc {
+            name,
+            arguments,
+            timeout_ms,
+        } => {
+            let mut list = Vec::with_capacity(arguments.len());
+            for (name, value) in arguments {
+                let args = rq::ArgumentArgs {
+                    name: Some(builder_ref.create_string(name)),
+                    value: Some(put_value(builder_ref, value)),
+                };
+                list.push(rq::Argument::create(builder_ref, &args));
+            }
+            let args = rq::RpcArgs {
+                name: Some(builder_ref.create_string(name)),
+                arguments: Some(builder_ref.create_vector(&list)),
+                timeout_ms: *timeout_ms,
+            };
+            (
+                rq::RequestBody::Rpc,
+                rq::Rpc::create(builder_ref, &args).as_union_value(),
+            )
+        }
     };
     let args = rq::RequestArgs {
         id: request.id,
@@ -432,4 +662,47 @@ pub fn request(request: &Request) -> Vec<u8> {
     let root = rq::Request::create(&mut builder, &args);
     rq::finish_request_buffer(&mut builder, root);
     builder.finished_data().to_vec()
+}
+
+fn put_value<'b>(
+    builder: &mut FlatBufferBuilder<'b>,
+    value: &PutValue,
+) -> WIPOffset<rq::PutValue<'b>> {
+    let mut args = rq::PutValueArgs {
+        count: 1,
+        ..Default::default()
+    };
+    let one = |builder: &mut FlatBufferBuilder<'b>, word: u64| Some(builder.create_vector(&[word]));
+    let kind = match value {
+        PutValue::Number(number) => {
+            args.data = one(builder, number.to_bits());
+            ValueType::Float64
+        }
+        PutValue::Int64(integer) => {
+            args.data = one(builder, *integer as u64);
+            ValueType::Int64
+        }
+        PutValue::UInt64(integer) => {
+            args.data = one(builder, *integer);
+            ValueType::UInt64
+        }
+        PutValue::Text(text) => {
+            args.text = Some(strings(builder, std::slice::from_ref(text)));
+            ValueType::String
+        }
+        PutValue::TextArray(texts) => {
+            args.array = true;
+            args.count = texts.len() as u32;
+            args.text = Some(strings(builder, texts));
+            ValueType::String
+        }
+        PutValue::Array(array) => {
+            args.array = true;
+            args.count = array.count;
+            args.data = Some(words(builder, &array.data));
+            array.value_type
+        }
+    };
+    args.type_ = kind.number();
+    rq::PutValue::create(builder, &args)
 }

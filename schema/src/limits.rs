@@ -19,5 +19,8 @@ pub const MAX_ROWS: usize = 4 << 20;
 /// Most flatbuffer tables in one frame: a snapshot of 50,000 PVs with all their parts.
 pub const MAX_FRAME_TABLES: usize = 1 << 20;
 
-/// Deepest nesting of flatbuffer tables in any message.
-pub const MAX_DEPTH: usize = 8;
+/// Most arguments of one Rpc.
+pub const MAX_ARGUMENTS: usize = 100;
+
+/// Deepest nesting of flatbuffer tables in any message: structures in structures.
+pub const MAX_DEPTH: usize = 64;

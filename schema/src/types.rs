@@ -1,6 +1,6 @@
 //! What travels on the wire, as plain Rust types that know nothing of flatbuffers.
 
-use std::sync::Arc;
+use bytes::Bytes;
 
 /// Relay-wide number of one PV, sent in every update in place of its name.
 ///
@@ -99,6 +99,12 @@ wire_enum! {
         String = 12,
         /// True or false.
         Boolean = 13,
+        /// Named fields.
+        Structure = 14,
+        /// One of several named fields, or none.
+        Union = 15,
+        /// A field of any type, or none.
+        Any = 16,
     }
 }
 
@@ -107,7 +113,7 @@ impl ValueType {
     #[must_use]
     pub const fn element_bytes(self) -> Option<usize> {
         match self {
-            Self::Unknown | Self::String => None,
+            Self::Unknown | Self::String | Self::Structure | Self::Union | Self::Any => None,
             Self::Int8 | Self::UInt8 | Self::Boolean => Some(1),
             Self::Int16 | Self::UInt16 | Self::Enum => Some(2),
             Self::Float32 | Self::Int32 | Self::UInt32 => Some(4),
@@ -158,6 +164,37 @@ wire_enum! {
         Refused = 1,
         /// The relay doesn't know this request.
         NotSupported = 2,
+    }
+}
+
+wire_enum! {
+    /// What became of a put.
+    Outcome {
+        /// Nobody can say whether it was done, or the number is newer than this program.
+        #[default]
+        Unknown = 0,
+        /// The server took it.
+        Done = 1,
+        /// Nothing was written: this relay doesn't take puts to this PV.
+        NotAllowed = 2,
+        /// Nothing was written: the server gives no write access.
+        NoAccess = 3,
+        /// Nothing was written: the value doesn't fit the PV.
+        BadValue = 4,
+        /// Nothing was written: the PV is not connected.
+        NotConnected = 5,
+        /// Nothing was written: the PV is not at the expected update any more.
+        Moved = 6,
+        /// The server took the value but refused or failed to write it.
+        Failed = 7,
+        /// No answer within the time-out: may or may not have been done.
+        TimedOut = 8,
+        /// The connection broke before the answer: may or may not have been done.
+        Interrupted = 9,
+        /// Nothing was written: no PV has such a name.
+        BadName = 10,
+        /// The PV's source has no such operation.
+        NotSupported = 11,
     }
 }
 
@@ -241,6 +278,19 @@ pub struct Metadata {
     pub description: String,
     /// Differs from the one before when the PV came back with another type or element count.
     pub epoch: u32,
+    /// Identifier of a pvAccess structure; empty for other sources.
+    pub type_id: String,
+    /// How pvAccess wants the number shown; empty when not known.
+    pub form: String,
+}
+
+/// What a row says beside value, time and alarm: of sources that have it, such as pvAccess.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Detail {
+    /// User tag of the time stamp.
+    pub user_tag: i32,
+    /// The alarm's message, in the server's words.
+    pub message: String,
 }
 
 /// Connection and access rights of one PV.
@@ -254,46 +304,37 @@ pub struct Channel {
     pub read: bool,
     /// May be written, as far as the IOC is concerned.
     pub write: bool,
+    /// Whether the relay takes puts to it at all.
+    pub puts: bool,
 }
 
-/// A value that is no single number.
+/// A value that is no double.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BlobValue {
     /// A scalar string.
     Text(String),
     /// An array of strings.
     TextArray(Vec<String>),
+    /// A scalar integer that a double may not hold.
+    Int64(i64),
+    /// See `Int64`.
+    UInt64(u64),
     /// An array of numbers or enum indices.
-    Array {
-        /// Element type; one that has `element_bytes`.
-        value_type: ValueType,
-        /// Number of elements.
-        count: u32,
-        /// Little-endian elements packed into words, the last padded with zeros.
-        words: Arc<[u64]>,
-    },
+    Array(Array),
+    /// A structure.
+    Structure(Node),
 }
 
 impl BlobValue {
-    /// Packs the native-endian bytes of an array into words: the one copy of its life in the relay.
-    ///
-    /// Only builds where the native order is little-endian.
+    /// An array.
     #[must_use]
-    pub fn array(value_type: ValueType, count: u32, bytes: &[u8]) -> Self {
-        const { assert!(cfg!(target_endian = "little"), "elements are little-endian") };
-        let whole = bytes.chunks_exact(8);
-        let rest = whole.remainder();
-        let mut last = [0_u8; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        let words = whole
-            .map(|word| u64::from_le_bytes(word.try_into().expect("chunks of eight")))
-            .chain((!rest.is_empty()).then(|| u64::from_le_bytes(last)))
-            .collect();
-        Self::Array {
+    pub fn array(value_type: ValueType, count: u32, data: impl Into<Bytes>) -> Self {
+        let data = data.into();
+        Self::Array(Array {
             value_type,
             count,
-            words,
-        }
+            data,
+        })
     }
 
     /// Element type on the wire.
@@ -301,9 +342,112 @@ impl BlobValue {
     pub fn value_type(&self) -> ValueType {
         match self {
             Self::Text(_) | Self::TextArray(_) => ValueType::String,
-            Self::Array { value_type, .. } => *value_type,
+            Self::Int64(_) => ValueType::Int64,
+            Self::UInt64(_) => ValueType::UInt64,
+            Self::Array(array) => array.value_type,
+            Self::Structure(_) => ValueType::Structure,
         }
     }
+}
+
+/// One field of a structure, with all that it holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Node {
+    /// The field's name; empty in the root and in elements of arrays.
+    pub name: String,
+    /// Identifier of a structure; empty where there is none.
+    pub type_id: String,
+    /// What it holds.
+    pub value: NodeValue,
+}
+
+/// What a field of a structure holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum NodeValue {
+    /// Nothing: an element of an array that isn't there.
+    #[default]
+    Empty,
+    /// A number of a type of at most 32 bits, a double, or true (1) or false (0).
+    Number(ValueType, f64),
+    /// A signed integer of 64 bits.
+    Int64(i64),
+    /// An unsigned integer of 64 bits.
+    UInt64(u64),
+    /// A string.
+    Text(String),
+    /// An array of strings.
+    TextArray(Vec<String>),
+    /// An array of numbers.
+    Array(Array),
+    /// Named fields.
+    Structure(Vec<Node>),
+    /// Structures, or `Empty`.
+    StructureArray(Vec<Node>),
+    /// The field that is selected, if one is.
+    Union(Option<Box<Node>>),
+    /// Unions, or `Empty`.
+    UnionArray(Vec<Node>),
+    /// A field of any type, if there is one.
+    Any(Option<Box<Node>>),
+    /// `Any`s, or `Empty`.
+    AnyArray(Vec<Node>),
+}
+
+/// Numbers or enum indices, packed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Array {
+    /// Element type; one that has `element_bytes`.
+    pub value_type: ValueType,
+    /// Number of elements.
+    pub count: u32,
+    /// Little-endian elements without gaps; shared, never copied until they are encoded.
+    pub data: Bytes,
+}
+
+impl Array {
+    /// The elements as doubles; a 64-bit integer is rounded where a double doesn't hold it.
+    #[must_use]
+    pub fn numbers(&self) -> Vec<f64> {
+        fn read<const N: usize>(data: &[u8], one: fn([u8; N]) -> f64) -> Vec<f64> {
+            let elements = data.as_chunks::<N>().0;
+            elements.iter().map(|element| one(*element)).collect()
+        }
+        let data = &self.data;
+        match self.value_type {
+            ValueType::Float64 => read(data, f64::from_le_bytes),
+            ValueType::Float32 => read(data, |e| f32::from_le_bytes(e).into()),
+            ValueType::Int8 => read(data, |e| i8::from_le_bytes(e).into()),
+            ValueType::UInt8 | ValueType::Boolean => read(data, |e| u8::from_le_bytes(e).into()),
+            ValueType::Int16 => read(data, |e| i16::from_le_bytes(e).into()),
+            ValueType::UInt16 | ValueType::Enum => read(data, |e| u16::from_le_bytes(e).into()),
+            ValueType::Int32 => read(data, |e| i32::from_le_bytes(e).into()),
+            ValueType::UInt32 => read(data, |e| u32::from_le_bytes(e).into()),
+            ValueType::Int64 => read(data, |e| i64::from_le_bytes(e) as f64),
+            ValueType::UInt64 => read(data, |e| u64::from_le_bytes(e) as f64),
+            ValueType::Unknown
+            | ValueType::String
+            | ValueType::Structure
+            | ValueType::Union
+            | ValueType::Any => Vec::new(),
+        }
+    }
+}
+
+/// A value to write.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PutValue {
+    /// A number.
+    Number(f64),
+    /// A 64-bit integer.
+    Int64(i64),
+    /// A 64-bit integer.
+    UInt64(u64),
+    /// A string, an enum's label, or the text of a number.
+    Text(String),
+    /// An array of strings.
+    TextArray(Vec<String>),
+    /// An array of numbers.
+    Array(Array),
 }
 
 /// A name that was not taken.
@@ -335,7 +479,7 @@ pub struct Hello {
 }
 
 /// The answer in a frame.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     /// First message after the handshake.
     Hello(Hello),
@@ -365,6 +509,20 @@ pub enum Reply {
         /// The relay's clock.
         relay_time_ns: i64,
     },
+    /// To Put.
+    PutDone {
+        /// What became of it.
+        outcome: Outcome,
+        /// Why it isn't done; empty when it is.
+        message: String,
+    },
+    /// To Rpc; what the server answered stands beside it.
+    RpcDone {
+        /// What became of it.
+        outcome: Outcome,
+        /// Why it isn't done; empty when it is.
+        message: String,
+    },
     /// The request failed as a whole.
     Error {
         /// Why.
@@ -374,8 +532,17 @@ pub enum Reply {
     },
 }
 
+/// The update that a PV must still be at for a put to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// Its number within its epoch.
+    pub sequence: u32,
+    /// Its epoch.
+    pub epoch: u32,
+}
+
 /// What a client asks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum RequestBody {
     /// Wants these PVs.
     Subscribe {
@@ -404,10 +571,32 @@ pub enum RequestBody {
         /// Comes back as it is.
         client_time_ns: i64,
     },
+    /// Writes one PV.
+    Put {
+        /// With or without a source.
+        name: String,
+        /// What to write.
+        value: PutValue,
+        /// Answer only when the record has finished processing.
+        wait: bool,
+        /// How long to wait for an answer; 0 takes the relay's default.
+        timeout_ms: u32,
+        /// Write only if the PV is still at this update.
+        expected: Option<Expected>,
+    },
+    /// Calls a service.
+    Rpc {
+        /// With or without a source.
+        name: String,
+        /// By name.
+        arguments: Vec<(String, PutValue)>,
+        /// How long to wait for an answer; 0 takes the relay's default.
+        timeout_ms: u32,
+    },
 }
 
 /// One message of a client.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     /// Comes back as `reply_to`.
     pub id: u32,

@@ -59,7 +59,7 @@ fn frame_of_everything() -> Vec<u8> {
         &BlobValue::Text("text".into()),
         RowMarks::default(),
     );
-    let array = BlobValue::array(ValueType::Int32, 3, &[1; 12]);
+    let array = BlobValue::array(ValueType::Int32, 3, vec![1; 12]);
     encoder.blob(PvId(31), 6, &array, RowMarks::default());
     encoder.finish().to_vec()
 }

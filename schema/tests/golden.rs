@@ -8,15 +8,16 @@ use std::path::PathBuf;
 
 use pvwire_schema::encode::{self, FrameEncoder, RowMarks};
 use pvwire_schema::types::{
-    Alarm, BlobValue, Channel, ConnectionState, FrameKind, Hello, Limits, Metadata, NameError,
-    NameProblem, PvId, Reply, Request, RequestBody, RequestProblem, Severity, ValueType,
+    Alarm, Array, BlobValue, Channel, ConnectionState, Detail, Expected, FrameKind, Hello, Limits,
+    Metadata, NameError, NameProblem, Node, NodeValue, Outcome, PutValue, PvId, Reply, Request,
+    RequestBody, RequestProblem, Severity, ValueType,
 };
 use pvwire_schema::{decode, types};
 use serde_json::{Value, json};
 
 const T0: i64 = 1_753_000_000_123_456_789;
 
-fn marks(sequence: u32) -> RowMarks {
+fn marks(sequence: u32) -> RowMarks<'static> {
     RowMarks {
         sequence,
         ..Default::default()
@@ -33,6 +34,7 @@ fn connected(read: bool, write: bool) -> Channel {
         since_ns: T0,
         read,
         write,
+        puts: write,
     }
 }
 
@@ -70,6 +72,64 @@ fn sixteen_choices() -> Metadata {
         element_count: 1,
         choices: (0..16).map(|n| format!("State {n}")).collect(),
         ..Default::default()
+    }
+}
+
+fn node(name: &str, value: NodeValue) -> Node {
+    Node {
+        name: name.to_owned(),
+        type_id: String::new(),
+        value,
+    }
+}
+
+fn every_kind_of_field() -> Node {
+    let point = |x: f64| {
+        let field = node("x", NodeValue::Number(ValueType::Float32, x));
+        node("", NodeValue::Structure(vec![field]))
+    };
+    let held = |name: &str, value| Some(Box::new(node(name, value)));
+    let shorts: Vec<u8> = [1_i16, -2, 3]
+        .iter()
+        .flat_map(|v| v.to_le_bytes())
+        .collect();
+    let array = Array {
+        value_type: ValueType::Int16,
+        count: 3,
+        data: shorts.into(),
+    };
+    let fields = vec![
+        node("bool", NodeValue::Number(ValueType::Boolean, 1.0)),
+        node("byte", NodeValue::Number(ValueType::Int8, -128.0)),
+        node(
+            "uint",
+            NodeValue::Number(ValueType::UInt32, 4_294_967_295.0),
+        ),
+        node("double", NodeValue::Number(ValueType::Float64, 0.1)),
+        node("long", NodeValue::Int64(i64::MIN)),
+        node("ulong", NodeValue::UInt64(u64::MAX)),
+        node("text", NodeValue::Text("Träger".into())),
+        node("labels", NodeValue::TextArray(vec!["a".into(), "b".into()])),
+        node("array", NodeValue::Array(array)),
+        node(
+            "points",
+            NodeValue::StructureArray(vec![point(0.5), Node::default()]),
+        ),
+        node(
+            "union",
+            NodeValue::Union(held("choice", NodeValue::Int64(7))),
+        ),
+        node("unset", NodeValue::Union(None)),
+        node("any", NodeValue::Any(held("", NodeValue::Text("x".into())))),
+        node(
+            "anys",
+            NodeValue::AnyArray(vec![node("", NodeValue::Any(None))]),
+        ),
+        node("unions", NodeValue::UnionArray(Vec::new())),
+    ];
+    Node {
+        type_id: "epics:nt/NTTable:1.0".into(),
+        ..node("", NodeValue::Structure(fields))
     }
 }
 
@@ -120,24 +180,25 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
             since_ns: T0,
             read: false,
             write: false,
+            puts: false,
         };
         e.channel(PvId(6), connecting);
         let number_3 = RowMarks {
             alarm: alarm(Severity::NoAlarm, 0),
             sequence: 100,
-            skipped: 0,
+            ..Default::default()
         };
         e.number(PvId(3), T0, 21.5, number_3);
         let number_4 = RowMarks {
             alarm: alarm(Severity::Minor, 7),
             sequence: 1,
-            skipped: 0,
+            ..Default::default()
         };
         e.number(PvId(4), T0 - 5_000_000_000, 2.0, number_4);
         let blob = RowMarks {
             alarm: alarm(Severity::Invalid, 17),
             sequence: 9,
-            skipped: 0,
+            ..Default::default()
         };
         e.blob(
             PvId(5),
@@ -181,7 +242,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
         let number = RowMarks {
             alarm: alarm(Severity::Major, 3),
             sequence: 150,
-            skipped: 0,
+            ..Default::default()
         };
         e.number(PvId(3), T0 + 3_000_000_000, 99.0, number);
         e.number(PvId(4), T0 + 3_000_000_001, 0.0, marks(2));
@@ -210,6 +271,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
             since_ns: T0 + 77,
             read: false,
             write: false,
+            puts: false,
         };
         e.channel(PvId(3), gone);
         e.channel(
@@ -238,10 +300,10 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
             .flat_map(|v| v.to_le_bytes())
             .collect();
         let arrays = [
-            BlobValue::array(ValueType::Float64, 3, &doubles),
-            BlobValue::array(ValueType::Int16, 5, &shorts),
-            BlobValue::array(ValueType::UInt8, 1, &[255]),
-            BlobValue::array(ValueType::Float32, 0, &[]),
+            BlobValue::array(ValueType::Float64, 3, doubles),
+            BlobValue::array(ValueType::Int16, 5, shorts),
+            BlobValue::array(ValueType::UInt8, 1, vec![255]),
+            BlobValue::array(ValueType::Float32, 0, Vec::new()),
             BlobValue::TextArray(vec!["one".into(), String::new(), "drei".into()]),
         ];
         for (index, array) in arrays.iter().enumerate() {
@@ -252,6 +314,53 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
                 RowMarks::default(),
             );
         }
+    });
+    frame("integers", FrameKind::Snapshot, 15, 0, &|e| {
+        let detail = Detail {
+            user_tag: -7,
+            message: "HIHI, beam dumped".into(),
+        };
+        let tagged = RowMarks {
+            alarm: alarm(Severity::Major, 1),
+            detail: Some(&detail),
+            sequence: 2,
+            ..Default::default()
+        };
+        let meta = Metadata {
+            value_type: ValueType::Int64,
+            element_count: 1,
+            type_id: "epics:nt/NTScalar:1.0".into(),
+            form: "Hex".into(),
+            ..Default::default()
+        };
+        e.metadata(PvId(8), &meta);
+        e.number(PvId(8), T0, 42.0, marks(1));
+        let exact = BlobValue::Int64(9_007_199_254_740_993);
+        e.blob(PvId(8), T0 + 1, &exact, tagged);
+        e.blob(PvId(9), T0 + 2, &BlobValue::Int64(i64::MIN), marks(1));
+        e.blob(PvId(10), T0 + 3, &BlobValue::UInt64(u64::MAX), marks(1));
+        let reply = Reply::Subscribed {
+            ids: vec![PvId(8), PvId(9), PvId(10)],
+            errors: Vec::new(),
+        };
+        e.reply(1, &reply);
+    });
+    frame("structure", FrameKind::Update, 16, 15, &|e| {
+        e.blob(
+            PvId(30),
+            T0,
+            &BlobValue::Structure(every_kind_of_field()),
+            RowMarks::default(),
+        );
+    });
+    frame("put_done", FrameKind::Answer, 17, 0, &|e| {
+        let (outcome, message) = (Outcome::BadValue, "\"abc\" is no number".into());
+        e.reply(12, &Reply::PutDone { outcome, message });
+    });
+    frame("rpc_done", FrameKind::Answer, 17, 0, &|e| {
+        let value = NodeValue::Number(ValueType::Float64, 0.1);
+        let result = node("", NodeValue::Structure(vec![node("value", value)]));
+        e.rpc_done(13, Outcome::Done, "", Some(&result));
     });
     frame("got", FrameKind::Answer, 16, 0, &|e| {
         let errors = vec![NameError {
@@ -339,6 +448,58 @@ fn requests() -> Vec<(&'static str, Request)> {
             "request_ping",
             request(4, RequestBody::Ping { client_time_ns: T0 }),
         ),
+        (
+            "request_put",
+            request(
+                5,
+                RequestBody::Put {
+                    name: "TEMP:SET".into(),
+                    value: PutValue::Number(21.5),
+                    wait: true,
+                    timeout_ms: 30_000,
+                    expected: Some(Expected {
+                        sequence: 100,
+                        epoch: 5,
+                    }),
+                },
+            ),
+        ),
+        (
+            "request_put_array",
+            request(
+                6,
+                RequestBody::Put {
+                    name: "WAVE".into(),
+                    value: PutValue::Array(Array {
+                        value_type: ValueType::Int16,
+                        count: 3,
+                        data: vec![1, 0, 2, 0, 3, 0].into(),
+                    }),
+                    wait: false,
+                    timeout_ms: 0,
+                    expected: None,
+                },
+            ),
+        ),
+        (
+            "request_rpc",
+            request(
+                7,
+                RequestBody::Rpc {
+                    name: "pva://SERVICE".into(),
+                    arguments: vec![
+                        ("a".into(), PutValue::Int64(-1)),
+                        ("b".into(), PutValue::UInt64(u64::MAX)),
+                        ("c".into(), PutValue::Text("[x] y".into())),
+                        (
+                            "d".into(),
+                            PutValue::TextArray(vec!["x".into(), String::new()]),
+                        ),
+                    ],
+                    timeout_ms: 1_000,
+                },
+            ),
+        ),
     ]
 }
 
@@ -375,7 +536,7 @@ fn limits(limits: Limits) -> Value {
 
 fn channel(id: PvId, channel: types::Channel) -> Value {
     json!({ "id": id.0, "state": format!("{:?}", channel.state), "sinceNs": channel.since_ns.to_string(),
-            "read": channel.read, "write": channel.write })
+            "read": channel.read, "write": channel.write, "puts": channel.puts })
 }
 
 fn metadata(id: PvId, metadata: &Metadata) -> Value {
@@ -384,7 +545,8 @@ fn metadata(id: PvId, metadata: &Metadata) -> Value {
             "precision": metadata.precision, "choices": metadata.choices,
             "display": limits(metadata.display), "control": limits(metadata.control),
             "warning": limits(metadata.warning), "alarm": limits(metadata.alarm),
-            "description": metadata.description, "epoch": metadata.epoch })
+            "description": metadata.description, "epoch": metadata.epoch,
+            "typeId": metadata.type_id, "form": metadata.form })
 }
 
 fn reply(reply: &Reply) -> Value {
@@ -416,10 +578,43 @@ fn reply(reply: &Reply) -> Value {
             relay_time_ns,
         } => json!({ "Pong": {
             "clientTimeNs": client_time_ns.to_string(), "relayTimeNs": relay_time_ns.to_string() } }),
+        Reply::PutDone { outcome, message } => {
+            json!({ "PutDone": { "outcome": format!("{outcome:?}"), "message": message } })
+        }
+        Reply::RpcDone { outcome, message } => {
+            json!({ "RpcDone": { "outcome": format!("{outcome:?}"), "message": message } })
+        }
         Reply::Error { problem, message } => {
             json!({ "Error": { "problem": format!("{problem:?}"), "message": message } })
         }
     }
+}
+
+fn tree(node: &Node) -> Value {
+    let fields = |list: &[Node]| list.iter().map(tree).collect::<Vec<_>>();
+    let held = |held: &Option<Box<Node>>| held.iter().map(|node| tree(node)).collect::<Vec<_>>();
+    let value = match &node.value {
+        NodeValue::Empty => Value::Null,
+        NodeValue::Number(value_type, value) => json!([format!("{value_type:?}"), number(*value)]),
+        NodeValue::Int64(value) => json!(["Int64", value.to_string()]),
+        NodeValue::UInt64(value) => json!(["UInt64", value.to_string()]),
+        NodeValue::Text(text) => json!(["String", text]),
+        NodeValue::TextArray(texts) => json!(["String[]", texts]),
+        NodeValue::Array(array) => {
+            json!([
+                format!("{:?}[]", array.value_type),
+                array.count,
+                array.data.to_vec()
+            ])
+        }
+        NodeValue::Structure(list) => json!(["Structure", fields(list)]),
+        NodeValue::StructureArray(list) => json!(["Structure[]", fields(list)]),
+        NodeValue::Union(node) => json!(["Union", held(node)]),
+        NodeValue::UnionArray(list) => json!(["Union[]", fields(list)]),
+        NodeValue::Any(node) => json!(["Any", held(node)]),
+        NodeValue::AnyArray(list) => json!(["Any[]", fields(list)]),
+    };
+    json!({ "name": node.name, "typeId": node.type_id, "value": value })
 }
 
 /// What a reader must find in the frame, in a form that every language can compare.
@@ -429,7 +624,8 @@ fn described(bytes: &[u8]) -> Value {
         json!({ "id": blob.id.0, "timeNs": blob.time_ns.to_string(),
                 "type": format!("{:?}", blob.value_type), "array": blob.array, "count": blob.count,
                 "dataOffset": blob.data_offset, "data": blob.data,
-                "text": blob.text().collect::<Vec<_>>() })
+                "text": blob.text().collect::<Vec<_>>(),
+                "structure": blob.structure.map(|node| tree(&node.to_node())) })
     };
     let row = |row: decode::NumberRow| json!({ "id": row.id.0, "timeNs": row.time_ns.to_string(), "value": number(row.value) });
     let alarm = |row: decode::AlarmRow| json!({ "row": row.row, "severity": row.alarm.severity.number(), "status": row.alarm.status });
@@ -442,10 +638,12 @@ fn described(bytes: &[u8]) -> Value {
         "numbers": view.numbers().map(row).collect::<Vec<_>>(),
         "blobs": view.blobs().map(blob).collect::<Vec<_>>(),
         "alarms": view.alarms().map(alarm).collect::<Vec<_>>(),
+        "details": view.details().map(|d| json!({ "row": d.row, "userTag": d.user_tag, "message": d.message })).collect::<Vec<_>>(),
         "skips": view.skips().map(|s| json!({ "row": s.row, "count": s.count })).collect::<Vec<_>>(),
         "sequences": view.sequences().map(|list| list.collect::<Vec<_>>()),
         "replyTo": view.reply_to(),
         "reply": view.reply().map(|r| reply(&r)),
+        "result": view.rpc_result().map(|node| tree(&node.to_node())),
     })
 }
 
@@ -482,4 +680,14 @@ fn arrays_can_be_viewed_in_place() {
     for blob in decode::frame(&bytes).unwrap().blobs() {
         assert_eq!(blob.data_offset % 8, 0, "array of {:?}", blob.value_type);
     }
+}
+
+#[test]
+fn structure_comes_back_as_it_was() {
+    let (_, bytes) = (frames().into_iter())
+        .find(|(name, _)| *name == "structure")
+        .unwrap();
+    let view = decode::frame(&bytes).unwrap();
+    let blob = view.blobs().next().unwrap();
+    assert_eq!(blob.structure.unwrap().to_node(), every_kind_of_field());
 }

@@ -19,10 +19,13 @@ from pvwire import (  # noqa: E402
     Got,
     Hello,
     NameProblem,
+    Outcome,
     Pong,
+    PutDone,
     ReplyBody,
     RequestError,
     RequestProblem,
+    RpcDone,
     Subscribed,
     Unsubscribed,
     ValueType,
@@ -83,6 +86,8 @@ def metadata(meta):
         "alarm": limits(meta.Alarm()),
         "description": text(meta.Description()),
         "epoch": meta.Epoch(),
+        "typeId": text(meta.TypeId()),
+        "form": text(meta.Form()),
     }
 
 
@@ -93,6 +98,7 @@ def channel(channel):
         "sinceNs": str(channel.SinceNs()),
         "read": channel.Read(),
         "write": channel.Write(),
+        "puts": channel.Puts(),
     }
 
 
@@ -124,7 +130,39 @@ def blob(blob, message):
         "dataOffset": offset,
         "data": list(raw),
         "text": [text(entry) for entry in vector(blob, "Text")],
+        "structure": tree(blob.Structure()),
     }
+
+
+SCALARS = {
+    "Float64": "<d", "Float32": "<f", "Int8": "<b", "UInt8": "<B", "Int16": "<h", "UInt16": "<H",
+    "Int32": "<i", "UInt32": "<I", "Int64": "<q", "UInt64": "<Q", "Enum": "<H", "Boolean": "<B",
+}  # fmt: skip
+
+
+def tree(node):
+    """One field of a structure, with all that it holds."""
+    if node is None:
+        return None
+    kind = name_of(ValueType.ValueType, node.Type())
+    fields = [tree(field) for field in vector(node, "Fields")]
+    texts = [text(entry) for entry in vector(node, "Text")]
+    name = kind + ("[]" if node.Array() else "")
+    if kind == "Unknown":
+        value = None
+    elif kind in ("Structure", "Union", "Any"):
+        value = [name, fields]
+    elif kind == "String":
+        value = [name, texts if node.Array() else texts[0]]
+    else:
+        size = ELEMENT_BYTES[node.Type()] * node.Count()
+        raw = b"".join(struct.pack("<Q", word) for word in vector(node, "Data"))[:size]
+        if node.Array():
+            value = [name, node.Count(), list(raw)]
+        else:
+            (scalar,) = struct.unpack(SCALARS[kind], raw)
+            value = [name, str(scalar) if kind in ("Int64", "UInt64") else number(float(scalar))]
+    return {"name": text(node.Name()), "typeId": text(node.TypeId()), "value": value}
 
 
 def errors(table):
@@ -170,9 +208,21 @@ def reply(frame):
         pong = as_table(Pong.Pong)
         times = (pong.ClientTimeNs(), pong.RelayTimeNs())
         return {kind: {"clientTimeNs": str(times[0]), "relayTimeNs": str(times[1])}}
+    if kind in ("PutDone", "RpcDone"):
+        done = as_table(PutDone.PutDone if kind == "PutDone" else RpcDone.RpcDone)
+        outcome = name_of(Outcome.Outcome, done.Outcome())
+        return {kind: {"outcome": outcome, "message": text(done.Message())}}
     error = as_table(RequestError.RequestError)
     problem = name_of(RequestProblem.RequestProblem, error.Problem())
     return {"Error": {"problem": problem, "message": text(error.Message())}}
+
+
+def result(frame):
+    if name_of(ReplyBody.ReplyBody, frame.ReplyType()) != "RpcDone":
+        return None
+    raw, done = frame.Reply(), RpcDone.RpcDone()
+    done.Init(raw.Bytes, raw.Pos)
+    return tree(done.Result())
 
 
 def described(message):
@@ -191,10 +241,15 @@ def described(message):
             {"row": alarm.Row(), "severity": alarm.Severity(), "status": alarm.Status()}
             for alarm in vector(frame, "Alarms")
         ],
+        "details": [
+            {"row": detail.Row(), "userTag": detail.UserTag(), "message": text(detail.Message())}
+            for detail in vector(frame, "Details")
+        ],
         "skips": [{"row": skip.Row(), "count": skip.Count()} for skip in vector(frame, "Skips")],
         "sequences": vector(frame, "Sequences") if rows else None,
         "replyTo": frame.ReplyTo(),
         "reply": reply(frame),
+        "result": result(frame),
     }
 
 

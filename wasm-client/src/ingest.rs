@@ -3,12 +3,12 @@
 //! A session is one connection's view: which request is open, which tick the store is at. It does no
 //! I/O; requests come out as bytes and frames go in as bytes.
 
-use pvwire_schema::decode::{self, AlarmRow, BlobView, DecodeError, FrameView, SkipRow};
+use pvwire_schema::decode::{self, AlarmRow, BlobView, DecodeError, DetailRow, FrameView, SkipRow};
 use pvwire_schema::encode;
 use pvwire_schema::limits::{MAX_NAMES, MAX_REQUEST_BYTES};
 use pvwire_schema::types::{
-    Alarm, ConnectionState, FrameKind, Hello, NameError, NameProblem, PvId, Reply, Request,
-    RequestBody, ValueType,
+    Alarm, ConnectionState, FrameKind, Hello, NameError, NameProblem, Outcome, PutValue, PvId,
+    Reply, Request, RequestBody, ValueType,
 };
 
 use crate::store::{NO_SLOT, Slot, Store, Text, kind};
@@ -19,12 +19,12 @@ const NAME_OVERHEAD_BYTES: usize = 12;
 /// Bytes of a request that are no names.
 const REQUEST_OVERHEAD_BYTES: usize = 96;
 
-/// An array that came: where its elements lie in the message.
+/// An array or structure that came: where it lies in the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayRow {
     /// Whose it is.
     pub slot: Slot,
-    /// Where the elements start, in bytes from the message's start.
+    /// Where the elements, or the structure's table, start: bytes from the message's start.
     pub offset: u32,
     /// Number of elements.
     pub count: u32,
@@ -51,6 +51,10 @@ pub enum Answered {
     Ping = 5,
     /// A request that failed as a whole.
     Error = 6,
+    /// A Put; the session's `outcome` and `error` say what became of it.
+    Put = 7,
+    /// An Rpc, likewise; the session's `arrays` say where the result lies.
+    Rpc = 8,
 }
 
 /// What one frame did.
@@ -68,6 +72,10 @@ pub struct Applied {
     pub reply_to: u32,
 }
 
+/// There is no update that a put could be bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoUpdate;
+
 /// One connection and what came over it.
 #[derive(Debug, Default)]
 pub struct Session {
@@ -79,9 +87,11 @@ pub struct Session {
     pub hello: Option<Hello>,
     /// Names of the last answered Get that have no answer.
     pub name_errors: Vec<NameError>,
-    /// The sentence of the last request that failed as a whole.
+    /// The sentence of the last request that failed, as a whole or as a put or call.
     pub error: String,
-    /// Arrays of the last frame: of the answer when it answered a Get, of the live PVs otherwise.
+    /// What became of the last answered put or call.
+    pub outcome: Outcome,
+    /// Arrays and structures of the last frame: of the answer when it answered a Get, of the live PVs otherwise.
     pub arrays: Vec<ArrayRow>,
     without_room: Vec<Slot>,
     last_tick: u64,
@@ -207,6 +217,45 @@ impl Session {
         self.request(RequestBody::Ping { client_time_ns }).1
     }
 
+    /// Writes a PV. `slot`: only if the PV is still at the update that this slot shows.
+    ///
+    /// # Errors
+    /// When the slot shows no update that could be expected.
+    pub fn put(
+        &mut self,
+        name: &str,
+        value: PutValue,
+        wait: bool,
+        timeout_ms: u32,
+        slot: Option<Slot>,
+    ) -> Result<Vec<u8>, NoUpdate> {
+        let expected = slot.map(|slot| self.live.expected(slot).ok_or(NoUpdate));
+        let body = RequestBody::Put {
+            name: name.to_owned(),
+            value,
+            wait,
+            timeout_ms,
+            expected: expected.transpose()?,
+        };
+        Ok(self.request(body).1)
+    }
+
+    /// Calls a service.
+    pub fn rpc(
+        &mut self,
+        name: &str,
+        arguments: Vec<(String, PutValue)>,
+        timeout_ms: u32,
+    ) -> Vec<u8> {
+        let name = name.to_owned();
+        self.request(RequestBody::Rpc {
+            name,
+            arguments,
+            timeout_ms,
+        })
+        .1
+    }
+
     /// Applies one message of the relay.
     ///
     /// # Errors
@@ -273,6 +322,20 @@ impl Session {
                 self.name_errors = errors;
             }
             Some(Reply::Pong { .. }) => applied.answered = Answered::Ping,
+            Some(Reply::PutDone { outcome, message }) => {
+                applied.answered = Answered::Put;
+                (self.outcome, self.error) = (outcome, message);
+            }
+            Some(Reply::RpcDone { outcome, message }) => {
+                applied.answered = Answered::Rpc;
+                (self.outcome, self.error) = (outcome, message);
+                self.arrays.extend(frame.rpc_result().map(|node| ArrayRow {
+                    slot: NO_SLOT,
+                    offset: node.position() as u32,
+                    count: 1,
+                    value_type: u32::from(ValueType::Structure.number()),
+                }));
+            }
             Some(Reply::Error { message, .. }) => {
                 applied.answered = Answered::Error;
                 for slot in self.subscribed(frame.reply_to()) {
@@ -380,6 +443,8 @@ fn fill(store: &mut Store, arrays: &mut Vec<ArrayRow>, frame: &FrameView<'_>) {
         each_slot(store, id, |store, slot| store.set_channel(slot, channel));
     }
     let mut marks = Marks::new(frame.alarms(), frame.skips(), frame.sequences());
+    let mut details = frame.details().peekable();
+    let mut row_number = 0;
     let mut seconds = Seconds::default();
     // Inside out: the iterator's own loop is three times as fast as `for` over it.
     frame.numbers().for_each(|row| {
@@ -392,6 +457,9 @@ fn fill(store: &mut Store, arrays: &mut Vec<ArrayRow>, frame: &FrameView<'_>) {
             store.set_time(slot, second, nanoseconds);
             mark_alarm(store, slot, kind, mark.alarm);
         });
+        let detail = details.next_if(|detail| detail.row == row_number);
+        mark_detail(store, row.id, kind, detail);
+        row_number += 1;
         store.count_total(skipped);
     });
     for row in frame.blobs() {
@@ -404,6 +472,9 @@ fn fill(store: &mut Store, arrays: &mut Vec<ArrayRow>, frame: &FrameView<'_>) {
             store.set_time(slot, second, nanoseconds);
             mark_alarm(store, slot, kind, mark.alarm);
         });
+        let detail = details.next_if(|detail| detail.row == row_number);
+        mark_detail(store, row.id, kind, detail);
+        row_number += 1;
         store.count_total(skipped);
     }
 }
@@ -451,6 +522,14 @@ fn mark_alarm(store: &mut Store, slot: Slot, kind: FrameKind, alarm: Option<Alar
     }
 }
 
+/// A detail that isn't said is the one of the row before, but in a snapshot there is none before.
+#[inline]
+fn mark_detail(store: &mut Store, id: PvId, kind: FrameKind, detail: Option<DetailRow<'_>>) {
+    if detail.is_some() || matches!(kind, FrameKind::Snapshot | FrameKind::Answer) {
+        each_slot(store, id, |store, slot| store.set_detail(slot, detail));
+    }
+}
+
 fn set_blob(store: &mut Store, arrays: &mut Vec<ArrayRow>, slot: Slot, row: &BlobView<'_>) {
     let value_type = row.value_type;
     if value_type == ValueType::String {
@@ -466,6 +545,16 @@ fn set_blob(store: &mut Store, arrays: &mut Vec<ArrayRow>, slot: Slot, row: &Blo
             let text = Text::One(texts.next().unwrap_or_default());
             store.set_text(slot, kind::TEXT, text, f64::NAN);
         }
+        return;
+    }
+    if let Some(structure) = row.structure {
+        store.set_opaque(slot, kind::STRUCTURE);
+        arrays.push(ArrayRow {
+            slot,
+            offset: structure.position() as u32,
+            count: 1,
+            value_type: u32::from(ValueType::Structure.number()),
+        });
         return;
     }
     let Some(element_bytes) = value_type.element_bytes() else {
@@ -532,7 +621,7 @@ fn forget_unconfirmed(store: &mut Store, fresh: &[Slot]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{ACCESS_READ, ACCESS_WRITE, SEVERITY_UNKNOWN, part, state};
+    use crate::store::{ACCESS_PUTS, ACCESS_READ, ACCESS_WRITE, SEVERITY_UNKNOWN, part, state};
     use pvwire_schema::encode::{FrameEncoder, RowMarks};
     use pvwire_schema::types::{Channel, Metadata, Severity};
 
@@ -566,6 +655,7 @@ mod tests {
 
     fn connected() -> Channel {
         Channel {
+            puts: false,
             state: ConnectionState::Connected,
             since_ns: 5_000_000,
             read: true,
@@ -583,7 +673,10 @@ mod tests {
         assert_eq!(columns.seconds[at(0)], 1_753_000_000.0);
         assert_eq!(columns.nanoseconds[at(0)], 123_456_789);
         assert_eq!(columns.severity[at(0)], 0);
-        assert_eq!(columns.access[at(0)], ACCESS_READ | ACCESS_WRITE);
+        assert_eq!(
+            columns.access[at(0)],
+            ACCESS_READ | ACCESS_WRITE | ACCESS_PUTS
+        );
         assert_eq!(columns.sequence[at(0)], 100);
         assert_eq!(session.live.metadata(slots[0]).units, "°C");
 

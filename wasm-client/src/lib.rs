@@ -8,6 +8,7 @@ pub mod ingest;
 pub mod selection;
 pub mod store;
 
+use pvwire_schema::types::{Array, PutValue, ValueType};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::ingest::Session;
@@ -29,6 +30,8 @@ pub struct Core {
     arrays: Vec<u32>,
     mistake: String,
     taken: usize,
+    value: Option<PutValue>,
+    arguments: Vec<(String, PutValue)>,
 }
 
 /// Which PVs a question is about: those of the last answered Get, or the live ones.
@@ -180,11 +183,16 @@ impl Core {
         numbers
     }
 
-    /// Units, description, then the labels.
+    /// Units, description, structure identifier, form, then the labels.
     #[must_use]
     pub fn metadata_texts(&self, answer: bool, slot: Slot) -> Vec<String> {
         let metadata = of(&self.session, answer).metadata(slot);
-        let mut texts = vec![metadata.units.clone(), metadata.description.clone()];
+        let mut texts = vec![
+            metadata.units.clone(),
+            metadata.description.clone(),
+            metadata.type_id.clone(),
+            metadata.form.clone(),
+        ];
         texts.extend(metadata.choices.iter().cloned());
         texts
     }
@@ -233,6 +241,92 @@ impl Core {
     #[must_use]
     pub fn last_request(&self) -> u32 {
         self.session.last_request()
+    }
+
+    /// The next put's or argument's value: a number.
+    pub fn value_number(&mut self, value: f64) {
+        self.value = Some(PutValue::Number(value));
+    }
+
+    /// The same: an integer.
+    pub fn value_int64(&mut self, value: i64) {
+        self.value = Some(PutValue::Int64(value));
+    }
+
+    /// The same: an integer above those of `value_int64`.
+    pub fn value_uint64(&mut self, value: u64) {
+        self.value = Some(PutValue::UInt64(value));
+    }
+
+    /// The same: a string.
+    pub fn value_text(&mut self, value: String) {
+        self.value = Some(PutValue::Text(value));
+    }
+
+    /// The same: an array of strings.
+    pub fn value_texts(&mut self, value: Vec<String>) {
+        self.value = Some(PutValue::TextArray(value));
+    }
+
+    /// The same: an array of numbers of a type, little-endian.
+    pub fn value_array(&mut self, value_type: u8, count: u32, bytes: Vec<u8>) {
+        self.value = Some(PutValue::Array(Array {
+            value_type: ValueType::from_number(value_type),
+            count,
+            data: bytes.into(),
+        }));
+    }
+
+    /// A request that writes the value; empty when `slot` is given and shows no update to bind it to.
+    // An owned string is what crosses the boundary.
+    #[allow(clippy::needless_pass_by_value)]
+    pub fn put(
+        &mut self,
+        name: String,
+        wait: bool,
+        timeout_ms: u32,
+        slot: Option<Slot>,
+    ) -> Vec<u8> {
+        let value = self.value.take().unwrap_or(PutValue::Number(f64::NAN));
+        self.session
+            .put(&name, value, wait, timeout_ms, slot)
+            .unwrap_or_default()
+    }
+
+    /// Makes the value an argument of the next call.
+    pub fn argument(&mut self, name: String) {
+        self.arguments
+            .extend(self.value.take().map(|value| (name, value)));
+    }
+
+    /// A request that calls a service with the arguments.
+    // An owned string is what crosses the boundary.
+    #[allow(clippy::needless_pass_by_value)]
+    pub fn rpc(&mut self, name: String, timeout_ms: u32) -> Vec<u8> {
+        let arguments = std::mem::take(&mut self.arguments);
+        self.session.rpc(&name, arguments, timeout_ms)
+    }
+
+    /// What became of the last answered put or call, the wire's number; `request_error` says why.
+    #[must_use]
+    pub fn outcome(&self) -> u8 {
+        self.session.outcome.number()
+    }
+
+    /// User tag of the last update's time stamp.
+    #[must_use]
+    pub fn user_tag(&self, answer: bool, slot: Slot) -> i32 {
+        of(&self.session, answer)
+            .detail(slot)
+            .map_or(0, |detail| detail.user_tag)
+    }
+
+    /// The last update's alarm message; empty when there is none.
+    #[must_use]
+    pub fn alarm_message(&self, answer: bool, slot: Slot) -> String {
+        of(&self.session, answer)
+            .detail(slot)
+            .map_or_else(String::new, |detail| detail.message.clone())
     }
 
     /// A request that says what was processed.

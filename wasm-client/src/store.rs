@@ -3,7 +3,10 @@
 //! A PV that the application asked for has a *slot*. The relay's id of a PV leads to its first slot
 //! and each slot to the next one of the same PV: `X` and `ca://X` are two slots of one id.
 
-use pvwire_schema::types::{Alarm, Channel, ConnectionState, Metadata, PvId, ValueType};
+use pvwire_schema::decode::DetailRow;
+use pvwire_schema::types::{
+    Alarm, Channel, ConnectionState, Detail, Expected, Metadata, PvId, ValueType,
+};
 
 /// A place in every column.
 pub type Slot = u32;
@@ -43,6 +46,8 @@ pub mod kind {
     pub const LARGE_INTEGER: u8 = 5;
     /// There is one, of a type that this program doesn't know.
     pub const UNKNOWN: u8 = 6;
+    /// A structure; its fields stay in the message.
+    pub const STRUCTURE: u8 = 7;
 }
 
 /// Connection states that only a client knows of; the others have the wire's numbers.
@@ -61,6 +66,9 @@ pub const ACCESS_READ: u8 = 1;
 
 /// Access column: may be written.
 pub const ACCESS_WRITE: u8 = 2;
+
+/// Access column: the relay takes puts.
+pub const ACCESS_PUTS: u8 = 4;
 
 /// Ids below this lead to their slot through a table, the others through a search. Relays number PVs
 /// from zero, and a table of this length is 4 MB; a relay with odd numbers must not cost more.
@@ -125,6 +133,7 @@ pub struct Store {
     ids: Vec<PvId>,
     next: Vec<Slot>,
     texts: Vec<Text>,
+    details: Vec<Option<Box<Detail>>>,
     metadata: Vec<Metadata>,
     reasons: Vec<(Slot, String)>,
     free: Vec<Slot>,
@@ -156,6 +165,7 @@ impl Store {
             ids: Vec::new(),
             next: Vec::new(),
             texts: Vec::new(),
+            details: Vec::new(),
             metadata: Vec::new(),
             reasons: Vec::new(),
             free: Vec::new(),
@@ -193,6 +203,7 @@ impl Store {
             self.ids.push(PvId::NONE);
             self.next.push(NO_SLOT);
             self.texts.push(Text::None);
+            self.details.push(None);
             self.metadata.push(Metadata::default());
             self.filled_by.push(0);
             self.names.len() as Slot - 1
@@ -229,6 +240,7 @@ impl Store {
         columns.value_version[at] = columns.value_version[at].wrapping_add(1);
         columns.metadata_version[at] = 0;
         self.texts[at] = Text::None;
+        self.details[at] = None;
         self.metadata[at] = Metadata::default();
         self.filled_by[at] = 0;
         self.accept(slot);
@@ -403,8 +415,41 @@ impl Store {
         }
         self.columns.severity[at] = SEVERITY_UNKNOWN;
         self.columns.alarm_status[at] = 0;
+        self.details[at] = None;
         self.value_changed(slot, kind::NONE);
         self.touch(slot, part::TIME | part::ALARM);
+    }
+
+    /// What an update says beside value, time and alarm, if it does.
+    pub fn set_detail(&mut self, slot: Slot, detail: Option<DetailRow<'_>>) {
+        let before = &mut self.details[slot as usize];
+        if detail.is_none() && before.is_none() {
+            return;
+        }
+        *before = detail.map(|detail| {
+            Box::new(Detail {
+                user_tag: detail.user_tag,
+                message: detail.message.to_owned(),
+            })
+        });
+        self.touch(slot, part::TIME | part::ALARM);
+    }
+
+    /// What the last update said beside value, time and alarm.
+    #[must_use]
+    pub fn detail(&self, slot: Slot) -> Option<&Detail> {
+        self.details[slot as usize].as_deref()
+    }
+
+    /// The update that the slot shows, if it is the PV's present one as far as anybody knows.
+    #[must_use]
+    pub fn expected(&self, slot: Slot) -> Option<Expected> {
+        let at = slot as usize;
+        let connected = self.columns.state[at] == ConnectionState::Connected.number();
+        (connected && self.columns.kind[at] != kind::NONE).then(|| Expected {
+            sequence: self.columns.sequence[at],
+            epoch: self.metadata[at].epoch,
+        })
     }
 
     /// The time stamp of an update: whole seconds past the POSIX epoch and the rest.
@@ -482,7 +527,9 @@ impl Store {
 
     /// Connection and access rights as the relay knows them.
     pub fn set_channel(&mut self, slot: Slot, channel: Channel) {
-        let access = u8::from(channel.read) * ACCESS_READ + u8::from(channel.write) * ACCESS_WRITE;
+        let access = u8::from(channel.read) * ACCESS_READ
+            + u8::from(channel.write) * ACCESS_WRITE
+            + u8::from(channel.puts) * ACCESS_PUTS;
         let since_ms = channel.since_ns.div_euclid(1_000_000) as f64;
         self.set_state(slot, channel.state.number(), since_ms);
         if self.columns.access[slot as usize] != access {

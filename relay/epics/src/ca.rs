@@ -1,4 +1,4 @@
-//! How are Channel Access PVs watched?
+//! How are Channel Access PVs watched and written?
 //!
 //! [`Client`] is one context of libca, [`Channel`] one PV with its monitors. What happens to a PV
 //! is told to the [`ChannelEvents`] that it was opened with.
@@ -9,6 +9,7 @@ mod command;
 mod dbr;
 mod event;
 mod handle;
+mod put;
 
 use std::ffi::CString;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub use self::event::{
     AccessRights, Array, ChannelEvents, ChannelInfo, Limits, Metadata, NativeType, Update, Value,
     text,
 };
+use self::put::Job;
+pub use self::put::{Condition, Done, PutError, PutTicket, PutValue};
 
 /// Longest name in bytes: it must fit one of libca's search datagrams of 1,024 bytes with two
 /// headers, or the PV would be searched for ever without a packet being sent.
@@ -139,6 +142,30 @@ impl Drop for Client {
 pub struct Channel {
     id: u64,
     commands: Sender<Command>,
+}
+
+impl Channel {
+    /// Writes a value as soon as the channel is connected for the first time, and not at all once
+    /// it is disconnected. Never waits.
+    ///
+    /// With `wait` the answer comes when the record and all that it set off have finished
+    /// processing, else as soon as the server has taken or refused the value. Puts to one channel
+    /// reach the server in the order of the calls, and one with `wait` only when the one before it
+    /// is answered. `condition` is asked just before the put is
+    /// sent. `done` is called once, unless [`PutTicket::cancel`] says that nothing will be written;
+    /// it must be quick, as [`ChannelEvents`] must.
+    pub fn put(
+        &self,
+        value: PutValue,
+        wait: bool,
+        condition: Option<Condition>,
+        done: Done,
+    ) -> PutTicket {
+        let (job, ticket) = Job::new(value, wait, condition, done);
+        // Fails when the client is gone; the job is dropped with the error and says so.
+        let _ = self.commands.send(Command::Put(self.id, job));
+        ticket
+    }
 }
 
 impl Drop for Channel {

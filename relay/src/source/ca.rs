@@ -1,11 +1,15 @@
 //! How do Channel Access channels become rows and events of the relay?
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
-use pvwire_epics::ca::{self, AccessRights, ChannelEvents, ChannelInfo, NativeType};
-use pvwire_schema::types::{Alarm, BlobValue, Limits, Metadata, Severity, ValueType};
+use bytes::Bytes;
+use pvwire_epics::ca::{self, AccessRights, ChannelEvents, ChannelInfo, NativeType, PutError};
+use pvwire_schema::types::{
+    Alarm, Array, BlobValue, Limits, Metadata, Outcome, PutValue, Severity, ValueType,
+};
 
-use super::{Event, Line, Monitor, RowValue, Source};
+use super::{Event, LastPut, Line, Monitor, OpDone, OpEnd, OpTicket, Put, RowValue, Sent, Source};
 
 /// The one Channel Access client context of the relay.
 pub struct CaSource {
@@ -30,22 +34,106 @@ impl Source for CaSource {
     }
 
     fn open(&self, name: &str, line: Line) -> Result<Box<dyn Monitor>, String> {
-        let wiring = Wiring {
+        let wiring = Arc::new(Wiring {
             line,
             shape: Mutex::new((ValueType::Unknown, 0)),
-        };
-        match self.client.open(name, Arc::new(wiring)) {
-            Ok(channel) => Ok(Box::new(CaMonitor { _channel: channel })),
+            last_put: LastPut::default(),
+        });
+        match self.client.open(name, Arc::clone(&wiring) as _) {
+            Ok(channel) => Ok(Box::new(CaMonitor { channel, wiring })),
             Err(error) => Err(error.to_string()),
         }
     }
 }
 
 struct CaMonitor {
-    _channel: ca::Channel,
+    channel: ca::Channel,
+    wiring: Arc<Wiring>,
 }
 
-impl Monitor for CaMonitor {}
+impl Monitor for CaMonitor {
+    fn put(&self, put: Put, done: OpDone) -> Box<dyn OpTicket> {
+        let value = match put_value(put.value) {
+            Ok(value) => value,
+            Err(why) => {
+                done(OpEnd::failed(Outcome::BadValue, why));
+                return Box::new(Sent);
+            }
+        };
+        let (wiring, expected) = (Arc::clone(&self.wiring), put.expected);
+        let condition = Box::new(move || {
+            let newest = wiring.line.newest();
+            wiring.last_put.begin(newest, expected, Instant::now())
+        });
+        let wiring = Arc::clone(&self.wiring);
+        let done = Box::new(move |result: Result<(), PutError>| {
+            let end = result.map_or_else(|error| put_end(&error), |()| OpEnd::DONE);
+            let unsure = matches!(end.outcome, Outcome::Done | Outcome::Interrupted);
+            if end.outcome != Outcome::Moved {
+                wiring.last_put.end(unsure, Instant::now());
+            }
+            done(end);
+        });
+        let ticket = self.channel.put(value, put.wait, Some(condition), done);
+        Box::new(CaTicket(ticket))
+    }
+}
+
+struct CaTicket(ca::PutTicket);
+
+impl OpTicket for CaTicket {
+    fn cancel(&self) -> bool {
+        self.0.cancel()
+    }
+}
+
+fn put_end(error: &PutError) -> OpEnd {
+    let outcome = match error {
+        PutError::BadValue(_) => Outcome::BadValue,
+        PutError::NoAccess => Outcome::NoAccess,
+        PutError::NotConnected => Outcome::NotConnected,
+        PutError::Moved => Outcome::Moved,
+        PutError::Failed(_) => Outcome::Failed,
+        PutError::Interrupted => Outcome::Interrupted,
+        _ => Outcome::Unknown,
+    };
+    OpEnd::failed(outcome, error.to_string())
+}
+
+/// A value as Channel Access knows it: every number is a double there.
+fn put_value(value: PutValue) -> Result<ca::PutValue, String> {
+    let exact = |integer: i128| {
+        let number = integer as f64;
+        if number as i128 == integer {
+            Ok(number)
+        } else {
+            Err(format!(
+                "{integer} is more than Channel Access can carry exactly; write it by pva://"
+            ))
+        }
+    };
+    Ok(match value {
+        PutValue::Number(number) => ca::PutValue::Number(number),
+        PutValue::Int64(integer) => ca::PutValue::Number(exact(integer.into())?),
+        PutValue::UInt64(integer) => ca::PutValue::Number(exact(integer.into())?),
+        PutValue::Text(text) => ca::PutValue::Text(text),
+        PutValue::TextArray(texts) => ca::PutValue::Texts(texts),
+        PutValue::Array(array) => ca::PutValue::Numbers(match array.value_type {
+            ValueType::Int64 => integers(&array, |word| i64::from_le_bytes(word).into())
+                .map(exact)
+                .collect::<Result<_, _>>()?,
+            ValueType::UInt64 => integers(&array, |word| u64::from_le_bytes(word).into())
+                .map(exact)
+                .collect::<Result<_, _>>()?,
+            _ => array.numbers(),
+        }),
+    })
+}
+
+fn integers(array: &Array, read: fn([u8; 8]) -> i128) -> impl Iterator<Item = i128> + '_ {
+    let words = array.data.chunks_exact(8);
+    words.map(move |word| read(word.try_into().expect("chunks of eight")))
+}
 
 /// One channel's callbacks, wired to its line.
 struct Wiring {
@@ -53,6 +141,7 @@ struct Wiring {
     /// Type and element count of this connection; a lock that only connection and metadata events
     /// of this channel take.
     shape: Mutex<(ValueType, u32)>,
+    last_put: LastPut,
 }
 
 impl ChannelEvents for Wiring {
@@ -86,8 +175,8 @@ impl ChannelEvents for Wiring {
             control: limits(metadata.control),
             warning: limits(metadata.warning),
             alarm: limits(metadata.alarm),
-            description: String::new(),
             epoch: self.line.epoch(),
+            ..Metadata::default()
         })));
     }
 
@@ -122,7 +211,8 @@ fn array_value(array: ca::Array<'_>) -> BlobValue {
             });
         return BlobValue::TextArray(texts.collect());
     }
-    BlobValue::array(value_type(array.element), array.count, array.bytes)
+    let data = Bytes::copy_from_slice(array.bytes);
+    BlobValue::array(value_type(array.element), array.count, data)
 }
 
 fn value_type(native: NativeType) -> ValueType {

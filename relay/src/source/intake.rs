@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 
 use crossbeam_queue::{ArrayQueue, SegQueue};
-use pvwire_schema::types::{Alarm, BlobValue, Metadata, PvId};
+use pvwire_schema::types::{Alarm, BlobValue, Detail, Expected, Metadata, PvId};
 
 /// Rows that the ring holds: half a second of 100,000 updates/s, 3 MiB.
 const RING_ROWS: usize = 1 << 16;
@@ -41,13 +41,18 @@ pub struct Row {
     pub value: RowValue,
     /// Alarm severity and condition.
     pub alarm: Alarm,
+    /// What the source says beside it.
+    pub detail: Option<Arc<Detail>>,
 }
 
 /// What happens to a PV beside its updates.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// The relay began to look for it.
-    Opened,
+    Opened {
+        /// Whether the relay takes puts to it.
+        puts: bool,
+    },
     /// Found. `epoch` differs from the one before when type or element count do.
     Connected {
         /// See [`Row::epoch`].
@@ -206,9 +211,10 @@ pub struct Line {
 }
 
 impl Line {
-    /// Starts a line and tells the tick thread of it.
+    /// Starts a line and tells the tick thread of it. `puts`: whether the relay takes puts to the
+    /// PV.
     #[must_use]
-    pub fn open(intake: &Arc<Intake>, pv: PvId) -> Self {
+    pub fn open(intake: &Arc<Intake>, pv: PvId, puts: bool) -> Self {
         let opening = intake.next_number();
         let line = Self {
             intake: Arc::clone(intake),
@@ -217,12 +223,23 @@ impl Line {
             epoch: AtomicU32::new(opening),
             sequence: AtomicU32::new(0),
         };
-        line.event(Event::Opened);
+        line.event(Event::Opened { puts });
         line
     }
 
     /// Hands over an update. Allocates nothing and takes no lock while the ring has room.
     pub fn update(&self, time_ns: i64, value: RowValue, alarm: Alarm) {
+        self.update_with(time_ns, value, alarm, None);
+    }
+
+    /// The same of a source that says more than value, time and alarm.
+    pub fn update_with(
+        &self,
+        time_ns: i64,
+        value: RowValue,
+        alarm: Alarm,
+        detail: Option<Arc<Detail>>,
+    ) {
         // One writer at a time, so that load and store need not be one step.
         let sequence = self.sequence.load(Ordering::Relaxed).wrapping_add(1);
         self.sequence.store(sequence, Ordering::Relaxed);
@@ -234,6 +251,7 @@ impl Line {
             time_ns,
             value,
             alarm,
+            detail,
         });
     }
 
@@ -252,6 +270,14 @@ impl Line {
     /// The epoch that rows are marked with now.
     pub fn epoch(&self) -> u32 {
         self.epoch.load(Ordering::Relaxed)
+    }
+
+    /// The newest update that was handed over.
+    pub fn newest(&self) -> Expected {
+        Expected {
+            sequence: self.sequence.load(Ordering::Relaxed),
+            epoch: self.epoch.load(Ordering::Relaxed),
+        }
     }
 
     /// Hands over anything but a value.
@@ -286,7 +312,7 @@ mod tests {
     #[test]
     fn every_update_comes_through_in_order() {
         let intake = Arc::new(Intake::with_ring(16));
-        let line = Line::open(&intake, PvId(3));
+        let line = Line::open(&intake, PvId(3), false);
         for n in 0..10 {
             line.update(n, RowValue::Number(n as f64), CALM);
         }
@@ -299,7 +325,10 @@ mod tests {
     #[test]
     fn full_ring_keeps_the_newest_of_each_pv_and_its_sequence_tells_the_gap() {
         let intake = Arc::new(Intake::with_ring(2));
-        let (a, b) = (Line::open(&intake, PvId(1)), Line::open(&intake, PvId(2)));
+        let (a, b) = (
+            Line::open(&intake, PvId(1), false),
+            Line::open(&intake, PvId(2), false),
+        );
         for n in 1..=5 {
             a.update(n, RowValue::Number(n as f64), CALM);
             b.update(n, RowValue::Number(n as f64), CALM);
@@ -321,7 +350,7 @@ mod tests {
     #[test]
     fn changed_type_starts_a_new_epoch_and_sequence() {
         let intake = Intake::new();
-        let line = Line::open(&intake, PvId(1));
+        let line = Line::open(&intake, PvId(1), false);
         line.connected(false);
         line.update(1, RowValue::Number(1.0), CALM);
         line.connected(true);

@@ -109,10 +109,10 @@ impl ::flatbuffers::SimpleToVerifyInSlice for FrameKind {}
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 pub const ENUM_MIN_VALUE_TYPE: u8 = 0;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
-pub const ENUM_MAX_VALUE_TYPE: u8 = 13;
+pub const ENUM_MAX_VALUE_TYPE: u8 = 16;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 #[allow(non_camel_case_types)]
-pub const ENUM_VALUES_VALUE_TYPE: [ValueType; 14] = [
+pub const ENUM_VALUES_VALUE_TYPE: [ValueType; 17] = [
   ValueType::Unknown,
   ValueType::Float64,
   ValueType::Float32,
@@ -127,6 +127,9 @@ pub const ENUM_VALUES_VALUE_TYPE: [ValueType; 14] = [
   ValueType::Enum,
   ValueType::String,
   ValueType::Boolean,
+  ValueType::Structure,
+  ValueType::Union,
+  ValueType::Any,
 ];
 
 /// Element type of a value at its source.
@@ -151,9 +154,15 @@ impl ValueType {
   pub const Enum: Self = Self(11);
   pub const String: Self = Self(12);
   pub const Boolean: Self = Self(13);
+  /// Named fields: see Node.
+  pub const Structure: Self = Self(14);
+  /// One of several named fields, or none.
+  pub const Union: Self = Self(15);
+  /// A field of any type, or none.
+  pub const Any: Self = Self(16);
 
   pub const ENUM_MIN: u8 = 0;
-  pub const ENUM_MAX: u8 = 13;
+  pub const ENUM_MAX: u8 = 16;
   pub const ENUM_VALUES: &'static [Self] = &[
     Self::Unknown,
     Self::Float64,
@@ -169,6 +178,9 @@ impl ValueType {
     Self::Enum,
     Self::String,
     Self::Boolean,
+    Self::Structure,
+    Self::Union,
+    Self::Any,
   ];
   /// Returns the variant's name or "" if unknown.
   pub fn variant_name(self) -> Option<&'static str> {
@@ -187,6 +199,9 @@ impl ValueType {
       Self::Enum => Some("Enum"),
       Self::String => Some("String"),
       Self::Boolean => Some("Boolean"),
+      Self::Structure => Some("Structure"),
+      Self::Union => Some("Union"),
+      Self::Any => Some("Any"),
       _ => None,
     }
   }
@@ -530,12 +545,149 @@ impl<'a> ::flatbuffers::Verifiable for RequestProblem {
 
 impl ::flatbuffers::SimpleToVerifyInSlice for RequestProblem {}
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
-pub const ENUM_MIN_REPLY_BODY: u8 = 0;
+pub const ENUM_MIN_OUTCOME: u8 = 0;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
-pub const ENUM_MAX_REPLY_BODY: u8 = 6;
+pub const ENUM_MAX_OUTCOME: u8 = 11;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 #[allow(non_camel_case_types)]
-pub const ENUM_VALUES_REPLY_BODY: [ReplyBody; 7] = [
+pub const ENUM_VALUES_OUTCOME: [Outcome; 12] = [
+  Outcome::Unknown,
+  Outcome::Done,
+  Outcome::NotAllowed,
+  Outcome::NoAccess,
+  Outcome::BadValue,
+  Outcome::NotConnected,
+  Outcome::Moved,
+  Outcome::Failed,
+  Outcome::TimedOut,
+  Outcome::Interrupted,
+  Outcome::BadName,
+  Outcome::NotSupported,
+];
+
+/// What became of a put or an RPC.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct Outcome(pub u8);
+#[allow(non_upper_case_globals)]
+impl Outcome {
+  /// Nobody can say whether it was done: see `message`.
+  pub const Unknown: Self = Self(0);
+  /// The server took it.
+  pub const Done: Self = Self(1);
+  /// Nothing was written: this relay doesn't take puts to this PV.
+  pub const NotAllowed: Self = Self(2);
+  /// Nothing was written: the server gives no write access.
+  pub const NoAccess: Self = Self(3);
+  /// Nothing was written: the value doesn't fit the PV.
+  pub const BadValue: Self = Self(4);
+  /// Nothing was written: the PV is not connected.
+  pub const NotConnected: Self = Self(5);
+  /// Nothing was written: the PV is not at the expected update any more.
+  pub const Moved: Self = Self(6);
+  /// The server took the value but refused or failed to write it.
+  pub const Failed: Self = Self(7);
+  /// No answer within the time-out. It may or may not have been done, or still be.
+  pub const TimedOut: Self = Self(8);
+  /// The server's connection broke before it answered. It may or may not have been done.
+  pub const Interrupted: Self = Self(9);
+  /// Nothing was written: the name can't be that of a PV.
+  pub const BadName: Self = Self(10);
+  /// The source of this PV has no such operation.
+  pub const NotSupported: Self = Self(11);
+
+  pub const ENUM_MIN: u8 = 0;
+  pub const ENUM_MAX: u8 = 11;
+  pub const ENUM_VALUES: &'static [Self] = &[
+    Self::Unknown,
+    Self::Done,
+    Self::NotAllowed,
+    Self::NoAccess,
+    Self::BadValue,
+    Self::NotConnected,
+    Self::Moved,
+    Self::Failed,
+    Self::TimedOut,
+    Self::Interrupted,
+    Self::BadName,
+    Self::NotSupported,
+  ];
+  /// Returns the variant's name or "" if unknown.
+  pub fn variant_name(self) -> Option<&'static str> {
+    match self {
+      Self::Unknown => Some("Unknown"),
+      Self::Done => Some("Done"),
+      Self::NotAllowed => Some("NotAllowed"),
+      Self::NoAccess => Some("NoAccess"),
+      Self::BadValue => Some("BadValue"),
+      Self::NotConnected => Some("NotConnected"),
+      Self::Moved => Some("Moved"),
+      Self::Failed => Some("Failed"),
+      Self::TimedOut => Some("TimedOut"),
+      Self::Interrupted => Some("Interrupted"),
+      Self::BadName => Some("BadName"),
+      Self::NotSupported => Some("NotSupported"),
+      _ => None,
+    }
+  }
+}
+impl ::core::fmt::Debug for Outcome {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter) -> ::core::fmt::Result {
+    if let Some(name) = self.variant_name() {
+      f.write_str(name)
+    } else {
+      f.write_fmt(format_args!("<UNKNOWN {:?}>", self.0))
+    }
+  }
+}
+impl<'a> ::flatbuffers::Follow<'a> for Outcome {
+  type Inner = Self;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    let b = unsafe { ::flatbuffers::read_scalar_at::<u8>(buf, loc) };
+    Self(b)
+  }
+}
+
+impl ::flatbuffers::Push for Outcome {
+    type Output = Outcome;
+    #[inline]
+    unsafe fn push(&self, dst: &mut [u8], _written_len: usize) {
+        unsafe { ::flatbuffers::emplace_scalar::<u8>(dst, self.0) };
+    }
+}
+
+impl ::flatbuffers::EndianScalar for Outcome {
+  type Scalar = u8;
+  #[inline]
+  fn to_little_endian(self) -> u8 {
+    self.0.to_le()
+  }
+  #[inline]
+  #[allow(clippy::wrong_self_convention)]
+  fn from_little_endian(v: u8) -> Self {
+    let b = u8::from_le(v);
+    Self(b)
+  }
+}
+
+impl<'a> ::flatbuffers::Verifiable for Outcome {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    u8::run_verifier(v, pos)
+  }
+}
+
+impl ::flatbuffers::SimpleToVerifyInSlice for Outcome {}
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+pub const ENUM_MIN_REPLY_BODY: u8 = 0;
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+pub const ENUM_MAX_REPLY_BODY: u8 = 8;
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+#[allow(non_camel_case_types)]
+pub const ENUM_VALUES_REPLY_BODY: [ReplyBody; 9] = [
   ReplyBody::NONE,
   ReplyBody::Hello,
   ReplyBody::Subscribed,
@@ -543,6 +695,8 @@ pub const ENUM_VALUES_REPLY_BODY: [ReplyBody; 7] = [
   ReplyBody::Got,
   ReplyBody::Pong,
   ReplyBody::RequestError,
+  ReplyBody::PutDone,
+  ReplyBody::RpcDone,
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -557,9 +711,11 @@ impl ReplyBody {
   pub const Got: Self = Self(4);
   pub const Pong: Self = Self(5);
   pub const RequestError: Self = Self(6);
+  pub const PutDone: Self = Self(7);
+  pub const RpcDone: Self = Self(8);
 
   pub const ENUM_MIN: u8 = 0;
-  pub const ENUM_MAX: u8 = 6;
+  pub const ENUM_MAX: u8 = 8;
   pub const ENUM_VALUES: &'static [Self] = &[
     Self::NONE,
     Self::Hello,
@@ -568,6 +724,8 @@ impl ReplyBody {
     Self::Got,
     Self::Pong,
     Self::RequestError,
+    Self::PutDone,
+    Self::RpcDone,
   ];
   /// Returns the variant's name or "" if unknown.
   pub fn variant_name(self) -> Option<&'static str> {
@@ -579,6 +737,8 @@ impl ReplyBody {
       Self::Got => Some("Got"),
       Self::Pong => Some("Pong"),
       Self::RequestError => Some("RequestError"),
+      Self::PutDone => Some("PutDone"),
+      Self::RpcDone => Some("RpcDone"),
       _ => None,
     }
   }
@@ -930,7 +1090,7 @@ pub enum NumbersOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
 /// Columns of numeric updates, one row per update. Integers up to 32 bits and enum indices travel
-/// here too: a double holds them exactly.
+/// here too, and 64-bit integers within ±2^53: a double holds them exactly.
 pub struct Numbers<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -1098,10 +1258,235 @@ impl ::core::fmt::Debug for Numbers<'_> {
       ds.finish()
   }
 }
+pub enum NodeOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// One field of a structure, with all that it holds.
+pub struct Node<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for Node<'a> {
+  type Inner = Node<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> Node<'a> {
+  pub const VT_NAME: ::flatbuffers::VOffsetT = 4;
+  pub const VT_TYPE_ID: ::flatbuffers::VOffsetT = 6;
+  pub const VT_TYPE_: ::flatbuffers::VOffsetT = 8;
+  pub const VT_ARRAY: ::flatbuffers::VOffsetT = 10;
+  pub const VT_COUNT: ::flatbuffers::VOffsetT = 12;
+  pub const VT_DATA: ::flatbuffers::VOffsetT = 14;
+  pub const VT_TEXT: ::flatbuffers::VOffsetT = 16;
+  pub const VT_FIELDS: ::flatbuffers::VOffsetT = 18;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    Node { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args NodeArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<Node<'bldr>> {
+    let mut builder = NodeBuilder::new(_fbb);
+    if let Some(x) = args.fields { builder.add_fields(x); }
+    if let Some(x) = args.text { builder.add_text(x); }
+    if let Some(x) = args.data { builder.add_data(x); }
+    builder.add_count(args.count);
+    if let Some(x) = args.type_id { builder.add_type_id(x); }
+    if let Some(x) = args.name { builder.add_name(x); }
+    builder.add_array(args.array);
+    builder.add_type_(args.type_);
+    builder.finish()
+  }
+
+
+  /// The field's name; empty in the root and in elements of arrays.
+  #[inline]
+  pub fn name(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Node::VT_NAME, None)}
+  }
+  /// Identifier of a structure, such as `epics:nt/NTTable:1.0`; empty where there is none.
+  #[inline]
+  pub fn type_id(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Node::VT_TYPE_ID, None)}
+  }
+  /// Unknown stands for nothing: an element that isn't there.
+  #[inline]
+  pub fn type_(&self) -> ValueType {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<ValueType>(Node::VT_TYPE_, Some(ValueType::Unknown)).unwrap()}
+  }
+  #[inline]
+  pub fn array(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(Node::VT_ARRAY, Some(false)).unwrap()}
+  }
+  /// Number of elements; 1 for a scalar.
+  #[inline]
+  pub fn count(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(Node::VT_COUNT, Some(0)).unwrap()}
+  }
+  /// Elements of a numeric type, as in Blob.
+  #[inline]
+  pub fn data(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(Node::VT_DATA, None)}
+  }
+  /// The strings, for type String only.
+  #[inline]
+  pub fn text(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>(Node::VT_TEXT, None)}
+  }
+  /// Structure: its fields. Union: the field that is selected, with its name, or none. Any: what it
+  /// holds, or none. An array of those: one Node for each element, of the array's type.
+  #[inline]
+  pub fn fields(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Node<'a>>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Node>>>>(Node::VT_FIELDS, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for Node<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("name", Self::VT_NAME, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("type_id", Self::VT_TYPE_ID, false)?
+     .visit_field::<ValueType>("type_", Self::VT_TYPE_, false)?
+     .visit_field::<bool>("array", Self::VT_ARRAY, false)?
+     .visit_field::<u32>("count", Self::VT_COUNT, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("data", Self::VT_DATA, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<&'_ str>>>>("text", Self::VT_TEXT, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<Node>>>>("fields", Self::VT_FIELDS, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct NodeArgs<'a> {
+    pub name: Option<::flatbuffers::WIPOffset<&'a str>>,
+    pub type_id: Option<::flatbuffers::WIPOffset<&'a str>>,
+    pub type_: ValueType,
+    pub array: bool,
+    pub count: u32,
+    pub data: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+    pub text: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>,
+    pub fields: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Node<'a>>>>>,
+}
+impl<'a> Default for NodeArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    NodeArgs {
+      name: None,
+      type_id: None,
+      type_: ValueType::Unknown,
+      array: false,
+      count: 0,
+      data: None,
+      text: None,
+      fields: None,
+    }
+  }
+}
+
+pub struct NodeBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> NodeBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_name(&mut self, name: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Node::VT_NAME, name);
+  }
+  #[inline]
+  pub fn add_type_id(&mut self, type_id: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Node::VT_TYPE_ID, type_id);
+  }
+  #[inline]
+  pub fn add_type_(&mut self, type_: ValueType) {
+    self.fbb_.push_slot::<ValueType>(Node::VT_TYPE_, type_, ValueType::Unknown);
+  }
+  #[inline]
+  pub fn add_array(&mut self, array: bool) {
+    self.fbb_.push_slot::<bool>(Node::VT_ARRAY, array, false);
+  }
+  #[inline]
+  pub fn add_count(&mut self, count: u32) {
+    self.fbb_.push_slot::<u32>(Node::VT_COUNT, count, 0);
+  }
+  #[inline]
+  pub fn add_data(&mut self, data: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Node::VT_DATA, data);
+  }
+  #[inline]
+  pub fn add_text(&mut self, text: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<&'b  str>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Node::VT_TEXT, text);
+  }
+  #[inline]
+  pub fn add_fields(&mut self, fields: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<Node<'b >>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Node::VT_FIELDS, fields);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> NodeBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    NodeBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<Node<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for Node<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("Node");
+      ds.field("name", &self.name());
+      ds.field("type_id", &self.type_id());
+      ds.field("type_", &self.type_());
+      ds.field("array", &self.array());
+      ds.field("count", &self.count());
+      ds.field("data", &self.data());
+      ds.field("text", &self.text());
+      ds.field("fields", &self.fields());
+      ds.finish()
+  }
+}
 pub enum BlobOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// One update whose value is no single number: a string or an array.
+/// One update whose value is no single number that a double holds: a string, an array, a 64-bit
+/// integer outside ±2^53, a structure.
 pub struct Blob<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -1122,6 +1507,7 @@ impl<'a> Blob<'a> {
   pub const VT_COUNT: ::flatbuffers::VOffsetT = 12;
   pub const VT_DATA: ::flatbuffers::VOffsetT = 14;
   pub const VT_TEXT: ::flatbuffers::VOffsetT = 16;
+  pub const VT_STRUCTURE: ::flatbuffers::VOffsetT = 18;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -1134,6 +1520,7 @@ impl<'a> Blob<'a> {
   ) -> ::flatbuffers::WIPOffset<Blob<'bldr>> {
     let mut builder = BlobBuilder::new(_fbb);
     builder.add_time_ns(args.time_ns);
+    if let Some(x) = args.structure { builder.add_structure(x); }
     if let Some(x) = args.text { builder.add_text(x); }
     if let Some(x) = args.data { builder.add_data(x); }
     builder.add_count(args.count);
@@ -1176,7 +1563,7 @@ impl<'a> Blob<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(Blob::VT_ARRAY, Some(false)).unwrap()}
   }
-  /// Number of elements.
+  /// Number of elements; 1 for a scalar.
   #[inline]
   pub fn count(&self) -> u32 {
     // Safety:
@@ -1202,6 +1589,14 @@ impl<'a> Blob<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>(Blob::VT_TEXT, None)}
   }
+  /// The fields, for type Structure only.
+  #[inline]
+  pub fn structure(&self) -> Option<Node<'a>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<Node>>(Blob::VT_STRUCTURE, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for Blob<'_> {
@@ -1217,6 +1612,7 @@ impl ::flatbuffers::Verifiable for Blob<'_> {
      .visit_field::<u32>("count", Self::VT_COUNT, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("data", Self::VT_DATA, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<&'_ str>>>>("text", Self::VT_TEXT, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<Node>>("structure", Self::VT_STRUCTURE, false)?
      .finish();
     Ok(())
   }
@@ -1229,6 +1625,7 @@ pub struct BlobArgs<'a> {
     pub count: u32,
     pub data: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
     pub text: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>,
+    pub structure: Option<::flatbuffers::WIPOffset<Node<'a>>>,
 }
 impl<'a> Default for BlobArgs<'a> {
   #[inline]
@@ -1241,6 +1638,7 @@ impl<'a> Default for BlobArgs<'a> {
       count: 0,
       data: None,
       text: None,
+      structure: None,
     }
   }
 }
@@ -1279,6 +1677,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> BlobBuilder<'a, 'b, A> {
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Blob::VT_TEXT, text);
   }
   #[inline]
+  pub fn add_structure(&mut self, structure: ::flatbuffers::WIPOffset<Node<'b >>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<Node>>(Blob::VT_STRUCTURE, structure);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> BlobBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     BlobBuilder {
@@ -1303,6 +1705,140 @@ impl ::core::fmt::Debug for Blob<'_> {
       ds.field("count", &self.count());
       ds.field("data", &self.data());
       ds.field("text", &self.text());
+      ds.field("structure", &self.structure());
+      ds.finish()
+  }
+}
+pub enum DetailOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// What a row says beside value, time and alarm: of sources that have it, such as pvAccess.
+pub struct Detail<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for Detail<'a> {
+  type Inner = Detail<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> Detail<'a> {
+  pub const VT_ROW: ::flatbuffers::VOffsetT = 4;
+  pub const VT_USER_TAG: ::flatbuffers::VOffsetT = 6;
+  pub const VT_MESSAGE: ::flatbuffers::VOffsetT = 8;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    Detail { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args DetailArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<Detail<'bldr>> {
+    let mut builder = DetailBuilder::new(_fbb);
+    if let Some(x) = args.message { builder.add_message(x); }
+    builder.add_user_tag(args.user_tag);
+    builder.add_row(args.row);
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn row(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(Detail::VT_ROW, Some(0)).unwrap()}
+  }
+  /// User tag of the time stamp.
+  #[inline]
+  pub fn user_tag(&self) -> i32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<i32>(Detail::VT_USER_TAG, Some(0)).unwrap()}
+  }
+  /// The alarm's message, in the server's words.
+  #[inline]
+  pub fn message(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Detail::VT_MESSAGE, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for Detail<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<u32>("row", Self::VT_ROW, false)?
+     .visit_field::<i32>("user_tag", Self::VT_USER_TAG, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("message", Self::VT_MESSAGE, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct DetailArgs<'a> {
+    pub row: u32,
+    pub user_tag: i32,
+    pub message: Option<::flatbuffers::WIPOffset<&'a str>>,
+}
+impl<'a> Default for DetailArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    DetailArgs {
+      row: 0,
+      user_tag: 0,
+      message: None,
+    }
+  }
+}
+
+pub struct DetailBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> DetailBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_row(&mut self, row: u32) {
+    self.fbb_.push_slot::<u32>(Detail::VT_ROW, row, 0);
+  }
+  #[inline]
+  pub fn add_user_tag(&mut self, user_tag: i32) {
+    self.fbb_.push_slot::<i32>(Detail::VT_USER_TAG, user_tag, 0);
+  }
+  #[inline]
+  pub fn add_message(&mut self, message: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Detail::VT_MESSAGE, message);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> DetailBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    DetailBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<Detail<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for Detail<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("Detail");
+      ds.field("row", &self.row());
+      ds.field("user_tag", &self.user_tag());
+      ds.field("message", &self.message());
       ds.finish()
   }
 }
@@ -1449,6 +1985,8 @@ impl<'a> Metadata<'a> {
   pub const VT_ALARM: ::flatbuffers::VOffsetT = 22;
   pub const VT_DESCRIPTION: ::flatbuffers::VOffsetT = 24;
   pub const VT_EPOCH: ::flatbuffers::VOffsetT = 26;
+  pub const VT_TYPE_ID: ::flatbuffers::VOffsetT = 28;
+  pub const VT_FORM: ::flatbuffers::VOffsetT = 30;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -1460,6 +1998,8 @@ impl<'a> Metadata<'a> {
     args: &'args MetadataArgs<'args>
   ) -> ::flatbuffers::WIPOffset<Metadata<'bldr>> {
     let mut builder = MetadataBuilder::new(_fbb);
+    if let Some(x) = args.form { builder.add_form(x); }
+    if let Some(x) = args.type_id { builder.add_type_id(x); }
     builder.add_epoch(args.epoch);
     if let Some(x) = args.description { builder.add_description(x); }
     if let Some(x) = args.alarm { builder.add_alarm(x); }
@@ -1572,6 +2112,23 @@ impl<'a> Metadata<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(Metadata::VT_EPOCH, Some(0)).unwrap()}
   }
+  /// Identifier of a pvAccess structure, such as `epics:nt/NTScalar:1.0`; empty for other sources.
+  #[inline]
+  pub fn type_id(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Metadata::VT_TYPE_ID, None)}
+  }
+  /// How pvAccess wants the number shown (Default, String, Binary, Decimal, Hex, Exponential,
+  /// Engineering); empty when not known.
+  #[inline]
+  pub fn form(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Metadata::VT_FORM, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for Metadata<'_> {
@@ -1592,6 +2149,8 @@ impl ::flatbuffers::Verifiable for Metadata<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<Limits>>("alarm", Self::VT_ALARM, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("description", Self::VT_DESCRIPTION, false)?
      .visit_field::<u32>("epoch", Self::VT_EPOCH, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("type_id", Self::VT_TYPE_ID, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("form", Self::VT_FORM, false)?
      .finish();
     Ok(())
   }
@@ -1609,6 +2168,8 @@ pub struct MetadataArgs<'a> {
     pub alarm: Option<::flatbuffers::WIPOffset<Limits<'a>>>,
     pub description: Option<::flatbuffers::WIPOffset<&'a str>>,
     pub epoch: u32,
+    pub type_id: Option<::flatbuffers::WIPOffset<&'a str>>,
+    pub form: Option<::flatbuffers::WIPOffset<&'a str>>,
 }
 impl<'a> Default for MetadataArgs<'a> {
   #[inline]
@@ -1626,6 +2187,8 @@ impl<'a> Default for MetadataArgs<'a> {
       alarm: None,
       description: None,
       epoch: 0,
+      type_id: None,
+      form: None,
     }
   }
 }
@@ -1684,6 +2247,14 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> MetadataBuilder<'a, 'b, A> {
     self.fbb_.push_slot::<u32>(Metadata::VT_EPOCH, epoch, 0);
   }
   #[inline]
+  pub fn add_type_id(&mut self, type_id: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Metadata::VT_TYPE_ID, type_id);
+  }
+  #[inline]
+  pub fn add_form(&mut self, form: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Metadata::VT_FORM, form);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> MetadataBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     MetadataBuilder {
@@ -1713,6 +2284,8 @@ impl ::core::fmt::Debug for Metadata<'_> {
       ds.field("alarm", &self.alarm());
       ds.field("description", &self.description());
       ds.field("epoch", &self.epoch());
+      ds.field("type_id", &self.type_id());
+      ds.field("form", &self.form());
       ds.finish()
   }
 }
@@ -1738,6 +2311,7 @@ impl<'a> Channel<'a> {
   pub const VT_SINCE_NS: ::flatbuffers::VOffsetT = 8;
   pub const VT_READ: ::flatbuffers::VOffsetT = 10;
   pub const VT_WRITE: ::flatbuffers::VOffsetT = 12;
+  pub const VT_PUTS: ::flatbuffers::VOffsetT = 14;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -1751,6 +2325,7 @@ impl<'a> Channel<'a> {
     let mut builder = ChannelBuilder::new(_fbb);
     builder.add_since_ns(args.since_ns);
     builder.add_id(args.id);
+    builder.add_puts(args.puts);
     builder.add_write(args.write);
     builder.add_read(args.read);
     builder.add_state(args.state);
@@ -1796,6 +2371,14 @@ impl<'a> Channel<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(Channel::VT_WRITE, Some(false)).unwrap()}
   }
+  /// Whether this relay takes puts to it at all, whatever the IOC allows.
+  #[inline]
+  pub fn puts(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(Channel::VT_PUTS, Some(false)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for Channel<'_> {
@@ -1809,6 +2392,7 @@ impl ::flatbuffers::Verifiable for Channel<'_> {
      .visit_field::<i64>("since_ns", Self::VT_SINCE_NS, false)?
      .visit_field::<bool>("read", Self::VT_READ, false)?
      .visit_field::<bool>("write", Self::VT_WRITE, false)?
+     .visit_field::<bool>("puts", Self::VT_PUTS, false)?
      .finish();
     Ok(())
   }
@@ -1819,6 +2403,7 @@ pub struct ChannelArgs {
     pub since_ns: i64,
     pub read: bool,
     pub write: bool,
+    pub puts: bool,
 }
 impl<'a> Default for ChannelArgs {
   #[inline]
@@ -1829,6 +2414,7 @@ impl<'a> Default for ChannelArgs {
       since_ns: 0,
       read: false,
       write: false,
+      puts: false,
     }
   }
 }
@@ -1859,6 +2445,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> ChannelBuilder<'a, 'b, A> {
     self.fbb_.push_slot::<bool>(Channel::VT_WRITE, write, false);
   }
   #[inline]
+  pub fn add_puts(&mut self, puts: bool) {
+    self.fbb_.push_slot::<bool>(Channel::VT_PUTS, puts, false);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> ChannelBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     ChannelBuilder {
@@ -1881,6 +2471,7 @@ impl ::core::fmt::Debug for Channel<'_> {
       ds.field("since_ns", &self.since_ns());
       ds.field("read", &self.read());
       ds.field("write", &self.write());
+      ds.field("puts", &self.puts());
       ds.finish()
   }
 }
@@ -2648,6 +3239,254 @@ impl ::core::fmt::Debug for Pong<'_> {
       ds.finish()
   }
 }
+pub enum PutDoneOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// Answer to Put.
+pub struct PutDone<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for PutDone<'a> {
+  type Inner = PutDone<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> PutDone<'a> {
+  pub const VT_OUTCOME: ::flatbuffers::VOffsetT = 4;
+  pub const VT_MESSAGE: ::flatbuffers::VOffsetT = 6;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    PutDone { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args PutDoneArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<PutDone<'bldr>> {
+    let mut builder = PutDoneBuilder::new(_fbb);
+    if let Some(x) = args.message { builder.add_message(x); }
+    builder.add_outcome(args.outcome);
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn outcome(&self) -> Outcome {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<Outcome>(PutDone::VT_OUTCOME, Some(Outcome::Unknown)).unwrap()}
+  }
+  /// Why it isn't done, a sentence for a person; empty when it is.
+  #[inline]
+  pub fn message(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(PutDone::VT_MESSAGE, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for PutDone<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<Outcome>("outcome", Self::VT_OUTCOME, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("message", Self::VT_MESSAGE, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct PutDoneArgs<'a> {
+    pub outcome: Outcome,
+    pub message: Option<::flatbuffers::WIPOffset<&'a str>>,
+}
+impl<'a> Default for PutDoneArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    PutDoneArgs {
+      outcome: Outcome::Unknown,
+      message: None,
+    }
+  }
+}
+
+pub struct PutDoneBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PutDoneBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_outcome(&mut self, outcome: Outcome) {
+    self.fbb_.push_slot::<Outcome>(PutDone::VT_OUTCOME, outcome, Outcome::Unknown);
+  }
+  #[inline]
+  pub fn add_message(&mut self, message: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PutDone::VT_MESSAGE, message);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PutDoneBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    PutDoneBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<PutDone<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for PutDone<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("PutDone");
+      ds.field("outcome", &self.outcome());
+      ds.field("message", &self.message());
+      ds.finish()
+  }
+}
+pub enum RpcDoneOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// Answer to Rpc.
+pub struct RpcDone<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for RpcDone<'a> {
+  type Inner = RpcDone<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> RpcDone<'a> {
+  pub const VT_OUTCOME: ::flatbuffers::VOffsetT = 4;
+  pub const VT_MESSAGE: ::flatbuffers::VOffsetT = 6;
+  pub const VT_RESULT: ::flatbuffers::VOffsetT = 8;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    RpcDone { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args RpcDoneArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<RpcDone<'bldr>> {
+    let mut builder = RpcDoneBuilder::new(_fbb);
+    if let Some(x) = args.result { builder.add_result(x); }
+    if let Some(x) = args.message { builder.add_message(x); }
+    builder.add_outcome(args.outcome);
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn outcome(&self) -> Outcome {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<Outcome>(RpcDone::VT_OUTCOME, Some(Outcome::Unknown)).unwrap()}
+  }
+  /// Why it isn't done, a sentence for a person; empty when it is.
+  #[inline]
+  pub fn message(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(RpcDone::VT_MESSAGE, None)}
+  }
+  /// What the server answered, when it is done.
+  #[inline]
+  pub fn result(&self) -> Option<Node<'a>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<Node>>(RpcDone::VT_RESULT, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for RpcDone<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<Outcome>("outcome", Self::VT_OUTCOME, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("message", Self::VT_MESSAGE, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<Node>>("result", Self::VT_RESULT, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct RpcDoneArgs<'a> {
+    pub outcome: Outcome,
+    pub message: Option<::flatbuffers::WIPOffset<&'a str>>,
+    pub result: Option<::flatbuffers::WIPOffset<Node<'a>>>,
+}
+impl<'a> Default for RpcDoneArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    RpcDoneArgs {
+      outcome: Outcome::Unknown,
+      message: None,
+      result: None,
+    }
+  }
+}
+
+pub struct RpcDoneBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> RpcDoneBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_outcome(&mut self, outcome: Outcome) {
+    self.fbb_.push_slot::<Outcome>(RpcDone::VT_OUTCOME, outcome, Outcome::Unknown);
+  }
+  #[inline]
+  pub fn add_message(&mut self, message: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(RpcDone::VT_MESSAGE, message);
+  }
+  #[inline]
+  pub fn add_result(&mut self, result: ::flatbuffers::WIPOffset<Node<'b >>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<Node>>(RpcDone::VT_RESULT, result);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> RpcDoneBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    RpcDoneBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<RpcDone<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for RpcDone<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("RpcDone");
+      ds.field("outcome", &self.outcome());
+      ds.field("message", &self.message());
+      ds.field("result", &self.result());
+      ds.finish()
+  }
+}
 pub enum RequestErrorOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
@@ -2793,6 +3632,7 @@ impl<'a> Frame<'a> {
   pub const VT_REPLY_TO: ::flatbuffers::VOffsetT = 24;
   pub const VT_REPLY_TYPE: ::flatbuffers::VOffsetT = 26;
   pub const VT_REPLY: ::flatbuffers::VOffsetT = 28;
+  pub const VT_DETAILS: ::flatbuffers::VOffsetT = 30;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -2806,6 +3646,7 @@ impl<'a> Frame<'a> {
     let mut builder = FrameBuilder::new(_fbb);
     builder.add_prev_tick(args.prev_tick);
     builder.add_tick(args.tick);
+    if let Some(x) = args.details { builder.add_details(x); }
     if let Some(x) = args.reply { builder.add_reply(x); }
     builder.add_reply_to(args.reply_to);
     if let Some(x) = args.sequences { builder.add_sequences(x); }
@@ -2922,6 +3763,14 @@ impl<'a> Frame<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Table<'a>>>(Frame::VT_REPLY, None)}
   }
+  /// Rows whose user tag or alarm message differs from the PV's row before, by ascending row.
+  #[inline]
+  pub fn details(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Detail<'a>>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Detail>>>>(Frame::VT_DETAILS, None)}
+  }
   #[inline]
   #[allow(non_snake_case)]
   pub fn reply_as_hello(&self) -> Option<Hello<'a>> {
@@ -3012,6 +3861,36 @@ impl<'a> Frame<'a> {
     }
   }
 
+  #[inline]
+  #[allow(non_snake_case)]
+  pub fn reply_as_put_done(&self) -> Option<PutDone<'a>> {
+    if self.reply_type() == ReplyBody::PutDone {
+      self.reply().map(|t| {
+       // Safety:
+       // Created from a valid Table for this object
+       // Which contains a valid union in this slot
+       unsafe { PutDone::init_from_table(t) }
+     })
+    } else {
+      None
+    }
+  }
+
+  #[inline]
+  #[allow(non_snake_case)]
+  pub fn reply_as_rpc_done(&self) -> Option<RpcDone<'a>> {
+    if self.reply_type() == ReplyBody::RpcDone {
+      self.reply().map(|t| {
+       // Safety:
+       // Created from a valid Table for this object
+       // Which contains a valid union in this slot
+       unsafe { RpcDone::init_from_table(t) }
+     })
+    } else {
+      None
+    }
+  }
+
 }
 
 impl ::flatbuffers::Verifiable for Frame<'_> {
@@ -3039,9 +3918,12 @@ impl ::flatbuffers::Verifiable for Frame<'_> {
           ReplyBody::Got => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Got>>("ReplyBody::Got", pos),
           ReplyBody::Pong => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Pong>>("ReplyBody::Pong", pos),
           ReplyBody::RequestError => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<RequestError>>("ReplyBody::RequestError", pos),
+          ReplyBody::PutDone => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<PutDone>>("ReplyBody::PutDone", pos),
+          ReplyBody::RpcDone => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<RpcDone>>("ReplyBody::RpcDone", pos),
           _ => Ok(()),
         }
      })?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<Detail>>>>("details", Self::VT_DETAILS, false)?
      .finish();
     Ok(())
   }
@@ -3060,6 +3942,7 @@ pub struct FrameArgs<'a> {
     pub reply_to: u32,
     pub reply_type: ReplyBody,
     pub reply: Option<::flatbuffers::WIPOffset<::flatbuffers::UnionWIPOffset>>,
+    pub details: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Detail<'a>>>>>,
 }
 impl<'a> Default for FrameArgs<'a> {
   #[inline]
@@ -3078,6 +3961,7 @@ impl<'a> Default for FrameArgs<'a> {
       reply_to: 0,
       reply_type: ReplyBody::NONE,
       reply: None,
+      details: None,
     }
   }
 }
@@ -3138,6 +4022,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> FrameBuilder<'a, 'b, A> {
   #[inline]
   pub fn add_reply(&mut self, reply: ::flatbuffers::WIPOffset<::flatbuffers::UnionWIPOffset>) {
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Frame::VT_REPLY, reply);
+  }
+  #[inline]
+  pub fn add_details(&mut self, details: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<Detail<'b >>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Frame::VT_DETAILS, details);
   }
   #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> FrameBuilder<'a, 'b, A> {
@@ -3212,11 +4100,26 @@ impl ::core::fmt::Debug for Frame<'_> {
             ds.field("reply", &"InvalidFlatbuffer: Union discriminant does not match value.")
           }
         },
+        ReplyBody::PutDone => {
+          if let Some(x) = self.reply_as_put_done() {
+            ds.field("reply", &x)
+          } else {
+            ds.field("reply", &"InvalidFlatbuffer: Union discriminant does not match value.")
+          }
+        },
+        ReplyBody::RpcDone => {
+          if let Some(x) = self.reply_as_rpc_done() {
+            ds.field("reply", &x)
+          } else {
+            ds.field("reply", &"InvalidFlatbuffer: Union discriminant does not match value.")
+          }
+        },
         _ => {
           let x: Option<()> = None;
           ds.field("reply", &x)
         },
       };
+      ds.field("details", &self.details());
       ds.finish()
   }
 }

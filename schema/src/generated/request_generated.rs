@@ -10,16 +10,18 @@ pub mod pvwire {
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 pub const ENUM_MIN_REQUEST_BODY: u8 = 0;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
-pub const ENUM_MAX_REQUEST_BODY: u8 = 5;
+pub const ENUM_MAX_REQUEST_BODY: u8 = 7;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 #[allow(non_camel_case_types)]
-pub const ENUM_VALUES_REQUEST_BODY: [RequestBody; 6] = [
+pub const ENUM_VALUES_REQUEST_BODY: [RequestBody; 8] = [
   RequestBody::NONE,
   RequestBody::Subscribe,
   RequestBody::Unsubscribe,
   RequestBody::Get,
   RequestBody::Ack,
   RequestBody::Ping,
+  RequestBody::Put,
+  RequestBody::Rpc,
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -33,9 +35,11 @@ impl RequestBody {
   pub const Get: Self = Self(3);
   pub const Ack: Self = Self(4);
   pub const Ping: Self = Self(5);
+  pub const Put: Self = Self(6);
+  pub const Rpc: Self = Self(7);
 
   pub const ENUM_MIN: u8 = 0;
-  pub const ENUM_MAX: u8 = 5;
+  pub const ENUM_MAX: u8 = 7;
   pub const ENUM_VALUES: &'static [Self] = &[
     Self::NONE,
     Self::Subscribe,
@@ -43,6 +47,8 @@ impl RequestBody {
     Self::Get,
     Self::Ack,
     Self::Ping,
+    Self::Put,
+    Self::Rpc,
   ];
   /// Returns the variant's name or "" if unknown.
   pub fn variant_name(self) -> Option<&'static str> {
@@ -53,6 +59,8 @@ impl RequestBody {
       Self::Get => Some("Get"),
       Self::Ack => Some("Ack"),
       Self::Ping => Some("Ping"),
+      Self::Put => Some("Put"),
+      Self::Rpc => Some("Rpc"),
       _ => None,
     }
   }
@@ -616,6 +624,611 @@ impl ::core::fmt::Debug for Ping<'_> {
       ds.finish()
   }
 }
+pub enum PutValueOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// A value to write.
+pub struct PutValue<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for PutValue<'a> {
+  type Inner = PutValue<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> PutValue<'a> {
+  pub const VT_TYPE_: ::flatbuffers::VOffsetT = 4;
+  pub const VT_ARRAY: ::flatbuffers::VOffsetT = 6;
+  pub const VT_COUNT: ::flatbuffers::VOffsetT = 8;
+  pub const VT_DATA: ::flatbuffers::VOffsetT = 10;
+  pub const VT_TEXT: ::flatbuffers::VOffsetT = 12;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    PutValue { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args PutValueArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<PutValue<'bldr>> {
+    let mut builder = PutValueBuilder::new(_fbb);
+    if let Some(x) = args.text { builder.add_text(x); }
+    if let Some(x) = args.data { builder.add_data(x); }
+    builder.add_count(args.count);
+    builder.add_array(args.array);
+    builder.add_type_(args.type_);
+    builder.finish()
+  }
+
+
+  /// Element type, numbered as ValueType in frame.fbs: any number, Boolean or String. The source
+  /// turns it into the PV's own type, and says so when it doesn't fit.
+  #[inline]
+  pub fn type_(&self) -> u8 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u8>(PutValue::VT_TYPE_, Some(0)).unwrap()}
+  }
+  /// True for an array, even of one element or none.
+  #[inline]
+  pub fn array(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(PutValue::VT_ARRAY, Some(false)).unwrap()}
+  }
+  /// Number of elements; 1 for a scalar.
+  #[inline]
+  pub fn count(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(PutValue::VT_COUNT, Some(0)).unwrap()}
+  }
+  /// Little-endian elements, packed into words (the last one padded with zeros); absent for strings.
+  #[inline]
+  pub fn data(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(PutValue::VT_DATA, None)}
+  }
+  /// The strings, for type String only.
+  #[inline]
+  pub fn text(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>(PutValue::VT_TEXT, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for PutValue<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<u8>("type_", Self::VT_TYPE_, false)?
+     .visit_field::<bool>("array", Self::VT_ARRAY, false)?
+     .visit_field::<u32>("count", Self::VT_COUNT, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("data", Self::VT_DATA, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<&'_ str>>>>("text", Self::VT_TEXT, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct PutValueArgs<'a> {
+    pub type_: u8,
+    pub array: bool,
+    pub count: u32,
+    pub data: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+    pub text: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>,
+}
+impl<'a> Default for PutValueArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    PutValueArgs {
+      type_: 0,
+      array: false,
+      count: 0,
+      data: None,
+      text: None,
+    }
+  }
+}
+
+pub struct PutValueBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PutValueBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_type_(&mut self, type_: u8) {
+    self.fbb_.push_slot::<u8>(PutValue::VT_TYPE_, type_, 0);
+  }
+  #[inline]
+  pub fn add_array(&mut self, array: bool) {
+    self.fbb_.push_slot::<bool>(PutValue::VT_ARRAY, array, false);
+  }
+  #[inline]
+  pub fn add_count(&mut self, count: u32) {
+    self.fbb_.push_slot::<u32>(PutValue::VT_COUNT, count, 0);
+  }
+  #[inline]
+  pub fn add_data(&mut self, data: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PutValue::VT_DATA, data);
+  }
+  #[inline]
+  pub fn add_text(&mut self, text: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<&'b  str>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PutValue::VT_TEXT, text);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PutValueBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    PutValueBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<PutValue<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for PutValue<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("PutValue");
+      ds.field("type_", &self.type_());
+      ds.field("array", &self.array());
+      ds.field("count", &self.count());
+      ds.field("data", &self.data());
+      ds.field("text", &self.text());
+      ds.finish()
+  }
+}
+pub enum PutOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// Writes one PV. Answered by one PutDone.
+pub struct Put<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for Put<'a> {
+  type Inner = Put<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> Put<'a> {
+  pub const VT_NAME: ::flatbuffers::VOffsetT = 4;
+  pub const VT_VALUE: ::flatbuffers::VOffsetT = 6;
+  pub const VT_WAIT: ::flatbuffers::VOffsetT = 8;
+  pub const VT_TIMEOUT_MS: ::flatbuffers::VOffsetT = 10;
+  pub const VT_EXPECTED_SEQUENCE: ::flatbuffers::VOffsetT = 12;
+  pub const VT_EXPECTED_EPOCH: ::flatbuffers::VOffsetT = 14;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    Put { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args PutArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<Put<'bldr>> {
+    let mut builder = PutBuilder::new(_fbb);
+    builder.add_expected_epoch(args.expected_epoch);
+    builder.add_expected_sequence(args.expected_sequence);
+    builder.add_timeout_ms(args.timeout_ms);
+    if let Some(x) = args.value { builder.add_value(x); }
+    if let Some(x) = args.name { builder.add_name(x); }
+    builder.add_wait(args.wait);
+    builder.finish()
+  }
+
+
+  /// PV name, with or without a source.
+  #[inline]
+  pub fn name(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Put::VT_NAME, None)}
+  }
+  #[inline]
+  pub fn value(&self) -> Option<PutValue<'a>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<PutValue>>(Put::VT_VALUE, None)}
+  }
+  /// Answer only when the record has finished processing, and all that it set off.
+  #[inline]
+  pub fn wait(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(Put::VT_WAIT, Some(false)).unwrap()}
+  }
+  /// How long to wait for an answer, in milliseconds; 0 takes the relay's default.
+  #[inline]
+  pub fn timeout_ms(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(Put::VT_TIMEOUT_MS, Some(0)).unwrap()}
+  }
+  /// Write only if the PV's last update is still this one: its sequence and its epoch. 0 and 0
+  /// write whatever came since.
+  #[inline]
+  pub fn expected_sequence(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(Put::VT_EXPECTED_SEQUENCE, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn expected_epoch(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(Put::VT_EXPECTED_EPOCH, Some(0)).unwrap()}
+  }
+}
+
+impl ::flatbuffers::Verifiable for Put<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("name", Self::VT_NAME, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<PutValue>>("value", Self::VT_VALUE, false)?
+     .visit_field::<bool>("wait", Self::VT_WAIT, false)?
+     .visit_field::<u32>("timeout_ms", Self::VT_TIMEOUT_MS, false)?
+     .visit_field::<u32>("expected_sequence", Self::VT_EXPECTED_SEQUENCE, false)?
+     .visit_field::<u32>("expected_epoch", Self::VT_EXPECTED_EPOCH, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct PutArgs<'a> {
+    pub name: Option<::flatbuffers::WIPOffset<&'a str>>,
+    pub value: Option<::flatbuffers::WIPOffset<PutValue<'a>>>,
+    pub wait: bool,
+    pub timeout_ms: u32,
+    pub expected_sequence: u32,
+    pub expected_epoch: u32,
+}
+impl<'a> Default for PutArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    PutArgs {
+      name: None,
+      value: None,
+      wait: false,
+      timeout_ms: 0,
+      expected_sequence: 0,
+      expected_epoch: 0,
+    }
+  }
+}
+
+pub struct PutBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PutBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_name(&mut self, name: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Put::VT_NAME, name);
+  }
+  #[inline]
+  pub fn add_value(&mut self, value: ::flatbuffers::WIPOffset<PutValue<'b >>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<PutValue>>(Put::VT_VALUE, value);
+  }
+  #[inline]
+  pub fn add_wait(&mut self, wait: bool) {
+    self.fbb_.push_slot::<bool>(Put::VT_WAIT, wait, false);
+  }
+  #[inline]
+  pub fn add_timeout_ms(&mut self, timeout_ms: u32) {
+    self.fbb_.push_slot::<u32>(Put::VT_TIMEOUT_MS, timeout_ms, 0);
+  }
+  #[inline]
+  pub fn add_expected_sequence(&mut self, expected_sequence: u32) {
+    self.fbb_.push_slot::<u32>(Put::VT_EXPECTED_SEQUENCE, expected_sequence, 0);
+  }
+  #[inline]
+  pub fn add_expected_epoch(&mut self, expected_epoch: u32) {
+    self.fbb_.push_slot::<u32>(Put::VT_EXPECTED_EPOCH, expected_epoch, 0);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PutBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    PutBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<Put<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for Put<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("Put");
+      ds.field("name", &self.name());
+      ds.field("value", &self.value());
+      ds.field("wait", &self.wait());
+      ds.field("timeout_ms", &self.timeout_ms());
+      ds.field("expected_sequence", &self.expected_sequence());
+      ds.field("expected_epoch", &self.expected_epoch());
+      ds.finish()
+  }
+}
+pub enum ArgumentOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// One named argument of an Rpc.
+pub struct Argument<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for Argument<'a> {
+  type Inner = Argument<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> Argument<'a> {
+  pub const VT_NAME: ::flatbuffers::VOffsetT = 4;
+  pub const VT_VALUE: ::flatbuffers::VOffsetT = 6;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    Argument { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args ArgumentArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<Argument<'bldr>> {
+    let mut builder = ArgumentBuilder::new(_fbb);
+    if let Some(x) = args.value { builder.add_value(x); }
+    if let Some(x) = args.name { builder.add_name(x); }
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn name(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Argument::VT_NAME, None)}
+  }
+  #[inline]
+  pub fn value(&self) -> Option<PutValue<'a>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<PutValue>>(Argument::VT_VALUE, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for Argument<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("name", Self::VT_NAME, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<PutValue>>("value", Self::VT_VALUE, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct ArgumentArgs<'a> {
+    pub name: Option<::flatbuffers::WIPOffset<&'a str>>,
+    pub value: Option<::flatbuffers::WIPOffset<PutValue<'a>>>,
+}
+impl<'a> Default for ArgumentArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    ArgumentArgs {
+      name: None,
+      value: None,
+    }
+  }
+}
+
+pub struct ArgumentBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> ArgumentBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_name(&mut self, name: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Argument::VT_NAME, name);
+  }
+  #[inline]
+  pub fn add_value(&mut self, value: ::flatbuffers::WIPOffset<PutValue<'b >>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<PutValue>>(Argument::VT_VALUE, value);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> ArgumentBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    ArgumentBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<Argument<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for Argument<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("Argument");
+      ds.field("name", &self.name());
+      ds.field("value", &self.value());
+      ds.finish()
+  }
+}
+pub enum RpcOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// Calls a service, with the arguments as the query of an NTURI. Answered by one RpcDone.
+pub struct Rpc<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for Rpc<'a> {
+  type Inner = Rpc<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> Rpc<'a> {
+  pub const VT_NAME: ::flatbuffers::VOffsetT = 4;
+  pub const VT_ARGUMENTS: ::flatbuffers::VOffsetT = 6;
+  pub const VT_TIMEOUT_MS: ::flatbuffers::VOffsetT = 8;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    Rpc { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args RpcArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<Rpc<'bldr>> {
+    let mut builder = RpcBuilder::new(_fbb);
+    builder.add_timeout_ms(args.timeout_ms);
+    if let Some(x) = args.arguments { builder.add_arguments(x); }
+    if let Some(x) = args.name { builder.add_name(x); }
+    builder.finish()
+  }
+
+
+  /// Name of the service, with or without a source.
+  #[inline]
+  pub fn name(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Rpc::VT_NAME, None)}
+  }
+  #[inline]
+  pub fn arguments(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Argument<'a>>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Argument>>>>(Rpc::VT_ARGUMENTS, None)}
+  }
+  /// How long to wait for an answer, in milliseconds; 0 takes the relay's default.
+  #[inline]
+  pub fn timeout_ms(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(Rpc::VT_TIMEOUT_MS, Some(0)).unwrap()}
+  }
+}
+
+impl ::flatbuffers::Verifiable for Rpc<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("name", Self::VT_NAME, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<Argument>>>>("arguments", Self::VT_ARGUMENTS, false)?
+     .visit_field::<u32>("timeout_ms", Self::VT_TIMEOUT_MS, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct RpcArgs<'a> {
+    pub name: Option<::flatbuffers::WIPOffset<&'a str>>,
+    pub arguments: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Argument<'a>>>>>,
+    pub timeout_ms: u32,
+}
+impl<'a> Default for RpcArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    RpcArgs {
+      name: None,
+      arguments: None,
+      timeout_ms: 0,
+    }
+  }
+}
+
+pub struct RpcBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> RpcBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_name(&mut self, name: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Rpc::VT_NAME, name);
+  }
+  #[inline]
+  pub fn add_arguments(&mut self, arguments: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<Argument<'b >>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Rpc::VT_ARGUMENTS, arguments);
+  }
+  #[inline]
+  pub fn add_timeout_ms(&mut self, timeout_ms: u32) {
+    self.fbb_.push_slot::<u32>(Rpc::VT_TIMEOUT_MS, timeout_ms, 0);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> RpcBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    RpcBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<Rpc<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for Rpc<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("Rpc");
+      ds.field("name", &self.name());
+      ds.field("arguments", &self.arguments());
+      ds.field("timeout_ms", &self.timeout_ms());
+      ds.finish()
+  }
+}
 pub enum RequestOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
@@ -751,6 +1364,36 @@ impl<'a> Request<'a> {
     }
   }
 
+  #[inline]
+  #[allow(non_snake_case)]
+  pub fn body_as_put(&self) -> Option<Put<'a>> {
+    if self.body_type() == RequestBody::Put {
+      self.body().map(|t| {
+       // Safety:
+       // Created from a valid Table for this object
+       // Which contains a valid union in this slot
+       unsafe { Put::init_from_table(t) }
+     })
+    } else {
+      None
+    }
+  }
+
+  #[inline]
+  #[allow(non_snake_case)]
+  pub fn body_as_rpc(&self) -> Option<Rpc<'a>> {
+    if self.body_type() == RequestBody::Rpc {
+      self.body().map(|t| {
+       // Safety:
+       // Created from a valid Table for this object
+       // Which contains a valid union in this slot
+       unsafe { Rpc::init_from_table(t) }
+     })
+    } else {
+      None
+    }
+  }
+
 }
 
 impl ::flatbuffers::Verifiable for Request<'_> {
@@ -767,6 +1410,8 @@ impl ::flatbuffers::Verifiable for Request<'_> {
           RequestBody::Get => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Get>>("RequestBody::Get", pos),
           RequestBody::Ack => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Ack>>("RequestBody::Ack", pos),
           RequestBody::Ping => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Ping>>("RequestBody::Ping", pos),
+          RequestBody::Put => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Put>>("RequestBody::Put", pos),
+          RequestBody::Rpc => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Rpc>>("RequestBody::Rpc", pos),
           _ => Ok(()),
         }
      })?
@@ -858,6 +1503,20 @@ impl ::core::fmt::Debug for Request<'_> {
         },
         RequestBody::Ping => {
           if let Some(x) = self.body_as_ping() {
+            ds.field("body", &x)
+          } else {
+            ds.field("body", &"InvalidFlatbuffer: Union discriminant does not match value.")
+          }
+        },
+        RequestBody::Put => {
+          if let Some(x) = self.body_as_put() {
+            ds.field("body", &x)
+          } else {
+            ds.field("body", &"InvalidFlatbuffer: Union discriminant does not match value.")
+          }
+        },
+        RequestBody::Rpc => {
+          if let Some(x) = self.body_as_rpc() {
             ds.field("body", &x)
           } else {
             ds.field("body", &"InvalidFlatbuffer: Union discriminant does not match value.")

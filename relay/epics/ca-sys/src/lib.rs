@@ -132,6 +132,8 @@ pub type errlogListener = unsafe extern "C" fn(private: *mut c_void, message: *c
 pub const CA_OP_CONN_UP: c_long = 6;
 /// The channel was disconnected.
 pub const CA_OP_CONN_DOWN: c_long = 7;
+/// The exception is about a put.
+pub const CA_OP_PUT: c_long = 1;
 /// For [`ca_context_create`]: callbacks come from libca's own threads.
 pub const ca_enable_preemptive_callback: c_int = 1;
 
@@ -174,12 +176,19 @@ pub const MAX_ENUM_STATES: usize = 16;
 pub const CA_M_SUCCESS: c_int = 1;
 /// Success.
 pub const ECA_NORMAL: c_int = 1;
+/// The server took the value but didn't write it.
+pub const ECA_PUTFAIL: c_int = 20 << 3;
+/// More elements than the channel has.
+pub const ECA_BADCOUNT: c_int = 22 << 3;
 /// The virtual circuit to an IOC was lost.
 pub const ECA_DISCONN: c_int = 24 << 3;
 /// Several servers have a PV of this name.
 pub const ECA_DBLCHNL: c_int = 25 << 3;
 /// The channel may not be read.
 pub const ECA_NORDACCESS: c_int = 46 << 3;
+
+/// The channel may not be written.
+pub const ECA_NOWTACCESS: c_int = 47 << 3;
 
 /// Seconds and nanoseconds since the EPICS epoch, 1990-01-01 UTC.
 #[repr(C)]
@@ -359,6 +368,30 @@ unsafe extern "C" {
     ) -> c_int;
     /// Ends a subscription, after its running callback has returned.
     pub fn ca_clear_subscription(eventID: evid) -> c_int;
+    /// Writes, without an answer; a failure comes as an exception of the operation [`CA_OP_PUT`].
+    pub fn ca_array_put(
+        r#type: chtype,
+        count: c_ulong,
+        chanId: chid,
+        pValue: *const c_void,
+    ) -> c_int;
+    /// Writes; the callback comes when the record has finished processing, or with the failure.
+    pub fn ca_array_put_callback(
+        r#type: chtype,
+        count: c_ulong,
+        chanId: chid,
+        pValue: *const c_void,
+        pFunc: Option<caEventCallBackFunc>,
+        pArg: *mut c_void,
+    ) -> c_int;
+    /// Reads once.
+    pub fn ca_array_get_callback(
+        r#type: chtype,
+        count: c_ulong,
+        chanId: chid,
+        pFunc: Option<caEventCallBackFunc>,
+        pArg: *mut c_void,
+    ) -> c_int;
     /// Sends what waits to be sent.
     pub fn ca_flush_io() -> c_int;
     /// Native `DBR_…` type, or -1 when not connected.

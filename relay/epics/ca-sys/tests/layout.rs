@@ -84,12 +84,13 @@ fn facts() -> Vec<Fact> {
     facts.push(fact("sizeof(chtype)", size_of::<chtype>()));
     facts.push(fact("sizeof(capri)", size_of::<capri>()));
     constants! { facts,
-        CA_OP_CONN_UP, CA_OP_CONN_DOWN, ca_enable_preemptive_callback,
+        CA_OP_CONN_UP, CA_OP_CONN_DOWN, CA_OP_PUT, ca_enable_preemptive_callback,
         DBE_VALUE, DBE_ALARM, DBE_PROPERTY,
         DBR_STRING, DBR_SHORT, DBR_FLOAT, DBR_ENUM, DBR_CHAR, DBR_LONG, DBR_DOUBLE,
         DBR_TIME_STRING, DBR_CTRL_STRING,
         MAX_STRING_SIZE, MAX_UNITS_SIZE, MAX_ENUM_STRING_SIZE, MAX_ENUM_STATES,
-        CA_M_SUCCESS, ECA_NORMAL, ECA_DISCONN, ECA_DBLCHNL, ECA_NORDACCESS
+        CA_M_SUCCESS, ECA_NORMAL, ECA_DISCONN, ECA_DBLCHNL, ECA_NORDACCESS,
+        ECA_NOWTACCESS, ECA_PUTFAIL, ECA_BADCOUNT
     }
     // The types with alarm and with metadata come in the order of the native types.
     for (native, code) in [

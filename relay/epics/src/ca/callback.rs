@@ -7,17 +7,19 @@
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
 use std::slice;
+use std::sync::Arc;
 
 use ca_sys::{
-    CA_M_SUCCESS, CA_OP_CONN_UP, DBR_CTRL_STRING, DBR_TIME_STRING, ECA_DISCONN, ECA_NORMAL,
-    READ_ACCESS, WRITE_ACCESS, access_rights_handler_args, ca_element_count, ca_field_type,
-    ca_message, ca_puser, chid, connection_handler_args, event_handler_args,
-    exception_handler_args,
+    CA_M_SUCCESS, CA_OP_CONN_UP, CA_OP_PUT, DBR_CTRL_STRING, DBR_TIME_STRING, ECA_DISCONN,
+    ECA_NORMAL, ECA_NOWTACCESS, ECA_PUTFAIL, READ_ACCESS, WRITE_ACCESS, access_rights_handler_args,
+    ca_element_count, ca_field_type, ca_message, ca_puser, chid, connection_handler_args,
+    event_handler_args, exception_handler_args,
 };
 
-use super::channel_state::{ChannelState, Shape};
+use super::channel_state::{ChannelState, SentPut, Shape};
 use super::dbr;
 use super::event::{AccessRights, NativeType};
+use super::put::PutError;
 use crate::guard::guard;
 use crate::throttle::Throttle;
 
@@ -117,6 +119,45 @@ pub(super) unsafe extern "C" fn on_metadata(args: event_handler_args) {
     });
 }
 
+/// A put was answered, or the read behind a put that has no answer of its own.
+///
+/// # Safety
+///
+/// To be called by libca only, once for each put of `OpenChannel`, with what that gave as `usr`.
+pub(super) unsafe extern "C" fn on_put(args: event_handler_args) {
+    guard("put", || {
+        // SAFETY: `usr` is what `OpenChannel` made for this one callback.
+        let put = unsafe { Arc::from_raw(args.usr.cast::<SentPut>().cast_const()) };
+        // SAFETY: as the caller promises, the channel is one of `OpenChannel`.
+        let state = unsafe { state_of(args.chid) };
+        let result = put_result(args.status.into());
+        state.on_put_done(&put, result);
+    });
+}
+
+fn put_result(status: std::ffi::c_long) -> Result<(), PutError> {
+    let is = |code: std::ffi::c_int| status == code.into();
+    if is(ECA_NORMAL) {
+        return Ok(());
+    }
+    if is(ECA_DISCONN) {
+        return Err(PutError::Interrupted);
+    }
+    if is(ECA_NOWTACCESS) {
+        return Err(PutError::NoAccess);
+    }
+    // SAFETY: the function takes any code and returns a static string.
+    let what = unsafe { owned_text(ca_message(status)) };
+    Err(PutError::Failed(if is(ECA_PUTFAIL) {
+        format!(
+            "the IOC didn't take the value ({what}); the record may be disabled for puts (DISP) \
+             or refuse such a value"
+        )
+    } else {
+        format!("the IOC answered: {what}")
+    }))
+}
+
 /// Something went wrong that no other callback is for.
 ///
 /// # Safety
@@ -124,6 +165,14 @@ pub(super) unsafe extern "C" fn on_metadata(args: event_handler_args) {
 /// To be called by libca only.
 pub(super) unsafe extern "C" fn on_exception(args: exception_handler_args) {
     guard("exception", || {
+        if args.op == CA_OP_PUT && !args.chid.is_null() {
+            if let Err(error) = put_result(args.stat) {
+                // SAFETY: libca names a channel in a put's exception only while it is open, and
+                // every channel is one of `OpenChannel`.
+                unsafe { state_of(args.chid) }.on_put_exception(error);
+            }
+            return;
+        }
         // SAFETY: the function takes any code and returns a static string.
         let what = unsafe { owned_text(ca_message(args.stat)) };
         // SAFETY: null or a string of libca's that is valid during the callback.

@@ -5,12 +5,13 @@
 //! 0 of an array as a scalar, so they are ignored from the connect on until the ca-cmd thread has
 //! subscribed anew.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::command::Command;
 use super::event::{AccessRights, ChannelEvents, ChannelInfo, Metadata, NativeType, Update};
+use super::put::{Job, PutError};
 
 /// Native type and element count of a connected channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +70,27 @@ pub(super) struct ChannelState {
     subscribed: AtomicShape,
     /// Whether a [`Command::Connected`] waits, so that a flapping IOC cannot fill the queue.
     command_waits: AtomicBool,
+    /// Whether values may be read.
+    readable: AtomicBool,
+    /// Labels of this connection's choices, once they are known. A lock that only the ca-cmd thread
+    /// and this channel's metadata and connection events take.
+    choices: Mutex<Option<Arc<[String]>>>,
+    /// Puts that libca has and the server hasn't answered, in order. Taken by the ca-cmd thread and
+    /// by the answers.
+    puts: Mutex<Vec<Arc<SentPut>>>,
+}
+
+/// A put that libca has.
+pub(super) struct SentPut {
+    job: Mutex<Job>,
+    /// Whether libca answers to the put itself; if not, a failure comes as an exception.
+    has_answer: bool,
+    /// What the exception said.
+    failure: Mutex<Option<PutError>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ChannelState {
@@ -81,6 +103,9 @@ impl ChannelState {
             latest: AtomicShape::none(),
             subscribed: AtomicShape::none(),
             command_waits: AtomicBool::new(false),
+            readable: AtomicBool::new(false),
+            choices: Mutex::default(),
+            puts: Mutex::default(),
         }
     }
 
@@ -91,6 +116,7 @@ impl ChannelState {
     /// libca says that the channel is connected.
     pub(super) fn on_connected(&self, shape: Shape) {
         let previous = self.latest.load();
+        *lock(&self.choices) = None;
         self.latest.store(Some(shape));
         self.connected.store(Some(shape));
         self.events.connected(ChannelInfo {
@@ -114,10 +140,13 @@ impl ChannelState {
         self.connected.store(None);
         if was_connected {
             self.events.disconnected();
+            // What waits to be written is not to be written when the channel comes back some day.
+            let _ = self.commands.send(Command::ResumePuts(self.id));
         }
     }
 
     pub(super) fn on_access_rights(&self, rights: AccessRights) {
+        self.readable.store(rights.read, Ordering::Release);
         self.events.access_rights(rights);
     }
 
@@ -126,7 +155,81 @@ impl ChannelState {
     }
 
     pub(super) fn on_metadata(&self, metadata: Metadata) {
+        let is_enum = (self.connected.load()).is_some_and(|shape| shape.native == NativeType::Enum);
+        if is_enum {
+            let choices = Some(Arc::from(metadata.choices.as_slice()));
+            let first = std::mem::replace(&mut *lock(&self.choices), choices).is_none();
+            if first {
+                // Puts may wait for them.
+                let _ = self.commands.send(Command::ResumePuts(self.id));
+            }
+        }
         self.events.metadata(metadata);
+    }
+
+    /// Whether the channel was connected and is not any more.
+    pub(super) fn is_lost(&self) -> bool {
+        self.connected.load().is_none() && self.latest.load().is_some()
+    }
+
+    /// Whether the server still works on a put that it answers when it is done. A server of EPICS
+    /// base reads nothing at all from us while another one for the same channel waits for that: all
+    /// channels of that IOC would freeze.
+    pub(super) fn awaits_answer(&self) -> bool {
+        lock(&self.puts).iter().any(|put| put.has_answer)
+    }
+
+    /// Shape and choices of the channel when something can be written to it now; nothing while it
+    /// isn't connected or its choices aren't known yet.
+    pub(super) fn writable(&self) -> Option<(Shape, Arc<[String]>)> {
+        let shape = self.connected.load()?;
+        let choices = lock(&self.choices).clone();
+        // Without the right to read nobody will ever tell the choices.
+        let needed = shape.native == NativeType::Enum && self.readable();
+        if needed && choices.is_none() {
+            return None;
+        }
+        Some((shape, choices.unwrap_or_default()))
+    }
+
+    /// Whether values may be read.
+    pub(super) fn readable(&self) -> bool {
+        self.readable.load(Ordering::Acquire)
+    }
+
+    /// Keeps a put until it is answered.
+    pub(super) fn keep_put(&self, job: Job, has_answer: bool) -> Arc<SentPut> {
+        let put = Arc::new(SentPut {
+            job: Mutex::new(job),
+            has_answer,
+            failure: Mutex::default(),
+        });
+        lock(&self.puts).push(Arc::clone(&put));
+        put
+    }
+
+    /// The server said of a put without an answer of its own that it failed: the oldest one, since
+    /// a server works on a channel's requests in order.
+    pub(super) fn on_put_exception(&self, error: PutError) {
+        let open = |put: &&Arc<SentPut>| !put.has_answer && lock(&put.failure).is_none();
+        if let Some(put) = lock(&self.puts).iter().find(open) {
+            *lock(&put.failure) = Some(error);
+        }
+    }
+
+    /// A put is answered, or never will be.
+    pub(super) fn on_put_done(&self, put: &Arc<SentPut>, result: Result<(), PutError>) {
+        lock(&self.puts).retain(|open| !Arc::ptr_eq(open, put));
+        if put.has_answer {
+            let _ = self.commands.send(Command::ResumePuts(self.id));
+        }
+        let failure = lock(&put.failure).take();
+        lock(&put.job).finish(failure.map_or(result, Err));
+    }
+
+    /// Hands over the puts that will not be answered because the channel is closed.
+    pub(super) fn take_puts(&self) -> Vec<Arc<SentPut>> {
+        std::mem::take(&mut *lock(&self.puts))
     }
 
     /// The shape in which events are to be read, if they are to be passed on at all.

@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use super::StartError;
 use super::channel_state::ChannelState;
 use super::handle::{Context, OpenChannel};
+use super::put::Job;
 use crate::guard::guard;
 
 /// A batch ends here even when more commands wait, so that the first ones of 100,000 channels are
@@ -19,8 +20,8 @@ const BATCH: usize = 1_000;
 
 /// What the ca-cmd thread is asked to do.
 ///
-/// The queue of commands has no limit of its own; there are never more than three for an open
-/// channel, and the number of channels is the caller's.
+/// The queue of commands has no limit of its own; there are never more than four for an open
+/// channel beside its puts, and the number of channels and puts is the caller's.
 pub(super) enum Command {
     /// Open a channel.
     Open {
@@ -29,6 +30,10 @@ pub(super) enum Command {
     },
     /// The channel of this id was connected: subscribe, if need be.
     Connected(u64),
+    /// Something that puts to the channel of this id wait for may have come.
+    ResumePuts(u64),
+    /// Write to the channel of this id.
+    Put(u64, Job),
     /// Close the channel of this id.
     Close(u64),
     /// Close all and end.
@@ -57,8 +62,22 @@ pub(super) fn run(commands: &Receiver<Command>, started: &SyncSender<Result<(), 
                 Command::Connected(id) => {
                     if let Some(channel) = channels.get_mut(&id) {
                         subscribe(channel);
+                        guard("put", || channel.send_puts());
                     }
                 }
+                Command::ResumePuts(id) => {
+                    if let Some(channel) = channels.get_mut(&id) {
+                        guard("put", || channel.send_puts());
+                    }
+                }
+                // What the caller gave with a put may panic when it is told.
+                Command::Put(id, job) => guard("put", || match channels.get_mut(&id) {
+                    Some(channel) => {
+                        channel.put(job);
+                        channel.send_puts();
+                    }
+                    None => drop(job),
+                }),
                 // The caller's sink may be dropped here, and may panic at that.
                 Command::Close(id) => guard("close", || drop(channels.remove(&id))),
                 Command::Stop => return,

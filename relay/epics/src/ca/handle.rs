@@ -1,5 +1,6 @@
 //! Who owns libca's context, channels and subscriptions, and in which order do they end?
 
+use std::collections::VecDeque;
 use std::ffi::{CStr, c_int, c_long, c_ulong, c_void};
 use std::marker::PhantomData;
 use std::ptr;
@@ -7,17 +8,23 @@ use std::sync::Arc;
 use std::sync::Once;
 
 use ca_sys::{
-    DBE_ALARM, DBE_PROPERTY, DBE_VALUE, DBR_CTRL_STRING, DBR_TIME_STRING, ECA_NORMAL,
-    ca_add_exception_event, ca_clear_channel, ca_clear_subscription, ca_context_create,
-    ca_context_destroy, ca_create_channel, ca_create_subscription, ca_enable_preemptive_callback,
-    ca_flush_io, ca_get_host_name, ca_message, ca_name, ca_replace_access_rights_event,
-    caEventCallBackFunc, chid, chtype, eltc, errlogAddListener, evid,
+    DBE_ALARM, DBE_PROPERTY, DBE_VALUE, DBR_CTRL_STRING, DBR_STRING, DBR_TIME_STRING, ECA_BADCOUNT,
+    ECA_DISCONN, ECA_NORMAL, ECA_NOWTACCESS, ca_add_exception_event, ca_array_get_callback,
+    ca_array_put, ca_array_put_callback, ca_clear_channel, ca_clear_subscription,
+    ca_context_create, ca_context_destroy, ca_create_channel, ca_create_subscription,
+    ca_enable_preemptive_callback, ca_flush_io, ca_get_host_name, ca_message, ca_name,
+    ca_replace_access_rights_event, caEventCallBackFunc, chid, chtype, eltc, errlogAddListener,
+    evid,
 };
 
 use super::callback;
-use super::channel_state::ChannelState;
+use super::channel_state::{ChannelState, SentPut};
 use super::dbr;
 use super::event::text;
+use super::put::{Job, PutError, Target, encode};
+
+/// Puts of one channel that may wait for it to be connected.
+const MAX_WAITING: usize = 1_000;
 
 /// Channels of equal priority share a circuit; nothing in pvwire needs another one.
 const PRIORITY: u32 = 0;
@@ -25,6 +32,17 @@ const PRIORITY: u32 = 0;
 /// Why libca refused, in its own words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refused(c_int);
+
+impl Refused {
+    fn into_put_error(self) -> PutError {
+        match self.0 {
+            ECA_NOWTACCESS => PutError::NoAccess,
+            ECA_DISCONN => PutError::NotConnected,
+            ECA_BADCOUNT => PutError::BadValue(self.to_string()),
+            _ => PutError::Failed(self.to_string()),
+        }
+    }
+}
 
 impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -91,6 +109,8 @@ pub(super) struct OpenChannel<'context> {
     metadata: evid,
     /// What `channel` and the subscriptions point to.
     state: Arc<ChannelState>,
+    /// Puts that wait for the channel to be connected.
+    waiting: VecDeque<Job>,
     _context: PhantomData<&'context Context>,
 }
 
@@ -117,6 +137,7 @@ impl<'context> OpenChannel<'context> {
             update: ptr::null_mut(),
             metadata: ptr::null_mut(),
             state,
+            waiting: VecDeque::new(),
             _context: PhantomData,
         };
         // SAFETY: the channel was just made and its state is in place.
@@ -185,6 +206,86 @@ impl<'context> OpenChannel<'context> {
         Ok(subscription)
     }
 
+    /// Takes a put; it is sent by `send_puts`.
+    pub(super) fn put(&mut self, mut job: Job) {
+        if self.waiting.len() >= MAX_WAITING {
+            let why = format!("{MAX_WAITING} puts wait for this PV already");
+            job.finish(Err(PutError::Failed(why)));
+            return;
+        }
+        self.waiting.push_back(job);
+    }
+
+    /// Sends the puts that wait, if the channel can be written to now; gives them up if it was lost.
+    pub(super) fn send_puts(&mut self) {
+        if self.state.is_lost() {
+            self.waiting.clear();
+        }
+        while let Some((shape, choices)) = self.state.writable()
+            && let Some(first) = self.waiting.front()
+            && !(self.has_answer(first) && self.state.awaits_answer())
+            && let Some(mut job) = self.waiting.pop_front()
+        {
+            if !job.begin() {
+                continue;
+            }
+            let target = Target {
+                native: shape.native,
+                count: shape.count,
+                choices: &choices,
+                long_string: self.name().ends_with('$'),
+            };
+            match encode(&target, &job.value) {
+                Ok(encoded) => self.send_put(job, encoded.dbr_type, encoded.count, &encoded.bytes),
+                Err(error) => job.finish(Err(error)),
+            }
+        }
+    }
+
+    /// A put without completion has no answer of its own. The server works on a channel's requests
+    /// in order, so a read after it tells that it is done, and an exception before that read's
+    /// answer that it failed.
+    fn has_answer(&self, job: &Job) -> bool {
+        job.wait || !self.state.readable()
+    }
+
+    fn send_put(&self, job: Job, dbr_type: chtype, count: u32, bytes: &[u8]) {
+        let has_answer = self.has_answer(&job);
+        let put = self.state.keep_put(job, has_answer);
+        let count = c_ulong::from(count);
+        let data = bytes.as_ptr().cast();
+        // Given back by `on_put`, or below when libca doesn't take it, or when the channel is
+        // cleared.
+        let user = Arc::into_raw(Arc::clone(&put)).cast_mut().cast();
+        let sent = if has_answer {
+            // SAFETY: the channel is ours and open; `bytes` holds `count` elements of the type,
+            // which libca copies. The callback takes the put, which `user` keeps.
+            checked(unsafe {
+                ca_array_put_callback(
+                    dbr_type,
+                    count,
+                    self.channel,
+                    data,
+                    Some(callback::on_put),
+                    user,
+                )
+            })
+        } else {
+            // SAFETY: as above.
+            checked(unsafe { ca_array_put(dbr_type, count, self.channel, data) }).and_then(|()| {
+                // SAFETY: as above; one string is what every channel can be read as.
+                checked(unsafe {
+                    ca_array_get_callback(DBR_STRING, 1, self.channel, Some(callback::on_put), user)
+                })
+            })
+        };
+        if let Err(refused) = sent {
+            // SAFETY: made above, and libca didn't take it.
+            drop(unsafe { Arc::from_raw(user.cast::<SentPut>().cast_const()) });
+            self.state.on_put_done(&put, Err(refused.into_put_error()));
+        }
+    }
+
     /// The name that it was opened with.
     pub(super) fn name(&self) -> String {
         // SAFETY: the channel is ours and open, and owns its name.
@@ -208,6 +309,13 @@ impl Drop for OpenChannel<'_> {
             // libca may still call back, so the state must not go.
             std::mem::forget(Arc::clone(&self.state));
             log::error!("libca did not close a channel: {refused}");
+            return;
+        }
+        for put in self.state.take_puts() {
+            self.state.on_put_done(&put, Err(PutError::Interrupted));
+            // SAFETY: `send_put` made it for a callback that now never comes: a put is in the list
+            // until its callback has run.
+            drop(unsafe { Arc::from_raw(Arc::as_ptr(&put)) });
         }
     }
 }

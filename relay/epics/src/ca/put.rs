@@ -1,0 +1,546 @@
+//! What is to be written, in which form does Channel Access take it, and what became of it?
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use ca_sys::{DBR_STRING, MAX_ENUM_STATES, MAX_STRING_SIZE, chtype};
+
+use super::event::NativeType;
+
+/// A value to write; it is turned into the channel's own type when it is sent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PutValue {
+    /// A number, or the index of a choice.
+    Number(f64),
+    /// A string, the label of a choice, or the text of a number.
+    Text(String),
+    /// An array of numbers.
+    Numbers(Vec<f64>),
+    /// An array of strings.
+    Texts(Vec<String>),
+}
+
+/// Why a value was not written, or why nobody knows.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PutError {
+    /// Nothing was written: the value doesn't fit the channel; why.
+    #[error("{0}")]
+    BadValue(String),
+    /// Nothing was written: the server gives no write access.
+    #[error("the IOC gives no write access")]
+    NoAccess,
+    /// Nothing was written: the channel is not connected.
+    #[error("not connected")]
+    NotConnected,
+    /// Nothing was written: the condition of the put was not met any more when it was its turn.
+    #[error("the PV has changed since")]
+    Moved,
+    /// The server refused; its reason.
+    #[error("{0}")]
+    Failed(String),
+    /// The connection broke before the answer came: written or not.
+    #[error("the connection broke before the IOC answered: it may have been written")]
+    Interrupted,
+}
+
+/// Says whether a put should still be done, when it is its turn.
+pub type Condition = Box<dyn FnOnce() -> bool + Send>;
+
+/// Learns what became of a put, once, from a thread of libca's or the ca-cmd thread.
+pub type Done = Box<dyn FnOnce(Result<(), PutError>) + Send>;
+
+/// Stops a put that was not sent yet.
+#[derive(Clone, Debug)]
+pub struct PutTicket(Arc<AtomicU8>);
+
+const WAITING: u8 = 0;
+const SENT: u8 = 1;
+const CANCELLED: u8 = 2;
+
+impl PutTicket {
+    /// Whether the put was not sent yet; then it never will be, and its `Done` is dropped unheard.
+    pub fn cancel(&self) -> bool {
+        self.0
+            .compare_exchange(WAITING, CANCELLED, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+}
+
+/// A put on its way to the server.
+pub(super) struct Job {
+    pub(super) value: PutValue,
+    /// Whether to answer only when the record has finished processing.
+    pub(super) wait: bool,
+    condition: Option<Condition>,
+    state: Arc<AtomicU8>,
+    done: Option<Done>,
+}
+
+impl Job {
+    pub(super) fn new(
+        value: PutValue,
+        wait: bool,
+        condition: Option<Condition>,
+        done: Done,
+    ) -> (Self, PutTicket) {
+        let state = Arc::new(AtomicU8::new(WAITING));
+        let ticket = PutTicket(Arc::clone(&state));
+        let job = Self {
+            value,
+            wait,
+            condition,
+            state,
+            done: Some(done),
+        };
+        (job, ticket)
+    }
+
+    /// Its turn has come: whether it is to be sent. If not, whoever waits was told.
+    pub(super) fn begin(&mut self) -> bool {
+        let begun = self
+            .state
+            .compare_exchange(WAITING, SENT, Ordering::AcqRel, Ordering::Acquire);
+        if begun.is_err() {
+            self.done = None;
+            return false;
+        }
+        if self.condition.take().is_some_and(|condition| !condition()) {
+            self.finish(Err(PutError::Moved));
+            return false;
+        }
+        true
+    }
+
+    /// Tells whoever waits.
+    pub(super) fn finish(&mut self, result: Result<(), PutError>) {
+        if let Some(done) = self.done.take() {
+            done(result);
+        }
+    }
+}
+
+impl Drop for Job {
+    /// A put that is dropped before its turn was not written; one after it, who knows.
+    fn drop(&mut self) {
+        match self.state.load(Ordering::Acquire) {
+            WAITING => self.finish(Err(PutError::NotConnected)),
+            SENT => self.finish(Err(PutError::Interrupted)),
+            _ => {}
+        }
+    }
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job")
+            .field("value", &self.value)
+            .field("wait", &self.wait)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the channel is, as far as it matters for what can be written.
+#[derive(Clone, Debug)]
+pub(super) struct Target<'a> {
+    pub(super) native: NativeType,
+    pub(super) count: u32,
+    pub(super) choices: &'a [String],
+    /// A field read as a long string (`NAME.VAL$`), which must keep room for its NUL.
+    pub(super) long_string: bool,
+}
+
+/// A value as libca takes it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Encoded {
+    pub(super) dbr_type: chtype,
+    pub(super) count: u32,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// Turns a value into the channel's own type, exactly or not at all.
+pub(super) fn encode(target: &Target<'_>, value: &PutValue) -> Result<Encoded, PutError> {
+    let native = target.native;
+    let own_type = |count: usize, bytes| Encoded {
+        dbr_type: native as chtype,
+        count: count as u32,
+        bytes,
+    };
+    let fits = |count: usize| {
+        if count > target.count as usize {
+            let (holds, what) = (target.count, plural(target.count, "element"));
+            return bad(format!("{count} elements, but the PV holds {holds} {what}"));
+        }
+        Ok(())
+    };
+    let mut bytes = Vec::new();
+    match value {
+        PutValue::Text(text) if native == NativeType::Char && target.count != 1 => {
+            let room = target.count as usize - usize::from(target.long_string);
+            if text.len() > room {
+                let length = text.len();
+                return bad(format!("{length} bytes of text, but the PV holds {room}"));
+            }
+            bytes.extend(text.as_bytes());
+            if text.len() < target.count as usize {
+                bytes.push(0);
+            }
+            Ok(own_type(bytes.len(), bytes))
+        }
+        PutValue::Text(text) if native == NativeType::Enum => {
+            let found = target.choices.iter().position(|choice| choice == text);
+            if found.is_none()
+                && target.choices.len() == MAX_ENUM_STATES
+                && text.trim().parse::<u16>().is_err()
+            {
+                // Channel Access tells the first sixteen; the IOC may know more.
+                push_string(&mut bytes, text)?;
+                return Ok(Encoded {
+                    dbr_type: DBR_STRING,
+                    count: 1,
+                    bytes,
+                });
+            }
+            let index = match found {
+                Some(index) => index as f64,
+                None => text
+                    .trim()
+                    .parse::<u16>()
+                    .map_err(|_| {
+                        PutError::BadValue(format!(
+                            "{text:?} is no choice; {}",
+                            listed(target.choices)
+                        ))
+                    })?
+                    .into(),
+            };
+            push_number(&mut bytes, target, index)?;
+            Ok(own_type(1, bytes))
+        }
+        PutValue::Text(text) if native == NativeType::String => {
+            push_string(&mut bytes, text)?;
+            Ok(own_type(1, bytes))
+        }
+        PutValue::Text(text) => {
+            push_number(&mut bytes, target, parse_number(text)?)?;
+            Ok(own_type(1, bytes))
+        }
+        PutValue::Number(number) => {
+            if native == NativeType::String {
+                push_string(&mut bytes, &number.to_string())?;
+            } else {
+                push_number(&mut bytes, target, *number)?;
+            }
+            Ok(own_type(1, bytes))
+        }
+        PutValue::Numbers(numbers) => {
+            fits(numbers.len())?;
+            for number in numbers {
+                if native == NativeType::String {
+                    push_string(&mut bytes, &number.to_string())?;
+                } else {
+                    push_number(&mut bytes, target, *number)?;
+                }
+            }
+            Ok(own_type(numbers.len(), bytes))
+        }
+        PutValue::Texts(texts) => {
+            fits(texts.len())?;
+            for text in texts {
+                match native {
+                    NativeType::String => push_string(&mut bytes, text)?,
+                    NativeType::Enum => {
+                        let one = encode(target, &PutValue::Text(text.clone()))?;
+                        if one.dbr_type != native as chtype {
+                            return bad(format!("{text:?} is no choice"));
+                        }
+                        bytes.extend(one.bytes);
+                    }
+                    _ => push_number(&mut bytes, target, parse_number(text)?)?,
+                }
+            }
+            Ok(own_type(texts.len(), bytes))
+        }
+    }
+}
+
+fn bad<T>(why: String) -> Result<T, PutError> {
+    Err(PutError::BadValue(why))
+}
+
+fn plural(count: u32, what: &str) -> String {
+    format!("{what}{}", if count == 1 { "" } else { "s" })
+}
+
+fn listed(choices: &[String]) -> String {
+    if choices.is_empty() {
+        return "the PV has none".to_owned();
+    }
+    format!("the PV has: {}", choices.join(", "))
+}
+
+fn parse_number(text: &str) -> Result<f64, PutError> {
+    let trimmed = text.trim();
+    let hex = trimmed
+        .strip_prefix("0x")
+        .or_else(|| trimmed.strip_prefix("0X"))
+        .and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    match hex {
+        Some(number) => Ok(number.into()),
+        None => trimmed
+            .parse()
+            .map_err(|_| PutError::BadValue(format!("{text:?} is no number"))),
+    }
+}
+
+fn push_string(bytes: &mut Vec<u8>, text: &str) -> Result<(), PutError> {
+    let most = MAX_STRING_SIZE - 1;
+    if text.len() > most {
+        let length = text.len();
+        return bad(format!(
+            "{length} bytes of text, but a string PV holds {most}; a long string is written by \
+             the name with `$` behind the field"
+        ));
+    }
+    if text.contains('\0') {
+        return bad(format!("{text:?} holds a NUL, which would end the string"));
+    }
+    bytes.extend(text.as_bytes());
+    bytes.resize(bytes.len() + MAX_STRING_SIZE - text.len(), 0);
+    Ok(())
+}
+
+fn push_number(bytes: &mut Vec<u8>, target: &Target<'_>, number: f64) -> Result<(), PutError> {
+    let integer = |low: i64, high: i64| -> Result<i64, PutError> {
+        if number.fract() != 0.0 || !number.is_finite() {
+            return bad(format!(
+                "{number} is no integer, and the PV takes only those"
+            ));
+        }
+        if number < low as f64 || number > high as f64 {
+            return bad(format!(
+                "{number} is outside the PV's type, {low} to {high}"
+            ));
+        }
+        Ok(number as i64)
+    };
+    match target.native {
+        NativeType::Double => bytes.extend(number.to_ne_bytes()),
+        NativeType::Float => {
+            let narrow = number as f32;
+            if narrow.is_infinite() && number.is_finite() {
+                return bad(format!("{number} is too large for the PV's 32-bit float"));
+            }
+            bytes.extend(narrow.to_ne_bytes());
+        }
+        NativeType::Long => {
+            let number = integer(i32::MIN.into(), i32::MAX.into())? as i32;
+            bytes.extend(number.to_ne_bytes());
+        }
+        NativeType::Short => {
+            let number = integer(i16::MIN.into(), i16::MAX.into())? as i16;
+            bytes.extend(number.to_ne_bytes());
+        }
+        // A field of the IOC that is a signed char is of this type too.
+        NativeType::Char => bytes.push(integer(i8::MIN.into(), u8::MAX.into())? as u8),
+        NativeType::Enum => {
+            let known = match target.choices.len() {
+                0 => MAX_ENUM_STATES,
+                known => known,
+            };
+            let index = integer(0, u16::MAX.into())? as u16;
+            if usize::from(index) >= known {
+                return bad(format!("{index} is no index; {}", listed(target.choices)));
+            }
+            bytes.extend(index.to_ne_bytes());
+        }
+        NativeType::String => unreachable!("a number for a string is written as text"),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    const NO_CHOICES: &[String] = &[];
+
+    fn scalar(native: NativeType) -> Target<'static> {
+        Target {
+            native,
+            count: 1,
+            choices: NO_CHOICES,
+            long_string: false,
+        }
+    }
+
+    fn why(target: &Target<'_>, value: PutValue) -> String {
+        encode(target, &value).unwrap_err().to_string()
+    }
+
+    fn text(text: &str) -> PutValue {
+        PutValue::Text(text.to_owned())
+    }
+
+    #[test]
+    fn numbers_take_the_channels_own_type() {
+        let cases: [(NativeType, f64, Vec<u8>); 6] = [
+            (NativeType::Double, 0.1, 0.1_f64.to_ne_bytes().into()),
+            (NativeType::Float, 0.5, 0.5_f32.to_ne_bytes().into()),
+            (NativeType::Long, -7.0, (-7_i32).to_ne_bytes().into()),
+            (NativeType::Short, 300.0, 300_i16.to_ne_bytes().into()),
+            (NativeType::Char, 200.0, vec![200]),
+            (NativeType::Enum, 2.0, 2_u16.to_ne_bytes().into()),
+        ];
+        for (native, number, bytes) in cases {
+            let encoded = encode(&scalar(native), &PutValue::Number(number)).unwrap();
+            assert_eq!(encoded.bytes, bytes, "{native:?}");
+            assert_eq!(encoded.dbr_type, native as chtype);
+        }
+    }
+
+    #[test]
+    fn text_of_a_number_is_read_and_other_text_refused() {
+        let double = scalar(NativeType::Double);
+        for (given, number) in [
+            (" 1.5e3 ", 1500.0),
+            ("0x10", 16.0),
+            ("-inf", -f64::INFINITY),
+        ] {
+            let encoded = encode(&double, &text(given)).unwrap();
+            assert_eq!(encoded.bytes, f64::to_ne_bytes(number));
+        }
+        assert_eq!(why(&double, text("abc")), "\"abc\" is no number");
+        assert_eq!(why(&double, text("")), "\"\" is no number");
+    }
+
+    #[test]
+    fn nothing_is_rounded_or_cut_to_fit() {
+        let long = scalar(NativeType::Long);
+        assert_eq!(
+            why(&long, PutValue::Number(2.9)),
+            "2.9 is no integer, and the PV takes only those"
+        );
+        assert_eq!(
+            why(&long, PutValue::Number(3e9)),
+            "3000000000 is outside the PV's type, -2147483648 to 2147483647"
+        );
+        assert_eq!(
+            why(&scalar(NativeType::Short), PutValue::Number(f64::NAN)),
+            "NaN is no integer, and the PV takes only those"
+        );
+        assert!(why(&scalar(NativeType::Float), PutValue::Number(1e300)).contains("too large"));
+        assert!(why(&scalar(NativeType::String), text(&"x".repeat(40))).contains("40 bytes"));
+    }
+
+    #[test]
+    fn choices_are_taken_by_label_and_by_index() {
+        let choices = ["Off", "On", "7"].map(str::to_owned);
+        let target = Target {
+            choices: &choices,
+            ..scalar(NativeType::Enum)
+        };
+        for (value, index) in [
+            (text("On"), 1_u16),
+            (text("1"), 1),
+            (text("7"), 2),
+            (PutValue::Number(0.0), 0),
+        ] {
+            assert_eq!(encode(&target, &value).unwrap().bytes, index.to_ne_bytes());
+        }
+        assert_eq!(
+            why(&target, text("Nope")),
+            "\"Nope\" is no choice; the PV has: Off, On, 7"
+        );
+        assert_eq!(
+            why(&target, PutValue::Number(9.0)),
+            "9 is no index; the PV has: Off, On, 7"
+        );
+    }
+
+    #[test]
+    fn label_beyond_the_sixteen_that_are_told_is_left_to_the_ioc() {
+        let choices: Vec<String> = (0..16).map(|n| format!("State {n}")).collect();
+        let target = Target {
+            choices: &choices,
+            ..scalar(NativeType::Enum)
+        };
+        assert_eq!(
+            encode(&target, &text("State 17")).unwrap().dbr_type,
+            DBR_STRING
+        );
+    }
+
+    #[test]
+    fn text_for_a_char_array_ends_with_a_nul_where_there_is_room() {
+        let chars = Target {
+            count: 4,
+            ..scalar(NativeType::Char)
+        };
+        assert_eq!(encode(&chars, &text("abc")).unwrap().bytes, b"abc\0");
+        assert_eq!(encode(&chars, &text("abcd")).unwrap().bytes, b"abcd");
+        assert_eq!(encode(&chars, &text("")).unwrap().bytes, b"\0");
+        let field = Target {
+            long_string: true,
+            ..chars
+        };
+        assert_eq!(
+            why(&field, text("abcd")),
+            "4 bytes of text, but the PV holds 3"
+        );
+    }
+
+    #[test]
+    fn arrays_keep_to_what_the_pv_holds() {
+        let three = Target {
+            count: 3,
+            ..scalar(NativeType::Short)
+        };
+        let encoded = encode(&three, &PutValue::Numbers(vec![1.0, -2.0])).unwrap();
+        assert_eq!(encoded.count, 2);
+        assert_eq!(
+            why(&three, PutValue::Numbers(vec![0.0; 4])),
+            "4 elements, but the PV holds 3 elements"
+        );
+        let empty = encode(&three, &PutValue::Numbers(Vec::new())).unwrap();
+        assert_eq!(empty.count, 0);
+    }
+
+    #[test]
+    fn whoever_waits_is_told_once_whatever_happens() {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let job = |condition: Option<Condition>| {
+            let told = Arc::clone(&told);
+            let done: Done = Box::new(move |result| told.lock().unwrap().push(result));
+            Job::new(PutValue::Number(0.0), false, condition, done)
+        };
+        let (mut finished, _) = job(None);
+        assert!(finished.begin());
+        finished.finish(Ok(()));
+        drop(finished);
+        let (mut sent, ticket) = job(None);
+        assert!(sent.begin());
+        assert!(!ticket.cancel(), "it is on its way");
+        drop(sent);
+        drop(job(None));
+        let (mut moved, _) = job(Some(Box::new(|| false)));
+        assert!(!moved.begin());
+        drop(moved);
+        let (mut cancelled, ticket) = job(None);
+        assert!(ticket.cancel());
+        assert!(!cancelled.begin());
+        drop(cancelled);
+        assert_eq!(
+            *told.lock().unwrap(),
+            [
+                Ok(()),
+                Err(PutError::Interrupted),
+                Err(PutError::NotConnected),
+                Err(PutError::Moved)
+            ]
+        );
+    }
+}
