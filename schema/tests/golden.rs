@@ -334,6 +334,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
             ..Default::default()
         };
         e.metadata(PvId(8), &meta);
+        e.channel(PvId(8), connected(true, true));
         e.number(PvId(8), T0, 42.0, marks(1));
         let exact = BlobValue::Int64(9_007_199_254_740_993);
         e.blob(PvId(8), T0 + 1, &exact, tagged);
@@ -355,6 +356,10 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
     });
     frame("put_done", FrameKind::Answer, 17, 0, &|e| {
         let (outcome, message) = (Outcome::BadValue, "\"abc\" is no number".into());
+        e.reply(12, &Reply::PutDone { outcome, message });
+    });
+    frame("put_written", FrameKind::Answer, 17, 0, &|e| {
+        let (outcome, message) = (Outcome::Done, String::new());
         e.reply(12, &Reply::PutDone { outcome, message });
     });
     frame("rpc_done", FrameKind::Answer, 17, 0, &|e| {

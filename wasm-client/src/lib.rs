@@ -293,6 +293,11 @@ impl Core {
             .unwrap_or_default()
     }
 
+    /// Forgets the arguments that were given.
+    pub fn no_arguments(&mut self) {
+        self.arguments.clear();
+    }
+
     /// Makes the value an argument of the next call.
     pub fn argument(&mut self, name: String) {
         self.arguments

@@ -12,10 +12,10 @@ use crate::store::part;
 
 /// The selection that `pv(name)` has without one: every field, under its own name.
 pub const EVERYTHING: &str = "{ id \
-    value { float string number text array } \
+    value { float string number text array exact bigint structure } \
     time { datetime seconds nanoseconds userTag } \
-    status { quality severity alarmStatus message mutable } \
-    display { type elementCount description units precision choices \
+    status { quality severity alarmStatus message mutable writable } \
+    display { type elementCount description typeId form units precision choices \
     controlRange { min max } displayRange { min max } alarmRange { min max } warningRange { min max } } \
     connection { state connected since readable reason } \
     skipped }";
@@ -162,6 +162,9 @@ static VALUE: Object = Object {
         leaf("number", VALUE_PARTS),
         leaf("text", VALUE_PARTS),
         leaf("array", VALUE_PARTS),
+        leaf("exact", VALUE_PARTS),
+        leaf("bigint", VALUE_PARTS),
+        leaf("structure", VALUE_PARTS),
     ],
 };
 
@@ -183,6 +186,7 @@ static STATUS: Object = Object {
         leaf("alarmStatus", part::ALARM),
         leaf("message", part::ALARM | part::CONNECTION),
         leaf("mutable", part::ACCESS | part::CONNECTION),
+        leaf("writable", part::ACCESS | part::CONNECTION),
     ],
 };
 
@@ -192,6 +196,8 @@ static DISPLAY: Object = Object {
         leaf("type", part::METADATA),
         leaf("elementCount", part::METADATA),
         leaf("description", part::METADATA),
+        leaf("typeId", part::METADATA),
+        leaf("form", part::METADATA),
         leaf("units", part::METADATA),
         leaf("precision", part::METADATA),
         leaf("choices", part::METADATA),

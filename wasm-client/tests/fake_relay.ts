@@ -5,9 +5,17 @@ import type { ClientOptions, PvClient } from "../ts/types.js";
 import { golden, wasm, type GoldenName } from "./golden.js";
 
 /** What the last byte of a request's file says it is: the number in its union. */
-export type RequestKind = "subscribe" | "unsubscribe" | "get" | "ack" | "ping";
+export type RequestKind = "subscribe" | "unsubscribe" | "get" | "ack" | "ping" | "put" | "rpc";
 
-const KINDS: readonly RequestKind[] = ["subscribe", "unsubscribe", "get", "ack", "ping"];
+const KINDS: readonly RequestKind[] = [
+  "subscribe",
+  "unsubscribe",
+  "get",
+  "ack",
+  "ping",
+  "put",
+  "rpc",
+];
 
 /** A request as the relay reads it: enough of flatbuffers to tell id, kind, and names. */
 export interface ReadRequest {
@@ -38,6 +46,10 @@ export function readRequest(bytes: Uint8Array): ReadRequest {
   let tick = 0;
   if (kind === "ack") {
     tick = first === 0 ? 0 : Number(view.getBigUint64(first, true));
+  } else if (kind === "put" || kind === "rpc") {
+    const text = deref(first);
+    const length = view.getUint32(text, true);
+    names.push(new TextDecoder().decode(bytes.subarray(text + 4, text + 4 + length)));
   } else if (kind !== "ping") {
     const vector = deref(first);
     for (let at = 0; at < view.getUint32(vector, true); at += 1) {

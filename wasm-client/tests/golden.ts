@@ -22,6 +22,11 @@ const FILES = [
   "unsubscribed",
   "pong",
   "error",
+  "integers",
+  "structure",
+  "put_done",
+  "put_written",
+  "rpc_done",
 ] as const;
 
 export type GoldenName = (typeof FILES)[number];

@@ -44,7 +44,16 @@ describe("a snapshot", () => {
     await atTheSnapshot();
     expect(show("TEMP")).toEqual({
       id: "ca://TEMP",
-      value: { float: 21.5, string: "21.50", number: 21.5, text: null, array: null },
+      value: {
+        float: 21.5,
+        string: "21.50",
+        number: 21.5,
+        text: null,
+        array: null,
+        exact: null,
+        bigint: null,
+        structure: null,
+      },
       time: {
         datetime: "2025-07-20T08:26:40.123456Z",
         seconds: 1753000000,
@@ -57,11 +66,14 @@ describe("a snapshot", () => {
         alarmStatus: "NO_ALARM",
         message: "",
         mutable: true,
+        writable: true,
       },
       display: {
         type: "Float64",
         elementCount: 1,
         description: "Magnet 1 temperature",
+        typeId: "",
+        form: null,
         units: "°C",
         precision: 2,
         choices: null,
@@ -105,6 +117,62 @@ describe("a snapshot", () => {
       state: "refused",
       reason: "a PV name can't be empty",
     });
+  });
+});
+
+describe("a 64-bit integer", () => {
+  it("is exact, whatever its size, and its nearest double stands beside it", async () => {
+    for (const name of ["A", "B", "C"]) client.pv(name).subscribe(() => undefined);
+    const socket = FakeSocket.last;
+    socket.open();
+    await settle();
+    socket.answer("integers", "subscribe");
+    vi.advanceTimersByTime(300);
+    expect(show("A").value).toMatchObject({
+      bigint: 9007199254740993n,
+      exact: "9007199254740993",
+      string: "9007199254740993",
+      float: 9007199254740992,
+    });
+    expect(show("B").value?.bigint).toBe(-(2n ** 63n));
+    expect(show("C").value?.exact).toBe("18446744073709551615");
+    expect(show("A").time?.userTag).toBe(-7);
+    expect(show("B").time?.userTag).toBe(0);
+    expect(show("A").status).toMatchObject({ quality: "ALARM", message: "HIHI, beam dumped" });
+    expect(show("A").display).toMatchObject({ typeId: "epics:nt/NTScalar:1.0", form: "Hex" });
+  });
+});
+
+describe("a structure", () => {
+  it("shows every kind of field, numeric arrays as views on the message", async () => {
+    const [first] = GOLDEN_NAMES;
+    for (const name of GOLDEN_NAMES) client.pv(name).subscribe(() => undefined);
+    const socket = FakeSocket.last;
+    socket.open();
+    await settle();
+    socket.answer("snapshot", "subscribe", [30, 31, 32, 33, 0xffffffff]);
+    for (const before of ["update", "catch_up", "structure"] as const) socket.frame(before);
+    vi.advanceTimersByTime(300);
+    const structure = show(first).value?.structure;
+    expect(structure).toEqual({
+      bool: true,
+      byte: -128,
+      uint: 4294967295,
+      double: 0.1,
+      long: -(2n ** 63n),
+      ulong: 2n ** 64n - 1n,
+      text: "Träger",
+      labels: ["a", "b"],
+      array: Int16Array.of(1, -2, 3),
+      points: [{ x: 0.5 }, null],
+      union: { selected: "choice", value: 7n },
+      unset: null,
+      any: "x",
+      anys: [null],
+      unions: [],
+    });
+    expect(structure?.array).toBe(show(first).value?.structure?.array);
+    expect(show(first).value?.float).toBeNull();
   });
 });
 
@@ -288,7 +356,7 @@ describe("a selection", () => {
       code: "SELECTION",
       line: 2,
       column: 3,
-      expected: "one of float, string, number, text, array",
+      expected: "one of float, string, number, text, array, exact, bigint, structure",
       message: "line 2, column 3: `flot` is no field of ChannelValue; did you mean `float`?",
     });
   });

@@ -6,6 +6,7 @@ import { ALL_PARTS } from "./fields.js";
 import { Flusher } from "./flush.js";
 import { Gets } from "./get.js";
 import { Heartbeat } from "./heartbeat.js";
+import { Operations } from "./operations.js";
 import { PvHandle, type PvOwner } from "./pv.js";
 import { callListener, Cell } from "./readable.js";
 import { Slot } from "./slot.js";
@@ -16,9 +17,14 @@ import type {
   ConnectionSnapshot,
   GetOptions,
   GetResult,
+  PutOptions,
+  PutResult,
+  PutValue,
   Pv,
   PvClient,
   PvInspection,
+  RpcOptions,
+  RpcResult,
 } from "./types.js";
 
 /** Ids that one Unsubscribe may hold. */
@@ -58,6 +64,7 @@ export class Client implements PvClient, PvOwner {
     this.#flush();
   });
   #gets: Gets;
+  #operations: Operations;
   #held = new Map<string, Held>();
   #bySlot: (Held | undefined)[] = [];
   #handles = new Map<string, PvHandle>();
@@ -81,6 +88,9 @@ export class Client implements PvClient, PvOwner {
     this.#clock = surroundings.clock ?? systemClock;
     this.#random = surroundings.random ?? Math.random;
     this.#gets = new Gets(this.#clock);
+    this.#operations = new Operations(this.#clock, () => {
+      this.#pumpOperations();
+    });
     const start = (): void => {
       this.#start();
     };
@@ -143,6 +153,20 @@ export class Client implements PvClient, PvOwner {
     const results = this.#gets.add(names, options);
     this.#pumpGets();
     return results as Promise<GetResult<T>[]>;
+  }
+
+  async put(name: string, value: PutValue, options: PutOptions = {}): Promise<PutResult> {
+    await this.#toBeReached();
+    return this.#operations.put(name, value, options, this.#held.get(name)?.slot?.index);
+  }
+
+  async rpc(
+    name: string,
+    values: Readonly<Record<string, PutValue>>,
+    options: RpcOptions = {},
+  ): Promise<RpcResult> {
+    await this.#toBeReached();
+    return this.#operations.rpc(name, values, options);
   }
 
   inspect(name: string): PvInspection | undefined {
@@ -360,7 +384,7 @@ export class Client implements PvClient, PvOwner {
       this.#socket?.fail("a frame is missing");
       return;
     }
-    if (applied.answered !== Answered.get) this.#keepArrays(applied.arrays, data);
+    if (applied.movesTick) this.#keepArrays(applied.arrays, data);
     this.#answered(applied, data);
     if (applied.movesTick) this.#heartbeat.processed();
     if (applied.dirty > 0) this.#flusher.later();
@@ -406,6 +430,7 @@ export class Client implements PvClient, PvOwner {
         for (const held of this.#held.values()) this.#wanted.add(held);
         this.#subscribe();
         this.#pumpGets();
+        this.#pumpOperations();
         break;
       }
       case Answered.subscribe:
@@ -421,11 +446,19 @@ export class Client implements PvClient, PvOwner {
         this.#gets.answered(wasm, applied.replyTo, applied.arrays, data);
         this.#pumpGets();
         break;
+      case Answered.put:
+      case Answered.rpc:
+        // The offset of a call's result is the second number of its row.
+        this.#operations.answered(wasm, applied.replyTo, data, applied.arrays[1]);
+        break;
       case Answered.ping:
         this.#heartbeat.ponged();
         break;
       case Answered.error:
-        if (!this.#gets.refused(applied.replyTo, wasm.core.request_error())) {
+        if (
+          !this.#gets.refused(applied.replyTo, wasm.core.request_error()) &&
+          !this.#operations.refused(applied.replyTo, wasm.core.request_error())
+        ) {
           this.#subscribeAnswered();
         }
         this.#pumpGets();
@@ -437,6 +470,25 @@ export class Client implements PvClient, PvOwner {
     this.#subscribesOpen = 0;
     this.#subscribe();
     this.#giveBack();
+  }
+
+  /** The module is there and the client has begun to connect. */
+  async #toBeReached(): Promise<void> {
+    this.#start();
+    await this.ready;
+  }
+
+  #pumpOperations(): void {
+    const { reason, state } = this.connection.getSnapshot();
+    if (this.#wasm !== undefined && this.#socket?.isOpen === true) {
+      this.#operations.pump(this.#wasm, (bytes) => {
+        this.#socket?.send(bytes);
+      });
+    } else if (state === "lost") {
+      this.#operations.lost("RELAY_LOST", `the relay is out of reach (${reason ?? "lost"})`);
+    } else if (state === "closed") {
+      this.#operations.lost("CLOSED", reason ?? "closed");
+    }
   }
 
   #pumpGets(): void {
@@ -454,6 +506,7 @@ export class Client implements PvClient, PvOwner {
     const { reason, state } = this.connection.getSnapshot();
     if (state === "closed") this.#gets.close(reason ?? "closed");
     else this.#gets.lost();
+    this.#pumpOperations();
     this.#giveBack();
   }
 
@@ -466,6 +519,7 @@ export class Client implements PvClient, PvOwner {
       sinceMs: this.#clock.epochMs(),
       reason,
     });
+    this.#pumpOperations();
   }
 
   /** Tells whoever selected one of the parts that changed. */

@@ -33,6 +33,8 @@ export const Answered = {
   get: 4,
   ping: 5,
   error: 6,
+  put: 7,
+  rpc: 8,
 } as const;
 
 /** What one frame did. */
@@ -45,7 +47,7 @@ export interface Applied {
   readonly dirty: number;
   readonly updatesTotal: number;
   readonly skippedTotal: number;
-  /** Slot, offset in the message, count and type of each array. */
+  /** Slot, offset in the message, count and type of each array and structure. */
   readonly arrays: Uint32Array;
 }
 

@@ -40,6 +40,23 @@ export class PvError extends PvwireError {
   }
 }
 
+/**
+ * A put or call that isn't done. Codes: `NOT_ALLOWED` by the relay's rules, `NO_ACCESS` at the IOC,
+ * `BAD_VALUE`, `NOT_CONNECTED`, `MOVED` (the PV has changed since), `FAILED` at the IOC, `TIMED_OUT`,
+ * `INTERRUPTED`, `BAD_NAME`, `NOT_SUPPORTED`, `RELAY_LOST`, `CLOSED`, `UNKNOWN`.
+ */
+export class PutError extends PvwireError {
+  constructor(
+    readonly pv: string,
+    code: string,
+    message: string,
+    /** `false`: surely nothing was written. `true`: nobody knows. */
+    readonly mayBeWritten: boolean,
+  ) {
+    super(code, message);
+  }
+}
+
 /** The WebAssembly module could not be loaded. */
 export class LoadError extends PvwireError {
   constructor(message: string) {

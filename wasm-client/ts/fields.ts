@@ -3,7 +3,7 @@
 import type { Columns, Plan } from "./core.js";
 import { formatArray, formatNumber, formatTime } from "./format.js";
 import { Kind, type Slot } from "./slot.js";
-import type { PvConnectionState, PvRange, Quality, Severity } from "./types.js";
+import type { PvConnectionState, PvRange, PvType, Quality, Severity } from "./types.js";
 
 type Reader = (slot: Slot, columns: Columns) => unknown;
 
@@ -11,6 +11,7 @@ const CONNECTED = 2;
 const REFUSED = 5;
 const READ = 1;
 const WRITE = 2;
+const PUTS = 4;
 
 /** By the numbers of the state column. */
 const STATES: readonly PvConnectionState[] = [
@@ -86,6 +87,28 @@ const array: Reader = (slot, columns) => {
   }
 };
 
+/** Exact value of an integer, whatever its size. */
+const bigint = (slot: Slot, columns: Columns): bigint | null => {
+  switch (columns.kind[slot.index]) {
+    case Kind.largeInteger:
+      return BigInt(slot.text(columns));
+    case Kind.number: {
+      const value = columns.value[slot.index] as number;
+      return Number.isInteger(value) && isInteger(slot.metadata(columns).type)
+        ? BigInt(value)
+        : null;
+    }
+    default:
+      return null;
+  }
+};
+
+const isInteger = (type: PvType): boolean => /^U?Int/.test(type);
+
+const mutable = (slot: Slot, columns: Columns, needed: number): boolean =>
+  state(slot, columns) === CONNECTED &&
+  ((columns.access[slot.index] as number) & needed) === needed;
+
 const string = (slot: Slot, columns: Columns): string => {
   const metadata = slot.metadata(columns);
   const digits = metadata.precision ?? 0;
@@ -101,6 +124,8 @@ const string = (slot: Slot, columns: Columns): string => {
       return formatArray(slot.array(), digits);
     case Kind.textArray:
       return formatArray(slot.texts(columns), digits);
+    case Kind.structure:
+      return `(${metadata.typeId === "" ? "structure" : metadata.typeId})`;
     default:
       return "(a value of a type that this page doesn't know)";
   }
@@ -129,11 +154,15 @@ const READERS: Readonly<Record<string, Reader>> = {
   "value.text": (slot, columns) =>
     columns.kind[slot.index] === Kind.text ? slot.text(columns) : null,
   "value.array": array,
+  "value.exact": (slot, columns) => bigint(slot, columns)?.toString() ?? null,
+  "value.bigint": bigint,
+  "value.structure": (slot, columns) =>
+    columns.kind[slot.index] === Kind.structure ? slot.structure() : null,
   "time.datetime": (slot, columns) =>
     formatTime(columns.seconds[slot.index] as number, columns.nanoseconds[slot.index] as number),
   "time.seconds": (slot, columns) => columns.seconds[slot.index],
   "time.nanoseconds": (slot, columns) => columns.nanoseconds[slot.index],
-  "time.userTag": () => 0,
+  "time.userTag": (slot) => slot.userTag(),
   "status.quality": (slot, columns) => {
     const quality = QUALITIES[columns.severity[slot.index] as number] ?? "UNDEFINED";
     return connected(slot, columns) === true ? quality : "UNDEFINED";
@@ -148,13 +177,17 @@ const READERS: Readonly<Record<string, Reader>> = {
     if (now === REFUSED) return slot.wasm.core.reason(slot.index);
     if (now !== CONNECTED) return NOT_CONNECTED[now] ?? "";
     const severity = columns.severity[slot.index] as number;
-    return severity > 0 && severity < SEVERITIES.length ? alarmStatus(slot, columns) : "";
+    if (severity === 0 || severity >= SEVERITIES.length) return "";
+    const message = slot.alarmMessage();
+    return message === "" ? alarmStatus(slot, columns) : message;
   },
-  "status.mutable": (slot, columns) =>
-    connected(slot, columns) === true && ((columns.access[slot.index] as number) & WRITE) !== 0,
+  "status.mutable": (slot, columns) => mutable(slot, columns, WRITE),
+  "status.writable": (slot, columns) => mutable(slot, columns, WRITE | PUTS),
   "display.type": metadata("type"),
   "display.elementCount": metadata("elementCount"),
   "display.description": metadata("description"),
+  "display.typeId": metadata("typeId"),
+  "display.form": metadata("form"),
   "display.units": metadata("units"),
   "display.precision": metadata("precision"),
   "display.choices": metadata("choices"),
@@ -247,12 +280,15 @@ const BUILDS: Readonly<Record<string, Build>> = {
     connection: v[5],
     skipped: v[6],
   }),
-  "float string number text array": (v) => ({
+  "float string number text array exact bigint structure": (v) => ({
     float: v[0],
     string: v[1],
     number: v[2],
     text: v[3],
     array: v[4],
+    exact: v[5],
+    bigint: v[6],
+    structure: v[7],
   }),
   "datetime seconds nanoseconds userTag": (v) => ({
     datetime: v[0],
@@ -260,12 +296,13 @@ const BUILDS: Readonly<Record<string, Build>> = {
     nanoseconds: v[2],
     userTag: v[3],
   }),
-  "quality severity alarmStatus message mutable": (v) => ({
+  "quality severity alarmStatus message mutable writable": (v) => ({
     quality: v[0],
     severity: v[1],
     alarmStatus: v[2],
     message: v[3],
     mutable: v[4],
+    writable: v[5],
   }),
 };
 

@@ -1,45 +1,9 @@
 /** What does JavaScript keep of one PV beside the module's columns? */
 
 import type { Columns, Wasm } from "./core.js";
-import type { NumericArray, PvDisplay, PvType } from "./types.js";
-
-/** By the wire's numbers. */
-export const TYPES: readonly PvType[] = [
-  "Unknown",
-  "Float64",
-  "Float32",
-  "Int8",
-  "UInt8",
-  "Int16",
-  "UInt16",
-  "Int32",
-  "UInt32",
-  "Int64",
-  "UInt64",
-  "Enum",
-  "String",
-  "Boolean",
-];
-
-type ArrayConstructor = {
-  readonly BYTES_PER_ELEMENT: number;
-  new (buffer: ArrayBuffer, offset?: number, length?: number): NumericArray;
-};
-
-const ARRAYS: Readonly<Partial<Record<PvType, ArrayConstructor>>> = {
-  Float64: Float64Array,
-  Float32: Float32Array,
-  Int8: Int8Array,
-  UInt8: Uint8Array,
-  Int16: Int16Array,
-  UInt16: Uint16Array,
-  Int32: Int32Array,
-  UInt32: Uint32Array,
-  Int64: BigInt64Array,
-  UInt64: BigUint64Array,
-  Enum: Uint16Array,
-  Boolean: Uint8Array,
-};
+import { numericArray, TYPES } from "./elements.js";
+import { readStructure } from "./node.js";
+import type { NumericArray, PvDisplay, PvStructure, PvType } from "./types.js";
 
 /** What the value is; the numbers of `store.rs`. */
 export const Kind = {
@@ -50,12 +14,15 @@ export const Kind = {
   textArray: 4,
   largeInteger: 5,
   unknown: 6,
+  structure: 7,
 } as const;
 
 const NO_METADATA: PvDisplay = {
   type: "Unknown",
   elementCount: 0,
   description: "",
+  typeId: "",
+  form: null,
   units: "",
   precision: null,
   choices: null,
@@ -77,6 +44,7 @@ export class Slot {
   #since: string | null = null;
   #bytes: { buffer: ArrayBuffer; offset: number; count: number; type: PvType } | undefined;
   #array: NumericArray | undefined;
+  #structure: PvStructure | undefined;
 
   constructor(
     readonly wasm: Wasm,
@@ -117,24 +85,32 @@ export class Slot {
     return this.#texts;
   }
 
-  /** An array came: its elements stay where they are. */
+  /** An array or a structure came: its elements stay where they are. */
   keepArray(buffer: ArrayBuffer, offset: number, count: number, type: number): void {
     this.#bytes = { buffer, offset, count, type: TYPES[type] ?? "Unknown" };
     this.#array = undefined;
+    this.#structure = undefined;
   }
 
   array(): NumericArray {
-    if (this.#array === undefined) {
-      const { buffer, offset, count, type } = this.#bytes ?? NO_BYTES;
-      const constructor = ARRAYS[type] ?? Uint8Array;
-      const size = constructor.BYTES_PER_ELEMENT;
-      // Relays align elements; bytes that aren't can't be viewed in place.
-      this.#array =
-        offset % size === 0
-          ? new constructor(buffer, offset, count)
-          : new constructor(buffer.slice(offset, offset + count * size));
-    }
+    const { buffer, offset, count, type } = this.#bytes ?? NO_BYTES;
+    this.#array ??= numericArray(buffer, offset, count, type);
     return this.#array;
+  }
+
+  structure(): PvStructure {
+    const { buffer, offset } = this.#bytes ?? NO_BYTES;
+    this.#structure ??= readStructure(buffer, offset) as PvStructure;
+    return this.#structure;
+  }
+
+  userTag(): number {
+    return this.wasm.core.user_tag(this.answer, this.index);
+  }
+
+  /** The alarm's message in the server's words, if it says one. */
+  alarmMessage(): string {
+    return this.wasm.core.alarm_message(this.answer, this.index);
   }
 
   #readTexts(columns: Columns): void {
@@ -152,7 +128,10 @@ export class Slot {
   #readMetadata(): PvDisplay {
     const { core } = this.wasm;
     const numbers = core.metadata_numbers(this.answer, this.index);
-    const [units = "", description = "", ...choices] = core.metadata_texts(this.answer, this.index);
+    const [units = "", description = "", typeId = "", form = "", ...choices] = core.metadata_texts(
+      this.answer,
+      this.index,
+    );
     const number = (at: number): number | null => {
       const value = numbers[at] as number;
       return Number.isNaN(value) ? null : value;
@@ -166,6 +145,8 @@ export class Slot {
       type,
       elementCount: numbers[1] as number,
       description,
+      typeId,
+      form: form === "" ? null : form,
       units,
       precision: number(2),
       choices: type === "Enum" ? choices : null,

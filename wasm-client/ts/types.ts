@@ -29,7 +29,10 @@ export type PvType =
   | "UInt64"
   | "Enum"
   | "String"
-  | "Boolean";
+  | "Boolean"
+  | "Structure"
+  | "Union"
+  | "Any";
 
 /** Alarm severity as EPICS spells it. */
 export type Severity = "NO_ALARM" | "MINOR" | "MAJOR" | "INVALID";
@@ -53,6 +56,18 @@ export type NumericArray =
   | BigInt64Array
   | BigUint64Array;
 
+/** A field of a structure: a scalar, an array, a structure, or `null` where there is nothing. */
+export type PvField =
+  number | bigint | string | boolean | null | NumericArray | readonly PvField[] | PvStructure;
+
+/**
+ * A structure by its fields' names. A union is `{ selected, value }`, a field of any type is what it
+ * holds; 64-bit integers are `bigint`, numeric arrays views on the message that brought them.
+ */
+export interface PvStructure {
+  readonly [field: string]: PvField;
+}
+
 export interface PvValue {
   /** The number or the enum's index; `null` for NaN, ±Infinity, strings and arrays. */
   readonly float: number | null;
@@ -64,6 +79,12 @@ export interface PvValue {
   readonly text: string | null;
   /** The elements of an array PV; `null` for scalars. */
   readonly array: NumericArray | readonly string[] | null;
+  /** All digits of an integer; `null` for all others. */
+  readonly exact: string | null;
+  /** An integer exactly, of 64 bits too; `null` for all others. */
+  readonly bigint: bigint | null;
+  /** The fields of a structure such as an NTTable or an NTNDArray; `null` for all others. */
+  readonly structure: PvStructure | null;
 }
 
 export interface PvTime {
@@ -86,6 +107,8 @@ export interface PvStatus {
   readonly message: string;
   /** Whether the PV may be written now, as far as the IOC is concerned. */
   readonly mutable: boolean;
+  /** `mutable`, and the relay takes puts to this PV. */
+  readonly writable: boolean;
 }
 
 /** `null` where the source gives no limit. */
@@ -100,6 +123,10 @@ export interface PvDisplay {
   readonly elementCount: number;
   /** The record's description; empty when not known. */
   readonly description: string;
+  /** Identifier of a pvAccess structure, such as `epics:nt/NTTable:1.0`; empty for other sources. */
+  readonly typeId: string;
+  /** How pvAccess wants a number shown: `Hex`, `Exponential` …; `null` when not known. */
+  readonly form: string | null;
   /** Engineering units; empty when there are none. */
   readonly units: string;
   /** Digits after the decimal point; `null` for integers, enums and strings. */
@@ -224,6 +251,64 @@ export type GetResult<T = PvData> =
       readonly error: Error & { readonly code: string };
     };
 
+/** What can be written. A string is also the label of a choice, or the text of a number. */
+export type PutValue =
+  | number
+  | bigint
+  | string
+  | boolean
+  | readonly number[]
+  | readonly bigint[]
+  | readonly string[]
+  | NumericArray;
+
+export interface PutOptions {
+  /**
+   * Resolve only when the record, and all that it set off, has finished processing.
+   * @default false: when the server has taken or refused the value
+   */
+  wait?: boolean;
+  /** How long to wait for the outcome. @default 10000 */
+  timeoutMs?: number;
+  /**
+   * Write only if the PV is still at the update that this page shows, so that nobody else's change
+   * is overwritten unseen. Needs a listener on the PV.
+   * @default false
+   */
+  onlyIfUnchanged?: boolean;
+  /**
+   * For sliders: while one put to the PV is under way, only the latest of those that follow is kept.
+   * Those that gave way end as that one does, with `superseded`.
+   * @default false
+   */
+  coalesce?: boolean;
+}
+
+/** `error.mayBeWritten` says whether something may have been written all the same. */
+export interface PutFailure {
+  readonly ok: false;
+  readonly error: Error & {
+    readonly code: string;
+    readonly pv: string;
+    readonly mayBeWritten: boolean;
+  };
+}
+
+export type PutResult =
+  | {
+      readonly ok: true;
+      /** A later value was written in place of this one. */
+      readonly superseded: boolean;
+    }
+  | PutFailure;
+
+export interface RpcOptions {
+  /** How long the service may take. @default 10000 */
+  timeoutMs?: number;
+}
+
+export type RpcResult = { readonly ok: true; readonly data: PvField } | PutFailure;
+
 /** WebAssembly module: where it is, or what it holds. */
 export type WasmSource = string | URL | Request | Response | BufferSource | WebAssembly.Module;
 
@@ -259,6 +344,17 @@ export interface PvClient {
    * or when the module can't be loaded.
    */
   get<T = PvData>(names: readonly string[], options?: GetOptions): Promise<GetResult<T>[]>;
+  /**
+   * Writes a PV. The value becomes the PV's own type exactly or is refused; the result says what
+   * became of it. Without a connection to the relay nothing is written, now or later.
+   */
+  put(name: string, value: PutValue, options?: PutOptions): Promise<PutResult>;
+  /** Calls a pvAccess service with named arguments (an NTURI's query). */
+  rpc(
+    name: string,
+    values: Readonly<Record<string, PutValue>>,
+    options?: RpcOptions,
+  ): Promise<RpcResult>;
   /** Resolves when the WebAssembly module is loaded. */
   readonly ready: Promise<void>;
   readonly connection: Readable<ConnectionSnapshot>;

@@ -3,16 +3,27 @@
 import {
   createContext,
   createElement,
+  useCallback,
   useContext,
   useEffect,
   useMemo,
+  useRef,
   useState,
   useSyncExternalStore,
   type ReactNode,
 } from "react";
 
 import { createClient } from "../index.js";
-import type { ConnectionSnapshot, PvClient, PvData, StatsSnapshot } from "../types.js";
+import type {
+  ConnectionSnapshot,
+  PutFailure,
+  PutOptions,
+  PutResult,
+  PutValue,
+  PvClient,
+  PvData,
+  StatsSnapshot,
+} from "../types.js";
 
 const ClientContext = createContext<PvClient | undefined>(undefined);
 
@@ -116,6 +127,52 @@ function pvsStore<T>(client: PvClient, names: string[], selection?: string): Pvs
     },
     getServerSnapshot: () => none,
   };
+}
+
+/** What a component needs to write one PV. */
+export interface PutHandle {
+  /** Writes; the result says what became of it. */
+  put: (value: PutValue, options?: PutOptions) => Promise<PutResult>;
+  /** Puts of this component that have no outcome yet. */
+  pending: number;
+  /** Why the last put that ended isn't done; `undefined` when it is. */
+  error: PutFailure["error"] | undefined;
+}
+
+/**
+ * Writes the PV `name`.
+ *
+ * ```tsx
+ * const { put, pending, error } = usePut("TEMP:SET");
+ * return <button disabled={pending > 0} onClick={() => void put(20)}>20 °C</button>;
+ * ```
+ */
+export function usePut(name: string, defaults?: PutOptions): PutHandle {
+  const client = useClient();
+  const [state, setState] = useState<Omit<PutHandle, "put">>({ pending: 0, error: undefined });
+  const ended = useRef(false);
+  useEffect(() => {
+    ended.current = false;
+    return () => {
+      ended.current = true;
+    };
+  }, []);
+  const { coalesce, onlyIfUnchanged, timeoutMs, wait } = defaults ?? {};
+  const put = useCallback(
+    async (value: PutValue, options?: PutOptions): Promise<PutResult> => {
+      const own = { coalesce, onlyIfUnchanged, timeoutMs, wait };
+      const known = Object.entries(own).filter(([, option]) => option !== undefined);
+      setState(({ error, pending }) => ({ error, pending: pending + 1 }));
+      const result = await client.put(name, value, { ...Object.fromEntries(known), ...options });
+      if (!ended.current) {
+        const error = result.ok ? undefined : result.error;
+        setState(({ pending }) => ({ error, pending: pending - 1 }));
+      }
+      return result;
+    },
+    [client, name, coalesce, onlyIfUnchanged, timeoutMs, wait],
+  );
+  return { put, ...state };
 }
 
 /** The state of the connection to the relay. */

@@ -1,0 +1,172 @@
+/** Does each put and call learn what became of it, and is nothing sent that was meant for another time? */
+
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+
+import type { PvClient } from "../ts/index.js";
+import { PutError } from "../ts/index.js";
+import { fakeClient, FakeSocket, settle } from "./fake_relay.js";
+
+let client: PvClient;
+
+beforeEach(async () => {
+  vi.useFakeTimers();
+  client = fakeClient();
+  await client.ready;
+});
+
+afterEach(() => {
+  client.dispose();
+  vi.useRealTimers();
+});
+
+/** A connected client and its socket. */
+async function connected(): Promise<FakeSocket> {
+  client.connection.subscribe(() => undefined);
+  await settle();
+  const socket = FakeSocket.last;
+  socket.open();
+  await settle();
+  return socket;
+}
+
+describe("a put", () => {
+  it("says that it is done", async () => {
+    const socket = await connected();
+    const result = client.put("A", 1.5);
+    await settle();
+    expect(socket.sent("put").map((request) => request.names)).toEqual([["A"]]);
+    socket.answer("put_written", "put");
+    await expect(result).resolves.toEqual({ ok: true, superseded: false });
+  });
+
+  it("says why it isn't", async () => {
+    const socket = await connected();
+    const result = client.put("A", "abc");
+    await settle();
+    socket.answer("put_done", "put");
+    const { error } = (await result) as { error: PutError };
+    expect(error).toBeInstanceOf(PutError);
+    expect(error).toMatchObject({
+      code: "BAD_VALUE",
+      message: '"abc" is no number',
+      pv: "A",
+      mayBeWritten: false,
+    });
+  });
+
+  it("of a value that can't be written isn't sent", async () => {
+    const socket = await connected();
+    for (const value of [2n ** 64n, [1, "a"], { a: 1 }, [2n ** 63n]]) {
+      const result = await client.put("A", value as unknown as number);
+      expect(result).toMatchObject({ ok: false, error: { code: "BAD_VALUE" } });
+    }
+    expect(socket.sent("put")).toEqual([]);
+  });
+
+  it("takes every kind of value", async () => {
+    const socket = await connected();
+    const values = [1, -1n, 2n ** 63n, true, "x", [1, 2], ["a", ""], [1n], [], Int16Array.of(1)];
+    for (const value of values) {
+      const result = client.put("A", value);
+      await settle();
+      socket.answer("put_written", "put");
+      await expect(result).resolves.toMatchObject({ ok: true });
+    }
+    expect(socket.sent("put")).toHaveLength(values.length);
+  });
+
+  it("waits for the first connection and fails at once when the relay is lost", async () => {
+    const early = client.put("A", 1);
+    await settle();
+    const socket = FakeSocket.last;
+    expect(socket.sent("put")).toEqual([]);
+    socket.open();
+    await settle();
+    expect(socket.sent("put")).toHaveLength(1);
+    socket.end(1006);
+    const { error } = (await early) as { error: PutError };
+    expect(error).toMatchObject({ code: "RELAY_LOST", mayBeWritten: true });
+
+    const late = (await client.put("A", 2)) as { error: PutError };
+    expect(late.error).toMatchObject({ code: "RELAY_LOST", mayBeWritten: false });
+    vi.advanceTimersByTime(60_000);
+    FakeSocket.last.open();
+    await settle();
+    expect(FakeSocket.last.sent("put")).toEqual([]);
+  });
+
+  it("without an answer ends after its time, and its late answer is nobody's", async () => {
+    const socket = await connected();
+    const result = client.put("A", 1, { timeoutMs: 1000 });
+    await settle();
+    vi.advanceTimersByTime(6001);
+    const { error } = (await result) as { error: PutError };
+    expect(error).toMatchObject({ code: "TIMED_OUT", mayBeWritten: true });
+    socket.answer("put_written", "put");
+  });
+
+  it("bound to what the page shows needs a page that shows it", async () => {
+    const socket = await connected();
+    const result = await client.put("A", 1, { onlyIfUnchanged: true });
+    expect(result).toMatchObject({ ok: false, error: { code: "NOT_CONNECTED" } });
+    expect(socket.sent("put")).toEqual([]);
+  });
+});
+
+describe("a slider's puts", () => {
+  it("are sent one at a time, the latest wins, and each learns its outcome", async () => {
+    const socket = await connected();
+    const slide = (value: number): ReturnType<PvClient["put"]> =>
+      client.put("A", value, { coalesce: true });
+    const [first, second, third] = [slide(1), slide(2), slide(3)];
+    await settle();
+    expect(socket.sent("put")).toHaveLength(1);
+    socket.answer("put_written", "put");
+    await expect(first).resolves.toEqual({ ok: true, superseded: false });
+    await settle();
+    expect(socket.sent("put")).toHaveLength(2);
+    socket.answer("put_written", "put");
+    await expect(second).resolves.toEqual({ ok: true, superseded: true });
+    await expect(third).resolves.toEqual({ ok: true, superseded: false });
+  });
+
+  it("that fail tell those that gave way too", async () => {
+    const socket = await connected();
+    const slide = (): ReturnType<PvClient["put"]> => client.put("A", 1, { coalesce: true });
+    const [first, second, third] = [slide(), slide(), slide()];
+    await settle();
+    socket.answer("put_written", "put");
+    await first;
+    await settle();
+    socket.answer("put_done", "put");
+    await expect(second).resolves.toMatchObject({ ok: false });
+    await expect(third).resolves.toMatchObject({ ok: false });
+  });
+
+  it("don't hold up another PV's", async () => {
+    const socket = await connected();
+    void client.put("A", 1, { coalesce: true });
+    void client.put("A", 2, { coalesce: true });
+    void client.put("B", 3, { coalesce: true });
+    await settle();
+    expect(socket.sent("put").map((request) => request.names)).toEqual([["A"], ["B"]]);
+  });
+});
+
+describe("a call", () => {
+  it("gives the service's answer as an object", async () => {
+    const socket = await connected();
+    const result = client.rpc("pva://SERVICE", { a: 1, b: "x", c: 2n });
+    await settle();
+    expect(socket.sent("rpc").map((request) => request.names)).toEqual([["pva://SERVICE"]]);
+    socket.answer("rpc_done", "rpc");
+    await expect(result).resolves.toEqual({ ok: true, data: { value: 0.1 } });
+  });
+
+  it("with an argument that can't be one isn't sent", async () => {
+    const socket = await connected();
+    const result = await client.rpc("pva://SERVICE", { a: 2n ** 70n });
+    expect(result).toMatchObject({ ok: false, error: { code: "BAD_VALUE" } });
+    expect(socket.sent("rpc")).toEqual([]);
+  });
+});

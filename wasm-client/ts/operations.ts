@@ -1,0 +1,221 @@
+/** Which puts and calls are under way, and what became of them? */
+
+import type { Clock, Timer } from "./clock.js";
+import type { Wasm } from "./core.js";
+import { PutError } from "./errors.js";
+import { readStructure } from "./node.js";
+import type { PutOptions, PutResult, PutValue, PvField, RpcOptions, RpcResult } from "./types.js";
+import { stageValue } from "./value.js";
+
+/** Most on their way; the relay takes 64 requests of any kind. */
+const MAX_OPEN = 32;
+
+/** As the relay's own. */
+const DEFAULT_TIMEOUT_MS = 10_000;
+
+/** What the way there and back may take beside the time that the relay waits. */
+const GRACE_MS = 5000;
+
+const DONE = 1;
+
+/** By the wire's numbers: the code, and whether something may have been written. */
+const OUTCOMES: readonly (readonly [string, boolean])[] = [
+  ["UNKNOWN", true],
+  ["DONE", false],
+  ["NOT_ALLOWED", false],
+  ["NO_ACCESS", false],
+  ["BAD_VALUE", false],
+  ["NOT_CONNECTED", false],
+  ["MOVED", false],
+  ["FAILED", false],
+  ["TIMED_OUT", true],
+  ["INTERRUPTED", true],
+  ["BAD_NAME", false],
+  ["NOT_SUPPORTED", false],
+];
+
+type End = { readonly data: PvField } | { readonly error: PutError };
+
+interface Job {
+  readonly name: string;
+  /** The request's bytes; none when it can't be made, and why. */
+  readonly make: (wasm: Wasm) => Uint8Array<ArrayBuffer> | PutError;
+  readonly ends: ((end: End, superseded: boolean) => void)[];
+  /** Gives way to a later one of the same name that hasn't been sent either. */
+  readonly coalesce: boolean;
+  /** Callers before this index gave way. */
+  readonly superseded: number;
+  readonly timer: Timer;
+}
+
+export class Operations {
+  #clock: Clock;
+  #waiting: Job[] = [];
+  #open = new Map<number, Job>();
+  #pump: () => void;
+
+  /** `pump` is called when something waits that might be sent. */
+  constructor(clock: Clock, pump: () => void) {
+    this.#clock = clock;
+    this.#pump = pump;
+  }
+
+  put(name: string, value: PutValue, options: PutOptions, slot?: number): Promise<PutResult> {
+    const { coalesce = false, onlyIfUnchanged = false, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
+    const make = (wasm: Wasm): Uint8Array<ArrayBuffer> | PutError => {
+      const problem = stageValue(wasm.core, value);
+      if (problem !== undefined) return new PutError(name, "BAD_VALUE", problem, false);
+      const bound = onlyIfUnchanged ? (slot ?? -1) : undefined;
+      if (bound === -1) return notShown(name);
+      const bytes = wasm.core.put(name, options.wait ?? false, timeoutMs, bound);
+      return bytes.length === 0 ? notShown(name) : (bytes as Uint8Array<ArrayBuffer>);
+    };
+    return new Promise((resolve) => {
+      const end = (end: End, superseded: boolean): void => {
+        resolve("error" in end ? { ok: false, error: end.error } : { ok: true, superseded });
+      };
+      this.#add(name, make, end, timeoutMs, coalesce);
+    });
+  }
+
+  rpc(
+    name: string,
+    values: Readonly<Record<string, PutValue>>,
+    options: RpcOptions,
+  ): Promise<RpcResult> {
+    const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+    const make = (wasm: Wasm): Uint8Array<ArrayBuffer> | PutError => {
+      wasm.core.no_arguments();
+      for (const [argument, value] of Object.entries(values)) {
+        const problem = stageValue(wasm.core, value);
+        if (problem !== undefined) {
+          return new PutError(name, "BAD_VALUE", `${argument}: ${problem}`, false);
+        }
+        wasm.core.argument(argument);
+      }
+      return wasm.core.rpc(name, timeoutMs) as Uint8Array<ArrayBuffer>;
+    };
+    return new Promise((resolve) => {
+      const end = (end: End): void => {
+        resolve("error" in end ? { ok: false, error: end.error } : { ok: true, data: end.data });
+      };
+      this.#add(name, make, end, timeoutMs, false);
+    });
+  }
+
+  #add(
+    name: string,
+    make: Job["make"],
+    end: Job["ends"][number],
+    timeoutMs: number,
+    coalesce: boolean,
+  ): void {
+    const ends = [end];
+    let superseded = 0;
+    if (coalesce) {
+      const at = this.#waiting.findIndex((job) => job.coalesce && job.name === name);
+      const before = at < 0 ? undefined : this.#waiting.splice(at, 1)[0];
+      if (before !== undefined) {
+        this.#clock.clearTimeout(before.timer);
+        superseded = before.ends.length;
+        ends.unshift(...before.ends);
+      }
+    }
+    const timer = this.#clock.setTimeout(() => {
+      this.#expire(job, timeoutMs);
+    }, timeoutMs + GRACE_MS);
+    const job: Job = { name, make, ends, coalesce, superseded, timer };
+    this.#waiting.push(job);
+    this.#pump();
+  }
+
+  /** Sends what can be sent. */
+  pump(wasm: Wasm, send: (bytes: Uint8Array<ArrayBuffer>) => void): void {
+    const held: Job[] = [];
+    while (this.#open.size < MAX_OPEN) {
+      const job = this.#waiting.shift();
+      if (job === undefined) break;
+      if (job.coalesce && this.#isOpen(job.name)) {
+        held.push(job);
+        continue;
+      }
+      const bytes = job.make(wasm);
+      if (bytes instanceof PutError) {
+        this.#end(job, { error: bytes });
+        continue;
+      }
+      this.#open.set(wasm.core.last_request(), job);
+      send(bytes);
+    }
+    this.#waiting.unshift(...held);
+  }
+
+  #isOpen(name: string): boolean {
+    for (const job of this.#open.values()) if (job.name === name) return true;
+    return false;
+  }
+
+  /** A put or call was answered; `data` and `at` are where a call's result stands. */
+  answered(wasm: Wasm, request: number, data: ArrayBuffer, at: number | undefined): void {
+    const job = this.#open.get(request);
+    if (job === undefined) return;
+    this.#open.delete(request);
+    const outcome = wasm.core.outcome();
+    if (outcome === DONE) {
+      this.#end(job, { data: at === undefined ? null : readStructure(data, at) });
+    } else {
+      const [code, mayBeWritten] = OUTCOMES[outcome] ?? ["UNKNOWN", true];
+      const error = new PutError(job.name, code, wasm.core.request_error(), mayBeWritten);
+      this.#end(job, { error });
+    }
+    this.#pump();
+  }
+
+  /** A request was refused as a whole; `false` when it was none of these. */
+  refused(request: number, message: string): boolean {
+    const job = this.#open.get(request);
+    if (job === undefined) return false;
+    this.#open.delete(request);
+    this.#end(job, { error: new PutError(job.name, "NOT_SUPPORTED", message, false) });
+    this.#pump();
+    return true;
+  }
+
+  /** The connection is gone: nothing is sent later that was meant for now. */
+  lost(code: "RELAY_LOST" | "CLOSED", reason: string): void {
+    const [open, waiting] = [[...this.#open.values()], this.#waiting];
+    this.#open.clear();
+    this.#waiting = [];
+    for (const job of open) {
+      const message = `${reason}; it was on its way and may have been done`;
+      this.#end(job, { error: new PutError(job.name, code, message, true) });
+    }
+    for (const job of waiting) {
+      const message = `${reason}; nothing was sent`;
+      this.#end(job, { error: new PutError(job.name, code, message, false) });
+    }
+  }
+
+  #expire(job: Job, timeoutMs: number): void {
+    const at = this.#waiting.indexOf(job);
+    if (at >= 0) this.#waiting.splice(at, 1);
+    for (const [request, open] of this.#open) if (open === job) this.#open.delete(request);
+    const sent = at < 0;
+    const rest = sent ? "; it may have been done" : "; nothing was sent";
+    const message = `no answer within ${String(timeoutMs)} ms${rest}`;
+    this.#end(job, { error: new PutError(job.name, "TIMED_OUT", message, sent) });
+    this.#pump();
+  }
+
+  #end(job: Job, end: End): void {
+    this.#clock.clearTimeout(job.timer);
+    job.ends.forEach((tell, index) => {
+      tell(end, index < job.superseded);
+    });
+  }
+}
+
+function notShown(name: string): PutError {
+  const message = "onlyIfUnchanged needs a listener on the PV that has seen its present value";
+  return new PutError(name, "NOT_CONNECTED", message, false);
+}
