@@ -1,8 +1,8 @@
 """What does a scenario cost? Runs IOC, relay and load client, and the raw-TCP calibration in turn
 with them, and writes the result to bench/results/ as JSON and as a table.
 
-Fails when a sequence number or a value is wrong or updates are missing; never because the machine is
-slow.
+Fails when a sequence number or a value is wrong, updates are missing, a PV is lost or a client is
+forgotten; never because the machine is slow.
 """
 
 import argparse
@@ -17,7 +17,8 @@ import string
 import subprocess
 import sys
 import tempfile
-import time
+import threading
+from collections import deque
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -31,8 +32,13 @@ SERVER_CORE = 0
 # Load client and IOC share the others.
 OTHER_CORES = sorted(os.sched_getaffinity(0) - {SERVER_CORE}) or [SERVER_CORE]
 
-# Fewer updates than this share of what the IOC makes: something is broken.
+# Fewer updates than this share of what the IOC makes: something is broken. A window may begin just
+# after one scan and end just before another, so that one of each PV is not asked for.
 LEAST_SHARE = 0.99
+
+# With --quick: enough to see that everything works, too short for figures to keep.
+QUICK_S = 2
+WARM_UP_S, QUICK_WARM_UP_S = 3, 1
 
 
 def say(text):
@@ -89,6 +95,13 @@ def wait_for_line(stream, pattern, what):
     sys.exit(f"{what} ended before it was ready:\n{''.join(lines)}")
 
 
+def drain(stream):
+    """Reads on, so that no child waits for somebody to read; keeps what it said last."""
+    last = deque(maxlen=50)
+    threading.Thread(target=last.extend, args=(stream,), daemon=True).start()
+    return last
+
+
 def epics_environment():
     loopback = {"ADDR_LIST": "127.0.0.1", "AUTO_ADDR_LIST": "NO"}
     environment = dict(os.environ)
@@ -116,10 +129,11 @@ def start_ioc(children, scenario, prefix, folder, environment):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
-    return ioc, folder / "names"
+    drain(ioc.stdout)
+    return folder / "names"
 
 
-def measure_relay(children, scenario, names, folder, environment):
+def measure_relay(children, scenario, clients, names, record, environment):
     relay = children.start(
         [TARGET / "pvwire-relay", "--listen", "127.0.0.1:0", "--shards", "1"],
         {SERVER_CORE},
@@ -127,10 +141,11 @@ def measure_relay(children, scenario, names, folder, environment):
         stderr=subprocess.PIPE,
     )
     address = wait_for_line(relay.stderr, r"listening on http://(\S+)", "the relay")[1]
+    said = drain(relay.stderr)
     load = children.start(
         [TARGET / "pvwire-bench", "load", "--relay", address, "--pid", relay.pid]
-        + ["--clients", scenario["clients"], "--names", names]
-        + ["--seconds", scenario["seconds"], "--record", folder / "record"],
+        + ["--clients", clients, "--names", names, "--record", record]
+        + ["--warm-up-s", scenario["warm_up_s"], "--seconds", scenario["seconds"]],
         OTHER_CORES,
         stdout=subprocess.PIPE,
     )
@@ -138,14 +153,16 @@ def measure_relay(children, scenario, names, folder, environment):
     children.running.remove(load)
     children.end(relay)
     if load.returncode != 0:
-        sys.exit("the load client failed")
-    return json.loads(output)
+        sys.exit(f"the load client failed; the relay said:\n{''.join(said)}")
+    result = json.loads(output)
+    if wrong := list(faults(scenario, result)):
+        sys.exit(f"the relay lost something: {', '.join(wrong)}")
+    return result
 
 
-def measure_raw(children, scenario, folder):
-    clients = scenario["clients"]
+def measure_raw(children, clients, record):
     sender = children.start(
-        [TARGET / "pvwire-bench", "raw-send", "--clients", clients, "--record", folder / "record"],
+        [TARGET / "pvwire-bench", "raw-send", "--clients", clients, "--record", record],
         {SERVER_CORE},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -162,37 +179,62 @@ def measure_raw(children, scenario, folder):
         if child.returncode != 0:
             sys.exit("the calibration failed")
     sent, received = json.loads(sent), json.loads(received)
-    if sent["bytes"] != received["bytes"]:
-        sys.exit(f"the calibration lost bytes: {sent['bytes']} sent, {received['bytes']} received")
+    all_sent = sent["warmUpBytes"] + sent["bytes"]
+    if all_sent != received["bytes"]:
+        sys.exit(f"the calibration lost bytes: {all_sent} sent, {received['bytes']} received")
     return sent
 
 
+FAULTS = {
+    "gaps": "frames that don't follow on the one before",
+    "missing": "missing values",
+    "repeated": "repeated values",
+    "wrongValues": "values that the IOC never had",
+    "skipped": "values that the relay says it skipped",
+    "lost": "PVs disconnected or not found",
+}
+
+
 def faults(scenario, relay):
-    counts = relay["counts"]
-    expected = scenario["clients"] * scenario["pvs"] * scenario["rate_hz"] * relay["seconds"]
-    for what in ("gaps", "wrongValues", "skipped"):
-        if counts[what]:
-            yield f"{counts[what]} {what}"
+    for what, words in FAULTS.items():
+        if relay["faults"][what]:
+            yield f"{relay['faults'][what]} {words}"
     if relay["silentClients"]:
-        yield f"{relay['silentClients']} clients got nothing for 2 s"
-    if counts["updates"] < LEAST_SHARE * expected:
-        yield f"{counts['updates']} updates where {expected:.0f} were made"
+        silence = relay["longestSilenceMs"] / 1000
+        yield f"{relay['silentClients']} clients got nothing for more than 2 s, one for {silence:.1f} s"
+    scans = scenario["rate_hz"] * relay["seconds"]
+    expected = relay["clients"] * relay["pvs"] * (scans - 1)
+    updates = relay["counts"]["updates"]
+    if updates < LEAST_SHARE * expected:
+        yield f"{updates} updates where at least {expected:.0f} were made"
 
 
-def round_figures(relay, raw):
+def round_figures(one, relay, raw):
     counts, threads = relay["counts"], relay["relayCpuNsByThread"]
     fan_out_ns = sum(ns for name, ns in threads.items() if name in ("tick", "shard"))
     raw_us = raw["cpuNs"] / raw["sends"] / 1000
     frame_us = relay["relayCpuNs"] / counts["frames"] / 1000
     fan_out_us = fan_out_ns / counts["frames"] / 1000
+    # What the relay pays for the updates that come in, however many clients there are, cancels out.
+    cpu_ns, frames = (
+        relay_of / relay["seconds"] - one_of / one["seconds"]
+        for relay_of, one_of in (
+            (relay["relayCpuNs"], one["relayCpuNs"]),
+            (counts["frames"], one["counts"]["frames"]),
+        )
+    )
+    more_us = cpu_ns / frames / 1000
     return {
         "raw_send_us": raw_us,
         "relay_us_per_client_frame": frame_us,
         "fan_out_us_per_client_frame": fan_out_us,
+        "marginal_us_per_client_frame": more_us,
         "ratio_relay_to_raw": frame_us / raw_us,
         "ratio_fan_out_to_raw": fan_out_us / raw_us,
+        "ratio_marginal_to_raw": more_us / raw_us,
         "relay_us_per_delivered_update": relay["relayCpuNs"] / counts["updates"] / 1000,
         "relay_cores": relay["relayCpuNs"] / relay["seconds"] / 1e9,
+        "relay_cores_one_client": one["relayCpuNs"] / one["seconds"] / 1e9,
         "updates_per_s": counts["updates"] / relay["seconds"],
         "client_frames_per_s": counts["frames"] / relay["seconds"],
         "bytes_per_update": counts["bytes"] / counts["updates"],
@@ -206,10 +248,13 @@ LABELS = {
     "raw_send_us": ("Raw TCP: CPU per send of the same bytes", "µs"),
     "relay_us_per_client_frame": ("Relay, all threads: CPU per client-frame", "µs"),
     "fan_out_us_per_client_frame": ("Relay, tick and shard threads: CPU per client-frame", "µs"),
+    "marginal_us_per_client_frame": ("Relay, all threads: CPU of one more client-frame", "µs"),
     "ratio_relay_to_raw": ("Ratio of the whole relay to raw TCP", ""),
     "ratio_fan_out_to_raw": ("Ratio of tick and shard threads to raw TCP", ""),
+    "ratio_marginal_to_raw": ("Ratio of one more client-frame to raw TCP", ""),
     "relay_us_per_delivered_update": ("Relay, all threads: CPU per delivered update", "µs"),
     "relay_cores": ("Relay: cores used", ""),
+    "relay_cores_one_client": ("Relay: cores used with one client", ""),
     "updates_per_s": ("Updates delivered", "/s"),
     "client_frames_per_s": ("Client-frames", "/s"),
     "bytes_per_update": ("Bytes on the wire per update", "B"),
@@ -231,6 +276,11 @@ def summary(rounds):
     return figures
 
 
+def figure(value):
+    """Three digits, or all that stand before the point."""
+    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
+
+
 def table(result):
     lines = [
         f"# {result['scenario']}",
@@ -244,14 +294,14 @@ def table(result):
         f" load average {result['load_average_before']:.1f} before and"
         f" {result['load_average_after']:.1f} after.",
         f"Checked: {result['checked_updates']} updates, each sequence number and value;"
-        " 0 gaps, 0 wrong values, 0 skipped.",
+        " none missing, repeated, wrong or skipped, no PV lost; the longest silence of a client was"
+        f" {result['longest_silence_ms']:.0f} ms.",
         "",
         "| Figure | Unit | Min | Median | Max |",
         "|---|---|---:|---:|---:|",
     ]
     for key, (label, unit) in LABELS.items():
-        cells = (f"{result['figures'][key][which]:,.3g}" if result["figures"][key][which] < 1000
-                 else f"{result['figures'][key][which]:,.0f}" for which in ("min", "median", "max"))
+        cells = (figure(result["figures"][key][which]) for which in ("min", "median", "max"))
         lines.append(f"| {label} | {unit} | {' | '.join(cells)} |")
     lines += ["", "CPU of the relay by thread, first round, % of a core:", ""]
     seconds = result["raw_rounds"][0]["relay"]["seconds"]
@@ -267,7 +317,7 @@ def commit():
             ["git", *words], cwd=ROOT, capture_output=True, text=True, check=False
         ).stdout.strip()
 
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench/results")
+    changed = git("status", "--porcelain", "--", ".", ":!bench/results")
     return git("rev-parse", "--short", "HEAD") + (" with changes" if changed else "")
 
 
@@ -280,11 +330,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--scenario", default="fan-out-100x1000", help="a file of bench/scenarios")
     parser.add_argument("--rounds", type=int, help="how often to measure (default: the scenario's)")
+    parser.add_argument(
+        "--quick", action="store_true", help="one short round, printed and not written"
+    )
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     path = ROOT / "bench/scenarios" / f"{arguments.scenario}.json"
     scenario = json.loads(path.read_text())
-    rounds = arguments.rounds or scenario["rounds"]
+    rounds = arguments.rounds or (1 if arguments.quick else scenario["rounds"])
+    scenario["warm_up_s"] = WARM_UP_S
+    if arguments.quick:
+        scenario.update(seconds=QUICK_S, warm_up_s=QUICK_WARM_UP_S)
 
     say("== building relay and load client (release)")
     subprocess.run(
@@ -298,22 +354,30 @@ def main():
     raw_rounds = []
     with tempfile.TemporaryDirectory() as folder, Children() as children:
         folder = Path(folder)
-        _, names = start_ioc(children, scenario, prefix, folder, environment)
+        names = start_ioc(children, scenario, prefix, folder, environment)
         for number in range(1, rounds + 1):
-            say(f"== round {number} of {rounds}: relay, then raw TCP with the same bytes")
-            relay = measure_relay(children, scenario, names, folder, environment)
-            if wrong := list(faults(scenario, relay)):
-                sys.exit(f"the relay lost something: {', '.join(wrong)}")
-            raw = measure_raw(children, scenario, folder)
-            raw_rounds.append({"relay": relay, "raw": raw})
-            figures = round_figures(relay, raw)
+            say(f"== round {number} of {rounds}: relay with all clients and with one, raw TCP")
+            relay, one = (
+                measure_relay(children, scenario, clients, names, record, environment)
+                for clients, record in (
+                    (scenario["clients"], folder / "record"),
+                    (1, folder / "record-of-one"),
+                )
+            )
+            raw = measure_raw(children, scenario["clients"], folder / "record")
+            raw_rounds.append({"relay": relay, "one_client": one, "raw": raw})
+            figures = round_figures(one, relay, raw)
             say(
                 f"   raw {figures['raw_send_us']:.2f} µs a send, relay"
                 f" {figures['relay_us_per_client_frame']:.2f} µs a client-frame: ratio"
                 f" {figures['ratio_relay_to_raw']:.2f}, fan-out alone"
-                f" {figures['ratio_fan_out_to_raw']:.2f}"
+                f" {figures['ratio_fan_out_to_raw']:.2f}, one more client"
+                f" {figures['ratio_marginal_to_raw']:.2f}"
             )
-    per_round = [round_figures(one["relay"], one["raw"]) for one in raw_rounds]
+    per_round = [
+        round_figures(each["one_client"], each["relay"], each["raw"]) for each in raw_rounds
+    ]
+    runs = [each[of] for each in raw_rounds for of in ("relay", "one_client")]
     result = {
         "scenario": arguments.scenario,
         "settings": scenario,
@@ -322,11 +386,16 @@ def main():
         "machine": machine(),
         "load_average_before": load_before,
         "load_average_after": os.getloadavg()[0],
-        "checked_updates": sum(one["relay"]["counts"]["updates"] for one in raw_rounds),
+        "checked_updates": sum(run["counts"]["updates"] for run in runs),
+        "longest_silence_ms": max(run["longestSilenceMs"] for run in runs),
         "figures": summary(per_round),
         "rounds": per_round,
         "raw_rounds": raw_rounds,
     }
+    if arguments.quick:
+        say("")
+        say(table(result))
+        return 0
     results = ROOT / "bench/results"
     results.mkdir(exist_ok=True)
     (results / f"{arguments.scenario}.json").write_text(json.dumps(result, indent=1) + "\n")

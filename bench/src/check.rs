@@ -4,7 +4,7 @@
 //! calls the next update must be the next value, too.
 
 use pvwire_schema::decode::{DecodeError, FrameView, frame};
-use pvwire_schema::types::{FrameKind, Reply};
+use pvwire_schema::types::{ConnectionState, FrameKind, PvId, Reply};
 use serde_json::{Value, json};
 use thiserror::Error;
 
@@ -15,6 +15,8 @@ pub(crate) enum BadStream {
     Frame(#[from] DecodeError),
     #[error("the relay took only {taken} of {asked} PVs")]
     Refused { taken: usize, asked: usize },
+    #[error("a row of {0:?}, which isn't subscribed")]
+    Stranger(PvId),
 }
 
 /// What was counted in one stream, or in all of them.
@@ -28,10 +30,16 @@ pub(crate) struct Counts {
     pub(crate) updates: u64,
     /// Frames that don't follow on the frame before.
     pub(crate) gaps: u64,
-    /// Rows whose value isn't the one that their sequence number says.
+    /// Values that the relay left out and doesn't say so.
+    pub(crate) missing: u64,
+    /// Rows whose value came before.
+    pub(crate) repeated: u64,
+    /// Rows whose value the IOC never had.
     pub(crate) wrong_values: u64,
     /// Values that the relay says it left out.
     pub(crate) skipped: u64,
+    /// Times that a PV was said to be disconnected or not found.
+    pub(crate) lost: u64,
     /// Frames that brought the client up to date after it was behind.
     pub(crate) catch_ups: u64,
 }
@@ -42,8 +50,11 @@ impl Counts {
         self.bytes += other.bytes;
         self.updates += other.updates;
         self.gaps += other.gaps;
+        self.missing += other.missing;
+        self.repeated += other.repeated;
         self.wrong_values += other.wrong_values;
         self.skipped += other.skipped;
+        self.lost += other.lost;
         self.catch_ups += other.catch_ups;
     }
 
@@ -53,8 +64,11 @@ impl Counts {
             bytes: self.bytes - start.bytes,
             updates: self.updates - start.updates,
             gaps: self.gaps - start.gaps,
+            missing: self.missing - start.missing,
+            repeated: self.repeated - start.repeated,
             wrong_values: self.wrong_values - start.wrong_values,
             skipped: self.skipped - start.skipped,
+            lost: self.lost - start.lost,
             catch_ups: self.catch_ups - start.catch_ups,
         }
     }
@@ -64,16 +78,26 @@ impl Counts {
             "frames": self.frames,
             "bytes": self.bytes,
             "updates": self.updates,
+            "catchUps": self.catch_ups,
+        })
+    }
+
+    /// What mustn't be.
+    pub(crate) fn faults_json(&self) -> Value {
+        json!({
             "gaps": self.gaps,
+            "missing": self.missing,
+            "repeated": self.repeated,
             "wrongValues": self.wrong_values,
             "skipped": self.skipped,
-            "catchUps": self.catch_ups,
+            "lost": self.lost,
         })
     }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
+    subscribed: bool,
     value: Option<f64>,
     sequence: u32,
 }
@@ -126,13 +150,16 @@ impl Stream {
         let view = frame(payload)?;
         match view.reply() {
             Some(Reply::Hello(hello)) => return Ok(Seen::Hello(hello.ack_interval_ms)),
-            Some(Reply::Subscribed { errors, .. }) => {
+            Some(Reply::Subscribed { ids, errors }) => {
                 self.taken = self.asked - errors.len();
                 if !errors.is_empty() {
                     return Err(BadStream::Refused {
                         taken: self.taken,
                         asked: self.asked,
                     });
+                }
+                for id in ids {
+                    self.subscribed(id);
                 }
             }
             _ => {}
@@ -148,11 +175,27 @@ impl Stream {
             self.counts.gaps += u64::from(view.prev_tick() > self.tick || view.tick() < self.tick);
         }
         self.tick = self.tick.max(view.tick());
-        self.rows(&view, &mut on_row);
+        let lost = [ConnectionState::Disconnected, ConnectionState::NotFound];
+        let channels = view.channels();
+        self.counts.lost += channels
+            .filter(|(_, channel)| lost.contains(&channel.state))
+            .count() as u64;
+        self.rows(&view, &mut on_row)?;
         Ok(Seen::Data(self.tick))
     }
 
-    fn rows(&mut self, view: &FrameView<'_>, on_row: &mut impl FnMut(i64)) {
+    fn subscribed(&mut self, id: PvId) {
+        if id.index() >= self.last.len() {
+            self.last.resize(id.index() + 1, Last::default());
+        }
+        self.last[id.index()].subscribed = true;
+    }
+
+    fn rows(
+        &mut self,
+        view: &FrameView<'_>,
+        on_row: &mut impl FnMut(i64),
+    ) -> Result<(), BadStream> {
         let kind = view.kind();
         let count = view.numbers_len();
         self.sequences.clear();
@@ -166,31 +209,34 @@ impl Stream {
             }
         }
         for (row, number) in view.numbers().enumerate() {
-            let place = number.id.index();
-            if place >= self.last.len() {
-                self.last.resize(place + 1, Last::default());
-            }
-            let last = &mut self.last[place];
+            let last = (self.last.get_mut(number.id.index()))
+                .filter(|last| last.subscribed)
+                .ok_or(BadStream::Stranger(number.id))?;
             let sequence = match kind {
                 FrameKind::Update => last.sequence.wrapping_add(1 + self.skips[row]),
                 _ => self.sequences[row],
             };
             if let Some(before) = last.value {
                 let steps = sequence.wrapping_sub(last.sequence);
-                self.counts.wrong_values += u64::from(number.value != before + f64::from(steps));
+                let ahead = number.value - (before + f64::from(steps));
+                match ahead {
+                    _ if number.value.fract() != 0.0 => self.counts.wrong_values += 1,
+                    0.0 => {}
+                    1.0.. => self.counts.missing += ahead as u64,
+                    _ => self.counts.repeated += 1,
+                }
                 if kind != FrameKind::Snapshot {
                     self.counts.skipped += u64::from(steps.saturating_sub(1));
                 }
             }
-            *last = Last {
-                value: Some(number.value),
-                sequence,
-            };
+            last.value = Some(number.value);
+            last.sequence = sequence;
             if kind != FrameKind::Snapshot {
                 self.counts.updates += 1;
                 on_row(number.time_ns);
             }
         }
+        Ok(())
     }
 }
 
@@ -198,7 +244,7 @@ impl Stream {
 mod tests {
     use super::*;
     use pvwire_schema::encode::{FrameEncoder, RowMarks};
-    use pvwire_schema::types::PvId;
+    use pvwire_schema::types::Channel;
 
     const PV: PvId = PvId(4);
 
@@ -227,12 +273,27 @@ mod tests {
 
     /// Counts after a snapshot at 7 (update 3, tick 1) and these messages.
     fn after(messages: &[Vec<u8>]) -> Counts {
-        let mut stream = Stream::new(1);
-        let snapshot = message(FrameKind::Snapshot, 1, 0, &[at(7.0, 3)]);
-        for message in std::iter::once(&snapshot).chain(messages) {
+        let mut stream = snapshot();
+        for message in messages {
             stream.take(message, 10, |_| {}).unwrap();
         }
         stream.counts
+    }
+
+    fn snapshot() -> Stream {
+        let mut encoder = FrameEncoder::new();
+        encoder.begin(FrameKind::Snapshot, 1, 0);
+        let (value, marks) = at(7.0, 3);
+        encoder.number(PV, 0, value, marks);
+        let reply = Reply::Subscribed {
+            ids: vec![PV],
+            errors: vec![],
+        };
+        encoder.reply(1, &reply);
+        let mut stream = Stream::new(1);
+        stream.take(encoder.finish(), 10, |_| {}).unwrap();
+        assert!(stream.is_complete());
+        stream
     }
 
     #[test]
@@ -253,21 +314,62 @@ mod tests {
     }
 
     #[test]
-    fn dropped_row_is_a_wrong_value() {
-        let counts = after(&[message(FrameKind::Update, 2, 1, &[plain(9.0)])]);
-        assert_eq!((counts.wrong_values, counts.gaps), (1, 0));
+    fn dropped_rows_are_missing() {
+        let counts = after(&[message(FrameKind::Update, 2, 1, &[plain(10.0)])]);
+        assert_eq!((counts.missing, counts.repeated, counts.gaps), (2, 0, 0));
     }
 
     #[test]
-    fn repeated_value_is_a_wrong_value() {
+    fn value_that_came_before_is_repeated() {
         let counts = after(&[message(FrameKind::Update, 2, 1, &[plain(8.0), plain(8.0)])]);
-        assert_eq!(counts.wrong_values, 1);
+        assert_eq!((counts.missing, counts.repeated), (0, 1));
+    }
+
+    #[test]
+    fn value_that_no_counter_has_is_wrong() {
+        for value in [8.5, f64::NAN] {
+            let counts = after(&[message(FrameKind::Update, 2, 1, &[plain(value)])]);
+            assert_eq!(
+                (counts.missing, counts.repeated, counts.wrong_values),
+                (0, 0, 1)
+            );
+        }
+    }
+
+    #[test]
+    fn row_of_a_pv_that_is_not_subscribed_is_an_error() {
+        for stranger in [PvId(2), PvId(9)] {
+            let mut encoder = FrameEncoder::new();
+            encoder.begin(FrameKind::Update, 2, 1);
+            encoder.number(stranger, 0, 1.0, RowMarks::default());
+            let error = snapshot().take(encoder.finish(), 10, |_| {}).unwrap_err();
+            assert!(matches!(error, BadStream::Stranger(id) if id == stranger));
+        }
+    }
+
+    #[test]
+    fn pv_that_is_lost_is_counted() {
+        let mut stream = snapshot();
+        for (tick, state) in ConnectionState::ALL.iter().enumerate() {
+            let mut encoder = FrameEncoder::new();
+            encoder.begin(FrameKind::Update, tick as u64 + 2, tick as u64 + 1);
+            let channel = Channel {
+                state: *state,
+                since_ns: 0,
+                read: false,
+                write: false,
+                puts: false,
+            };
+            encoder.channel(PV, channel);
+            stream.take(encoder.finish(), 10, |_| {}).unwrap();
+        }
+        assert_eq!(stream.counts.lost, 2, "disconnected and not found");
     }
 
     #[test]
     fn missing_frame_is_a_gap() {
         let counts = after(&[message(FrameKind::Update, 4, 3, &[plain(8.0)])]);
-        assert_eq!((counts.gaps, counts.wrong_values), (1, 0));
+        assert_eq!((counts.gaps, counts.missing), (1, 0));
     }
 
     #[test]
@@ -281,7 +383,7 @@ mod tests {
     fn values_left_out_of_a_catch_up_are_skipped_and_nothing_worse() {
         let counts = after(&[message(FrameKind::CatchUp, 9, 1, &[at(12.0, 8)])]);
         assert_eq!((counts.skipped, counts.catch_ups), (4, 1));
-        assert_eq!((counts.gaps, counts.wrong_values), (0, 0));
+        assert_eq!((counts.gaps, counts.missing), (0, 0));
     }
 
     #[test]
@@ -291,6 +393,6 @@ mod tests {
             ..RowMarks::default()
         };
         let counts = after(&[message(FrameKind::Update, 2, 1, &[(10.0, marks)])]);
-        assert_eq!((counts.skipped, counts.wrong_values), (2, 0));
+        assert_eq!((counts.skipped, counts.missing), (2, 0));
     }
 }

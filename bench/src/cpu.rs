@@ -3,22 +3,43 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
-/// Nanoseconds of CPU by thread name, threads of one name added up, numbers at its end left off.
+/// Nanoseconds of CPU by thread name.
+pub(crate) type Times = BTreeMap<String, u64>;
+
+/// The kernel adds up a thread's time when it stops running; after this rest it has.
+const REST: Duration = Duration::from_millis(1);
+
+/// CPU time of a process, threads of one name added up, numbers at its end left off.
 ///
-/// From /proc/PID/task/*/schedstat, which is exact and holds the softirq work that the kernel does
-/// inside the thread's own system calls. Threads that have ended are not in it.
-pub(crate) fn by_thread(pid: &str) -> io::Result<BTreeMap<String, u64>> {
+/// From /proc/PID/task/*/schedstat, which is exact for threads that sleep and holds the softirq work
+/// that the kernel does inside the thread's own system calls. Threads that have ended are not in it.
+pub(crate) fn by_thread(pid: u32) -> io::Result<Times> {
+    read(Path::new(&format!("/proc/{pid}/task")))
+}
+
+/// CPU time of the calling process, the calling thread's all counted.
+pub(crate) fn own() -> io::Result<Times> {
+    thread::sleep(REST);
+    by_thread(std::process::id())
+}
+
+fn read(tasks: &Path) -> io::Result<Times> {
     let mut times = BTreeMap::new();
-    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+    for task in fs::read_dir(tasks)? {
         let path = task?.path();
-        let name = fs::read_to_string(path.join("comm"))?;
-        let stat = fs::read_to_string(path.join("schedstat"))?;
-        let nanoseconds: u64 = stat
-            .split_whitespace()
-            .next()
-            .and_then(|n| n.parse().ok())
-            .unwrap_or(0);
+        let files = ["comm", "schedstat"].map(|file| fs::read_to_string(path.join(file)));
+        // A thread may end while it is looked at.
+        let [Ok(name), Ok(stat)] = files else {
+            continue;
+        };
+        let nanoseconds = stat.split_whitespace().next().and_then(|n| n.parse().ok());
+        let nanoseconds: u64 = nanoseconds.ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("schedstat is {stat:?}"))
+        })?;
         let name = name
             .trim()
             .trim_end_matches(|c: char| c.is_ascii_digit() || c == '-');
@@ -28,10 +49,7 @@ pub(crate) fn by_thread(pid: &str) -> io::Result<BTreeMap<String, u64>> {
 }
 
 /// What was used between two readings.
-pub(crate) fn between(
-    start: &BTreeMap<String, u64>,
-    end: &BTreeMap<String, u64>,
-) -> BTreeMap<String, u64> {
+pub(crate) fn between(start: &Times, end: &Times) -> Times {
     let used = |(name, to): (&String, &u64)| {
         (
             name.clone(),
@@ -39,4 +57,52 @@ pub(crate) fn between(
         )
     };
     end.iter().map(used).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(of: &[(&str, u64)]) -> Times {
+        of.iter()
+            .map(|(name, time)| ((*name).to_owned(), *time))
+            .collect()
+    }
+
+    #[test]
+    fn threads_of_one_name_are_added_up() {
+        let folder = std::env::temp_dir().join(format!("pvwire-cpu-{}", std::process::id()));
+        let tasks = [
+            ("1", "tick", "700 5 1"),
+            ("2", "shard-0", "40 0 1"),
+            ("3", "shard-1", "2 0 1"),
+        ];
+        for (id, name, stat) in tasks {
+            fs::create_dir_all(folder.join(id)).unwrap();
+            fs::write(folder.join(id).join("comm"), format!("{name}\n")).unwrap();
+            fs::write(folder.join(id).join("schedstat"), format!("{stat}\n")).unwrap();
+        }
+        fs::create_dir_all(folder.join("4")).unwrap();
+        let read = read(&folder);
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(read.unwrap(), times(&[("shard", 42), ("tick", 700)]));
+    }
+
+    #[test]
+    fn new_threads_count_from_zero_and_ended_ones_not_at_all() {
+        let start = times(&[("tick", 100), ("gone", 50)]);
+        let end = times(&[("tick", 130), ("new", 7)]);
+        assert_eq!(between(&start, &end), times(&[("new", 7), ("tick", 30)]));
+    }
+
+    #[test]
+    fn own_work_is_counted() {
+        let before = own().unwrap();
+        let mut number = 1_u64;
+        for _ in 0..200_000 {
+            number = std::hint::black_box(number.wrapping_mul(3));
+        }
+        let used: u64 = between(&before, &own().unwrap()).values().sum();
+        assert!(used > 10_000, "{used} ns");
+    }
 }

@@ -21,6 +21,9 @@ use crate::record::Record;
 /// wake-up with every frame; a real client's wake-up is paid by another machine.
 const IDLE: Duration = Duration::from_micros(500);
 
+/// A client that hears nothing for longer is forgotten: each PV has several updates in this time.
+const LONGEST_SILENCE: Duration = Duration::from_secs(2);
+
 /// How long the relay may take until every PV of every client has a value.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -42,7 +45,9 @@ struct Client {
     last_ack: Instant,
     /// Tick that isn't acknowledged yet.
     owed: Option<u64>,
+    /// When the last updates came.
     last_heard: Instant,
+    longest_silence: Duration,
 }
 
 pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
@@ -68,6 +73,10 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
         round(&mut clients, &mut buffer, &mut ignored, &mut None)?;
     }
     eprintln!("{} clients have {} PVs each", clients.len(), names.len());
+    for client in &mut clients {
+        // While they connected one by one, those that had to wait may have fallen behind.
+        client.stream.counts.skipped = 0;
+    }
     let until = Instant::now() + plan.warm_up;
     while Instant::now() < until {
         round(&mut clients, &mut buffer, &mut ignored, &mut None)?;
@@ -76,8 +85,12 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
     let mut delays = Delays::default();
     let mut record = Some((Instant::now(), Record::default()));
     let before: Vec<Counts> = clients.iter().map(|client| client.stream.counts).collect();
-    let cpu_before = cpu::by_thread(&plan.pid.to_string())?;
+    let cpu_before = cpu::by_thread(plan.pid)?;
     let start = Instant::now();
+    for client in &mut clients {
+        client.last_heard = start;
+        client.longest_silence = Duration::ZERO;
+    }
     let mut told = start;
     while start.elapsed() < plan.window {
         round(&mut clients, &mut buffer, &mut delays, &mut record)?;
@@ -91,15 +104,16 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
         }
     }
     let seconds = start.elapsed().as_secs_f64();
-    let used = cpu::between(&cpu_before, &cpu::by_thread(&plan.pid.to_string())?);
+    let used = cpu::between(&cpu_before, &cpu::by_thread(plan.pid)?);
 
-    let mut counts = Counts::default();
+    let (mut counts, mut whole_run) = (Counts::default(), Counts::default());
     for (client, before) in clients.iter().zip(&before) {
         counts.add(&client.stream.counts.since(before));
+        whole_run.add(&client.stream.counts);
     }
-    let silent = clients
-        .iter()
-        .filter(|client| client.last_heard.elapsed().as_secs() > 2)
+    let silences = clients.iter().map(|client| client.longest_silence);
+    let silent = (silences.clone())
+        .filter(|silence| *silence > LONGEST_SILENCE)
         .count();
     if let Some((_, record)) = record {
         record.write(&plan.record)?;
@@ -109,7 +123,9 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
         "pvs": names.len(),
         "seconds": seconds,
         "counts": counts.json(),
+        "faults": whole_run.faults_json(),
         "silentClients": silent,
+        "longestSilenceMs": silences.max().unwrap_or_default().as_secs_f64() * 1e3,
         "latency": delays.json(),
         "relayCpuNsByThread": used,
         "relayCpuNs": used.values().sum::<u64>(),
@@ -124,9 +140,10 @@ fn round(
     record: &mut Option<(Instant, Record)>,
 ) -> Result<(), Box<dyn Error>> {
     let mut idle = true;
+    let now = Instant::now();
     for (number, client) in clients.iter_mut().enumerate() {
         let record = if number == 0 { &mut *record } else { &mut None };
-        idle &= !client.read(buffer, delays, record)?;
+        idle &= !client.read(now, buffer, delays, record)?;
         client.acknowledge()?;
     }
     if idle {
@@ -166,12 +183,14 @@ impl Client {
             last_ack: Instant::now(),
             owed: None,
             last_heard: Instant::now(),
+            longest_silence: Duration::ZERO,
         })
     }
 
     /// Reads what is there; says whether there was anything.
     fn read(
         &mut self,
+        now: Instant,
         buffer: &mut [u8],
         delays: &mut Delays,
         record: &mut Option<(Instant, Record)>,
@@ -179,11 +198,16 @@ impl Client {
         match self.tcp.read(buffer) {
             Ok(0) => return Err("the relay closed a connection".into()),
             Ok(count) => self.unread.extend_from_slice(&buffer[..count]),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                // Told here and not when something comes: a pause of this program is no silence.
+                let silence = now.saturating_duration_since(self.last_heard);
+                self.longest_silence = self.longest_silence.max(silence);
+                return Ok(false);
+            }
             Err(error) => return Err(error.into()),
         }
+        let updates = self.stream.counts.updates;
         let now_ns = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as i64;
-        self.last_heard = Instant::now();
         let mut at = 0;
         while let Some((header, length)) = message_at(&self.unread[at..]) {
             let end = at + header + length;
@@ -212,6 +236,9 @@ impl Client {
             at = end;
         }
         self.unread.drain(..at);
+        if self.stream.counts.updates > updates {
+            self.last_heard = Instant::now();
+        }
         Ok(true)
     }
 

@@ -8,12 +8,22 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use socket2::SockRef;
 
 use crate::cpu;
 use crate::record::Record;
 
 /// As the load client's: the receiver must not cost the sender a wake-up a message.
 const IDLE: Duration = Duration::from_micros(500);
+
+/// As the relay's sockets have it (`relay/src/socket.rs`): the kernel asks more or less for the same
+/// bytes when these differ.
+const NOTSENT_LOWAT_BYTES: u32 = 64 << 10;
+const SEND_BUFFER_BYTES: usize = 128 << 10;
+
+/// Messages that are sent before the measurement, so that caches and TCP windows are as they are
+/// later.
+const WARM_UP_MESSAGES: usize = 5;
 
 /// Sends a record at the times it was received, to every connection, from one thread.
 pub(crate) fn send(clients: usize, record: &Path) -> Result<Value, Box<dyn Error>> {
@@ -23,30 +33,44 @@ pub(crate) fn send(clients: usize, record: &Path) -> Result<Value, Box<dyn Error
     let mut sockets = Vec::new();
     for _ in 0..clients {
         let (socket, _) = listener.accept()?;
-        socket.set_nodelay(true)?;
         socket.set_nonblocking(true)?;
+        let options = SockRef::from(&socket);
+        options.set_tcp_nodelay(true)?;
+        options.set_send_buffer_size(SEND_BUFFER_BYTES)?;
+        options.set_tcp_notsent_lowat(NOTSENT_LOWAT_BYTES)?;
         sockets.push(socket);
     }
-    let before = cpu::by_thread("self")?;
+    let first = &record.messages[..WARM_UP_MESSAGES.min(record.messages.len())];
+    let (_, warm_up_bytes) = replay(&mut sockets, first)?;
+    let before = cpu::own()?;
     let start = Instant::now();
-    let (mut sends, mut bytes) = (0_u64, 0_u64);
-    for (turn, (at, message)) in record.messages.iter().enumerate() {
+    let (sends, bytes) = replay(&mut sockets, &record.messages)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let used = cpu::between(&before, &cpu::own()?);
+    Ok(json!({
+        "sends": sends,
+        "bytes": bytes,
+        "warmUpBytes": warm_up_bytes,
+        "seconds": seconds,
+        "cpuNs": used.values().sum::<u64>(),
+    }))
+}
+
+/// Sends messages in their time; says how many sends and bytes that were.
+fn replay(sockets: &mut [TcpStream], messages: &[(Duration, Vec<u8>)]) -> io::Result<(u64, u64)> {
+    let start = Instant::now();
+    let (mut sends, mut bytes) = (0, 0);
+    for (turn, (at, message)) in messages.iter().enumerate() {
         thread::sleep(at.saturating_sub(start.elapsed()));
-        for place in 0..clients {
-            // Beginning with another each time, as the relay does.
-            let socket = &mut sockets[(place + turn) % clients];
+        // Beginning with another each time, as the relay does.
+        let (last, first) = sockets.split_at_mut(turn % sockets.len());
+        for socket in first.iter_mut().chain(last) {
             send_whole(socket, message)?;
             sends += 1;
             bytes += message.len() as u64;
         }
     }
-    let used = cpu::between(&before, &cpu::by_thread("self")?);
-    Ok(json!({
-        "sends": sends,
-        "bytes": bytes,
-        "seconds": start.elapsed().as_secs_f64(),
-        "cpuNs": used.values().sum::<u64>(),
-    }))
+    Ok((sends, bytes))
 }
 
 fn send_whole(socket: &mut TcpStream, message: &[u8]) -> io::Result<()> {
@@ -87,4 +111,30 @@ pub(crate) fn receive(sender: &str, clients: usize) -> Result<Value, Box<dyn Err
         }
     }
     Ok(json!({ "bytes": bytes }))
+}
+
+#[cfg(test)]
+mod tests {
+
+    #[test]
+    fn sockets_have_the_options_of_the_relays() {
+        let relay = include_str!("../../relay/src/socket.rs");
+        for line in [
+            "const NOTSENT_LOWAT_BYTES: u32 = 64 << 10;",
+            "const SEND_BUFFER_BYTES: usize = 128 << 10;",
+        ] {
+            let constant = format!("\n{line}\n");
+            assert!(relay.contains(&constant), "the relay has no {line}");
+            assert!(include_str!("rawtcp.rs").contains(&constant), "no {line}");
+        }
+        for option in [
+            "set_tcp_nodelay(true)",
+            "set_send_buffer_size",
+            "set_tcp_notsent_lowat",
+        ] {
+            assert!(relay.contains(option), "{option}");
+        }
+        let options = relay.matches("options.set_").count();
+        assert_eq!(options, 3, "the relay sets one that isn't set here");
+    }
 }

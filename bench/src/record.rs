@@ -29,7 +29,8 @@ impl Record {
         let cut = || io::Error::new(io::ErrorKind::UnexpectedEof, "the record is cut");
         let mut rest = bytes.as_slice();
         let mut messages = Vec::new();
-        while let Some((at, after)) = rest.split_first_chunk::<8>() {
+        while !rest.is_empty() {
+            let (at, after) = rest.split_first_chunk::<8>().ok_or_else(cut)?;
             let (length, after) = after.split_first_chunk::<8>().ok_or_else(cut)?;
             let length = u64::from_le_bytes(*length) as usize;
             let (message, after) = after.split_at_checked(length).ok_or_else(cut)?;
@@ -40,5 +41,44 @@ impl Record {
             rest = after;
         }
         Ok(Self { messages })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn file(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("pvwire-record-{}-{name}", std::process::id()))
+    }
+
+    #[test]
+    fn is_read_as_it_was_written() {
+        let record = Record {
+            messages: vec![
+                (Duration::ZERO, vec![]),
+                (Duration::from_nanos(1_234_567_890_123), vec![0x82, 1, 7]),
+            ],
+        };
+        let file = file("whole");
+        record.write(&file).unwrap();
+        let read = Record::read(&file);
+        fs::remove_file(&file).unwrap();
+        assert_eq!(read.unwrap(), record);
+    }
+
+    #[test]
+    fn cut_record_is_an_error() {
+        let file = file("cut");
+        let messages = vec![(Duration::ZERO, vec![1, 2, 3])];
+        Record { messages }.write(&file).unwrap();
+        let whole = fs::read(&file).unwrap();
+        for length in [7, 9, 16, whole.len() - 1] {
+            fs::write(&file, &whole[..length]).unwrap();
+            let error = Record::read(&file).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{length} bytes");
+        }
+        fs::remove_file(&file).unwrap();
     }
 }
