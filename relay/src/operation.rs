@@ -130,7 +130,8 @@ impl Operations {
 
     /// Takes hold of a PV that is to be written.
     fn hold(&self, name: &String, now: Instant) -> Result<PvId, OpEnd> {
-        let acquired = self.registry.acquire(std::slice::from_ref(name)).remove(0);
+        let mut acquired = self.registry.acquire(std::slice::from_ref(name), &mut 1);
+        let acquired = acquired.remove(0);
         let pv = acquired.map_err(|refusal| OpEnd::failed(Outcome::BadName, refusal.message))?;
         if let Err(why) = self.registry.takes_puts(pv) {
             self.registry.release([pv], now);

@@ -11,7 +11,7 @@ use pvwire_schema::limits::MAX_NAME_BYTES;
 use pvwire_schema::types::{NameProblem, Outcome, PvId};
 
 use crate::rule::PutRules;
-use crate::source::{Call, Intake, Line, Monitor, OpDone, OpEnd, OpTicket, Put, Source};
+use crate::source::{Call, Intake, Line, Monitor, OpDone, OpEnd, OpTicket, Put, Queue, Source};
 
 /// A name that was not taken, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,12 +85,13 @@ impl Registry {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes hold of PVs, opening those that aren't. Each `Ok` wants a `release`.
-    pub fn acquire(&self, names: &[String]) -> Vec<Result<PvId, Refusal>> {
+    /// Takes hold of PVs, opening those that aren't. Each `Ok` wants a `release`. `fresh` is how many
+    /// may be opened before the rest has to queue with the crowd, and is counted down.
+    pub fn acquire(&self, names: &[String], fresh: &mut usize) -> Vec<Result<PvId, Refusal>> {
         let mut open = self.lock();
         names
             .iter()
-            .map(|name| self.acquire_one(&mut open, name))
+            .map(|name| self.acquire_one(&mut open, name, fresh))
             .collect()
     }
 
@@ -114,7 +115,7 @@ impl Registry {
         Ok((scheme, bare, source.as_ref()))
     }
 
-    fn acquire_one(&self, open: &mut Open, name: &str) -> Result<PvId, Refusal> {
+    fn acquire_one(&self, open: &mut Open, name: &str, fresh: &mut usize) -> Result<PvId, Refusal> {
         let (scheme, bare, source) = self.source_of(name)?;
         let whole = format!("{scheme}://{bare}");
         if let Some(&id) = open.by_name.get(whole.as_str()) {
@@ -127,7 +128,15 @@ impl Registry {
         }
         let id = open.free.pop().unwrap_or(PvId(open.slots.len() as u32));
         let puts = self.rules.allow(scheme, bare);
-        let monitor = match source.open(bare, Line::open(&self.intake, id, puts)) {
+        let queue = match fresh.checked_sub(1) {
+            Some(rest) => {
+                *fresh = rest;
+                Queue::Front
+            }
+            None => Queue::Crowd,
+        };
+        let line = Line::open(&self.intake, id, puts);
+        let monitor = match source.open(bare, line, queue) {
             Ok(monitor) => monitor,
             Err(message) => {
                 if id.index() < open.slots.len() {
@@ -283,6 +292,7 @@ mod tests {
     struct Counted {
         opened: AtomicUsize,
         closed: AtomicUsize,
+        crowded: AtomicUsize,
     }
 
     struct CountedSource(Arc<Counted>);
@@ -295,8 +305,10 @@ mod tests {
         fn scheme(&self) -> &'static str {
             "ca"
         }
-        fn open(&self, _name: &str, line: Line) -> Result<Box<dyn Monitor>, String> {
+        fn open(&self, _name: &str, line: Line, queue: Queue) -> Result<Box<dyn Monitor>, String> {
             self.0.opened.fetch_add(1, Ordering::Relaxed);
+            let crowded = usize::from(queue == Queue::Crowd);
+            self.0.crowded.fetch_add(crowded, Ordering::Relaxed);
             Ok(Box::new(CountedMonitor {
                 counted: Arc::clone(&self.0),
                 _line: line,
@@ -322,7 +334,7 @@ mod tests {
     }
 
     fn one(registry: &Registry, name: &str) -> Result<PvId, Refusal> {
-        registry.acquire(&[name.to_owned()]).remove(0)
+        registry.acquire(&[name.to_owned()], &mut 1).remove(0)
     }
 
     #[test]
@@ -360,6 +372,19 @@ mod tests {
         );
         assert_eq!(registry.sweep(left + LINGER * 2), 1);
         assert_eq!(counted.opened.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn new_names_beyond_the_allowance_queue_with_the_crowd() {
+        let (registry, counted) = registry();
+        let names: Vec<_> = (0..5).map(|n| format!("PV{n}")).collect();
+        let mut fresh = 3;
+        registry.acquire(&names[..2], &mut fresh);
+        assert_eq!(fresh, 1);
+        registry.acquire(&names, &mut fresh);
+        assert_eq!(fresh, 0);
+        assert_eq!(counted.opened.load(Ordering::Relaxed), 5);
+        assert_eq!(counted.crowded.load(Ordering::Relaxed), 2);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What does a client's request ask for, and who answers it?
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,12 @@ const LONGEST_GET: Duration = Duration::from_secs(60);
 /// Longest time that a put may wait for its completion: some motors take so long.
 const LONGEST_PUT: Duration = Duration::from_secs(3600);
 
+/// New names that a client may have searched for before it has to queue with the crowd.
+const FRESH_NAMES: usize = 500;
+
+/// After so long without a new name it may have as many again.
+const FRESH_AGAIN: Duration = Duration::from_secs(10);
+
 /// What became of a request.
 pub enum Outcome {
     /// Here is the answer, and the request's number.
@@ -35,6 +42,8 @@ pub struct Answerer {
     registry: Arc<Registry>,
     get_timeout: Duration,
     put_timeout: Duration,
+    /// What clients have left of their fresh names, and when they last used some.
+    fresh: HashMap<ClientId, (usize, Instant)>,
 }
 
 impl Answerer {
@@ -45,6 +54,7 @@ impl Answerer {
             registry,
             get_timeout,
             put_timeout,
+            fresh: HashMap::new(),
         }
     }
 
@@ -53,7 +63,7 @@ impl Answerer {
     /// # Errors
     /// When they are no request at all. One that is whole but of a kind that this relay doesn't
     /// know is answered with an error.
-    pub fn take(&self, client: ClientId, bytes: &[u8]) -> Result<Outcome, DecodeError> {
+    pub fn take(&mut self, client: ClientId, bytes: &[u8]) -> Result<Outcome, DecodeError> {
         let request = match decode::request(bytes) {
             Ok(request) => request,
             Err(error @ (DecodeError::Missing(_) | DecodeError::TooMany { .. })) => {
@@ -83,7 +93,7 @@ impl Answerer {
                 )
             }
             RequestBody::Subscribe { names } => {
-                let (ids, errors) = self.acquire(&names);
+                let (ids, errors) = self.acquire(client, &names);
                 Outcome::Demanded(Demand::Subscribe {
                     client,
                     request: id,
@@ -97,7 +107,7 @@ impl Answerer {
                 ids,
             }),
             RequestBody::Get { names, timeout_ms } => {
-                let (ids, errors) = self.acquire(&names);
+                let (ids, errors) = self.acquire(client, &names);
                 let timeout = timeout(timeout_ms, self.get_timeout, LONGEST_GET);
                 let deadline = Instant::now() + timeout;
                 Outcome::Demanded(Demand::Get {
@@ -143,9 +153,18 @@ impl Answerer {
         })
     }
 
-    fn acquire(&self, names: &[String]) -> (Vec<PvId>, Vec<NameError>) {
+    fn acquire(&mut self, client: ClientId, names: &[String]) -> (Vec<PvId>, Vec<NameError>) {
         let mut errors = Vec::new();
-        let acquired = self.registry.acquire(names).into_iter().enumerate();
+        let now = Instant::now();
+        let (fresh, used) = self.fresh.entry(client).or_insert((FRESH_NAMES, now));
+        if now.duration_since(*used) >= FRESH_AGAIN {
+            *fresh = FRESH_NAMES;
+        }
+        let before = *fresh;
+        let acquired = self.registry.acquire(names, fresh).into_iter().enumerate();
+        if *fresh < before || before == 0 {
+            *used = now;
+        }
         let ids = acquired.map(|(index, outcome)| {
             outcome.unwrap_or_else(|refusal| {
                 let (problem, message) = (refusal.problem, refusal.message);
@@ -158,6 +177,11 @@ impl Answerer {
             })
         });
         (ids.collect(), errors)
+    }
+
+    /// The client is gone.
+    pub fn forget(&mut self, client: ClientId) {
+        self.fresh.remove(&client);
     }
 
     /// Gives back what a demand holds that won't be made.

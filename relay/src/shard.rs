@@ -642,6 +642,7 @@ impl Run {
         self.context.metrics.closed(code);
         let id = client.id;
         log::debug!("client {id:?} closed: {}", code.reason());
+        self.answerer.forget(id);
         self.operations.forget(id, Instant::now());
         self.context.desk.leave(Demand::Leave { client: id });
     }
@@ -656,6 +657,7 @@ impl Run {
             self.context
                 .metrics
                 .closed(code.unwrap_or(CloseCode::Normal));
+            self.answerer.forget(client.id);
             self.operations.forget(client.id, Instant::now());
             self.context.desk.leave(Demand::Leave { client: client.id });
         }

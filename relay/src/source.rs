@@ -8,16 +8,26 @@ pub use intake::{Event, Intake, Line, Row, RowValue};
 pub use operation::{Call, LastPut, OpDone, OpEnd, OpTicket, Put, Sent};
 use pvwire_schema::types::Outcome;
 
+/// Where a name waits while it is searched for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queue {
+    /// With the few that a client asks for now and then.
+    Front,
+    /// With the names of clients that ask for very many at once.
+    Crowd,
+}
+
 /// A protocol that PVs are reached by.
 pub trait Source: Send + Sync {
     /// The scheme before `://` in PV names, such as `ca`.
     fn scheme(&self) -> &'static str;
 
-    /// Opens the one monitor of a PV. Never waits; what comes of it arrives by `line`.
+    /// Opens the one monitor of a PV. Never waits; what comes of it arrives by `line`. Names in the
+    /// `queue` of a crowd may be searched more slowly, so that they don't hold up the others.
     ///
     /// # Errors
     /// A sentence for the person who wrote the name, when the protocol can't carry it.
-    fn open(&self, name: &str, line: Line) -> Result<Box<dyn Monitor>, String>;
+    fn open(&self, name: &str, line: Line, queue: Queue) -> Result<Box<dyn Monitor>, String>;
 
     /// Calls a service. Never waits; what becomes of it is told to `done`, once.
     fn call(&self, _name: &str, _call: Call, done: OpDone) {

@@ -9,21 +9,28 @@ use pvwire_schema::types::{
     Alarm, Array, BlobValue, Limits, Metadata, Outcome, PutValue, Severity, ValueType,
 };
 
-use super::{Event, LastPut, Line, Monitor, OpDone, OpEnd, OpTicket, Put, RowValue, Sent, Source};
+use super::{
+    Event, LastPut, Line, Monitor, OpDone, OpEnd, OpTicket, Put, Queue, RowValue, Sent, Source,
+};
 
-/// The one Channel Access client context of the relay.
+/// The Channel Access client contexts of the relay.
+///
+/// There are two, because libca searches all names of a context in turns that get slower with their
+/// number: after 10,000 names that nobody has, a good one takes ten seconds to be found.
 pub struct CaSource {
-    client: ca::Client,
+    front: ca::Client,
+    crowd: ca::Client,
 }
 
 impl CaSource {
     /// Starts libca.
     ///
     /// # Errors
-    /// When libca can't create its context.
+    /// When libca can't create its contexts.
     pub fn start() -> Result<Self, ca::StartError> {
         Ok(Self {
-            client: ca::Client::start()?,
+            front: ca::Client::start()?,
+            crowd: ca::Client::start()?,
         })
     }
 }
@@ -33,13 +40,17 @@ impl Source for CaSource {
         "ca"
     }
 
-    fn open(&self, name: &str, line: Line) -> Result<Box<dyn Monitor>, String> {
+    fn open(&self, name: &str, line: Line, queue: Queue) -> Result<Box<dyn Monitor>, String> {
+        let client = match queue {
+            Queue::Front => &self.front,
+            Queue::Crowd => &self.crowd,
+        };
         let wiring = Arc::new(Wiring {
             line,
             shape: Mutex::new((ValueType::Unknown, 0)),
             last_put: LastPut::default(),
         });
-        match self.client.open(name, Arc::clone(&wiring) as _) {
+        match client.open(name, Arc::clone(&wiring) as _) {
             Ok(channel) => Ok(Box::new(CaMonitor { channel, wiring })),
             Err(error) => Err(error.to_string()),
         }

@@ -1,0 +1,36 @@
+//! Does a client that asks for very many names hold up another client's?
+//!
+//! Topology: one relay, one client with 10,000 names that nobody has, one client with a good one, a
+//! soft IOC.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use support::{Client, Network, Relay, SoftIoc};
+
+#[test]
+fn ten_thousand_unknown_names_of_one_client_hold_up_another_by_less_than_a_second() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(
+        network,
+        r#"record(ao, "$(P)good") { field(VAL, "7") field(PINI, "YES") }"#,
+    );
+    let relay = Relay::start(network, &["--not-found-after-ms", "1000"]);
+    let mut crowd = Client::connect(relay.address());
+    let mut other = Client::connect(relay.address());
+    let names: Vec<_> = (0..10_000).map(|n| ioc.name(&format!("none{n}"))).collect();
+    assert_eq!(crowd.subscribe(&names), []);
+    // All of them are searched for by the time that they are said not to be found.
+    let last = names.last().unwrap();
+    crowd.wait_state(last, pvwire_schema::types::ConnectionState::NotFound);
+
+    let start = Instant::now();
+    other.subscribe_live(&[ioc.name("good")]);
+
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    other.wait_number(&ioc.name("good"), 7.0);
+}
