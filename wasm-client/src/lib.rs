@@ -277,6 +277,37 @@ impl Core {
         }));
     }
 
+    /// Shows the value as that of a PV of the page's own, with so many digits; `now_ms` is
+    /// milliseconds past the POSIX epoch.
+    pub fn set_local(&mut self, slot: Slot, digits: i16, now_ms: f64) {
+        if let Some(value) = &self.value {
+            self.session.live.set_local(slot, value, digits, now_ms);
+        }
+    }
+
+    /// The elements of the value, when it is an array of numbers.
+    #[must_use]
+    pub fn staged_array(&self) -> Vec<u8> {
+        match &self.value {
+            Some(PutValue::Array(array)) => array.data.to_vec(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Type of the value's elements, the wire's number.
+    #[must_use]
+    pub fn staged_type(&self) -> u8 {
+        match &self.value {
+            Some(PutValue::Array(array)) => array.value_type.number(),
+            _ => ValueType::Unknown.number(),
+        }
+    }
+
+    /// The name of a PV of the page's own can't be one.
+    pub fn refuse(&mut self, slot: Slot, reason: &str) {
+        self.session.live.refuse(slot, reason);
+    }
+
     /// A request that writes the value; empty when `slot` is given and shows no update to bind it to.
     // An owned string is what crosses the boundary.
     #[allow(clippy::needless_pass_by_value)]

@@ -5,7 +5,8 @@
 
 use pvwire_schema::decode::DetailRow;
 use pvwire_schema::types::{
-    Alarm, Channel, ConnectionState, Detail, Expected, Metadata, PvId, ValueType,
+    Alarm, Channel, ConnectionState, Detail, Expected, Metadata, PutValue, PvId, Severity,
+    ValueType,
 };
 
 /// A place in every column.
@@ -73,6 +74,9 @@ pub const ACCESS_PUTS: u8 = 4;
 /// Ids below this lead to their slot through a table, the others through a search. Relays number PVs
 /// from zero, and a table of this length is 4 MB; a relay with odd numbers must not cost more.
 const DIRECT_IDS: u32 = 1 << 20;
+
+/// Names that begin so are of PVs that live in the page.
+const LOCAL_SCHEME: &str = "loc://";
 
 /// Stands where no slot is.
 pub const NO_SLOT: Slot = u32::MAX;
@@ -590,6 +594,69 @@ impl Store {
         self.touch(slot, part::METADATA);
     }
 
+    /// A PV that lives in the page takes this value, to be shown with so many digits.
+    pub fn set_local(&mut self, slot: Slot, value: &PutValue, digits: i16, now_ms: f64) {
+        let at = slot as usize;
+        if self.columns.kind[at] == kind::NONE {
+            self.set_state(slot, ConnectionState::Connected.number(), now_ms);
+            self.columns.access[at] = ACCESS_READ | ACCESS_WRITE | ACCESS_PUTS;
+            self.touch(slot, part::ACCESS);
+        }
+        let (value_type, element_count) = match value {
+            PutValue::Number(_) => (ValueType::Float64, 1),
+            PutValue::Int64(_) => (ValueType::Int64, 1),
+            PutValue::UInt64(_) => (ValueType::UInt64, 1),
+            PutValue::Text(_) => (ValueType::String, 1),
+            PutValue::TextArray(texts) => (ValueType::String, texts.len() as u32),
+            PutValue::Array(array) => (array.value_type, array.count),
+        };
+        self.set_metadata(
+            slot,
+            &Metadata {
+                value_type,
+                element_count,
+                precision: (value_type == ValueType::Float64).then_some(digits),
+                ..Metadata::default()
+            },
+        );
+        match value {
+            PutValue::Number(number) => self.set_number(slot, *number),
+            PutValue::Int64(integer) => self.set_text(
+                slot,
+                kind::LARGE_INTEGER,
+                Text::One(integer.to_string()),
+                *integer as f64,
+            ),
+            PutValue::UInt64(integer) => self.set_text(
+                slot,
+                kind::LARGE_INTEGER,
+                Text::One(integer.to_string()),
+                *integer as f64,
+            ),
+            PutValue::Text(text) => {
+                self.set_text(slot, kind::TEXT, Text::One(text.clone()), f64::NAN);
+            }
+            PutValue::TextArray(texts) => {
+                let texts = Text::Many(texts.clone());
+                self.set_text(slot, kind::TEXT_ARRAY, texts, f64::NAN);
+            }
+            PutValue::Array(_) => self.set_opaque(slot, kind::ARRAY),
+        }
+        let seconds = (now_ms / 1000.0).floor();
+        let nanoseconds = ((now_ms - seconds * 1000.0) * 1e6) as u32;
+        self.set_time(slot, seconds, nanoseconds);
+        let severity = Severity::NoAlarm;
+        self.set_alarm(
+            slot,
+            Some(Alarm {
+                severity,
+                status: 0,
+            }),
+        );
+        let sequence = self.columns.sequence[at].wrapping_add(1);
+        self.count(slot, sequence, 0);
+    }
+
     /// How to draw the PV.
     #[must_use]
     pub fn metadata(&self, slot: Slot) -> &Metadata {
@@ -616,7 +683,8 @@ impl Store {
         for slot in 0..self.names.len() as Slot {
             self.ids[slot as usize] = PvId::NONE;
             self.next[slot as usize] = NO_SLOT;
-            if self.columns.state[slot as usize] != state::RELAY_LOST {
+            let local = self.names[slot as usize].starts_with(LOCAL_SCHEME);
+            if !local && self.columns.state[slot as usize] != state::RELAY_LOST {
                 self.set_state(slot, state::RELAY_LOST, now_ms);
             }
         }
@@ -626,7 +694,6 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pvwire_schema::types::Severity;
 
     fn slots(store: &Store, id: u32) -> Vec<Slot> {
         let known = |slot: Slot| (slot != NO_SLOT).then_some(slot);

@@ -6,6 +6,7 @@ import { ALL_PARTS } from "./fields.js";
 import { Flusher } from "./flush.js";
 import { Gets } from "./get.js";
 import { Heartbeat } from "./heartbeat.js";
+import { isLocal, Locals } from "./local.js";
 import { Operations } from "./operations.js";
 import { PvHandle, type PvOwner } from "./pv.js";
 import { callListener, Cell } from "./readable.js";
@@ -65,6 +66,7 @@ export class Client implements PvClient, PvOwner {
   });
   #gets: Gets;
   #operations: Operations;
+  #locals: Locals;
   #held = new Map<string, Held>();
   #bySlot: (Held | undefined)[] = [];
   #handles = new Map<string, PvHandle>();
@@ -94,6 +96,7 @@ export class Client implements PvClient, PvOwner {
     const start = (): void => {
       this.#start();
     };
+    this.#locals = new Locals(() => this.#clock.epochMs());
     this.connection = new Cell(NOT_CONNECTED, start);
     this.stats = new Stats(
       this.#clock,
@@ -150,13 +153,26 @@ export class Client implements PvClient, PvOwner {
   async get<T>(names: readonly string[], options: GetOptions = {}): Promise<GetResult<T>[]> {
     this.#start();
     await this.ready;
-    const results = this.#gets.add(names, options);
+    const results = this.#gets.add(
+      names.filter((name) => !isLocal(name)),
+      options,
+    );
     this.#pumpGets();
-    return results as Promise<GetResult<T>[]>;
+    const local = new Map(
+      names.filter(isLocal).map((name) => [name, this.#getLocal(name, options)]),
+    );
+    const others = (await results).values();
+    return names.map((name) => local.get(name) ?? others.next().value) as GetResult<T>[];
   }
 
   async put(name: string, value: PutValue, options: PutOptions = {}): Promise<PutResult> {
     await this.#toBeReached();
+    if (isLocal(name)) {
+      const { core } = this.#core();
+      const result = this.#locals.put(core, name, value);
+      if (core.dirty_len() > 0) this.#flusher.later();
+      return result;
+    }
     return this.#operations.put(name, value, options, this.#held.get(name)?.slot?.index);
   }
 
@@ -289,7 +305,12 @@ export class Client implements PvClient, PvOwner {
   #place(held: Held, wasm: Wasm): void {
     held.slot = new Slot(wasm, held.name, wasm.add(held.name));
     this.#bySlot[held.slot.index] = held;
-    this.#want(held);
+    if (isLocal(held.name)) {
+      this.#locals.attach(wasm.core, held.slot);
+      this.#flusher.later();
+    } else {
+      this.#want(held);
+    }
   }
 
   #want(held: Held): void {
@@ -343,6 +364,7 @@ export class Client implements PvClient, PvOwner {
       this.#wanted.delete(held);
       if (held.slot === undefined) continue;
       this.#bySlot[held.slot.index] = undefined;
+      if (isLocal(held.name)) this.#locals.detach(held.slot);
       slots.push(held.slot.index);
     }
     for (let at = 0; at < slots.length; at += MAX_IDS) {
@@ -427,7 +449,7 @@ export class Client implements PvClient, PvOwner {
         this.#opensTotal += 1;
         this.#socket?.opened(version, instance);
         this.#heartbeat.start(Number(ackIntervalMs));
-        for (const held of this.#held.values()) this.#wanted.add(held);
+        for (const held of this.#held.values()) if (!isLocal(held.name)) this.#wanted.add(held);
         this.#subscribe();
         this.#pumpGets();
         this.#pumpOperations();
@@ -470,6 +492,12 @@ export class Client implements PvClient, PvOwner {
     this.#subscribesOpen = 0;
     this.#subscribe();
     this.#giveBack();
+  }
+
+  #getLocal(name: string, options: GetOptions): GetResult<unknown> {
+    const handle = new PvHandle(this, name, options.selection);
+    handle.subscribe(() => undefined)();
+    return { name, ok: true, data: handle.getSnapshot() };
   }
 
   /** The module is there and the client has begun to connect. */

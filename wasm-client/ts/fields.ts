@@ -109,6 +109,28 @@ const mutable = (slot: Slot, columns: Columns, needed: number): boolean =>
   state(slot, columns) === CONNECTED &&
   ((columns.access[slot.index] as number) & needed) === needed;
 
+/** A string, or the text in an array of characters. */
+const text = (slot: Slot, columns: Columns): string | null => {
+  const kind = columns.kind[slot.index];
+  if (kind === Kind.text) return slot.text(columns);
+  if (kind !== Kind.array) return null;
+  const array = slot.array();
+  const characters = array instanceof Uint8Array || array instanceof Int8Array;
+  return characters ? textOf(array) : null;
+};
+
+/** As EPICS writes text: up to the first NUL, in UTF-8 or else in Latin-1. */
+function textOf(array: Uint8Array | Int8Array): string {
+  const bytes = new Uint8Array(array.buffer, array.byteOffset, array.length);
+  const end = bytes.indexOf(0);
+  const characters = end < 0 ? bytes : bytes.subarray(0, end);
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(characters);
+  } catch {
+    return String.fromCharCode(...characters);
+  }
+}
+
 const string = (slot: Slot, columns: Columns): string => {
   const metadata = slot.metadata(columns);
   const digits = metadata.precision ?? 0;
@@ -121,7 +143,10 @@ const string = (slot: Slot, columns: Columns): string => {
     case Kind.largeInteger:
       return slot.text(columns);
     case Kind.array:
-      return formatArray(slot.array(), digits);
+      // NAME.FIELD$ is EPICS's way to ask for a long string.
+      return (
+        (slot.id.endsWith("$") ? text(slot, columns) : null) ?? formatArray(slot.array(), digits)
+      );
     case Kind.textArray:
       return formatArray(slot.texts(columns), digits);
     case Kind.structure:
@@ -151,8 +176,7 @@ const READERS: Readonly<Record<string, Reader>> = {
     const text = string(slot, columns);
     return units === "" || type === "Enum" || type === "String" ? text : `${text} ${units}`;
   },
-  "value.text": (slot, columns) =>
-    columns.kind[slot.index] === Kind.text ? slot.text(columns) : null,
+  "value.text": text,
   "value.array": array,
   "value.exact": (slot, columns) => bigint(slot, columns)?.toString() ?? null,
   "value.bigint": bigint,

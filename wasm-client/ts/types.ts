@@ -75,7 +75,7 @@ export interface PvValue {
   readonly string: string;
   /** The number or the enum's index, NaN and ±Infinity included; `null` for strings and arrays. */
   readonly number: number | null;
-  /** The text of a string PV; `null` for all others. */
+  /** The text of a string PV, or in an array of characters; `null` for all others. */
   readonly text: string | null;
   /** The elements of an array PV; `null` for scalars. */
   readonly array: NumericArray | readonly string[] | null;
@@ -332,7 +332,8 @@ export interface ClientOptions {
 /** One connection to a relay and the PVs that came over it. Does nothing until first used. */
 export interface PvClient {
   /**
-   * The PV `name` through `selection`, a GraphQL selection set such as
+   * The PV `name` through `selection`; `loc://name(initial)` is one that lives in this page, shared by
+   * all who use this client. A selection is a GraphQL selection set such as
    * `{ value { string(units: true) } status { quality } }`. The same arguments give the same object.
    * @throws SelectionError when the selection is wrong. While the WebAssembly module is still
    * loading the mistake is found later and thrown by `getSnapshot`; `await client.ready` first to

@@ -1,0 +1,96 @@
+/** Do PVs of the page's own behave like others, without a relay? */
+
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+
+import type { PvClient, PvData } from "../ts/index.js";
+import { fakeClient, FakeSocket, settle } from "./fake_relay.js";
+
+let client: PvClient;
+
+beforeEach(async () => {
+  vi.useFakeTimers();
+  client = fakeClient();
+  await client.ready;
+});
+
+afterEach(() => {
+  client.dispose();
+  vi.useRealTimers();
+});
+
+function listen(name: string): { shown: () => PvData; calls: () => number } {
+  const pv = client.pv(name);
+  let calls = 0;
+  pv.subscribe(() => {
+    calls += 1;
+  });
+  return { shown: () => pv.getSnapshot() as PvData, calls: () => calls };
+}
+
+describe("a local PV", () => {
+  it("has its initial value, is connected and writable before there is a relay", () => {
+    const gain = listen("loc://gain(2.5)").shown();
+    expect(gain.value).toMatchObject({ float: 2.5, string: "2.5" });
+    expect(gain.status).toMatchObject({ quality: "VALID", mutable: true, writable: true });
+    expect(gain.connection.connected).toBe(true);
+    expect(listen("loc://plain").shown().value?.number).toBe(0);
+    expect(listen('loc://text("a (b)")').shown().value?.text).toBe("a (b)");
+    expect(listen("loc://wave([1, 2.5])").shown().value?.array).toEqual(Float64Array.of(1, 2.5));
+    expect(listen('loc://list(["a", ""])').shown().value?.array).toEqual(["a", ""]);
+  });
+
+  it("is one for all who use it, however they write it", async () => {
+    const [one, two] = [listen("loc://x(1)"), listen("loc://x")];
+    expect(two.shown().value?.number).toBe(1);
+    await expect(client.put("loc://x", 7)).resolves.toEqual({ ok: true, superseded: false });
+    vi.advanceTimersByTime(300);
+    expect([one.shown().value?.number, two.shown().value?.number]).toEqual([7, 7]);
+    expect([one.calls(), two.calls()]).toEqual([1, 1]);
+    expect(listen("loc://x(99)").shown().value?.number).toBe(7);
+  });
+
+  it("keeps its type", async () => {
+    const [number, text] = [listen("loc://n(1)"), listen('loc://t("a")')];
+    await client.put("loc://n", "2.5");
+    await client.put("loc://t", 3);
+    expect(number.shown().value?.number).toBe(2.5);
+    expect(text.shown().value?.text).toBe("3");
+    const refused = await client.put("loc://n", "many");
+    expect(refused).toMatchObject({ ok: false, error: { code: "BAD_VALUE" } });
+    expect(number.shown().value?.number).toBe(2.5);
+  });
+
+  it("holds a copy of an array that is written", async () => {
+    const wave = listen("loc://w([0])");
+    const array = [1, 2, 3];
+    await client.put("loc://w", array);
+    array[0] = 99;
+    expect(wave.shown().value?.array).toEqual(Float64Array.of(1, 2, 3));
+  });
+
+  it("is never asked of a relay, and is there when that is lost", async () => {
+    const x = listen("loc://x(5)");
+    listen("TEMP");
+    FakeSocket.last.open();
+    await settle();
+    expect(FakeSocket.last.sent("subscribe").map((request) => request.names)).toEqual([["TEMP"]]);
+    FakeSocket.last.end(1006);
+    vi.advanceTimersByTime(300);
+    expect(x.shown().connection.connected).toBe(true);
+    await client.put("loc://x", 6);
+    vi.advanceTimersByTime(300);
+    expect(x.shown().value?.number).toBe(6);
+  });
+
+  it("is read once by get, among others", async () => {
+    await client.put("loc://x", 4);
+    const asked = client.get(["loc://x"]);
+    await expect(asked).resolves.toMatchObject([{ ok: true, data: { value: { number: 4 } } }]);
+  });
+
+  it("says what is wrong with its name", () => {
+    const { connection } = listen("loc://x(abc)").shown();
+    expect(connection.state).toBe("refused");
+    expect(connection.reason).toContain("the initial value abc is none");
+  });
+});
