@@ -16,6 +16,7 @@ use pvwire_relay::server::{Server, Trust};
 use pvwire_relay::shard::{Shard, ShardContext, ShardLimits};
 use pvwire_relay::shutdown::Readiness;
 use pvwire_relay::source::ca::CaSource;
+use pvwire_relay::source::sim::SimSource;
 use pvwire_relay::source::{Intake, Source};
 use pvwire_relay::table::Table;
 use pvwire_relay::tick::{TickCounters, TickLimits, Ticker};
@@ -106,7 +107,9 @@ async fn run(config: Config) -> Result<(), Failure> {
     let intake = Intake::new();
     let ca = CaSource::start()
         .map_err(|error| Failure::Start(format!("Channel Access can't start: {error}")))?;
-    let sources: Vec<Box<dyn Source>> = vec![Box::new(ca)];
+    let [sim, ssim] = SimSource::start()
+        .map_err(|error| Failure::Start(format!("the generators' thread can't start: {error}")))?;
+    let sources: Vec<Box<dyn Source>> = vec![Box::new(ca), Box::new(sim), Box::new(ssim)];
     let registry = Registry::new(
         Arc::clone(&intake),
         sources,

@@ -104,7 +104,7 @@ impl Registry {
         let (scheme, bare) = name
             .split_once("://")
             .unwrap_or((&self.default_scheme, name));
-        if let Err(message) = check_name(bare) {
+        if let Err(message) = check_name(scheme, bare) {
             return refusal(NameProblem::BadName, message);
         }
         let Some(source) = self.sources.iter().find(|source| source.scheme() == scheme) else {
@@ -267,7 +267,10 @@ impl Registry {
     }
 }
 
-fn check_name(name: &str) -> Result<(), String> {
+/// Sources whose names may hold blanks, between their arguments.
+const WITH_BLANKS: [&str; 2] = ["sim", "ssim"];
+
+fn check_name(scheme: &str, name: &str) -> Result<(), String> {
     if name.is_empty() {
         return Err("a PV name can't be empty".into());
     }
@@ -277,7 +280,11 @@ fn check_name(name: &str) -> Result<(), String> {
             name.len()
         ));
     }
-    if let Some(bad) = name.chars().find(|c| c.is_whitespace() || c.is_control()) {
+    let bad = |c: &char| {
+        let blank = *c == ' ' && WITH_BLANKS.contains(&scheme);
+        !blank && (c.is_whitespace() || c.is_control())
+    };
+    if let Some(bad) = name.chars().find(bad) {
         return Err(format!("a PV name can't hold {bad:?}"));
     }
     Ok(())

@@ -3,6 +3,7 @@
 pub mod ca;
 pub mod intake;
 pub mod operation;
+pub mod sim;
 
 pub use intake::{Event, Intake, Line, Row, RowValue};
 pub use operation::{Call, LastPut, OpDone, OpEnd, OpTicket, Put, Sent};
