@@ -1,8 +1,11 @@
-//! Where do programs that use this crate find libca when they run?
+//! Where do programs that use this crate find libca and libpvxs when they run?
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    let lib = std::env::var("DEP_CA_LIBDIR").expect("set by ca-sys");
+    let ca = std::env::var("DEP_CA_LIBDIR").expect("set by ca-sys");
+    let pvxs = std::env::var("DEP_PVXS_LIBDIR").expect("set by pvxs-sys");
+    // A run path may have several folders.
+    let lib = format!("{ca}:{pvxs}");
     // Reaches this crate's own tests only: a crate that links a program depends on this one
     // directly and sets its run path from DEP_PVWIRE_EPICS_LIBDIR.
     println!("cargo::rustc-link-arg=-Wl,-rpath,{lib}");

@@ -36,6 +36,7 @@ fn main() {
     println!("cargo::metadata=libdir={lib}");
     let include = env::join_paths(&libca.include).expect("include folders have no colon in them");
     println!("cargo::rustc-env=CA_SYS_INCLUDE={}", include.display());
+    println!("cargo::metadata=include={}", include.display());
 }
 
 fn from_site(base: &Path) -> Libca {

@@ -1,7 +1,7 @@
 //! Which of EPICS's environment variables must a relay set before it starts?
 
-/// Seconds without a sign of life after which libca gives up a circuit. libca's own 30 s would
-/// show a value as fresh for half a minute after its IOC hung.
+/// Seconds without a sign of life after which libca or pvxs gives up a circuit. Their own 30 s
+/// would show a value as fresh for half a minute after its IOC hung.
 const CONN_TMO: &str = "5";
 
 /// One variable to set.
@@ -19,7 +19,7 @@ struct Change {
 ///
 /// - `EPICS_CA_AUTO_ARRAY_BYTES=YES`, with a warning if it said otherwise: without it libca stops
 ///   delivering large arrays, and says nothing to the program.
-/// - `EPICS_CA_CONN_TMO=5` unless set.
+/// - `EPICS_CA_CONN_TMO=5` and `EPICS_PVA_CONN_TMO=5` unless set.
 ///
 /// # Panics
 ///
@@ -61,12 +61,14 @@ fn changes(lookup: impl Fn(&str) -> Option<String>) -> Vec<Change> {
             overruled: auto_array_bytes,
         });
     }
-    if lookup("EPICS_CA_CONN_TMO").is_none() {
-        changes.push(Change {
-            name: "EPICS_CA_CONN_TMO",
-            value: CONN_TMO,
-            overruled: None,
-        });
+    for name in ["EPICS_CA_CONN_TMO", "EPICS_PVA_CONN_TMO"] {
+        if lookup(name).is_none() {
+            changes.push(Change {
+                name,
+                value: CONN_TMO,
+                overruled: None,
+            });
+        }
     }
     changes
 }
@@ -100,7 +102,8 @@ mod tests {
             changed(&[]),
             [
                 ("EPICS_CA_AUTO_ARRAY_BYTES", "YES", None),
-                ("EPICS_CA_CONN_TMO", "5", None)
+                ("EPICS_CA_CONN_TMO", "5", None),
+                ("EPICS_PVA_CONN_TMO", "5", None)
             ]
         );
     }
@@ -110,6 +113,7 @@ mod tests {
         let set = [
             ("EPICS_CA_AUTO_ARRAY_BYTES", "yes"),
             ("EPICS_CA_CONN_TMO", "2.5"),
+            ("EPICS_PVA_CONN_TMO", "7"),
         ];
 
         assert_eq!(changed(&set), []);
@@ -120,6 +124,7 @@ mod tests {
         let set = [
             ("EPICS_CA_AUTO_ARRAY_BYTES", "NO"),
             ("EPICS_CA_CONN_TMO", "30"),
+            ("EPICS_PVA_CONN_TMO", "30"),
         ];
 
         assert_eq!(

@@ -1,8 +1,9 @@
 //! How does safe code watch EPICS process variables?
 //!
-//! [`ca`] is a Channel Access client over libca. All `unsafe` of pvwire is in this crate: the
-//! owners of C handles in `ca/handle.rs`, the functions that libca calls in `ca/callback.rs`, and
-//! the one that changes environment variables.
+//! [`ca`] is a Channel Access client over libca, [`pva`] a pvAccess client over pvxs. All `unsafe`
+//! of pvwire is in this crate: the owners of C handles in `ca/handle.rs`, `pva/handle.rs` and
+//! `pva/array.rs`, the functions that C calls in `ca/callback.rs` and `pva/callback.rs`, the items
+//! in which pvxs's values come in `pva/items.rs`, and the one that changes environment variables.
 //!
 //! A program that links this crate sets its run path to the folder named by
 //! `DEP_PVWIRE_EPICS_LIBDIR` in its own build script.
@@ -10,6 +11,7 @@
 pub mod ca;
 mod environment;
 mod guard;
+pub mod pva;
 mod throttle;
 
 pub use environment::prepare_environment;

@@ -1,0 +1,95 @@
+//! Where is libpvxs on this machine, and how must the shim be compiled to fit it?
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+/// A method that both the shim and libpvxs have, as it is called in a library that was built with
+/// the older layout of `std::string`, and with the newer.
+const LOOKUP_OLD: &[u8] = b"_ZNK4pvxs5Value6lookupERKSs";
+const LOOKUP_NEW: &[u8] = b"_ZNK4pvxs5Value6lookupERKNSt7__cxx1112";
+
+const SOURCES: [&str; 4] = ["context.cpp", "items.cpp", "monitor.cpp", "operation.cpp"];
+
+struct Libpvxs {
+    lib: PathBuf,
+    include: PathBuf,
+}
+
+fn main() {
+    for name in ["EPICS_BASE", "EPICS_HOST_ARCH", "PVXS"] {
+        println!("cargo::rerun-if-env-changed={name}");
+    }
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=shim");
+
+    let pvxs = match env::var_os("EPICS_BASE").filter(|base| !base.is_empty()) {
+        Some(_) => from_site(),
+        None => from_wheel(),
+    };
+    let library = pvxs.lib.join("libpvxs.so");
+    assert!(
+        library.exists(),
+        "no {}: check PVXS and EPICS_HOST_ARCH, or unset EPICS_BASE to use the PyPI wheels, which \
+         `make setup` installs",
+        library.display()
+    );
+    let epics_include = env::var_os("DEP_CA_INCLUDE").expect("set by ca-sys");
+    cc::Build::new()
+        .cpp(true)
+        .std("c++17")
+        .files(SOURCES.map(|source| Path::new("shim").join(source)))
+        .include(&pvxs.include)
+        .includes(env::split_paths(&epics_include))
+        .define("_GLIBCXX_USE_CXX11_ABI", string_layout(&library))
+        .flag_if_supported("-fvisibility=hidden")
+        .compile("pvs");
+
+    let lib = pvxs.lib.display();
+    println!("cargo::rerun-if-changed={}", library.display());
+    println!("cargo::rustc-link-search=native={lib}");
+    println!("cargo::rustc-link-lib=dylib=pvxs");
+    // Reaches this crate's own tests only. A crate that links a program takes the folder from
+    // `DEP_PVXS_LIBDIR` and sets the run path itself.
+    println!("cargo::rustc-link-arg=-Wl,-rpath,{lib}");
+    println!("cargo::metadata=libdir={lib}");
+}
+
+fn from_site() -> Libpvxs {
+    let pvxs = env::var_os("PVXS").map(PathBuf::from).unwrap_or_else(|| {
+        panic!(
+            "EPICS_BASE is set but PVXS is not: set it to the folder of a built pvxs, or unset \
+             EPICS_BASE to use the PyPI wheels"
+        )
+    });
+    let arch = env::var("EPICS_HOST_ARCH").expect("ca-sys has asked for it");
+    Libpvxs {
+        lib: pvxs.join("lib").join(arch),
+        include: pvxs.join("include"),
+    }
+}
+
+/// The wheel of pvxs lies beside that of libca.
+fn from_wheel() -> Libpvxs {
+    let libca = PathBuf::from(env::var_os("DEP_CA_LIBDIR").expect("set by ca-sys"));
+    let packages = libca.ancestors().nth(2).expect("in a folder of packages");
+    let pvxs = packages.join("pvxslibs");
+    Libpvxs {
+        lib: pvxs.join("lib"),
+        include: pvxs.join("include"),
+    }
+}
+
+/// The value of `_GLIBCXX_USE_CXX11_ABI` that the library was compiled with: the wheel's is old, a
+/// site's own is usually new, and a shim with the other one does not link.
+fn string_layout(library: &Path) -> &'static str {
+    let bytes = std::fs::read(library).expect("the library can be read");
+    let has = |name: &[u8]| bytes.windows(name.len()).any(|window| window == name);
+    match (has(LOOKUP_OLD), has(LOOKUP_NEW)) {
+        (true, false) => "0",
+        (false, true) => "1",
+        _ => panic!(
+            "cannot tell the C++ string layout of {}: is it a stripped or unknown pvxs?",
+            library.display()
+        ),
+    }
+}

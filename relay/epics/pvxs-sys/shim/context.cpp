@@ -1,0 +1,31 @@
+// How do a client context of pvxs and the arrays that come from it live and end?
+
+#include <pvxs/log.h>
+
+#include "shim.hpp"
+
+using pvs::Array;
+
+pvs_context *pvs_context_create(char *reason, size_t size) {
+    return pvs::no_throw(reason, size, [] {
+        pvxs::logger_config_env();
+        return new pvs_context{pvxs::client::Context::fromEnv()};
+    });
+}
+
+void pvs_context_destroy(pvs_context *context) {
+    try {
+        context->context.close();
+    } catch (...) {
+        // The destructor closes too.
+    }
+    delete context;
+}
+
+const void *pvs_array_retain(const void *array) {
+    char reason[1];
+    return pvs::no_throw(reason, sizeof reason,
+                         [=] { return new Array(*static_cast<const Array *>(array)); });
+}
+
+void pvs_array_release(const void *array) { delete static_cast<const Array *>(array); }

@@ -1,0 +1,370 @@
+// How does a value of pvxs become items, and how do items become a value to put?
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+
+#include "shim.hpp"
+
+using pvxs::ArrayType;
+using pvxs::Kind;
+using pvxs::StoreType;
+using pvxs::TypeCode;
+using pvxs::Value;
+
+namespace pvs {
+
+namespace {
+
+// Deeper than any structure that means something; below it a server could exhaust the stack.
+constexpr unsigned MAX_DEPTH = 64;
+
+constexpr uint8_t ABSENT = 0xff;
+
+pvs_item empty_item() {
+    pvs_item item;
+    std::memset(&item, 0, sizeof item);
+    item.type = ABSENT;
+    return item;
+}
+
+} // namespace
+
+bool number(const Value &value, pvs_item &item) {
+    switch (value.storageType()) {
+    case StoreType::Real:
+        value.copyOut(&item.number.real, StoreType::Real);
+        return true;
+    case StoreType::Integer:
+        value.copyOut(&item.number.integer, StoreType::Integer);
+        return true;
+    case StoreType::UInteger:
+    case StoreType::Bool:
+        value.copyOut(&item.number.uinteger, StoreType::UInteger);
+        return true;
+    default:
+        return false;
+    }
+}
+
+void Items::add(const Value &value, pvs_text name, unsigned depth) {
+    const size_t at = items.size();
+    items.push_back(empty_item());
+    items[at].name = name;
+    if (!value || depth > MAX_DEPTH)
+        return;
+    items[at].type = value.type().code;
+    items[at].changed = value.isMarked(true, true);
+    if (number(value, items[at]))
+        return;
+    if (value.storageType() == StoreType::String) {
+        texts.emplace_back();
+        value.copyOut(&texts.back(), StoreType::String);
+        items[at].text = text(texts.back());
+        return;
+    }
+    add_children(value, at, depth);
+}
+
+// `items` grows meanwhile, so the parent is named by its place.
+void Items::add_children(const Value &value, size_t at, unsigned depth) {
+    const TypeCode type = value.type();
+    uint32_t children = 0;
+    if (type == TypeCode::Struct) {
+        items[at].id = text(value.id());
+        for (auto child : value.ichildren()) {
+            add(child, text(value.nameOf(child)), depth + 1);
+            children++;
+        }
+    } else if (type == TypeCode::Union || type == TypeCode::Any) {
+        if (type == TypeCode::Union)
+            items[at].id = text(value.id());
+        Value selected;
+        value.copyOut(&selected, StoreType::Compound);
+        if (selected) {
+            const bool named = type == TypeCode::Union;
+            add(selected, named ? text(value.nameOf(selected)) : pvs_text{nullptr, 0}, depth + 1);
+            children++;
+        }
+    } else if (type.isarray()) {
+        arrays.emplace_back();
+        Array &array = arrays.back();
+        value.copyOut(&array, StoreType::Array);
+        items[at].count = array.size();
+        if (array.empty()) {
+            // Also when it is of no type yet.
+        } else if (type == TypeCode::StringA) {
+            for (auto &string : array.castTo<const std::string>()) {
+                items.push_back(empty_item());
+                items.back().type = TypeCode::String;
+                items.back().text = text(string);
+                children++;
+            }
+        } else if (type.kind() == Kind::Compound) {
+            for (auto &element : array.castTo<const Value>()) {
+                add(element, pvs_text{nullptr, 0}, depth + 1);
+                children++;
+            }
+        } else {
+            items[at].array = &array;
+            items[at].elements = array.data();
+        }
+    }
+    items[at].children = children;
+}
+
+Value argument(const pvs_item *items, size_t count, size_t &at) {
+    if (at >= count)
+        throw Refused("no value is given");
+    const pvs_item &item = items[at++];
+    const TypeCode type(item.type);
+    Value value(pvxs::TypeDef(type).create());
+    if (type == TypeCode::StringA) {
+        pvxs::shared_array<std::string> strings(item.children);
+        for (auto &each : strings) {
+            if (at >= count)
+                throw Refused("a string array is cut short");
+            each = string(items[at++].text);
+        }
+        value.from(strings.freeze());
+    } else if (type.isarray()) {
+        auto array(pvxs::allocArray(type.arrayType(), item.count));
+        if (item.count)
+            std::memcpy(array.data(), item.elements, item.count * type.size());
+        value.from(array.freeze());
+    } else {
+        switch (type.storedAs()) {
+        case StoreType::Real:
+            value.from(item.number.real);
+            break;
+        case StoreType::Integer:
+            value.from(item.number.integer);
+            break;
+        case StoreType::UInteger:
+            value.from(item.number.uinteger);
+            break;
+        case StoreType::Bool:
+            value.from(item.number.uinteger != 0);
+            break;
+        case StoreType::String:
+            value.from(string(item.text));
+            break;
+        default:
+            throw Refused(std::string("cannot send a ") + type.name());
+        }
+    }
+    return value;
+}
+
+namespace {
+
+std::string spelled(const Value &argument) {
+    if (argument.storageType() == StoreType::Real) {
+        // The shortest text that reads as the same number.
+        const double number = argument.as<double>();
+        char digits[32];
+        for (int precision = 15; precision <= 17; precision++) {
+            std::snprintf(digits, sizeof digits, "%.*g", precision, number);
+            if (std::strtod(digits, nullptr) == number)
+                break;
+        }
+        return digits;
+    }
+    return argument.as<std::string>();
+}
+
+[[noreturn]] void does_not_fit(const Value &argument, const char *type) {
+    throw Refused("\"" + spelled(argument) + "\" does not fit " + type);
+}
+
+// 65 bits hold every integer of both signs.
+struct Integer {
+    bool negative;
+    uint64_t bits;
+};
+
+Integer integer(const Value &argument, const char *type) {
+    switch (argument.storageType()) {
+    case StoreType::Real: {
+        const double number = argument.as<double>();
+        const bool fits = number == std::floor(number) && number >= -0x1p63 && number < 0x1p64;
+        if (!fits)
+            does_not_fit(argument, type);
+        if (number < 0)
+            return {true, uint64_t(int64_t(number))};
+        return {false, uint64_t(number)};
+    }
+    case StoreType::Integer: {
+        const auto number = argument.as<int64_t>();
+        return {number < 0, uint64_t(number)};
+    }
+    case StoreType::UInteger:
+    case StoreType::Bool:
+        return {false, argument.as<uint64_t>()};
+    default: {
+        const auto digits = argument.as<std::string>();
+        try {
+            if (digits.find('-') != std::string::npos) {
+                const auto number = argument.as<int64_t>();
+                return {number < 0, uint64_t(number)};
+            }
+            return {false, argument.as<uint64_t>()};
+        } catch (std::exception &) {
+            throw Refused("\"" + digits + "\" is not an integer");
+        }
+    }
+    }
+}
+
+void assign_integer(Value &field, const Value &argument) {
+    const TypeCode type = field.type();
+    const Integer given = integer(argument, type.name());
+    const unsigned bits = 8u * type.size();
+    if (type.isunsigned()) {
+        if (given.negative || (bits < 64 && given.bits >> bits))
+            does_not_fit(argument, type.name());
+        field.from(given.bits);
+    } else {
+        const auto number = int64_t(given.bits);
+        const int64_t most = std::numeric_limits<int64_t>::max() >> (64 - bits);
+        const bool above = !given.negative && given.bits > uint64_t(most);
+        const bool below = given.negative && number < -most - 1;
+        if (above || below)
+            does_not_fit(argument, type.name());
+        field.from(number);
+    }
+}
+
+void assign_real(Value &field, const Value &argument) {
+    double number;
+    try {
+        number = argument.as<double>();
+    } catch (std::exception &) {
+        throw Refused("\"" + spelled(argument) + "\" is not a number");
+    }
+    const bool too_big = field.type() == TypeCode::Float32 && std::isfinite(number) &&
+                         !std::isfinite(float(number));
+    if (too_big)
+        does_not_fit(argument, field.type().name());
+    field.from(number);
+}
+
+void assign_bool(Value &field, const Value &argument) {
+    if (argument.storageType() == StoreType::String) {
+        const auto word = argument.as<std::string>();
+        if (word != "true" && word != "false")
+            throw Refused("\"" + word + "\" is neither true nor false");
+        field.from(word == "true");
+        return;
+    }
+    const double number = argument.as<double>();
+    if (number != 0 && number != 1)
+        does_not_fit(argument, field.type().name());
+    field.from(number == 1);
+}
+
+template <typename E> bool same(const void *a, const void *b, size_t count) {
+    auto first = static_cast<const E *>(a);
+    return std::equal(first, first + count, static_cast<const E *>(b));
+}
+
+bool same(ArrayType type, const void *a, const void *b, size_t count) {
+    switch (type) {
+    case ArrayType::Float32:
+        return same<float>(a, b, count);
+    case ArrayType::Float64:
+        return same<double>(a, b, count);
+    default:
+        return std::memcmp(a, b, count * pvxs::elementSize(type)) == 0;
+    }
+}
+
+void assign_array(Value &field, const Value &argument) {
+    const TypeCode to = field.type();
+    const TypeCode from = argument.type();
+    if (!from.isarray())
+        throw Refused(std::string("an array of ") + to.scalarOf().name() + " is needed");
+    Array array;
+    argument.copyOut(&array, StoreType::Array);
+    if (array.empty() || from == to) {
+        field.copyIn(&array, StoreType::Array);
+        return;
+    }
+    const auto is_number = [](TypeCode type) {
+        return type.kind() == Kind::Integer || type.kind() == Kind::Real ||
+               type.kind() == Kind::Bool;
+    };
+    if (!is_number(to) || !is_number(from))
+        throw Refused(std::string("an array of ") + to.scalarOf().name() + " is needed, not of " +
+                      from.scalarOf().name());
+    const size_t count = array.size();
+    auto converted(pvxs::detail::copyAs(to.arrayType(), from.arrayType(), array.data(), count));
+    if (to.kind() != Kind::Real) {
+        // What does not come back as it was has lost something.
+        auto back(pvxs::detail::copyAs(from.arrayType(), to.arrayType(), converted.data(), count));
+        if (!same(from.arrayType(), array.data(), back.data(), count))
+            throw Refused(std::string("an element does not fit ") + to.scalarOf().name());
+    }
+    const Array frozen(converted.freeze());
+    field.copyIn(&frozen, StoreType::Array);
+}
+
+void assign_choice(Value index, const Value &choices, const Value &argument) {
+    Array array;
+    choices.copyOut(&array, StoreType::Array);
+    pvxs::shared_array<const std::string> labels;
+    if (!array.empty())
+        labels = array.castTo<const std::string>();
+    std::string known;
+    for (auto &label : labels)
+        known += (known.empty() ? "\"" : ", \"") + label + "\"";
+    if (argument.storageType() == StoreType::String) {
+        const auto label = argument.as<std::string>();
+        for (size_t i = 0; i < labels.size(); i++) {
+            if (labels[i] == label) {
+                index.from(uint64_t(i));
+                return;
+            }
+        }
+        throw Refused("no choice \"" + label + "\"; there are: " + known);
+    }
+    const Integer given = integer(argument, "a choice");
+    if (given.negative || given.bits >= labels.size())
+        throw Refused("no choice " + spelled(argument) + "; there are " +
+                      std::to_string(labels.size()) + ": " + known);
+    index.from(given.bits);
+}
+
+} // namespace
+
+void assign(Value field, const Value &present, const Value &argument) {
+    if (!field)
+        throw Refused("the structure has no field \"value\"");
+    const TypeCode type = field.type();
+    if (type == TypeCode::Struct) {
+        Value index(field["index"]);
+        const Value choices(present["choices"]);
+        if (!index || index.type().isarray() || choices.type() != TypeCode::StringA)
+            throw Refused("the field \"value\" is a structure, but no enumeration");
+        if (argument.type().isarray())
+            throw Refused("the index or the label of a choice is needed");
+        assign_choice(index, choices, argument);
+    } else if (type.kind() == Kind::Compound) {
+        throw Refused(std::string("cannot put to a ") + type.name());
+    } else if (type.isarray()) {
+        assign_array(field, argument);
+    } else if (argument.type().isarray()) {
+        throw Refused(std::string("one ") + type.name() + " is needed, not an array");
+    } else if (type.kind() == Kind::Integer) {
+        assign_integer(field, argument);
+    } else if (type.kind() == Kind::Real) {
+        assign_real(field, argument);
+    } else if (type.kind() == Kind::Bool) {
+        assign_bool(field, argument);
+    } else {
+        field.from(spelled(argument));
+    }
+}
+
+} // namespace pvs

@@ -1,0 +1,181 @@
+// How are values fetched and put, and procedures called?
+
+#include <atomic>
+
+#include <pvxs/nt.h>
+
+#include "shim.hpp"
+
+using pvxs::StoreType;
+using pvxs::TypeCode;
+using pvxs::Value;
+namespace client = pvxs::client;
+
+namespace pvs {
+
+namespace {
+
+// What the callbacks of an operation share. Used on the thread of the context only.
+class Pending {
+    const User user;
+    const pvs_operation_calls calls;
+    bool finished = false;
+
+public:
+    // Whether the channel is connected now.
+    bool connected = false;
+    // Whether the server may have been told what to do.
+    bool sent = false;
+
+    Pending(void *user, const pvs_operation_calls &calls)
+        : user(user, calls.release), calls(calls) {}
+
+    bool is_finished() const { return finished; }
+
+    void finish(uint8_t outcome, const char *reason, const Items &items = Items()) {
+        if (finished)
+            return;
+        finished = true;
+        calls.done(user.get(), outcome, pvs_text{reason, std::strlen(reason)}, items.data(),
+                   items.size());
+    }
+
+    void on_result(client::Result &&result) noexcept {
+        try {
+            const Value value(result());
+            Items items;
+            if (value)
+                items.add(value, pvs_text{nullptr, 0});
+            finish(PVS_DONE, "", items);
+        } catch (client::Disconnect &error) {
+            finish(PVS_DISCONNECTED, error.what());
+        } catch (client::RemoteError &error) {
+            finish(PVS_REMOTE, error.what());
+        } catch (std::exception &error) {
+            finish(PVS_INVALID, error.what());
+        } catch (...) {
+            finish(PVS_INVALID, "an exception without a message");
+        }
+    }
+};
+
+typedef std::shared_ptr<Pending> SharedPending;
+
+} // namespace
+
+} // namespace pvs
+
+using pvs::SharedPending;
+
+struct pvs_operation {
+    // Destroyed after the operation.
+    std::shared_ptr<client::Connect> watch;
+    std::shared_ptr<client::Operation> operation;
+};
+
+namespace {
+
+template <typename Body>
+pvs_operation *start(const pvs_operation_calls *calls, void *user, char *reason, size_t size,
+                     Body &&body) {
+    SharedPending pending;
+    try {
+        pending = std::make_shared<pvs::Pending>(user, *calls);
+    } catch (...) {
+        calls->release(user);
+        pvs::say("no memory", reason, size);
+        return nullptr;
+    }
+    return pvs::no_throw(reason, size, [&] {
+        auto operation(std::make_unique<pvs_operation>());
+        body(*operation, pending);
+        return operation.release();
+    });
+}
+
+// pvxs sends an operation again after a reconnect, also when the server has done it before the
+// connection broke. What changes something must not be done twice, so it ends at the disconnect.
+// It is not cancelled from here, where pvxs is in the middle of taking the channel down: the
+// caller destroys it, which takes far less time than a reconnect.
+std::shared_ptr<client::Connect> watch(pvs_context *context, const std::string &name,
+                                       const SharedPending &pending) {
+    return context->context.connect(name)
+        .syncCancel(false)
+        .onConnect([pending] { pending->connected = true; })
+        .onDisconnect([pending] {
+            if (pending->connected && pending->sent)
+                pending->finish(PVS_DISCONNECTED, "disconnected");
+            pending->connected = false;
+        })
+        .exec();
+}
+
+template <typename Builder> auto execute(Builder &&builder, const SharedPending &pending) {
+    return builder.syncCancel(false)
+        .result([pending](client::Result &&result) { pending->on_result(std::move(result)); })
+        .exec();
+}
+
+} // namespace
+
+pvs_operation *pvs_get(pvs_context *context, pvs_text name, const pvs_operation_calls *calls,
+                       void *user, char *reason, size_t size) {
+    return start(calls, user, reason, size, [=](pvs_operation &self, const SharedPending &pending) {
+        self.operation = execute(context->context.get(pvs::string(name)), pending);
+    });
+}
+
+pvs_operation *pvs_put(pvs_context *context, pvs_text name, const pvs_item *items,
+                       size_t item_count, int wait, const pvs_operation_calls *calls, void *user,
+                       char *reason, size_t size) {
+    return start(calls, user, reason, size, [=](pvs_operation &self, const SharedPending &pending) {
+        const std::string pv(pvs::string(name));
+        size_t at = 0;
+        const Value argument(pvs::argument(items, item_count, at));
+        self.watch = watch(context, pv, pending);
+        auto builder(context->context.put(pv));
+        // The choices of an enumeration are wanted, the elements of an array to overwrite are not.
+        builder.fetchPresent(!argument.type().isarray());
+        if (wait)
+            builder.record("process", true).record("block", true);
+        builder.build([pending, argument](Value &&present) {
+            if (pending->sent || pending->is_finished())
+                throw client::Disconnect();
+            Value changed(present.cloneEmpty());
+            const Value now(present);
+            pvs::assign(changed["value"], now["value"], argument);
+            pending->sent = true;
+            return changed;
+        });
+        self.operation = execute(builder, pending);
+    });
+}
+
+pvs_operation *pvs_rpc(pvs_context *context, pvs_text name, const pvs_item *items,
+                       size_t item_count, const pvs_operation_calls *calls, void *user,
+                       char *reason, size_t size) {
+    return start(calls, user, reason, size, [=](pvs_operation &self, const SharedPending &pending) {
+        const std::string pv(pvs::string(name));
+        std::vector<pvxs::Member> members;
+        std::vector<std::pair<std::string, Value>> arguments;
+        for (size_t at = 0; at < item_count;) {
+            const std::string argument_name(pvs::string(items[at].name));
+            Value argument(pvs::argument(items, item_count, at));
+            members.emplace_back(argument.type(), argument_name);
+            arguments.emplace_back(argument_name, std::move(argument));
+        }
+        auto type(pvxs::nt::NTURI({}).build());
+        type += {pvxs::members::Struct("query", members)};
+        Value uri(type.create());
+        uri["scheme"] = "pva";
+        uri["path"] = pv;
+        Value query(uri["query"]);
+        for (auto &argument : arguments)
+            query[argument.first].assign(argument.second);
+        pending->sent = true;
+        self.watch = watch(context, pv, pending);
+        self.operation = execute(context->context.rpc(pv, uri), pending);
+    });
+}
+
+void pvs_operation_destroy(pvs_operation *operation) { delete operation; }

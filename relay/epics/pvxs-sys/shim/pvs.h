@@ -1,0 +1,146 @@
+/* What of pvxs can be called from Rust? `pvs_` functions take and give plain C only, and let no C++
+ * exception out. src/lib.rs declares the same; tests/layout.rs compares the two. */
+#ifndef PVS_H
+#define PVS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Text of a server or for one: no NUL at the end, perhaps some inside, in no known encoding. */
+typedef struct pvs_text {
+    const char *bytes;
+    size_t length;
+} pvs_text;
+
+/* A field with its value. Its children follow it, each followed by its own.
+ * `type` is the type code of PVA, 0xff for an element of a structure array that is not there.
+ * A union or variant that has something selected has one child, named after what is selected.
+ * A string array has a child for each string, a structure array one for each element. */
+typedef struct pvs_item {
+    pvs_text name;
+    pvs_text id;
+    /* Of a string. */
+    pvs_text text;
+    /* Of a number: a double for floating point, else an integer of 64 bits with the sign of the
+     * type, 0 or 1 for a boolean. */
+    union {
+        double real;
+        int64_t integer;
+        uint64_t uinteger;
+    } number;
+    /* Of an array of numbers: what pvs_array_retain takes, and the elements. */
+    const void *array;
+    const void *elements;
+    size_t count;
+    uint32_t children;
+    uint8_t type;
+    /* Whether the server says that it, its parent or a child of it changed. */
+    uint8_t changed;
+} pvs_item;
+
+/* In which form the value of a structure is told. */
+enum { PVS_SCALAR = 0, PVS_ARRAY = 1, PVS_ENUM = 2, PVS_STRUCTURE = 3 };
+
+typedef struct pvs_type {
+    pvs_text id;
+    /* Equal for equal definitions: names, type ids and types, all the way down. */
+    uint64_t signature;
+    uint8_t kind;
+    /* Type code of the scalar, or of the array. */
+    uint8_t code;
+} pvs_type;
+
+/* What is not there is empty or NaN. */
+typedef struct pvs_metadata {
+    pvs_text units;
+    pvs_text form;
+    pvs_text description;
+    const pvs_text *choices;
+    size_t choice_count;
+    double display_low, display_high;
+    double control_low, control_high, control_min_step;
+    double alarm_low, warning_low, warning_high, alarm_high;
+    int32_t precision;
+    uint8_t has_precision;
+} pvs_metadata;
+
+typedef struct pvs_update {
+    /* Nanoseconds past the POSIX epoch; 0 without a time stamp. */
+    int64_t time_ns;
+    int32_t user_tag;
+    int32_t severity;
+    int32_t status;
+    pvs_text message;
+    /* The scalar, the array with its strings, the index of the choice, or the whole structure. */
+    const pvs_item *items;
+    size_t item_count;
+} pvs_update;
+
+/* Called from the thread of the context, one at a time. What is pointed to is valid during the
+ * call. `release` is the last call, from any thread. */
+typedef struct pvs_monitor_calls {
+    /* Connected; before metadata and update. */
+    void (*connected)(void *user, const pvs_type *type);
+    void (*disconnected)(void *user);
+    void (*metadata)(void *user, const pvs_metadata *metadata);
+    void (*update)(void *user, const pvs_update *update);
+    /* The monitor is dead: destroy it and create another. */
+    void (*failed)(void *user, pvs_text reason);
+    void (*release)(void *user);
+} pvs_monitor_calls;
+
+enum { PVS_DONE = 0, PVS_DISCONNECTED = 1, PVS_REMOTE = 2, PVS_INVALID = 3 };
+
+/* `done` comes at most once, then `release`, which comes also after a cancel. */
+typedef struct pvs_operation_calls {
+    void (*done)(void *user, uint8_t outcome, pvs_text reason, const pvs_item *items,
+                 size_t item_count);
+    void (*release)(void *user);
+} pvs_operation_calls;
+
+typedef struct pvs_context pvs_context;
+typedef struct pvs_monitor pvs_monitor;
+typedef struct pvs_operation pvs_operation;
+
+/* A null pointer means failure, which is then in `reason`, NUL-terminated. A function that takes a
+ * `user` calls `release` for it then, too. */
+
+/* Reads the EPICS_PVA_ environment variables. */
+pvs_context *pvs_context_create(char *reason, size_t size);
+/* Waits for the last call. Monitors and operations are to be destroyed before. */
+void pvs_context_destroy(pvs_context *context);
+
+/* Never waits. */
+pvs_monitor *pvs_monitor_create(pvs_context *context, pvs_text name,
+                                const pvs_monitor_calls *calls, void *user, char *reason,
+                                size_t size);
+/* Does not wait for a call that runs. */
+void pvs_monitor_destroy(pvs_monitor *monitor);
+
+/* The whole structure. */
+pvs_operation *pvs_get(pvs_context *context, pvs_text name, const pvs_operation_calls *calls,
+                       void *user, char *reason, size_t size);
+/* Sets the field `value` to that of the first item. With `wait` it is done when the record is. */
+pvs_operation *pvs_put(pvs_context *context, pvs_text name, const pvs_item *items,
+                       size_t item_count, int wait, const pvs_operation_calls *calls, void *user,
+                       char *reason, size_t size);
+/* Calls with an NTURI whose query holds the items. */
+pvs_operation *pvs_rpc(pvs_context *context, pvs_text name, const pvs_item *items,
+                       size_t item_count, const pvs_operation_calls *calls, void *user,
+                       char *reason, size_t size);
+/* Cancels, if it is not done. Does not wait for a call that runs. */
+void pvs_operation_destroy(pvs_operation *operation);
+
+/* Another owner of the elements of an array; null when there is no memory. */
+const void *pvs_array_retain(const void *array);
+void pvs_array_release(const void *array);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

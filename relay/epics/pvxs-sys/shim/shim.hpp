@@ -1,0 +1,95 @@
+// What do the sources of the shim share: owners, and the way to and from items.
+#ifndef PVS_SHIM_HPP
+#define PVS_SHIM_HPP
+
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <pvxs/client.h>
+#include <pvxs/data.h>
+
+#include "pvs.h"
+
+struct pvs_context {
+    pvxs::client::Context context;
+};
+
+namespace pvs {
+
+typedef pvxs::shared_array<const void> Array;
+
+// A value that was asked for cannot be put, and why.
+struct Refused : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+// Owner of the caller's pointer.
+class User {
+    void *const pointer;
+    void (*const release)(void *);
+
+public:
+    User(void *pointer, void (*release)(void *)) : pointer(pointer), release(release) {}
+    User(const User &) = delete;
+    User &operator=(const User &) = delete;
+    ~User() { release(pointer); }
+    void *get() const { return pointer; }
+};
+
+inline pvs_text text(const std::string &from) { return pvs_text{from.data(), from.size()}; }
+
+inline std::string string(pvs_text from) { return std::string(from.bytes, from.length); }
+
+inline void say(const char *what, char *reason, size_t size) {
+    if (size) {
+        std::strncpy(reason, what, size - 1);
+        reason[size - 1] = '\0';
+    }
+}
+
+// Runs `body`, which gives a pointer; an exception becomes a reason and null.
+template <typename Body>
+auto no_throw(char *reason, size_t size, Body &&body) noexcept -> decltype(body()) {
+    try {
+        return body();
+    } catch (std::exception &error) {
+        say(error.what(), reason, size);
+    } catch (...) {
+        say("an exception without a message", reason, size);
+    }
+    return nullptr;
+}
+
+// Values as items. Keeps what the items point to, as long as the values live.
+class Items {
+    std::vector<pvs_item> items;
+    // Deques do not move what they hold.
+    std::deque<std::string> texts;
+    std::deque<Array> arrays;
+
+    void add_children(const pvxs::Value &value, size_t at, unsigned depth);
+
+public:
+    void add(const pvxs::Value &value, pvs_text name, unsigned depth = 0);
+    const pvs_item *data() const { return items.data(); }
+    size_t size() const { return items.size(); }
+};
+
+// The number of a scalar; false when it is none.
+bool number(const pvxs::Value &value, pvs_item &item);
+
+// A value of its own with what the item at `at` holds, and the number of the item after it.
+pvxs::Value argument(const pvs_item *items, size_t count, size_t &at);
+
+// Sets a field, of a structure fetched from the server, to an argument. Throws Refused when it
+// does not fit exactly; a choice may be given by its label.
+void assign(pvxs::Value field, const pvxs::Value &present, const pvxs::Value &argument);
+
+} // namespace pvs
+
+#endif

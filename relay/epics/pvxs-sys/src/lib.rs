@@ -1,0 +1,251 @@
+//! What of pvxs can be called from Rust, spelled as in `shim/pvs.h`?
+//!
+//! Declarations only. The C++ behind them is in `shim/`; `tests/layout.rs` compares every size,
+//! offset and constant with the C compiler's.
+
+#![allow(non_camel_case_types)]
+
+use std::ffi::{c_char, c_int, c_void};
+use std::marker::{PhantomData, PhantomPinned};
+
+// The shim uses libCom through pvxs; this links it.
+use ca_sys as _;
+
+macro_rules! opaque {
+    ($($(#[$doc:meta])* $name:ident),*) => {$(
+        $(#[$doc])*
+        #[repr(C)]
+        pub struct $name {
+            _opaque: [u8; 0],
+            _not_send: PhantomData<(*mut u8, PhantomPinned)>,
+        }
+    )*};
+}
+
+opaque! {
+    /// A client context of pvxs. Opaque.
+    pvs_context,
+    /// A subscription. Opaque.
+    pvs_monitor,
+    /// A get, put or call. Opaque.
+    pvs_operation
+}
+
+/// Text of a server or for one: no NUL at the end, perhaps some inside, in no known encoding.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct pvs_text {
+    /// May be null when there are none.
+    pub bytes: *const c_char,
+    /// Bytes.
+    pub length: usize,
+}
+
+/// The number of a [`pvs_item`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union pvs_number {
+    /// Floating point of any width.
+    pub real: f64,
+    /// Signed integer of any width.
+    pub integer: i64,
+    /// Unsigned integer of any width; 0 or 1 for a boolean.
+    pub uinteger: u64,
+}
+
+/// A field with its value. Its children follow it, each followed by its own.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct pvs_item {
+    /// Name of the field in its structure, of what is selected in its union.
+    pub name: pvs_text,
+    /// Type id of a structure or union.
+    pub id: pvs_text,
+    /// Of a string.
+    pub text: pvs_text,
+    /// Of a number or boolean.
+    pub number: pvs_number,
+    /// Of an array of numbers: what [`pvs_array_retain`] takes. Null when the array is empty.
+    pub array: *const c_void,
+    /// The elements of an array of numbers.
+    pub elements: *const c_void,
+    /// How many elements an array of any type has.
+    pub count: usize,
+    /// How many children follow: the fields, the selected, the strings or the structures.
+    pub children: u32,
+    /// Type code of PVA, [`PVS_ABSENT`] for an element of a structure array that is not there.
+    pub r#type: u8,
+    /// Not 0 when the server says that it, its parent or a child of it changed.
+    pub changed: u8,
+}
+
+/// [`pvs_item::type`] of what is not there.
+pub const PVS_ABSENT: u8 = 0xff;
+
+/// [`pvs_type::kind`]: one number, boolean or string.
+pub const PVS_SCALAR: u8 = 0;
+/// [`pvs_type::kind`]: an array of them.
+pub const PVS_ARRAY: u8 = 1;
+/// [`pvs_type::kind`]: the index of a choice.
+pub const PVS_ENUM: u8 = 2;
+/// [`pvs_type::kind`]: anything else.
+pub const PVS_STRUCTURE: u8 = 3;
+
+/// The type of a PV.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct pvs_type {
+    /// Type id.
+    pub id: pvs_text,
+    /// Equal for equal definitions: names, type ids and types, all the way down.
+    pub signature: u64,
+    /// One of the `PVS_` kinds.
+    pub kind: u8,
+    /// Type code of the scalar or of the array.
+    pub code: u8,
+}
+
+/// What a server says about the meaning of values. What is not there is empty or NaN.
+#[repr(C)]
+#[derive(Clone, Copy)]
+#[allow(missing_docs, reason = "named as in PVA")]
+pub struct pvs_metadata {
+    pub units: pvs_text,
+    pub form: pvs_text,
+    pub description: pvs_text,
+    pub choices: *const pvs_text,
+    pub choice_count: usize,
+    pub display_low: f64,
+    pub display_high: f64,
+    pub control_low: f64,
+    pub control_high: f64,
+    pub control_min_step: f64,
+    pub alarm_low: f64,
+    pub warning_low: f64,
+    pub warning_high: f64,
+    pub alarm_high: f64,
+    pub precision: i32,
+    pub has_precision: u8,
+}
+
+/// One update.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct pvs_update {
+    /// Nanoseconds past the POSIX epoch; 0 without a time stamp.
+    pub time_ns: i64,
+    /// `timeStamp.userTag`.
+    pub user_tag: i32,
+    /// `alarm.severity`.
+    pub severity: i32,
+    /// `alarm.status`.
+    pub status: i32,
+    /// `alarm.message`.
+    pub message: pvs_text,
+    /// The scalar, the array with its strings, the index of the choice, or the whole structure.
+    pub items: *const pvs_item,
+    /// How many items, at least 1.
+    pub item_count: usize,
+}
+
+/// Functions that a monitor calls, one at a time, from the thread of the context.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct pvs_monitor_calls {
+    /// Connected; before metadata and update.
+    pub connected: unsafe extern "C" fn(user: *mut c_void, of: *const pvs_type),
+    /// Not connected any more.
+    pub disconnected: unsafe extern "C" fn(user: *mut c_void),
+    /// At connect and when the server says that some of it changed.
+    pub metadata: unsafe extern "C" fn(user: *mut c_void, metadata: *const pvs_metadata),
+    /// Each value.
+    pub update: unsafe extern "C" fn(user: *mut c_void, update: *const pvs_update),
+    /// The monitor is dead: destroy it and create another.
+    pub failed: unsafe extern "C" fn(user: *mut c_void, reason: pvs_text),
+    /// The last call, from any thread.
+    pub release: unsafe extern "C" fn(user: *mut c_void),
+}
+
+/// Outcome: done.
+pub const PVS_DONE: u8 = 0;
+/// Outcome: the connection broke when the server might have been told already.
+pub const PVS_DISCONNECTED: u8 = 1;
+/// Outcome: the server refused.
+pub const PVS_REMOTE: u8 = 2;
+/// Outcome: it cannot be sent to this PV.
+pub const PVS_INVALID: u8 = 3;
+
+/// Functions that an operation calls.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct pvs_operation_calls {
+    /// At most once, from the thread of the context. The items are what was fetched or answered.
+    pub done: unsafe extern "C" fn(
+        user: *mut c_void,
+        outcome: u8,
+        reason: pvs_text,
+        items: *const pvs_item,
+        item_count: usize,
+    ),
+    /// The last call, from any thread, also after a cancel.
+    pub release: unsafe extern "C" fn(user: *mut c_void),
+}
+
+unsafe extern "C" {
+    /// Creates a context as the `EPICS_PVA_` environment variables say. Null on failure, with the
+    /// reason and a NUL in `reason`.
+    pub fn pvs_context_create(reason: *mut c_char, size: usize) -> *mut pvs_context;
+    /// Ends a context without monitors and operations. Waits for the last call.
+    pub fn pvs_context_destroy(context: *mut pvs_context);
+    /// Subscribes. Null on failure; `release` is called then, too.
+    pub fn pvs_monitor_create(
+        context: *mut pvs_context,
+        name: pvs_text,
+        calls: *const pvs_monitor_calls,
+        user: *mut c_void,
+        reason: *mut c_char,
+        size: usize,
+    ) -> *mut pvs_monitor;
+    /// Ends a subscription. Does not wait for a call that runs.
+    pub fn pvs_monitor_destroy(monitor: *mut pvs_monitor);
+    /// Fetches a whole structure. Null on failure; `release` is called then, too.
+    pub fn pvs_get(
+        context: *mut pvs_context,
+        name: pvs_text,
+        calls: *const pvs_operation_calls,
+        user: *mut c_void,
+        reason: *mut c_char,
+        size: usize,
+    ) -> *mut pvs_operation;
+    /// Puts the first item to the field `value`, which is done when the record is if `wait`. Null
+    /// on failure; `release` is called then, too.
+    pub fn pvs_put(
+        context: *mut pvs_context,
+        name: pvs_text,
+        items: *const pvs_item,
+        item_count: usize,
+        wait: c_int,
+        calls: *const pvs_operation_calls,
+        user: *mut c_void,
+        reason: *mut c_char,
+        size: usize,
+    ) -> *mut pvs_operation;
+    /// Calls with an NTURI whose query holds the items. Null on failure; `release` is called then,
+    /// too.
+    pub fn pvs_rpc(
+        context: *mut pvs_context,
+        name: pvs_text,
+        items: *const pvs_item,
+        item_count: usize,
+        calls: *const pvs_operation_calls,
+        user: *mut c_void,
+        reason: *mut c_char,
+        size: usize,
+    ) -> *mut pvs_operation;
+    /// Cancels an operation unless it is done. Does not wait for a call that runs.
+    pub fn pvs_operation_destroy(operation: *mut pvs_operation);
+    /// Another owner of the elements of an array; null when there is no memory.
+    pub fn pvs_array_retain(array: *const c_void) -> *const c_void;
+    /// Ends an owner.
+    pub fn pvs_array_release(array: *const c_void);
+}

@@ -1,0 +1,68 @@
+//! Do our declarations have the sizes, offsets and values that the C compiler sees in the header?
+
+use std::fmt::Write as _;
+use std::mem::{offset_of, size_of};
+use std::path::Path;
+use std::process::Command;
+
+use pvxs_sys::*;
+
+macro_rules! layout {
+    ($facts:ident, $($name:ident { $($field:ident $(= $c_field:literal)?),* })*) => {$(
+        let name = stringify!($name);
+        $facts.push((format!("sizeof({name})"), size_of::<$name>()));
+        $(
+            let field = [$($c_field,)? stringify!($field)][0];
+            $facts.push((format!("offsetof({name}, {field})"), offset_of!($name, $field)));
+        )*
+    )*};
+}
+
+macro_rules! constants {
+    ($facts:ident, $($name:ident),*) => {$(
+        $facts.push((stringify!($name).to_owned(), usize::from($name)));
+    )*};
+}
+
+#[test]
+fn declarations_match_the_header() {
+    let mut facts: Vec<(String, usize)> = Vec::new();
+    layout! { facts,
+        pvs_text { bytes, length }
+        pvs_item {
+            name, id, text, number, array, elements, count, children, r#type = "type", changed
+        }
+        pvs_type { id, signature, kind, code }
+        pvs_metadata {
+            units, form, description, choices, choice_count, display_low, display_high,
+            control_low, control_high, control_min_step, alarm_low, warning_low, warning_high,
+            alarm_high, precision, has_precision
+        }
+        pvs_update { time_ns, user_tag, severity, status, message, items, item_count }
+        pvs_monitor_calls { connected, disconnected, metadata, update, failed, release }
+        pvs_operation_calls { done, release }
+    }
+    constants! { facts,
+        PVS_SCALAR, PVS_ARRAY, PVS_ENUM, PVS_STRUCTURE,
+        PVS_DONE, PVS_DISCONNECTED, PVS_REMOTE, PVS_INVALID
+    }
+    let mut source = String::from("#include \"pvs.h\"\n");
+    for (c, rust) in &facts {
+        writeln!(source, "_Static_assert({c} == {rust}, \"{c}\");").expect("into a string");
+    }
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pvs_layout.c");
+    std::fs::write(&file, source).expect("writable");
+
+    let output = Command::new("cc")
+        .args(["-std=c11", "-fsyntax-only", "-I"])
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("shim"))
+        .arg(&file)
+        .output()
+        .expect("a C compiler");
+
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}

@@ -1,0 +1,222 @@
+//! How are pvAccess PVs watched, fetched, put and called?
+//!
+//! [`Client`] is one context of pvxs, [`Monitor`] one PV that is watched. What happens to a PV is
+//! told to the [`PvaEvents`] that it was opened with. Plain records come as numbers and arrays, all
+//! other structures as a tree of [`Node`]s.
+
+mod array;
+mod callback;
+mod command;
+mod event;
+mod handle;
+mod items;
+mod monitor_state;
+mod node;
+mod operation;
+mod pacing;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+pub use self::array::SharedArray;
+use self::command::Command;
+pub use self::event::{
+    ElementType, Limits, Metadata, PvaEvents, TypeInfo, Update, Value, ValueKind,
+};
+use self::monitor_state::MonitorState;
+pub use self::node::{Node, NodeValue};
+use self::operation::{Completion, OperationState, Request};
+pub use self::operation::{OpError, PutOptions, PutValue};
+pub use crate::ca::BadName;
+use crate::ca::MAX_NAME_BYTES;
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The system gave no thread.
+    #[error("cannot start the pva-cmd thread")]
+    Thread(#[source] std::io::Error),
+    /// pvxs gave no context; its reason.
+    #[error("cannot create a context of pvxs: {0}")]
+    Context(String),
+}
+
+/// One context of pvxs, and the pva-cmd thread that creates and ends what is in it.
+///
+/// When it is dropped it closes all monitors, ends all operations as
+/// [`Disconnected`](OpError::Disconnected) and waits for the last callback, so it must not be
+/// dropped in one. The environment variables of EPICS are read when it starts; see
+/// [`prepare_environment`](crate::prepare_environment).
+#[derive(Debug)]
+pub struct Client {
+    commands: Sender<Command>,
+    next_id: AtomicU64,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Client {
+    /// Starts the pva-cmd thread and creates its context.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives no thread or pvxs no context.
+    pub fn start() -> Result<Self, StartError> {
+        let (commands, received) = channel();
+        let (started, answer) = sync_channel(1);
+        let thread = thread::Builder::new()
+            .name("pva-cmd".to_owned())
+            .spawn(move || command::run(&received, &started))
+            .map_err(StartError::Thread)?;
+        let client = Self {
+            commands,
+            next_id: AtomicU64::new(0),
+            thread: Some(thread),
+        };
+        answer
+            .recv()
+            .unwrap_or_else(|_| Err(StartError::Context("the thread ended".to_owned())))?;
+        Ok(client)
+    }
+
+    /// Opens a monitor of the whole structure. Never waits; a PV that no server has is searched
+    /// until the monitor is dropped.
+    ///
+    /// # Errors
+    ///
+    /// When the name cannot be that of a PV.
+    pub fn open(&self, name: &str, events: Arc<dyn PvaEvents>) -> Result<Monitor, BadName> {
+        check(name)?;
+        let id = self.next_id();
+        let commands = self.commands.clone();
+        let state = Arc::new(MonitorState::new(id, events, commands.clone()));
+        let name = name.to_owned();
+        // The thread ends before the client only by a bug of pvxs; the PV then stays unconnected,
+        // which is true.
+        let _ = commands.send(Command::Open { name, state });
+        Ok(Monitor { id, commands })
+    }
+
+    /// Fetches the whole structure of a PV once. `done` is called exactly once, from any thread,
+    /// also from this one before the call returns.
+    pub fn get(
+        &self,
+        name: &str,
+        timeout: Duration,
+        done: impl FnOnce(Result<Node, OpError>) + Send + 'static,
+    ) {
+        self.operate(name, Request::Get, timeout, answer(done));
+    }
+
+    /// Puts a value to the field `value` of a PV. `done` is called exactly once, as for
+    /// [`get`](Self::get).
+    ///
+    /// It is never put twice: when the connection breaks after the value was sent, it ends as
+    /// [`Disconnected`](OpError::Disconnected).
+    pub fn put(
+        &self,
+        name: &str,
+        value: PutValue,
+        options: PutOptions,
+        done: impl FnOnce(Result<(), OpError>) + Send + 'static,
+    ) {
+        let done: Completion = Box::new(|result| done(result.map(drop)));
+        if let Err(invalid) = value.check() {
+            done(Err(invalid));
+            return;
+        }
+        let wait = options.wait;
+        self.operate(name, Request::Put { value, wait }, options.timeout, done);
+    }
+
+    /// Calls the procedure that a PV offers, with named arguments in an NTURI. `done` is called
+    /// exactly once, as for [`get`](Self::get).
+    ///
+    /// It is never called twice: when the connection breaks before the answer, it ends as
+    /// [`Disconnected`](OpError::Disconnected).
+    pub fn rpc(
+        &self,
+        name: &str,
+        arguments: Vec<(String, PutValue)>,
+        timeout: Duration,
+        done: impl FnOnce(Result<Node, OpError>) + Send + 'static,
+    ) {
+        let done = answer(done);
+        let invalid = arguments.iter().find_map(|(_, value)| value.check().err());
+        if let Some(invalid) = invalid {
+            done(Err(invalid));
+            return;
+        }
+        self.operate(name, Request::Call { arguments }, timeout, done);
+    }
+
+    fn operate(&self, name: &str, request: Request, timeout: Duration, done: Completion) {
+        if let Err(bad) = check(name) {
+            done(Err(OpError::Invalid(bad.to_string())));
+            return;
+        }
+        let state = OperationState::new(self.next_id(), done, self.commands.clone());
+        let command = Command::Operate {
+            name: name.to_owned(),
+            request,
+            timeout,
+            state: Arc::new(state),
+        };
+        // A command that nobody takes is dropped, which completes the operation.
+        let _ = self.commands.send(command);
+    }
+
+    fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.commands.send(Command::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// An open monitor.
+///
+/// Dropping it asks the pva-cmd thread to close it; until that is done an event may still come.
+#[derive(Debug)]
+pub struct Monitor {
+    id: u64,
+    commands: Sender<Command>,
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        // Fails when the client is gone, which has closed the monitor.
+        let _ = self.commands.send(Command::Close(self.id));
+    }
+}
+
+fn check(name: &str) -> Result<(), BadName> {
+    if name.is_empty() {
+        return Err(BadName::Empty);
+    }
+    if name.len() > MAX_NAME_BYTES {
+        return Err(BadName::TooLong { length: name.len() });
+    }
+    match name.find('\0') {
+        Some(at) => Err(BadName::InteriorNul { at }),
+        None => Ok(()),
+    }
+}
+
+/// A completion for what always answers with a structure.
+fn answer(done: impl FnOnce(Result<Node, OpError>) + Send + 'static) -> Completion {
+    Box::new(|result| {
+        done(result.and_then(|node| {
+            node.ok_or_else(|| OpError::Remote("the answer is empty".to_owned()))
+        }));
+    })
+}

@@ -1,0 +1,83 @@
+//! Who owns the elements of an array that pvxs received?
+
+use std::ffi::c_void;
+use std::{fmt, ptr, slice};
+
+use pvxs_sys::{pvs_array_release, pvs_array_retain};
+
+/// The elements of an array, in this machine's byte order, without a copy: they stay where pvxs
+/// put them when they were received, aligned for their type, until the last owner is gone.
+pub struct SharedArray {
+    /// Null for an empty array.
+    owner: *const c_void,
+    bytes: *const [u8],
+}
+
+// SAFETY: pvxs says of its `shared_array` with constant elements that references can be shared
+// between threads: nobody writes to the elements any more, and the count of owners is atomic.
+unsafe impl Send for SharedArray {}
+// SAFETY: as above; what can be done with a reference is to read and to add an owner.
+unsafe impl Sync for SharedArray {}
+
+impl SharedArray {
+    /// No elements.
+    pub(super) fn empty() -> Self {
+        Self {
+            owner: ptr::null(),
+            bytes: &[],
+        }
+    }
+
+    /// Becomes one more owner.
+    ///
+    /// # Safety
+    ///
+    /// `array` is valid now, and `bytes` are its elements.
+    pub(super) unsafe fn retain(array: *const c_void, bytes: *const [u8]) -> Self {
+        // SAFETY: valid, as the caller promises.
+        let owner = unsafe { pvs_array_retain(array) };
+        assert!(!owner.is_null(), "no memory for another owner of an array");
+        Self { owner, bytes }
+    }
+}
+
+impl AsRef<[u8]> for SharedArray {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: the elements live as long as their owner, which is ours, and nobody writes to
+        // them. An empty array has a slice that is always valid.
+        unsafe { slice::from_raw_parts(self.bytes.cast(), self.bytes.len()) }
+    }
+}
+
+impl Clone for SharedArray {
+    fn clone(&self) -> Self {
+        if self.owner.is_null() {
+            return Self::empty();
+        }
+        // SAFETY: the array is ours, so it is valid, and the elements are the same.
+        unsafe { Self::retain(self.owner, self.bytes) }
+    }
+}
+
+impl Drop for SharedArray {
+    fn drop(&mut self) {
+        if !self.owner.is_null() {
+            // SAFETY: retained by us, and released only here.
+            unsafe { pvs_array_release(self.owner) };
+        }
+    }
+}
+
+impl PartialEq for SharedArray {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_ref() == other.as_ref()
+    }
+}
+
+impl Eq for SharedArray {}
+
+impl fmt::Debug for SharedArray {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{} bytes]", self.bytes.len())
+    }
+}

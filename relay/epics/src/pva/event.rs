@@ -1,0 +1,237 @@
+//! What does a monitor tell the one who opened it?
+
+use super::array::SharedArray;
+use super::node::Node;
+pub use crate::ca::Limits;
+
+/// Receives what happens to one PV.
+///
+/// Called from the one thread of the client's context. While a call runs, no other PV of any
+/// server is served: an implementation only copies and hands over. It neither drops a
+/// [`Client`](super::Client) nor takes a lock that is held while one is dropped. A panic costs that
+/// one event, is logged, and counted by [`panics_caught`](crate::panics_caught).
+///
+/// At connect the order is `connected`, `metadata`, `update`. pvAccess has no access rights: whether
+/// a put is allowed shows when it is tried.
+pub trait PvaEvents: Send + Sync + 'static {
+    /// The PV is connected and has a value, which follows.
+    fn connected(&self, info: TypeInfo);
+    /// The PV is not connected any more; it is searched again by itself.
+    fn disconnected(&self);
+    /// The metadata, once after each connect and at each change, always before the update that it
+    /// came with.
+    fn metadata(&self, metadata: Metadata);
+    /// What the server sent, in order; also the first of each connection.
+    fn update(&self, update: Update<'_>);
+    /// The server refused or ended the monitor, and why. It is tried again, after 1 s at first and
+    /// never later than after 30 s.
+    fn failed(&self, reason: &str);
+}
+
+/// What a server says of a PV when it is connected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypeInfo {
+    /// Type id of the structure, such as `epics:nt/NTScalar:1.0`.
+    pub type_id: String,
+    /// The form in which values come.
+    pub kind: ValueKind,
+    /// Whether the structure is defined otherwise than in the PV's previous connection: other
+    /// fields, types or type ids.
+    pub changed: bool,
+}
+
+/// The form in which the values of a PV come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ValueKind {
+    /// NTScalar: one element.
+    Scalar(ElementType),
+    /// NTScalarArray: any number of elements.
+    Array(ElementType),
+    /// NTEnum: the index of a choice.
+    Enum,
+    /// Anything else: the whole structure.
+    Structure,
+}
+
+/// Type of a scalar and of the elements of an array. The numbers are the type codes of pvAccess.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[allow(missing_docs, reason = "named for what they are")]
+pub enum ElementType {
+    Bool = 0x00,
+    Int8 = 0x20,
+    Int16 = 0x21,
+    Int32 = 0x22,
+    Int64 = 0x23,
+    UInt8 = 0x24,
+    UInt16 = 0x25,
+    UInt32 = 0x26,
+    UInt64 = 0x27,
+    Float32 = 0x42,
+    Float64 = 0x43,
+    Text = 0x60,
+}
+
+impl ElementType {
+    /// Bytes of one element in a [`SharedArray`]; 0 for text, which comes otherwise.
+    pub const fn element_bytes(self) -> usize {
+        match self {
+            Self::Bool | Self::Int8 | Self::UInt8 => 1,
+            Self::Int16 | Self::UInt16 => 2,
+            Self::Int32 | Self::UInt32 | Self::Float32 => 4,
+            Self::Int64 | Self::UInt64 | Self::Float64 => 8,
+            Self::Text => 0,
+        }
+    }
+
+    /// Whether it is floating point.
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::Float32 | Self::Float64)
+    }
+
+    pub(super) fn from_code(code: u8) -> Option<Self> {
+        Some(match code {
+            0x00 => Self::Bool,
+            0x20 => Self::Int8,
+            0x21 => Self::Int16,
+            0x22 => Self::Int32,
+            0x23 => Self::Int64,
+            0x24 => Self::UInt8,
+            0x25 => Self::UInt16,
+            0x26 => Self::UInt32,
+            0x27 => Self::UInt64,
+            0x42 => Self::Float32,
+            0x43 => Self::Float64,
+            0x60 => Self::Text,
+            _ => return None,
+        })
+    }
+}
+
+/// One monitor event. What it borrows is valid during the call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Update<'a> {
+    /// The value.
+    pub value: Value<'a>,
+    /// When the server says the value was sampled: nanoseconds since the POSIX epoch. 0 when the
+    /// structure has no time stamp.
+    pub time_ns: i64,
+    /// What the server says besides about the time, `timeStamp.userTag`.
+    pub user_tag: i32,
+    /// Alarm severity as the server gives it: 0 (no alarm) to 3 (invalid), 4 for undefined.
+    pub severity: u16,
+    /// Alarm status, one of pvAccess's 8 classes, which are not the conditions of Channel Access.
+    pub status: u16,
+    /// Alarm message: for a record of an IOC the name of the condition.
+    pub message: &'a str,
+    /// Of a structure the names of the fields at its top that changed, or of which a part did.
+    /// Empty for every other kind.
+    pub changed: Vec<String>,
+}
+
+/// A value in the form of its [`ValueKind`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value<'a> {
+    /// Integer of up to 32 bits, floating point, or the index of a choice. Exact.
+    Number(f64),
+    /// Signed integer of 64 bits.
+    Int64(i64),
+    /// Unsigned integer of 64 bits.
+    UInt64(u64),
+    /// Boolean.
+    Boolean(bool),
+    /// String, in the server's encoding, which should be UTF-8.
+    Text(&'a [u8]),
+    /// Array of numbers or booleans.
+    Array {
+        /// Type of an element.
+        element: ElementType,
+        /// Elements.
+        count: usize,
+        /// The elements, as pvxs received them.
+        data: SharedArray,
+    },
+    /// Array of strings.
+    TextArray(Vec<String>),
+    /// The whole structure, with the fields that did not change.
+    Structure(Box<Node>),
+}
+
+/// What a server says about the meaning of a PV's values.
+///
+/// What the structure does not have is empty, `None` or NaN.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metadata {
+    /// Type id of the structure.
+    pub type_id: String,
+    /// The form in which values come.
+    pub kind: ValueKind,
+    /// 1 for a value, 0 for an array of any length.
+    pub element_count: u32,
+    /// Engineering units.
+    pub units: String,
+    /// Decimal places to show; of floating point only.
+    pub precision: Option<i16>,
+    /// How to show a number: `Default`, `String`, `Binary`, `Decimal`, `Hex`, `Exponential` or
+    /// `Engineering`.
+    pub form: Option<String>,
+    /// What the PV is, in words.
+    pub description: String,
+    /// Labels of the choices, by index; of enumerations only.
+    pub choices: Vec<String>,
+    /// The scale of a display.
+    pub display: Limits,
+    /// What may be written.
+    pub control: Limits,
+    /// The smallest step in which it may be written.
+    pub min_step: f64,
+    /// Outside them the alarm is a warning.
+    pub warning: Limits,
+    /// Outside them the alarm is an alarm.
+    pub alarm: Limits,
+}
+
+impl Metadata {
+    /// Whether nothing differs, where no limit is the same as no limit.
+    pub(super) fn same(&self, other: &Self) -> bool {
+        let numbers = |metadata: &Self| {
+            let Self {
+                display,
+                control,
+                warning,
+                alarm,
+                ..
+            } = metadata;
+            [display, control, warning, alarm]
+                .map(|limits| [limits.low.to_bits(), limits.high.to_bits()])
+        };
+        let words = |metadata: &'_ Self| {
+            (
+                metadata.kind,
+                metadata.element_count,
+                metadata.precision,
+                metadata.min_step.to_bits(),
+            )
+        };
+        numbers(self) == numbers(other)
+            && words(self) == words(other)
+            && self.type_id == other.type_id
+            && self.units == other.units
+            && self.form == other.form
+            && self.description == other.description
+            && self.choices == other.choices
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn element_types_have_the_codes_of_pv_access() {
+        let known = (0..=u8::MAX).filter_map(|code| Some((code, ElementType::from_code(code)?)));
+
+        assert!(known.clone().all(|(code, element)| element as u8 == code));
+        assert_eq!(known.count(), 12);
+    }
+}

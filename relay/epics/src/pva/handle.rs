@@ -1,0 +1,157 @@
+//! Who owns the shim's context, monitors and operations, and in which order do they end?
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use pvxs_sys::{
+    pvs_context, pvs_context_create, pvs_context_destroy, pvs_get, pvs_monitor, pvs_monitor_create,
+    pvs_monitor_destroy, pvs_operation, pvs_operation_destroy, pvs_put, pvs_rpc,
+};
+
+use super::callback;
+use super::items::{Outgoing, readable, text};
+use super::monitor_state::MonitorState;
+use super::operation::{OperationState, Request};
+
+/// Room for the reason of a failure.
+const REASON_BYTES: usize = 256;
+
+/// Calls what gives a pointer, or null and a reason.
+fn checked<T>(call: impl FnOnce(*mut c_char, usize) -> *mut T) -> Result<NonNull<T>, String> {
+    let mut reason = [0_u8; REASON_BYTES];
+    NonNull::new(call(reason.as_mut_ptr().cast(), reason.len())).ok_or_else(|| {
+        let reason = CStr::from_bytes_until_nul(&reason).unwrap_or_default();
+        readable(reason.to_bytes()).into_owned()
+    })
+}
+
+/// A context of pvxs. It stays on the thread that created it, as do its monitors and operations.
+pub(super) struct Context(NonNull<pvs_context>);
+
+impl Context {
+    /// Creates one as the environment variables of EPICS say.
+    pub(super) fn create() -> Result<Self, String> {
+        // SAFETY: the buffer and its size belong together.
+        checked(|reason, size| unsafe { pvs_context_create(reason, size) }).map(Self)
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: created by `create`; the monitors and operations, which borrow it, are gone. The
+        // thread holds no lock, as the call waits for callbacks.
+        unsafe { pvs_context_destroy(self.0.as_ptr()) };
+    }
+}
+
+/// A subscription. When it is dropped a callback may still run, so the callbacks own the state.
+pub(super) struct Subscription<'context> {
+    monitor: NonNull<pvs_monitor>,
+    _context: PhantomData<&'context Context>,
+}
+
+impl<'context> Subscription<'context> {
+    pub(super) fn create(
+        context: &'context Context,
+        name: &str,
+        state: Arc<MonitorState>,
+    ) -> Result<Self, String> {
+        let user: *mut c_void = Arc::into_raw(state).cast_mut().cast();
+        // SAFETY: the name and the table are copied. The calls take the state, whose count goes
+        // with `user` to the shim, which gives it back by `release`, also on failure.
+        let monitor = checked(|reason, size| unsafe {
+            pvs_monitor_create(
+                context.0.as_ptr(),
+                text(name),
+                &raw const callback::MONITOR,
+                user,
+                reason,
+                size,
+            )
+        })?;
+        Ok(Self {
+            monitor,
+            _context: PhantomData,
+        })
+    }
+}
+
+impl Drop for Subscription<'_> {
+    fn drop(&mut self) {
+        // SAFETY: ours, and its context still there.
+        unsafe { pvs_monitor_destroy(self.monitor.as_ptr()) };
+    }
+}
+
+/// A get, put or call that was started. Dropping it cancels it unless it is done; as with a
+/// [`Subscription`], the callback owns the state.
+pub(super) struct Operation<'context> {
+    operation: NonNull<pvs_operation>,
+    _context: PhantomData<&'context Context>,
+}
+
+impl<'context> Operation<'context> {
+    pub(super) fn start(
+        context: &'context Context,
+        name: &str,
+        request: &Request,
+        state: Arc<OperationState>,
+    ) -> Result<Self, String> {
+        let mut outgoing = Outgoing::default();
+        match request {
+            Request::Get => {}
+            Request::Put { value, .. } => outgoing.add("value", value),
+            Request::Call { arguments } => {
+                for (name, value) in arguments {
+                    outgoing.add(name, value);
+                }
+            }
+        }
+        let items = outgoing.as_slice();
+        let context_pointer = context.0.as_ptr();
+        let user: *mut c_void = Arc::into_raw(state).cast_mut().cast();
+        let calls = &raw const callback::OPERATION;
+        // SAFETY: the name, the table and what the items point to are copied. The calls take the
+        // state, whose count goes with `user` to the shim, which gives it back by `release`, also
+        // on failure.
+        let operation = checked(|reason, size| unsafe {
+            match request {
+                Request::Get => pvs_get(context_pointer, text(name), calls, user, reason, size),
+                Request::Put { wait, .. } => pvs_put(
+                    context_pointer,
+                    text(name),
+                    items.as_ptr(),
+                    items.len(),
+                    c_int::from(*wait),
+                    calls,
+                    user,
+                    reason,
+                    size,
+                ),
+                Request::Call { .. } => pvs_rpc(
+                    context_pointer,
+                    text(name),
+                    items.as_ptr(),
+                    items.len(),
+                    calls,
+                    user,
+                    reason,
+                    size,
+                ),
+            }
+        })?;
+        Ok(Self {
+            operation,
+            _context: PhantomData,
+        })
+    }
+}
+
+impl Drop for Operation<'_> {
+    fn drop(&mut self) {
+        // SAFETY: ours, and its context still there.
+        unsafe { pvs_operation_destroy(self.operation.as_ptr()) };
+    }
+}

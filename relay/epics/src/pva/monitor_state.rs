@@ -1,0 +1,106 @@
+//! What does a monitor remember between the events of its subscriptions?
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+
+use super::command::Command;
+use super::event::{Metadata, PvaEvents, TypeInfo, Update, ValueKind};
+
+/// What the callbacks of one monitor and the pva-cmd thread share.
+///
+/// Callbacks come from the one thread of the context; the subscription may be another after a
+/// failure.
+pub(super) struct MonitorState {
+    id: u64,
+    events: Arc<dyn PvaEvents>,
+    commands: Sender<Command>,
+    /// Whether the first value of this subscription has come.
+    settled: AtomicBool,
+    known: Mutex<Known>,
+}
+
+/// What was told of the latest connection.
+#[derive(Default)]
+struct Known {
+    /// Of its structure's definition.
+    signature: Option<u64>,
+    type_id: String,
+    kind: Option<ValueKind>,
+    /// Not yet, or what was told last.
+    metadata: Option<Metadata>,
+}
+
+impl MonitorState {
+    pub(super) fn new(id: u64, events: Arc<dyn PvaEvents>, commands: Sender<Command>) -> Self {
+        Self {
+            id,
+            events,
+            commands,
+            settled: AtomicBool::new(false),
+            known: Mutex::default(),
+        }
+    }
+
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Called by the pva-cmd thread before it subscribes, also before it does so again.
+    pub(super) fn begin(&self) {
+        self.settled.store(false, Ordering::Relaxed);
+    }
+
+    pub(super) fn on_connected(&self, type_id: String, kind: ValueKind, signature: u64) {
+        let mut changed = false;
+        if let Ok(mut known) = self.known.lock() {
+            let before = known.signature.replace(signature);
+            changed = before.is_some_and(|before| before != signature);
+            known.type_id.clone_from(&type_id);
+            known.kind = Some(kind);
+            known.metadata = None;
+        }
+        self.events.connected(TypeInfo {
+            type_id,
+            kind,
+            changed,
+        });
+    }
+
+    pub(super) fn on_disconnected(&self) {
+        self.events.disconnected();
+    }
+
+    /// Passes metadata on unless it is the same as before: some servers mark it as changed with
+    /// every value. `read` makes it from the type id and kind of the connection.
+    pub(super) fn on_metadata(&self, read: impl FnOnce(&str, ValueKind) -> Metadata) {
+        let metadata = {
+            let Ok(mut known) = self.known.lock() else {
+                return;
+            };
+            let Some(kind) = known.kind else { return };
+            let metadata = read(&known.type_id, kind);
+            let before = known.metadata.as_ref();
+            if before.is_some_and(|before| before.same(&metadata)) {
+                return;
+            }
+            known.metadata = Some(metadata.clone());
+            metadata
+        };
+        self.events.metadata(metadata);
+    }
+
+    pub(super) fn on_update(&self, update: Update<'_>) {
+        if !self.settled.load(Ordering::Relaxed) {
+            self.settled.store(true, Ordering::Relaxed);
+            let _ = self.commands.send(Command::Settled(self.id));
+        }
+        self.events.update(update);
+    }
+
+    /// The subscription is dead.
+    pub(super) fn on_failed(&self, reason: &str) {
+        let _ = self.commands.send(Command::Failed(self.id));
+        self.events.failed(reason);
+    }
+}

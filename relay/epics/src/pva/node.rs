@@ -1,0 +1,139 @@
+//! How does a structure of any type look: as a tree of named, typed nodes?
+
+use super::array::SharedArray;
+use super::event::ElementType;
+
+/// A field of a structure, or the structure itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// Name of the field; empty at the top and for the element of an array.
+    pub name: String,
+    /// Type id of a structure or union that has one, else empty.
+    pub type_id: String,
+    /// What it holds.
+    pub value: NodeValue,
+}
+
+/// What a [`Node`] holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NodeValue {
+    /// Integer of up to 32 bits or floating point. Exact.
+    Number(f64),
+    /// Signed integer of 64 bits.
+    Int64(i64),
+    /// Unsigned integer of 64 bits.
+    UInt64(u64),
+    /// Boolean.
+    Boolean(bool),
+    /// String.
+    Text(String),
+    /// Array of numbers or booleans.
+    Array {
+        /// Type of an element.
+        element: ElementType,
+        /// Elements.
+        count: usize,
+        /// The elements, as pvxs received them.
+        data: SharedArray,
+    },
+    /// Array of strings.
+    TextArray(Vec<String>),
+    /// Structure: its fields in order.
+    Structure(Vec<Node>),
+    /// Union: the field that is selected, if any is. A variant union selects a field without name.
+    Union(Option<Box<Node>>),
+    /// Array of structures. An element can be absent.
+    StructureArray(Vec<Option<Node>>),
+    /// Array of unions: what each has selected, if anything.
+    UnionArray(Vec<Option<Node>>),
+    /// Of a type that this crate does not know, or nested too deeply.
+    Null,
+}
+
+impl Node {
+    /// Finds a node by the names on the way to it, separated by `/`.
+    ///
+    /// An element of an array of structures or unions is named by its index. A union is entered by
+    /// the name of the field that is selected; a variant union by nothing, since its field has
+    /// none. The empty path is the node itself.
+    pub fn get(&self, path: &str) -> Option<&Self> {
+        if path.is_empty() {
+            return Some(self);
+        }
+        let (step, rest) = path.split_once('/').unwrap_or((path, ""));
+        let element = |elements: &'_ [Option<Self>]| {
+            let index: usize = step.parse().ok()?;
+            (index < elements.len()).then_some(index)
+        };
+        match &self.value {
+            NodeValue::Structure(fields) => {
+                let field = fields.iter().find(|field| field.name == step)?;
+                field.get(rest)
+            }
+            NodeValue::Union(Some(selected)) if selected.name.is_empty() => selected.get(path),
+            NodeValue::Union(Some(selected)) if selected.name == step => selected.get(rest),
+            NodeValue::StructureArray(elements) | NodeValue::UnionArray(elements) => {
+                elements[element(elements)?].as_ref()?.get(rest)
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str, value: NodeValue) -> Node {
+        Node {
+            name: name.to_owned(),
+            type_id: String::new(),
+            value,
+        }
+    }
+
+    fn number(name: &str, number: f64) -> Node {
+        node(name, NodeValue::Number(number))
+    }
+
+    #[test]
+    fn path_leads_through_structures_arrays_and_unions() {
+        let structure = NodeValue::Structure(vec![number("x", 1.0), number("y", 2.0)]);
+        let selected = Some(Box::new(number("gain", 3.0)));
+        let variant = NodeValue::Union(Some(Box::new(node("", structure.clone()))));
+        let top = node(
+            "",
+            NodeValue::Structure(vec![
+                node("point", structure.clone()),
+                node("union", NodeValue::Union(selected)),
+                node("variant", variant),
+                node("none", NodeValue::Union(None)),
+                node(
+                    "list",
+                    NodeValue::StructureArray(vec![None, Some(node("", structure))]),
+                ),
+            ]),
+        );
+        let found = |path: &str| match top.get(path)?.value {
+            NodeValue::Number(number) => Some(number),
+            _ => None,
+        };
+
+        assert_eq!(top.get(""), Some(&top));
+        assert_eq!(found("point/y"), Some(2.0));
+        assert_eq!(found("union/gain"), Some(3.0));
+        assert_eq!(found("variant/x"), Some(1.0));
+        assert_eq!(found("list/1/x"), Some(1.0));
+        for nothing in [
+            "point/z",
+            "point/y/z",
+            "union/offset",
+            "none/x",
+            "list/0/x",
+            "list/2/x",
+            "list/x",
+        ] {
+            assert_eq!(top.get(nothing), None, "{nothing}");
+        }
+    }
+}
