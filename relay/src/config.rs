@@ -234,9 +234,12 @@ const KEYS: &[Key] = &[
         name: "default_source",
         list: false,
         value: "SOURCE",
-        help: "Source of PV names without one; this relay has: ca",
+        help: "Source of PV names without one: ca or pva",
         set: |config, value| {
-            (value == "ca").then_some(()).ok_or("ca")?;
+            ["ca", "pva"]
+                .contains(&value)
+                .then_some(())
+                .ok_or("ca or pva")?;
             config.default_source = value.to_owned();
             Ok(())
         },

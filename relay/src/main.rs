@@ -16,6 +16,7 @@ use pvwire_relay::server::{Server, Trust};
 use pvwire_relay::shard::{Shard, ShardContext, ShardLimits};
 use pvwire_relay::shutdown::Readiness;
 use pvwire_relay::source::ca::CaSource;
+use pvwire_relay::source::pva::PvaSource;
 use pvwire_relay::source::sim::SimSource;
 use pvwire_relay::source::{Intake, Source};
 use pvwire_relay::table::Table;
@@ -107,9 +108,12 @@ async fn run(config: Config) -> Result<(), Failure> {
     let intake = Intake::new();
     let ca = CaSource::start()
         .map_err(|error| Failure::Start(format!("Channel Access can't start: {error}")))?;
+    let pva = PvaSource::start()
+        .map_err(|error| Failure::Start(format!("pvAccess can't start: {error}")))?;
     let [sim, ssim] = SimSource::start()
         .map_err(|error| Failure::Start(format!("the generators' thread can't start: {error}")))?;
-    let sources: Vec<Box<dyn Source>> = vec![Box::new(ca), Box::new(sim), Box::new(ssim)];
+    let sources: Vec<Box<dyn Source>> =
+        vec![Box::new(ca), Box::new(pva), Box::new(sim), Box::new(ssim)];
     let registry = Registry::new(
         Arc::clone(&intake),
         sources,

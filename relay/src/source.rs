@@ -3,6 +3,7 @@
 pub mod ca;
 pub mod intake;
 pub mod operation;
+pub mod pva;
 pub mod sim;
 
 pub use intake::{Event, Intake, Line, Row, RowValue};

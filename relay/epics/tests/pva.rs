@@ -58,7 +58,11 @@ fn values_of_every_type_arrive_exactly() {
             ("double.PREC", Scalar(Int16), OwnValue::Number(3.0)),
             ("short.TPRO", Scalar(UInt8), OwnValue::Number(1.0)),
             ("long", Scalar(Int32), OwnValue::Number(-2_147_483_648.0)),
-            ("int64", Scalar(Int64), OwnValue::Int64(9_007_199_254_740_993)),
+            (
+                "int64",
+                Scalar(Int64),
+                OwnValue::Int64(9_007_199_254_740_993),
+            ),
             ("bi", Enum, OwnValue::Number(1.0)),
             ("mbbo", Enum, OwnValue::Number(2.0)),
             ("string", Scalar(Text), OwnValue::Text("µm".to_owned())),

@@ -108,7 +108,14 @@ impl Server {
         std::fs::write(&db, database).unwrap();
         let mut command = Command::new(python());
         command
-            .args(["-u", "-m", "pvxslibs.ioc", "-m", &format!("P={prefix}"), "-d"])
+            .args([
+                "-u",
+                "-m",
+                "pvxslibs.ioc",
+                "-m",
+                &format!("P={prefix}"),
+                "-d",
+            ])
             .arg(&db);
         Self::start(command, "IOC Running")
     }

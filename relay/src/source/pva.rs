@@ -1,0 +1,528 @@
+//! How do pvAccess monitors become rows and events of the relay?
+//!
+//! `pva://NAME/a/b` is the field `a.b` of the structure `NAME`. All such PVs of one structure share
+//! one monitor, which is opened anew when another field is wanted.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use pvwire_epics::pva::{self, ElementType, OpError, PvaEvents, TypeInfo, ValueKind};
+use pvwire_schema::types::{
+    Alarm, Array, BlobValue, Detail, Limits, Metadata, Node, NodeValue, Outcome, PutValue,
+    Severity, ValueType,
+};
+
+use super::{
+    Call, Event, LastPut, Line, Monitor, OpDone, OpEnd, OpTicket, Put, Queue, RowValue, Sent,
+    Source,
+};
+
+/// Integers beyond it are not all doubles.
+const EXACT: u64 = 1 << 53;
+
+/// Longer than any client waits: the relay gives operations up by itself.
+const NO_TIMEOUT: Duration = Duration::from_secs(2 * 3600);
+
+/// Alarm status numbers from here on are classes of pvAccess alarms.
+const CLASS: u16 = 100;
+
+/// Conditions of Channel Access by number: what an IOC writes as the message of its records' alarms.
+const CONDITIONS: [&str; 22] = [
+    "NO_ALARM",
+    "READ",
+    "WRITE",
+    "HIHI",
+    "HIGH",
+    "LOLO",
+    "LOW",
+    "STATE",
+    "COS",
+    "COMM",
+    "TIMEOUT",
+    "HWLIMIT",
+    "CALC",
+    "SCAN",
+    "LINK",
+    "SOFT",
+    "BAD_SUB",
+    "UDF",
+    "DISABLE",
+    "SIMM",
+    "READ_ACCESS",
+    "WRITE_ACCESS",
+];
+
+/// The one pvAccess client context of the relay.
+pub struct PvaSource {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    client: pva::Client,
+    channels: Mutex<HashMap<String, Channel>>,
+    next: AtomicU64,
+}
+
+/// The one monitor of a structure, and the PVs that it serves.
+struct Channel {
+    _monitor: pva::Monitor,
+    wirings: Vec<(u64, Arc<Wiring>)>,
+}
+
+impl PvaSource {
+    /// Starts pvxs.
+    ///
+    /// # Errors
+    /// When pvxs can't create its context.
+    pub fn start() -> Result<Self, pva::StartError> {
+        let shared = Shared {
+            client: pva::Client::start()?,
+            channels: Mutex::default(),
+            next: AtomicU64::new(0),
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
+    }
+}
+
+impl Shared {
+    fn channels(&self) -> MutexGuard<'_, HashMap<String, Channel>> {
+        // Each change below is whole.
+        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Source for PvaSource {
+    fn scheme(&self) -> &'static str {
+        "pva"
+    }
+
+    /// pvxs is paced by its own client, so that no crowd holds up the others.
+    fn open(&self, name: &str, line: Line, _queue: Queue) -> Result<Box<dyn Monitor>, String> {
+        let (structure, path) = name.split_once('/').unwrap_or((name, ""));
+        let wiring = Arc::new(Wiring {
+            line,
+            path: path.to_owned(),
+            is_connected: AtomicBool::new(false),
+            was_connected: AtomicBool::new(false),
+            detail: Mutex::default(),
+            last_put: LastPut::default(),
+        });
+        let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
+        let mut channels = self.shared.channels();
+        let before = channels.get(structure).map(|channel| &channel.wirings);
+        let mut wirings = before.cloned().unwrap_or_default();
+        wirings.push((id, Arc::clone(&wiring)));
+        let events = Arc::new(Events(
+            wirings
+                .iter()
+                .map(|(_, wiring)| Arc::clone(wiring))
+                .collect(),
+        ));
+        // Closed before the other is opened, by the same thread.
+        channels.remove(structure);
+        let monitor = self
+            .shared
+            .client
+            .open(structure, events)
+            .map_err(|error| error.to_string())?;
+        let channel = Channel {
+            _monitor: monitor,
+            wirings,
+        };
+        channels.insert(structure.to_owned(), channel);
+        Ok(Box::new(PvaMonitor {
+            shared: Arc::clone(&self.shared),
+            structure: structure.to_owned(),
+            id,
+            wiring,
+        }))
+    }
+
+    fn call(&self, name: &str, call: Call, done: OpDone) {
+        let arguments = call.arguments.into_iter();
+        let arguments = arguments.map(|(name, value)| (name, put_value(value)));
+        let ended = |result: Result<pva::Node, OpError>| {
+            done(match result {
+                Ok(answer) => OpEnd {
+                    result: Some(node(&answer)),
+                    ..OpEnd::DONE
+                },
+                Err(error) => op_end(&error),
+            });
+        };
+        self.shared
+            .client
+            .rpc(name, arguments.collect(), call.timeout, ended);
+    }
+}
+
+struct PvaMonitor {
+    shared: Arc<Shared>,
+    structure: String,
+    id: u64,
+    wiring: Arc<Wiring>,
+}
+
+impl Monitor for PvaMonitor {
+    fn put(&self, put: Put, done: OpDone) -> Box<dyn OpTicket> {
+        let wiring = &self.wiring;
+        let refused = |outcome, why: &str| OpEnd::failed(outcome, why);
+        if !["", "value"].contains(&wiring.path.as_str()) {
+            let why = "only the whole PV can be written, not one of its fields";
+            done(refused(Outcome::NotSupported, why));
+        } else if wiring.was_connected.load(Ordering::Acquire)
+            && !wiring.is_connected.load(Ordering::Acquire)
+        {
+            done(refused(Outcome::NotConnected, "not connected"));
+        } else if !wiring
+            .last_put
+            .begin(wiring.line.newest(), put.expected, Instant::now())
+        {
+            done(refused(Outcome::Moved, "the PV has changed since"));
+        } else {
+            let wiring = Arc::clone(wiring);
+            let options = pva::PutOptions {
+                wait: put.wait,
+                timeout: NO_TIMEOUT,
+            };
+            let ended = move |result: Result<(), OpError>| {
+                let end = result.map_or_else(|error| op_end(&error), |()| OpEnd::DONE);
+                let unsure = !matches!(end.outcome, Outcome::BadValue | Outcome::Failed);
+                wiring.last_put.end(unsure, Instant::now());
+                done(end);
+            };
+            let client = &self.shared.client;
+            client.put(&self.structure, put_value(put.value), options, ended);
+        }
+        Box::new(Sent)
+    }
+}
+
+impl Drop for PvaMonitor {
+    fn drop(&mut self) {
+        let mut channels = self.shared.channels();
+        if let Some(channel) = channels.get_mut(&self.structure) {
+            channel.wirings.retain(|(id, _)| *id != self.id);
+            if channel.wirings.is_empty() {
+                channels.remove(&self.structure);
+            }
+        }
+    }
+}
+
+/// One structure's callbacks, wired to the lines of all its PVs.
+struct Events(Vec<Arc<Wiring>>);
+
+/// One PV: the structure, or a field of it.
+struct Wiring {
+    line: Line,
+    /// Names on the way to the field, empty for the structure.
+    path: String,
+    is_connected: AtomicBool,
+    was_connected: AtomicBool,
+    /// As last told, so that it is not made again for every update. Taken by the callback alone.
+    detail: Mutex<Option<Arc<Detail>>>,
+    last_put: LastPut,
+}
+
+impl PvaEvents for Events {
+    fn connected(&self, info: TypeInfo) {
+        for wiring in &self.0 {
+            wiring.is_connected.store(true, Ordering::Release);
+            wiring.was_connected.store(true, Ordering::Release);
+            // pvAccess tells of no rights: whether a put is allowed shows when it is tried.
+            wiring.line.event(Event::Access {
+                read: true,
+                write: true,
+            });
+            wiring.line.connected(info.changed);
+        }
+    }
+
+    fn disconnected(&self) {
+        for wiring in &self.0 {
+            wiring.is_connected.store(false, Ordering::Release);
+            wiring.line.event(Event::Disconnected);
+        }
+    }
+
+    fn metadata(&self, metadata: pva::Metadata) {
+        for wiring in &self.0 {
+            wiring.metadata(&metadata);
+        }
+    }
+
+    fn update(&self, update: pva::Update<'_>) {
+        for wiring in &self.0 {
+            wiring.update(&update);
+        }
+    }
+
+    fn failed(&self, reason: &str) {
+        log::warn!("a pvAccess monitor failed and is tried again: {reason}");
+    }
+}
+
+impl Wiring {
+    fn metadata(&self, metadata: &pva::Metadata) {
+        let (value_type, element_count) = match metadata.kind {
+            ValueKind::Scalar(element) => (value_type(element), 1),
+            ValueKind::Array(element) => (value_type(element), metadata.element_count),
+            ValueKind::Enum => (ValueType::Enum, 1),
+            ValueKind::Structure => (ValueType::Structure, 1),
+        };
+        self.line.event(Event::Metadata(Box::new(Metadata {
+            value_type,
+            element_count,
+            units: metadata.units.clone(),
+            precision: metadata.precision,
+            choices: metadata.choices.clone(),
+            display: limits(metadata.display),
+            control: limits(metadata.control),
+            warning: limits(metadata.warning),
+            alarm: limits(metadata.alarm),
+            description: metadata.description.clone(),
+            epoch: self.line.epoch(),
+            type_id: metadata.type_id.clone(),
+            form: metadata.form.clone().unwrap_or_default(),
+        })));
+    }
+
+    fn update(&self, update: &pva::Update<'_>) {
+        let Some(value) = self.value(&update.value) else {
+            return;
+        };
+        let condition = CONDITIONS.iter().position(|name| *name == update.message);
+        let status = match condition {
+            Some(condition) => condition as u16,
+            None if update.severity == 0 && update.status == 0 => 0,
+            None => CLASS.saturating_add(update.status),
+        };
+        // Severity 4 is "undefined": such a value can't be trusted.
+        let severity =
+            u8::try_from(update.severity).map_or(Severity::Invalid, Severity::from_number);
+        let message = if condition.is_some() {
+            ""
+        } else {
+            update.message
+        };
+        let detail = self.detail(update.user_tag, message);
+        let alarm = Alarm { severity, status };
+        self.line.update_with(update.time_ns, value, alarm, detail);
+    }
+
+    fn detail(&self, user_tag: i32, message: &str) -> Option<Arc<Detail>> {
+        let mut last = self.detail.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = match last.as_deref() {
+            None => user_tag == 0 && message.is_empty(),
+            Some(last) => last.user_tag == user_tag && last.message == message,
+        };
+        if !same {
+            let some = user_tag != 0 || !message.is_empty();
+            let message = message.to_owned();
+            *last = some.then(|| Arc::new(Detail { user_tag, message }));
+        }
+        last.clone()
+    }
+
+    fn value(&self, value: &pva::Value<'_>) -> Option<RowValue> {
+        if self.path.is_empty() || (self.path == "value" && !is_structure(value)) {
+            return Some(whole(value));
+        }
+        match value {
+            pva::Value::Structure(root) => root.get(&self.path).map(field),
+            // The rest of a plain record is in its alarm, time and metadata.
+            _ => None,
+        }
+    }
+}
+
+fn is_structure(value: &pva::Value<'_>) -> bool {
+    matches!(value, pva::Value::Structure(_))
+}
+
+fn whole(value: &pva::Value<'_>) -> RowValue {
+    let blob = match value {
+        pva::Value::Number(number) => return RowValue::Number(*number),
+        pva::Value::Boolean(flag) => return RowValue::Number(u8::from(*flag).into()),
+        pva::Value::Int64(integer) => return int64(*integer),
+        pva::Value::UInt64(integer) => return uint64(*integer),
+        pva::Value::Text(bytes) => BlobValue::Text(pvwire_epics::ca::text(bytes)),
+        pva::Value::TextArray(texts) => BlobValue::TextArray(texts.clone()),
+        pva::Value::Array {
+            element,
+            count,
+            data,
+        } => BlobValue::Array(array(*element, *count, data)),
+        pva::Value::Structure(root) => BlobValue::Structure(node(root)),
+    };
+    RowValue::Blob(Arc::new(blob))
+}
+
+/// A field as a PV of its own.
+fn field(found: &pva::Node) -> RowValue {
+    let blob = match &found.value {
+        pva::NodeValue::Number(number) => return RowValue::Number(*number),
+        pva::NodeValue::Boolean(flag) => return RowValue::Number(u8::from(*flag).into()),
+        pva::NodeValue::Int64(integer) => return int64(*integer),
+        pva::NodeValue::UInt64(integer) => return uint64(*integer),
+        pva::NodeValue::Text(text) => BlobValue::Text(text.clone()),
+        pva::NodeValue::TextArray(texts) => BlobValue::TextArray(texts.clone()),
+        pva::NodeValue::Array {
+            element,
+            count,
+            data,
+        } => BlobValue::Array(array(*element, *count, data)),
+        // What a union holds is what people want to see of it.
+        pva::NodeValue::Union(Some(held)) => return field(held),
+        _ => BlobValue::Structure(Node {
+            name: String::new(),
+            ..node(found)
+        }),
+    };
+    RowValue::Blob(Arc::new(blob))
+}
+
+fn int64(integer: i64) -> RowValue {
+    if integer.unsigned_abs() <= EXACT {
+        RowValue::Number(integer as f64)
+    } else {
+        RowValue::Blob(Arc::new(BlobValue::Int64(integer)))
+    }
+}
+
+fn uint64(integer: u64) -> RowValue {
+    if integer <= EXACT {
+        RowValue::Number(integer as f64)
+    } else {
+        RowValue::Blob(Arc::new(BlobValue::UInt64(integer)))
+    }
+}
+
+/// Shares the elements that pvxs received: nothing is copied.
+fn array(element: ElementType, count: usize, data: &pva::SharedArray) -> Array {
+    Array {
+        value_type: value_type(element),
+        count: count as u32,
+        data: Bytes::from_owner(data.clone()),
+    }
+}
+
+fn node(from: &pva::Node) -> Node {
+    let held = |held: &pva::Node| Some(Box::new(node(held)));
+    let nothing = Node::default;
+    let value = match &from.value {
+        pva::NodeValue::Number(number) => NodeValue::Number(ValueType::Float64, *number),
+        pva::NodeValue::Boolean(flag) => {
+            NodeValue::Number(ValueType::Boolean, u8::from(*flag).into())
+        }
+        pva::NodeValue::Int64(integer) => NodeValue::Int64(*integer),
+        pva::NodeValue::UInt64(integer) => NodeValue::UInt64(*integer),
+        pva::NodeValue::Text(text) => NodeValue::Text(text.clone()),
+        pva::NodeValue::TextArray(texts) => NodeValue::TextArray(texts.clone()),
+        pva::NodeValue::Array {
+            element,
+            count,
+            data,
+        } => NodeValue::Array(array(*element, *count, data)),
+        pva::NodeValue::Structure(fields) => {
+            NodeValue::Structure(fields.iter().map(node).collect())
+        }
+        pva::NodeValue::Union(None) => NodeValue::Union(None),
+        // A union of any type selects a field without a name.
+        pva::NodeValue::Union(Some(any)) if any.name.is_empty() => NodeValue::Any(held(any)),
+        pva::NodeValue::Union(Some(selected)) => NodeValue::Union(held(selected)),
+        pva::NodeValue::StructureArray(elements) => NodeValue::StructureArray(
+            elements
+                .iter()
+                .map(|element| element.as_ref().map_or_else(nothing, node))
+                .collect(),
+        ),
+        pva::NodeValue::UnionArray(elements) => NodeValue::UnionArray(
+            elements
+                .iter()
+                .map(|element| Node {
+                    value: NodeValue::Union(element.as_ref().and_then(held)),
+                    ..Node::default()
+                })
+                .collect(),
+        ),
+        pva::NodeValue::Null => NodeValue::Empty,
+    };
+    Node {
+        name: from.name.clone(),
+        type_id: from.type_id.clone(),
+        value,
+    }
+}
+
+fn put_value(value: PutValue) -> pva::PutValue {
+    match value {
+        PutValue::Number(number) => pva::PutValue::Number(number),
+        PutValue::Int64(integer) => pva::PutValue::Int64(integer),
+        PutValue::UInt64(integer) => pva::PutValue::UInt64(integer),
+        PutValue::Text(text) => pva::PutValue::Text(text),
+        PutValue::TextArray(texts) => pva::PutValue::TextArray(texts),
+        PutValue::Array(array) => pva::PutValue::Array {
+            element: element_type(array.value_type),
+            bytes: array.data.to_vec(),
+        },
+    }
+}
+
+fn op_end(error: &OpError) -> OpEnd {
+    let outcome = match error {
+        OpError::Disconnected => Outcome::Interrupted,
+        OpError::TimedOut => Outcome::TimedOut,
+        OpError::Invalid(_) => Outcome::BadValue,
+        OpError::Remote(_) => Outcome::Failed,
+        _ => Outcome::Unknown,
+    };
+    OpEnd::failed(outcome, error.to_string())
+}
+
+fn value_type(element: ElementType) -> ValueType {
+    match element {
+        ElementType::Bool => ValueType::Boolean,
+        ElementType::Int8 => ValueType::Int8,
+        ElementType::Int16 => ValueType::Int16,
+        ElementType::Int32 => ValueType::Int32,
+        ElementType::Int64 => ValueType::Int64,
+        ElementType::UInt8 => ValueType::UInt8,
+        ElementType::UInt16 => ValueType::UInt16,
+        ElementType::UInt32 => ValueType::UInt32,
+        ElementType::UInt64 => ValueType::UInt64,
+        ElementType::Float32 => ValueType::Float32,
+        ElementType::Float64 => ValueType::Float64,
+        ElementType::Text => ValueType::String,
+    }
+}
+
+fn element_type(value_type: ValueType) -> ElementType {
+    match value_type {
+        ValueType::Boolean => ElementType::Bool,
+        ValueType::Int8 => ElementType::Int8,
+        ValueType::Int16 => ElementType::Int16,
+        ValueType::Int32 => ElementType::Int32,
+        ValueType::Int64 => ElementType::Int64,
+        ValueType::UInt8 => ElementType::UInt8,
+        ValueType::UInt16 | ValueType::Enum => ElementType::UInt16,
+        ValueType::UInt32 => ElementType::UInt32,
+        ValueType::UInt64 => ElementType::UInt64,
+        ValueType::Float32 => ElementType::Float32,
+        // What has no packed elements never gets here.
+        _ => ElementType::Float64,
+    }
+}
+
+fn limits(limits: pva::Limits) -> Limits {
+    Limits {
+        low: limits.low,
+        high: limits.high,
+    }
+}
