@@ -254,6 +254,11 @@ impl Client {
         keep_up(what, &mut [self], |clients| done(clients[0]));
     }
 
+    /// Reads what is there, one message, or waits a little for it.
+    pub(crate) fn read_for_a_moment(&mut self) -> bool {
+        self.turn()
+    }
+
     /// Reads until one PV is as wanted.
     pub(crate) fn wait_pv(&mut self, name: &str, what: &str, wanted: impl Fn(&Pv) -> bool) {
         self.wait(&format!("{name}: {what}"), |client| wanted(client.pv(name)));

@@ -9,7 +9,9 @@
 mod client;
 mod http;
 mod ioc;
+pub(crate) mod records;
 mod relay;
+mod truth;
 
 use std::collections::HashSet;
 use std::net::{TcpListener, UdpSocket};
@@ -23,6 +25,7 @@ pub(crate) use client::{Client, How, Kept, Message, Pv, RowSeen, connect_all, ke
 pub(crate) use http::{Answer, get, handshake};
 pub(crate) use ioc::SoftIoc;
 pub(crate) use relay::{Relay, relay_command};
+pub(crate) use truth::{Told, Truth};
 
 /// More than anything here takes on a busy machine; reached only by a failure.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);

@@ -1,0 +1,264 @@
+//! Is every kind of PV the truth again, in every field, after an IOC or the relay died?
+//!
+//! Topology: a soft IOC with each kind of record, a relay, clients, and an independent Channel
+//! Access client that tells the truth.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod support;
+
+use std::collections::HashSet;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pvwire_schema::types::ConnectionState;
+
+use support::records::{KINDS, record};
+use support::{Client, Kept, Network, Relay, SoftIoc, Truth, eventually, keep_up, prefix};
+
+/// A database of `copies` of each kind, and the names of its PVs.
+fn every_kind(prefix: &str, copies: u32, variant: u32) -> (String, Vec<String>) {
+    let (mut database, mut names) = (String::new(), Vec::new());
+    for copy in 0..copies {
+        for (number, kind) in KINDS.iter().enumerate() {
+            let name = format!("{prefix}{copy}:{number}");
+            database += &record(kind, &name, variant + copy + number as u32);
+            if *kind == "lso" {
+                // As a long string, the way that clients ask for more than 39 bytes.
+                names.push(format!("{name}.VAL$"));
+            }
+            names.push(name);
+        }
+    }
+    (database, names)
+}
+
+#[test]
+fn dead_ioc_leaves_every_kind_of_pv_disconnected_at_once_with_its_last_value() {
+    let (network, prefix) = (Network::new(), prefix());
+    let (database, names) = every_kind(&prefix, 1, 1);
+    let ioc = SoftIoc::with_prefix(network, &prefix, &database, "");
+    let relay = Relay::start(network, &[]);
+    let mut client = Client::connect(relay.address());
+    client.subscribe_live(&names);
+    let truth = Truth::ask(network, &names);
+    truth.wait_equal(&mut client);
+
+    let killed = Instant::now();
+    ioc.kill();
+    client.wait("every PV is disconnected", |client| {
+        let mut pvs = names.iter().map(|name| client.pv(name));
+        pvs.all(|pv| pv.state() == ConnectionState::Disconnected)
+    });
+
+    let took = killed.elapsed();
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    let mut late = Client::connect(relay.address());
+    assert_eq!(late.subscribe(&names), []);
+    for name in &names {
+        for pv in [client.pv(name), late.pv(name)] {
+            // What was true until then is kept beside the state; there is no access any more.
+            let mut differences = truth.of(name).differences(pv);
+            differences.retain(|field| !field.starts_with("access"));
+            assert_eq!(
+                differences,
+                ["connection: Some(Disconnected), truth: Some(Connected)"],
+                "{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_kind_of_pv_is_the_truth_in_every_field_within_two_seconds_of_its_reconnect() {
+    let (network, prefix) = (Network::new(), prefix());
+    let (database, names) = every_kind(&prefix, 1, 1);
+    let mut ioc = SoftIoc::with_prefix(network, &prefix, &database, "");
+    let relay = Relay::start(network, &[]);
+    let mut client = Client::connect(relay.address());
+    client.subscribe_live(&names);
+    Truth::ask(network, &names).wait_equal(&mut client);
+
+    // The same types with other values and metadata, then all as it was.
+    for variant in [2, 1] {
+        ioc.kill();
+        client.wait("every PV is disconnected", |client| {
+            let mut pvs = names.iter().map(|name| client.pv(name));
+            pvs.all(|pv| pv.state() == ConnectionState::Disconnected)
+        });
+        let (database, _) = every_kind(&prefix, 1, variant);
+        ioc = SoftIoc::with_prefix(network, &prefix, &database, "");
+        let asked = names.clone();
+        let asking = thread::spawn(move || Truth::ask(network, &asked));
+        client.wait("every PV is connected and the truth known", |client| {
+            let mut pvs = names.iter().map(|name| client.pv(name));
+            pvs.all(|pv| pv.state() == ConnectionState::Connected) && asking.is_finished()
+        });
+        let connected = Instant::now();
+        asking.join().unwrap().wait_equal(&mut client);
+        let took = connected.elapsed();
+        assert!(took < Duration::from_secs(2), "{took:?}");
+        let skipped = names.iter().map(|name| client.pv(name).skipped);
+        assert_eq!(skipped.sum::<u64>(), 0);
+    }
+}
+
+#[test]
+fn metadata_and_labels_that_changed_while_the_ioc_was_dead_are_shown_though_the_value_is_the_same()
+{
+    let (network, prefix) = (Network::new(), prefix());
+    let database = |units: &str, precision: u32, label: &str, more: &str| {
+        format!(
+            r#"
+            record(ai, "{prefix}ai") {{
+                field(VAL, "1") field(EGU, "{units}") field(PREC, "{precision}")
+                field(HOPR, "1{precision}") field(HIHI, "2{precision}") field(HHSV, "MAJOR")
+            }}
+            record(mbbo, "{prefix}mbbo") {{
+                field(VAL, "0") field(ZRST, "{label}") field(ONST, "one") {more}
+            }}
+            record(bo, "{prefix}bo") {{ field(ZNAM, "{label}") field(ONAM, "on") }}
+            record(waveform, "{prefix}wave") {{
+                field(FTVL, "DOUBLE") field(NELM, "3") field(INP, [1, 2]) field(EGU, "{units}")
+                field(PREC, "{precision}")
+            }}
+            "#
+        )
+    };
+    let names = ["ai", "mbbo", "bo", "wave"].map(|record| format!("{prefix}{record}"));
+    let relay = Relay::start(network, &[]);
+    let mut client = Client::connect(relay.address());
+    assert_eq!(client.subscribe(&names), []);
+
+    for database in [
+        database("V", 1, "zero", ""),
+        database("kelvin", 4, "null", r#"field(TWST, "two")"#),
+        database("", 0, "", ""),
+    ] {
+        let ioc = SoftIoc::with_prefix(network, &prefix, &database, "");
+        client.wait_state(&names[0], ConnectionState::Connected);
+        Truth::ask(network, &names).wait_equal(&mut client);
+        ioc.kill();
+        client.wait_state(&names[0], ConnectionState::Disconnected);
+    }
+}
+
+/// What a PV becomes, one after the other; by the element count alone too.
+const CHAIN: [&str; 10] = [
+    "ai",
+    "SHORT",
+    "mbbo",
+    "stringin",
+    "one of one",
+    "FLOAT",
+    "DOUBLE",
+    "one element of many",
+    "STRING",
+    "empty",
+];
+
+#[test]
+fn pv_that_is_a_double_then_a_waveform_an_enum_and_a_string_shows_nothing_of_what_it_was() {
+    let (network, prefix) = (Network::new(), prefix());
+    // Each begins at another link of the chain.
+    let names: Vec<String> = (0..CHAIN.len())
+        .map(|start| format!("{prefix}pv{start}"))
+        .collect();
+    let relay = Relay::start(network, &[]);
+    let mut client = Client::connect(relay.address());
+    assert_eq!(client.subscribe(&names), []);
+    let mut epochs = vec![HashSet::new(); names.len()];
+
+    for life in 0..4 {
+        let kinds = (0..names.len()).map(|start| CHAIN[(start + life) % CHAIN.len()]);
+        let lives: Vec<_> = names.iter().zip(kinds).collect();
+        let seen: Vec<_> = names
+            .iter()
+            .map(|name| client.pv(name).rows.len())
+            .collect();
+        let database: String = lives
+            .iter()
+            .map(|(name, kind)| record(kind, name, 3))
+            .collect();
+        let ioc = SoftIoc::with_prefix(network, &prefix, &database, "");
+        for name in &names {
+            client.wait_state(name, ConnectionState::Connected);
+        }
+        let truth = Truth::ask(network, &names);
+        truth.wait_equal(&mut client);
+
+        let is_array = |value: &Kept| matches!(value, Kept::Array(..) | Kept::Texts(_));
+        for (number, (name, kind)) in lives.iter().enumerate() {
+            let (pv, told) = (client.pv(name), truth.of(name));
+            let rows = &pv.rows[seen[number]..];
+            for row in rows {
+                assert_eq!(
+                    is_array(&row.value),
+                    is_array(&told.value),
+                    "{kind}: {row:?}"
+                );
+            }
+            assert_eq!(pv.sequence as usize, rows.len(), "{kind}");
+            let epoch = pv.metadata.as_ref().unwrap().epoch;
+            assert!(epochs[number].insert(epoch), "{kind}: {epochs:?}");
+        }
+        let mut late = Client::connect(relay.address());
+        late.subscribe_live(&names);
+        assert_eq!(truth.differences(|name| Some(late.pv(name))), [].into());
+
+        ioc.kill();
+        for name in &names {
+            client.wait_state(name, ConnectionState::Disconnected);
+        }
+    }
+}
+
+#[test]
+fn relay_that_is_killed_under_load_ends_its_connections_and_its_next_life_tells_the_truth() {
+    let (network, prefix) = (Network::new(), prefix());
+    let (mut database, mut names) = every_kind(&prefix, 4, 1);
+    for number in 0..400 {
+        database += &format!(
+            r#"record(calc, "{prefix}calc{number}") {{
+                field(CALC, "VAL+1") field(SCAN, ".1 second") field(HIGH, "10") field(HSV, "MINOR")
+            }}"#
+        );
+        names.push(format!("{prefix}calc{number}"));
+    }
+    let mut ioc = SoftIoc::with_prefix(network, &prefix, &database, "");
+    let (counting, alarms) = (format!("{prefix}calc7"), format!("{prefix}calc8"));
+
+    for life in 0..3 {
+        let relay = Relay::start(network, &[]);
+        let mut clients = support::connect_all(relay.address(), 3);
+        for client in &mut clients {
+            client.subscribe_live(&names);
+        }
+        let mut all: Vec<&mut Client> = clients.iter_mut().collect();
+        keep_up("ten updates for each", &mut all, |clients| {
+            clients
+                .iter()
+                .all(|client| client.pv(&counting).rows.len() > 10)
+        });
+        if life < 2 {
+            let killed = Instant::now();
+            drop(relay);
+            for client in &mut clients {
+                assert_eq!(client.wait_closed(), 1006);
+            }
+            assert!(killed.elapsed() < Duration::from_secs(1));
+            continue;
+        }
+        // What stands still can be compared.
+        ioc.run("for i in range(400): ioc('dbpf %scalc%d.SCAN Passive' % (P, i))");
+        let stopped = |ioc: &mut SoftIoc| ioc.ask(&format!("dbgf {prefix}calc399.SCAN"));
+        eventually("no record is scanned any more", || {
+            stopped(&mut ioc).contains("Passive")
+        });
+        let truth = Truth::ask(network, &names);
+        for client in &mut clients {
+            truth.wait_equal(client);
+            assert_eq!(client.pv(&alarms).skipped, 0);
+        }
+    }
+}

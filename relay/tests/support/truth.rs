@@ -1,0 +1,254 @@
+//! What does an independent Channel Access client say of a PV, and does our client say the same?
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Instant;
+
+use pvwire_schema::types::{Alarm, ConnectionState, Limits, Metadata, Severity, ValueType};
+use serde_json::Value;
+
+use super::ioc::python;
+use super::{Client, DEADLINE, Kept, Network, Pv};
+
+/// All that Channel Access knows of a PV that is connected.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    pub(crate) value: Kept,
+    pub(crate) alarm: Alarm,
+    pub(crate) time_ns: i64,
+    /// Without what Channel Access doesn't tell: epoch and description.
+    pub(crate) metadata: Metadata,
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+}
+
+/// The truth about some PVs at one moment, by name; `None` where no IOC answers.
+#[derive(Clone, Debug)]
+pub(crate) struct Truth(BTreeMap<String, Option<Told>>);
+
+impl Truth {
+    /// Asks `tools/truth.py`, whose client is as new as this call.
+    pub(crate) fn ask(network: Network, names: &[impl AsRef<str>]) -> Self {
+        let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+        let answer = run(network, &["get"], &names.join("\n"));
+        let pvs = answer.as_object().unwrap().iter();
+        let told = |told: &Value| (!told.is_null()).then(|| Told::read(told));
+        Self(pvs.map(|(name, of)| (name.clone(), told(of))).collect())
+    }
+
+    /// Writes through Channel Access, as text, and waits for the answers; says what went wrong.
+    pub(crate) fn put(network: Network, pairs: &[(&str, &str)]) -> Vec<String> {
+        let mut arguments = vec!["put"];
+        arguments.extend(pairs.iter().flat_map(|(name, value)| [name, value]));
+        let answer = run(network, &arguments, "");
+        let errors = answer.as_object().unwrap().iter();
+        let errors = errors.filter(|(_, error)| !error.is_null());
+        errors
+            .map(|(name, error)| format!("{name}: {error}"))
+            .collect()
+    }
+
+    /// What is known of a PV that must be connected.
+    pub(crate) fn of(&self, name: &str) -> &Told {
+        self.0[name]
+            .as_ref()
+            .unwrap_or_else(|| panic!("no IOC answers for {name}"))
+    }
+
+    /// Every field in which a client differs, of the PVs that it holds.
+    pub(crate) fn differences<'a>(
+        &self,
+        pv_of: impl Fn(&str) -> Option<&'a Pv>,
+    ) -> BTreeMap<String, Vec<String>> {
+        let held = self.0.iter().filter_map(|(name, told)| {
+            let differences = match told {
+                Some(told) => told.differences(pv_of(name)?),
+                None => undue_connection(pv_of(name)?),
+            };
+            Some((name.clone(), differences))
+        });
+        held.filter(|(_, differences)| !differences.is_empty())
+            .collect()
+    }
+
+    /// Reads until the client differs in nothing.
+    pub(crate) fn wait_equal(&self, client: &mut Client) {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let differences = self.differences(|name| Some(client.pv(name)));
+            if differences.is_empty() {
+                return;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "the client differs from the truth: {differences:#?}"
+            );
+            client.read_for_a_moment();
+        }
+    }
+}
+
+impl Told {
+    fn read(told: &Value) -> Self {
+        assert!(told.get("error").is_none(), "{told}");
+        let value_type = value_type(text(told, "type"));
+        let limits = |of: &str| Limits {
+            low: number(&told[of][0]),
+            high: number(&told[of][1]),
+        };
+        let texts = |of: &Value| -> Vec<String> {
+            let texts = of.as_array().unwrap().iter();
+            texts.map(|text| text.as_str().unwrap().into()).collect()
+        };
+        let value = match (value_type, &told["value"]) {
+            (ValueType::String, value @ Value::Array(_)) => Kept::Texts(texts(value)),
+            (ValueType::String, _) => Kept::text(text(told, "value")),
+            (_, Value::Array(elements)) => {
+                let bytes = elements
+                    .iter()
+                    .map(|each| element(value_type, number(each)));
+                Kept::Array(value_type, bytes.flatten().collect())
+            }
+            (_, value) => Kept::Number(number(value)),
+        };
+        let integer = |of: &str| told[of].as_i64().unwrap();
+        let severity = u8::try_from(integer("severity")).unwrap();
+        Self {
+            value,
+            alarm: Alarm {
+                severity: Severity::from_number(severity),
+                status: u16::try_from(integer("status")).unwrap(),
+            },
+            time_ns: integer("time_ns"),
+            metadata: Metadata {
+                value_type,
+                element_count: u32::try_from(integer("element_count")).unwrap(),
+                units: text(told, "units").to_owned(),
+                precision: told["precision"].as_i64().map(|digits| digits as i16),
+                choices: texts(&told["choices"]),
+                display: limits("display"),
+                control: limits("control"),
+                warning: limits("warning"),
+                alarm: limits("alarm"),
+                ..Metadata::default()
+            },
+            read: told["read"].as_bool().unwrap(),
+            write: told["write"].as_bool().unwrap(),
+        }
+    }
+
+    /// Every field in which a client's picture differs.
+    pub(crate) fn differences(&self, pv: &Pv) -> Vec<String> {
+        let mut found = Differences::default();
+        let state = pv.channel.map(|channel| channel.state);
+        found.unless_equal("connection", &state, &Some(ConnectionState::Connected));
+        let rights = pv.channel.map(|channel| (channel.read, channel.write));
+        found.unless_equal("access", &rights, &Some((self.read, self.write)));
+        match &pv.metadata {
+            None => found.unless_equal("metadata", &None, &Some(&self.metadata)),
+            Some(seen) => {
+                let truth = &self.metadata;
+                found.unless_equal("type", &seen.value_type, &truth.value_type);
+                found.unless_equal("elements", &seen.element_count, &truth.element_count);
+                found.unless_equal("units", &seen.units, &truth.units);
+                found.unless_equal("precision", &seen.precision, &truth.precision);
+                found.unless_equal("choices", &seen.choices, &truth.choices);
+                found.unless_equal("display limits", &seen.display, &truth.display);
+                found.unless_equal("control limits", &seen.control, &truth.control);
+                found.unless_equal("warning limits", &seen.warning, &truth.warning);
+                found.unless_equal("alarm limits", &seen.alarm, &truth.alarm);
+            }
+        }
+        match &pv.now {
+            None => found.unless_equal("value", &None, &Some(&self.value)),
+            Some(seen) => {
+                if !same_value(&seen.value, &self.value) {
+                    found.add("value", &seen.value, &self.value);
+                }
+                found.unless_equal("severity", &seen.alarm.severity, &self.alarm.severity);
+                found.unless_equal("status", &seen.alarm.status, &self.alarm.status);
+                found.unless_equal("time stamp", &seen.time_ns, &self.time_ns);
+            }
+        }
+        found.0
+    }
+}
+
+#[derive(Default)]
+struct Differences(Vec<String>);
+
+impl Differences {
+    fn add(&mut self, field: &str, seen: &impl Debug, truth: &impl Debug) {
+        self.0.push(format!("{field}: {seen:?}, truth: {truth:?}"));
+    }
+
+    fn unless_equal<T: Debug + PartialEq>(&mut self, field: &str, seen: &T, truth: &T) {
+        if seen != truth {
+            self.add(field, seen, truth);
+        }
+    }
+}
+
+/// NaN is NaN here, and zero isn't minus zero.
+fn same_value(a: &Kept, b: &Kept) -> bool {
+    let same = |a: f64, b: f64| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
+    match (a, b) {
+        (Kept::Number(a), Kept::Number(b)) => same(*a, *b),
+        (a, b) => a == b,
+    }
+}
+
+fn undue_connection(pv: &Pv) -> Vec<String> {
+    let state = pv.channel.map(|channel| channel.state);
+    match state {
+        Some(ConnectionState::Connected) | None => {
+            vec![format!("connection: {state:?}, truth: no IOC answers")]
+        }
+        Some(_) => Vec::new(),
+    }
+}
+
+fn text<'a>(told: &'a Value, of: &str) -> &'a str {
+    told[of].as_str().unwrap()
+}
+
+fn number(of: &Value) -> f64 {
+    of.as_str().unwrap().parse().unwrap()
+}
+
+fn value_type(name: &str) -> ValueType {
+    let mut all = ValueType::ALL.iter().copied();
+    all.find(|value_type| format!("{value_type:?}") == name)
+        .unwrap()
+}
+
+/// A number as the element of an array; each is whole where its type is.
+fn element(value_type: ValueType, number: f64) -> Vec<u8> {
+    match value_type {
+        ValueType::UInt8 => vec![number as u8],
+        ValueType::Int16 => (number as i16).to_le_bytes().to_vec(),
+        ValueType::Enum => (number as u16).to_le_bytes().to_vec(),
+        ValueType::Int32 => (number as i32).to_le_bytes().to_vec(),
+        ValueType::Float32 => (number as f32).to_le_bytes().to_vec(),
+        ValueType::Float64 => number.to_le_bytes().to_vec(),
+        other => panic!("Channel Access has no {other:?}"),
+    }
+}
+
+fn run(network: Network, arguments: &[&str], input: &str) -> Value {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/truth.py");
+    let mut command = Command::new(python());
+    network.apply(&mut command);
+    command.arg(script).args(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut names = process.stdin.take().unwrap();
+    names.write_all(input.as_bytes()).unwrap();
+    drop(names);
+    let Output { stdout, stderr, .. } = process.wait_with_output().unwrap();
+    serde_json::from_slice(&stdout)
+        .unwrap_or_else(|error| panic!("{error}:\n{}", String::from_utf8_lossy(&stderr)))
+}
