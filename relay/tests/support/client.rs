@@ -215,24 +215,31 @@ impl Client {
     }
 
     pub(crate) fn connect_as(address: SocketAddr, how: How) -> Self {
+        let mut client = Self::try_connect(address, how).expect("the relay takes the connection");
+        client.wait("the relay's greeting", |client| client.hello.is_some());
+        client
+    }
+
+    /// Connects, without waiting for the greeting, unless there is no relay or it ends meanwhile.
+    pub(crate) fn try_connect(address: SocketAddr, how: How) -> Option<Self> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         if let Some(bytes) = how.receive_buffer {
             socket.set_recv_buffer_size(bytes).unwrap();
         }
-        socket.connect(&address.into()).unwrap();
+        socket.connect(&address.into()).ok()?;
         let stream = TcpStream::from(socket);
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         stream.set_nodelay(true).unwrap();
         let uri = format!("ws://{address}/ws").parse().unwrap();
         let request = ClientRequestBuilder::new(uri).with_sub_protocol(SUBPROTOCOL);
-        let (socket, response) = tungstenite::client(request, stream).unwrap();
+        let (socket, response) = tungstenite::client(request, stream).ok()?;
         assert_eq!(
             response.headers()["sec-websocket-protocol"],
             SUBPROTOCOL,
             "the relay agrees on the subprotocol"
         );
         socket.get_ref().set_read_timeout(Some(GLANCE)).unwrap();
-        let mut client = Self {
+        Some(Self {
             socket,
             how,
             hello: None,
@@ -244,9 +251,7 @@ impl Client {
             messages: Vec::new(),
             closed: None,
             next_request: 1,
-        };
-        client.wait("the relay's greeting", |client| client.hello.is_some());
-        client
+        })
     }
 
     /// Reads until `done`.
@@ -280,6 +285,25 @@ impl Client {
         self.closed.unwrap()
     }
 
+    /// Whether it acknowledges by itself from now on.
+    pub(crate) fn set_acks(&mut self, acks: bool) {
+        self.how.acks = acks;
+    }
+
+    /// Keeps what it knows now and forgets how it came to know it, for a client that lives long.
+    pub(crate) fn forget_history(&mut self) {
+        self.messages.clear();
+        for pv in self.pvs.values_mut() {
+            pv.rows.clear();
+            pv.states.clear();
+        }
+    }
+
+    /// What it knows of a PV if it holds it.
+    pub(crate) fn held(&self, name: &str) -> Option<&Pv> {
+        self.pvs.get(self.ids.get(name)?)
+    }
+
     /// What it knows of a PV that it subscribed by this name.
     pub(crate) fn pv(&self, name: &str) -> &Pv {
         let id = self.id(name);
@@ -302,10 +326,32 @@ impl Client {
         let body = RequestBody::Subscribe {
             names: owned.clone(),
         };
-        match self.ask(body).0 {
+        let (reply, _) = self.ask(body);
+        self.subscribed(owned, reply)
+    }
+
+    /// Subscribes and waits for the snapshot unless the connection ends; says whether it came.
+    pub(crate) fn try_subscribe(&mut self, names: Vec<String>) -> bool {
+        let id = self.request(RequestBody::Subscribe {
+            names: names.clone(),
+        });
+        let deadline = Instant::now() + DEADLINE;
+        while self.closed.is_none() {
+            if let Some((reply, _)) = self.replies.remove(&id) {
+                assert_eq!(self.subscribed(names, reply), []);
+                return true;
+            }
+            assert!(Instant::now() < deadline, "no snapshot came");
+            self.turn();
+        }
+        false
+    }
+
+    fn subscribed(&mut self, names: Vec<String>, reply: Reply) -> Vec<NameError> {
+        match reply {
             Reply::Subscribed { ids, errors } => {
-                assert_eq!(ids.len(), owned.len());
-                let taken = owned.into_iter().zip(ids);
+                assert_eq!(ids.len(), names.len());
+                let taken = names.into_iter().zip(ids);
                 self.ids.extend(taken.filter(|(_, id)| *id != PvId::NONE));
                 errors
             }
@@ -459,8 +505,12 @@ impl Client {
         }
         let rows = rows_of(&frame);
         if moves {
-            assert!(frame.tick() >= self.tick, "time goes back");
-            self.tick = frame.tick();
+            // An empty frame, which asks for an acknowledgement, may be older than a snapshot.
+            assert!(
+                frame.tick() >= self.tick || rows.is_empty(),
+                "time goes back"
+            );
+            self.tick = self.tick.max(frame.tick());
             self.messages.push(Message {
                 kind,
                 tick: frame.tick(),
