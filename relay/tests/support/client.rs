@@ -6,8 +6,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use pvwire_schema::types::{
-    Alarm, Channel, ConnectionState, FrameKind, Hello, Metadata, NameError, PvId, Reply, Request,
-    RequestBody, ValueType,
+    Alarm, Channel, ConnectionState, FrameKind, Hello, Metadata, NameError, Node, PvId, Reply,
+    Request, RequestBody, ValueType,
 };
 use pvwire_schema::{SUBPROTOCOL, decode, encode};
 use socket2::{Domain, Socket, Type};
@@ -25,8 +25,9 @@ pub(crate) enum Kept {
     Number(f64),
     Text(String),
     Texts(Vec<String>),
-    /// Type, and the elements' little-endian bytes.
+    /// Type, and the elements' little-endian bytes; also of a scalar 64-bit integer.
     Array(ValueType, Vec<u8>),
+    Structure(Node),
 }
 
 impl Kept {
@@ -599,6 +600,7 @@ fn rows_of(frame: &decode::FrameView<'_>) -> Vec<Row> {
                 assert_eq!(texts.len(), 1);
                 Kept::Text(texts.remove(0))
             }
+            (ValueType::Structure, _) => Kept::Structure(blob.structure.unwrap().to_node()),
             (value_type, _) => {
                 assert_eq!(blob.data_offset % 8, 0, "elements can be viewed in place");
                 Kept::Array(value_type, blob.data.to_vec())

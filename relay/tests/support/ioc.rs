@@ -23,9 +23,24 @@ impl SoftIoc {
         Self::with_prefix(network, &prefix(), database, "")
     }
 
+    /// The same with pvAccess (QSRV) besides Channel Access.
+    pub(crate) fn with_pv_access(network: Network, prefix: &str, database: &str) -> Self {
+        let main = "import os, pvxslibs.path\n\
+            os.environ['PVXS_QSRV_ENABLE'] = 'YES'\n\
+            dbd = (('pvxsIoc.dbd', pvxslibs.path.dbd_path),)\n\
+            ioc.main(extra_dbd_load=dbd, extra_dso_load=('pvxslibs.lib.pvxsIoc',))\n";
+        Self::run_main(network, prefix, database, "", main)
+    }
+
     /// The same with a prefix that is known, as for the next life of an IOC that was killed, and
     /// access security rules unless they are empty.
     pub(crate) fn with_prefix(network: Network, prefix: &str, database: &str, rules: &str) -> Self {
+        // Without pvAccess, whose ports cost a moment.
+        let main = "ioc.main(extra_dbd_load=(), extra_dso_load=())\n";
+        Self::run_main(network, prefix, database, rules, main)
+    }
+
+    fn run_main(network: Network, prefix: &str, database: &str, rules: &str, main: &str) -> Self {
         let (db, acf) = (in_tmp(prefix, "db"), in_tmp(prefix, "acf"));
         std::fs::write(&db, database).unwrap();
         std::fs::write(&acf, rules).unwrap();
@@ -34,8 +49,7 @@ impl SoftIoc {
             let acf = acf.to_str().unwrap();
             writeln!(script, "ioc.dbCore.asSetFilename({acf:?}.encode())").unwrap();
         }
-        // Without pvAccess, whose ports are the same for all.
-        script.push_str("ioc.main(extra_dbd_load=(), extra_dso_load=())\n");
+        script.push_str(main);
         let mut command = Command::new(python());
         network.apply(&mut command);
         let mut process = command

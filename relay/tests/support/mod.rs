@@ -52,6 +52,8 @@ pub(crate) fn signal(process: u32, name: &str) {
 pub(crate) struct Network {
     server_port: u16,
     repeater_port: u16,
+    pva_port: u16,
+    pva_broadcast_port: u16,
 }
 
 impl Network {
@@ -59,11 +61,15 @@ impl Network {
         Self {
             server_port: free_port(),
             repeater_port: free_port(),
+            pva_port: free_port(),
+            pva_broadcast_port: free_port(),
         }
     }
 
     /// EPICS's variables for a process of this network, and nothing beyond this machine.
     pub(crate) fn apply(self, command: &mut Command) {
+        let [pva, broadcast] =
+            [self.pva_port, self.pva_broadcast_port].map(|port| port.to_string());
         command
             .env("EPICS_CA_ADDR_LIST", "127.0.0.1")
             .env("EPICS_CA_AUTO_ADDR_LIST", "NO")
@@ -73,8 +79,17 @@ impl Network {
             .env("EPICS_CAS_BEACON_ADDR_LIST", "127.0.0.1")
             .env("EPICS_CAS_AUTO_BEACON_ADDR_LIST", "NO")
             .env("EPICS_CAS_BEACON_PORT", self.repeater_port.to_string())
-            .env("EPICS_PVA_ADDR_LIST", "127.0.0.1")
-            .env("EPICS_PVA_AUTO_ADDR_LIST", "NO");
+            .env("EPICS_PVA_ADDR_LIST", "")
+            .env("EPICS_PVA_AUTO_ADDR_LIST", "NO")
+            // Processes that share a UDP port of one machine can't all be reached by it.
+            .env("EPICS_PVA_NAME_SERVERS", format!("127.0.0.1:{pva}"))
+            .env("EPICS_PVA_SERVER_PORT", &pva)
+            .env("EPICS_PVA_BROADCAST_PORT", &broadcast)
+            .env("EPICS_PVAS_INTF_ADDR_LIST", "127.0.0.1")
+            .env("EPICS_PVAS_BEACON_ADDR_LIST", "127.0.0.1")
+            .env("EPICS_PVAS_AUTO_BEACON_ADDR_LIST", "NO")
+            .env("EPICS_PVAS_SERVER_PORT", &pva)
+            .env("EPICS_PVAS_BROADCAST_PORT", &broadcast);
     }
 }
 
