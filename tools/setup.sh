@@ -28,9 +28,26 @@ tools() {
   command -v node > /dev/null || fail "node is missing: install Node 20 or later"
   command -v npm > /dev/null || fail "npm is missing: install npm 10 or later"
   command -v python3 > /dev/null || fail "python3 is missing: install Python 3.11 or later"
-  command -v cc > /dev/null || fail "cc is missing: install gcc"
   [ "$(node -p 'process.versions.node.split(".")[0] >= 20')" = true ] ||
     fail "node is $(node --version), expected 20 or later"
+}
+
+# Debian's packages, by whoever may install them.
+packages() {
+  local root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo > /dev/null || fail "install Debian's packages as root: $*"
+    root=(sudo)
+  fi
+  "${root[@]}" apt-get update -q
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
+}
+
+# Rust links with the C compiler; pvAccess's library is C++.
+compilers() {
+  command -v cc > /dev/null && command -v c++ > /dev/null && return
+  say "C and C++ compilers"
+  packages gcc g++ libc6-dev
 }
 
 rust() {
@@ -66,18 +83,12 @@ npm_packages() {
 browser() {
   find_browser > /dev/null && return
   say "Chromium"
-  local root=()
-  if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo > /dev/null || fail "no browser here: install Debian's package chromium as root"
-    root=(sudo)
-  fi
-  "${root[@]}" apt-get update -q
-  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
-    chromium fonts-dejavu-core
+  packages chromium fonts-dejavu-core
   find_browser > /dev/null || fail "Chromium was installed but isn't found"
 }
 
 tools
+compilers
 rust
 python
 npm_packages

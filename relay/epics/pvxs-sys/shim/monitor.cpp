@@ -216,7 +216,7 @@ public:
     void on_event(client::Subscription &subscription) noexcept {
         for (;;) {
             try {
-                const Value structure(subscription.pop());
+                Value structure(subscription.pop());
                 if (!structure)
                     return;
                 on_structure(structure);
@@ -248,10 +248,13 @@ private:
         }
     }
 
-    void on_structure(const Value &top) {
+    void on_structure(Value &top) {
         const bool first = !plan.fits(top);
-        if (first)
+        if (first) {
             on_type(top);
+            // A server may leave out what has the value that it has by default.
+            top.mark();
+        }
         if (first || marked(top, DISPLAY) || marked(top, CONTROL) || marked(top, VALUE_ALARM) ||
             marked(top, CHOICES) || marked(top, DESCRIPTOR))
             tell_metadata(top);

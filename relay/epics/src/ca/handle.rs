@@ -218,6 +218,7 @@ impl<'context> OpenChannel<'context> {
 
     /// Sends the puts that wait, if the channel can be written to now; gives them up if it was lost.
     pub(super) fn send_puts(&mut self) {
+        self.state.puts_resumed();
         if self.state.is_lost() {
             self.waiting.clear();
         }

@@ -124,8 +124,8 @@ pub struct Update<'a> {
     pub status: u16,
     /// Alarm message: for a record of an IOC the name of the condition.
     pub message: &'a str,
-    /// Of a structure the names of the fields at its top that changed, or of which a part did.
-    /// Empty for every other kind.
+    /// Of a structure the names of the fields at its top that changed, or of which a part did; all
+    /// of them in the first update of a connection. Empty for every other kind.
     pub changed: Vec<String>,
 }
 

@@ -1,0 +1,348 @@
+//! Do gets and puts end as they should, once, on a real IOC?
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+#[allow(dead_code, reason = "the other tests of pvAccess use the rest of it")]
+mod support_pva;
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use pvwire_epics::pva::{Client, ElementType, Node, NodeValue, OpError, PutOptions, PutValue};
+
+use support_pva::{DEADLINE, Server, in_own_process, prefix};
+
+/// Waits for the one result of an operation, and that its completion is gone after it.
+fn result<T>(results: &Receiver<T>) -> T {
+    let result = results.recv_timeout(DEADLINE).unwrap();
+    let more = results.recv_timeout(DEADLINE).err();
+    assert_eq!(more, Some(RecvTimeoutError::Disconnected));
+    result
+}
+
+fn start_put(
+    client: &Client,
+    name: &str,
+    value: PutValue,
+    wait: bool,
+    timeout: Duration,
+) -> Receiver<Result<(), OpError>> {
+    let (sender, results) = channel();
+    let options = PutOptions { wait, timeout };
+    client.put(name, value, options, move |result| {
+        sender.send(result).unwrap();
+    });
+    results
+}
+
+fn put(client: &Client, name: &str, value: PutValue) -> Result<(), OpError> {
+    result(&start_put(client, name, value, false, DEADLINE))
+}
+
+fn get(client: &Client, name: &str, timeout: Duration) -> Result<Node, OpError> {
+    let (sender, results) = channel();
+    client.get(name, timeout, move |result| sender.send(result).unwrap());
+    result(&results)
+}
+
+/// What the field `value` holds now.
+fn value(client: &Client, name: &str) -> NodeValue {
+    let node = get(client, name, DEADLINE).unwrap();
+    node.get("value").unwrap().value.clone()
+}
+
+fn text(text: &str) -> PutValue {
+    PutValue::Text(text.to_owned())
+}
+
+#[test]
+fn value_that_fits_is_put_and_another_refused_with_the_reason() {
+    in_own_process(
+        "value_that_fits_is_put_and_another_refused_with_the_reason",
+        || {
+            let database = r#"
+                record(ao, "$(P)double") { field(DRVL, "-10") field(DRVH, "10") }
+                record(longout, "$(P)long") {}
+                record(int64out, "$(P)int64") {}
+                record(stringout, "$(P)string") {}
+                record(ao, "$(P)byte") {}
+            "#;
+            let prefix = prefix();
+            let _ioc = Server::ioc(&prefix, database);
+            let client = Client::start().unwrap();
+            let good = [
+                ("double", PutValue::Number(0.1), NodeValue::Number(0.1)),
+                ("double", PutValue::Number(99.0), NodeValue::Number(10.0)),
+                ("double", PutValue::Int64(-3), NodeValue::Number(-3.0)),
+                ("double", text("2.5"), NodeValue::Number(2.5)),
+                ("long", PutValue::Number(-7.0), NodeValue::Number(-7.0)),
+                ("long", PutValue::UInt64(8), NodeValue::Number(8.0)),
+                ("long", PutValue::Boolean(true), NodeValue::Number(1.0)),
+                ("long", text("-12"), NodeValue::Number(-12.0)),
+                (
+                    "int64",
+                    PutValue::Int64(9_007_199_254_740_993),
+                    NodeValue::Int64(9_007_199_254_740_993),
+                ),
+                (
+                    "int64",
+                    text("-9223372036854775808"),
+                    NodeValue::Int64(i64::MIN),
+                ),
+                ("string", text("µm"), NodeValue::Text("µm".to_owned())),
+                (
+                    "string",
+                    PutValue::Number(0.1),
+                    NodeValue::Text("0.1".to_owned()),
+                ),
+                (
+                    "string",
+                    PutValue::Int64(-5),
+                    NodeValue::Text("-5".to_owned()),
+                ),
+                (
+                    "byte.TPRO",
+                    PutValue::Number(255.0),
+                    NodeValue::Number(255.0),
+                ),
+            ];
+            for (record, sent, shown) in good {
+                let name = format!("{prefix}{record}");
+                assert_eq!(
+                    put(&client, &name, sent.clone()),
+                    Ok(()),
+                    "{record} {sent:?}"
+                );
+                assert_eq!(value(&client, &name), shown, "{record} {sent:?}");
+            }
+
+            let bytes = 1_f64.to_ne_bytes().to_vec();
+            let element = ElementType::Float64;
+            let bad = [
+                ("double", text("abc"), "\"abc\" is not a number"),
+                (
+                    "double",
+                    PutValue::Array { element, bytes },
+                    "one double is needed",
+                ),
+                ("long", text("abc"), "\"abc\" is not an integer"),
+                ("long", text("2.5"), "\"2.5\" is not an integer"),
+                (
+                    "long",
+                    PutValue::Number(2.5),
+                    "\"2.5\" does not fit int32_t",
+                ),
+                (
+                    "long",
+                    PutValue::Number(f64::NAN),
+                    "\"nan\" does not fit int32_t",
+                ),
+                (
+                    "long",
+                    PutValue::Number(2_147_483_648.0),
+                    "does not fit int32_t",
+                ),
+                ("long", PutValue::UInt64(u64::MAX), "does not fit int32_t"),
+                ("int64", PutValue::Number(9.3e18), "does not fit int64_t"),
+                ("byte.TPRO", PutValue::Int64(-1), "does not fit uint8_t"),
+                ("byte.TPRO", PutValue::Int64(256), "does not fit uint8_t"),
+            ];
+            for (record, sent, reason) in bad {
+                let name = format!("{prefix}{record}");
+                let before = value(&client, &name);
+                match put(&client, &name, sent.clone()) {
+                    Err(OpError::Invalid(why)) => assert!(why.contains(reason), "{why}"),
+                    other => panic!("{record} {sent:?}: {other:?}"),
+                }
+                assert_eq!(value(&client, &name), before, "{record} {sent:?}");
+            }
+        },
+    );
+}
+
+#[test]
+fn choice_is_put_by_index_or_label_and_an_unknown_one_refused() {
+    in_own_process(
+        "choice_is_put_by_index_or_label_and_an_unknown_one_refused",
+        || {
+            let database = r#"
+                record(mbbo, "$(P)mbbo") {
+                    field(ZRST, "off") field(ONST, "slow") field(TWST, "fast")
+                }
+            "#;
+            let prefix = prefix();
+            let _ioc = Server::ioc(&prefix, database);
+            let client = Client::start().unwrap();
+            let name = format!("{prefix}mbbo");
+            let index = || {
+                let node = get(&client, &name, DEADLINE).unwrap();
+                node.get("value/index").unwrap().value.clone()
+            };
+
+            assert_eq!(put(&client, &name, PutValue::Number(2.0)), Ok(()));
+            assert_eq!(index(), NodeValue::Number(2.0));
+            assert_eq!(put(&client, &name, text("slow")), Ok(()));
+            assert_eq!(index(), NodeValue::Number(1.0));
+            for unknown in [
+                text("Fast"),
+                text("2"),
+                PutValue::Number(3.0),
+                PutValue::Int64(-1),
+                PutValue::Number(0.5),
+            ] {
+                match put(&client, &name, unknown.clone()) {
+                    Err(OpError::Invalid(why)) if unknown == PutValue::Number(0.5) => {
+                        assert!(why.contains("does not fit a choice"), "{why}");
+                    }
+                    Err(OpError::Invalid(why)) => {
+                        assert!(why.contains(r#""off", "slow", "fast""#), "{why}");
+                    }
+                    other => panic!("{unknown:?}: {other:?}"),
+                }
+                assert_eq!(index(), NodeValue::Number(1.0));
+            }
+        },
+    );
+}
+
+#[test]
+fn array_is_put_whole_in_the_type_of_the_record() {
+    in_own_process("array_is_put_whole_in_the_type_of_the_record", || {
+        let database = r#"
+            record(waveform, "$(P)double") { field(FTVL, "DOUBLE") field(NELM, "8") }
+            record(waveform, "$(P)short") { field(FTVL, "SHORT") field(NELM, "8") }
+            record(waveform, "$(P)string") { field(FTVL, "STRING") field(NELM, "8") }
+        "#;
+        let prefix = prefix();
+        let _ioc = Server::ioc(&prefix, database);
+        let client = Client::start().unwrap();
+        let doubles = |numbers: &[f64]| PutValue::Array {
+            element: ElementType::Float64,
+            bytes: numbers
+                .iter()
+                .flat_map(|number| number.to_ne_bytes())
+                .collect(),
+        };
+        let elements = |record: &str| match value(&client, &format!("{prefix}{record}")) {
+            NodeValue::Array { element, data, .. } => (element, data.as_ref().to_vec()),
+            other => panic!("{other:?} is no array"),
+        };
+        let put = |record: &str, value| put(&client, &format!("{prefix}{record}"), value);
+
+        assert_eq!(put("double", doubles(&[0.5, -0.0, f64::NAN])), Ok(()));
+        let sent = [0.5, -0.0, f64::NAN].map(f64::to_ne_bytes).concat();
+        assert_eq!(elements("double"), (ElementType::Float64, sent));
+        assert_eq!(put("short", doubles(&[1.0, -2.0, -0.0])), Ok(()));
+        let shorts = [1_i16, -2, 0].map(i16::to_ne_bytes).concat();
+        assert_eq!(elements("short"), (ElementType::Int16, shorts.clone()));
+        for unfit in [&[1.5][..], &[40_000.0], &[f64::NAN]] {
+            match put("short", doubles(unfit)) {
+                Err(OpError::Invalid(why)) => {
+                    assert!(why.contains("does not fit int16_t"), "{why}")
+                }
+                other => panic!("{unfit:?}: {other:?}"),
+            }
+        }
+        assert!(matches!(
+            put("short", PutValue::Number(1.0)),
+            Err(OpError::Invalid(why)) if why.contains("an array of int16_t is needed")
+        ));
+        assert_eq!(elements("short").1, shorts);
+        assert_eq!(put("short", doubles(&[])), Ok(()));
+        assert_eq!(elements("short").1, []);
+
+        let strings = ["a", "µm", ""].map(str::to_owned).to_vec();
+        assert_eq!(put("string", PutValue::TextArray(strings.clone())), Ok(()));
+        assert_eq!(
+            value(&client, &format!("{prefix}string")),
+            NodeValue::TextArray(strings)
+        );
+    });
+}
+
+#[test]
+fn put_that_waits_is_done_when_the_record_is() {
+    in_own_process("put_that_waits_is_done_when_the_record_is", || {
+        let database = r#"
+            record(calcout, "$(P)slow") { field(CALC, "A") field(ODLY, "1") field(OUT, "$(P)end PP") }
+            record(ao, "$(P)end") {}
+        "#;
+        let prefix = prefix();
+        let _ioc = Server::ioc(&prefix, database);
+        let client = Client::start().unwrap();
+        let name = format!("{prefix}slow.A");
+
+        let start = Instant::now();
+        let quick = start_put(&client, &name, PutValue::Number(1.0), false, DEADLINE);
+        assert_eq!(result(&quick), Ok(()));
+        let written = start.elapsed();
+        let waited = start_put(&client, &name, PutValue::Number(2.0), true, DEADLINE);
+        assert_eq!(result(&waited), Ok(()));
+        assert!(start.elapsed() > written + Duration::from_millis(500));
+        assert_eq!(
+            value(&client, &format!("{prefix}end")),
+            NodeValue::Number(2.0)
+        );
+    });
+}
+
+#[test]
+fn operation_without_an_answer_ends_all_the_same() {
+    in_own_process("operation_without_an_answer_ends_all_the_same", || {
+        let database = r#"
+            record(calcout, "$(P)slow") { field(CALC, "A") field(ODLY, "60") field(OUT, "$(P)end PP") }
+            record(calcout, "$(P)slower") { field(CALC, "A") field(ODLY, "60") }
+            record(ao, "$(P)end") {}
+        "#;
+        let prefix = prefix();
+        let ioc = Server::ioc(&prefix, database);
+        let client = Client::start().unwrap();
+        let short = Duration::from_millis(300);
+
+        let absent = format!("{prefix}absent");
+        assert_eq!(get(&client, &absent, short), Err(OpError::TimedOut));
+        let put = start_put(&client, &absent, PutValue::Number(1.0), true, short);
+        assert_eq!(result(&put), Err(OpError::TimedOut));
+        assert!(matches!(get(&client, "", short), Err(OpError::Invalid(_))));
+
+        // One that the IOC works on: late, cut off by a crash, dropped with the client.
+        let slow = format!("{prefix}slow.A");
+        let late = start_put(&client, &slow, PutValue::Number(1.0), true, 3 * short);
+        assert_eq!(result(&late), Err(OpError::TimedOut));
+        let slower = format!("{prefix}slower.A");
+        let cut = start_put(&client, &slower, PutValue::Number(2.0), true, DEADLINE);
+        while value(&client, &slower) != NodeValue::Number(2.0) {}
+        ioc.kill();
+        assert_eq!(result(&cut), Err(OpError::Disconnected));
+        let never = start_put(&client, &absent, PutValue::Number(1.0), true, Duration::MAX);
+        drop(client);
+        assert_eq!(result(&never), Err(OpError::Disconnected));
+    });
+}
+
+#[test]
+fn put_that_a_crash_cut_off_is_not_put_again() {
+    in_own_process("put_that_a_crash_cut_off_is_not_put_again", || {
+        let database = r#"
+            record(calcout, "$(P)slow") { field(CALC, "A") field(ODLY, "60") field(OUT, "$(P)end PP") }
+            record(ao, "$(P)end") {}
+        "#;
+        let prefix = prefix();
+        let ioc = Server::ioc(&prefix, database);
+        let client = Client::start().unwrap();
+        let slow = format!("{prefix}slow.A");
+        let cut = start_put(&client, &slow, PutValue::Number(2.0), true, DEADLINE);
+        while value(&client, &slow) != NodeValue::Number(2.0) {}
+        ioc.kill();
+        assert_eq!(result(&cut), Err(OpError::Disconnected));
+
+        let _ioc = Server::ioc(&prefix, database);
+        assert_eq!(value(&client, &slow), NodeValue::Number(0.0));
+        // A round trip later than anything that pvxs had kept to send.
+        assert_eq!(
+            put(&client, &format!("{prefix}end"), PutValue::Number(1.0)),
+            Ok(())
+        );
+        assert_eq!(value(&client, &slow), NodeValue::Number(0.0));
+    });
+}

@@ -1,0 +1,180 @@
+"""Which structures, procedures and slow or refused puts do the tests of pvAccess need a server for?
+
+Usage: pva_server.py PREFIX. Serves until it is killed. Writing to `step` changes values,
+writing to `retype` a type.
+"""
+
+import sys
+import threading
+
+import numpy
+from p4p import Type, Value
+from p4p.nt import NTEnum, NTMultiChannel, NTNDArray, NTScalar, NTTable
+from p4p.server import Server, StaticProvider
+from p4p.server.raw import SharedPV
+
+ALARM = ("alarm", ("S", "alarm_t", [("severity", "i"), ("status", "i"), ("message", "s")]))
+STAMP = (
+    "timeStamp",
+    ("S", "time_t", [("secondsPastEpoch", "l"), ("nanoseconds", "i"), ("userTag", "i")]),
+)
+POINT = Type([("x", "d"), ("y", "d")], id="point_t")
+
+TABLE = NTTable.buildType([("position", "ad"), ("name", "as")])
+UNION = Type([("value", ("U", "either_t", [("number", "d"), ("text", "s")])), ALARM], id="one_of:1.0")
+VARIANT = Type([("value", "v"), ("list", "av")], id="any:1.0")
+POINTS = Type([("value", ("aS", "point_t", [("x", "d"), ("y", "d")])), STAMP], id="points:1.0")
+SCALARS = Type(
+    [
+        ("flag", "?"),
+        ("byte", "b"),
+        ("ubyte", "B"),
+        ("uint", "I"),
+        ("long", "l"),
+        ("ulong", "L"),
+        ("float", "f"),
+        ("flags", "a?"),
+        ("floats", "af"),
+        ("names", "as"),
+        ("none", "ad"),
+    ],
+    id="scalars:1.0",
+)
+CHANNELS = NTMultiChannel.buildType("av")
+
+IMAGE = numpy.arange(1000 * 1500, dtype="u2").reshape(1000, 1500)
+
+
+class Put:
+    """Answers a put, or not, as its function says."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def put(self, pv, op):
+        self.function(pv, op)
+
+
+def accept(pv, op):
+    pv.post(op.value())
+    op.done()
+
+
+def accept_late(pv, op):
+    threading.Timer(1.0, accept, (pv, op)).start()
+
+
+def refuse(pv, op):
+    op.done(error="the interlock is open")
+
+
+class Call:
+    """The procedures."""
+
+    def rpc(self, pv, op):
+        query = op.value().query
+        try:
+            op.done(self.answer(query))
+        except Exception as error:
+            op.done(error=f"{type(error).__name__}: {error}")
+
+    def answer(self, query):
+        if query.get("fail"):
+            raise ValueError("asked to fail")
+        total = query.a + query.b + sum(query.get("more", []))
+        words = [query.get("word", "none"), *query.get("words", [])]
+        answer = Type([("sum", "d"), ("words", "as"), ("sure", "?")], id="answer:1.0")
+        return Value(answer, {"sum": total, "words": words, "sure": query.get("sure", False)})
+
+
+def pvs():
+    structures = {
+        "table": SharedPV(
+            initial=Value(
+                TABLE,
+                {
+                    "labels": ["Position", "Name"],
+                    "value": {"position": [0.5, 1.5], "name": ["a", "b"]},
+                    "timeStamp": {"secondsPastEpoch": 1_700_000_000, "nanoseconds": 7, "userTag": 3},
+                },
+            )
+        ),
+        "image": SharedPV(nt=NTNDArray(), initial=IMAGE),
+        "channels": SharedPV(
+            initial=Value(
+                CHANNELS,
+                {
+                    "value": [1.5, "two", numpy.asarray([1, 2], dtype="i4")],
+                    "channelName": ["a", "b", "c"],
+                    "isConnected": [True, False, True],
+                },
+            )
+        ),
+        "union": SharedPV(initial=Value(UNION, {"value": ("number", 2.5)})),
+        "variant": SharedPV(initial=Value(VARIANT, {"value": 5, "list": [1, "x"]})),
+        "points": SharedPV(initial=Value(POINTS, {"value": [{"x": 1, "y": 2}, {"x": 3, "y": 4}]})),
+        "scalars": SharedPV(
+            initial=Value(
+                SCALARS,
+                {
+                    "flag": True,
+                    "byte": -5,
+                    "ubyte": 250,
+                    "uint": 4_000_000_000,
+                    "long": -9_007_199_254_740_993,
+                    "ulong": 18_446_744_073_709_551_615,
+                    "float": 0.5,
+                    "flags": [True, False],
+                    "floats": [0.5, -2],
+                    "names": ["", "µ"],
+                },
+            )
+        ),
+    }
+
+    def step(pv, op):
+        structures["table"].post(
+            Value(TABLE, {"value": {"position": [9.0]}, "alarm": {"severity": 2, "message": "worn"}})
+        )
+        structures["union"].post(Value(UNION, {"value": ("text", "now")}))
+        structures["variant"].post(Value(VARIANT, {"value": Value(POINT, {"x": 8, "y": 9})}))
+        structures["points"].post(Value(POINTS, {"value": []}))
+        accept(pv, op)
+
+    retyped = SharedPV(initial=Value(Type([("value", "d")], id="retyped:1.0"), {"value": 1}))
+
+    def retype(pv, op):
+        """The structure comes back with a field more, in the same process."""
+        wider = Type([("value", "d"), ("more", "d")], id="retyped:1.0")
+        retyped.close()
+        retyped.open(Value(wider, {"value": 2, "more": 3}))
+        op.done()
+
+    number = NTScalar("d")
+    return structures | {
+        "step": SharedPV(Put(step), nt=NTScalar("i"), initial=0),
+        "retype": SharedPV(Put(retype), nt=NTScalar("i"), initial=0),
+        "retyped": retyped,
+        "bool": SharedPV(Put(accept), nt=NTScalar("?"), initial=False),
+        "float": SharedPV(Put(accept), nt=NTScalar("f"), initial=0),
+        "ulong": SharedPV(Put(accept), nt=NTScalar("L"), initial=0),
+        "enum": SharedPV(
+            Put(accept), nt=NTEnum(), initial={"index": 0, "choices": ["off", "on"]}
+        ),
+        "slow": SharedPV(Put(accept_late), nt=number, initial=0),
+        "refused": SharedPV(Put(refuse), nt=number, initial=0),
+        "call": SharedPV(Call(), nt=number, initial=0),
+    }
+
+
+def main():
+    provider = StaticProvider("structures")
+    served = pvs()
+    for name, pv in served.items():
+        provider.add(sys.argv[1] + name, pv)
+    with Server(providers=[provider]):
+        print("running", file=sys.stderr, flush=True)
+        threading.Event().wait()
+
+
+main()
