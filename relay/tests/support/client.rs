@@ -204,6 +204,8 @@ pub(crate) struct Client {
     replies: HashMap<u32, (Reply, HashMap<PvId, Pv>)>,
     /// Frames that moved the tick.
     pub(crate) messages: Vec<Message>,
+    /// The last frame that didn't.
+    last_answer: Vec<u8>,
     /// Close code, 1006 where there was none.
     pub(crate) closed: Option<u16>,
     next_request: u32,
@@ -250,6 +252,7 @@ impl Client {
             last_ack: Instant::now(),
             replies: HashMap::new(),
             messages: Vec::new(),
+            last_answer: Vec::new(),
             closed: None,
             next_request: 1,
         })
@@ -311,6 +314,11 @@ impl Client {
         self.pvs
             .get(&id)
             .unwrap_or_else(|| panic!("{name} is not held"))
+    }
+
+    /// The last frame that was an answer and no more, as it came.
+    pub(crate) fn last_answer(&self) -> &[u8] {
+        &self.last_answer
     }
 
     /// The number of a PV that it subscribed by this name.
@@ -505,6 +513,9 @@ impl Client {
             assert!(matches!(reply, Some(Reply::Hello(_))), "{reply:?} is first");
         }
         let rows = rows_of(&frame);
+        if !moves {
+            self.last_answer = bytes.to_vec();
+        }
         if moves {
             // An empty frame, which asks for an acknowledgement, may be older than a snapshot.
             assert!(

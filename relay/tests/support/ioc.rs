@@ -156,7 +156,7 @@ fn in_tmp(prefix: &str, extension: &str) -> PathBuf {
 }
 
 /// The python that has the package epicscorelibs, searched as the build script does.
-pub(super) fn python() -> PathBuf {
+pub(crate) fn python() -> PathBuf {
     if let Some(python) = std::env::var_os("PVWIRE_PYTHON") {
         return PathBuf::from(python);
     }

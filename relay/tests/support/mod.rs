@@ -23,7 +23,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub(crate) use client::{Client, How, Kept, Message, Pv, RowSeen, connect_all, keep_up};
 pub(crate) use http::{Answer, get, handshake};
-pub(crate) use ioc::SoftIoc;
+pub(crate) use ioc::{SoftIoc, python};
 pub(crate) use relay::{Relay, relay_command};
 pub(crate) use truth::{Told, Truth};
 

@@ -1,0 +1,226 @@
+//! Is every kind of pvAccess structure the same in a frame as an independent client sees it?
+//!
+//! Topology: one relay, one client, a p4p server of structures that no record has, and p4p's own
+//! client to compare with.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use pvwire_schema::decode;
+use pvwire_schema::types::{
+    Node, NodeValue, Outcome, PutValue, Reply, RequestBody, Severity, ValueType,
+};
+use serde_json::{Map, Value, json};
+
+use support::{Client, Kept, Network, Relay, prefix, python};
+
+/// The server, killed when dropped.
+struct Server(Child);
+
+impl Server {
+    fn start(network: Network, prefix: &str) -> Self {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("epics/tests/pva_server.py");
+        let mut command = Command::new(python());
+        network.apply(&mut command);
+        let mut process = command
+            .arg("-u")
+            .arg(script)
+            .arg(prefix)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let running = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .any(|line| line.contains("running"));
+        let server = Self(process);
+        assert!(running, "the server did not start");
+        std::thread::spawn(move || lines.for_each(drop));
+        server
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What p4p's client says of PVs.
+fn truth(network: Network, names: &[String]) -> Map<String, Value> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/truth_pva.py");
+    let mut command = Command::new(python());
+    network.apply(&mut command);
+    let output = command.arg(script).args(names).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A tree in the form that `truth_pva.py` has.
+fn shown(node: &Node) -> Value {
+    let number = |number: f64| json!(format!("n:{:016x}", number.to_bits()));
+    let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    let list = |nodes: &[Node]| nodes.iter().map(shown).collect::<Vec<_>>();
+    match &node.value {
+        NodeValue::Empty | NodeValue::Union(None) | NodeValue::Any(None) => Value::Null,
+        NodeValue::Number(ValueType::Boolean, flag) => json!(format!("b:{}", *flag == 1.0)),
+        NodeValue::Number(_, value) => number(*value),
+        NodeValue::Int64(integer) => json!(format!("i:{integer}")),
+        NodeValue::UInt64(integer) => json!(format!("i:{integer}")),
+        NodeValue::Text(text) => json!(format!("s:{text}")),
+        NodeValue::TextArray(texts) => {
+            json!(
+                texts
+                    .iter()
+                    .map(|text| format!("s:{text}"))
+                    .collect::<Vec<_>>()
+            )
+        }
+        NodeValue::Array(array) => {
+            json!([format!("{:?}", array.value_type), hex(&array.data)])
+        }
+        NodeValue::Structure(fields) => fields
+            .iter()
+            .map(|field| (field.name.clone(), shown(field)))
+            .collect(),
+        NodeValue::StructureArray(nodes)
+        | NodeValue::UnionArray(nodes)
+        | NodeValue::AnyArray(nodes) => json!(list(nodes)),
+        NodeValue::Union(Some(held)) | NodeValue::Any(Some(held)) => match held.value {
+            // p4p gives what a union holds without its type.
+            NodeValue::Int64(integer) if integer.unsigned_abs() < 1 << 53 => number(integer as f64),
+            _ => shown(held),
+        },
+    }
+}
+
+fn tree<'a>(client: &'a Client, name: &str) -> &'a Node {
+    match &client.pv(name).now.as_ref().unwrap().value {
+        Kept::Structure(root) => root,
+        other => panic!("{other:?} is no structure"),
+    }
+}
+
+#[test]
+fn structures_of_every_kind_are_what_an_independent_client_sees_field_by_field() {
+    let (network, prefix) = (Network::new(), prefix());
+    let _server = Server::start(network, &prefix);
+    let relay = Relay::start(network, &["--default-source", "pva"]);
+    let mut client = Client::connect(relay.address());
+    let kinds = [
+        ("table", "epics:nt/NTTable:1.0"),
+        ("image", "epics:nt/NTNDArray:1.0"),
+        ("channels", "epics:nt/NTMultiChannel:1.0"),
+        ("union", "one_of:1.0"),
+        ("variant", "any:1.0"),
+        ("points", "points:1.0"),
+        ("scalars", "scalars:1.0"),
+    ];
+    let names = kinds.map(|(name, _)| format!("{prefix}{name}"));
+    client.subscribe_live(&names);
+    let same = |client: &Client| {
+        let truth = truth(network, &names);
+        for ((_, type_id), name) in kinds.iter().zip(&names) {
+            let root = tree(client, name);
+            assert_eq!(shown(root), truth[name], "{name}");
+            assert_eq!(root.type_id, *type_id);
+            let metadata = client.pv(name).metadata.as_ref().unwrap();
+            assert_eq!(metadata.type_id, *type_id);
+            assert_eq!(metadata.value_type, ValueType::Structure);
+        }
+    };
+    same(&client);
+    let table = client.pv(&names[0]).now.clone().unwrap();
+    assert_eq!(table.time_ns, 1_700_000_000_000_000_007);
+
+    let step = RequestBody::Put {
+        name: format!("{prefix}step"),
+        value: PutValue::Number(1.0),
+        wait: true,
+        timeout_ms: 20_000,
+        expected: None,
+    };
+    drop(relay);
+    let relay = Relay::start(
+        network,
+        &["--default-source=pva", "--enable-put", "--allow-put=*"],
+    );
+    let mut client = Client::connect(relay.address());
+    client.subscribe_live(&names);
+    let (reply, _) = client.ask(step);
+    assert!(
+        matches!(
+            &reply,
+            Reply::PutDone {
+                outcome: Outcome::Done,
+                ..
+            }
+        ),
+        "{reply:?}"
+    );
+    client.wait_pv(&names[0], "its alarm", |pv| {
+        pv.now.as_ref().unwrap().alarm.severity == Severity::Major
+    });
+    client.wait_pv(&names[5], "an empty array", |pv| {
+        format!("{:?}", pv.now.as_ref().unwrap().value).contains("StructureArray([])")
+    });
+    same(&client);
+}
+
+#[test]
+fn procedure_answers_through_the_relay_or_says_why_not() {
+    let (network, prefix) = (Network::new(), prefix());
+    let _server = Server::start(network, &prefix);
+    let relay = Relay::start(network, &["--enable-put", "--allow-put=pva://*"]);
+    let mut client = Client::connect(relay.address());
+    let call = |arguments: Vec<(&str, PutValue)>| RequestBody::Rpc {
+        name: format!("pva://{prefix}call"),
+        arguments: (arguments.into_iter())
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
+        timeout_ms: 20_000,
+    };
+    let id = client.request(call(vec![
+        ("a", PutValue::Number(1.5)),
+        ("b", PutValue::Number(2.0)),
+        ("word", PutValue::Text("x".into())),
+    ]));
+    let (reply, _) = client.wait_answer(id);
+    assert!(
+        matches!(
+            &reply,
+            Reply::RpcDone {
+                outcome: Outcome::Done,
+                ..
+            }
+        ),
+        "{reply:?}"
+    );
+    let frame = decode::frame(client.last_answer()).unwrap();
+    let answer = frame.rpc_result().unwrap().to_node();
+    assert_eq!(answer.type_id, "answer:1.0");
+    let expected = json!({ "sum": "n:400c000000000000", "words": ["s:x"], "sure": "b:false" });
+    assert_eq!(shown(&answer), expected);
+
+    let (reply, _) = client.ask(call(vec![
+        ("a", PutValue::Number(1.0)),
+        ("b", PutValue::Number(2.0)),
+        ("fail", PutValue::Number(1.0)),
+    ]));
+    let Reply::RpcDone { outcome, message } = reply else {
+        panic!("{reply:?} answers an Rpc")
+    };
+    assert_eq!(outcome, Outcome::Failed);
+    assert!(message.contains("asked to fail"), "{message}");
+}
