@@ -6,7 +6,7 @@
 
 mod support;
 
-use support::{Client, Network, Relay, SoftIoc, connect_all, eventually, keep_up};
+use support::{Client, Network, Relay, SoftIoc, connect_all, eventually, keep_up, prefix};
 
 /// What the IOC says of the channels that it serves: name and number of event subscriptions, by
 /// name. The relay makes two for a PV, one for values and alarms and one for metadata.
@@ -91,4 +91,41 @@ fn monitor_outlives_the_last_client_by_the_linger() {
     assert_eq!(second.id(&name), id);
     assert!(second.pv(&name).is_number(2.0));
     assert_eq!(served(&mut ioc), [(name, 2)]);
+}
+
+/// How many monitors a server of pvAccess says it serves.
+fn served_by_pv_access(ioc: &mut SoftIoc) -> usize {
+    let report = ioc.ask("pvxsr 9");
+    report
+        .lines()
+        .filter(|line| line.contains("Executing") && line.ends_with("MONITOR"))
+        .count()
+}
+
+#[test]
+fn pv_access_server_serves_one_monitor_per_structure_whatever_is_asked_of_it() {
+    let network = Network::new();
+    let database = r#"
+        record(ao, "$(P)a") { field(VAL, "1") field(PINI, "YES") }
+        record(ai, "$(P)x") { field(VAL, "1.5") field(HOPR, "7") field(PINI, "YES")
+            info(Q:group, { "$(P)group": {
+                "x": { "+channel": "VAL", "+type": "plain", "+trigger": "*" },
+                "inner.y": { "+channel": "HOPR", "+type": "plain" } } }) }
+    "#;
+    let mut ioc = SoftIoc::with_pv_access(network, &prefix(), database);
+    let relay = Relay::start(network, &["--linger-ms", "200"]);
+    let names =
+        ["a", "group", "group/x", "group/inner/y"].map(|name| format!("pva://{}", ioc.name(name)));
+    let mut clients = connect_all(relay.address(), 5);
+    for client in &mut clients {
+        client.subscribe_live(&names);
+        client.subscribe_live(&names[2..]);
+        assert_eq!(client.get(&names, 0).1, []);
+    }
+    eventually("two structures are monitored once", || {
+        served_by_pv_access(&mut ioc) == 2
+    });
+    assert!(clients[4].pv(&names[3]).is_number(7.0));
+    drop(clients);
+    eventually("no monitor is left", || served_by_pv_access(&mut ioc) == 0);
 }
