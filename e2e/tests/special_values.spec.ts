@@ -1,0 +1,105 @@
+/** Do values that other clients get wrong stand on the page as the IOC has them? */
+
+import { writeFileSync } from "node:fs";
+
+import type { TestInfo } from "@playwright/test";
+
+import { DemoPage } from "../fixtures/demo_page";
+import type { SoftIoc } from "../fixtures/soft_ioc";
+import { expect, test } from "../fixtures/test";
+
+/** The page has a place for this name, and the IOC usually no record. */
+const PV = "NOT_THERE";
+
+/** Gives the IOC that record before anybody asks for it. */
+async function add(ioc: SoftIoc, testInfo: TestInfo, record: string, fields: string) {
+  const database = testInfo.outputPath("special.db");
+  writeFileSync(database, `record(${record}, "$(P):${PV}") { ${fields} }`);
+  await ioc.restart({ alsoLoad: [database] });
+}
+
+test("infinities and NaN are told apart", async ({ ioc, page, pageUrl }, testInfo) => {
+  await add(ioc, testInfo, "ao", 'field(VAL, "1") field(PREC, "1") field(EGU, "V")');
+  const demo = new DemoPage(page, pageUrl, ioc);
+  await demo.open();
+  await expect(demo.value(PV)).toHaveText("1.0 V", { timeout: 45_000 });
+
+  for (const [put, shown] of [
+    ["Inf", "inf V"],
+    ["-Inf", "-inf V"],
+    ["NaN", "nan V"],
+    ["-2.5", "-2.5 V"],
+  ] as const) {
+    await ioc.put(PV, put);
+    await expect(demo.value(PV)).toHaveText(shown);
+  }
+});
+
+test("an array of strings is each string, and an empty one stays empty", async ({
+  ioc,
+  page,
+  pageUrl,
+}, testInfo) => {
+  await add(ioc, testInfo, "waveform", 'field(FTVL, "STRING") field(NELM, "3")');
+  const demo = new DemoPage(page, pageUrl, ioc);
+  await demo.open();
+  await expect(demo.value(PV)).toHaveText("[]", { timeout: 45_000 });
+
+  for (const [put, shown] of [
+    ["['a, b', '', '[c]']", '["a, b", "", "[c]"]'],
+    ["['alone']", '["alone"]'],
+    ["[]", "[]"],
+  ] as const) {
+    await ioc.put(PV, put);
+    await expect(demo.value(PV)).toHaveText(shown);
+  }
+});
+
+test("a string is whole as a long string, of whatever length", async ({
+  ioc,
+  page,
+  pageUrl,
+}, testInfo) => {
+  await add(ioc, testInfo, "lso", 'field(SIZV, "3001") field(MPST, "Always")');
+  const demo = new DemoPage(page, pageUrl, ioc);
+  await demo.open();
+  await expect(demo.readback(PV)).toHaveAttribute("data-state", "connected", { timeout: 45_000 });
+
+  for (const length of [39, 40, 41, 3000]) {
+    const text = "abcdefghij".repeat(300).slice(0, length);
+    await ioc.put(PV, text);
+    await expect(demo.value(PV)).toHaveText(text.slice(0, 39));
+    await expect.poll(() => demo.bytesAsText(`${PV}.VAL$`)).toBe(text);
+  }
+});
+
+test("write access that is taken away and given back follows at once", async ({ demo, ioc }) => {
+  const access = demo.readback("RF:VOLTAGE:SET").locator("[data-access]");
+  await expect(access).toHaveAttribute("data-access", "write");
+
+  await ioc.put("RF:VOLTAGE:SET.ASG", "DEFAULT");
+  await expect(access).toHaveAttribute("data-access", "read-only");
+  await expect(demo.value("RF:VOLTAGE:SET")).toHaveText("1.40 MV");
+
+  await ioc.put("RF:VOLTAGE:SET.ASG", "OPERATOR");
+  await expect(access).toHaveAttribute("data-access", "write");
+});
+
+test("a page that comes late shows a PV that never changes", async ({
+  demo,
+  ioc,
+  pageUrl,
+  context,
+}) => {
+  await ioc.put("OP:MESSAGE", "said once");
+  await expect(demo.value("OP:MESSAGE")).toHaveText("said once");
+
+  const late = new DemoPage(await context.newPage(), pageUrl, ioc);
+  await late.open();
+
+  await expect(late.value("OP:MESSAGE")).toHaveText("said once");
+  await expect(late.readback("OP:MESSAGE").locator("time")).toHaveAttribute(
+    "datetime",
+    (await demo.readback("OP:MESSAGE").locator("time").getAttribute("datetime")) ?? "",
+  );
+});
