@@ -502,13 +502,13 @@ for field, value in [{pairs}]: dbCore.dbpf(field.encode(), bytes.fromhex(value))
         ));
     }
 
-    /// Updates each text and array once more, after a pause.
+    /// Updates each text, array and mbbo once more, after a pause.
     ///
     /// Of these an IOC queues no copies: when two updates follow so fast that the first hasn't been
     /// sent, its monitors get the value of the second with alarm and stamp of the first, and nothing
     /// more. The truth, which a get is told, then differs from what any monitor has seen.
     fn last_words(&mut self) {
-        let has_copies = |kind| ANALOG.contains(&kind) || CHOICES.contains(&kind);
+        let has_copies = |kind| ANALOG.contains(&kind) || ["bi", "bo", "mbbi"].contains(&kind);
         let mut puts = Vec::new();
         for entry in &mut self.entries {
             if !has_copies(entry.kind) {
