@@ -41,6 +41,7 @@ SCALARS = Type(
     id="scalars:1.0",
 )
 CHANNELS = NTMultiChannel.buildType("av")
+WITH_UNITS = NTScalar.buildType("d", display=True)
 
 IMAGE = numpy.arange(1000 * 1500, dtype="u2").reshape(1000, 1500)
 
@@ -69,10 +70,17 @@ def refuse(pv, op):
 
 
 class Call:
-    """The procedures."""
+    """The procedure, which counts its calls."""
+
+    def __init__(self, count):
+        self.count = count
 
     def rpc(self, pv, op):
         query = op.value().query
+        self.count.post(self.count.current() + 1)
+        if query.get("hang"):
+            self.unanswered = op
+            return
         try:
             op.done(self.answer(query))
         except Exception as error:
@@ -89,6 +97,7 @@ class Call:
 
 def pvs():
     structures = {
+        "repeated": SharedPV(initial=Value(WITH_UNITS, {"display": {"units": "mm"}})),
         "table": SharedPV(
             initial=Value(
                 TABLE,
@@ -133,6 +142,13 @@ def pvs():
     }
 
     def step(pv, op):
+        """Marks the units of `repeated` as changed, which they are only by the second step."""
+        structures["repeated"].post(
+            Value(
+                WITH_UNITS,
+                {"value": op.value(), "display": {"units": "mm" if op.value() < 2 else "cm"}},
+            )
+        )
         structures["table"].post(
             Value(TABLE, {"value": {"position": [9.0]}, "alarm": {"severity": 2, "message": "worn"}})
         )
@@ -151,6 +167,7 @@ def pvs():
         op.done()
 
     number = NTScalar("d")
+    calls = SharedPV(nt=NTScalar("i"), initial=0)
     return structures | {
         "step": SharedPV(Put(step), nt=NTScalar("i"), initial=0),
         "retype": SharedPV(Put(retype), nt=NTScalar("i"), initial=0),
@@ -163,7 +180,8 @@ def pvs():
         ),
         "slow": SharedPV(Put(accept_late), nt=number, initial=0),
         "refused": SharedPV(Put(refuse), nt=number, initial=0),
-        "call": SharedPV(Call(), nt=number, initial=0),
+        "call": SharedPV(Call(calls), nt=number, initial=0),
+        "calls": calls,
     }
 
 

@@ -360,6 +360,42 @@ fn procedure_gets_its_arguments_and_answers_or_fails() {
         let nameless = [("", PutValue::Number(1.0))];
         let result = call(&client, &name, &nameless);
         assert!(matches!(result, Err(OpError::Invalid(_))), "{result:?}");
-        drop(server);
+
+        // One that the server works on when it crashes, and that a restarted one must not get.
+        let (recorder, _monitor) = open(&client, &format!("{prefix}calls"));
+        recorder.wait_value(0, &OwnValue::Number(2.0));
+        let (sender, results) = channel();
+        let hang = vec![("hang".to_owned(), PutValue::Boolean(true))];
+        client.rpc(&name, hang, DEADLINE, move |result| {
+            sender.send(result).unwrap()
+        });
+        let (before, _) = recorder.wait_value(0, &OwnValue::Number(3.0));
+        server.kill();
+        let result = results.recv_timeout(DEADLINE).unwrap();
+        assert_eq!(result, Err(OpError::Disconnected));
+        let _server = Server::structures(&prefix);
+        recorder.wait_value(before + 1, &OwnValue::Number(0.0));
+        assert!(call(&client, &name, &fail).is_err());
+        recorder.wait_value(before + 1, &OwnValue::Number(1.0));
+    });
+}
+
+#[test]
+fn metadata_that_a_server_repeats_is_told_once() {
+    in_own_process("metadata_that_a_server_repeats_is_told_once", || {
+        let prefix = prefix();
+        let _server = Server::structures(&prefix);
+        let client = Client::start().unwrap();
+        let (recorder, _monitor) = open(&client, &format!("{prefix}repeated"));
+        let (start, _) = recorder.wait_metadata(0, |metadata| metadata.units == "mm");
+        let step = format!("{prefix}step");
+
+        put(&client, &step, PutValue::Number(1.0)).unwrap();
+        let (same, _) = recorder.wait_value(start, &OwnValue::Number(1.0));
+        put(&client, &step, PutValue::Number(2.0)).unwrap();
+        let (changed, _) = recorder.wait_metadata(start + 1, |_| true);
+        let (other, _) = recorder.wait_value(changed, &OwnValue::Number(2.0));
+
+        assert_eq!((changed, other), (same + 1, same + 2));
     });
 }
