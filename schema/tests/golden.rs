@@ -265,6 +265,12 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
             e.number(id, time, value, RowMarks::default());
         }
     });
+    frame("not_numbers", FrameKind::Update, 12, 11, &|e| {
+        let values = [(3, f64::NAN), (4, f64::INFINITY), (6, f64::NEG_INFINITY)];
+        for (id, value) in values {
+            e.number(PvId(id), T0, value, RowMarks::default());
+        }
+    });
     frame("disconnected", FrameKind::Update, 13, 12, &|e| {
         let gone = Channel {
             state: ConnectionState::Disconnected,

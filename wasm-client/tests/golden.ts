@@ -15,6 +15,7 @@ const FILES = [
   "update",
   "catch_up",
   "special_numbers",
+  "not_numbers",
   "disconnected",
   "metadata_change",
   "arrays",

@@ -193,19 +193,21 @@ describe("an update", () => {
 
   it("tells apart what is no number", async () => {
     const socket = await atTheSnapshot();
-    const seen: unknown[] = [];
-    client.pv("TEMP", "{ value { float number string } }").subscribe(() => undefined);
-    for (const name of ["update", "special_numbers"] as const) {
-      socket.frame(name);
-      vi.advanceTimersByTime(300);
-      const { value } = show("TEMP");
-      seen.push([value?.float, value?.string]);
-    }
-    expect(seen).toEqual([
-      [81, "81.00"],
-      [4294967295, "4294967295.00"],
-    ]);
-    // The last row of MODE is 2^53, that of no label.
+    socket.frame("update");
+    socket.frame("not_numbers");
+    vi.advanceTimersByTime(300);
+    const shown = ["TEMP", "MODE", "LATE"].map((name) => show(name).value);
+    expect(shown.map((value) => value?.float)).toEqual([null, null, null]);
+    expect(shown.map((value) => value?.number)).toEqual([NaN, Infinity, -Infinity]);
+    expect(shown.map((value) => value?.string)).toEqual(["nan", "inf", "-inf"]);
+  });
+
+  it("shows large numbers, and an enum's index without a label, with all digits", async () => {
+    const socket = await atTheSnapshot();
+    socket.frame("update");
+    socket.frame("special_numbers");
+    vi.advanceTimersByTime(300);
+    expect(show("TEMP").value).toMatchObject({ float: 4294967295, string: "4294967295.00" });
     expect(show("MODE").value?.string).toBe("9007199254740992");
   });
 

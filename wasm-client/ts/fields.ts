@@ -61,13 +61,16 @@ const ALARM_STATUSES: readonly string[] = [
   "WRITE_ACCESS",
 ];
 
+/** Classes of pvAccess's alarms, from 100 on. */
+const ALARM_CLASSES = ["NONE", "DEVICE", "DRIVER", "RECORD", "DB", "CONF", "UNDEFINED", "CLIENT"];
+
 const state = (slot: Slot, columns: Columns): number => columns.state[slot.index] as number;
 
 const connected: Reader = (slot, columns) => state(slot, columns) === CONNECTED;
 
 const alarmStatus = (slot: Slot, columns: Columns): string => {
   const status = columns.alarmStatus[slot.index] as number;
-  return ALARM_STATUSES[status] ?? String(status);
+  return ALARM_STATUSES[status] ?? ALARM_CLASSES[status - 100] ?? String(status);
 };
 
 const number = (slot: Slot, columns: Columns): number | null => {

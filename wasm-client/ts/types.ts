@@ -101,7 +101,10 @@ export interface PvStatus {
   readonly quality: Quality;
   /** The last known severity, kept while disconnected; `null` before the first value. */
   readonly severity: Severity | null;
-  /** EPICS's name of the alarm condition (`NO_ALARM`, `HIHI`, `UDF` …); `null` before the first value. */
+  /**
+   * EPICS's name of the alarm condition (`NO_ALARM`, `HIHI`, `UDF` …), or of the alarm's class where a
+   * pvAccess server names none (`DEVICE`, `DRIVER` …); `null` before the first value.
+   */
   readonly alarmStatus: string | null;
   /** A few words for a person; empty when all is well. */
   readonly message: string;

@@ -895,7 +895,7 @@ impl<'a> AlarmRow {
     }
   }
 
-  /// Channel Access: alarm condition 0–21 as in EPICS's alarm.h.
+  /// Alarm condition 0–21 as in EPICS's alarm.h; from 100 on the class of a pvAccess alarm.
   pub fn status(&self) -> u16 {
     let mut mem = ::core::mem::MaybeUninit::<<u16 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
     // Safety:
@@ -3669,7 +3669,8 @@ impl<'a> Frame<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<FrameKind>(Frame::VT_KIND, Some(FrameKind::Update)).unwrap()}
   }
-  /// Number of the relay's tick that this frame brings the client to. Grows, not always by one.
+  /// Number of the relay's tick that this frame brings the client to. Grows, not always by one; only
+  /// an empty Update may be older than a Snapshot before it.
   #[inline]
   pub fn tick(&self) -> u64 {
     // Safety:
