@@ -28,6 +28,17 @@ pub struct Latest {
     pub detail: Option<Arc<Detail>>,
 }
 
+/// A PV that is back but hasn't yet told what it is now may show its old value as the present one for
+/// no longer than this: there are PVs that never say more.
+const RETURN_WAIT: Duration = Duration::from_secs(1);
+
+/// What a PV that came back has told since.
+#[derive(Clone, Copy, Debug, Default)]
+struct Return {
+    value: bool,
+    metadata: bool,
+}
+
 /// All parts of one PV and when each last changed.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -35,6 +46,8 @@ pub struct Entry {
     epoch: u32,
     /// Access rights as the source last told them: it does so before it says `Connected`.
     rights: (bool, bool),
+    /// Found again, but what is kept of it may still be old.
+    returning: Option<Return>,
     /// Connection and access rights.
     pub channel: Channel,
     /// How to draw it; `None` until the first connection.
@@ -59,6 +72,7 @@ impl Default for Entry {
             opening: 0,
             epoch: 0,
             rights: (false, false),
+            returning: None,
             channel: Channel {
                 state: ConnectionState::Connecting,
                 since_ns: 0,
@@ -89,6 +103,27 @@ impl Entry {
         }
         self.metadata_tick = changes.tick;
         changes.metadata.push((pv, metadata));
+    }
+
+    /// Notes what a PV that is coming back has told; whether that was the last of it.
+    fn has_told(&mut self, note: impl FnOnce(&mut Return)) -> bool {
+        let Some(told) = &mut self.returning else {
+            return false;
+        };
+        note(told);
+        told.value && told.metadata
+    }
+
+    /// The PV is there, and what is kept of it is present.
+    fn connect(&mut self) {
+        self.returning = None;
+        let (read, write) = self.rights;
+        self.channel = Channel {
+            state: ConnectionState::Connected,
+            read,
+            write,
+            ..self.channel
+        };
     }
 
     /// Whether there is something to show: connected, with a value.
@@ -145,6 +180,8 @@ pub struct Table {
     entries: Vec<Entry>,
     /// PVs that are being searched for the first time, by the time they were opened.
     searching: VecDeque<(Instant, PvId, u32)>,
+    /// PVs that are back but may not have told all yet, by the time they came.
+    returning: VecDeque<(Instant, PvId, u32)>,
     not_found_after: Duration,
     stale_rows: u64,
 }
@@ -157,6 +194,7 @@ impl Table {
         Self {
             entries,
             searching,
+            returning: VecDeque::new(),
             not_found_after,
             stale_rows: 0,
         }
@@ -187,7 +225,7 @@ impl Table {
     pub fn apply(&mut self, changes: &mut Changes, now: Now, taken: Taken) {
         match taken {
             Taken::Notice(notice) => self.apply_notice(changes, now, notice),
-            Taken::Row(row) => self.apply_row(changes, row),
+            Taken::Row(row) => self.apply_row(changes, now, row),
         }
     }
 
@@ -231,16 +269,18 @@ impl Table {
                         },
                     );
                 }
-                let (read, write) = entry.rights;
-                entry.channel = Channel {
-                    state: ConnectionState::Connected,
-                    read,
-                    write,
-                    ..before
-                };
+                // Not present before its value and metadata have come again: nothing of what is
+                // kept may pass for new. One that can't be read never tells.
+                if entry.latest.is_some() && entry.rights.0 {
+                    entry.returning = Some(Return::default());
+                    self.returning.push_back((now.instant, pv, opening));
+                    return;
+                }
+                entry.connect();
             }
             Event::Disconnected => {
                 let gone = ConnectionState::Disconnected;
+                entry.returning = None;
                 entry.rights = (false, false);
                 entry.channel = Channel {
                     state: gone,
@@ -261,7 +301,10 @@ impl Table {
             }
             Event::Metadata(metadata) => {
                 entry.set_metadata(changes, pv, *metadata);
-                return;
+                if !entry.has_told(|told| told.metadata = true) {
+                    return;
+                }
+                entry.connect();
             }
         }
         Self::channel_changed(entry, pv, before, changes, now);
@@ -283,7 +326,7 @@ impl Table {
         }
     }
 
-    fn apply_row(&mut self, changes: &mut Changes, row: Row) {
+    fn apply_row(&mut self, changes: &mut Changes, now: Now, row: Row) {
         let Row {
             pv,
             sequence,
@@ -328,6 +371,11 @@ impl Table {
             alarm,
             detail: detail.clone(),
         });
+        if entry.has_told(|told| told.value = true) {
+            let before = entry.channel;
+            entry.connect();
+            Self::channel_changed(entry, pv, before, changes, now);
+        }
         let alarm = changed.then_some(alarm);
         let detail = detail_changed.then(|| detail.unwrap_or_default());
         changes.rows.push(ChangedRow {
@@ -340,8 +388,29 @@ impl Table {
         });
     }
 
-    /// Tells of PVs that were searched for long enough without an answer.
-    pub fn give_up_searching(&mut self, changes: &mut Changes, now: Now) {
+    /// Does what comes due: PVs that were searched for long enough are not found, those that came back
+    /// and told nothing for long enough are present.
+    pub fn pass_time(&mut self, changes: &mut Changes, now: Now) {
+        self.give_up_searching(changes, now);
+        self.give_up_waiting(changes, now);
+    }
+
+    fn give_up_waiting(&mut self, changes: &mut Changes, now: Now) {
+        while let Some(&(since, pv, opening)) = self.returning.front() {
+            if now.instant.duration_since(since) < RETURN_WAIT {
+                break;
+            }
+            self.returning.pop_front();
+            let entry = &mut self.entries[pv.index()];
+            if entry.opening == opening && entry.returning.is_some() {
+                let before = entry.channel;
+                entry.connect();
+                Self::channel_changed(entry, pv, before, changes, now);
+            }
+        }
+    }
+
+    fn give_up_searching(&mut self, changes: &mut Changes, now: Now) {
         while let Some(&(since, pv, opening)) = self.searching.front() {
             if now.instant.duration_since(since) < self.not_found_after {
                 break;
@@ -356,12 +425,12 @@ impl Table {
         }
     }
 
-    /// When `give_up_searching` will next have something to do, if no channel connects before.
+    /// When `pass_time` will next have something to do, if no channel connects before.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.searching
-            .front()
-            .map(|(since, ..)| *since + self.not_found_after)
+        let searching = (self.searching.front()).map(|(since, ..)| *since + self.not_found_after);
+        let returning = (self.returning.front()).map(|(since, ..)| *since + RETURN_WAIT);
+        searching.into_iter().chain(returning).min()
     }
 }
 
@@ -421,7 +490,7 @@ mod tests {
             };
             self.intake
                 .drain(|taken| self.table.apply(&mut changes, now, taken));
-            self.table.give_up_searching(&mut changes, now);
+            self.table.pass_time(&mut changes, now);
             changes
         }
 
@@ -478,6 +547,66 @@ mod tests {
         assert_eq!(entry.channel.state, ConnectionState::Disconnected);
         assert!(!entry.channel.write);
         assert_eq!(entry.latest.as_ref().unwrap().value, RowValue::Number(7.0));
+    }
+
+    #[test]
+    fn pv_that_comes_back_is_present_only_when_value_and_metadata_have_come_again() {
+        let mut bench = Bench::new();
+        let line = Line::open(&bench.intake, PV, false);
+        let told = || line.event(Event::Metadata(Box::default()));
+        let rights = || {
+            line.event(Event::Access {
+                read: true,
+                write: true,
+            });
+        };
+        let state = |bench: &Bench| bench.table.entry(PV).channel.state;
+        rights();
+        line.connected(false);
+        told();
+        update(&line, 7.0, CALM);
+        bench.tick();
+        assert_eq!(state(&bench), ConnectionState::Connected);
+
+        line.event(Event::Disconnected);
+        rights();
+        line.connected(false);
+        bench.tick();
+        assert_eq!(state(&bench), ConnectionState::Disconnected, "7 is old");
+        update(&line, 8.0, CALM);
+        bench.tick();
+        assert_eq!(
+            state(&bench),
+            ConnectionState::Disconnected,
+            "its unit may be"
+        );
+        told();
+        let changes = bench.tick();
+        assert_eq!(state(&bench), ConnectionState::Connected);
+        assert!(changes.channels[0].1.write);
+
+        line.event(Event::Disconnected);
+        rights();
+        line.connected(false);
+        bench.tick();
+        assert!(bench.table.next_deadline().is_some());
+        bench.tick_at(RETURN_WAIT);
+        assert_eq!(state(&bench), ConnectionState::Connected, "it says no more");
+    }
+
+    #[test]
+    fn pv_that_may_not_be_read_is_present_at_once_when_it_comes_back() {
+        let mut bench = Bench::new();
+        let line = Line::open(&bench.intake, PV, false);
+        line.connected(false);
+        update(&line, 7.0, CALM);
+        line.event(Event::Disconnected);
+        line.connected(false);
+        bench.tick();
+        assert_eq!(
+            bench.table.entry(PV).channel.state,
+            ConnectionState::Connected
+        );
     }
 
     #[test]

@@ -175,7 +175,7 @@ impl<S: TickSink> Run<S> {
         let table = &mut self.table;
         self.intake
             .drain(|taken| table.apply(&mut changes, now, taken));
-        table.give_up_searching(&mut changes, now);
+        table.pass_time(&mut changes, now);
         let skipped = changes.rows.iter().map(|row| u64::from(row.skipped)).sum();
         let counters = &self.counters;
         counters
