@@ -1,11 +1,13 @@
-"""A softIOC for the demo and the tests: epicscorelibs' own, Channel Access only, with access security.
+"""A softIOC for the demo and the tests: epicscorelibs' own, with access security, and pvAccess if asked.
 
-`softioc.py [--access FILE] [-m MACROS] -d DATABASE …`; its console is Python's, where `ioc("dbl")`
+`softioc.py [--access FILE] [--pva] [-m MACROS] -d DATABASE …`; its console is Python's, where `ioc("dbl")`
 runs a command of the IOC's shell. It ends when its input ends.
 """
 
+import os
 import sys
 
+import pvxslibs.path
 from epicscorelibs import ioc
 
 
@@ -14,9 +16,14 @@ def main():
     if arguments[:1] == ["--access"]:
         ioc.dbCore.asSetFilename(arguments[1].encode())
         arguments = arguments[2:]
-    sys.argv[1:] = arguments
-    # Without PVA, which the relay doesn't speak and which would want ports of its own.
-    ioc.main(extra_dbd_load=(), extra_dso_load=())
+    with_pva = arguments[:1] == ["--pva"]
+    sys.argv[1:] = arguments[1:] if with_pva else arguments
+    if with_pva:
+        os.environ["PVXS_QSRV_ENABLE"] = "YES"
+        dbd = (("pvxsIoc.dbd", pvxslibs.path.dbd_path),)
+        ioc.main(extra_dbd_load=dbd, extra_dso_load=("pvxslibs.lib.pvxsIoc",))
+    else:
+        ioc.main(extra_dbd_load=(), extra_dso_load=())
 
 
 if __name__ == "__main__":
