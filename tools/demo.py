@@ -137,7 +137,9 @@ def start_ioc(environment):
 def start_relay(environment, port):
     # Nobody needs time to find another relay here: Ctrl-C should be quick.
     quick = ["--drain-delay-ms", "0", "--drain-spread-ms", "200"]
-    command = [TARGET / "release/pvwire-relay", "--listen", f"127.0.0.1:{port}", *quick]
+    # Not to all that the page shows: one of its set points is there to be refused by the relay.
+    puts = ["--enable-put", "--allow-put", f"{PREFIX}:*:SET", "--allow-put", f"{PREFIX}:OP:MESSAGE"]
+    command = [TARGET / "release/pvwire-relay", "--listen", f"127.0.0.1:{port}", *quick, *puts]
     relay = Child("relay", command, environment)
     relay.wait_until(answers(f"http://127.0.0.1:{port}/ready"))
     return relay

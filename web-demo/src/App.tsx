@@ -6,6 +6,7 @@ import type { PvClient } from "pvwire";
 import { ConnectionBanner } from "./ConnectionBanner";
 import { Header } from "./Header";
 import { MachineStatus } from "./MachineStatus";
+import { SetPoints } from "./SetPoints";
 import { ThousandPvs } from "./ThousandPvs";
 
 export interface AppProps {
@@ -20,6 +21,7 @@ export function App({ client, prefix }: AppProps): ReactNode {
       <ConnectionBanner />
       <main>
         <MachineStatus prefix={prefix} />
+        <SetPoints prefix={prefix} />
         <ThousandPvs client={client} prefix={prefix} />
       </main>
     </>

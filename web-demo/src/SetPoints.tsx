@@ -1,0 +1,21 @@
+/** What can be set? In groups, as the readbacks above. */
+
+import type { ReactNode } from "react";
+
+import { SET_POINTS } from "./set_points";
+import { SetPoint } from "./SetPoint";
+
+export function SetPoints({ prefix }: { readonly prefix: string }): ReactNode {
+  return (
+    <section className="machine" aria-label="Set points">
+      {SET_POINTS.map((group) => (
+        <section className="panel" key={group.title} aria-label={group.title}>
+          <h2>{group.title}</h2>
+          {group.setPoints.map((spec) => (
+            <SetPoint key={spec.pv} name={`${prefix}:${spec.pv}`} spec={spec} />
+          ))}
+        </section>
+      ))}
+    </section>
+  );
+}

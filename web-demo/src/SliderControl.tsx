@@ -1,0 +1,44 @@
+/** How is a number set by moving? Each position is written; what the PV can't follow is left out. */
+
+import type { ReactNode } from "react";
+
+import { stepOf } from "./NumberControl";
+import type { ControlProps } from "./SetPoint";
+
+export function SliderControl({
+  pv,
+  entry,
+  enabled,
+  labelledBy,
+  describedBy,
+}: ControlProps): ReactNode {
+  const range = pv?.display?.controlRange;
+  const units = pv?.display?.units ?? "";
+  const value = pv?.value?.string ?? "–";
+  const shown = entry.text ?? String(pv?.value?.number ?? 0);
+  return (
+    <>
+      <input
+        className="slider"
+        type="range"
+        aria-labelledby={labelledBy}
+        aria-describedby={describedBy}
+        aria-valuetext={`${shown} ${units}`}
+        disabled={!enabled || range?.min == null || range.max == null}
+        min={range?.min ?? 0}
+        max={range?.max ?? 1}
+        step={stepOf(pv)}
+        value={shown}
+        onChange={(event) => {
+          const text = event.currentTarget.value;
+          entry.slide(text, Number(text));
+        }}
+      />
+      {/* What the PV has, not where the thumb is. */}
+      <span className="slider-value" data-part="value">
+        {value}
+        {units !== "" && <span className="unit"> {units}</span>}
+      </span>
+    </>
+  );
+}

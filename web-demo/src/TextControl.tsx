@@ -1,0 +1,99 @@
+/** How is a text typed and sent? Enter sends, Escape takes back, and so do two buttons. */
+
+import type { HTMLAttributes, KeyboardEvent, ReactNode, SyntheticEvent } from "react";
+
+import type { ControlProps } from "./SetPoint";
+
+export function TextControl(props: ControlProps): ReactNode {
+  const { entry } = props;
+  return (
+    <EntryField
+      {...props}
+      onSend={() => {
+        entry.send(entry.text ?? "");
+      }}
+    />
+  );
+}
+
+export interface EntryFieldProps extends ControlProps {
+  readonly onSend: () => void;
+  readonly inputMode?: HTMLAttributes<HTMLInputElement>["inputMode"];
+  readonly className?: string;
+  /** For other keys than Enter and Escape. */
+  readonly onKey?: (event: KeyboardEvent) => void;
+}
+
+/** A field that stays focusable and readable when it can't be written, so that the reason is found. */
+export function EntryField({
+  pv,
+  entry,
+  enabled,
+  labelledBy,
+  describedBy,
+  onSend,
+  onKey,
+  inputMode = "text",
+  className = "",
+}: EntryFieldProps): ReactNode {
+  const isFixed = !enabled || entry.phase === "sending";
+  return (
+    <form
+      className="entry"
+      onSubmit={(event) => {
+        returnToField(event);
+        if (!isFixed) onSend();
+      }}
+      onReset={(event) => {
+        returnToField(event);
+        entry.takeBack();
+      }}
+    >
+      <input
+        className={`entry-text ${className}`}
+        type="text"
+        autoComplete="off"
+        spellCheck={false}
+        enterKeyHint="send"
+        inputMode={inputMode}
+        aria-labelledby={labelledBy}
+        aria-describedby={describedBy}
+        aria-invalid={entry.outcome?.kind === "refused"}
+        aria-disabled={!enabled}
+        readOnly={isFixed}
+        value={entry.text ?? pv?.value?.string ?? ""}
+        onChange={(event) => {
+          entry.type(event.currentTarget.value);
+        }}
+        onKeyDown={(event) => {
+          if (event.key === "Escape" && entry.phase === "typed") entry.takeBack();
+          else if (!isFixed) onKey?.(event);
+        }}
+      />
+      {pv?.display != null && pv.display.units !== "" && (
+        <span className="unit">{pv.display.units}</span>
+      )}
+      {entry.phase === "typed" && <EntryButtons enabled={enabled} />}
+    </form>
+  );
+}
+
+/** Instead of what a form does by itself: its buttons are gone then, and the focus must not be. */
+export function returnToField(event: SyntheticEvent<HTMLFormElement>): void {
+  event.preventDefault();
+  event.currentTarget.querySelector<HTMLElement>(".entry-text")?.focus();
+}
+
+/** For those without a keyboard. */
+export function EntryButtons({ enabled }: { readonly enabled: boolean }): ReactNode {
+  return (
+    <span className="entry-buttons">
+      <button type="submit" disabled={!enabled} title="Enter">
+        Send
+      </button>
+      <button type="reset" title="Escape">
+        Undo
+      </button>
+    </span>
+  );
+}
