@@ -194,7 +194,9 @@ fn value(
 ) {
     match value {
         RowValue::Number(number) => encoder.number(pv, time_ns, *number, marks),
-        RowValue::Blob(blob) => encoder.blob(pv, time_ns, blob, marks),
+        RowValue::Blob(blob) | RowValue::Structure { part: blob, .. } => {
+            encoder.blob(pv, time_ns, blob, marks);
+        }
     }
 }
 

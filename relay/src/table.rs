@@ -364,8 +364,14 @@ impl Table {
             entry.detail_tick = changes.tick;
         }
         entry.value_tick = changes.tick;
+        // A part says nothing without the row that it follows on.
+        let value = if ahead == 1 && entry.latest.is_some() {
+            value
+        } else {
+            value.into_whole()
+        };
         entry.latest = Some(Latest {
-            value: value.clone(),
+            value: value.clone().into_whole(),
             time_ns,
             sequence,
             alarm,
@@ -547,6 +553,26 @@ mod tests {
         assert_eq!(entry.channel.state, ConnectionState::Disconnected);
         assert!(!entry.channel.write);
         assert_eq!(entry.latest.as_ref().unwrap().value, RowValue::Number(7.0));
+    }
+
+    #[test]
+    fn part_of_a_structure_is_told_only_to_those_who_know_the_rest() {
+        use pvwire_schema::types::{BlobValue, Node};
+        let whole = Arc::new(BlobValue::Structure(Node::default()));
+        let part = Arc::new(BlobValue::StructurePart(Node::default()));
+        let row = || RowValue::Structure {
+            whole: Arc::clone(&whole),
+            part: Arc::clone(&part),
+        };
+        let mut bench = Bench::new();
+        let line = Line::open(&bench.intake, PV, false);
+        line.connected(false);
+        line.update(0, row(), CALM);
+        line.update(1, row(), CALM);
+        let values: Vec<_> = bench.tick().rows.into_iter().map(|row| row.value).collect();
+        assert_eq!(values, [RowValue::Blob(Arc::clone(&whole)), row()]);
+        let latest = bench.table.entry(PV).latest.clone().unwrap();
+        assert_eq!(latest.value, RowValue::Blob(whole));
     }
 
     #[test]

@@ -176,6 +176,14 @@ fn structures_of_every_kind_are_what_an_independent_client_sees_field_by_field()
         format!("{:?}", pv.now.as_ref().unwrap().value).contains("StructureArray([])")
     });
     same(&client);
+    let parts = client.messages.iter().flat_map(|message| {
+        let blobs = decode::frame(&message.bytes).unwrap().blobs();
+        blobs.map(|blob| blob.partial).collect::<Vec<_>>()
+    });
+    assert!(
+        parts.into_iter().any(|partial| partial),
+        "only what changed travels"
+    );
 }
 
 #[test]

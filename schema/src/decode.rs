@@ -324,6 +324,8 @@ pub struct BlobView<'a> {
     pub data_offset: usize,
     /// The fields of a structure.
     pub structure: Option<NodeView<'a>>,
+    /// `structure` holds the fields that changed alone.
+    pub partial: bool,
     text: Option<flatbuffers::Vector<'a, flatbuffers::ForwardsUOffset<&'a str>>>,
 }
 
@@ -461,6 +463,7 @@ impl<'a> FrameView<'a> {
                         data.as_ptr() as usize - start
                     },
                     structure: blob.structure().map(|node| NodeView { node, start }),
+                    partial: blob.partial(),
                     text: blob.text(),
                 }
             })

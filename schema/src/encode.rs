@@ -183,9 +183,10 @@ impl FrameEncoder {
                 args.count = array.count;
                 args.data = Some(words(builder, &array.data));
             }
-            BlobValue::Structure(root) => {
+            BlobValue::Structure(root) | BlobValue::StructurePart(root) => {
                 args.count = 1;
                 args.structure = Some(node(builder, root));
+                args.partial = matches!(value, BlobValue::StructurePart(_));
             }
         }
         self.blobs.push(fb::Blob::create(builder, &args));

@@ -323,6 +323,8 @@ pub enum BlobValue {
     Array(Array),
     /// A structure.
     Structure(Node),
+    /// The fields at the top of a structure that changed; the others are as they were.
+    StructurePart(Node),
 }
 
 impl BlobValue {
@@ -345,7 +347,7 @@ impl BlobValue {
             Self::Int64(_) => ValueType::Int64,
             Self::UInt64(_) => ValueType::UInt64,
             Self::Array(array) => array.value_type,
-            Self::Structure(_) => ValueType::Structure,
+            Self::Structure(_) | Self::StructurePart(_) => ValueType::Structure,
         }
     }
 }

@@ -360,6 +360,15 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
             RowMarks::default(),
         );
     });
+    frame("structure_part", FrameKind::Update, 17, 16, &|e| {
+        let changed = node("double", NodeValue::Number(ValueType::Float64, 0.5));
+        let part = Node {
+            type_id: "epics:nt/NTTable:1.0".into(),
+            ..node("", NodeValue::Structure(vec![changed]))
+        };
+        let part = BlobValue::StructurePart(part);
+        e.blob(PvId(30), T0 + 1, &part, RowMarks::default());
+    });
     frame("put_done", FrameKind::Answer, 17, 0, &|e| {
         let (outcome, message) = (Outcome::BadValue, "\"abc\" is no number".into());
         e.reply(12, &Reply::PutDone { outcome, message });
@@ -636,6 +645,7 @@ fn described(bytes: &[u8]) -> Value {
                 "type": format!("{:?}", blob.value_type), "array": blob.array, "count": blob.count,
                 "dataOffset": blob.data_offset, "data": blob.data,
                 "text": blob.text().collect::<Vec<_>>(),
+                "partial": blob.partial,
                 "structure": blob.structure.map(|node| tree(&node.to_node())) })
     };
     let row = |row: decode::NumberRow| json!({ "id": row.id.0, "timeNs": row.time_ns.to_string(), "value": number(row.value) });

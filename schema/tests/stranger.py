@@ -131,6 +131,7 @@ def blob(blob, message):
         "data": list(raw),
         "text": [text(entry) for entry in vector(blob, "Text")],
         "structure": tree(blob.Structure()),
+        "partial": blob.Partial(),
     }
 
 

@@ -26,7 +26,7 @@ pub struct ArrayRow {
     pub slot: Slot,
     /// Where the elements, or the structure's table, start: bytes from the message's start.
     pub offset: u32,
-    /// Number of elements.
+    /// Number of elements; of a structure 1, or 0 when it holds the changed fields alone.
     pub count: u32,
     /// Type of an element, the wire's number.
     pub value_type: u32,
@@ -552,7 +552,7 @@ fn set_blob(store: &mut Store, arrays: &mut Vec<ArrayRow>, slot: Slot, row: &Blo
         arrays.push(ArrayRow {
             slot,
             offset: structure.position() as u32,
-            count: 1,
+            count: u32::from(!row.partial),
             value_type: u32::from(ValueType::Structure.number()),
         });
         return;

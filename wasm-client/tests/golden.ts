@@ -25,6 +25,7 @@ const FILES = [
   "error",
   "integers",
   "structure",
+  "structure_part",
   "put_done",
   "put_written",
   "rpc_done",

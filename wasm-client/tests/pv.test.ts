@@ -173,6 +173,12 @@ describe("a structure", () => {
     });
     expect(structure?.array).toBe(show(first).value?.structure?.array);
     expect(show(first).value?.float).toBeNull();
+
+    socket.frame("structure_part");
+    vi.advanceTimersByTime(300);
+    const changed = show(first).value?.structure;
+    expect(changed).toEqual({ ...structure, double: 0.5 });
+    expect(changed?.array).toBe(structure?.array);
   });
 });
 

@@ -17,6 +17,9 @@ export const Kind = {
   structure: 7,
 } as const;
 
+/** Changes of a structure that are kept unread. */
+const MAX_PARTS = 16;
+
 const NO_METADATA: PvDisplay = {
   type: "Unknown",
   elementCount: 0,
@@ -45,6 +48,8 @@ export class Slot {
   #bytes: { buffer: ArrayBuffer; offset: number; count: number; type: PvType } | undefined;
   #array: NumericArray | undefined;
   #structure: PvStructure | undefined;
+  /** What came of a structure since it was read: all of it or changed fields, then more of these. */
+  #parts: { buffer: ArrayBuffer; offset: number }[] = [];
 
   constructor(
     readonly wasm: Wasm,
@@ -87,9 +92,18 @@ export class Slot {
 
   /** An array or a structure came: its elements stay where they are. */
   keepArray(buffer: ArrayBuffer, offset: number, count: number, type: number): void {
-    this.#bytes = { buffer, offset, count, type: TYPES[type] ?? "Unknown" };
+    const name = TYPES[type] ?? "Unknown";
+    this.#bytes = { buffer, offset, count, type: name };
     this.#array = undefined;
-    this.#structure = undefined;
+    if (name !== "Structure") return;
+    if (count > 0) {
+      this.#structure = undefined;
+      this.#parts = [];
+    } else if (this.#parts.length >= MAX_PARTS) {
+      // Nobody reads it: what was replaced since must not pile up.
+      this.structure();
+    }
+    this.#parts.push({ buffer, offset });
   }
 
   array(): NumericArray {
@@ -99,9 +113,11 @@ export class Slot {
   }
 
   structure(): PvStructure {
-    const { buffer, offset } = this.#bytes ?? NO_BYTES;
-    this.#structure ??= readStructure(buffer, offset) as PvStructure;
-    return this.#structure;
+    for (const { buffer, offset } of this.#parts) {
+      this.#structure = { ...this.#structure, ...(readStructure(buffer, offset) as PvStructure) };
+    }
+    this.#parts = [];
+    return this.#structure ?? {};
   }
 
   userTag(): number {

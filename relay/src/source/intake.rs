@@ -22,8 +22,26 @@ const RING_ROWS: usize = 1 << 16;
 pub enum RowValue {
     /// A number, or an enum's index.
     Number(f64),
-    /// A string or an array; shared, never copied again.
+    /// A string, an array …; shared, never copied again.
     Blob(Arc<BlobValue>),
+    /// A structure of which a part changed.
+    Structure {
+        /// All of it.
+        whole: Arc<BlobValue>,
+        /// What changed since the row before.
+        part: Arc<BlobValue>,
+    },
+}
+
+impl RowValue {
+    /// The same for somebody who doesn't know the row before.
+    #[must_use]
+    pub fn into_whole(self) -> Self {
+        match self {
+            Self::Structure { whole, .. } => Self::Blob(whole),
+            other => other,
+        }
+    }
 }
 
 /// One update of one PV.

@@ -294,7 +294,7 @@ impl Wiring {
     }
 
     fn update(&self, update: &pva::Update<'_>) {
-        let Some(value) = self.value(&update.value) else {
+        let Some(value) = self.value(update) else {
             return;
         };
         let condition = CONDITIONS.iter().position(|name| *name == update.message);
@@ -330,7 +330,13 @@ impl Wiring {
         last.clone()
     }
 
-    fn value(&self, value: &pva::Value<'_>) -> Option<RowValue> {
+    fn value(&self, update: &pva::Update<'_>) -> Option<RowValue> {
+        let value = &update.value;
+        if self.path.is_empty()
+            && let pva::Value::Structure(root) = value
+        {
+            return Some(structure(root, &update.changed));
+        }
         if self.path.is_empty() || (self.path == "value" && !is_structure(value)) {
             return Some(whole(value));
         }
@@ -339,6 +345,33 @@ impl Wiring {
             // The rest of a plain record is in its alarm, time and metadata.
             _ => None,
         }
+    }
+}
+
+/// A structure, and apart the fields at its top that changed if those aren't all.
+fn structure(root: &pva::Node, changed: &[String]) -> RowValue {
+    let whole = node(root);
+    let NodeValue::Structure(fields) = &whole.value else {
+        return RowValue::Blob(Arc::new(BlobValue::Structure(whole)));
+    };
+    let part: Vec<_> = (fields.iter())
+        .filter(|field| changed.contains(&field.name))
+        .cloned()
+        .collect();
+    if part.is_empty() || part.len() == fields.len() {
+        return RowValue::Blob(Arc::new(BlobValue::Structure(whole)));
+    }
+    let part = Node {
+        value: NodeValue::Structure(part),
+        ..Node {
+            name: String::new(),
+            type_id: whole.type_id.clone(),
+            value: NodeValue::Empty,
+        }
+    };
+    RowValue::Structure {
+        part: Arc::new(BlobValue::StructurePart(part)),
+        whole: Arc::new(BlobValue::Structure(whole)),
     }
 }
 

@@ -6,8 +6,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use pvwire_schema::types::{
-    Alarm, Channel, ConnectionState, FrameKind, Hello, Metadata, NameError, Node, PvId, Reply,
-    Request, RequestBody, ValueType,
+    Alarm, Channel, ConnectionState, FrameKind, Hello, Metadata, NameError, Node, NodeValue, PvId,
+    Reply, Request, RequestBody, ValueType,
 };
 use pvwire_schema::{SUBPROTOCOL, decode, encode};
 use socket2::{Domain, Socket, Type};
@@ -28,6 +28,8 @@ pub(crate) enum Kept {
     /// Type, and the elements' little-endian bytes; also of a scalar 64-bit integer.
     Array(ValueType, Vec<u8>),
     Structure(Node),
+    /// Of a structure what changed; never kept.
+    Part(Node),
 }
 
 impl Kept {
@@ -111,7 +113,30 @@ impl Pv {
         self.states.push(channel);
     }
 
-    fn apply_row(&mut self, row: Row, kind: FrameKind) {
+    /// A whole value: of a part with what is known of the rest.
+    fn whole(&self, value: Kept, kind: FrameKind) -> Kept {
+        let Kept::Part(part) = value else {
+            return value;
+        };
+        assert_eq!(kind, FrameKind::Update, "only there a part makes sense");
+        let Some(Kept::Structure(mut whole)) = self.now.as_ref().map(|now| now.value.clone())
+        else {
+            panic!("a part of what?")
+        };
+        let (NodeValue::Structure(fields), NodeValue::Structure(changed)) =
+            (&mut whole.value, part.value)
+        else {
+            panic!("structures have fields")
+        };
+        for field in changed {
+            let place = fields.iter_mut().find(|known| known.name == field.name);
+            *place.expect("a part has fields of the whole") = field;
+        }
+        Kept::Structure(whole)
+    }
+
+    fn apply_row(&mut self, mut row: Row, kind: FrameKind) {
+        row.value = self.whole(row.value, kind);
         let alarm = row
             .alarm
             .or(self.alarm)
@@ -611,7 +636,14 @@ fn rows_of(frame: &decode::FrameView<'_>) -> Vec<Row> {
                 assert_eq!(texts.len(), 1);
                 Kept::Text(texts.remove(0))
             }
-            (ValueType::Structure, _) => Kept::Structure(blob.structure.unwrap().to_node()),
+            (ValueType::Structure, _) => {
+                let node = blob.structure.unwrap().to_node();
+                if blob.partial {
+                    Kept::Part(node)
+                } else {
+                    Kept::Structure(node)
+                }
+            }
             (value_type, _) => {
                 assert_eq!(blob.data_offset % 8, 0, "elements can be viewed in place");
                 Kept::Array(value_type, blob.data.to_vec())

@@ -1508,6 +1508,7 @@ impl<'a> Blob<'a> {
   pub const VT_DATA: ::flatbuffers::VOffsetT = 14;
   pub const VT_TEXT: ::flatbuffers::VOffsetT = 16;
   pub const VT_STRUCTURE: ::flatbuffers::VOffsetT = 18;
+  pub const VT_PARTIAL: ::flatbuffers::VOffsetT = 20;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -1525,6 +1526,7 @@ impl<'a> Blob<'a> {
     if let Some(x) = args.data { builder.add_data(x); }
     builder.add_count(args.count);
     builder.add_id(args.id);
+    builder.add_partial(args.partial);
     builder.add_array(args.array);
     builder.add_type_(args.type_);
     builder.finish()
@@ -1597,6 +1599,15 @@ impl<'a> Blob<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<Node>>(Blob::VT_STRUCTURE, None)}
   }
+  /// Update only: `structure` holds the fields at its top that changed; the others are as in the
+  /// PV's row before.
+  #[inline]
+  pub fn partial(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(Blob::VT_PARTIAL, Some(false)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for Blob<'_> {
@@ -1613,6 +1624,7 @@ impl ::flatbuffers::Verifiable for Blob<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("data", Self::VT_DATA, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<&'_ str>>>>("text", Self::VT_TEXT, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<Node>>("structure", Self::VT_STRUCTURE, false)?
+     .visit_field::<bool>("partial", Self::VT_PARTIAL, false)?
      .finish();
     Ok(())
   }
@@ -1626,6 +1638,7 @@ pub struct BlobArgs<'a> {
     pub data: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
     pub text: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>,
     pub structure: Option<::flatbuffers::WIPOffset<Node<'a>>>,
+    pub partial: bool,
 }
 impl<'a> Default for BlobArgs<'a> {
   #[inline]
@@ -1639,6 +1652,7 @@ impl<'a> Default for BlobArgs<'a> {
       data: None,
       text: None,
       structure: None,
+      partial: false,
     }
   }
 }
@@ -1681,6 +1695,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> BlobBuilder<'a, 'b, A> {
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<Node>>(Blob::VT_STRUCTURE, structure);
   }
   #[inline]
+  pub fn add_partial(&mut self, partial: bool) {
+    self.fbb_.push_slot::<bool>(Blob::VT_PARTIAL, partial, false);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> BlobBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     BlobBuilder {
@@ -1706,6 +1724,7 @@ impl ::core::fmt::Debug for Blob<'_> {
       ds.field("data", &self.data());
       ds.field("text", &self.text());
       ds.field("structure", &self.structure());
+      ds.field("partial", &self.partial());
       ds.finish()
   }
 }

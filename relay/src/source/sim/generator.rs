@@ -60,7 +60,7 @@ impl Generator {
         let value = (self.value)(at);
         let (severity, status) = match value {
             RowValue::Number(number) => self.alarm(number),
-            RowValue::Blob(_) => (Severity::NoAlarm, 0),
+            RowValue::Blob(_) | RowValue::Structure { .. } => (Severity::NoAlarm, 0),
         };
         (value, Alarm { severity, status })
     }
@@ -410,7 +410,7 @@ pub(super) mod tests {
     pub(in crate::source::sim) fn number(value: &RowValue) -> f64 {
         match value {
             RowValue::Number(number) => *number,
-            RowValue::Blob(_) => panic!("{value:?} is no number"),
+            RowValue::Blob(_) | RowValue::Structure { .. } => panic!("{value:?} is no number"),
         }
     }
 
@@ -420,7 +420,7 @@ pub(super) mod tests {
                 BlobValue::Array(array) => array.numbers(),
                 _ => panic!("{value:?} is no array"),
             },
-            RowValue::Number(_) => panic!("{value:?} is no array"),
+            RowValue::Number(_) | RowValue::Structure { .. } => panic!("{value:?} is no array"),
         }
     }
 
