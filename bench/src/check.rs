@@ -1,10 +1,11 @@
 //! Did this client get every update, in order, and with the right value?
 //!
 //! Every PV counts up by one, so that the value itself says which update it is: what the relay
-//! calls the next update must be the next value, too.
+//! calls the next update must be the next value, too. An array's elements are one more than the one
+//! before, and the first of them counts.
 
-use pvwire_schema::decode::{DecodeError, FrameView, frame};
-use pvwire_schema::types::{ConnectionState, FrameKind, PvId, Reply};
+use pvwire_schema::decode::{BlobView, DecodeError, FrameView, NumberRow, frame};
+use pvwire_schema::types::{ConnectionState, FrameKind, PvId, Reply, ValueType};
 use serde_json::{Value, json};
 use thiserror::Error;
 
@@ -151,7 +152,7 @@ impl Stream {
         match view.reply() {
             Some(Reply::Hello(hello)) => return Ok(Seen::Hello(hello.ack_interval_ms)),
             Some(Reply::Subscribed { ids, errors }) => {
-                self.taken = self.asked - errors.len();
+                self.taken += ids.len() - errors.len();
                 if !errors.is_empty() {
                     return Err(BadStream::Refused {
                         taken: self.taken,
@@ -197,7 +198,7 @@ impl Stream {
         on_row: &mut impl FnMut(i64),
     ) -> Result<(), BadStream> {
         let kind = view.kind();
-        let count = view.numbers_len();
+        let count = view.numbers_len() + view.blobs_len();
         self.sequences.clear();
         self.sequences
             .extend(view.sequences().into_iter().flatten());
@@ -208,7 +209,8 @@ impl Stream {
                 *place = skip.count;
             }
         }
-        for (row, number) in view.numbers().enumerate() {
+        let arrays = view.blobs().map(|blob| first_element(&blob));
+        for (row, number) in view.numbers().chain(arrays).enumerate() {
             let last = (self.last.get_mut(number.id.index()))
                 .filter(|last| last.subscribed)
                 .ok_or(BadStream::Stranger(number.id))?;
@@ -216,11 +218,12 @@ impl Stream {
                 FrameKind::Update => last.sequence.wrapping_add(1 + self.skips[row]),
                 _ => self.sequences[row],
             };
-            if let Some(before) = last.value {
+            if number.value.fract() != 0.0 {
+                self.counts.wrong_values += 1;
+            } else if let Some(before) = last.value {
                 let steps = sequence.wrapping_sub(last.sequence);
                 let ahead = number.value - (before + f64::from(steps));
                 match ahead {
-                    _ if number.value.fract() != 0.0 => self.counts.wrong_values += 1,
                     0.0 => {}
                     1.0.. => self.counts.missing += ahead as u64,
                     _ => self.counts.repeated += 1,
@@ -240,11 +243,26 @@ impl Stream {
     }
 }
 
+/// An array as the number that it counts by; one that doesn't count is no number.
+fn first_element(blob: &BlobView<'_>) -> NumberRow {
+    let elements = blob.data.as_chunks::<8>().0;
+    let first = (elements.first())
+        .filter(|_| blob.array && blob.value_type == ValueType::Float64)
+        .map_or(f64::NAN, |first| f64::from_le_bytes(*first));
+    let counts = (elements.iter().zip(0_u32..))
+        .all(|(element, place)| f64::from_le_bytes(*element) == first + f64::from(place));
+    NumberRow {
+        id: blob.id,
+        time_ns: blob.time_ns,
+        value: if counts { first } else { f64::NAN },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use pvwire_schema::encode::{FrameEncoder, RowMarks};
-    use pvwire_schema::types::Channel;
+    use pvwire_schema::types::{BlobValue, Channel};
 
     const PV: PvId = PvId(4);
 
@@ -334,6 +352,29 @@ mod tests {
                 (0, 0, 1)
             );
         }
+    }
+
+    fn array(elements: &[f64]) -> Vec<u8> {
+        let bytes: Vec<u8> = elements.iter().flat_map(|e| e.to_le_bytes()).collect();
+        let count = elements.len() as u32;
+        let value = BlobValue::array(ValueType::Float64, count, bytes);
+        let mut encoder = FrameEncoder::new();
+        encoder.begin(FrameKind::Update, 2, 1);
+        encoder.blob(PV, 0, &value, RowMarks::default());
+        encoder.finish().to_vec()
+    }
+
+    #[test]
+    fn array_counts_by_its_first_element_and_every_other_must_follow() {
+        let faults = |elements: &[f64]| {
+            let counts = after(&[array(elements)]);
+            (counts.missing, counts.repeated, counts.wrong_values)
+        };
+        assert_eq!(faults(&[8.0, 9.0, 10.0]), (0, 0, 0));
+        assert_eq!(faults(&[9.0, 10.0, 11.0]), (1, 0, 0));
+        assert_eq!(faults(&[7.0, 8.0, 9.0]), (0, 1, 0));
+        assert_eq!(faults(&[8.0, 9.0, 11.0]), (0, 0, 1));
+        assert_eq!(faults(&[]), (0, 0, 1));
     }
 
     #[test]

@@ -21,6 +21,20 @@ pub(crate) fn by_thread(pid: u32) -> io::Result<Times> {
     read(Path::new(&format!("/proc/{pid}/task")))
 }
 
+/// Pages that a process touched for the first time since they were given to it: what it costs to
+/// take fresh memory for large values.
+pub(crate) fn page_faults(pid: u32) -> io::Result<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    minor_faults(&stat)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("stat is {stat:?}")))
+}
+
+/// The tenth field; the second is a name in brackets, which may hold anything.
+fn minor_faults(stat: &str) -> Option<u64> {
+    let (_, after) = stat.rsplit_once(')')?;
+    after.split_whitespace().nth(7)?.parse().ok()
+}
+
 /// CPU time of the calling process, the calling thread's all counted.
 pub(crate) fn own() -> io::Result<Times> {
     thread::sleep(REST);
@@ -93,6 +107,14 @@ mod tests {
         let start = times(&[("tick", 100), ("gone", 50)]);
         let end = times(&[("tick", 130), ("new", 7)]);
         assert_eq!(between(&start, &end), times(&[("new", 7), ("tick", 30)]));
+    }
+
+    #[test]
+    fn page_faults_are_the_tenth_field_whatever_the_name_is() {
+        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194304 915 22 3 4 5 6\n";
+        assert_eq!(minor_faults(stat), Some(915));
+        assert_eq!(minor_faults("7 (cut) S 1"), None);
+        assert!(page_faults(std::process::id()).unwrap() > 0);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use pvwire_schema::limits::MAX_NAMES;
 use pvwire_schema::types::{Request, RequestBody};
 use pvwire_schema::{SUBPROTOCOL, encode};
 use serde_json::{Value, json};
@@ -25,7 +26,7 @@ const IDLE: Duration = Duration::from_micros(500);
 const LONGEST_SILENCE: Duration = Duration::from_secs(2);
 
 /// How long the relay may take until every PV of every client has a value.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Plan {
     pub(crate) relay: String,
@@ -34,7 +35,7 @@ pub(crate) struct Plan {
     pub(crate) names: PathBuf,
     pub(crate) warm_up: Duration,
     pub(crate) window: Duration,
-    pub(crate) record: PathBuf,
+    pub(crate) record: Option<PathBuf>,
 }
 
 struct Client {
@@ -55,10 +56,14 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
         .lines()
         .map(str::to_owned)
         .collect();
-    let body = RequestBody::Subscribe {
-        names: names.clone(),
-    };
-    let subscribe = encode::request(&Request { id: 1, body });
+    let subscribe: Vec<u8> = (names.chunks(MAX_NAMES).zip(1..))
+        .flat_map(|(names, id)| {
+            let names = names.to_vec();
+            let body = RequestBody::Subscribe { names };
+            masked(&encode::request(&Request { id, body }))
+        })
+        .collect();
+    let asked = Instant::now();
     let mut clients = (0..plan.clients)
         .map(|_| Client::connect(&plan.relay, &subscribe, names.len()))
         .collect::<Result<Vec<_>, _>>()?;
@@ -72,6 +77,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
         }
         round(&mut clients, &mut buffer, &mut ignored, &mut None)?;
     }
+    let first_values = asked.elapsed();
     eprintln!("{} clients have {} PVs each", clients.len(), names.len());
     for client in &mut clients {
         // While they connected one by one, those that had to wait may have fallen behind.
@@ -83,8 +89,9 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
     }
 
     let mut delays = Delays::default();
-    let mut record = Some((Instant::now(), Record::default()));
+    let mut record = (plan.record.as_ref()).map(|_| (Instant::now(), Record::default()));
     let before: Vec<Counts> = clients.iter().map(|client| client.stream.counts).collect();
+    let faults_before = cpu::page_faults(plan.pid)?;
     let cpu_before = cpu::by_thread(plan.pid)?;
     let start = Instant::now();
     for client in &mut clients {
@@ -105,6 +112,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
     }
     let seconds = start.elapsed().as_secs_f64();
     let used = cpu::between(&cpu_before, &cpu::by_thread(plan.pid)?);
+    let page_faults = cpu::page_faults(plan.pid)? - faults_before;
 
     let (mut counts, mut whole_run) = (Counts::default(), Counts::default());
     for (client, before) in clients.iter().zip(&before) {
@@ -115,12 +123,13 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
     let silent = (silences.clone())
         .filter(|silence| *silence > LONGEST_SILENCE)
         .count();
-    if let Some((_, record)) = record {
-        record.write(&plan.record)?;
+    if let (Some((_, record)), Some(path)) = (record, &plan.record) {
+        record.write(path)?;
     }
     Ok(json!({
         "clients": plan.clients,
         "pvs": names.len(),
+        "firstValuesMs": first_values.as_secs_f64() * 1e3,
         "seconds": seconds,
         "counts": counts.json(),
         "faults": whole_run.faults_json(),
@@ -129,6 +138,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
         "latency": delays.json(),
         "relayCpuNsByThread": used,
         "relayCpuNs": used.values().sum::<u64>(),
+        "relayPageFaults": page_faults,
     }))
 }
 
@@ -173,7 +183,7 @@ impl Client {
             let answer = String::from_utf8_lossy(&answer);
             return Err(format!("the relay refused the handshake: {answer}").into());
         }
-        tcp.write_all(&masked(subscribe))?;
+        tcp.write_all(subscribe)?;
         tcp.set_nonblocking(true)?;
         Ok(Self {
             tcp,

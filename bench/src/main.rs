@@ -46,7 +46,7 @@ enum Part {
         seconds: u64,
         /// Where the first client's messages are written, for the calibration.
         #[arg(long)]
-        record: PathBuf,
+        record: Option<PathBuf>,
     },
     /// Sends recorded messages to plain TCP connections and measures its own CPU time.
     RawSend {
