@@ -11,6 +11,7 @@ use crate::group::{Demand, Desk, Overview};
 use crate::metrics::{Metrics, Readings};
 use crate::registry::Registry;
 use crate::shard::ShardHandle;
+use crate::source::Intake;
 use crate::tick::TickCounters;
 
 /// PVs that the status page lists.
@@ -28,6 +29,8 @@ pub struct Admin {
     pub metrics: Arc<Metrics>,
     /// Counters of the tick thread.
     pub ticks: Arc<TickCounters>,
+    /// Where updates come in.
+    pub intake: Arc<Intake>,
     /// Open monitors.
     pub registry: Arc<Registry>,
     /// Where the tick thread is asked.
@@ -57,6 +60,8 @@ impl Admin {
             updates_received: self.ticks.updates.load(Ordering::Relaxed),
             updates_squashed: self.ticks.squashed.load(Ordering::Relaxed),
             updates_stale: self.ticks.stale.load(Ordering::Relaxed),
+            array_bytes_copied: self.intake.array_bytes().copied_total(),
+            array_bytes_shared: self.intake.array_bytes().shared_total(),
             callback_panics: pvwire_epics::panics_caught(),
         })
     }

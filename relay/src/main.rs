@@ -158,13 +158,20 @@ async fn run(config: Config) -> Result<(), Failure> {
         longest: config.longest_tick,
     };
     let table = Table::new(config.not_found_after);
-    let ticker = Ticker::start(intake, table, distributor, limits, Arc::clone(&ticks))
-        .map_err(|error| Failure::Start(format!("the tick thread can't start: {error}")))?;
+    let ticker = Ticker::start(
+        Arc::clone(&intake),
+        table,
+        distributor,
+        limits,
+        Arc::clone(&ticks),
+    )
+    .map_err(|error| Failure::Start(format!("the tick thread can't start: {error}")))?;
 
     let readiness = Arc::new(Readiness::default());
     let admin = Admin {
         metrics,
         ticks,
+        intake,
         registry,
         desk,
         shards: handles,

@@ -54,6 +54,8 @@ pub struct Metrics {
     updates_received: Counter,
     updates_squashed: Counter,
     updates_stale: Counter,
+    array_bytes_copied: Counter,
+    array_bytes_shared: Counter,
     callback_panics: Counter,
 }
 
@@ -72,6 +74,10 @@ pub struct Readings {
     pub updates_squashed: u64,
     /// Updates of a type or PV that was no more.
     pub updates_stale: u64,
+    /// Bytes of arrays that were copied out of a library's buffer.
+    pub array_bytes_copied: u64,
+    /// Bytes of arrays that stayed where a library had put them.
+    pub array_bytes_shared: u64,
     /// Panics caught in callbacks.
     pub callback_panics: u64,
 }
@@ -107,6 +113,14 @@ impl Default for Metrics {
             "Updates replaced by a newer one before the relay took them in",
         );
         let updates_stale = counter("updates_stale", "Updates of a type or PV that was no more");
+        let array_bytes_copied = counter(
+            "array_bytes_copied",
+            "Bytes of arrays copied out of a library's buffer, once each (Channel Access)",
+        );
+        let array_bytes_shared = counter(
+            "array_bytes_shared",
+            "Bytes of arrays shared with the library that received them (pvAccess)",
+        );
         let callback_panics = counter(
             "callback_panics",
             "Panics caught in callbacks from C: each is a fault of the relay",
@@ -156,6 +170,8 @@ impl Default for Metrics {
             updates_received,
             updates_squashed,
             updates_stale,
+            array_bytes_copied,
+            array_bytes_shared,
             callback_panics,
         }
     }
@@ -195,6 +211,8 @@ impl Metrics {
         raise(&self.updates_received, readings.updates_received);
         raise(&self.updates_squashed, readings.updates_squashed);
         raise(&self.updates_stale, readings.updates_stale);
+        raise(&self.array_bytes_copied, readings.array_bytes_copied);
+        raise(&self.array_bytes_shared, readings.array_bytes_shared);
         raise(&self.callback_panics, readings.callback_panics);
         self.monitors_active.set(readings.monitors as i64);
         self.sessions_active.set(readings.sessions as i64);

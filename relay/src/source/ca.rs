@@ -200,7 +200,10 @@ impl ChannelEvents for Wiring {
         let value = match update.value {
             ca::Value::Number(number) => RowValue::Number(number),
             ca::Value::Text(bytes) => RowValue::Blob(Arc::new(BlobValue::Text(ca::text(bytes)))),
-            ca::Value::Array(array) => RowValue::Blob(Arc::new(array_value(array))),
+            ca::Value::Array(array) => {
+                self.line.copied(array.bytes.len());
+                RowValue::Blob(Arc::new(array_value(array)))
+            }
         };
         self.line.update(update.time_ns, value, alarm);
     }

@@ -120,6 +120,26 @@ pub struct Intake {
     sleeper: OnceLock<Thread>,
     numbers: AtomicU32,
     squashed: AtomicU64,
+    array_bytes: ArrayBytes,
+}
+
+/// Bytes of array elements, by the way they came out of a library's hands.
+#[derive(Debug, Default)]
+pub struct ArrayBytes {
+    copied: AtomicU64,
+    shared: AtomicU64,
+}
+
+impl ArrayBytes {
+    /// Copied in the callback, because the library uses its buffer again.
+    pub fn copied_total(&self) -> u64 {
+        self.copied.load(Ordering::Relaxed)
+    }
+
+    /// Left where the library had put them, owned together with it.
+    pub fn shared_total(&self) -> u64 {
+        self.shared.load(Ordering::Relaxed)
+    }
 }
 
 impl Intake {
@@ -139,12 +159,18 @@ impl Intake {
             sleeper: OnceLock::new(),
             numbers: AtomicU32::new(1),
             squashed: AtomicU64::new(0),
+            array_bytes: ArrayBytes::default(),
         }
     }
 
     /// Values that were replaced by a newer one because the ring was full.
     pub fn squashed_total(&self) -> u64 {
         self.squashed.load(Ordering::Relaxed)
+    }
+
+    /// How arrays came in.
+    pub fn array_bytes(&self) -> &ArrayBytes {
+        &self.array_bytes
     }
 
     fn next_number(&self) -> u32 {
@@ -273,6 +299,18 @@ impl Line {
         });
     }
 
+    /// Counts elements that the source had to copy.
+    pub fn copied(&self, bytes: usize) {
+        let counter = &self.intake.array_bytes.copied;
+        counter.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Counts elements that the source shares with its library.
+    pub fn shared(&self, bytes: usize) {
+        let counter = &self.intake.array_bytes.shared;
+        counter.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
     /// The channel is up. `changed` when type or element count are not those of the connection
     /// before: values of the old kind that are still on their way are then left out.
     pub fn connected(&self, changed: bool) {
@@ -363,6 +401,17 @@ mod tests {
         };
         assert_eq!((of(PvId(1)), of(PvId(2))), (vec![1, 5], vec![1, 5]));
         assert_eq!(intake.squashed_total(), 6);
+    }
+
+    #[test]
+    fn copied_and_shared_elements_are_counted_apart() {
+        let intake = Intake::new();
+        let line = Line::open(&intake, PvId(1), false);
+        line.copied(24);
+        line.copied(8);
+        line.shared(16);
+        let bytes = intake.array_bytes();
+        assert_eq!((bytes.copied_total(), bytes.shared_total()), (32, 16));
     }
 
     #[test]

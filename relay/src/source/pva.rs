@@ -313,6 +313,11 @@ impl Wiring {
         };
         let detail = self.detail(update.user_tag, message);
         let alarm = Alarm { severity, status };
+        if let RowValue::Blob(blob) = &value
+            && let BlobValue::Array(array) = &**blob
+        {
+            self.line.shared(array.data.len());
+        }
         self.line.update_with(update.time_ns, value, alarm, detail);
     }
 
