@@ -1,0 +1,149 @@
+"""What do updates cost on their way in: small ones, large ones, and the first of each PV?"""
+
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+from processes import Relay, say
+
+# The relay's threads that aren't the EPICS libraries'.
+OWN_THREADS = {"tick": "tick", "shard": "shards"}
+REST = {"pvwire-relay", "ca-cmd", "pva-cmd", "sim", "sim-timer"}
+
+# Blocks that are counted as copies: a whole array, give or take the header of its message.
+WHOLE = 0.9
+
+ABOUT = {
+    "ingest": "1 client × {pvs} PVs × {rate_hz} Hz ({protocol}), {seconds} s a round,"
+    " n = {rounds} rounds, relay on one core, IOC and client on the others.",
+    "connect": "1 client × {pvs} PVs ({protocol}) of {iocs} IOCs, n = {rounds} rounds, each with a"
+    " relay that has just started, relay on one core, IOCs and client on the others.",
+    "array": "1 client × one array of {elements} doubles × {rate_hz} Hz ({protocol}), {seconds} s a"
+    " round, n = {rounds} rounds, relay on one core, IOC and client on the others.",
+}
+
+
+def measure(children, scenario, iocs, folder):
+    """One round, and what came of it."""
+    with Relay(children, iocs) as relay:
+        run = relay.load(scenario, 1, iocs)
+        counters = relay.counters()
+        again = sum("is tried again" in line for line in relay.said)
+    raw = {"relay": run}
+    if scenario["kind"] == "connect":
+        figures = connect_figures(run)
+        say(f"   {figures['first_values_s']:.2f} s; {again} monitors had to be opened again")
+        raw["openedAgain"] = again
+        return figures, raw
+    figures = update_figures(run)
+    if scenario["kind"] == "array":
+        raw["counters"] = counters
+        raw["copies"] = copies(children, scenario, iocs, folder)
+        figures |= array_figures(scenario, run, counters, raw["copies"])
+    say(
+        f"   {figures['relay_us_per_update']:.3g} µs an update; of it libraries"
+        f" {figures['library_us_per_update']:.3g}, tick {figures['tick_us_per_update']:.3g},"
+        f" shards {figures['shards_us_per_update']:.3g}"
+    )
+    return figures, raw
+
+
+def update_figures(run):
+    updates = run["counts"]["updates"]
+    groups = {"library": 0, "tick": 0, "shards": 0, "rest": 0}
+    for thread, ns in run["relayCpuNsByThread"].items():
+        groups[OWN_THREADS.get(thread, "rest" if thread in REST else "library")] += ns
+    return {
+        "relay_us_per_update": run["relayCpuNs"] / updates / 1000,
+        **{f"{group}_us_per_update": ns / updates / 1000 for group, ns in groups.items()},
+        "relay_cores": run["relayCpuNs"] / run["seconds"] / 1e9,
+        "updates_per_s": updates / run["seconds"],
+        "bytes_per_update": run["counts"]["bytes"] / updates,
+        "page_faults_per_update": run["relayPageFaults"] / updates,
+        "latency_p50_ms": run["latency"]["p50Ms"],
+        "latency_p99_ms": run["latency"]["p99Ms"],
+        "latency_max_ms": run["latency"]["maxMs"],
+        "first_values_s": run["firstValuesMs"] / 1000,
+    }
+
+
+def connect_figures(run):
+    return {"first_values_s": run["firstValuesMs"] / 1000}
+
+
+def array_figures(scenario, run, counters, copied):
+    array = scenario["elements"] * 8
+    if run["counts"]["bytes"] < array * run["counts"]["updates"]:
+        sys.exit("the arrays had not all their elements")
+    # One that is on its way is counted by one counter and not yet by the other.
+    updates = counters["pvwire_updates_received_total"]
+    out = {
+        way: counters[f"pvwire_array_bytes_{way}_total"] / array / updates
+        for way in ("copied", "shared")
+    }
+    wanted = {"ca": (1, 0), "pva": (0, 1)}[scenario["protocol"]]
+    for is_now, should_be in zip(out.values(), wanted):
+        if abs(is_now - should_be) * updates > 1.5:
+            sys.exit(f"arrays were copied out {out['copied']} times, shared {out['shared']} times")
+    return {
+        "copied_out_per_update": out["copied"],
+        "shared_per_update": out["shared"],
+        **{f"copies_{group}_per_update": copied[group] for group in ("library", "tick", "shards")},
+    }
+
+
+def copies(children, scenario, iocs, folder):
+    """How often each kind of thread copies a whole array for one update, by a run of its own in
+    which the copying functions of the C library count."""
+    library, counts = folder / "copies.so", folder / "copies"
+    source = Path(__file__).with_name("copies.c")
+    compiler = os.environ.get("CC", "cc")
+    flags = ["-O2", "-shared", "-fPIC", "-fno-builtin", "-o"]
+    subprocess.run([compiler, *flags, library, source, "-ldl"], check=True)
+    counts.unlink(missing_ok=True)
+    preload = {
+        "LD_PRELOAD": str(library),
+        "BENCH_COPIES_FILE": str(counts),
+        "BENCH_COPIES_LEAST": str(int(scenario["elements"] * 8 * WHOLE)),
+    }
+    with Relay(children, iocs, preload) as relay:
+        relay.load(scenario | {"seconds": 2, "warm_up_s": 1}, 1, iocs)
+        updates = relay.counters()["pvwire_updates_received_total"]
+        found = counts.read_bytes()
+    groups = {"library": 0, "tick": 0, "shards": 0}
+    for name, number, _ in struct.iter_unpack("16sQQ", found):
+        thread = name.split(b"\0")[0].decode().rstrip("-0123456789")
+        groups[OWN_THREADS.get(thread, "library")] += number
+    return {group: number / updates for group, number in groups.items()}
+
+
+UPDATE_LABELS = {
+    "relay_us_per_update": ("Relay, all threads: CPU per update", "µs"),
+    "library_us_per_update": ("of it: threads of the EPICS library, callbacks included", "µs"),
+    "tick_us_per_update": ("of it: tick", "µs"),
+    "shards_us_per_update": ("of it: shards, which encode and write", "µs"),
+    "rest_us_per_update": ("of it: the rest", "µs"),
+    "relay_cores": ("Relay: cores used", ""),
+    "updates_per_s": ("Updates delivered", "/s"),
+    "bytes_per_update": ("Bytes on the wire per update", "B"),
+    "page_faults_per_update": ("Page faults of the relay per update", ""),
+    "latency_p50_ms": ("IOC time stamp to client, median", "ms"),
+    "latency_p99_ms": ("IOC time stamp to client, 99 %", "ms"),
+    "latency_max_ms": ("IOC time stamp to client, longest", "ms"),
+    "first_values_s": ("Subscribe to the last first value", "s"),
+}
+
+LABELS = {
+    "ingest": UPDATE_LABELS,
+    "connect": {"first_values_s": ("Subscribe to the last first value at the client", "s")},
+    "array": UPDATE_LABELS
+    | {
+        "copied_out_per_update": ("The relay's counter: copied out of the library, per update", ""),
+        "shared_per_update": ("The relay's counter: shared with the library, per update", ""),
+        "copies_library_per_update": ("memcpy of a whole array, the library's threads", ""),
+        "copies_tick_per_update": ("memcpy of a whole array, tick", ""),
+        "copies_shards_per_update": ("memcpy of a whole array, shards", ""),
+    },
+}
