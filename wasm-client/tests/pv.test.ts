@@ -104,6 +104,17 @@ describe("a snapshot", () => {
     expect(mode.display?.displayRange).toBeNull();
   });
 
+  it("shows an enum's label also where units are asked for", async () => {
+    await atTheSnapshot();
+    const selection = "{ value { string(units: true) plain: string } }";
+    expect(client.pv("MODE", selection).getSnapshot()).toEqual({
+      value: { string: "State 2", plain: "State 2" },
+    });
+    expect(client.pv("TEMP", selection).getSnapshot()).toEqual({
+      value: { string: "21.50 °C", plain: "21.50" },
+    });
+  });
+
   it("shows text, a PV that is searched for, and one that was refused", async () => {
     await atTheSnapshot();
     const text = show("TEXT");
