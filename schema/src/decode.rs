@@ -1,18 +1,18 @@
 //! Checks the bytes of a message once at the door; after that reading is plain and can't fail.
 
-use bytes::Bytes;
 use flatbuffers::VerifierOptions;
 use thiserror::Error;
 
-use crate::generated::{frame as fb, request as rq};
-use crate::limits::{
-    MAX_ARGUMENTS, MAX_DEPTH, MAX_FRAME_BYTES, MAX_FRAME_TABLES, MAX_NAMES, MAX_REQUEST_BYTES,
-    MAX_ROWS,
-};
+mod node;
+mod request;
+
+pub use self::node::NodeView;
+pub use self::request::{request, request_id};
+use crate::generated::frame as fb;
+use crate::limits::{MAX_DEPTH, MAX_FRAME_BYTES, MAX_FRAME_TABLES, MAX_ROWS};
 use crate::types::{
-    Alarm, Array, Channel, ConnectionState, Expected, FrameKind, Hello, Limits, Metadata,
-    NameError, NameProblem, Node, NodeValue, Outcome, PutValue, PvId, Reply, Request, RequestBody,
-    RequestProblem, Severity, ValueType,
+    Alarm, Channel, ConnectionState, FrameKind, Hello, Limits, Metadata, NameError, NameProblem,
+    Outcome, PvId, Reply, RequestProblem, Severity, ValueType,
 };
 use crate::varint::{Deltas, holds};
 
@@ -149,160 +149,6 @@ pub struct SkipRow {
     pub row: u32,
     /// How many.
     pub count: u32,
-}
-
-/// One field of a structure.
-#[derive(Clone, Copy, Debug)]
-pub struct NodeView<'a> {
-    node: fb::Node<'a>,
-    /// Address of the message's first byte.
-    start: usize,
-}
-
-impl<'a> NodeView<'a> {
-    /// Its name; empty in the root and in elements of arrays.
-    #[must_use]
-    pub fn name(&self) -> &'a str {
-        self.node.name().unwrap_or_default()
-    }
-
-    /// Where its table stands in the message, for readers of their own.
-    #[must_use]
-    pub fn position(&self) -> usize {
-        self.node._tab.loc()
-    }
-
-    /// Identifier of a structure; empty where there is none.
-    #[must_use]
-    pub fn type_id(&self) -> &'a str {
-        self.node.type_id().unwrap_or_default()
-    }
-
-    /// Type of what it holds, or of the elements.
-    #[must_use]
-    pub fn value_type(&self) -> ValueType {
-        ValueType::from_number(self.node.type_().0)
-    }
-
-    /// Whether it is an array, however short.
-    #[must_use]
-    pub fn is_array(&self) -> bool {
-        self.node.array()
-    }
-
-    /// Number of elements; 1 for a scalar.
-    #[must_use]
-    pub fn count(&self) -> u32 {
-        self.node.count()
-    }
-
-    /// Little-endian elements of a numeric type.
-    #[must_use]
-    pub fn data(&self) -> &'a [u8] {
-        let words = self.node.data().map_or(&[][..], |words| words.bytes());
-        let bytes = self.value_type().element_bytes().unwrap_or(0);
-        &words[..(bytes * self.count() as usize).min(words.len())]
-    }
-
-    /// Where `data` starts in the message: a multiple of eight.
-    #[must_use]
-    pub fn data_offset(&self) -> usize {
-        match self.data() {
-            [] => 0,
-            data => data.as_ptr() as usize - self.start,
-        }
-    }
-
-    /// The strings.
-    pub fn text(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        self.node.text().into_iter().flat_map(|text| text.iter())
-    }
-
-    /// Fields of a structure, what a union holds, elements of an array of those.
-    pub fn fields(&self) -> impl Iterator<Item = Self> + use<'a> {
-        let start = self.start;
-        let fields = self.node.fields().into_iter();
-        fields.flat_map(move |list| list.iter().map(move |node| NodeView { node, start }))
-    }
-
-    /// A scalar number as its nearest double.
-    #[must_use]
-    pub fn number(&self) -> Option<f64> {
-        let array = Array {
-            value_type: self.value_type(),
-            count: self.count(),
-            data: Bytes::copy_from_slice(self.data()),
-        };
-        array
-            .numbers()
-            .first()
-            .copied()
-            .filter(|_| !self.is_array())
-    }
-
-    /// A scalar 64-bit word as it is, for Int64 and UInt64.
-    #[must_use]
-    pub fn word(&self) -> Option<u64> {
-        let data: [u8; 8] = self.data().try_into().ok()?;
-        Some(u64::from_le_bytes(data)).filter(|_| !self.is_array())
-    }
-
-    /// The whole tree, for those who keep it.
-    #[must_use]
-    pub fn to_node(&self) -> Node {
-        let texts = || self.text().map(str::to_owned).collect::<Vec<_>>();
-        let fields = || {
-            self.fields()
-                .map(|field| field.to_node())
-                .collect::<Vec<_>>()
-        };
-        let held = || self.fields().next().map(|field| Box::new(field.to_node()));
-        let value = match (self.value_type(), self.is_array()) {
-            (ValueType::Unknown, _) => NodeValue::Empty,
-            (ValueType::String, true) => NodeValue::TextArray(texts()),
-            (ValueType::String, false) => NodeValue::Text(texts().pop().unwrap_or_default()),
-            (ValueType::Structure, false) => NodeValue::Structure(fields()),
-            (ValueType::Structure, true) => NodeValue::StructureArray(fields()),
-            (ValueType::Union, false) => NodeValue::Union(held()),
-            (ValueType::Union, true) => NodeValue::UnionArray(fields()),
-            (ValueType::Any, false) => NodeValue::Any(held()),
-            (ValueType::Any, true) => NodeValue::AnyArray(fields()),
-            (value_type, true) => NodeValue::Array(Array {
-                value_type,
-                count: self.count(),
-                data: Bytes::copy_from_slice(self.data()),
-            }),
-            (ValueType::Int64, false) => NodeValue::Int64(self.word().unwrap_or(0) as i64),
-            (ValueType::UInt64, false) => NodeValue::UInt64(self.word().unwrap_or(0)),
-            (value_type, false) => NodeValue::Number(value_type, self.number().unwrap_or(f64::NAN)),
-        };
-        Node {
-            name: self.name().to_owned(),
-            type_id: self.type_id().to_owned(),
-            value,
-        }
-    }
-
-    /// Whether what it says of itself fits what it holds, all the way down.
-    fn fits(&self) -> bool {
-        let count = self.count() as usize;
-        let one = self.is_array() || count == 1;
-        let words = self.node.data().map_or(0, |words| words.len());
-        let texts = self.node.text().map_or(0, |text| text.len());
-        let fields = self.node.fields().map_or(0, |fields| fields.len());
-        let known = match self.value_type() {
-            ValueType::Unknown => return true,
-            ValueType::String => one && texts == count,
-            ValueType::Structure => one && (!self.is_array() || fields == count),
-            ValueType::Union | ValueType::Any if self.is_array() => fields == count,
-            ValueType::Union | ValueType::Any => fields <= 1,
-            number => {
-                let bytes = number.element_bytes().unwrap_or(0);
-                one && (count.checked_mul(bytes)).is_some_and(|bytes| bytes.div_ceil(8) == words)
-            }
-        };
-        known && self.fields().all(|field| field.fits())
-    }
 }
 
 /// One update that is no double.
@@ -656,101 +502,6 @@ impl<'a> FrameView<'a> {
     }
 }
 
-/// One for the root, one for the body, and two for each argument with its value; the rest are vectors
-/// of strings and numbers.
-const MAX_REQUEST_TABLES: usize = 4 + 2 * MAX_ARGUMENTS;
-
-/// Checks and reads a client's request.
-///
-/// # Errors
-/// When the bytes are not a whole request that this program knows.
-pub fn request(bytes: &[u8]) -> Result<Request, DecodeError> {
-    let root = verified(
-        bytes,
-        MAX_REQUEST_BYTES,
-        MAX_REQUEST_TABLES,
-        rq::REQUEST_IDENTIFIER,
-        rq::root_as_request_with_opts,
-    )?;
-    let body = if let Some(body) = root.body_as_subscribe() {
-        RequestBody::Subscribe {
-            names: names(body.names())?,
-        }
-    } else if let Some(body) = root.body_as_unsubscribe() {
-        let list = body.ids();
-        within("ids", list.map_or(0, |ids| ids.len()))?;
-        RequestBody::Unsubscribe { ids: ids(list) }
-    } else if let Some(body) = root.body_as_get() {
-        RequestBody::Get {
-            names: names(body.names())?,
-            timeout_ms: body.timeout_ms(),
-        }
-    } else if let Some(body) = root.body_as_ack() {
-        RequestBody::Ack { tick: body.tick() }
-    } else if let Some(body) = root.body_as_ping() {
-        RequestBody::Ping {
-            client_time_ns: body.client_time_ns(),
-        }
-    } else if let Some(body) = root.body_as_put() {
-        let expected = Expected {
-            sequence: body.expected_sequence(),
-            epoch: body.expected_epoch(),
-        };
-        RequestBody::Put {
-            name: body.name().unwrap_or_default().to_owned(),
-            value: put_value(body.value().ok_or(DecodeError::Missing("value to put"))?)?,
-            wait: body.wait(),
-            timeout_ms: body.timeout_ms(),
-            expected: (expected.sequence != 0 || expected.epoch != 0).then_some(expected),
-        }
-    } else if let Some(body) = root.body_as_rpc() {
-        let list = body.arguments();
-        let count = list.map_or(0, |list| list.len());
-        if count > MAX_ARGUMENTS {
-            return Err(DecodeError::TooMany {
-                what: "arguments",
-                count,
-                limit: MAX_ARGUMENTS,
-            });
-        }
-        let argument = |argument: rq::Argument<'_>| {
-            let value = argument
-                .value()
-                .ok_or(DecodeError::Missing("value of an argument"))?;
-            let name = argument.name().unwrap_or_default().to_owned();
-            Ok((name, put_value(value)?))
-        };
-        RequestBody::Rpc {
-            name: body.name().unwrap_or_default().to_owned(),
-            arguments: (list.into_iter().flat_map(|list| list.iter()))
-                .map(argument)
-                .collect::<Result<_, DecodeError>>()?,
-            timeout_ms: body.timeout_ms(),
-        }
-    } else {
-        return Err(DecodeError::Missing("request body"));
-    };
-    Ok(Request {
-        id: root.id(),
-        body,
-    })
-}
-
-/// Number of a request whose body this program doesn't know, so that it can be told so.
-///
-/// # Errors
-/// When the bytes are not a whole request.
-pub fn request_id(bytes: &[u8]) -> Result<u32, DecodeError> {
-    let root = verified(
-        bytes,
-        MAX_REQUEST_BYTES,
-        MAX_REQUEST_TABLES,
-        rq::REQUEST_IDENTIFIER,
-        rq::root_as_request_with_opts,
-    )?;
-    Ok(root.id())
-}
-
 type Strings<'a> = flatbuffers::Vector<'a, flatbuffers::ForwardsUOffset<&'a str>>;
 type NameErrors<'a> = flatbuffers::Vector<'a, flatbuffers::ForwardsUOffset<fb::NameError<'a>>>;
 
@@ -760,22 +511,6 @@ fn column(bytes: Option<flatbuffers::Vector<'_, u8>>) -> &[u8] {
 
 fn to_strings(list: Strings<'_>) -> Vec<String> {
     list.iter().map(str::to_owned).collect()
-}
-
-fn within(what: &'static str, count: usize) -> Result<(), DecodeError> {
-    if count > MAX_NAMES {
-        return Err(DecodeError::TooMany {
-            what,
-            count,
-            limit: MAX_NAMES,
-        });
-    }
-    Ok(())
-}
-
-fn names(list: Option<Strings<'_>>) -> Result<Vec<String>, DecodeError> {
-    within("names", list.map_or(0, |names| names.len()))?;
-    Ok(list.map(to_strings).unwrap_or_default())
 }
 
 fn ids(list: Option<flatbuffers::Vector<'_, u32>>) -> Vec<PvId> {
@@ -801,46 +536,4 @@ fn name_errors(list: Option<NameErrors<'_>>) -> Vec<NameError> {
             message: error.message().unwrap_or_default().to_owned(),
         })
         .collect()
-}
-
-fn put_value(value: rq::PutValue<'_>) -> Result<PutValue, DecodeError> {
-    let value_type = ValueType::from_number(value.type_());
-    let count = value.count() as usize;
-    let mismatch = |column| DecodeError::ColumnMismatch {
-        column,
-        rows: count,
-    };
-    if value_type == ValueType::String {
-        let mut texts = value.text().map(to_strings).unwrap_or_default();
-        if texts.len() != count || (!value.array() && count != 1) {
-            return Err(mismatch("text"));
-        }
-        return Ok(if value.array() {
-            PutValue::TextArray(texts)
-        } else {
-            PutValue::Text(texts.remove(0))
-        });
-    }
-    let Some(bytes) = value_type.element_bytes() else {
-        return Err(DecodeError::Missing("type of the value to put"));
-    };
-    let words = value.data().map_or(&[][..], |words| words.bytes());
-    let length = count.checked_mul(bytes).ok_or_else(|| mismatch("data"))?;
-    if length.div_ceil(8) * 8 != words.len() || (!value.array() && count != 1) {
-        return Err(mismatch("data"));
-    }
-    if value.array() {
-        return Ok(PutValue::Array(Array {
-            value_type,
-            count: value.count(),
-            data: Bytes::copy_from_slice(&words[..length]),
-        }));
-    }
-    let word = u64::from_le_bytes(words.try_into().map_err(|_| mismatch("data"))?);
-    Ok(match value_type {
-        ValueType::Int64 => PutValue::Int64(word as i64),
-        ValueType::UInt64 => PutValue::UInt64(word),
-        ValueType::Float64 => PutValue::Number(f64::from_bits(word)),
-        _ => return Err(DecodeError::Missing("type of a scalar to put")),
-    })
 }

@@ -1,0 +1,160 @@
+//! What does a structure in a frame hold, field by field?
+
+use bytes::Bytes;
+
+use crate::generated::frame as fb;
+use crate::types::{Array, Node, NodeValue, ValueType};
+
+/// One field of a structure.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeView<'a> {
+    pub(super) node: fb::Node<'a>,
+    /// Address of the message's first byte.
+    pub(super) start: usize,
+}
+
+impl<'a> NodeView<'a> {
+    /// Its name; empty in the root and in elements of arrays.
+    #[must_use]
+    pub fn name(&self) -> &'a str {
+        self.node.name().unwrap_or_default()
+    }
+
+    /// Where its table stands in the message, for readers of their own.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.node._tab.loc()
+    }
+
+    /// Identifier of a structure; empty where there is none.
+    #[must_use]
+    pub fn type_id(&self) -> &'a str {
+        self.node.type_id().unwrap_or_default()
+    }
+
+    /// Type of what it holds, or of the elements.
+    #[must_use]
+    pub fn value_type(&self) -> ValueType {
+        ValueType::from_number(self.node.type_().0)
+    }
+
+    /// Whether it is an array, however short.
+    #[must_use]
+    pub fn is_array(&self) -> bool {
+        self.node.array()
+    }
+
+    /// Number of elements; 1 for a scalar.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.node.count()
+    }
+
+    /// Little-endian elements of a numeric type.
+    #[must_use]
+    pub fn data(&self) -> &'a [u8] {
+        let words = self.node.data().map_or(&[][..], |words| words.bytes());
+        let bytes = self.value_type().element_bytes().unwrap_or(0);
+        &words[..(bytes * self.count() as usize).min(words.len())]
+    }
+
+    /// Where `data` starts in the message: a multiple of eight.
+    #[must_use]
+    pub fn data_offset(&self) -> usize {
+        match self.data() {
+            [] => 0,
+            data => data.as_ptr() as usize - self.start,
+        }
+    }
+
+    /// The strings.
+    pub fn text(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.node.text().into_iter().flat_map(|text| text.iter())
+    }
+
+    /// Fields of a structure, what a union holds, elements of an array of those.
+    pub fn fields(&self) -> impl Iterator<Item = Self> + use<'a> {
+        let start = self.start;
+        let fields = self.node.fields().into_iter();
+        fields.flat_map(move |list| list.iter().map(move |node| NodeView { node, start }))
+    }
+
+    /// A scalar number as its nearest double.
+    #[must_use]
+    pub fn number(&self) -> Option<f64> {
+        let array = Array {
+            value_type: self.value_type(),
+            count: self.count(),
+            data: Bytes::copy_from_slice(self.data()),
+        };
+        array
+            .numbers()
+            .first()
+            .copied()
+            .filter(|_| !self.is_array())
+    }
+
+    /// A scalar 64-bit word as it is, for Int64 and UInt64.
+    #[must_use]
+    pub fn word(&self) -> Option<u64> {
+        let data: [u8; 8] = self.data().try_into().ok()?;
+        Some(u64::from_le_bytes(data)).filter(|_| !self.is_array())
+    }
+
+    /// The whole tree, for those who keep it.
+    #[must_use]
+    pub fn to_node(&self) -> Node {
+        let texts = || self.text().map(str::to_owned).collect::<Vec<_>>();
+        let fields = || {
+            self.fields()
+                .map(|field| field.to_node())
+                .collect::<Vec<_>>()
+        };
+        let held = || self.fields().next().map(|field| Box::new(field.to_node()));
+        let value = match (self.value_type(), self.is_array()) {
+            (ValueType::Unknown, _) => NodeValue::Empty,
+            (ValueType::String, true) => NodeValue::TextArray(texts()),
+            (ValueType::String, false) => NodeValue::Text(texts().pop().unwrap_or_default()),
+            (ValueType::Structure, false) => NodeValue::Structure(fields()),
+            (ValueType::Structure, true) => NodeValue::StructureArray(fields()),
+            (ValueType::Union, false) => NodeValue::Union(held()),
+            (ValueType::Union, true) => NodeValue::UnionArray(fields()),
+            (ValueType::Any, false) => NodeValue::Any(held()),
+            (ValueType::Any, true) => NodeValue::AnyArray(fields()),
+            (value_type, true) => NodeValue::Array(Array {
+                value_type,
+                count: self.count(),
+                data: Bytes::copy_from_slice(self.data()),
+            }),
+            (ValueType::Int64, false) => NodeValue::Int64(self.word().unwrap_or(0) as i64),
+            (ValueType::UInt64, false) => NodeValue::UInt64(self.word().unwrap_or(0)),
+            (value_type, false) => NodeValue::Number(value_type, self.number().unwrap_or(f64::NAN)),
+        };
+        Node {
+            name: self.name().to_owned(),
+            type_id: self.type_id().to_owned(),
+            value,
+        }
+    }
+
+    /// Whether what it says of itself fits what it holds, all the way down.
+    pub(super) fn fits(&self) -> bool {
+        let count = self.count() as usize;
+        let one = self.is_array() || count == 1;
+        let words = self.node.data().map_or(0, |words| words.len());
+        let texts = self.node.text().map_or(0, |text| text.len());
+        let fields = self.node.fields().map_or(0, |fields| fields.len());
+        let known = match self.value_type() {
+            ValueType::Unknown => return true,
+            ValueType::String => one && texts == count,
+            ValueType::Structure => one && (!self.is_array() || fields == count),
+            ValueType::Union | ValueType::Any if self.is_array() => fields == count,
+            ValueType::Union | ValueType::Any => fields <= 1,
+            number => {
+                let bytes = number.element_bytes().unwrap_or(0);
+                one && (count.checked_mul(bytes)).is_some_and(|bytes| bytes.div_ceil(8) == words)
+            }
+        };
+        known && self.fields().all(|field| field.fits())
+    }
+}

@@ -1,0 +1,161 @@
+//! What does a client ask, and are its bytes a request at all?
+
+use bytes::Bytes;
+
+use super::{DecodeError, Strings, ids, to_strings, verified};
+use crate::generated::request as rq;
+use crate::limits::{MAX_ARGUMENTS, MAX_NAMES, MAX_REQUEST_BYTES};
+use crate::types::{Array, Expected, PutValue, Request, RequestBody, ValueType};
+
+/// One for the root, one for the body, and two for each argument with its value; the rest are vectors
+/// of strings and numbers.
+const MAX_REQUEST_TABLES: usize = 4 + 2 * MAX_ARGUMENTS;
+
+/// Checks and reads a client's request.
+///
+/// # Errors
+/// When the bytes are not a whole request that this program knows.
+pub fn request(bytes: &[u8]) -> Result<Request, DecodeError> {
+    let root = verified(
+        bytes,
+        MAX_REQUEST_BYTES,
+        MAX_REQUEST_TABLES,
+        rq::REQUEST_IDENTIFIER,
+        rq::root_as_request_with_opts,
+    )?;
+    let body = if let Some(body) = root.body_as_subscribe() {
+        RequestBody::Subscribe {
+            names: names(body.names())?,
+        }
+    } else if let Some(body) = root.body_as_unsubscribe() {
+        let list = body.ids();
+        within("ids", list.map_or(0, |ids| ids.len()))?;
+        RequestBody::Unsubscribe { ids: ids(list) }
+    } else if let Some(body) = root.body_as_get() {
+        RequestBody::Get {
+            names: names(body.names())?,
+            timeout_ms: body.timeout_ms(),
+        }
+    } else if let Some(body) = root.body_as_ack() {
+        RequestBody::Ack { tick: body.tick() }
+    } else if let Some(body) = root.body_as_ping() {
+        RequestBody::Ping {
+            client_time_ns: body.client_time_ns(),
+        }
+    } else if let Some(body) = root.body_as_put() {
+        let expected = Expected {
+            sequence: body.expected_sequence(),
+            epoch: body.expected_epoch(),
+        };
+        RequestBody::Put {
+            name: body.name().unwrap_or_default().to_owned(),
+            value: put_value(body.value().ok_or(DecodeError::Missing("value to put"))?)?,
+            wait: body.wait(),
+            timeout_ms: body.timeout_ms(),
+            expected: (expected.sequence != 0 || expected.epoch != 0).then_some(expected),
+        }
+    } else if let Some(body) = root.body_as_rpc() {
+        let list = body.arguments();
+        let count = list.map_or(0, |list| list.len());
+        if count > MAX_ARGUMENTS {
+            return Err(DecodeError::TooMany {
+                what: "arguments",
+                count,
+                limit: MAX_ARGUMENTS,
+            });
+        }
+        let argument = |argument: rq::Argument<'_>| {
+            let value = argument
+                .value()
+                .ok_or(DecodeError::Missing("value of an argument"))?;
+            let name = argument.name().unwrap_or_default().to_owned();
+            Ok((name, put_value(value)?))
+        };
+        RequestBody::Rpc {
+            name: body.name().unwrap_or_default().to_owned(),
+            arguments: (list.into_iter().flat_map(|list| list.iter()))
+                .map(argument)
+                .collect::<Result<_, DecodeError>>()?,
+            timeout_ms: body.timeout_ms(),
+        }
+    } else {
+        return Err(DecodeError::Missing("request body"));
+    };
+    Ok(Request {
+        id: root.id(),
+        body,
+    })
+}
+
+/// Number of a request whose body this program doesn't know, so that it can be told so.
+///
+/// # Errors
+/// When the bytes are not a whole request.
+pub fn request_id(bytes: &[u8]) -> Result<u32, DecodeError> {
+    let root = verified(
+        bytes,
+        MAX_REQUEST_BYTES,
+        MAX_REQUEST_TABLES,
+        rq::REQUEST_IDENTIFIER,
+        rq::root_as_request_with_opts,
+    )?;
+    Ok(root.id())
+}
+
+fn put_value(value: rq::PutValue<'_>) -> Result<PutValue, DecodeError> {
+    let value_type = ValueType::from_number(value.type_());
+    let count = value.count() as usize;
+    let mismatch = |column| DecodeError::ColumnMismatch {
+        column,
+        rows: count,
+    };
+    if value_type == ValueType::String {
+        let mut texts = value.text().map(to_strings).unwrap_or_default();
+        if texts.len() != count || (!value.array() && count != 1) {
+            return Err(mismatch("text"));
+        }
+        return Ok(if value.array() {
+            PutValue::TextArray(texts)
+        } else {
+            PutValue::Text(texts.remove(0))
+        });
+    }
+    let Some(bytes) = value_type.element_bytes() else {
+        return Err(DecodeError::Missing("type of the value to put"));
+    };
+    let words = value.data().map_or(&[][..], |words| words.bytes());
+    let length = count.checked_mul(bytes).ok_or_else(|| mismatch("data"))?;
+    if length.div_ceil(8) * 8 != words.len() || (!value.array() && count != 1) {
+        return Err(mismatch("data"));
+    }
+    if value.array() {
+        return Ok(PutValue::Array(Array {
+            value_type,
+            count: value.count(),
+            data: Bytes::copy_from_slice(&words[..length]),
+        }));
+    }
+    let word = u64::from_le_bytes(words.try_into().map_err(|_| mismatch("data"))?);
+    Ok(match value_type {
+        ValueType::Int64 => PutValue::Int64(word as i64),
+        ValueType::UInt64 => PutValue::UInt64(word),
+        ValueType::Float64 => PutValue::Number(f64::from_bits(word)),
+        _ => return Err(DecodeError::Missing("type of a scalar to put")),
+    })
+}
+
+fn within(what: &'static str, count: usize) -> Result<(), DecodeError> {
+    if count > MAX_NAMES {
+        return Err(DecodeError::TooMany {
+            what,
+            count,
+            limit: MAX_NAMES,
+        });
+    }
+    Ok(())
+}
+
+fn names(list: Option<Strings<'_>>) -> Result<Vec<String>, DecodeError> {
+    within("names", list.map_or(0, |names| names.len()))?;
+    Ok(list.map(to_strings).unwrap_or_default())
+}
