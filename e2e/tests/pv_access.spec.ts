@@ -30,7 +30,8 @@ test("the machine's status is the same as by Channel Access, and set points can 
   ioc,
 }) => {
   await ioc.put("RF:VOLTAGE:SET", 1.5);
-  await expect(demo.value("RF:VOLTAGE:SET")).toHaveText("1.50 MV");
+  // pvxs asks a name server that it didn't reach again after ten seconds.
+  await expect(demo.value("RF:VOLTAGE:SET")).toHaveText("1.50 MV", { timeout: 45_000 });
   await ioc.put("OP:MESSAGE", "[x] y");
   await expect(demo.value("OP:MESSAGE")).toHaveText("[x] y");
   await expect(demo.condition("VAC:VALVE")).not.toHaveText("");
