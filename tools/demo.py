@@ -119,6 +119,7 @@ def epics_environment():
         EPICS_CAS_INTF_ADDR_LIST="127.0.0.1",
         EPICS_CA_SERVER_PORT=str(free_port()),
         EPICS_CA_REPEATER_PORT=str(free_port(socket.SOCK_DGRAM)),
+        EPICS_PVA_BROADCAST_PORT=str(free_port(socket.SOCK_DGRAM)),
     )
     return environment
 
