@@ -91,6 +91,12 @@ pub(super) struct SentPut {
     failure: Mutex<Option<PutError>>,
 }
 
+impl SentPut {
+    pub(super) fn has_answer(&self) -> bool {
+        self.has_answer
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
