@@ -10,9 +10,11 @@ use crate::table::{Changes, Entry, Table};
 /// A whole WebSocket message, header in front, as it goes to every socket that gets it.
 ///
 /// Shared as `Arc<Frame>`: nobody copies the bytes again.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Frame {
     bytes: Vec<u8>,
+    /// Where the message begins in `bytes`.
+    start: usize,
     rows: u32,
 }
 
@@ -20,7 +22,7 @@ impl Frame {
     /// What is written to the socket.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+        &self.bytes[self.start..]
     }
 
     /// Updates in it.
@@ -29,10 +31,14 @@ impl Frame {
         self.rows
     }
 
-    /// A binary message with this payload.
-    fn binary(payload: &[u8], rows: usize) -> Self {
+    /// A binary message whose payload begins at `start`, behind `ROOM` for the header.
+    fn binary(mut bytes: Vec<u8>, start: usize, rows: usize) -> Self {
+        let (header, length) = header(0x2, bytes.len() - start);
+        let begin = start - length;
+        bytes[begin..start].copy_from_slice(&header[..length]);
         Self {
-            bytes: message(0x2, payload),
+            bytes,
+            start: begin,
             rows: rows as u32,
         }
     }
@@ -41,23 +47,37 @@ impl Frame {
     #[must_use]
     pub fn close(code: u16, reason: &str) -> Self {
         let payload = [&code.to_be_bytes(), reason.as_bytes()].concat();
-        Self {
-            bytes: message(0x8, &payload),
-            rows: 0,
-        }
+        let (header, length) = header(0x8, payload.len());
+        Self::raw([&header[..length], &payload].concat())
     }
 
     /// Bytes that are a message already, such as tungstenite's answer to a ping.
     #[must_use]
     pub fn raw(bytes: Vec<u8>) -> Self {
-        Self { bytes, rows: 0 }
+        Self {
+            bytes,
+            start: 0,
+            rows: 0,
+        }
     }
 }
 
-/// An unmasked, unfragmented WebSocket message (RFC 6455, section 5.2).
-fn message(opcode: u8, payload: &[u8]) -> Vec<u8> {
-    let mut header = [0x80 | opcode, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    let length = match payload.len() {
+impl PartialEq for Frame {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes() == other.bytes() && self.rows == other.rows
+    }
+}
+
+impl Eq for Frame {}
+
+/// The longest header.
+const ROOM: usize = 10;
+
+/// Header of an unmasked, unfragmented WebSocket message (RFC 6455, section 5.2), and its length.
+fn header(opcode: u8, payload: usize) -> ([u8; ROOM], usize) {
+    let mut header = [0; ROOM];
+    header[0] = 0x80 | opcode;
+    let length = match payload {
         length @ 0..=125 => {
             header[1] = length as u8;
             2
@@ -73,7 +93,7 @@ fn message(opcode: u8, payload: &[u8]) -> Vec<u8> {
             10
         }
     };
-    [&header[..length], payload].concat()
+    (header, length)
 }
 
 /// Makes frames; one per thread, because it keeps its buffers.
@@ -155,7 +175,8 @@ impl FrameMaker {
 
     fn finish(&mut self) -> Frame {
         let rows = self.encoder.rows();
-        Frame::binary(self.encoder.finish(), rows)
+        let (bytes, start) = self.encoder.finish_owned(ROOM);
+        Frame::binary(bytes, start, rows)
     }
 }
 
@@ -213,7 +234,7 @@ mod tests {
             (65_535, vec![0x82, 126, 0xff, 0xff]),
             (65_536, vec![0x82, 127, 0, 0, 0, 0, 0, 1, 0, 0]),
         ] {
-            let frame = Frame::binary(&vec![7; length], 0);
+            let frame = Frame::binary(vec![7; ROOM + length], ROOM, 0);
             assert_eq!(frame.bytes()[..header.len()], header);
             assert_eq!(frame.bytes().len(), header.len() + length);
         }

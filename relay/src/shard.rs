@@ -34,7 +34,7 @@ const REQUESTS_PER_TURN: usize = 32;
 /// Answers that one client may be waiting for.
 const MAX_OPEN_REQUESTS: usize = 64;
 
-/// After a wake-up by clients alone the others' acknowledgements may gather for so long: a wake-up
+/// After a wake-up by clients' requests alone the others' acknowledgements may gather for so long: a wake-up
 /// costs as much as a frame does.
 const GATHER: Duration = Duration::from_millis(1);
 
@@ -287,6 +287,8 @@ impl Run {
                 if event.token() == WAKER {
                     only_clients = false;
                 } else {
+                    // The next piece of a large message must not wait for anybody.
+                    only_clients &= !(event.is_writable() && self.is_blocked(event.token().0));
                     self.on_socket(event.token().0, event.is_readable(), event.is_writable());
                 }
             }
@@ -527,6 +529,12 @@ impl Run {
                 .map(|heard| heard || matches!(done, Ok(true)));
         }
         self.settle(place, done);
+    }
+
+    fn is_blocked(&self, place: usize) -> bool {
+        self.clients
+            .get(place)
+            .is_some_and(|client| client.socket.is_blocked())
     }
 
     /// Reads the requests that are there; says whether the client got on.

@@ -9,6 +9,12 @@ use crate::types::{
 };
 use crate::varint::push_delta;
 
+/// From this size on a frame's buffer is given away instead of being copied.
+const LARGE_BYTES: usize = 256 << 10;
+
+/// Room for what a frame that follows on a large one has more.
+const MORE_BYTES: usize = 16 << 10;
+
 /// What a row says beside its value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RowMarks<'a> {
@@ -83,6 +89,8 @@ pub struct FrameEncoder {
     metadata: Vec<WIPOffset<fb::Metadata<'static>>>,
     channels: Vec<WIPOffset<fb::Channel<'static>>>,
     reply: Option<(u32, fb::ReplyBody, WIPOffset<flatbuffers::UnionWIPOffset>)>,
+    /// Bytes of the frame that took the buffer with it; 0 when the buffer is still here.
+    given_away: usize,
 }
 
 impl std::fmt::Debug for FrameEncoder {
@@ -104,7 +112,11 @@ impl FrameEncoder {
 
     /// Starts a frame; what an unfinished one held is forgotten.
     pub fn begin(&mut self, kind: FrameKind, tick: u64, prev_tick: u64) {
-        self.builder.reset();
+        match std::mem::take(&mut self.given_away) {
+            0 => self.builder.reset(),
+            // A buffer that grows to its size is copied each time that it doubles.
+            bytes => self.builder = FlatBufferBuilder::with_capacity(bytes + MORE_BYTES),
+        }
         (self.kind, self.tick, self.prev_tick) = (kind, tick, prev_tick);
         self.ids.clear();
         self.last_id = 0;
@@ -400,6 +412,37 @@ impl FrameEncoder {
         fb::finish_frame_buffer(builder, frame);
         builder.finished_data()
     }
+}
+
+impl FrameEncoder {
+    /// Ends the frame and gives its bytes away: those from the returned place on, with at least
+    /// `room` before them for a header of the caller's. Large arrays are not copied once more for
+    /// it.
+    pub fn finish_owned(&mut self, room: usize) -> (Vec<u8>, usize) {
+        self.finish();
+        self.give_away(room)
+    }
+
+    fn give_away(&mut self, room: usize) -> (Vec<u8>, usize) {
+        let length = self.builder.finished_data().len();
+        if length < LARGE_BYTES {
+            return (with_room(room, self.builder.finished_data()), room);
+        }
+        let (buffer, start) = std::mem::take(&mut self.builder).collapse();
+        self.given_away = length;
+        if (room..=length).contains(&start) {
+            return (buffer, start);
+        }
+        // Without the room, or with so much that it isn't worth keeping.
+        (with_room(room, &buffer[start..]), room)
+    }
+}
+
+fn with_room(room: usize, data: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(room + data.len());
+    bytes.resize(room, 0);
+    bytes.extend_from_slice(data);
+    bytes
 }
 
 /// A number of at most 32 bits, a double or a truth value as the one word that it travels in.
@@ -706,4 +749,43 @@ fn put_value<'b>(
     };
     args.type_ = kind.number();
     rq::PutValue::create(builder, &args)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_elements(encoder: &mut FrameEncoder, count: u32) {
+        let data: Vec<u8> = (0..count)
+            .flat_map(|n| f64::from(n).to_le_bytes())
+            .collect();
+        let value = BlobValue::array(ValueType::Float64, count, data);
+        encoder.begin(FrameKind::Update, 2, 1);
+        encoder.blob(PvId(4), 7, &value, RowMarks::default());
+    }
+
+    #[test]
+    fn frame_given_away_is_the_same_and_has_room_before_it() {
+        let (mut giving, mut keeping) = (FrameEncoder::new(), FrameEncoder::new());
+        // Larger and smaller in turn; the third fills the buffer that the first one left behind.
+        for count in [100_000, 3, 100_000, 40_000, 102_000, 300_000, 0] {
+            of_elements(&mut giving, count);
+            of_elements(&mut keeping, count);
+            let (bytes, start) = giving.finish_owned(10);
+            assert!(start >= 10);
+            assert_eq!(&bytes[start..], keeping.finish(), "{count} elements");
+            assert!(bytes.capacity() <= 2 * (bytes.len() - start) + 2 * MORE_BYTES);
+        }
+    }
+
+    #[test]
+    fn large_frames_of_one_size_are_not_copied() {
+        let mut encoder = FrameEncoder::new();
+        for _ in 0..3 {
+            of_elements(&mut encoder, 100_000);
+            let buffer = encoder.finish().as_ptr();
+            let (bytes, start) = encoder.give_away(10);
+            assert_eq!(bytes[start..].as_ptr(), buffer);
+        }
+    }
 }
