@@ -109,7 +109,7 @@ def copies(children, scenario, iocs, folder):
         "BENCH_COPIES_LEAST": str(int(scenario["elements"] * 8 * WHOLE)),
     }
     with Relay(children, iocs, preload) as relay:
-        relay.load(scenario | {"seconds": 2, "warm_up_s": 1}, 1, iocs)
+        relay.load(scenario | {"seconds": 2}, 1, iocs)
         updates = relay.counters()["pvwire_updates_received_total"]
         found = counts.read_bytes()
     groups = {"library": 0, "tick": 0, "shards": 0}

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 from collections import deque
 from pathlib import Path
@@ -150,7 +151,7 @@ class Iocs:
         if kind == "pva":
             self.environment["EPICS_PVA_NAME_SERVERS"] = servers
         if "elements" in scenario:
-            fill(f"{prefix}:SOURCE", scenario["elements"] + ARRAY_STEPS, servers)
+            fill(prefix, scenario["elements"], servers)
         scheme = {"ca": "", "pva": "pva://"}[scenario["protocol"]]
         self.names.write_text("".join(f"{scheme}{name}\n" for name in names))
 
@@ -185,7 +186,7 @@ def database(scenario, prefix):
     return names, ["".join(records[number::iocs]) for number in range(iocs)]
 
 
-def fill(name, elements, servers):
+def fill(prefix, count, servers):
     # Needed for arrays alone.
     import numpy
     from p4p.client.thread import Context
@@ -196,7 +197,10 @@ def fill(name, elements, servers):
         "EPICS_PVA_NAME_SERVERS": servers,
     }
     with Context("pva", conf=found_by, useenv=False) as context:
-        context.put(name, numpy.arange(float(elements)), timeout=30)
+        context.put(f"{prefix}:SOURCE", numpy.arange(float(count + ARRAY_STEPS)), timeout=30)
+        # What went before had too few elements.
+        while len(context.get(f"{prefix}:ARRAY", timeout=30)) < count:
+            time.sleep(0.1)
 
 
 class Relay:
@@ -232,6 +236,7 @@ class Relay:
             [TARGET / "pvwire-bench", "load", "--relay", self.address, "--pid", self.process.pid]
             + ["--clients", clients, "--names", iocs.names]
             + (["--record", record] if record else [])
+            + (["--warm-up-may-skip"] if "elements" in scenario else [])
             + ["--warm-up-s", scenario["warm_up_s"], "--seconds", scenario["seconds"]],
             OTHER_CORES,
             stdout=subprocess.PIPE,

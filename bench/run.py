@@ -25,7 +25,7 @@ from processes import ROOT, Children, Iocs, say
 
 # With --quick: enough to see that everything works, too short for figures to keep.
 QUICK_S = 2
-WARM_UP_S, QUICK_WARM_UP_S = 3, 1
+WARM_UP_S, QUICK_WARM_UP_S = 3, 2
 
 
 def measures(scenario):

@@ -22,6 +22,9 @@ use crate::record::Record;
 /// wake-up with every frame; a real client's wake-up is paid by another machine.
 const IDLE: Duration = Duration::from_micros(500);
 
+/// The same in the midst of a message: the rest of a large one must not wait in the relay.
+const IDLE_IN_MESSAGE: Duration = Duration::from_micros(50);
+
 /// A client that hears nothing for longer is forgotten: each PV has several updates in this time.
 const LONGEST_SILENCE: Duration = Duration::from_secs(2);
 
@@ -35,6 +38,7 @@ pub(crate) struct Plan {
     pub(crate) names: PathBuf,
     pub(crate) warm_up: Duration,
     pub(crate) window: Duration,
+    pub(crate) warm_up_may_skip: bool,
     pub(crate) record: Option<PathBuf>,
 }
 
@@ -86,6 +90,12 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
     let until = Instant::now() + plan.warm_up;
     while Instant::now() < until {
         round(&mut clients, &mut buffer, &mut ignored, &mut None)?;
+    }
+
+    if plan.warm_up_may_skip {
+        for client in &mut clients {
+            client.stream.counts.skipped = 0;
+        }
     }
 
     let mut delays = Delays::default();
@@ -157,7 +167,8 @@ fn round(
         client.acknowledge()?;
     }
     if idle {
-        thread::sleep(IDLE);
+        let in_message = clients.iter().any(|client| !client.unread.is_empty());
+        thread::sleep(if in_message { IDLE_IN_MESSAGE } else { IDLE });
     }
     Ok(())
 }

@@ -41,6 +41,10 @@ enum Part {
         /// Seconds before the measurement starts.
         #[arg(long, default_value_t = 3)]
         warm_up_s: u64,
+        /// Values may be skipped before the measurement starts: the kernel gives a connection the
+        /// buffers for large messages only when it has seen some.
+        #[arg(long)]
+        warm_up_may_skip: bool,
         /// Seconds of the measurement.
         #[arg(long)]
         seconds: u64,
@@ -76,6 +80,7 @@ fn main() -> ExitCode {
             clients,
             names,
             warm_up_s,
+            warm_up_may_skip,
             seconds,
             record,
         } => load::run(&load::Plan {
@@ -84,6 +89,7 @@ fn main() -> ExitCode {
             clients,
             names,
             warm_up: Duration::from_secs(warm_up_s),
+            warm_up_may_skip,
             window: Duration::from_secs(seconds),
             record,
         }),
