@@ -44,6 +44,8 @@ struct Return {
 pub struct Entry {
     opening: u32,
     epoch: u32,
+    /// When the first search began; `None` before its turn.
+    searched_since: Option<Instant>,
     /// Access rights as the source last told them: it does so before it says `Connected`.
     rights: (bool, bool),
     /// Found again, but what is kept of it may still be old.
@@ -71,6 +73,7 @@ impl Default for Entry {
         Self {
             opening: 0,
             epoch: 0,
+            searched_since: None,
             rights: (false, false),
             returning: None,
             channel: Channel {
@@ -178,7 +181,8 @@ impl Changes {
 #[derive(Debug)]
 pub struct Table {
     entries: Vec<Entry>,
-    /// PVs that are being searched for the first time, by the time they were opened.
+    /// PVs that are being searched for the first time, by the time that it began, and some that
+    /// aren't.
     searching: VecDeque<(Instant, PvId, u32)>,
     /// PVs that are back but may not have told all yet, by the time they came.
     returning: VecDeque<(Instant, PvId, u32)>,
@@ -239,6 +243,7 @@ impl Table {
             *entry = Entry {
                 opening,
                 epoch: opening,
+                searched_since: Some(now.instant),
                 ..Entry::default()
             };
             entry.channel.since_ns = now.wall_ns;
@@ -254,6 +259,13 @@ impl Table {
         let before = entry.channel;
         match event {
             Event::Opened { .. } => {}
+            Event::Queued => entry.searched_since = None,
+            Event::Searched => {
+                if entry.searched_since.is_none() {
+                    entry.searched_since = Some(now.instant);
+                    self.searching.push_back((now.instant, pv, opening));
+                }
+            }
             Event::Connected { epoch } => {
                 if entry.epoch != epoch {
                     // Another type or count: a value of the old kind would be a lie.
@@ -423,7 +435,10 @@ impl Table {
             }
             self.searching.pop_front();
             let entry = &mut self.entries[pv.index()];
-            if entry.opening == opening && entry.channel.state == ConnectionState::Connecting {
+            if entry.opening == opening
+                && entry.searched_since == Some(since)
+                && entry.channel.state == ConnectionState::Connecting
+            {
                 let before = entry.channel;
                 entry.channel.state = ConnectionState::NotFound;
                 Self::channel_changed(entry, pv, before, changes, now);
@@ -534,6 +549,22 @@ mod tests {
         let changes = bench.tick_at(WAIT * 2);
         assert_eq!(changes.channels[0].1.state, ConnectionState::Connected);
         assert_eq!(changes.channels[0].1.since_ns, (WAIT * 2).as_nanos() as i64);
+    }
+
+    #[test]
+    fn pv_that_waits_for_its_turn_is_not_said_to_be_missing_before_it_was_searched() {
+        let mut bench = Bench::new();
+        let line = Line::open(&bench.intake, PV, false);
+        line.event(Event::Queued);
+        bench.tick();
+        assert!(bench.tick_at(WAIT * 2).is_empty());
+        line.event(Event::Searched);
+        bench.tick_at(WAIT * 2);
+        line.event(Event::Searched);
+        assert!(bench.tick_at(WAIT * 5 / 2).is_empty());
+        let changes = bench.tick_at(WAIT * 3);
+        assert_eq!(changes.channels[0].1.state, ConnectionState::NotFound);
+        assert_eq!(bench.table.next_deadline(), None);
     }
 
     #[test]

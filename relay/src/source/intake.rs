@@ -71,6 +71,10 @@ pub enum Event {
         /// Whether the relay takes puts to it.
         puts: bool,
     },
+    /// It waits for its turn to be searched, which `Searched` tells.
+    Queued,
+    /// From now on it is searched; at once after `Opened` unless it is `Queued`.
+    Searched,
     /// Found. `epoch` differs from the one before when type or element count do.
     Connected {
         /// See [`Row::epoch`].

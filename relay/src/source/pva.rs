@@ -112,6 +112,7 @@ impl Source for PvaSource {
             detail: Mutex::default(),
             last_put: LastPut::default(),
         });
+        wiring.line.event(Event::Queued);
         let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
         let mut channels = self.shared.channels();
         let before = channels.get(structure).map(|channel| &channel.wirings);
@@ -231,6 +232,12 @@ struct Wiring {
 }
 
 impl PvaEvents for Events {
+    fn searched(&self) {
+        for wiring in &self.0 {
+            wiring.line.event(Event::Searched);
+        }
+    }
+
     fn connected(&self, info: TypeInfo) {
         for wiring in &self.0 {
             wiring.is_connected.store(true, Ordering::Release);

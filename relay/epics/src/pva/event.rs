@@ -14,6 +14,9 @@ pub use crate::ca::Limits;
 /// At connect the order is `connected`, `metadata`, `update`. pvAccess has no access rights: whether
 /// a put is allowed shows when it is tried.
 pub trait PvaEvents: Send + Sync + 'static {
+    /// Its turn has come among very many: from now on the PV is searched. Also before it is tried
+    /// again.
+    fn searched(&self) {}
     /// The PV is connected and has a value, which follows.
     fn connected(&self, info: TypeInfo);
     /// The PV is not connected any more; it is searched again by itself.

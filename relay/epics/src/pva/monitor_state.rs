@@ -49,6 +49,7 @@ impl MonitorState {
     /// Called by the pva-cmd thread before it subscribes, also before it does so again.
     pub(super) fn begin(&self) {
         self.settled.store(false, Ordering::Relaxed);
+        self.events.searched();
     }
 
     pub(super) fn on_connected(&self, type_id: String, kind: ValueKind, signature: u64) {
