@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 
 use pvwire_schema::decode;
 use pvwire_schema::types::{
-    Node, NodeValue, Outcome, PutValue, Reply, RequestBody, Severity, ValueType,
+    Array, Node, NodeValue, Outcome, PutValue, Reply, RequestBody, Severity, ValueType,
 };
 use serde_json::{Map, Value, json};
 
@@ -122,6 +122,7 @@ fn structures_of_every_kind_are_what_an_independent_client_sees_field_by_field()
         ("table", "epics:nt/NTTable:1.0"),
         ("image", "epics:nt/NTNDArray:1.0"),
         ("channels", "epics:nt/NTMultiChannel:1.0"),
+        ("name_value", "epics:nt/NTNameValue:1.0"),
         ("union", "one_of:1.0"),
         ("variant", "any:1.0"),
         ("points", "points:1.0"),
@@ -172,7 +173,7 @@ fn structures_of_every_kind_are_what_an_independent_client_sees_field_by_field()
     client.wait_pv(&names[0], "its alarm", |pv| {
         pv.now.as_ref().unwrap().alarm.severity == Severity::Major
     });
-    client.wait_pv(&names[5], "an empty array", |pv| {
+    client.wait_pv(&names[6], "an empty array", |pv| {
         format!("{:?}", pv.now.as_ref().unwrap().value).contains("StructureArray([])")
     });
     same(&client);
@@ -184,6 +185,87 @@ fn structures_of_every_kind_are_what_an_independent_client_sees_field_by_field()
         parts.into_iter().any(|partial| partial),
         "only what changed travels"
     );
+}
+
+#[test]
+fn scalars_arrays_and_enums_of_every_type_are_what_an_independent_client_sees() {
+    let (network, prefix) = (Network::new(), prefix());
+    let _server = Server::start(network, &prefix);
+    let relay = Relay::start(network, &["--default-source", "pva"]);
+    let mut client = Client::connect(relay.address());
+    let scalars = [
+        "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
+        "float32", "float64", "string",
+    ];
+    let mut names = Vec::new();
+    for scalar in scalars {
+        names.push(format!("{prefix}{scalar}:scalar"));
+        names.push(format!("{prefix}{scalar}:array"));
+        names.push(format!("{prefix}{scalar}:none"));
+    }
+    names.push(format!("{prefix}enum"));
+    client.subscribe_live(&names);
+    let truth = truth(network, &names);
+    for name in &names {
+        let pv = client.pv(name);
+        let metadata = pv.metadata.as_ref().unwrap();
+        let now = pv.now.as_ref().unwrap();
+        let is_scalar = metadata.element_count == 1;
+        let value = match (&now.value, metadata.value_type) {
+            (Kept::Number(number), ValueType::Boolean) => {
+                NodeValue::Number(ValueType::Boolean, *number)
+            }
+            (Kept::Number(number), ValueType::Int64) => NodeValue::Int64(*number as i64),
+            (Kept::Number(number), ValueType::UInt64) => NodeValue::UInt64(*number as u64),
+            (Kept::Number(number), value_type) => NodeValue::Number(value_type, *number),
+            (Kept::Array(ValueType::Int64, word), _) if is_scalar => {
+                NodeValue::Int64(i64::from_le_bytes(word[..].try_into().unwrap()))
+            }
+            (Kept::Array(ValueType::UInt64, word), _) if is_scalar => {
+                NodeValue::UInt64(u64::from_le_bytes(word[..].try_into().unwrap()))
+            }
+            (Kept::Array(value_type, bytes), _) => NodeValue::Array(Array {
+                value_type: *value_type,
+                count: 0,
+                data: bytes.clone().into(),
+            }),
+            (Kept::Text(text), _) => NodeValue::Text(text.clone()),
+            (Kept::Texts(texts), _) => NodeValue::TextArray(texts.clone()),
+            (other, _) => panic!("{other:?} of {name}"),
+        };
+        let shown = shown(&Node {
+            value,
+            ..Node::default()
+        });
+        let whole = &truth[name];
+        let is_enum = metadata.value_type == ValueType::Enum;
+        let expected = if is_enum {
+            &whole["value"]["index"]
+        } else {
+            &whole["value"]
+        };
+        assert_eq!(shown, *expected, "{name}");
+        if is_enum {
+            let choices: Vec<_> = metadata.choices.iter().map(|c| format!("s:{c}")).collect();
+            assert_eq!(json!(choices), whole["value"]["choices"]);
+        }
+        // The stamp, alarm and what a server says of how to draw it.
+        let bits = |number: f64| json!(format!("n:{:016x}", number.to_bits()));
+        let stamp = &whole["timeStamp"];
+        assert_eq!(
+            json!(format!("i:{}", now.time_ns / 1_000_000_000)),
+            stamp["secondsPastEpoch"]
+        );
+        assert_eq!(
+            bits((now.time_ns % 1_000_000_000) as f64),
+            stamp["nanoseconds"],
+            "{name}"
+        );
+        assert_eq!(
+            bits(f64::from(now.alarm.severity.number())),
+            whole["alarm"]["severity"]
+        );
+    }
 }
 
 #[test]

@@ -41,6 +41,10 @@ SCALARS = Type(
     id="scalars:1.0",
 )
 CHANNELS = NTMultiChannel.buildType("av")
+NAME_VALUE = Type(
+    [("name", "as"), ("value", "ad"), ("descriptor", "s"), ALARM, STAMP],
+    id="epics:nt/NTNameValue:1.0",
+)
 WITH_UNITS = NTScalar.buildType("d", display=True)
 
 IMAGE = numpy.arange(1000 * 1500, dtype="u2").reshape(1000, 1500)
@@ -95,6 +99,39 @@ class Call:
         return Value(answer, {"sum": total, "words": words, "sure": query.get("sure", False)})
 
 
+# Type code, the value of a scalar, the elements of an array.
+EVERY_TYPE = {
+    "bool": ("?", True, [True, False]),
+    "int8": ("b", -128, [-128, 127]),
+    "uint8": ("B", 255, [0, 255]),
+    "int16": ("h", -32768, [-32768, 32767]),
+    "uint16": ("H", 65535, [0, 65535]),
+    "int32": ("i", -(2**31), [-(2**31), 2**31 - 1]),
+    "uint32": ("I", 2**32 - 1, [0, 2**32 - 1]),
+    "int64": ("l", -(2**63), [-(2**63), 2**53 + 1, 2**63 - 1]),
+    "uint64": ("L", 2**64 - 1, [0, 2**53 + 1, 2**64 - 1]),
+    "float32": ("f", 0.1, [0.1, float("nan"), float("inf")]),
+    "float64": ("d", 0.1, [0.1, -0.0, float("-inf")]),
+    "string": ("s", "[x] µ", ["", "two words"]),
+}
+
+
+def every_type():
+    served = {}
+    for name, (code, scalar, elements) in EVERY_TYPE.items():
+        stamped = {"alarm.severity": 2, "timeStamp.secondsPastEpoch": 1_700_000_000}
+        for kind, code_of, value in [
+            ("scalar", code, scalar),
+            ("array", "a" + code, elements),
+            ("none", "a" + code, []),
+        ]:
+            initial = Value(NTScalar.buildType(code_of), {"value": value})
+            for field, content in stamped.items():
+                initial[field] = content
+            served[f"{name}:{kind}"] = SharedPV(initial=initial)
+    return served
+
+
 def pvs():
     structures = {
         "repeated": SharedPV(initial=Value(WITH_UNITS, {"display": {"units": "mm"}})),
@@ -116,6 +153,17 @@ def pvs():
                     "value": [1.5, "two", numpy.asarray([1, 2], dtype="i4")],
                     "channelName": ["a", "b", "c"],
                     "isConnected": [True, False, True],
+                },
+            )
+        ),
+        "name_value": SharedPV(
+            initial=Value(
+                NAME_VALUE,
+                {
+                    "name": ["gain", "offset"],
+                    "value": [1.5, -2],
+                    "descriptor": "settings",
+                    "alarm": {"severity": 1, "status": 1, "message": "worn"},
                 },
             )
         ),
@@ -168,7 +216,7 @@ def pvs():
 
     number = NTScalar("d")
     calls = SharedPV(nt=NTScalar("i"), initial=0)
-    return structures | {
+    return structures | every_type() | {
         "step": SharedPV(Put(step), nt=NTScalar("i"), initial=0),
         "retype": SharedPV(Put(retype), nt=NTScalar("i"), initial=0),
         "retyped": retyped,
