@@ -137,9 +137,16 @@ def main():
         check=True,
     )
     every = sorted(path.stem for path in (ROOT / "bench/scenarios").glob("*.json"))
+    failed = []
     for name in arguments.scenario or every:
-        run(name, arguments)
-    return 0
+        try:
+            run(name, arguments)
+        except SystemExit as end:
+            if not isinstance(end.code, str):
+                raise
+            say(f"{name} failed: {end.code}")
+            failed.append(name)
+    return f"failed: {', '.join(failed)}" if failed else 0
 
 
 def run(name, arguments):
