@@ -7,8 +7,8 @@
 use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -34,9 +34,9 @@ const REQUESTS_PER_TURN: usize = 32;
 /// Answers that one client may be waiting for.
 const MAX_OPEN_REQUESTS: usize = 64;
 
-/// After a wake-up by clients' requests alone the others' acknowledgements may gather for so long: a wake-up
-/// costs as much as a frame does.
-const GATHER: Duration = Duration::from_millis(1);
+/// After a wake-up by acknowledgements alone the other clients' may gather for so long, unless a tick
+/// comes: a wake-up costs as much as a frame does.
+const GATHER: Duration = Duration::from_millis(5);
 
 /// How often stalled clients and unacknowledged ticks are looked at.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
@@ -88,12 +88,17 @@ struct Shared {
     round_micros: AtomicU64,
     clients: AtomicUsize,
     stopped: AtomicBool,
+    /// The shard's own thread, which sleeps outside the poll while acknowledgements gather.
+    sleeper: OnceLock<Thread>,
 }
 
 impl Shared {
     fn wake(&self) {
         if let Err(error) = self.waker.wake() {
             log::error!("a shard can't be woken: {error}");
+        }
+        if let Some(sleeper) = self.sleeper.get() {
+            sleeper.unpark();
         }
     }
 }
@@ -182,6 +187,7 @@ impl Shard {
             round_micros: AtomicU64::new(0),
             clients: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
+            sleeper: OnceLock::new(),
         });
         let mut maker = FrameMaker::default();
         let hello = Arc::new(maker.answer(0, 0, &Reply::Hello(context.hello.clone())));
@@ -203,6 +209,7 @@ impl Shard {
             shared: Arc::clone(&shared),
             clients: Slab::new(),
             again: HashSet::new(),
+            only_acks: false,
             generation: 0,
             first: 0,
             maker,
@@ -259,6 +266,8 @@ struct Run {
     clients: Slab<Client>,
     /// Clients whose sockets may hold more requests than their turn allowed.
     again: HashSet<usize>,
+    /// Nothing but acknowledgements came since the last poll.
+    only_acks: bool,
     generation: u64,
     /// Who is written to first, so that nobody is always last.
     first: usize,
@@ -274,6 +283,7 @@ struct Run {
 impl Run {
     fn run(mut self) {
         let _alive = Indispensable("shard");
+        self.shared.sleeper.get_or_init(thread::current);
         let mut events = Events::with_capacity(1024);
         let mut next_check = Instant::now() + CHECK_EVERY;
         loop {
@@ -282,13 +292,13 @@ impl Run {
             {
                 panic!("the poll of shard {} failed: {error}", self.number);
             }
-            let mut only_clients = true;
+            self.only_acks = !events.is_empty();
             for event in &events {
                 if event.token() == WAKER {
-                    only_clients = false;
+                    self.only_acks = false;
                 } else {
                     // The next piece of a large message must not wait for anybody.
-                    only_clients &= !(event.is_writable() && self.is_blocked(event.token().0));
+                    self.only_acks &= !(event.is_writable() && self.is_blocked(event.token().0));
                     self.on_socket(event.token().0, event.is_readable(), event.is_writable());
                 }
             }
@@ -307,8 +317,8 @@ impl Run {
                 next_check = now + CHECK_EVERY;
                 self.check(now);
             }
-            if only_clients && self.again.is_empty() {
-                thread::sleep(GATHER);
+            if self.only_acks && self.again.is_empty() {
+                thread::park_timeout(GATHER);
             }
         }
         self.shared.stopped.store(true, Ordering::Release);
@@ -549,11 +559,12 @@ impl Run {
                 continue;
             }
             self.context.metrics.requests.inc();
-            match self
+            let outcome = self
                 .answerer
                 .take(client.id, &bytes)
-                .map_err(|_| Broken::BadMessage)?
-            {
+                .map_err(|_| Broken::BadMessage)?;
+            self.only_acks &= matches!(outcome, Outcome::Acknowledged(_));
+            match outcome {
                 Outcome::Answered(reply, to) => {
                     let synced = client.session.synced();
                     let frame = Arc::new(self.maker.answer(synced, to, &reply));
