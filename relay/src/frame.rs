@@ -3,9 +3,10 @@
 use pvwire_schema::encode::{FrameEncoder, RowMarks};
 use pvwire_schema::types::{Detail, FrameKind, PvId, Reply};
 
+use crate::dirty::Dirty;
 use crate::set::PvSet;
 use crate::source::{OpEnd, RowValue};
-use crate::table::{Changes, Entry, Table};
+use crate::table::{ChangedRow, Changes, Entry, Table};
 
 /// A whole WebSocket message, header in front, as it goes to every socket that gets it.
 ///
@@ -105,6 +106,29 @@ pub struct FrameMaker {
 impl FrameMaker {
     /// All that `changes` brought for the PVs in `set`; `None` when that is nothing.
     pub fn update(&mut self, changes: &Changes, set: &PvSet, prev_tick: u64) -> Option<Frame> {
+        self.begin_update(changes, set, prev_tick);
+        for row in changes.rows.iter().filter(|row| set.contains(row.pv)) {
+            changed_row(&mut self.encoder, row);
+        }
+        (!self.encoder.is_empty()).then(|| self.finish())
+    }
+
+    /// The same by way of `dirty`, which pays when few of the rows are wanted. Rows are in the order
+    /// of their PVs.
+    pub fn gather(
+        &mut self,
+        changes: &Changes,
+        dirty: &Dirty,
+        set: &PvSet,
+        prev_tick: u64,
+    ) -> Option<Frame> {
+        self.begin_update(changes, set, prev_tick);
+        let encoder = &mut self.encoder;
+        dirty.pick(set, |place| changed_row(encoder, &changes.rows[place]));
+        (!self.encoder.is_empty()).then(|| self.finish())
+    }
+
+    fn begin_update(&mut self, changes: &Changes, set: &PvSet, prev_tick: u64) {
         let encoder = &mut self.encoder;
         encoder.begin(FrameKind::Update, changes.tick, prev_tick);
         for (pv, metadata) in changes.metadata.iter().filter(|(pv, _)| set.contains(*pv)) {
@@ -113,16 +137,6 @@ impl FrameMaker {
         for (pv, channel) in changes.channels.iter().filter(|(pv, _)| set.contains(*pv)) {
             encoder.channel(*pv, *channel);
         }
-        for row in changes.rows.iter().filter(|row| set.contains(row.pv)) {
-            let marks = RowMarks {
-                alarm: row.alarm,
-                detail: row.detail.as_deref(),
-                skipped: row.skipped,
-                sequence: 0,
-            };
-            value(encoder, row.pv, row.time_ns, &row.value, marks);
-        }
-        (!self.encoder.is_empty()).then(|| self.finish())
     }
 
     /// The latest parts of the PVs in `set` that changed after tick `since`.
@@ -180,6 +194,17 @@ impl FrameMaker {
     }
 }
 
+#[inline]
+fn changed_row(encoder: &mut FrameEncoder, row: &ChangedRow) {
+    let marks = RowMarks {
+        alarm: row.alarm,
+        detail: row.detail.as_deref(),
+        skipped: row.skipped,
+        sequence: 0,
+    };
+    value(encoder, row.pv, row.time_ns, &row.value, marks);
+}
+
 /// The parts of a PV that changed after `since`; all that are known when it is 0.
 fn entry(encoder: &mut FrameEncoder, pv: PvId, entry: &Entry, since: u64) {
     if let Some(metadata) = &entry.metadata
@@ -206,6 +231,7 @@ fn entry(encoder: &mut FrameEncoder, pv: PvId, entry: &Entry, since: u64) {
     }
 }
 
+#[inline]
 fn value(
     encoder: &mut FrameEncoder,
     pv: PvId,

@@ -14,6 +14,7 @@ use crossbeam_queue::SegQueue;
 use pvwire_schema::types::{ConnectionState, FrameKind, NameError, NameProblem, PvId, Reply};
 use slab::Slab;
 
+use crate::dirty::Dirty;
 use crate::frame::{Frame, FrameMaker};
 use crate::registry::Registry;
 use crate::set::PvSet;
@@ -153,6 +154,8 @@ pub struct TickFrames {
     pub tick: u64,
     /// What it brought.
     pub changes: Changes,
+    /// Its rows by PV; empty when no group gathers.
+    pub dirty: Dirty,
     /// By group number.
     pub groups: Vec<GroupFrame>,
 }
@@ -595,9 +598,16 @@ impl TickSink for Distributor {
         let idle = groups
             .iter()
             .all(|frame| matches!(frame, GroupFrame::Nothing));
+        let gathers = |frame: &GroupFrame| matches!(frame, GroupFrame::Gather(_));
+        let dirty = if groups.iter().any(gathers) {
+            Dirty::new(&changes.rows)
+        } else {
+            Dirty::default()
+        };
         let frames = Arc::new(TickFrames {
             tick,
             changes,
+            dirty,
             groups,
         });
         for (shard, orders) in self.shards.iter().zip(orders) {

@@ -21,6 +21,8 @@ pub mod tick;
 
 pub mod set;
 
+pub mod dirty;
+
 pub mod frame;
 
 pub mod group;

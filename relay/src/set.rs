@@ -31,6 +31,13 @@ impl PvSet {
             .is_some_and(|word| word >> (id.index() % 64) & 1 == 1)
     }
 
+    /// The bits of PVs 64 `place` and the 63 after it.
+    #[inline]
+    #[must_use]
+    pub fn word(&self, place: usize) -> u64 {
+        self.bits.get(place).copied().unwrap_or(0)
+    }
+
     /// The PVs, ascending.
     #[must_use]
     pub fn ids(&self) -> &[PvId] {

@@ -448,7 +448,10 @@ impl Run {
                 (Some(frame), _) => frame,
                 (None, GroupFrame::Gather(set)) => {
                     let since = client.session.synced();
-                    let Some(frame) = self.maker.update(&frames.changes, set, since) else {
+                    let Some(frame) = self
+                        .maker
+                        .gather(&frames.changes, &frames.dirty, set, since)
+                    else {
                         continue;
                     };
                     metrics.frames_encoded.inc();

@@ -162,6 +162,7 @@ fn lib_lists_every_module_in_the_order_an_update_passes_them() {
         "table",
         "tick",
         "set",
+        "dirty",
         "frame",
         "group",
         "operation",

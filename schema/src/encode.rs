@@ -7,7 +7,7 @@ use crate::types::{
     Alarm, BlobValue, Channel, Detail, Expected, FrameKind, Limits, Metadata, NameError, Node,
     NodeValue, Outcome, PutValue, PvId, Reply, Request, RequestBody, ValueType,
 };
-use crate::varint::push_delta;
+use crate::varint::DeltaColumn;
 
 /// From this size on a frame's buffer is given away instead of being copied.
 const LARGE_BYTES: usize = 256 << 10;
@@ -38,7 +38,23 @@ struct MarkColumns {
 }
 
 impl MarkColumns {
+    /// Most rows of an Update have no mark at all.
+    #[inline]
     fn push(
+        &mut self,
+        builder: &mut FlatBufferBuilder<'static>,
+        row: usize,
+        kind: FrameKind,
+        marks: RowMarks<'_>,
+    ) {
+        let none = marks.alarm.is_none() && marks.detail.is_none() && marks.skipped == 0;
+        if kind != FrameKind::Update || !none {
+            self.push_some(builder, row, kind, marks);
+        }
+    }
+
+    #[inline(never)]
+    fn push_some(
         &mut self,
         builder: &mut FlatBufferBuilder<'static>,
         row: usize,
@@ -77,11 +93,9 @@ pub struct FrameEncoder {
     kind: FrameKind,
     tick: u64,
     prev_tick: u64,
-    ids: Vec<u8>,
-    last_id: i64,
-    times: Vec<u8>,
+    ids: DeltaColumn,
+    times: DeltaColumn,
     base_time_ns: i64,
-    last_time_ns: i64,
     values: Vec<f64>,
     number_marks: MarkColumns,
     blobs: Vec<WIPOffset<fb::Blob<'static>>>,
@@ -118,9 +132,7 @@ impl FrameEncoder {
             bytes => self.builder = FlatBufferBuilder::with_capacity(bytes + MORE_BYTES),
         }
         (self.kind, self.tick, self.prev_tick) = (kind, tick, prev_tick);
-        self.ids.clear();
-        self.last_id = 0;
-        self.times.clear();
+        self.ids.begin(0);
         self.values.clear();
         self.number_marks.clear();
         self.blobs.clear();
@@ -149,15 +161,14 @@ impl FrameEncoder {
     #[inline]
     pub fn number(&mut self, id: PvId, time_ns: i64, value: f64, marks: RowMarks<'_>) {
         if self.values.is_empty() {
-            (self.base_time_ns, self.last_time_ns) = (time_ns, time_ns);
+            self.base_time_ns = time_ns;
+            self.times.begin(time_ns);
         }
         let row = self.values.len();
         self.number_marks
             .push(&mut self.builder, row, self.kind, marks);
-        push_delta(&mut self.ids, self.last_id, i64::from(id.0));
-        push_delta(&mut self.times, self.last_time_ns, time_ns);
-        self.last_id = i64::from(id.0);
-        self.last_time_ns = time_ns;
+        self.ids.push(i64::from(id.0));
+        self.times.push(time_ns);
         self.values.push(value);
     }
 
@@ -352,9 +363,9 @@ impl FrameEncoder {
         let numbers = (rows > 0).then(|| {
             let args = fb::NumbersArgs {
                 count: rows as u32,
-                ids: Some(builder.create_vector(&self.ids)),
+                ids: Some(builder.create_vector(self.ids.bytes())),
                 base_time_ns: self.base_time_ns,
-                times: Some(builder.create_vector(&self.times)),
+                times: Some(builder.create_vector(self.times.bytes())),
                 values: Some(builder.create_vector(&self.values)),
             };
             fb::Numbers::create(builder, &args)

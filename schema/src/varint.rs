@@ -1,14 +1,83 @@
 //! How a column of slowly changing integers becomes few bytes: zigzag LEB128 differences.
 
-/// Appends the difference from `previous` to `value`.
-pub(crate) fn push_delta(column: &mut Vec<u8>, previous: i64, value: i64) {
-    let delta = value.wrapping_sub(previous);
-    let mut rest = ((delta << 1) ^ (delta >> 63)) as u64;
-    while rest >= 0x80 {
-        column.push(rest as u8 | 0x80);
-        rest >>= 7;
+/// Longest number of a column, in bytes.
+const MAX_BYTES: usize = 10;
+
+/// Numbers below this fit in eight bytes of seven bits.
+const EIGHT_BYTES: u64 = 1 << 56;
+
+/// A column that is being written.
+#[derive(Debug, Default)]
+pub(crate) struct DeltaColumn {
+    /// Longer than what is written, so that a number is stored by one store of eight bytes.
+    bytes: Vec<u8>,
+    length: usize,
+    last: i64,
+}
+
+impl DeltaColumn {
+    /// Empties the column; its first difference will be that to `base`.
+    pub(crate) fn begin(&mut self, base: i64) {
+        self.length = 0;
+        self.last = base;
     }
-    column.push(rest as u8);
+
+    /// Appends the difference from the value before to `value`.
+    #[inline]
+    pub(crate) fn push(&mut self, value: i64) {
+        let delta = value.wrapping_sub(self.last);
+        self.last = value;
+        let number = ((delta << 1) ^ (delta >> 63)) as u64;
+        if self.length + MAX_BYTES > self.bytes.len() {
+            self.grow();
+        }
+        if number < 0x80 {
+            // Nearly all ids.
+            self.bytes[self.length] = number as u8;
+            self.length += 1;
+            return;
+        }
+        if number >= EIGHT_BYTES {
+            return self.push_long(number);
+        }
+        // Without a branch on the length, which differs from row to row in a column of times.
+        let (word, length) = septets(number);
+        self.bytes[self.length..self.length + 8].copy_from_slice(&word.to_le_bytes());
+        self.length += length;
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        self.bytes.resize(self.bytes.len() * 2 + 8 * MAX_BYTES, 0);
+    }
+
+    #[cold]
+    fn push_long(&mut self, mut rest: u64) {
+        while rest >= 0x80 {
+            self.bytes[self.length] = rest as u8 | 0x80;
+            self.length += 1;
+            rest >>= 7;
+        }
+        self.bytes[self.length] = rest as u8;
+        self.length += 1;
+    }
+
+    /// What was written.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// A number below 2^56 in LEB128, from the lowest byte of the word on, and how many bytes it takes.
+#[inline]
+fn septets(number: u64) -> (u64, usize) {
+    let length = (63 - (number | 1).leading_zeros() as usize) / 7 + 1;
+    // 28 bits to each half, then 14 to each quarter, then 7 to each byte.
+    let halves = (number & 0x0fff_ffff) | (number & 0x00ff_ffff_f000_0000) << 4;
+    let quarters = (halves & 0x0000_3fff_0000_3fff) | (halves & 0x0fff_c000_0fff_c000) << 2;
+    let bytes = (quarters & 0x007f_007f_007f_007f) | (quarters & 0x3f80_3f80_3f80_3f80) << 1;
+    let more = 0x8080_8080_8080_8080 & ((1 << (8 * (length - 1))) - 1);
+    (bytes | more, length)
 }
 
 /// Whether `column` holds exactly `count` whole numbers.
@@ -64,17 +133,32 @@ mod tests {
     proptest! {
         #[test]
         fn any_column_comes_back_as_it_was(values: Vec<i64>, base: i64) {
-            let mut column = Vec::new();
-            let mut previous = base;
+            let mut column = DeltaColumn::default();
+            column.begin(base);
             for &value in &values {
-                push_delta(&mut column, previous, value);
-                previous = value;
+                column.push(value);
             }
-            prop_assert!(holds(&column, values.len()));
-            let mut deltas = Deltas::new(&column, base);
+            prop_assert!(holds(column.bytes(), values.len()));
+            let mut deltas = Deltas::new(column.bytes(), base);
             for &value in &values {
                 prop_assert_eq!(deltas.advance(), value);
             }
+        }
+
+        /// As the definition has it, seven bits at a time.
+        #[test]
+        fn number_of_any_length_has_the_bytes_of_leb128(value: i64, bits in 0_u32..64) {
+            let value = value >> bits;
+            let mut expected = Vec::new();
+            let mut rest = ((value << 1) ^ (value >> 63)) as u64;
+            while rest >= 0x80 {
+                expected.push(rest as u8 | 0x80);
+                rest >>= 7;
+            }
+            expected.push(rest as u8);
+            let mut column = DeltaColumn::default();
+            column.push(value);
+            prop_assert_eq!(column.bytes(), expected);
         }
 
         #[test]
@@ -88,11 +172,12 @@ mod tests {
 
     #[test]
     fn neighbouring_ids_take_one_byte_and_microseconds_two_or_three() {
-        let mut column = Vec::new();
-        push_delta(&mut column, 41, 42);
-        assert_eq!(column.len(), 1);
-        push_delta(&mut column, 0, 9_000);
-        assert_eq!(column.len(), 1 + 3);
+        let mut column = DeltaColumn::default();
+        column.begin(41);
+        column.push(42);
+        assert_eq!(column.bytes().len(), 1);
+        column.push(42 + 9_000);
+        assert_eq!(column.bytes().len(), 1 + 3);
     }
 
     #[test]
