@@ -1,13 +1,15 @@
 //! Checks the bytes of a message once at the door; after that reading is plain and can't fail.
 
-use flatbuffers::VerifierOptions;
 use thiserror::Error;
 
+mod layout;
 mod node;
 mod request;
+mod table;
 
 pub use self::node::NodeView;
 pub use self::request::{request, request_id};
+use self::table::{Budget, Table};
 use crate::generated::frame as fb;
 use crate::limits::{MAX_DEPTH, MAX_FRAME_BYTES, MAX_FRAME_TABLES, MAX_ROWS};
 use crate::types::{
@@ -60,13 +62,8 @@ pub enum DecodeError {
     Missing(&'static str),
 }
 
-fn verified<'a, T>(
-    bytes: &'a [u8],
-    limit: usize,
-    max_tables: usize,
-    expected: &'static str,
-    root: impl Fn(&VerifierOptions, &'a [u8]) -> Result<T, flatbuffers::InvalidFlatbuffer>,
-) -> Result<T, DecodeError> {
+/// Whether the bytes may be a message of this kind.
+fn at_the_door(bytes: &[u8], limit: usize, expected: &'static str) -> Result<(), DecodeError> {
     let length = bytes.len();
     if length > limit {
         return Err(DecodeError::TooLong {
@@ -74,17 +71,16 @@ fn verified<'a, T>(
             limit,
         });
     }
-    if length < 8 || !flatbuffers::buffer_has_identifier(bytes, expected, false) {
+    if bytes.get(4..8) != Some(expected.as_bytes()) {
         return Err(DecodeError::WrongKind { expected });
     }
-    let options = VerifierOptions {
-        max_depth: MAX_DEPTH,
-        max_tables,
-        // A vector may be named more than once in damaged bytes; twice the length bounds the work.
-        max_apparent_size: length.saturating_mul(2).saturating_add(1024),
-        ignore_missing_null_terminator: true,
-    };
-    root(&options, bytes).map_err(|error| DecodeError::Damaged(error.to_string()))
+    Ok(())
+}
+
+/// Most bytes that are looked at. A vector may be named more than once in damaged bytes; twice the
+/// length bounds the work.
+fn apparent_bytes(bytes: &[u8]) -> usize {
+    bytes.len().saturating_mul(2).saturating_add(1024)
 }
 
 /// Checks a frame from the relay.
@@ -92,13 +88,14 @@ fn verified<'a, T>(
 /// # Errors
 /// When the bytes are not a whole, consistent frame.
 pub fn frame(bytes: &[u8]) -> Result<FrameView<'_>, DecodeError> {
-    let frame = verified(
-        bytes,
-        MAX_FRAME_BYTES,
-        MAX_FRAME_TABLES,
-        fb::FRAME_IDENTIFIER,
-        fb::root_as_frame_with_opts,
-    )?;
+    at_the_door(bytes, MAX_FRAME_BYTES, fb::FRAME_IDENTIFIER)?;
+    let budget = Budget {
+        tables: MAX_FRAME_TABLES,
+        bytes: apparent_bytes(bytes),
+        depth: MAX_DEPTH,
+    };
+    let frame = table::checked(bytes, &layout::FRAME, budget)
+        .map_err(|at| DecodeError::Damaged(format!("byte {at}")))?;
     let view = FrameView { bytes, frame };
     view.check()?;
     Ok(view)
@@ -108,7 +105,7 @@ pub fn frame(bytes: &[u8]) -> Result<FrameView<'_>, DecodeError> {
 #[derive(Clone, Copy, Debug)]
 pub struct FrameView<'a> {
     bytes: &'a [u8],
-    frame: fb::Frame<'a>,
+    frame: Table<'a>,
 }
 
 /// One numeric update.
@@ -120,6 +117,33 @@ pub struct NumberRow {
     pub time_ns: i64,
     /// The value.
     pub value: f64,
+}
+
+/// Numeric updates, one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct NumberRows<'a> {
+    ids: Deltas<'a>,
+    times: Deltas<'a>,
+    values: &'a [[u8; 8]],
+}
+
+impl Iterator for NumberRows<'_> {
+    type Item = NumberRow;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<NumberRow> {
+        let (value, rest) = self.values.split_first()?;
+        self.values = rest;
+        Some(NumberRow {
+            id: PvId(self.ids.advance() as u32),
+            time_ns: self.times.advance(),
+            value: f64::from_le_bytes(*value),
+        })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.values.len(), Some(self.values.len()))
+    }
 }
 
 /// Alarm of one row.
@@ -172,10 +196,44 @@ pub struct BlobView<'a> {
     pub structure: Option<NodeView<'a>>,
     /// `structure` holds the fields that changed alone.
     pub partial: bool,
-    text: Option<flatbuffers::Vector<'a, flatbuffers::ForwardsUOffset<&'a str>>>,
+    blob: Table<'a>,
 }
 
 impl<'a> BlobView<'a> {
+    fn new(bytes: &'a [u8], blob: Table<'a>) -> Self {
+        let value_type = ValueType::from_number(blob.u8(fb::Blob::VT_TYPE_));
+        let count = blob.u32(fb::Blob::VT_COUNT);
+        let data = elements(value_type, count, blob.vector(fb::Blob::VT_DATA, 8));
+        Self {
+            id: PvId(blob.u32(fb::Blob::VT_ID)),
+            time_ns: blob.u64(fb::Blob::VT_TIME_NS) as i64,
+            value_type,
+            array: blob.bool(fb::Blob::VT_ARRAY),
+            count,
+            data,
+            data_offset: offset_in(bytes, data),
+            structure: (blob.table(fb::Blob::VT_STRUCTURE)).map(|node| NodeView { node, bytes }),
+            partial: blob.bool(fb::Blob::VT_PARTIAL),
+            blob,
+        }
+    }
+
+    /// Whether what it says of itself fits what it holds.
+    fn fits(&self) -> bool {
+        let words = self.blob.vector(fb::Blob::VT_DATA, 8).len() / 8;
+        let number = self.blob.u8(fb::Blob::VT_TYPE_);
+        match self.value_type {
+            ValueType::Structure => self.structure.is_some_and(|node| node.fits()),
+            // A type that this program doesn't know has a layout that it can't check: it is shown
+            // as a value of unknown type, never read.
+            ValueType::Unknown if number != 0 => true,
+            value_type => match value_type.element_bytes() {
+                Some(bytes) => words_hold(words, self.count, bytes),
+                None => self.text().count() == self.count as usize,
+            },
+        }
+    }
+
     /// A scalar 64-bit integer as it is, for Int64 and UInt64.
     #[must_use]
     pub fn word(&self) -> Option<u64> {
@@ -185,248 +243,211 @@ impl<'a> BlobView<'a> {
 
     /// The strings of a string PV.
     pub fn text(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        self.text.into_iter().flat_map(|text| text.iter())
+        self.blob.texts(fb::Blob::VT_TEXT)
     }
+}
+
+/// The elements in a vector of words; the last word may have more bytes than they need.
+fn elements(value_type: ValueType, count: u32, words: &[u8]) -> &[u8] {
+    let bytes = value_type.element_bytes().unwrap_or(0);
+    &words[..bytes.saturating_mul(count as usize).min(words.len())]
+}
+
+/// Whether so many words are what so many elements need.
+fn words_hold(words: usize, count: u32, element_bytes: usize) -> bool {
+    let bytes = (count as usize).checked_mul(element_bytes);
+    bytes.is_some_and(|bytes| bytes.div_ceil(8) == words)
+}
+
+/// Where a part of a message starts in it; 0 when it is empty.
+fn offset_in(bytes: &[u8], part: &[u8]) -> usize {
+    if part.is_empty() {
+        return 0;
+    }
+    part.as_ptr() as usize - bytes.as_ptr() as usize
 }
 
 impl<'a> FrameView<'a> {
     /// What the frame does.
     #[must_use]
     pub fn kind(&self) -> FrameKind {
-        FrameKind::from_number(self.frame.kind().0)
+        FrameKind::from_number(self.frame.u8(fb::Frame::VT_KIND))
     }
 
     /// The tick that the frame brings the client to.
     #[must_use]
     pub fn tick(&self) -> u64 {
-        self.frame.tick()
+        self.frame.u64(fb::Frame::VT_TICK)
     }
 
     /// The tick that the frame follows on.
     #[must_use]
     pub fn prev_tick(&self) -> u64 {
-        self.frame.prev_tick()
+        self.frame.u64(fb::Frame::VT_PREV_TICK)
     }
 
     /// Metadata that changed.
     pub fn metadata(&self) -> impl Iterator<Item = (PvId, Metadata)> + use<'a> {
         self.frame
-            .metadata()
-            .into_iter()
-            .flat_map(|list| list.iter())
-            .map(|meta| {
-                (
-                    PvId(meta.id()),
-                    Metadata {
-                        value_type: ValueType::from_number(meta.type_().0),
-                        element_count: meta.element_count(),
-                        units: meta.units().unwrap_or_default().to_owned(),
-                        precision: Some(meta.precision()).filter(|digits| *digits >= 0),
-                        choices: meta.choices().map(to_strings).unwrap_or_default(),
-                        display: limits(meta.display()),
-                        control: limits(meta.control()),
-                        warning: limits(meta.warning()),
-                        alarm: limits(meta.alarm()),
-                        description: meta.description().unwrap_or_default().to_owned(),
-                        epoch: meta.epoch(),
-                        type_id: meta.type_id().unwrap_or_default().to_owned(),
-                        form: meta.form().unwrap_or_default().to_owned(),
-                    },
-                )
-            })
+            .tables(fb::Frame::VT_METADATA)
+            .map(|meta| (PvId(meta.u32(fb::Metadata::VT_ID)), metadata(meta)))
     }
 
     /// Connection and access changes, in order.
     pub fn channels(&self) -> impl Iterator<Item = (PvId, Channel)> + use<'a> {
-        self.frame
-            .channels()
-            .into_iter()
-            .flat_map(|list| list.iter())
-            .map(|channel| {
-                (
-                    PvId(channel.id()),
-                    Channel {
-                        state: ConnectionState::from_number(channel.state().0),
-                        since_ns: channel.since_ns(),
-                        read: channel.read(),
-                        write: channel.write(),
-                        puts: channel.puts(),
-                    },
-                )
-            })
+        self.frame.tables(fb::Frame::VT_CHANNELS).map(|channel| {
+            (
+                PvId(channel.u32(fb::Channel::VT_ID)),
+                Channel {
+                    state: ConnectionState::from_number(channel.u8(fb::Channel::VT_STATE)),
+                    since_ns: channel.u64(fb::Channel::VT_SINCE_NS) as i64,
+                    read: channel.bool(fb::Channel::VT_READ),
+                    write: channel.bool(fb::Channel::VT_WRITE),
+                    puts: channel.bool(fb::Channel::VT_PUTS),
+                },
+            )
+        })
     }
 
     /// How many numeric rows there are.
     #[must_use]
     pub fn numbers_len(&self) -> usize {
-        self.frame
-            .numbers()
-            .map_or(0, |numbers| numbers.count() as usize)
+        let numbers = self.frame.table(fb::Frame::VT_NUMBERS);
+        numbers.map_or(0, |numbers| numbers.u32(fb::Numbers::VT_COUNT) as usize)
     }
 
     /// How many blob rows there are.
     #[must_use]
     pub fn blobs_len(&self) -> usize {
-        self.frame.blobs().map_or(0, |blobs| blobs.len())
+        self.frame.tables(fb::Frame::VT_BLOBS).len()
     }
 
     /// Numeric updates, in order.
-    pub fn numbers(&self) -> impl Iterator<Item = NumberRow> + use<'a> {
-        self.frame.numbers().into_iter().flat_map(|numbers| {
-            let mut ids = Deltas::new(column(numbers.ids()), 0);
-            let mut times = Deltas::new(column(numbers.times()), numbers.base_time_ns());
-            let values = numbers.values().map_or(&[][..], |values| values.bytes());
-            values.chunks_exact(8).map(move |value| NumberRow {
-                id: PvId(ids.advance() as u32),
-                time_ns: times.advance(),
-                value: f64::from_le_bytes(value.try_into().expect("chunks of eight")),
-            })
-        })
-    }
-
-    /// Strings and arrays, in order.
-    pub fn blobs(&self) -> impl Iterator<Item = BlobView<'a>> + use<'a> {
-        let start = self.bytes.as_ptr() as usize;
+    #[must_use]
+    pub fn numbers(&self) -> NumberRows<'a> {
         self.frame
-            .blobs()
-            .into_iter()
-            .flat_map(|list| list.iter())
-            .map(move |blob| {
-                let value_type = ValueType::from_number(blob.type_().0);
-                let words = blob.data().map_or(&[][..], |words| words.bytes());
-                let length = value_type.element_bytes().unwrap_or(0) * blob.count() as usize;
-                let data = &words[..length.min(words.len())];
-                BlobView {
-                    id: PvId(blob.id()),
-                    time_ns: blob.time_ns(),
-                    value_type,
-                    array: blob.array(),
-                    count: blob.count(),
-                    data,
-                    data_offset: if data.is_empty() {
-                        0
-                    } else {
-                        data.as_ptr() as usize - start
-                    },
-                    structure: blob.structure().map(|node| NodeView { node, start }),
-                    partial: blob.partial(),
-                    text: blob.text(),
+            .table(fb::Frame::VT_NUMBERS)
+            .map_or_else(NumberRows::default, |numbers| {
+                let base = numbers.u64(fb::Numbers::VT_BASE_TIME_NS) as i64;
+                NumberRows {
+                    ids: Deltas::new(numbers.vector(fb::Numbers::VT_IDS, 1), 0),
+                    times: Deltas::new(numbers.vector(fb::Numbers::VT_TIMES, 1), base),
+                    values: numbers.vector(fb::Numbers::VT_VALUES, 8).as_chunks().0,
                 }
             })
     }
 
+    /// Strings and arrays, in order.
+    pub fn blobs(&self) -> impl Iterator<Item = BlobView<'a>> + use<'a> {
+        let bytes = self.bytes;
+        (self.frame.tables(fb::Frame::VT_BLOBS)).map(move |blob| BlobView::new(bytes, blob))
+    }
+
     /// Rows whose alarm changed, by ascending row.
     pub fn alarms(&self) -> impl Iterator<Item = AlarmRow> + use<'a> {
-        self.frame
-            .alarms()
-            .into_iter()
-            .flat_map(|list| list.iter())
-            .map(|row| AlarmRow {
-                row: row.row(),
+        let rows = self.frame.vector(fb::Frame::VT_ALARMS, 8).as_chunks().0;
+        rows.iter()
+            .map(|&[a, b, c, d, low, high, severity, _]| AlarmRow {
+                row: u32::from_le_bytes([a, b, c, d]),
                 alarm: Alarm {
-                    severity: Severity::from_number(row.severity()),
-                    status: row.status(),
+                    severity: Severity::from_number(severity),
+                    status: u16::from_le_bytes([low, high]),
                 },
             })
     }
 
     /// Rows whose user tag or alarm message changed, by ascending row.
     pub fn details(&self) -> impl Iterator<Item = DetailRow<'a>> + use<'a> {
-        self.frame
-            .details()
-            .into_iter()
-            .flat_map(|list| list.iter())
-            .map(|row| DetailRow {
-                row: row.row(),
-                user_tag: row.user_tag(),
-                message: row.message().unwrap_or_default(),
-            })
+        let rows = self.frame.tables(fb::Frame::VT_DETAILS);
+        rows.map(|row| DetailRow {
+            row: row.u32(fb::Detail::VT_ROW),
+            user_tag: row.u32(fb::Detail::VT_USER_TAG) as i32,
+            message: row.text(fb::Detail::VT_MESSAGE),
+        })
     }
 
     /// Rows that values are missing before, by ascending row.
     pub fn skips(&self) -> impl Iterator<Item = SkipRow> + use<'a> {
-        self.frame
-            .skips()
-            .into_iter()
-            .flat_map(|list| list.iter())
-            .map(|row| SkipRow {
-                row: row.row(),
-                count: row.count(),
-            })
+        let rows = self.frame.vector(fb::Frame::VT_SKIPS, 8).as_chunks().0;
+        rows.iter().map(|&[a, b, c, d, e, f, g, h]| SkipRow {
+            row: u32::from_le_bytes([a, b, c, d]),
+            count: u32::from_le_bytes([e, f, g, h]),
+        })
     }
 
     /// Each row's number in its PV's stream; in every kind of frame but Update.
     #[must_use]
     pub fn sequences(&self) -> Option<impl Iterator<Item = u32> + use<'a>> {
-        self.frame.sequences().map(|list| list.iter())
+        let sequences = self.frame.vector(fb::Frame::VT_SEQUENCES, 4).as_chunks().0;
+        (!sequences.is_empty()).then(|| sequences.iter().map(|number| u32::from_le_bytes(*number)))
     }
 
     /// The request that `reply` answers.
     #[must_use]
     pub fn reply_to(&self) -> u32 {
-        self.frame.reply_to()
+        self.frame.u32(fb::Frame::VT_REPLY_TO)
+    }
+
+    fn reply_table(&self) -> Option<(fb::ReplyBody, Table<'a>)> {
+        let kind = fb::ReplyBody(self.frame.u8(fb::Frame::VT_REPLY_TYPE));
+        Some((kind, self.frame.table(fb::Frame::VT_REPLY)?))
     }
 
     /// The answer, if the frame carries one that this program knows.
     #[must_use]
     pub fn reply(&self) -> Option<Reply> {
-        let frame = &self.frame;
-        if let Some(hello) = frame.reply_as_hello() {
-            return Some(Reply::Hello(Hello {
-                relay_version: hello.relay_version().unwrap_or_default().to_owned(),
-                relay_instance: hello.relay_instance(),
-                max_request_bytes: hello.max_request_bytes(),
-                max_subscriptions: hello.max_subscriptions(),
-                ack_interval_ms: hello.ack_interval_ms(),
-                not_found_after_ms: hello.not_found_after_ms(),
-            }));
-        }
-        if let Some(answer) = frame.reply_as_subscribed() {
-            let (ids, errors) = (ids(answer.ids()), name_errors(answer.errors()));
-            return Some(Reply::Subscribed { ids, errors });
-        }
-        if let Some(answer) = frame.reply_as_unsubscribed() {
-            return Some(Reply::Unsubscribed {
-                ids: ids(answer.ids()),
-            });
-        }
-        if let Some(answer) = frame.reply_as_got() {
-            let (ids, errors) = (ids(answer.ids()), name_errors(answer.errors()));
-            return Some(Reply::Got { ids, errors });
-        }
-        if let Some(pong) = frame.reply_as_pong() {
-            return Some(Reply::Pong {
-                client_time_ns: pong.client_time_ns(),
-                relay_time_ns: pong.relay_time_ns(),
-            });
-        }
-        if let Some(done) = frame.reply_as_put_done() {
-            return Some(Reply::PutDone {
-                outcome: Outcome::from_number(done.outcome().0),
-                message: done.message().unwrap_or_default().to_owned(),
-            });
-        }
-        if let Some(done) = frame.reply_as_rpc_done() {
-            return Some(Reply::RpcDone {
-                outcome: Outcome::from_number(done.outcome().0),
-                message: done.message().unwrap_or_default().to_owned(),
-            });
-        }
-        frame.reply_as_request_error().map(|error| Reply::Error {
-            problem: RequestProblem::from_number(error.problem().0),
-            message: error.message().unwrap_or_default().to_owned(),
+        let (kind, body) = self.reply_table()?;
+        Some(match kind {
+            fb::ReplyBody::Hello => Reply::Hello(Hello {
+                relay_version: body.text(fb::Hello::VT_RELAY_VERSION).to_owned(),
+                relay_instance: body.u64(fb::Hello::VT_RELAY_INSTANCE),
+                max_request_bytes: body.u32(fb::Hello::VT_MAX_REQUEST_BYTES),
+                max_subscriptions: body.u32(fb::Hello::VT_MAX_SUBSCRIPTIONS),
+                ack_interval_ms: body.u32(fb::Hello::VT_ACK_INTERVAL_MS),
+                not_found_after_ms: body.u32(fb::Hello::VT_NOT_FOUND_AFTER_MS),
+            }),
+            fb::ReplyBody::Subscribed => Reply::Subscribed {
+                ids: ids(body.vector(fb::Subscribed::VT_IDS, 4)),
+                errors: name_errors(body, fb::Subscribed::VT_ERRORS),
+            },
+            fb::ReplyBody::Unsubscribed => Reply::Unsubscribed {
+                ids: ids(body.vector(fb::Unsubscribed::VT_IDS, 4)),
+            },
+            fb::ReplyBody::Got => Reply::Got {
+                ids: ids(body.vector(fb::Got::VT_IDS, 4)),
+                errors: name_errors(body, fb::Got::VT_ERRORS),
+            },
+            fb::ReplyBody::Pong => Reply::Pong {
+                client_time_ns: body.u64(fb::Pong::VT_CLIENT_TIME_NS) as i64,
+                relay_time_ns: body.u64(fb::Pong::VT_RELAY_TIME_NS) as i64,
+            },
+            fb::ReplyBody::PutDone => Reply::PutDone {
+                outcome: Outcome::from_number(body.u8(fb::PutDone::VT_OUTCOME)),
+                message: body.text(fb::PutDone::VT_MESSAGE).to_owned(),
+            },
+            fb::ReplyBody::RpcDone => Reply::RpcDone {
+                outcome: Outcome::from_number(body.u8(fb::RpcDone::VT_OUTCOME)),
+                message: body.text(fb::RpcDone::VT_MESSAGE).to_owned(),
+            },
+            fb::ReplyBody::RequestError => Reply::Error {
+                problem: RequestProblem::from_number(body.u8(fb::RequestError::VT_PROBLEM)),
+                message: body.text(fb::RequestError::VT_MESSAGE).to_owned(),
+            },
+            _ => return None,
         })
     }
 
     /// What a server answered to an Rpc.
     #[must_use]
     pub fn rpc_result(&self) -> Option<NodeView<'a>> {
-        let start = self.bytes.as_ptr() as usize;
-        let done = self.frame.reply_as_rpc_done()?;
-        done.result().map(|node| NodeView { node, start })
+        let (kind, done) = self.reply_table()?;
+        let result = done.table(fb::RpcDone::VT_RESULT);
+        let node = result.filter(|_| kind == fb::ReplyBody::RpcDone)?;
+        let bytes = self.bytes;
+        Some(NodeView { node, bytes })
     }
 
-    /// What the flatbuffer's own verifier can't know: that columns fit each other.
+    /// What no description of a table can say: that columns fit each other.
     fn check(&self) -> Result<(), DecodeError> {
         let numbers = self.numbers_len();
         let rows = numbers + self.blobs_len();
@@ -444,55 +465,27 @@ impl<'a> FrameView<'a> {
                 Err(DecodeError::ColumnMismatch { column, rows })
             }
         };
-        if let Some(columns) = self.frame.numbers() {
-            fits(holds(column(columns.ids()), numbers), "ids", numbers)?;
-            fits(holds(column(columns.times()), numbers), "times", numbers)?;
-            let values = columns.values().map_or(0, |values| values.len());
-            fits(values == numbers, "values", numbers)?;
+        let columns = self.numbers();
+        fits(holds(columns.ids.column(), numbers), "ids", numbers)?;
+        fits(holds(columns.times.column(), numbers), "times", numbers)?;
+        fits(columns.values.len() == numbers, "values", numbers)?;
+        for blob in self.blobs() {
+            fits(blob.fits(), "blob", blob.count as usize)?;
         }
-        for blob in self.frame.blobs().into_iter().flat_map(|list| list.iter()) {
-            let count = blob.count() as usize;
-            let element = ValueType::from_number(blob.type_().0).element_bytes();
-            let whole = match element {
-                Some(bytes) => {
-                    let words = blob.data().map_or(0, |words| words.len());
-                    count
-                        .checked_mul(bytes)
-                        .is_some_and(|length| length.div_ceil(8) == words)
-                }
-                None if blob.type_().0 == ValueType::Structure.number() => {
-                    let start = self.bytes.as_ptr() as usize;
-                    (blob.structure()).is_some_and(|node| NodeView { node, start }.fits())
-                }
-                None => blob.text().map_or(0, |text| text.len()) == count,
-            };
-            // A type that this program doesn't know has a layout that it can't check: it is shown
-            // as a value of unknown type, never read.
-            let known =
-                blob.type_().0 == 0 || ValueType::from_number(blob.type_().0) != ValueType::Unknown;
-            fits(whole || !known, "blob", count)?;
-        }
-        let ascending = |previous: &mut Option<u32>, row: u32| {
-            let ok = (row as usize) < rows && previous.is_none_or(|before| before < row);
-            *previous = Some(row);
-            ok
-        };
-        let mut previous = None;
-        let alarms_fit = self
-            .alarms()
-            .all(|alarm| ascending(&mut previous, alarm.row));
-        fits(alarms_fit, "alarms", rows)?;
-        let mut previous = None;
-        let details_fit = self
-            .details()
-            .all(|detail| ascending(&mut previous, detail.row));
-        fits(details_fit, "details", rows)?;
-        let mut previous = None;
-        let skips_fit = self.skips().all(|skip| ascending(&mut previous, skip.row));
-        fits(skips_fit, "skips", rows)?;
+        fits(
+            ascend(self.alarms().map(|row| row.row), rows),
+            "alarms",
+            rows,
+        )?;
+        fits(
+            ascend(self.details().map(|row| row.row), rows),
+            "details",
+            rows,
+        )?;
+        fits(ascend(self.skips().map(|row| row.row), rows), "skips", rows)?;
         let answer_fits = self.rpc_result().is_none_or(|node| node.fits());
         fits(answer_fits, "result", rows)?;
-        let sequences = self.frame.sequences().map_or(0, |list| list.len());
+        let sequences = self.frame.vector(fb::Frame::VT_SEQUENCES, 4).len() / 4;
         let wanted = if self.kind() == FrameKind::Update {
             0
         } else {
@@ -502,38 +495,125 @@ impl<'a> FrameView<'a> {
     }
 }
 
-type Strings<'a> = flatbuffers::Vector<'a, flatbuffers::ForwardsUOffset<&'a str>>;
-type NameErrors<'a> = flatbuffers::Vector<'a, flatbuffers::ForwardsUOffset<fb::NameError<'a>>>;
-
-fn column(bytes: Option<flatbuffers::Vector<'_, u8>>) -> &[u8] {
-    bytes.map_or(&[], |bytes| bytes.bytes())
-}
-
-fn to_strings(list: Strings<'_>) -> Vec<String> {
-    list.iter().map(str::to_owned).collect()
-}
-
-fn ids(list: Option<flatbuffers::Vector<'_, u32>>) -> Vec<PvId> {
-    list.into_iter()
-        .flat_map(|ids| ids.iter())
-        .map(PvId)
-        .collect()
-}
-
-fn limits(limits: Option<fb::Limits<'_>>) -> Limits {
-    limits.map_or(Limits::NONE, |limits| Limits {
-        low: limits.low(),
-        high: limits.high(),
+/// Whether the numbers of marked rows ascend and are of rows that are there.
+fn ascend(mut marked: impl Iterator<Item = u32>, rows: usize) -> bool {
+    let mut least = 0;
+    marked.all(|row| {
+        let ok = row >= least && (row as usize) < rows;
+        least = row.saturating_add(1);
+        ok
     })
 }
 
-fn name_errors(list: Option<NameErrors<'_>>) -> Vec<NameError> {
-    list.into_iter()
-        .flat_map(|errors| errors.iter())
+fn metadata(meta: Table<'_>) -> Metadata {
+    let text = |field| meta.text(field).to_owned();
+    let limits = |field| {
+        meta.table(field).map_or(Limits::NONE, |limits| Limits {
+            low: limits.f64(fb::Limits::VT_LOW, f64::NAN),
+            high: limits.f64(fb::Limits::VT_HIGH, f64::NAN),
+        })
+    };
+    Metadata {
+        value_type: ValueType::from_number(meta.u8(fb::Metadata::VT_TYPE_)),
+        element_count: meta.u32(fb::Metadata::VT_ELEMENT_COUNT),
+        units: text(fb::Metadata::VT_UNITS),
+        precision: Some(meta.i16(fb::Metadata::VT_PRECISION, -1)).filter(|digits| *digits >= 0),
+        choices: (meta.texts(fb::Metadata::VT_CHOICES).map(str::to_owned)).collect(),
+        display: limits(fb::Metadata::VT_DISPLAY),
+        control: limits(fb::Metadata::VT_CONTROL),
+        warning: limits(fb::Metadata::VT_WARNING),
+        alarm: limits(fb::Metadata::VT_ALARM),
+        description: text(fb::Metadata::VT_DESCRIPTION),
+        epoch: meta.u32(fb::Metadata::VT_EPOCH),
+        type_id: text(fb::Metadata::VT_TYPE_ID),
+        form: text(fb::Metadata::VT_FORM),
+    }
+}
+
+fn ids(list: &[u8]) -> Vec<PvId> {
+    let ids = list.as_chunks().0.iter();
+    ids.map(|id| PvId(u32::from_le_bytes(*id))).collect()
+}
+
+fn name_errors(answer: Table<'_>, field: u16) -> Vec<NameError> {
+    let errors = answer.tables(field);
+    errors
         .map(|error| NameError {
-            index: error.index(),
-            problem: NameProblem::from_number(error.problem().0),
-            message: error.message().unwrap_or_default().to_owned(),
+            index: error.u32(fb::NameError::VT_INDEX),
+            problem: NameProblem::from_number(error.u8(fb::NameError::VT_PROBLEM)),
+            message: error.text(fb::NameError::VT_MESSAGE).to_owned(),
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use flatbuffers::{InvalidFlatbuffer, VerifierOptions};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Every frame of the golden files.
+    static GOLDEN: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
+        let mut paths: Vec<_> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.with_extension("json").exists())
+            .filter(|path| path.extension().is_some_and(|ending| ending == "bin"))
+            .collect();
+        paths.sort();
+        paths
+            .iter()
+            .map(|path| std::fs::read(path).unwrap())
+            .collect()
+    });
+
+    fn generated_verifier_takes(bytes: &[u8]) -> bool {
+        let options = VerifierOptions {
+            max_depth: MAX_DEPTH,
+            max_tables: MAX_FRAME_TABLES,
+            max_apparent_size: apparent_bytes(bytes),
+            ignore_missing_null_terminator: true,
+        };
+        match fb::root_as_frame_with_opts(&options, bytes) {
+            Ok(_) => true,
+            // An answer that isn't there is none, whatever kind it is said to be.
+            Err(error) => matches!(error, InvalidFlatbuffer::InconsistentUnion { .. }),
+        }
+    }
+
+    fn taken(bytes: &[u8]) -> bool {
+        let budget = Budget {
+            tables: MAX_FRAME_TABLES,
+            bytes: apparent_bytes(bytes),
+            depth: MAX_DEPTH,
+        };
+        table::checked(bytes, &layout::FRAME, budget).is_ok()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+        #[test]
+        fn the_check_takes_nothing_that_the_generated_verifier_refuses(
+            file in any::<prop::sample::Index>(),
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+            keep in any::<prop::sample::Index>(),
+            cut: bool,
+        ) {
+            let mut bytes = file.get(&GOLDEN).clone();
+            for (at, byte) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            if cut {
+                bytes.truncate(keep.index(bytes.len()).max(8));
+            }
+            // It refuses more: fields outside of the size that a table says it has.
+            prop_assert!(!taken(&bytes) || generated_verifier_takes(&bytes));
+        }
+    }
 }

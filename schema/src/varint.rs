@@ -87,7 +87,7 @@ pub(crate) fn holds(column: &[u8], count: usize) -> bool {
 }
 
 /// Reads a column that `holds` what is taken from it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Deltas<'a> {
     column: &'a [u8],
     at: usize,
@@ -103,8 +103,13 @@ impl<'a> Deltas<'a> {
         }
     }
 
+    /// The bytes that it reads.
+    pub(crate) fn column(&self) -> &'a [u8] {
+        self.column
+    }
+
     /// The next value; the last one again when the column is at its end.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn advance(&mut self) -> i64 {
         let mut raw = 0_u64;
         let mut shift = 0;

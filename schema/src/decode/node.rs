@@ -2,81 +2,78 @@
 
 use bytes::Bytes;
 
+use super::table::Table;
+use super::{elements, offset_in, words_hold};
 use crate::generated::frame as fb;
 use crate::types::{Array, Node, NodeValue, ValueType};
 
 /// One field of a structure.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeView<'a> {
-    pub(super) node: fb::Node<'a>,
-    /// Address of the message's first byte.
-    pub(super) start: usize,
+    pub(super) node: Table<'a>,
+    /// The message.
+    pub(super) bytes: &'a [u8],
 }
 
 impl<'a> NodeView<'a> {
     /// Its name; empty in the root and in elements of arrays.
     #[must_use]
     pub fn name(&self) -> &'a str {
-        self.node.name().unwrap_or_default()
+        self.node.text(fb::Node::VT_NAME)
     }
 
     /// Where its table stands in the message, for readers of their own.
     #[must_use]
     pub fn position(&self) -> usize {
-        self.node._tab.loc()
+        self.node.position()
     }
 
     /// Identifier of a structure; empty where there is none.
     #[must_use]
     pub fn type_id(&self) -> &'a str {
-        self.node.type_id().unwrap_or_default()
+        self.node.text(fb::Node::VT_TYPE_ID)
     }
 
     /// Type of what it holds, or of the elements.
     #[must_use]
     pub fn value_type(&self) -> ValueType {
-        ValueType::from_number(self.node.type_().0)
+        ValueType::from_number(self.node.u8(fb::Node::VT_TYPE_))
     }
 
     /// Whether it is an array, however short.
     #[must_use]
     pub fn is_array(&self) -> bool {
-        self.node.array()
+        self.node.bool(fb::Node::VT_ARRAY)
     }
 
     /// Number of elements; 1 for a scalar.
     #[must_use]
     pub fn count(&self) -> u32 {
-        self.node.count()
+        self.node.u32(fb::Node::VT_COUNT)
     }
 
     /// Little-endian elements of a numeric type.
     #[must_use]
     pub fn data(&self) -> &'a [u8] {
-        let words = self.node.data().map_or(&[][..], |words| words.bytes());
-        let bytes = self.value_type().element_bytes().unwrap_or(0);
-        &words[..(bytes * self.count() as usize).min(words.len())]
+        let words = self.node.vector(fb::Node::VT_DATA, 8);
+        elements(self.value_type(), self.count(), words)
     }
 
     /// Where `data` starts in the message: a multiple of eight.
     #[must_use]
     pub fn data_offset(&self) -> usize {
-        match self.data() {
-            [] => 0,
-            data => data.as_ptr() as usize - self.start,
-        }
+        offset_in(self.bytes, self.data())
     }
 
     /// The strings.
     pub fn text(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        self.node.text().into_iter().flat_map(|text| text.iter())
+        self.node.texts(fb::Node::VT_TEXT)
     }
 
     /// Fields of a structure, what a union holds, elements of an array of those.
     pub fn fields(&self) -> impl Iterator<Item = Self> + use<'a> {
-        let start = self.start;
-        let fields = self.node.fields().into_iter();
-        fields.flat_map(move |list| list.iter().map(move |node| NodeView { node, start }))
+        let bytes = self.bytes;
+        (self.node.tables(fb::Node::VT_FIELDS)).map(move |node| NodeView { node, bytes })
     }
 
     /// A scalar number as its nearest double.
@@ -141,9 +138,9 @@ impl<'a> NodeView<'a> {
     pub(super) fn fits(&self) -> bool {
         let count = self.count() as usize;
         let one = self.is_array() || count == 1;
-        let words = self.node.data().map_or(0, |words| words.len());
-        let texts = self.node.text().map_or(0, |text| text.len());
-        let fields = self.node.fields().map_or(0, |fields| fields.len());
+        let words = self.node.vector(fb::Node::VT_DATA, 8).len() / 8;
+        let texts = self.node.texts(fb::Node::VT_TEXT).len();
+        let fields = self.node.tables(fb::Node::VT_FIELDS).len();
         let known = match self.value_type() {
             ValueType::Unknown => return true,
             ValueType::String => one && texts == count,
@@ -152,7 +149,7 @@ impl<'a> NodeView<'a> {
             ValueType::Union | ValueType::Any => fields <= 1,
             number => {
                 let bytes = number.element_bytes().unwrap_or(0);
-                one && (count.checked_mul(bytes)).is_some_and(|bytes| bytes.div_ceil(8) == words)
+                one && words_hold(words, self.count(), bytes)
             }
         };
         known && self.fields().all(|field| field.fits())

@@ -1,28 +1,37 @@
 //! What does a client ask, and are its bytes a request at all?
 
 use bytes::Bytes;
+use flatbuffers::VerifierOptions;
 
-use super::{DecodeError, Strings, ids, to_strings, verified};
+use super::{DecodeError, apparent_bytes, at_the_door};
 use crate::generated::request as rq;
-use crate::limits::{MAX_ARGUMENTS, MAX_NAMES, MAX_REQUEST_BYTES};
-use crate::types::{Array, Expected, PutValue, Request, RequestBody, ValueType};
+use crate::limits::{MAX_ARGUMENTS, MAX_DEPTH, MAX_NAMES, MAX_REQUEST_BYTES};
+use crate::types::{Array, Expected, PutValue, PvId, Request, RequestBody, ValueType};
 
 /// One for the root, one for the body, and two for each argument with its value; the rest are vectors
 /// of strings and numbers.
 const MAX_REQUEST_TABLES: usize = 4 + 2 * MAX_ARGUMENTS;
+
+type Strings<'a> = flatbuffers::Vector<'a, flatbuffers::ForwardsUOffset<&'a str>>;
+
+fn verified(bytes: &[u8]) -> Result<rq::Request<'_>, DecodeError> {
+    at_the_door(bytes, MAX_REQUEST_BYTES, rq::REQUEST_IDENTIFIER)?;
+    let options = VerifierOptions {
+        max_depth: MAX_DEPTH,
+        max_tables: MAX_REQUEST_TABLES,
+        max_apparent_size: apparent_bytes(bytes),
+        ignore_missing_null_terminator: true,
+    };
+    rq::root_as_request_with_opts(&options, bytes)
+        .map_err(|error| DecodeError::Damaged(error.to_string()))
+}
 
 /// Checks and reads a client's request.
 ///
 /// # Errors
 /// When the bytes are not a whole request that this program knows.
 pub fn request(bytes: &[u8]) -> Result<Request, DecodeError> {
-    let root = verified(
-        bytes,
-        MAX_REQUEST_BYTES,
-        MAX_REQUEST_TABLES,
-        rq::REQUEST_IDENTIFIER,
-        rq::root_as_request_with_opts,
-    )?;
+    let root = verified(bytes)?;
     let body = if let Some(body) = root.body_as_subscribe() {
         RequestBody::Subscribe {
             names: names(body.names())?,
@@ -92,13 +101,7 @@ pub fn request(bytes: &[u8]) -> Result<Request, DecodeError> {
 /// # Errors
 /// When the bytes are not a whole request.
 pub fn request_id(bytes: &[u8]) -> Result<u32, DecodeError> {
-    let root = verified(
-        bytes,
-        MAX_REQUEST_BYTES,
-        MAX_REQUEST_TABLES,
-        rq::REQUEST_IDENTIFIER,
-        rq::root_as_request_with_opts,
-    )?;
+    let root = verified(bytes)?;
     Ok(root.id())
 }
 
@@ -142,6 +145,17 @@ fn put_value(value: rq::PutValue<'_>) -> Result<PutValue, DecodeError> {
         ValueType::Float64 => PutValue::Number(f64::from_bits(word)),
         _ => return Err(DecodeError::Missing("type of a scalar to put")),
     })
+}
+
+fn to_strings(list: Strings<'_>) -> Vec<String> {
+    list.iter().map(str::to_owned).collect()
+}
+
+fn ids(list: Option<flatbuffers::Vector<'_, u32>>) -> Vec<PvId> {
+    list.into_iter()
+        .flat_map(|ids| ids.iter())
+        .map(PvId)
+        .collect()
 }
 
 fn within(what: &'static str, count: usize) -> Result<(), DecodeError> {
