@@ -206,7 +206,7 @@ impl Stream {
         self.skips.resize(count, 0);
         for skip in view.skips() {
             if let Some(place) = self.skips.get_mut(skip.row as usize) {
-                *place = skip.count;
+                *place = place.wrapping_add(skip.count);
             }
         }
         let arrays = view.blobs().map(|blob| first_element(&blob));
@@ -262,7 +262,7 @@ fn first_element(blob: &BlobView<'_>) -> NumberRow {
 mod tests {
     use super::*;
     use pvwire_schema::encode::{FrameEncoder, RowMarks};
-    use pvwire_schema::types::{BlobValue, Channel};
+    use pvwire_schema::types::{BlobValue, Channel, Skips};
 
     const PV: PvId = PvId(4);
 
@@ -430,7 +430,10 @@ mod tests {
     #[test]
     fn values_that_the_relay_could_not_keep_are_skipped() {
         let marks = RowMarks {
-            skipped: 2,
+            skips: Skips {
+                relay: 2,
+                ..Skips::NONE
+            },
             ..RowMarks::default()
         };
         let counts = after(&[message(FrameKind::Update, 2, 1, &[(10.0, marks)])]);

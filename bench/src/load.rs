@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pvwire_schema::limits::MAX_NAMES;
-use pvwire_schema::types::{Request, RequestBody};
+use pvwire_schema::types::{Request, RequestBody, Wish};
 use pvwire_schema::{SUBPROTOCOL, encode};
 use serde_json::{Value, json};
 
@@ -63,7 +63,10 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
     let subscribe: Vec<u8> = (names.chunks(MAX_NAMES).zip(1..))
         .flat_map(|(names, id)| {
             let names = names.to_vec();
-            let body = RequestBody::Subscribe { names };
+            let body = RequestBody::Subscribe {
+                names,
+                wish: Wish::default(),
+            };
             masked(&encode::request(&Request { id, body }))
         })
         .collect();

@@ -1,7 +1,7 @@
 //! How do changes become the bytes that go to sockets, once for all who want the same?
 
 use pvwire_schema::encode::{FrameEncoder, RowMarks};
-use pvwire_schema::types::{Detail, FrameKind, PvId, Reply};
+use pvwire_schema::types::{Detail, FrameKind, PvId, Reply, SkipCause, Skips};
 
 use crate::dirty::Dirty;
 use crate::set::PvSet;
@@ -142,6 +142,7 @@ impl FrameMaker {
     /// The latest parts of the PVs in `set` that changed after tick `since`.
     pub fn catch_up(&mut self, table: &Table, set: &PvSet, since: u64, tick: u64) -> Frame {
         self.encoder.begin(FrameKind::CatchUp, tick, since);
+        self.encoder.skip_cause(SkipCause::Behind);
         for &pv in set.ids() {
             entry(&mut self.encoder, pv, table.entry(pv), since);
         }
@@ -199,7 +200,10 @@ fn changed_row(encoder: &mut FrameEncoder, row: &ChangedRow) {
     let marks = RowMarks {
         alarm: row.alarm,
         detail: row.detail.as_deref(),
-        skipped: row.skipped,
+        skips: Skips {
+            relay: row.skipped,
+            ..Skips::NONE
+        },
         sequence: 0,
     };
     value(encoder, row.pv, row.time_ns, &row.value, marks);
@@ -225,7 +229,7 @@ fn entry(encoder: &mut FrameEncoder, pv: PvId, entry: &Entry, since: u64) {
             alarm,
             detail,
             sequence: latest.sequence,
-            skipped: 0,
+            skips: Skips::NONE,
         };
         value(encoder, pv, latest.time_ns, &latest.value, marks);
     }

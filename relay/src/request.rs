@@ -81,6 +81,7 @@ impl Answerer {
         };
         let id = request.id;
         Ok(match request.body {
+            RequestBody::Pace { .. } => Outcome::Acknowledged(0),
             RequestBody::Ack { tick } => Outcome::Acknowledged(tick),
             RequestBody::Ping { client_time_ns } => {
                 let relay_time_ns = wall_ns();
@@ -92,7 +93,7 @@ impl Answerer {
                     id,
                 )
             }
-            RequestBody::Subscribe { names } => {
+            RequestBody::Subscribe { names, .. } => {
                 let (ids, errors) = self.acquire(client, &names);
                 Outcome::Demanded(Demand::Subscribe {
                     client,

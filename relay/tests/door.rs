@@ -12,7 +12,7 @@ use pvwire_schema::close::CloseCode;
 use pvwire_schema::encode;
 use pvwire_schema::limits::{MAX_NAME_BYTES, MAX_NAMES, MAX_REQUEST_BYTES};
 use pvwire_schema::types::{
-    ConnectionState, NameProblem, PvId, Reply, Request, RequestBody, RequestProblem,
+    ConnectionState, NameProblem, PvId, Reply, Request, RequestBody, RequestProblem, Wish,
 };
 
 use support::{Client, How, Network, Relay, SoftIoc, eventually, get, handshake, prefix};
@@ -22,7 +22,8 @@ fn relay(flags: &[&str]) -> Relay {
 }
 
 fn subscribe(names: Vec<String>) -> RequestBody {
-    RequestBody::Subscribe { names }
+    let wish = Wish::default();
+    RequestBody::Subscribe { names, wish }
 }
 
 #[test]

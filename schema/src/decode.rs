@@ -14,7 +14,7 @@ use crate::generated::frame as fb;
 use crate::limits::{MAX_DEPTH, MAX_FRAME_BYTES, MAX_FRAME_TABLES, MAX_ROWS};
 use crate::types::{
     Alarm, Channel, ConnectionState, FrameKind, Hello, Limits, Metadata, NameError, NameProblem,
-    Outcome, PvId, Reply, RequestProblem, Severity, ValueType,
+    Outcome, PvId, Reply, RequestProblem, Severity, SkipCause, ValueType,
 };
 use crate::varint::{Deltas, holds};
 
@@ -173,6 +173,8 @@ pub struct SkipRow {
     pub row: u32,
     /// How many.
     pub count: u32,
+    /// Why.
+    pub cause: SkipCause,
 }
 
 /// One update that is no double.
@@ -366,13 +368,21 @@ impl<'a> FrameView<'a> {
         })
     }
 
-    /// Rows that values are missing before, by ascending row.
+    /// Rows that values are missing before, by ascending row; a row may come once for each cause.
     pub fn skips(&self) -> impl Iterator<Item = SkipRow> + use<'a> {
-        let rows = self.frame.vector(fb::Frame::VT_SKIPS, 8).as_chunks().0;
-        rows.iter().map(|&[a, b, c, d, e, f, g, h]| SkipRow {
-            row: u32::from_le_bytes([a, b, c, d]),
-            count: u32::from_le_bytes([e, f, g, h]),
-        })
+        let rows = self.frame.vector(fb::Frame::VT_SKIPS, 12).as_chunks().0;
+        rows.iter()
+            .map(|&[a, b, c, d, e, f, g, h, cause, ..]: &[u8; 12]| SkipRow {
+                row: u32::from_le_bytes([a, b, c, d]),
+                count: u32::from_le_bytes([e, f, g, h]),
+                cause: SkipCause::from_number(cause),
+            })
+    }
+
+    /// Why the values before a `CatchUp`'s rows were left out.
+    #[must_use]
+    pub fn skip_cause(&self) -> SkipCause {
+        SkipCause::from_number(self.frame.u8(fb::Frame::VT_SKIP_CAUSE))
     }
 
     /// Each row's number in its PV's stream; in every kind of frame but Update.
@@ -482,7 +492,14 @@ impl<'a> FrameView<'a> {
             "details",
             rows,
         )?;
-        fits(ascend(self.skips().map(|row| row.row), rows), "skips", rows)?;
+        // Several causes may have left out values before one row.
+        let mut least = 0;
+        let skips_fit = self.skips().all(|skip| {
+            let ok = (skip.row as usize) < rows && least <= skip.row;
+            least = skip.row;
+            ok
+        });
+        fits(skips_fit, "skips", rows)?;
         let answer_fits = self.rpc_result().is_none_or(|node| node.fits());
         fits(answer_fits, "result", rows)?;
         let sequences = self.frame.vector(fb::Frame::VT_SEQUENCES, 4).len() / 4;

@@ -5,7 +5,8 @@ use flatbuffers::{FlatBufferBuilder, WIPOffset};
 use crate::generated::{frame as fb, request as rq};
 use crate::types::{
     Alarm, BlobValue, Channel, Detail, Expected, FrameKind, Limits, Metadata, NameError, Node,
-    NodeValue, Outcome, PutValue, PvId, Reply, Request, RequestBody, ValueType,
+    NodeValue, Outcome, PutValue, PvId, Reply, Request, RequestBody, SkipCause, Skips, ValueType,
+    Wish,
 };
 use crate::varint::DeltaColumn;
 
@@ -22,8 +23,8 @@ pub struct RowMarks<'a> {
     pub alarm: Option<Alarm>,
     /// User tag and alarm message, when they differ from those of the PV's row before.
     pub detail: Option<&'a Detail>,
-    /// Values that the relay could not keep just before this row. Update frames only.
-    pub skipped: u32,
+    /// Values that were left out just before this row. Update frames only.
+    pub skips: Skips,
     /// The row's number in its PV's stream. Every kind but Update.
     pub sequence: u32,
 }
@@ -33,7 +34,7 @@ pub struct RowMarks<'a> {
 struct MarkColumns {
     alarms: Vec<(u32, Alarm)>,
     details: Vec<(u32, WIPOffset<&'static str>, i32)>,
-    skips: Vec<(u32, u32)>,
+    skips: Vec<(u32, SkipCause, u32)>,
     sequences: Vec<u32>,
 }
 
@@ -47,7 +48,7 @@ impl MarkColumns {
         kind: FrameKind,
         marks: RowMarks<'_>,
     ) {
-        let none = marks.alarm.is_none() && marks.detail.is_none() && marks.skipped == 0;
+        let none = marks.alarm.is_none() && marks.detail.is_none() && marks.skips == Skips::NONE;
         if kind != FrameKind::Update || !none {
             self.push_some(builder, row, kind, marks);
         }
@@ -71,8 +72,10 @@ impl MarkColumns {
         }
         if kind != FrameKind::Update {
             self.sequences.push(marks.sequence);
-        } else if marks.skipped > 0 {
-            self.skips.push((row, marks.skipped));
+        } else if marks.skips != Skips::NONE {
+            let skips = marks.skips.by_cause();
+            self.skips
+                .extend(skips.map(|(cause, count)| (row, cause, count)));
         }
     }
 
@@ -95,6 +98,7 @@ pub struct FrameEncoder {
     prev_tick: u64,
     ids: DeltaColumn,
     times: DeltaColumn,
+    skip_cause: SkipCause,
     base_time_ns: i64,
     values: Vec<f64>,
     number_marks: MarkColumns,
@@ -133,6 +137,7 @@ impl FrameEncoder {
         }
         (self.kind, self.tick, self.prev_tick) = (kind, tick, prev_tick);
         self.ids.begin(0);
+        self.skip_cause = SkipCause::Unknown;
         self.values.clear();
         self.number_marks.clear();
         self.blobs.clear();
@@ -140,6 +145,11 @@ impl FrameEncoder {
         self.metadata.clear();
         self.channels.clear();
         self.reply = None;
+    }
+
+    /// Says why the values before a `CatchUp`'s rows were left out.
+    pub fn skip_cause(&mut self, cause: SkipCause) {
+        self.skip_cause = cause;
     }
 
     /// Whether the frame would say nothing.
@@ -386,9 +396,9 @@ impl FrameEncoder {
                 second
                     .skips
                     .iter()
-                    .map(|&(row, count)| (blob_row(row), count)),
+                    .map(|&(row, cause, count)| (blob_row(row), cause, count)),
             )
-            .map(|(row, count)| fb::SkipRow::new(row, count))
+            .map(|(row, cause, count)| fb::SkipRow::new(row, count, cause.number()))
             .collect();
         let details: Vec<_> = (first.details.iter().copied())
             .chain((second.details.iter()).map(|&(row, text, tag)| (blob_row(row), text, tag)))
@@ -404,6 +414,7 @@ impl FrameEncoder {
             tick: self.tick,
             prev_tick: self.prev_tick,
             numbers,
+            skip_cause: fb::SkipCause(self.skip_cause.number()),
             ..Default::default()
         };
         if !first.sequences.is_empty() || !second.sequences.is_empty() {
@@ -627,9 +638,22 @@ pub fn request(request: &Request) -> Vec<u8> {
     let mut builder = FlatBufferBuilder::new();
     let builder_ref = &mut builder;
     let (body_type, body) = match &request.body {
-        RequestBody::Subscribe { names } => {
+        RequestBody::Subscribe { names, wish } => {
             let names = Some(strings(builder_ref, names));
-            let body = rq::Subscribe::create(builder_ref, &rq::SubscribeArgs { names });
+            let wish = (*wish != Wish::default()).then(|| {
+                let Wish {
+                    min_interval_ms,
+                    deadband,
+                    every,
+                } = *wish;
+                let args = rq::WishArgs {
+                    min_interval_ms,
+                    deadband,
+                    every,
+                };
+                rq::Wish::create(builder_ref, &args)
+            });
+            let body = rq::Subscribe::create(builder_ref, &rq::SubscribeArgs { names, wish });
             (rq::RequestBody::Subscribe, body.as_union_value())
         }
         RequestBody::Unsubscribe { ids } => {
@@ -707,6 +731,13 @@ pub fn request(request: &Request) -> Vec<u8> {
                 rq::RequestBody::Rpc,
                 rq::Rpc::create(builder_ref, &args).as_union_value(),
             )
+        }
+        RequestBody::Pace { interval_ms } => {
+            let args = rq::PaceArgs {
+                interval_ms: *interval_ms,
+            };
+            let body = rq::Pace::create(builder_ref, &args);
+            (rq::RequestBody::Pace, body.as_union_value())
         }
     };
     let args = rq::RequestArgs {

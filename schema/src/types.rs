@@ -151,7 +151,75 @@ wire_enum! {
         TooManySubscriptions = 3,
         /// No value within the request's time-out.
         TimedOut = 4,
+        /// The PV is subscribed with as many different wishes as it may be.
+        TooManyWishes = 5,
     }
+}
+
+wire_enum! {
+    /// Why values of a PV were left out.
+    SkipCause {
+        /// Newer than this program.
+        #[default]
+        Unknown = 0,
+        /// The relay couldn't take them in fast enough.
+        Relay = 1,
+        /// The server, or the library that the relay reads it with, put several into one.
+        Source = 2,
+        /// The client asked for fewer.
+        Wish = 3,
+        /// The client didn't keep up.
+        Behind = 4,
+        /// The client asked to be brought up to date at intervals only.
+        Paced = 5,
+    }
+}
+
+/// Values that were left out before a row of an Update, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Skips {
+    /// See [`SkipCause::Relay`].
+    pub relay: u32,
+    /// See [`SkipCause::Source`].
+    pub source: u32,
+    /// See [`SkipCause::Wish`].
+    pub wish: u32,
+}
+
+impl Skips {
+    /// Nothing was left out.
+    pub const NONE: Self = Self {
+        relay: 0,
+        source: 0,
+        wish: 0,
+    };
+
+    /// How many in all.
+    #[must_use]
+    pub const fn total(self) -> u32 {
+        self.relay.wrapping_add(self.source).wrapping_add(self.wish)
+    }
+
+    /// How many for each cause, without those that left out none.
+    pub fn by_cause(self) -> impl Iterator<Item = (SkipCause, u32)> {
+        let causes = [
+            (SkipCause::Relay, self.relay),
+            (SkipCause::Source, self.source),
+            (SkipCause::Wish, self.wish),
+        ];
+        causes.into_iter().filter(|(_, count)| *count > 0)
+    }
+}
+
+/// Which updates of a PV a client wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Wish {
+    /// At most one in so many milliseconds; 0: any number.
+    pub min_interval_ms: u32,
+    /// Only numbers that differ by more than this from the last one that passed; 0: all.
+    pub deadband: f64,
+    /// Only one in so many; 0 and 1: all.
+    pub every: u32,
 }
 
 wire_enum! {
@@ -550,6 +618,8 @@ pub enum RequestBody {
     Subscribe {
         /// With or without a source.
         names: Vec<String>,
+        /// Which of their updates.
+        wish: Wish,
     },
     /// Wants these no longer.
     Unsubscribe {
@@ -594,6 +664,11 @@ pub enum RequestBody {
         arguments: Vec<(String, PutValue)>,
         /// How long to wait for an answer; 0 takes the relay's default.
         timeout_ms: u32,
+    },
+    /// Wants to be brought up to date at intervals only.
+    Pace {
+        /// How long they are at least; 0: every update again.
+        interval_ms: u32,
     },
 }
 

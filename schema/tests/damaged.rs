@@ -5,7 +5,8 @@ use pvwire_schema::decode::{self, DecodeError};
 use pvwire_schema::encode::{self, FrameEncoder, RowMarks};
 use pvwire_schema::limits::{MAX_NAMES, MAX_REQUEST_BYTES};
 use pvwire_schema::types::{
-    BlobValue, FrameKind, Metadata, PvId, Reply, Request, RequestBody, ValueType,
+    BlobValue, FrameKind, Metadata, PvId, Reply, Request, RequestBody, SkipCause, Skips, ValueType,
+    Wish,
 };
 
 /// Reads all there is in a frame, as a client would.
@@ -29,6 +30,7 @@ fn read_all(bytes: &[u8]) {
 fn frame_of_everything() -> Vec<u8> {
     let mut encoder = FrameEncoder::new();
     encoder.begin(FrameKind::CatchUp, 9, 3);
+    encoder.skip_cause(SkipCause::Behind);
     let errors = Vec::new();
     encoder.reply(
         5,
@@ -64,6 +66,24 @@ fn frame_of_everything() -> Vec<u8> {
     encoder.finish().to_vec()
 }
 
+fn frame_with_skips() -> Vec<u8> {
+    let mut encoder = FrameEncoder::new();
+    encoder.begin(FrameKind::Update, 9, 3);
+    for n in 0..5 {
+        let skips = Skips {
+            relay: n,
+            source: 1,
+            wish: n % 2,
+        };
+        let marks = RowMarks {
+            skips,
+            ..RowMarks::default()
+        };
+        encoder.number(PvId(n), 0, f64::from(n), marks);
+    }
+    encoder.finish().to_vec()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
@@ -86,8 +106,9 @@ proptest! {
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         keep in any::<prop::sample::Index>(),
         cut: bool,
+        skips: bool,
     ) {
-        let mut bytes = frame_of_everything();
+        let mut bytes = if skips { frame_with_skips() } else { frame_of_everything() };
         for (at, byte) in changes {
             let at = at.index(bytes.len());
             bytes[at] = byte;
@@ -103,7 +124,9 @@ proptest! {
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
     ) {
         let names = vec!["A".into(), "ca://B".into()];
-        let mut bytes = encode::request(&Request { id: 7, body: RequestBody::Subscribe { names } });
+        let wish = Wish { min_interval_ms: 100, deadband: 0.5, every: 3 };
+        let body = RequestBody::Subscribe { names, wish };
+        let mut bytes = encode::request(&Request { id: 7, body });
         for (at, byte) in changes {
             let at = at.index(bytes.len());
             bytes[at] = byte;
@@ -126,13 +149,37 @@ fn too_many_names_are_refused_with_the_limit() {
     let names = vec!["X".to_owned(); MAX_NAMES + 1];
     let bytes = encode::request(&Request {
         id: 1,
-        body: RequestBody::Subscribe { names },
+        body: RequestBody::Subscribe {
+            names,
+            wish: Wish::default(),
+        },
     });
     let error = decode::request(&bytes).unwrap_err();
     assert_eq!(
         error.to_string(),
         "10001 names are more than the limit of 10000"
     );
+}
+
+#[test]
+fn skips_before_rows_that_are_not_there_are_refused() {
+    let mut bytes = frame_with_skips();
+    assert_eq!(decode::frame(&bytes).unwrap().skips().count(), 4 + 5 + 2);
+    // Row 4, one value, Source: the last.
+    let words: Vec<u32> = (bytes.chunks_exact(4))
+        .map(|word| u32::from_le_bytes(word.try_into().unwrap()))
+        .collect();
+    let at = words.windows(3).rposition(|row| row == [4, 1, 2]).unwrap();
+    bytes[at * 4] = 5;
+    assert_eq!(
+        decode::frame(&bytes).unwrap_err(),
+        DecodeError::ColumnMismatch {
+            column: "skips",
+            rows: 5
+        }
+    );
+    bytes[at * 4] = 2;
+    assert!(decode::frame(&bytes).is_err(), "rows ascend");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use pvwire_schema::encode::{self, FrameEncoder, RowMarks};
 use pvwire_schema::types::{
     Alarm, Array, BlobValue, Channel, ConnectionState, Detail, Expected, FrameKind, Hello, Limits,
     Metadata, NameError, NameProblem, Node, NodeValue, Outcome, PutValue, PvId, Reply, Request,
-    RequestBody, RequestProblem, Severity, ValueType,
+    RequestBody, RequestProblem, Severity, SkipCause, Skips, ValueType, Wish,
 };
 use pvwire_schema::{decode, types};
 use serde_json::{Value, json};
@@ -224,7 +224,10 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
             81.0,
             RowMarks {
                 alarm: alarm(Severity::Major, 3),
-                skipped: 2,
+                skips: Skips {
+                    relay: 2,
+                    ..Skips::NONE
+                },
                 ..Default::default()
             },
         );
@@ -238,7 +241,27 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
             },
         );
     });
+    frame("skips", FrameKind::Update, 12, 11, &|e| {
+        let all = Skips {
+            relay: 1,
+            source: 20,
+            wish: 300,
+        };
+        let skips = |skips| RowMarks {
+            skips,
+            ..Default::default()
+        };
+        e.number(PvId(3), T0, 1.0, skips(all));
+        e.number(PvId(4), T0, 2.0, RowMarks::default());
+        let text = BlobValue::Text("third".into());
+        e.blob(PvId(5), T0, &text, skips(Skips { relay: 0, ..all }));
+    });
+    frame("paced", FrameKind::CatchUp, 40, 11, &|e| {
+        e.skip_cause(SkipCause::Paced);
+        e.number(PvId(3), T0 + 3_000_000_000, 99.0, marks(150));
+    });
     frame("catch_up", FrameKind::CatchUp, 40, 11, &|e| {
+        e.skip_cause(SkipCause::Behind);
         let number = RowMarks {
             alarm: alarm(Severity::Major, 3),
             sequence: 150,
@@ -433,8 +456,27 @@ fn requests() -> Vec<(&'static str, Request)> {
                 1,
                 RequestBody::Subscribe {
                     names: vec!["TEMP".into(), "ca://MODE".into()],
+                    wish: Wish::default(),
                 },
             ),
+        ),
+        (
+            "request_subscribe_wish",
+            request(
+                1,
+                RequestBody::Subscribe {
+                    names: vec!["TEMP".into()],
+                    wish: Wish {
+                        min_interval_ms: 100,
+                        deadband: 0.5,
+                        every: 10,
+                    },
+                },
+            ),
+        ),
+        (
+            "request_pace",
+            request(0, RequestBody::Pace { interval_ms: 1_000 }),
         ),
         (
             "request_unsubscribe",
@@ -650,7 +692,7 @@ fn described(bytes: &[u8]) -> Value {
     };
     let row = |row: decode::NumberRow| json!({ "id": row.id.0, "timeNs": row.time_ns.to_string(), "value": number(row.value) });
     let alarm = |row: decode::AlarmRow| json!({ "row": row.row, "severity": row.alarm.severity.number(), "status": row.alarm.status });
-    json!({
+    let mut described = json!({
         "kind": format!("{:?}", view.kind()),
         "tick": view.tick(),
         "prevTick": view.prev_tick(),
@@ -660,12 +702,16 @@ fn described(bytes: &[u8]) -> Value {
         "blobs": view.blobs().map(blob).collect::<Vec<_>>(),
         "alarms": view.alarms().map(alarm).collect::<Vec<_>>(),
         "details": view.details().map(|d| json!({ "row": d.row, "userTag": d.user_tag, "message": d.message })).collect::<Vec<_>>(),
-        "skips": view.skips().map(|s| json!({ "row": s.row, "count": s.count })).collect::<Vec<_>>(),
+        "skips": view.skips().map(|s| json!({ "row": s.row, "count": s.count, "cause": format!("{:?}", s.cause) })).collect::<Vec<_>>(),
         "sequences": view.sequences().map(|list| list.collect::<Vec<_>>()),
         "replyTo": view.reply_to(),
         "reply": view.reply().map(|r| reply(&r)),
         "result": view.rpc_result().map(|node| tree(&node.to_node())),
-    })
+    });
+    if view.kind() == FrameKind::CatchUp {
+        described["skipCause"] = json!(format!("{:?}", view.skip_cause()));
+    }
+    described
 }
 
 #[test]

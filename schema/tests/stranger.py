@@ -26,6 +26,7 @@ from pvwire import (  # noqa: E402
     RequestError,
     RequestProblem,
     RpcDone,
+    SkipCause,
     Subscribed,
     Unsubscribed,
     ValueType,
@@ -246,7 +247,15 @@ def described(message):
             {"row": detail.Row(), "userTag": detail.UserTag(), "message": text(detail.Message())}
             for detail in vector(frame, "Details")
         ],
-        "skips": [{"row": skip.Row(), "count": skip.Count()} for skip in vector(frame, "Skips")],
+        "skips": [
+            {
+                "row": skip.Row(),
+                "count": skip.Count(),
+                "cause": name_of(SkipCause.SkipCause, skip.Cause()),
+            }
+            for skip in vector(frame, "Skips")
+        ],
+        "skipCause": name_of(SkipCause.SkipCause, frame.SkipCause()),
         "sequences": vector(frame, "Sequences") if rows else None,
         "replyTo": frame.ReplyTo(),
         "reply": reply(frame),

@@ -8,7 +8,7 @@ use pvwire_schema::encode;
 use pvwire_schema::limits::{MAX_NAMES, MAX_REQUEST_BYTES};
 use pvwire_schema::types::{
     Alarm, ConnectionState, FrameKind, Hello, NameError, NameProblem, Outcome, PutValue, PvId,
-    Reply, Request, RequestBody, ValueType,
+    Reply, Request, RequestBody, ValueType, Wish,
 };
 
 use crate::store::{NO_SLOT, Slot, Store, Text, kind};
@@ -157,7 +157,10 @@ impl Session {
     pub fn subscribe(&mut self, slots: &[Slot]) -> (usize, Vec<u8>) {
         let names = self.fitting(slots.iter().map(|slot| self.live.name(*slot)));
         let taken = names.len();
-        let (id, bytes) = self.request(RequestBody::Subscribe { names });
+        let (id, bytes) = self.request(RequestBody::Subscribe {
+            names,
+            wish: Wish::default(),
+        });
         self.subscribes.push((id, slots[..taken].to_vec()));
         (taken, bytes)
     }
@@ -399,10 +402,10 @@ where
             mark.alarm = Some(next.alarm);
             self.next_alarm = self.alarms.next();
         }
-        if let Some(next) = self.next_skip
+        while let Some(next) = self.next_skip
             && next.row == row
         {
-            mark.skip = next.count;
+            mark.skip = mark.skip.wrapping_add(next.count);
             self.next_skip = self.skips.next();
         }
         mark

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use pvwire_schema::types::{
     Alarm, Channel, ConnectionState, FrameKind, Hello, Metadata, NameError, Node, NodeValue, PvId,
-    Reply, Request, RequestBody, ValueType,
+    Reply, Request, RequestBody, SkipCause, ValueType, Wish,
 };
 use pvwire_schema::{SUBPROTOCOL, decode, encode};
 use socket2::{Domain, Socket, Type};
@@ -61,6 +61,8 @@ pub(crate) struct Pv {
     pub(crate) sequence: u32,
     /// Values that it knows it has missed.
     pub(crate) skipped: u64,
+    /// The same by cause.
+    pub(crate) skips: HashMap<SkipCause, u64>,
     /// Every row, also of former epochs.
     pub(crate) rows: Vec<RowSeen>,
     /// Every state that it was in.
@@ -135,6 +137,15 @@ impl Pv {
         Kept::Structure(whole)
     }
 
+    fn skip(&mut self, cause: SkipCause, count: u32) {
+        self.skipped += u64::from(count);
+        *self.skips.entry(cause).or_default() += u64::from(count);
+    }
+
+    pub(crate) fn skipped_by(&self, cause: SkipCause) -> u64 {
+        self.skips.get(&cause).copied().unwrap_or_default()
+    }
+
     fn apply_row(&mut self, mut row: Row, kind: FrameKind) {
         row.value = self.whole(row.value, kind);
         let alarm = row
@@ -144,8 +155,12 @@ impl Pv {
         self.alarm = Some(alarm);
         let sequence = match row.sequence {
             None => {
-                self.skipped += u64::from(row.skips);
-                self.sequence.wrapping_add(1).wrapping_add(row.skips)
+                let mut sequence = self.sequence.wrapping_add(1);
+                for (cause, count) in row.skips {
+                    self.skip(cause, count);
+                    sequence = sequence.wrapping_add(count);
+                }
+                sequence
             }
             Some(sequence) => {
                 let ahead = sequence.wrapping_sub(self.sequence);
@@ -153,7 +168,7 @@ impl Pv {
                 // What was before the first snapshot was never missed.
                 if kind == FrameKind::CatchUp || self.now.is_some() {
                     // A snapshot or a catch-up may repeat the row that the client has.
-                    self.skipped += u64::from(ahead.saturating_sub(1));
+                    self.skip(row.skip_cause, ahead.saturating_sub(1));
                 }
                 sequence
             }
@@ -184,7 +199,9 @@ struct Row {
     value: Kept,
     time_ns: i64,
     alarm: Option<Alarm>,
-    skips: u32,
+    skips: Vec<(SkipCause, u32)>,
+    /// Why values that the sequence shows to be missing are.
+    skip_cause: SkipCause,
     sequence: Option<u32>,
 }
 
@@ -356,9 +373,19 @@ impl Client {
 
     /// Subscribes and waits for the snapshot; says which names were refused.
     pub(crate) fn subscribe(&mut self, names: &[impl AsRef<str>]) -> Vec<NameError> {
+        self.subscribe_with(names, Wish::default())
+    }
+
+    /// Subscribes with a wish, which is what the names then stand for.
+    pub(crate) fn subscribe_with(
+        &mut self,
+        names: &[impl AsRef<str>],
+        wish: Wish,
+    ) -> Vec<NameError> {
         let owned: Vec<String> = names.iter().map(|name| name.as_ref().to_owned()).collect();
         let body = RequestBody::Subscribe {
             names: owned.clone(),
+            wish,
         };
         let (reply, _) = self.ask(body);
         self.subscribed(owned, reply)
@@ -368,6 +395,7 @@ impl Client {
     pub(crate) fn try_subscribe(&mut self, names: Vec<String>) -> bool {
         let id = self.request(RequestBody::Subscribe {
             names: names.clone(),
+            wish: Wish::default(),
         });
         let deadline = Instant::now() + DEADLINE;
         while self.closed.is_none() {
@@ -620,12 +648,16 @@ fn place<'a>(
 
 /// The rows of a frame, each with what belongs to it.
 fn rows_of(frame: &decode::FrameView<'_>) -> Vec<Row> {
+    let skip_cause = frame.skip_cause();
+    let is_catch_up = frame.kind() == FrameKind::CatchUp;
+    assert_eq!(is_catch_up, skip_cause != SkipCause::Unknown);
     let number = |row: decode::NumberRow| Row {
         id: row.id,
         value: Kept::Number(row.value),
         time_ns: row.time_ns,
         alarm: None,
-        skips: 0,
+        skips: Vec::new(),
+        skip_cause,
         sequence: None,
     };
     let blob = |blob: decode::BlobView<'_>| {
@@ -654,7 +686,8 @@ fn rows_of(frame: &decode::FrameView<'_>) -> Vec<Row> {
             value,
             time_ns: blob.time_ns,
             alarm: None,
-            skips: 0,
+            skips: Vec::new(),
+            skip_cause,
             sequence: None,
         }
     };
@@ -664,7 +697,8 @@ fn rows_of(frame: &decode::FrameView<'_>) -> Vec<Row> {
         rows[alarm.row as usize].alarm = Some(alarm.alarm);
     }
     for skip in frame.skips() {
-        rows[skip.row as usize].skips = skip.count;
+        assert_ne!(skip.count, 0);
+        rows[skip.row as usize].skips.push((skip.cause, skip.count));
     }
     for (row, sequence) in rows.iter_mut().zip(frame.sequences().into_iter().flatten()) {
         row.sequence = Some(sequence);

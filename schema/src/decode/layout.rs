@@ -3,8 +3,12 @@
 use super::table::Field::{Number, Table, Tables, Text, Texts, Union, Vector};
 use super::table::{Field, Layout};
 
-/// A struct of numbers: two words of four bytes.
-const ROW: Field = Vector { bytes: 8, align: 4 };
+const ALARM_ROWS: Field = Vector { bytes: 8, align: 4 };
+
+const SKIP_ROWS: Field = Vector {
+    bytes: 12,
+    align: 4,
+};
 
 const NUMBERS: Layout = Layout(&[
     Number(4),
@@ -88,11 +92,12 @@ pub(super) static FRAME: Layout = Layout(&[
     Tables(&CHANNEL),
     Table(&NUMBERS),
     Tables(&BLOB),
-    ROW,
-    ROW,
+    ALARM_ROWS,
+    SKIP_ROWS,
     Field::vector(4),
     Number(4),
     Number(1),
     Union(&[&HELLO, &IDS, &IDS, &IDS, &PONG, &DONE, &DONE, &DONE]),
     Tables(&DETAIL),
+    Number(1),
 ]);

@@ -6,9 +6,9 @@ use flatbuffers::VerifierOptions;
 use super::{DecodeError, apparent_bytes, at_the_door};
 use crate::generated::request as rq;
 use crate::limits::{MAX_ARGUMENTS, MAX_DEPTH, MAX_NAMES, MAX_REQUEST_BYTES};
-use crate::types::{Array, Expected, PutValue, PvId, Request, RequestBody, ValueType};
+use crate::types::{Array, Expected, PutValue, PvId, Request, RequestBody, ValueType, Wish};
 
-/// One for the root, one for the body, and two for each argument with its value; the rest are vectors
+/// One for the root, one for the body, one for a wish, and two for each argument with its value; the rest are vectors
 /// of strings and numbers.
 const MAX_REQUEST_TABLES: usize = 4 + 2 * MAX_ARGUMENTS;
 
@@ -35,6 +35,7 @@ pub fn request(bytes: &[u8]) -> Result<Request, DecodeError> {
     let body = if let Some(body) = root.body_as_subscribe() {
         RequestBody::Subscribe {
             names: names(body.names())?,
+            wish: body.wish().map_or_else(Wish::default, wish),
         }
     } else if let Some(body) = root.body_as_unsubscribe() {
         let list = body.ids();
@@ -87,6 +88,10 @@ pub fn request(bytes: &[u8]) -> Result<Request, DecodeError> {
                 .collect::<Result<_, DecodeError>>()?,
             timeout_ms: body.timeout_ms(),
         }
+    } else if let Some(body) = root.body_as_pace() {
+        RequestBody::Pace {
+            interval_ms: body.interval_ms(),
+        }
     } else {
         return Err(DecodeError::Missing("request body"));
     };
@@ -103,6 +108,14 @@ pub fn request(bytes: &[u8]) -> Result<Request, DecodeError> {
 pub fn request_id(bytes: &[u8]) -> Result<u32, DecodeError> {
     let root = verified(bytes)?;
     Ok(root.id())
+}
+
+fn wish(wish: rq::Wish<'_>) -> Wish {
+    Wish {
+        min_interval_ms: wish.min_interval_ms(),
+        deadband: wish.deadband(),
+        every: wish.every(),
+    }
 }
 
 fn put_value(value: rq::PutValue<'_>) -> Result<PutValue, DecodeError> {

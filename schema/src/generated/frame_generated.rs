@@ -355,15 +355,16 @@ impl ::flatbuffers::SimpleToVerifyInSlice for ConnectionState {}
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 pub const ENUM_MIN_NAME_PROBLEM: u8 = 0;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
-pub const ENUM_MAX_NAME_PROBLEM: u8 = 4;
+pub const ENUM_MAX_NAME_PROBLEM: u8 = 5;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 #[allow(non_camel_case_types)]
-pub const ENUM_VALUES_NAME_PROBLEM: [NameProblem; 5] = [
+pub const ENUM_VALUES_NAME_PROBLEM: [NameProblem; 6] = [
   NameProblem::Unknown,
   NameProblem::BadName,
   NameProblem::NoSuchSource,
   NameProblem::TooManySubscriptions,
   NameProblem::TimedOut,
+  NameProblem::TooManyWishes,
 ];
 
 /// Why the relay didn't take a name.
@@ -381,15 +382,18 @@ impl NameProblem {
   pub const TooManySubscriptions: Self = Self(3);
   /// No value within the request's time-out (get only).
   pub const TimedOut: Self = Self(4);
+  /// The PV is subscribed with as many different wishes as it may be.
+  pub const TooManyWishes: Self = Self(5);
 
   pub const ENUM_MIN: u8 = 0;
-  pub const ENUM_MAX: u8 = 4;
+  pub const ENUM_MAX: u8 = 5;
   pub const ENUM_VALUES: &'static [Self] = &[
     Self::Unknown,
     Self::BadName,
     Self::NoSuchSource,
     Self::TooManySubscriptions,
     Self::TimedOut,
+    Self::TooManyWishes,
   ];
   /// Returns the variant's name or "" if unknown.
   pub fn variant_name(self) -> Option<&'static str> {
@@ -399,6 +403,7 @@ impl NameProblem {
       Self::NoSuchSource => Some("NoSuchSource"),
       Self::TooManySubscriptions => Some("TooManySubscriptions"),
       Self::TimedOut => Some("TimedOut"),
+      Self::TooManyWishes => Some("TooManyWishes"),
       _ => None,
     }
   }
@@ -453,6 +458,112 @@ impl<'a> ::flatbuffers::Verifiable for NameProblem {
 }
 
 impl ::flatbuffers::SimpleToVerifyInSlice for NameProblem {}
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+pub const ENUM_MIN_SKIP_CAUSE: u8 = 0;
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+pub const ENUM_MAX_SKIP_CAUSE: u8 = 5;
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+#[allow(non_camel_case_types)]
+pub const ENUM_VALUES_SKIP_CAUSE: [SkipCause; 6] = [
+  SkipCause::Unknown,
+  SkipCause::Relay,
+  SkipCause::Source,
+  SkipCause::Wish,
+  SkipCause::Behind,
+  SkipCause::Paced,
+];
+
+/// Why values of a PV were left out.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct SkipCause(pub u8);
+#[allow(non_upper_case_globals)]
+impl SkipCause {
+  pub const Unknown: Self = Self(0);
+  /// The relay couldn't take them in fast enough.
+  pub const Relay: Self = Self(1);
+  /// The server, or the library that the relay reads it with, put several into one.
+  pub const Source: Self = Self(2);
+  /// The client asked for fewer.
+  pub const Wish: Self = Self(3);
+  /// The client didn't keep up.
+  pub const Behind: Self = Self(4);
+  /// The client asked to be brought up to date at intervals only.
+  pub const Paced: Self = Self(5);
+
+  pub const ENUM_MIN: u8 = 0;
+  pub const ENUM_MAX: u8 = 5;
+  pub const ENUM_VALUES: &'static [Self] = &[
+    Self::Unknown,
+    Self::Relay,
+    Self::Source,
+    Self::Wish,
+    Self::Behind,
+    Self::Paced,
+  ];
+  /// Returns the variant's name or "" if unknown.
+  pub fn variant_name(self) -> Option<&'static str> {
+    match self {
+      Self::Unknown => Some("Unknown"),
+      Self::Relay => Some("Relay"),
+      Self::Source => Some("Source"),
+      Self::Wish => Some("Wish"),
+      Self::Behind => Some("Behind"),
+      Self::Paced => Some("Paced"),
+      _ => None,
+    }
+  }
+}
+impl ::core::fmt::Debug for SkipCause {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter) -> ::core::fmt::Result {
+    if let Some(name) = self.variant_name() {
+      f.write_str(name)
+    } else {
+      f.write_fmt(format_args!("<UNKNOWN {:?}>", self.0))
+    }
+  }
+}
+impl<'a> ::flatbuffers::Follow<'a> for SkipCause {
+  type Inner = Self;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    let b = unsafe { ::flatbuffers::read_scalar_at::<u8>(buf, loc) };
+    Self(b)
+  }
+}
+
+impl ::flatbuffers::Push for SkipCause {
+    type Output = SkipCause;
+    #[inline]
+    unsafe fn push(&self, dst: &mut [u8], _written_len: usize) {
+        unsafe { ::flatbuffers::emplace_scalar::<u8>(dst, self.0) };
+    }
+}
+
+impl ::flatbuffers::EndianScalar for SkipCause {
+  type Scalar = u8;
+  #[inline]
+  fn to_little_endian(self) -> u8 {
+    self.0.to_le()
+  }
+  #[inline]
+  #[allow(clippy::wrong_self_convention)]
+  fn from_little_endian(v: u8) -> Self {
+    let b = u8::from_le(v);
+    Self(b)
+  }
+}
+
+impl<'a> ::flatbuffers::Verifiable for SkipCause {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    u8::run_verifier(v, pos)
+  }
+}
+
+impl ::flatbuffers::SimpleToVerifyInSlice for SkipCause {}
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 pub const ENUM_MIN_REQUEST_PROBLEM: u8 = 0;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
@@ -961,10 +1072,10 @@ impl<'a> AlarmRow {
 // struct SkipRow, aligned to 4
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq)]
-pub struct SkipRow(pub [u8; 8]);
+pub struct SkipRow(pub [u8; 12]);
 impl Default for SkipRow { 
   fn default() -> Self { 
-    Self([0; 8])
+    Self([0; 12])
   }
 }
 impl ::core::fmt::Debug for SkipRow {
@@ -972,6 +1083,7 @@ impl ::core::fmt::Debug for SkipRow {
     f.debug_struct("SkipRow")
       .field("row", &self.row())
       .field("count", &self.count())
+      .field("cause", &self.cause())
       .finish()
   }
 }
@@ -1018,10 +1130,12 @@ impl<'a> SkipRow {
   pub fn new(
     row: u32,
     count: u32,
+    cause: u8,
   ) -> Self {
-    let mut s = Self([0; 8]);
+    let mut s = Self([0; 12]);
     s.set_row(row);
     s.set_count(count);
+    s.set_cause(cause);
     s
   }
 
@@ -1080,6 +1194,36 @@ impl<'a> SkipRow {
         &x_le as *const _ as *const u8,
         self.0[4..].as_mut_ptr(),
         ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+  /// A SkipCause: why.
+  pub fn cause(&self) -> u8 {
+    let mut mem = ::core::mem::MaybeUninit::<<u8 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[8..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u8 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_cause(&mut self, x: u8) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[8..].as_mut_ptr(),
+        ::core::mem::size_of::<<u8 as ::flatbuffers::EndianScalar>::Scalar>(),
       );
     }
   }
@@ -3652,6 +3796,7 @@ impl<'a> Frame<'a> {
   pub const VT_REPLY_TYPE: ::flatbuffers::VOffsetT = 26;
   pub const VT_REPLY: ::flatbuffers::VOffsetT = 28;
   pub const VT_DETAILS: ::flatbuffers::VOffsetT = 30;
+  pub const VT_SKIP_CAUSE: ::flatbuffers::VOffsetT = 32;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -3675,6 +3820,7 @@ impl<'a> Frame<'a> {
     if let Some(x) = args.numbers { builder.add_numbers(x); }
     if let Some(x) = args.channels { builder.add_channels(x); }
     if let Some(x) = args.metadata { builder.add_metadata(x); }
+    builder.add_skip_cause(args.skip_cause);
     builder.add_reply_type(args.reply_type);
     builder.add_kind(args.kind);
     builder.finish()
@@ -3744,7 +3890,8 @@ impl<'a> Frame<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, AlarmRow>>>(Frame::VT_ALARMS, None)}
   }
-  /// Update only: values that the relay itself could not keep, by ascending row.
+  /// Update only: values that were left out before a row, by ascending row. A row may be named once for
+  /// each cause.
   #[inline]
   pub fn skips(&self) -> Option<::flatbuffers::Vector<'a, SkipRow>> {
     // Safety:
@@ -3790,6 +3937,14 @@ impl<'a> Frame<'a> {
     // Created from valid Table for this object
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Detail>>>>(Frame::VT_DETAILS, None)}
+  }
+  /// CatchUp only: why the values before its rows were left out, Behind or Paced.
+  #[inline]
+  pub fn skip_cause(&self) -> SkipCause {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<SkipCause>(Frame::VT_SKIP_CAUSE, Some(SkipCause::Unknown)).unwrap()}
   }
   #[inline]
   #[allow(non_snake_case)]
@@ -3944,6 +4099,7 @@ impl ::flatbuffers::Verifiable for Frame<'_> {
         }
      })?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<Detail>>>>("details", Self::VT_DETAILS, false)?
+     .visit_field::<SkipCause>("skip_cause", Self::VT_SKIP_CAUSE, false)?
      .finish();
     Ok(())
   }
@@ -3963,6 +4119,7 @@ pub struct FrameArgs<'a> {
     pub reply_type: ReplyBody,
     pub reply: Option<::flatbuffers::WIPOffset<::flatbuffers::UnionWIPOffset>>,
     pub details: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Detail<'a>>>>>,
+    pub skip_cause: SkipCause,
 }
 impl<'a> Default for FrameArgs<'a> {
   #[inline]
@@ -3982,6 +4139,7 @@ impl<'a> Default for FrameArgs<'a> {
       reply_type: ReplyBody::NONE,
       reply: None,
       details: None,
+      skip_cause: SkipCause::Unknown,
     }
   }
 }
@@ -4046,6 +4204,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> FrameBuilder<'a, 'b, A> {
   #[inline]
   pub fn add_details(&mut self, details: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<Detail<'b >>>>) {
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Frame::VT_DETAILS, details);
+  }
+  #[inline]
+  pub fn add_skip_cause(&mut self, skip_cause: SkipCause) {
+    self.fbb_.push_slot::<SkipCause>(Frame::VT_SKIP_CAUSE, skip_cause, SkipCause::Unknown);
   }
   #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> FrameBuilder<'a, 'b, A> {
@@ -4140,6 +4302,7 @@ impl ::core::fmt::Debug for Frame<'_> {
         },
       };
       ds.field("details", &self.details());
+      ds.field("skip_cause", &self.skip_cause());
       ds.finish()
   }
 }

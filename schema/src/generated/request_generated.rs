@@ -10,10 +10,10 @@ pub mod pvwire {
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 pub const ENUM_MIN_REQUEST_BODY: u8 = 0;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
-pub const ENUM_MAX_REQUEST_BODY: u8 = 7;
+pub const ENUM_MAX_REQUEST_BODY: u8 = 8;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 #[allow(non_camel_case_types)]
-pub const ENUM_VALUES_REQUEST_BODY: [RequestBody; 8] = [
+pub const ENUM_VALUES_REQUEST_BODY: [RequestBody; 9] = [
   RequestBody::NONE,
   RequestBody::Subscribe,
   RequestBody::Unsubscribe,
@@ -22,6 +22,7 @@ pub const ENUM_VALUES_REQUEST_BODY: [RequestBody; 8] = [
   RequestBody::Ping,
   RequestBody::Put,
   RequestBody::Rpc,
+  RequestBody::Pace,
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -37,9 +38,10 @@ impl RequestBody {
   pub const Ping: Self = Self(5);
   pub const Put: Self = Self(6);
   pub const Rpc: Self = Self(7);
+  pub const Pace: Self = Self(8);
 
   pub const ENUM_MIN: u8 = 0;
-  pub const ENUM_MAX: u8 = 7;
+  pub const ENUM_MAX: u8 = 8;
   pub const ENUM_VALUES: &'static [Self] = &[
     Self::NONE,
     Self::Subscribe,
@@ -49,6 +51,7 @@ impl RequestBody {
     Self::Ping,
     Self::Put,
     Self::Rpc,
+    Self::Pace,
   ];
   /// Returns the variant's name or "" if unknown.
   pub fn variant_name(self) -> Option<&'static str> {
@@ -61,6 +64,7 @@ impl RequestBody {
       Self::Ping => Some("Ping"),
       Self::Put => Some("Put"),
       Self::Rpc => Some("Rpc"),
+      Self::Pace => Some("Pace"),
       _ => None,
     }
   }
@@ -117,6 +121,143 @@ impl<'a> ::flatbuffers::Verifiable for RequestBody {
 impl ::flatbuffers::SimpleToVerifyInSlice for RequestBody {}
 pub struct RequestBodyUnionTableOffset {}
 
+pub enum WishOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// Which updates of a PV a client wants. One passes when all that is asked for here is fulfilled, and in
+/// any case when severity, alarm status or alarm message change, or the PV's connection does.
+pub struct Wish<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for Wish<'a> {
+  type Inner = Wish<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> Wish<'a> {
+  pub const VT_MIN_INTERVAL_MS: ::flatbuffers::VOffsetT = 4;
+  pub const VT_DEADBAND: ::flatbuffers::VOffsetT = 6;
+  pub const VT_EVERY: ::flatbuffers::VOffsetT = 8;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    Wish { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args WishArgs
+  ) -> ::flatbuffers::WIPOffset<Wish<'bldr>> {
+    let mut builder = WishBuilder::new(_fbb);
+    builder.add_deadband(args.deadband);
+    builder.add_every(args.every);
+    builder.add_min_interval_ms(args.min_interval_ms);
+    builder.finish()
+  }
+
+
+  /// At most one update in so many milliseconds; the last one of a burst comes when they are over. 0: any
+  /// number.
+  #[inline]
+  pub fn min_interval_ms(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(Wish::VT_MIN_INTERVAL_MS, Some(0)).unwrap()}
+  }
+  /// Only a value that differs from the last one that passed by more than this. Numbers only, and
+  /// neither enums nor truth values; others pass. 0: every value.
+  #[inline]
+  pub fn deadband(&self) -> f64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<f64>(Wish::VT_DEADBAND, Some(0.0)).unwrap()}
+  }
+  /// Only one in so many updates. 0 and 1: every one.
+  #[inline]
+  pub fn every(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(Wish::VT_EVERY, Some(0)).unwrap()}
+  }
+}
+
+impl ::flatbuffers::Verifiable for Wish<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<u32>("min_interval_ms", Self::VT_MIN_INTERVAL_MS, false)?
+     .visit_field::<f64>("deadband", Self::VT_DEADBAND, false)?
+     .visit_field::<u32>("every", Self::VT_EVERY, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct WishArgs {
+    pub min_interval_ms: u32,
+    pub deadband: f64,
+    pub every: u32,
+}
+impl<'a> Default for WishArgs {
+  #[inline]
+  fn default() -> Self {
+    WishArgs {
+      min_interval_ms: 0,
+      deadband: 0.0,
+      every: 0,
+    }
+  }
+}
+
+pub struct WishBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> WishBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_min_interval_ms(&mut self, min_interval_ms: u32) {
+    self.fbb_.push_slot::<u32>(Wish::VT_MIN_INTERVAL_MS, min_interval_ms, 0);
+  }
+  #[inline]
+  pub fn add_deadband(&mut self, deadband: f64) {
+    self.fbb_.push_slot::<f64>(Wish::VT_DEADBAND, deadband, 0.0);
+  }
+  #[inline]
+  pub fn add_every(&mut self, every: u32) {
+    self.fbb_.push_slot::<u32>(Wish::VT_EVERY, every, 0);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> WishBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    WishBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<Wish<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for Wish<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("Wish");
+      ds.field("min_interval_ms", &self.min_interval_ms());
+      ds.field("deadband", &self.deadband());
+      ds.field("every", &self.every());
+      ds.finish()
+  }
+}
 pub enum SubscribeOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
@@ -136,6 +277,7 @@ impl<'a> ::flatbuffers::Follow<'a> for Subscribe<'a> {
 
 impl<'a> Subscribe<'a> {
   pub const VT_NAMES: ::flatbuffers::VOffsetT = 4;
+  pub const VT_WISH: ::flatbuffers::VOffsetT = 6;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -147,6 +289,7 @@ impl<'a> Subscribe<'a> {
     args: &'args SubscribeArgs<'args>
   ) -> ::flatbuffers::WIPOffset<Subscribe<'bldr>> {
     let mut builder = SubscribeBuilder::new(_fbb);
+    if let Some(x) = args.wish { builder.add_wish(x); }
     if let Some(x) = args.names { builder.add_names(x); }
     builder.finish()
   }
@@ -160,6 +303,15 @@ impl<'a> Subscribe<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>(Subscribe::VT_NAMES, None)}
   }
+  /// What is wanted of each of them; absent: every update. The same PV with another wish is another
+  /// subscription, with an id of its own.
+  #[inline]
+  pub fn wish(&self) -> Option<Wish<'a>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<Wish>>(Subscribe::VT_WISH, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for Subscribe<'_> {
@@ -169,18 +321,21 @@ impl ::flatbuffers::Verifiable for Subscribe<'_> {
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
     v.visit_table(pos)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<&'_ str>>>>("names", Self::VT_NAMES, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<Wish>>("wish", Self::VT_WISH, false)?
      .finish();
     Ok(())
   }
 }
 pub struct SubscribeArgs<'a> {
     pub names: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>,
+    pub wish: Option<::flatbuffers::WIPOffset<Wish<'a>>>,
 }
 impl<'a> Default for SubscribeArgs<'a> {
   #[inline]
   fn default() -> Self {
     SubscribeArgs {
       names: None,
+      wish: None,
     }
   }
 }
@@ -193,6 +348,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> SubscribeBuilder<'a, 'b, A> {
   #[inline]
   pub fn add_names(&mut self, names: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<&'b  str>>>) {
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Subscribe::VT_NAMES, names);
+  }
+  #[inline]
+  pub fn add_wish(&mut self, wish: ::flatbuffers::WIPOffset<Wish<'b >>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<Wish>>(Subscribe::VT_WISH, wish);
   }
   #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> SubscribeBuilder<'a, 'b, A> {
@@ -213,6 +372,7 @@ impl ::core::fmt::Debug for Subscribe<'_> {
   fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
     let mut ds = f.debug_struct("Subscribe");
       ds.field("names", &self.names());
+      ds.field("wish", &self.wish());
       ds.finish()
   }
 }
@@ -1229,6 +1389,105 @@ impl ::core::fmt::Debug for Rpc<'_> {
       ds.finish()
   }
 }
+pub enum PaceOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// From now on wants to be brought up to date by a CatchUp at most once per interval, in place of Updates:
+/// a page that nobody looks at. No answer.
+pub struct Pace<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for Pace<'a> {
+  type Inner = Pace<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> Pace<'a> {
+  pub const VT_INTERVAL_MS: ::flatbuffers::VOffsetT = 4;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    Pace { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args PaceArgs
+  ) -> ::flatbuffers::WIPOffset<Pace<'bldr>> {
+    let mut builder = PaceBuilder::new(_fbb);
+    builder.add_interval_ms(args.interval_ms);
+    builder.finish()
+  }
+
+
+  /// In milliseconds; 0: every Update again, after one CatchUp.
+  #[inline]
+  pub fn interval_ms(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(Pace::VT_INTERVAL_MS, Some(0)).unwrap()}
+  }
+}
+
+impl ::flatbuffers::Verifiable for Pace<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<u32>("interval_ms", Self::VT_INTERVAL_MS, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct PaceArgs {
+    pub interval_ms: u32,
+}
+impl<'a> Default for PaceArgs {
+  #[inline]
+  fn default() -> Self {
+    PaceArgs {
+      interval_ms: 0,
+    }
+  }
+}
+
+pub struct PaceBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PaceBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_interval_ms(&mut self, interval_ms: u32) {
+    self.fbb_.push_slot::<u32>(Pace::VT_INTERVAL_MS, interval_ms, 0);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PaceBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    PaceBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<Pace<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for Pace<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("Pace");
+      ds.field("interval_ms", &self.interval_ms());
+      ds.finish()
+  }
+}
 pub enum RequestOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
@@ -1394,6 +1653,21 @@ impl<'a> Request<'a> {
     }
   }
 
+  #[inline]
+  #[allow(non_snake_case)]
+  pub fn body_as_pace(&self) -> Option<Pace<'a>> {
+    if self.body_type() == RequestBody::Pace {
+      self.body().map(|t| {
+       // Safety:
+       // Created from a valid Table for this object
+       // Which contains a valid union in this slot
+       unsafe { Pace::init_from_table(t) }
+     })
+    } else {
+      None
+    }
+  }
+
 }
 
 impl ::flatbuffers::Verifiable for Request<'_> {
@@ -1412,6 +1686,7 @@ impl ::flatbuffers::Verifiable for Request<'_> {
           RequestBody::Ping => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Ping>>("RequestBody::Ping", pos),
           RequestBody::Put => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Put>>("RequestBody::Put", pos),
           RequestBody::Rpc => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Rpc>>("RequestBody::Rpc", pos),
+          RequestBody::Pace => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Pace>>("RequestBody::Pace", pos),
           _ => Ok(()),
         }
      })?
@@ -1517,6 +1792,13 @@ impl ::core::fmt::Debug for Request<'_> {
         },
         RequestBody::Rpc => {
           if let Some(x) = self.body_as_rpc() {
+            ds.field("body", &x)
+          } else {
+            ds.field("body", &"InvalidFlatbuffer: Union discriminant does not match value.")
+          }
+        },
+        RequestBody::Pace => {
+          if let Some(x) = self.body_as_pace() {
             ds.field("body", &x)
           } else {
             ds.field("body", &"InvalidFlatbuffer: Union discriminant does not match value.")
