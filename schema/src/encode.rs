@@ -1,12 +1,13 @@
 //! Turns updates and requests into the bytes of one message.
 
-use flatbuffers::{FlatBufferBuilder, WIPOffset};
+use bytes::Bytes;
+use flatbuffers::{FlatBufferBuilder, Vector, WIPOffset};
 
 use crate::generated::{frame as fb, request as rq};
 use crate::types::{
-    Alarm, BlobValue, Channel, Detail, Expected, FrameKind, Limits, Metadata, NameError, Node,
-    NodeValue, Outcome, PutValue, PvId, Reply, Request, RequestBody, SkipCause, Skips, ValueType,
-    Wish,
+    Alarm, Array, BlobValue, Channel, Detail, Expected, FrameKind, Limits, Metadata, NameError,
+    Node, NodeValue, Outcome, PutValue, PvId, Reply, Request, RequestBody, SkipCause, Skips,
+    ValueType, Wish,
 };
 use crate::varint::DeltaColumn;
 
@@ -15,6 +16,39 @@ const LARGE_BYTES: usize = 256 << 10;
 
 /// Room for what a frame that follows on a large one has more.
 const MORE_BYTES: usize = 16 << 10;
+
+/// From this size on an array may stand apart from its frame.
+const APART_BYTES: usize = 4 << 10;
+
+/// A frame in pieces, which together are its message.
+#[derive(Debug)]
+pub struct Pieces {
+    /// The frame, from `start` on.
+    pub bytes: Vec<u8>,
+    /// Where it begins; before it there is the room that was asked for.
+    pub start: usize,
+    /// The elements of the array that stands apart; empty when none does.
+    pub tail: Bytes,
+    /// Zeros that fill the array's last word.
+    pub padding: usize,
+}
+
+/// The array whose elements follow the frame, and the vector that names them.
+#[derive(Clone, Copy, Default)]
+struct Apart<'a, 'b>(Option<(&'a Array, WIPOffset<Vector<'b, u64>>)>);
+
+impl<'b> Apart<'_, 'b> {
+    fn elements(
+        self,
+        builder: &mut FlatBufferBuilder<'b>,
+        array: &Array,
+    ) -> WIPOffset<Vector<'b, u64>> {
+        match self.0 {
+            Some((apart, vector)) if std::ptr::eq(apart, array) => vector,
+            _ => words(builder, &array.data),
+        }
+    }
+}
 
 /// What a row says beside its value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,6 +141,8 @@ pub struct FrameEncoder {
     metadata: Vec<WIPOffset<fb::Metadata<'static>>>,
     channels: Vec<WIPOffset<fb::Channel<'static>>>,
     reply: Option<(u32, fb::ReplyBody, WIPOffset<flatbuffers::UnionWIPOffset>)>,
+    /// Elements that follow the frame.
+    apart: Bytes,
     /// Bytes of the frame that took the buffer with it; 0 when the buffer is still here.
     given_away: usize,
 }
@@ -145,6 +181,7 @@ impl FrameEncoder {
         self.metadata.clear();
         self.channels.clear();
         self.reply = None;
+        self.apart.clear();
     }
 
     /// Says why the values before a `CatchUp`'s rows were left out.
@@ -184,6 +221,35 @@ impl FrameEncoder {
 
     /// Adds an update whose value is no double.
     pub fn blob(&mut self, id: PvId, time_ns: i64, value: &BlobValue, marks: RowMarks<'_>) {
+        self.add_blob(id, time_ns, value, marks, Apart::default());
+    }
+
+    /// Adds an update whose largest array is not copied into the frame but follows it. Nothing may
+    /// be added before it, and `finish_pieces` ends the frame.
+    pub fn blob_apart(&mut self, id: PvId, time_ns: i64, value: &BlobValue, marks: RowMarks<'_>) {
+        let largest = match value {
+            BlobValue::Array(array) => Some(array),
+            BlobValue::Structure(root) | BlobValue::StructurePart(root) => largest_below(root),
+            _ => None,
+        };
+        let apart = largest.filter(|array| array.data.len() >= APART_BYTES);
+        let apart = apart.map(|array| {
+            self.apart = array.data.clone();
+            // What is written first stands last: the elements come right behind this vector,
+            // whose length is put in when the frame is finished.
+            (array, self.builder.create_vector::<u64>(&[]))
+        });
+        self.add_blob(id, time_ns, value, marks, Apart(apart));
+    }
+
+    fn add_blob(
+        &mut self,
+        id: PvId,
+        time_ns: i64,
+        value: &BlobValue,
+        marks: RowMarks<'_>,
+        apart: Apart<'_, 'static>,
+    ) {
         let builder = &mut self.builder;
         self.blob_marks
             .push(builder, self.blobs.len(), self.kind, marks);
@@ -214,11 +280,11 @@ impl FrameEncoder {
             BlobValue::Array(array) => {
                 args.array = true;
                 args.count = array.count;
-                args.data = Some(words(builder, &array.data));
+                args.data = Some(apart.elements(builder, array));
             }
             BlobValue::Structure(root) | BlobValue::StructurePart(root) => {
                 args.count = 1;
-                args.structure = Some(node(builder, root));
+                args.structure = Some(node(builder, root, apart));
                 args.partial = matches!(value, BlobValue::StructurePart(_));
             }
         }
@@ -360,7 +426,7 @@ impl FrameEncoder {
         let args = fb::RpcDoneArgs {
             outcome: fb::Outcome(outcome.number()),
             message: text_if_any(builder, message),
-            result: result.map(|result| node(builder, result)),
+            result: result.map(|result| node(builder, result, Apart::default())),
         };
         let done = fb::RpcDone::create(builder, &args).as_union_value();
         self.reply = Some((reply_to, fb::ReplyBody::RpcDone, done));
@@ -445,6 +511,23 @@ impl FrameEncoder {
         self.give_away(room)
     }
 
+    /// The same in pieces, of a frame that began with `blob_apart`.
+    pub fn finish_pieces(&mut self, room: usize) -> Pieces {
+        let (mut bytes, start) = self.finish_owned(room);
+        let tail = std::mem::take(&mut self.apart);
+        let count = tail.len().div_ceil(8);
+        if count > 0 {
+            let place = bytes.len() - size_of::<u32>();
+            bytes[place..].copy_from_slice(&(count as u32).to_le_bytes());
+        }
+        Pieces {
+            bytes,
+            start,
+            padding: count * 8 - tail.len(),
+            tail,
+        }
+    }
+
     fn give_away(&mut self, room: usize) -> (Vec<u8>, usize) {
         let length = self.builder.finished_data().len();
         if length < LARGE_BYTES {
@@ -484,7 +567,11 @@ fn word_of(value_type: ValueType, number: f64) -> u64 {
     u64::from_le_bytes(word)
 }
 
-fn node<'b>(builder: &mut FlatBufferBuilder<'b>, root: &Node) -> WIPOffset<fb::Node<'b>> {
+fn node<'b>(
+    builder: &mut FlatBufferBuilder<'b>,
+    root: &Node,
+    apart: Apart<'_, 'b>,
+) -> WIPOffset<fb::Node<'b>> {
     let mut args = fb::NodeArgs {
         name: text_if_any(builder, &root.name),
         type_id: text_if_any(builder, &root.type_id),
@@ -492,7 +579,10 @@ fn node<'b>(builder: &mut FlatBufferBuilder<'b>, root: &Node) -> WIPOffset<fb::N
         ..Default::default()
     };
     let fields = |builder: &mut FlatBufferBuilder<'b>, list: &[Node]| {
-        let offsets: Vec<_> = list.iter().map(|field| node(builder, field)).collect();
+        let offsets: Vec<_> = list
+            .iter()
+            .map(|field| node(builder, field, apart))
+            .collect();
         Some(builder.create_vector(&offsets))
     };
     let kind = match &root.value {
@@ -525,7 +615,7 @@ fn node<'b>(builder: &mut FlatBufferBuilder<'b>, root: &Node) -> WIPOffset<fb::N
         NodeValue::Array(array) => {
             args.array = true;
             args.count = array.count;
-            args.data = Some(words(builder, &array.data));
+            args.data = Some(apart.elements(builder, array));
             array.value_type
         }
         NodeValue::Structure(list) => {
@@ -555,6 +645,22 @@ fn node<'b>(builder: &mut FlatBufferBuilder<'b>, root: &Node) -> WIPOffset<fb::N
     };
     args.type_ = value_type(kind);
     fb::Node::create(builder, &args)
+}
+
+/// The largest array of a structure.
+fn largest_below(root: &Node) -> Option<&Array> {
+    match &root.value {
+        NodeValue::Array(array) => Some(array),
+        NodeValue::Structure(list)
+        | NodeValue::StructureArray(list)
+        | NodeValue::UnionArray(list)
+        | NodeValue::AnyArray(list) => list
+            .iter()
+            .filter_map(largest_below)
+            .max_by_key(|array| array.data.len()),
+        NodeValue::Union(held) | NodeValue::Any(held) => held.as_deref().and_then(largest_below),
+        _ => None,
+    }
 }
 
 /// Packed elements as the words that they travel in.
@@ -796,6 +902,8 @@ fn put_value<'b>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decode;
+    use crate::types::Severity;
 
     fn of_elements(encoder: &mut FrameEncoder, count: u32) {
         let data: Vec<u8> = (0..count)
@@ -828,6 +936,80 @@ mod tests {
             let buffer = encoder.finish().as_ptr();
             let (bytes, start) = encoder.give_away(10);
             assert_eq!(bytes[start..].as_ptr(), buffer);
+        }
+    }
+
+    #[test]
+    fn pieces_make_up_the_message_that_holds_the_same() {
+        let alarm = Some(Alarm {
+            severity: Severity::Major,
+            status: 3,
+        });
+        let detail = Detail {
+            user_tag: 5,
+            message: "hot".into(),
+        };
+        let marks = RowMarks {
+            alarm,
+            detail: Some(&detail),
+            sequence: 9,
+            skipped: 0,
+        };
+        let field = |name: &str, value| Node {
+            name: name.into(),
+            type_id: String::new(),
+            value,
+        };
+        let array = |count: u32| {
+            let data: Vec<u8> = (0..count).map(|n| n as u8).collect();
+            let value_type = ValueType::UInt8;
+            let data = data.into();
+            Array {
+                value_type,
+                count,
+                data,
+            }
+        };
+        let mut encoder = FrameEncoder::new();
+        for count in [3, 5_000, 5_001, 5_007, 300_001] {
+            let image = field("ubyteValue", NodeValue::Array(array(count)));
+            let fields = vec![
+                field("small", NodeValue::Array(array(9))),
+                field("value", NodeValue::Union(Some(Box::new(image)))),
+                field("name", NodeValue::Text("camera".into())),
+            ];
+            for value in [
+                BlobValue::Array(array(count)),
+                BlobValue::Structure(field("", NodeValue::Structure(fields))),
+                BlobValue::TextArray(vec!["long".repeat(3_000); 3]),
+            ] {
+                encoder.begin(FrameKind::CatchUp, 8, 8);
+                encoder.blob_apart(PvId(4), 7, &value, marks);
+                encoder.metadata(PvId(4), &Metadata::default());
+                let pieces = encoder.finish_pieces(10);
+                let is_apart = count >= 5_000 && value.value_type() != ValueType::String;
+                assert_eq!(pieces.tail.is_empty(), !is_apart, "{count}");
+                let head = &pieces.bytes[pieces.start..];
+                let padding = &[0; 8][..pieces.padding];
+                let joined = [head, &pieces.tail, padding].concat();
+
+                let frame = decode::frame(&joined).unwrap();
+                let blob = frame.blobs().next().unwrap();
+                assert_eq!((blob.id, blob.time_ns), (PvId(4), 7));
+                assert_eq!(frame.alarms().next().map(|row| row.alarm), alarm);
+                assert_eq!(frame.details().next().unwrap().message, "hot");
+                assert_eq!(frame.metadata().count(), 1);
+                match &value {
+                    BlobValue::Array(array) => {
+                        assert_eq!(blob.data, array.data);
+                        assert_eq!(blob.data_offset % 8, 0);
+                    }
+                    BlobValue::Structure(root) => {
+                        assert_eq!(&blob.structure.unwrap().to_node(), root);
+                    }
+                    _ => assert_eq!(blob.text().count(), 3),
+                }
+            }
         }
     }
 }
