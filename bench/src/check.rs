@@ -172,8 +172,11 @@ impl Stream {
         if kind != FrameKind::Snapshot {
             self.counts.frames += 1;
             self.counts.bytes += length as u64;
-            self.counts.catch_ups += u64::from(kind == FrameKind::CatchUp);
-            self.counts.gaps += u64::from(view.prev_tick() > self.tick || view.tick() < self.tick);
+            // A large value alone, which says nothing of a tick's other PVs and may be older.
+            let is_large = kind == FrameKind::CatchUp && view.prev_tick() == view.tick();
+            self.counts.catch_ups += u64::from(kind == FrameKind::CatchUp && !is_large);
+            let goes_back = view.tick() < self.tick && !is_large;
+            self.counts.gaps += u64::from(view.prev_tick() > self.tick || goes_back);
         }
         self.tick = self.tick.max(view.tick());
         let lost = [ConnectionState::Disconnected, ConnectionState::NotFound];
@@ -312,6 +315,16 @@ mod tests {
         stream.take(encoder.finish(), 10, |_| {}).unwrap();
         assert!(stream.is_complete());
         stream
+    }
+
+    #[test]
+    fn large_value_in_a_frame_of_its_own_follows_on_that_of_its_tick() {
+        let counts = after(&[
+            message(FrameKind::Update, 2, 1, &[]),
+            message(FrameKind::CatchUp, 2, 2, &[at(8.0, 4)]),
+        ]);
+        assert_eq!((counts.frames, counts.updates), (2, 1));
+        assert_eq!((counts.catch_ups, counts.gaps, counts.skipped), (0, 0, 0));
     }
 
     #[test]

@@ -1,29 +1,59 @@
 //! How do changes become the bytes that go to sockets, once for all who want the same?
 
-use pvwire_schema::encode::{FrameEncoder, RowMarks};
-use pvwire_schema::types::{Detail, FrameKind, PvId, Reply, SkipCause, Skips};
+use std::io::IoSlice;
+
+use bytes::Bytes;
+use pvwire_schema::encode::{FrameEncoder, Pieces, RowMarks};
+use pvwire_schema::types::{
+    Channel, ConnectionState, Detail, FrameKind, PvId, Reply, SkipCause, Skips,
+};
 
 use crate::dirty::Dirty;
 use crate::set::PvSet;
 use crate::source::{OpEnd, RowValue};
-use crate::table::{ChangedRow, Changes, Entry, Table};
+use crate::table::{ChangedRow, Changes, Entry, Latest, Table};
+
+/// Zeros for the end of an array's last word.
+const PADDING: [u8; 8] = [0; 8];
 
 /// A whole WebSocket message, header in front, as it goes to every socket that gets it.
 ///
-/// Shared as `Arc<Frame>`: nobody copies the bytes again.
+/// Shared as `Arc<Frame>`: nobody copies the bytes again. The elements of a large array aren't even
+/// copied into it: they stay where the source put them.
 #[derive(Debug)]
 pub struct Frame {
     bytes: Vec<u8>,
     /// Where the message begins in `bytes`.
     start: usize,
+    /// What follows on `bytes`.
+    tail: Bytes,
+    /// Zeros after that.
+    padding: usize,
     rows: u32,
 }
 
 impl Frame {
-    /// What is written to the socket.
+    /// Bytes of the message.
     #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes[self.start..]
+    pub fn length(&self) -> usize {
+        self.bytes.len() - self.start + self.tail.len() + self.padding
+    }
+
+    /// What is written to the socket, from byte `at` on and at most so many bytes.
+    #[must_use]
+    pub fn slices(&self, mut at: usize, mut most: usize) -> [IoSlice<'_>; 3] {
+        let pieces = [
+            &self.bytes[self.start..],
+            &self.tail,
+            &PADDING[..self.padding],
+        ];
+        pieces.map(|piece| {
+            let begin = at.min(piece.len());
+            at -= begin;
+            let end = piece.len().min(begin.saturating_add(most));
+            most -= end - begin;
+            IoSlice::new(&piece[begin..end])
+        })
     }
 
     /// Updates in it.
@@ -33,13 +63,21 @@ impl Frame {
     }
 
     /// A binary message whose payload begins at `start`, behind `ROOM` for the header.
-    fn binary(mut bytes: Vec<u8>, start: usize, rows: usize) -> Self {
-        let (header, length) = header(0x2, bytes.len() - start);
+    fn binary(pieces: Pieces, rows: usize) -> Self {
+        let Pieces {
+            mut bytes,
+            start,
+            tail,
+            padding,
+        } = pieces;
+        let (header, length) = header(0x2, bytes.len() - start + tail.len() + padding);
         let begin = start - length;
         bytes[begin..start].copy_from_slice(&header[..length]);
         Self {
             bytes,
             start: begin,
+            tail,
+            padding,
             rows: rows as u32,
         }
     }
@@ -58,18 +96,12 @@ impl Frame {
         Self {
             bytes,
             start: 0,
+            tail: Bytes::new(),
+            padding: 0,
             rows: 0,
         }
     }
 }
-
-impl PartialEq for Frame {
-    fn eq(&self, other: &Self) -> bool {
-        self.bytes() == other.bytes() && self.rows == other.rows
-    }
-}
-
-impl Eq for Frame {}
 
 /// The longest header.
 const ROOM: usize = 10;
@@ -104,13 +136,14 @@ pub struct FrameMaker {
 }
 
 impl FrameMaker {
-    /// All that `changes` brought for the PVs in `set`; `None` when that is nothing.
+    /// All that `changes` brought for the PVs in `set`, without large values, which follow it;
+    /// `None` when there is nothing of either.
     pub fn update(&mut self, changes: &Changes, set: &PvSet, prev_tick: u64) -> Option<Frame> {
         self.begin_update(changes, set, prev_tick);
         for row in changes.rows.iter().filter(|row| set.contains(row.pv)) {
             changed_row(&mut self.encoder, row);
         }
-        (!self.encoder.is_empty()).then(|| self.finish())
+        self.finish_update(changes, set)
     }
 
     /// The same by way of `dirty`, which pays when few of the rows are wanted. Rows are in the order
@@ -125,7 +158,13 @@ impl FrameMaker {
         self.begin_update(changes, set, prev_tick);
         let encoder = &mut self.encoder;
         dirty.pick(set, |place| changed_row(encoder, &changes.rows[place]));
-        (!self.encoder.is_empty()).then(|| self.finish())
+        self.finish_update(changes, set)
+    }
+
+    fn finish_update(&mut self, changes: &Changes, set: &PvSet) -> Option<Frame> {
+        // A large value's frame follows on that of its tick.
+        let follows = changes.large.iter().any(|row| set.contains(row.pv));
+        (follows || !self.encoder.is_empty()).then(|| self.finish())
     }
 
     fn begin_update(&mut self, changes: &Changes, set: &PvSet, prev_tick: u64) {
@@ -139,17 +178,60 @@ impl FrameMaker {
         }
     }
 
-    /// The latest parts of the PVs in `set` that changed after tick `since`.
+    /// The latest parts of the PVs in `set` that changed after tick `since`, without large values,
+    /// which follow it.
     pub fn catch_up(&mut self, table: &Table, set: &PvSet, since: u64, tick: u64) -> Frame {
         self.encoder.begin(FrameKind::CatchUp, tick, since);
         self.encoder.skip_cause(SkipCause::Behind);
         for &pv in set.ids() {
-            entry(&mut self.encoder, pv, table.entry(pv), since);
+            entry(
+                &mut self.encoder,
+                pv,
+                table.entry(pv),
+                since,
+                FrameKind::CatchUp,
+            );
         }
         self.finish()
     }
 
-    /// All that is known of `ids`, as an answer.
+    /// The one update of a large value, with all that there is to say of it, for whoever wants it.
+    ///
+    /// With `channel`, so that a PV that came back is present only when its value is.
+    pub fn large(
+        &mut self,
+        kind: FrameKind,
+        tick: u64,
+        pv: PvId,
+        latest: &Latest,
+        channel: Channel,
+    ) -> Frame {
+        let prev_tick = if kind == FrameKind::Snapshot { 0 } else { tick };
+        let encoder = &mut self.encoder;
+        encoder.begin(kind, tick, prev_tick);
+        if kind == FrameKind::CatchUp {
+            encoder.skip_cause(SkipCause::Behind);
+        }
+        let none = Detail::default();
+        let marks = RowMarks {
+            alarm: Some(latest.alarm),
+            detail: Some(latest.detail.as_deref().unwrap_or(&none)),
+            sequence: latest.sequence,
+            skips: Skips::NONE,
+        };
+        match &latest.value {
+            RowValue::Number(number) => encoder.number(pv, latest.time_ns, *number, marks),
+            RowValue::Blob(blob) | RowValue::Structure { whole: blob, .. } => {
+                encoder.blob_apart(pv, latest.time_ns, blob, marks);
+            }
+        }
+        encoder.channel(pv, channel);
+        let rows = encoder.rows();
+        Frame::binary(encoder.finish_pieces(ROOM), rows)
+    }
+
+    /// All that is known of `ids`, as an answer. Of a snapshot large values are left out: they
+    /// follow it.
     pub fn reply_with(
         &mut self,
         kind: FrameKind,
@@ -162,7 +244,7 @@ impl FrameMaker {
         self.encoder.reply(to, reply);
         let (table, ids) = parts;
         for &pv in ids {
-            entry(&mut self.encoder, pv, table.entry(pv), 0);
+            entry(&mut self.encoder, pv, table.entry(pv), 0, kind);
         }
         self.finish()
     }
@@ -190,8 +272,7 @@ impl FrameMaker {
 
     fn finish(&mut self) -> Frame {
         let rows = self.encoder.rows();
-        let (bytes, start) = self.encoder.finish_owned(ROOM);
-        Frame::binary(bytes, start, rows)
+        Frame::binary(self.encoder.finish_pieces(ROOM), rows)
     }
 }
 
@@ -210,17 +291,22 @@ fn changed_row(encoder: &mut FrameEncoder, row: &ChangedRow) {
 }
 
 /// The parts of a PV that changed after `since`; all that are known when it is 0.
-fn entry(encoder: &mut FrameEncoder, pv: PvId, entry: &Entry, since: u64) {
+fn entry(encoder: &mut FrameEncoder, pv: PvId, entry: &Entry, since: u64, kind: FrameKind) {
+    let follows = kind != FrameKind::Answer && entry.value_tick > since && entry.large().is_some();
     if let Some(metadata) = &entry.metadata
         && entry.metadata_tick > since
     {
         encoder.metadata(pv, metadata);
     }
-    if entry.channel_tick > since {
+    // Who has the value from before must not take it for present: the large value's frame says
+    // that the PV is back.
+    let is_back = kind == FrameKind::CatchUp && entry.channel.state == ConnectionState::Connected;
+    if entry.channel_tick > since && !(follows && is_back) {
         encoder.channel(pv, entry.channel);
     }
     if let Some(latest) = &entry.latest
         && entry.value_tick > since
+        && !follows
     {
         let alarm = (entry.alarm_tick > since).then_some(latest.alarm);
         let none = Detail::default();
@@ -264,9 +350,39 @@ mod tests {
             (65_535, vec![0x82, 126, 0xff, 0xff]),
             (65_536, vec![0x82, 127, 0, 0, 0, 0, 0, 1, 0, 0]),
         ] {
-            let frame = Frame::binary(vec![7; ROOM + length], ROOM, 0);
-            assert_eq!(frame.bytes()[..header.len()], header);
-            assert_eq!(frame.bytes().len(), header.len() + length);
+            let pieces = Pieces {
+                bytes: vec![7; ROOM + length],
+                start: ROOM,
+                tail: Bytes::new(),
+                padding: 0,
+            };
+            let frame = Frame::binary(pieces, 0);
+            assert_eq!(frame.slices(0, usize::MAX)[0][..header.len()], header);
+            assert_eq!(frame.length(), header.len() + length);
+        }
+    }
+
+    #[test]
+    fn slices_are_the_bytes_from_anywhere_to_anywhere() {
+        let pieces = Pieces {
+            bytes: vec![7; ROOM + 20],
+            start: ROOM,
+            tail: Bytes::from((0..50).collect::<Vec<u8>>()),
+            padding: 6,
+        };
+        let frame = Frame::binary(pieces, 1);
+        let joined = |at, most| {
+            let slices = frame.slices(at, most);
+            slices.map(|slice| slice.to_vec()).concat()
+        };
+        let all = joined(0, usize::MAX);
+        assert_eq!((all.len(), &all[..2]), (frame.length(), &[0x82, 76][..]));
+        assert_eq!(all[22..72], (0..50).collect::<Vec<u8>>());
+        for at in 0..all.len() {
+            for most in 0..all.len() {
+                let end = all.len().min(at + most);
+                assert_eq!(joined(at, most), all[at..end]);
+            }
         }
     }
 
@@ -277,6 +393,6 @@ mod tests {
             tick: 1,
             ..Changes::default()
         };
-        assert_eq!(FrameMaker::default().update(&changes, &set, 0), None);
+        assert!(FrameMaker::default().update(&changes, &set, 0).is_none());
     }
 }

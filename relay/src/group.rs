@@ -16,6 +16,7 @@ use slab::Slab;
 
 use crate::dirty::Dirty;
 use crate::frame::{Frame, FrameMaker};
+use crate::large::{LargeValue, LargeValues};
 use crate::registry::Registry;
 use crate::set::PvSet;
 use crate::source::Intake;
@@ -141,9 +142,9 @@ impl Desk {
 pub enum GroupFrame {
     /// Nothing changed for it, or there is no such group.
     Nothing,
-    /// The same bytes for all its members.
-    Shared(Arc<Frame>),
-    /// Its one member's shard makes the frame.
+    /// The same bytes for all its members, and then the large values of this set.
+    Shared(Arc<Frame>, Arc<PvSet>),
+    /// Its one member's shard makes the frame; large values follow as well.
     Gather(Arc<PvSet>),
 }
 
@@ -156,6 +157,8 @@ pub struct TickFrames {
     pub changes: Changes,
     /// Its rows by PV; empty when no group gathers.
     pub dirty: Dirty,
+    /// The updates that travel in frames of their own, in order.
+    pub large: Vec<Arc<LargeValue>>,
     /// By group number.
     pub groups: Vec<GroupFrame>,
 }
@@ -169,6 +172,8 @@ pub enum Order {
         client: ClientId,
         /// The bytes.
         frame: Arc<Frame>,
+        /// Large values that it leaves out, which are to follow it.
+        large: Arc<[Arc<LargeValue>]>,
     },
     /// From the next tick on the client is in this group, or in none.
     Regroup {
@@ -183,6 +188,8 @@ pub enum Order {
         client: ClientId,
         /// The bytes.
         frame: Arc<Frame>,
+        /// Large values that it leaves out, which are to follow it.
+        large: Arc<[Arc<LargeValue>]>,
         /// The tick.
         tick: u64,
     },
@@ -219,6 +226,9 @@ struct Group {
     last_tick: u64,
 }
 
+/// A frame that brings clients up to date, and the large values that it leaves out.
+type CatchUp = (Arc<Frame>, Arc<[Arc<LargeValue>]>);
+
 struct PendingGet {
     client: ClientId,
     request: u32,
@@ -240,6 +250,7 @@ pub struct Distributor {
     by_set: HashMap<Arc<PvSet>, usize>,
     gets: Vec<PendingGet>,
     maker: FrameMaker,
+    large: LargeValues,
     next_sweep: Option<Instant>,
 }
 
@@ -263,6 +274,7 @@ impl Distributor {
             by_set: HashMap::new(),
             gets: Vec::new(),
             maker: FrameMaker::default(),
+            large: LargeValues::default(),
             next_sweep: None,
         }
     }
@@ -285,7 +297,7 @@ impl Distributor {
                 GroupFrame::Gather(Arc::clone(&group.set))
             } else if let Some(frame) = self.maker.update(changes, &group.set, group.last_tick) {
                 group.last_tick = changes.tick;
-                GroupFrame::Shared(Arc::new(frame))
+                GroupFrame::Shared(Arc::new(frame), Arc::clone(&group.set))
             } else {
                 GroupFrame::Nothing
             };
@@ -454,7 +466,12 @@ impl Distributor {
                 .maker
                 .reply_with(FrameKind::Answer, tick, get.request, &reply, parts);
             let (client, frame) = (get.client, Arc::new(frame));
-            orders[client.shard].push(Order::Answer { client, frame });
+            let large = Arc::default();
+            orders[client.shard].push(Order::Answer {
+                client,
+                frame,
+                large,
+            });
         }
     }
 
@@ -485,7 +502,7 @@ impl Distributor {
         let mut orders: Vec<Vec<Order>> = Vec::new();
         orders.resize_with(self.shards.len(), Vec::new);
         // Clients of one group that fell behind together are caught up by the same bytes.
-        let mut catch_ups: HashMap<(usize, u64), Arc<Frame>> = HashMap::new();
+        let mut catch_ups: HashMap<(usize, u64), CatchUp> = HashMap::new();
         for demand in mem::take(&mut self.collected) {
             match demand {
                 Demand::Subscribe {
@@ -500,7 +517,12 @@ impl Distributor {
                         self.maker
                             .reply_with(FrameKind::Snapshot, tick, request, &reply, parts);
                     let frame = Arc::new(frame);
-                    orders[client.shard].push(Order::Answer { client, frame });
+                    let large = self.large.changed(table, &fresh, 0);
+                    orders[client.shard].push(Order::Answer {
+                        client,
+                        frame,
+                        large,
+                    });
                     orders[client.shard].push(Order::Regroup { client, group });
                 }
                 Demand::Unsubscribe {
@@ -512,8 +534,12 @@ impl Distributor {
                     let frame = self
                         .maker
                         .answer(tick, request, &Reply::Unsubscribed { ids });
-                    let frame = Arc::new(frame);
-                    orders[client.shard].push(Order::Answer { client, frame });
+                    let (frame, large) = (Arc::new(frame), Arc::default());
+                    orders[client.shard].push(Order::Answer {
+                        client,
+                        frame,
+                        large,
+                    });
                     orders[client.shard].push(Order::Regroup { client, group });
                 }
                 Demand::Get {
@@ -537,18 +563,20 @@ impl Distributor {
                 Demand::CatchUp { client, since } => {
                     let group = self.members.get(&client).copied();
                     let key = (group.unwrap_or(usize::MAX), since);
-                    let frame = match catch_ups.get(&key) {
-                        Some(frame) => Arc::clone(frame),
+                    let (frame, large) = match catch_ups.get(&key) {
+                        Some(made) => made.clone(),
                         None => {
                             let set = self.set_of(client);
                             let frame = Arc::new(self.maker.catch_up(table, &set, since, tick));
-                            catch_ups.insert(key, Arc::clone(&frame));
-                            frame
+                            let made = (frame, self.large.changed(table, set.ids(), since));
+                            catch_ups.insert(key, made.clone());
+                            made
                         }
                     };
                     orders[client.shard].push(Order::CaughtUp {
                         client,
                         frame,
+                        large,
                         tick,
                     });
                 }
@@ -586,14 +614,16 @@ impl TickSink for Distributor {
         }
     }
 
-    fn tick(&mut self, table: &Table, changes: Changes, now: Now) {
+    fn tick(&mut self, table: &Table, mut changes: Changes, now: Now) {
         let tick = changes.tick;
+        let large = self.large.of_tick(table, &mut changes);
         let groups = self.group_frames(&changes);
         let mut orders = self.fulfil(table, now, tick);
         self.answer_gets(table, now, tick, &mut orders);
         if self.next_sweep.is_none_or(|at| now.instant >= at) {
             self.next_sweep = Some(now.instant + SWEEP_EVERY);
             self.registry.sweep(now.instant);
+            self.large.sweep();
         }
         let idle = groups
             .iter()
@@ -608,6 +638,7 @@ impl TickSink for Distributor {
             tick,
             changes,
             dirty,
+            large,
             groups,
         });
         for (shard, orders) in self.shards.iter().zip(orders) {

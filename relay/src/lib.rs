@@ -25,6 +25,8 @@ pub mod dirty;
 
 pub mod frame;
 
+pub mod large;
+
 pub mod group;
 
 pub mod operation;

@@ -37,6 +37,10 @@ pub struct Metrics {
     pub frames_encoded: Counter,
     /// Data frames handed to sockets, one per client and tick.
     pub frames_sent: Counter,
+    /// Frames made for large values: once for each, however many clients get it.
+    pub large_frames_encoded: Counter,
+    /// Frames of large values handed to sockets, one per client.
+    pub large_frames_sent: Counter,
     /// Frames that were not sent because the client was behind.
     pub frames_skipped: Counter,
     /// Frames that brought a client up to date again.
@@ -100,6 +104,14 @@ impl Default for Metrics {
             "frames_sent",
             "Data frames handed to sockets, one per client and tick",
         );
+        let large_frames_encoded = counter(
+            "large_frames_encoded",
+            "Frames made for large values, once each however many clients get them",
+        );
+        let large_frames_sent = counter(
+            "large_frames_sent",
+            "Frames of large values handed to sockets, one per client",
+        );
         let frames_skipped = counter(
             "frames_skipped",
             "Frames not sent because the client was behind",
@@ -158,6 +170,8 @@ impl Default for Metrics {
             requests,
             frames_encoded,
             frames_sent,
+            large_frames_encoded,
+            large_frames_sent,
             frames_skipped,
             catch_ups,
             updates_sent,

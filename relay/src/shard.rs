@@ -4,6 +4,8 @@
 //! A tick's frame is written to one client after the other, each time beginning with another, and
 //! requests are read when the poll says that there are some.
 
+mod large;
+
 use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -209,6 +211,7 @@ impl Shard {
             shared: Arc::clone(&shared),
             clients: Slab::new(),
             again: HashSet::new(),
+            turns: VecDeque::new(),
             only_acks: false,
             generation: 0,
             first: 0,
@@ -251,6 +254,8 @@ struct Client {
     open_requests: usize,
     /// Since when it took nothing although something waits for it.
     stalled_since: Option<Instant>,
+    /// Has something to write, and is in the queue of those who do.
+    awaits_turn: bool,
     /// Our farewell is said; the socket is dropped at this time at the latest.
     closing: Option<Instant>,
 }
@@ -266,6 +271,8 @@ struct Run {
     clients: Slab<Client>,
     /// Clients whose sockets may hold more requests than their turn allowed.
     again: HashSet<usize>,
+    /// Clients that have more to write than one turn allows.
+    turns: VecDeque<usize>,
     /// Nothing but acknowledgements came since the last poll.
     only_acks: bool,
     generation: u64,
@@ -305,6 +312,7 @@ impl Run {
             for place in std::mem::take(&mut self.again) {
                 self.on_socket(place, true, false);
             }
+            self.give_turns();
             if self.carry_out().is_break() {
                 break;
             }
@@ -317,7 +325,7 @@ impl Run {
                 next_check = now + CHECK_EVERY;
                 self.check(now);
             }
-            if self.only_acks && self.again.is_empty() {
+            if self.only_acks && self.again.is_empty() && self.turns.is_empty() {
                 thread::park_timeout(GATHER);
             }
         }
@@ -326,7 +334,7 @@ impl Run {
 
     /// How long the poll may sleep.
     fn patience(&self, next_check: Instant) -> Duration {
-        if !self.again.is_empty() {
+        if !self.again.is_empty() || !self.turns.is_empty() {
             return Duration::ZERO;
         }
         let leaving = self.leaving.front().map(|(at, _)| *at);
@@ -393,6 +401,7 @@ impl Run {
             group: None,
             open_requests: 0,
             stalled_since: None,
+            awaits_turn: false,
             closing: None,
         });
         self.context.metrics.sessions_opened.inc();
@@ -419,11 +428,18 @@ impl Run {
             let Some(group) = client.group.filter(|_| client.closing.is_none()) else {
                 continue;
             };
-            let shared = match frames.groups.get(group) {
+            let (shared, set) = match frames.groups.get(group) {
                 None | Some(GroupFrame::Nothing) => continue,
-                Some(GroupFrame::Shared(frame)) => Some(frame),
-                Some(GroupFrame::Gather(_)) => None,
+                Some(GroupFrame::Shared(frame, set)) => (Some(frame), set),
+                Some(GroupFrame::Gather(set)) => (None, set),
             };
+            if client.socket.is_ready()
+                && let Err(error) = client.socket.resume()
+            {
+                // Its turn comes now, so that nobody is behind who only waited for one.
+                broken.push((place, error));
+                continue;
+            }
             match client
                 .session
                 .offer(client.socket.is_blocked(), self.overdue)
@@ -444,9 +460,9 @@ impl Run {
                 }
             }
             let gathered;
-            let frame = match (shared, &frames.groups[group]) {
-                (Some(frame), _) => frame,
-                (None, GroupFrame::Gather(set)) => {
+            let frame = match shared {
+                Some(frame) => frame,
+                None => {
                     let since = client.session.synced();
                     let Some(frame) = self
                         .maker
@@ -458,7 +474,6 @@ impl Run {
                     gathered = Arc::new(frame);
                     &gathered
                 }
-                (None, _) => continue,
             };
             match client.socket.send(frame) {
                 Ok(Written::Refused) => {
@@ -469,7 +484,11 @@ impl Run {
                     client.session.sent(frames.tick);
                     sent += 1;
                     updates += u64::from(frame.rows());
-                    bytes += frame.bytes().len() as u64;
+                    bytes += frame.length() as u64;
+                    let values = frames.large.iter();
+                    let values = values.filter(|value| set.contains(value.pv()));
+                    client.follow_up(values, false, &mut self.maker, &metrics);
+                    self.ask_turn(place);
                 }
                 Err(error) => broken.push((place, error)),
             }
@@ -510,17 +529,22 @@ impl Run {
         let client = &mut self.clients[id.place];
         match order {
             Order::Regroup { group, .. } => client.group = group,
-            Order::Answer { frame, .. } => {
+            Order::Answer { frame, large, .. } => {
                 client.open_requests -= 1;
                 let rows = frame.rows();
+                let metrics = &self.context.metrics;
                 let said = client.socket.answer(&frame);
-                self.context.metrics.updates_sent.inc_by(u64::from(rows));
+                metrics.updates_sent.inc_by(u64::from(rows));
+                client.follow_up(large.iter(), true, &mut self.maker, metrics);
                 self.settle(id.place, said.map(|()| false));
             }
-            Order::CaughtUp { frame, tick, .. } => {
-                let said = client.socket.answer(&frame);
-                client.session.caught_up(tick);
+            Order::CaughtUp {
+                frame, large, tick, ..
+            } => {
                 let metrics = &self.context.metrics;
+                let said = client.socket.answer(&frame);
+                client.follow_up(large.iter(), false, &mut self.maker, metrics);
+                client.session.caught_up(tick);
                 metrics.catch_ups.inc();
                 metrics.updates_sent.inc_by(u64::from(frame.rows()));
                 self.settle(id.place, said.map(|()| true));
@@ -641,6 +665,7 @@ impl Run {
                 since,
             });
         }
+        self.ask_turn(place);
     }
 
     /// Ends a client's connection for a reason that it is told if possible.

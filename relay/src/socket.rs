@@ -25,8 +25,12 @@ const SEND_BUFFER_BYTES: usize = 128 << 10;
 /// Requests are small and rare; tungstenite keeps this much for every client.
 const READ_BUFFER_BYTES: usize = 1 << 10;
 
-/// Most frames that wait behind one that the socket has begun with: answers and pongs.
+/// Most answers and pongs that wait behind a frame that the socket has begun with. What waits beside
+/// them is bounded by itself: the large values of one tick, of one catching up or of those answers.
 const MAX_WAITING: usize = 64;
+
+/// Most bytes that are written to one client before the others get their turn.
+const TURN_BYTES: usize = 256 << 10;
 
 /// What a write came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +67,15 @@ pub struct Socket {
     stream: Caught,
     context: WebSocketContext,
     tail: Option<(Arc<Frame>, usize)>,
-    waiting: VecDeque<Arc<Frame>>,
+    waiting: VecDeque<Waiting>,
+    answers: usize,
+    /// The kernel took less than it was offered; the poll tells when it takes more.
+    full: bool,
+}
+
+struct Waiting {
+    frame: Arc<Frame>,
+    is_answer: bool,
 }
 
 /// Reads from the socket; keeps what tungstenite writes.
@@ -124,6 +136,8 @@ impl Socket {
             context: WebSocketContext::from_partially_read(read_ahead, Role::Server, Some(config)),
             tail: None,
             waiting: VecDeque::new(),
+            answers: 0,
+            full: false,
         })
     }
 
@@ -138,6 +152,12 @@ impl Socket {
         self.tail.is_some()
     }
 
+    /// Whether what waits does so for this client's next turn, not for the kernel.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.is_blocked() && !self.full
+    }
+
     /// Sends data: now, or not at all.
     ///
     /// # Errors
@@ -150,13 +170,25 @@ impl Socket {
     }
 
     fn begin(&mut self, frame: &Arc<Frame>) -> Result<Written, Broken> {
-        match write_some(&mut self.stream.tcp, frame.bytes())? {
-            count if count == frame.bytes().len() => Ok(Written::Whole),
-            0 => Ok(Written::Refused),
+        let count = self.write_some(frame, 0, TURN_BYTES)?;
+        Ok(match count {
+            count if count == frame.length() => Written::Whole,
+            0 => Written::Refused,
             count => {
                 self.tail = Some((Arc::clone(frame), count));
-                Ok(Written::Begun)
+                Written::Begun
             }
+        })
+    }
+
+    /// Sends what follows on a frame that the socket took: in the client's next turn, after all that
+    /// waits already.
+    pub fn follow(&mut self, frame: Arc<Frame>) {
+        if self.is_blocked() {
+            let is_answer = false;
+            self.waiting.push_back(Waiting { frame, is_answer });
+        } else {
+            self.tail = Some((frame, 0));
         }
     }
 
@@ -166,36 +198,68 @@ impl Socket {
     /// When the client is gone, or lets too many answers wait.
     pub fn answer(&mut self, frame: &Arc<Frame>) -> Result<(), Broken> {
         if self.is_blocked() {
-            if self.waiting.len() >= MAX_WAITING {
+            if self.answers >= MAX_WAITING {
                 return Err(Broken::TooManyWaiting);
             }
-            self.waiting.push_back(Arc::clone(frame));
+            self.answers += 1;
+            self.waiting.push_back(Waiting {
+                frame: Arc::clone(frame),
+                is_answer: true,
+            });
         } else if self.begin(frame)? == Written::Refused {
             self.tail = Some((Arc::clone(frame), 0));
         }
         Ok(())
     }
 
-    /// Goes on with what waits; says how many bytes the socket took.
+    /// Goes on with what waits, for one turn; says how many bytes the socket took.
     ///
     /// # Errors
     /// When the client is gone.
     pub fn resume(&mut self) -> Result<usize, Broken> {
         let mut taken = 0;
-        while let Some((frame, at)) = self.tail.take() {
-            let count = write_some(&mut self.stream.tcp, &frame.bytes()[at..])?;
+        self.full = false;
+        while taken < TURN_BYTES
+            && !self.full
+            && let Some((frame, at)) = self.tail.take()
+        {
+            let count = self.write_some(&frame, at, TURN_BYTES - taken)?;
             taken += count;
-            if at + count < frame.bytes().len() {
-                self.tail = Some((frame, at + count));
-                break;
-            }
-            self.tail = self.waiting.pop_front().map(|next| (next, 0));
+            self.tail = if at + count < frame.length() {
+                Some((frame, at + count))
+            } else {
+                self.waiting.pop_front().map(|next| {
+                    self.answers -= usize::from(next.is_answer);
+                    (next.frame, 0)
+                })
+            };
         }
         if !self.is_blocked() {
             // A burst of answers must not leave its buffer behind.
             self.waiting = VecDeque::new();
         }
         Ok(taken)
+    }
+
+    /// Writes of a frame, from byte `at` on, until the socket takes no more or `most` are written.
+    fn write_some(&mut self, frame: &Frame, at: usize, most: usize) -> Result<usize, Broken> {
+        let most = most.min(frame.length() - at);
+        self.full = false;
+        let mut count = 0;
+        while count < most {
+            let slices = frame.slices(at + count, most - count);
+            match self.stream.tcp.write_vectored(&slices) {
+                Ok(0) => return Err(Broken::Gone),
+                Ok(written) => count += written,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.full = true;
+                    break;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(count)
     }
 
     /// The next whole request, if there is one.
@@ -239,19 +303,4 @@ impl Socket {
         }
         let _ = self.stream.tcp.shutdown(std::net::Shutdown::Write);
     }
-}
-
-/// Writes until the socket takes no more.
-fn write_some(tcp: &mut TcpStream, bytes: &[u8]) -> Result<usize, Broken> {
-    let mut at = 0;
-    while at < bytes.len() {
-        match tcp.write(&bytes[at..]) {
-            Ok(0) => return Err(Broken::Gone),
-            Ok(count) => at += count,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(at)
 }

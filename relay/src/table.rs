@@ -4,6 +4,8 @@
 //! client that is new, behind or back again is brought up to date. `Changes` holds what one tick
 //! brought, row by row, for the clients that keep up.
 
+mod large;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,6 +14,7 @@ use pvwire_schema::types::{Alarm, Channel, ConnectionState, Detail, Metadata, Pv
 
 use crate::source::intake::{Notice, Taken};
 use crate::source::{Event, Row, RowValue};
+pub use large::{LARGE_BYTES, LargeRow, is_large};
 
 /// The latest value of a PV.
 #[derive(Clone, Debug)]
@@ -66,6 +69,8 @@ pub struct Entry {
     pub alarm_tick: u64,
     /// Tick of the last change of the detail.
     pub detail_tick: u64,
+    /// Tick of the last update that was large.
+    large_tick: u64,
 }
 
 impl Default for Entry {
@@ -90,6 +95,7 @@ impl Default for Entry {
             value_tick: 0,
             alarm_tick: 0,
             detail_tick: 0,
+            large_tick: 0,
         }
     }
 }
@@ -129,6 +135,20 @@ impl Entry {
         };
     }
 
+    /// Which type and element count it has; see [`Row::epoch`].
+    #[must_use]
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// The latest value, if it is so large that it travels in a frame of its own.
+    #[must_use]
+    pub fn large(&self) -> Option<&Latest> {
+        self.latest
+            .as_ref()
+            .filter(|latest| is_large(&latest.value))
+    }
+
     /// Whether there is something to show: connected, with a value.
     #[must_use]
     pub fn is_complete(&self) -> bool {
@@ -161,8 +181,10 @@ pub struct ChangedRow {
 pub struct Changes {
     /// Number of the tick.
     pub tick: u64,
-    /// Every update, in order.
+    /// Every update that travels beside others, in order.
     pub rows: Vec<ChangedRow>,
+    /// Every update that travels alone, in order; of one PV they come after those in `rows`.
+    pub large: Vec<LargeRow>,
     /// Every connection or access change, in order.
     pub channels: Vec<(PvId, Channel)>,
     /// PVs whose metadata changed, with the newest; once each.
@@ -173,7 +195,21 @@ impl Changes {
     /// Whether nothing happened.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty() && self.channels.is_empty() && self.metadata.is_empty()
+        self.updates() == 0 && self.channels.is_empty() && self.metadata.is_empty()
+    }
+
+    /// How many updates there were.
+    #[must_use]
+    pub fn updates(&self) -> usize {
+        self.rows.len() + self.large.len()
+    }
+
+    /// How many were lost before they came in.
+    #[must_use]
+    pub fn skipped(&self) -> u64 {
+        let rows = self.rows.iter().map(|row| row.skipped);
+        let large = self.large.iter().map(|row| row.skipped);
+        rows.chain(large).map(u64::from).sum()
     }
 }
 
@@ -394,6 +430,19 @@ impl Table {
             entry.connect();
             Self::channel_changed(entry, pv, before, changes, now);
         }
+        let skipped = ahead - 1;
+        if (entry.large_tick == changes.tick || is_large(&value))
+            && let Some(latest) = &entry.latest
+        {
+            entry.large_tick = changes.tick;
+            changes.large.push(LargeRow {
+                pv,
+                epoch,
+                latest: latest.clone(),
+                skipped,
+            });
+            return;
+        }
         let alarm = changed.then_some(alarm);
         let detail = detail_changed.then(|| detail.unwrap_or_default());
         changes.rows.push(ChangedRow {
@@ -402,7 +451,7 @@ impl Table {
             value,
             alarm,
             detail,
-            skipped: ahead - 1,
+            skipped,
         });
     }
 
@@ -604,6 +653,35 @@ mod tests {
         assert_eq!(values, [RowValue::Blob(Arc::clone(&whole)), row()]);
         let latest = bench.table.entry(PV).latest.clone().unwrap();
         assert_eq!(latest.value, RowValue::Blob(whole));
+    }
+
+    #[test]
+    fn updates_behind_a_large_one_of_their_tick_travel_as_it_does() {
+        use pvwire_schema::types::BlobValue;
+        let array = |bytes: usize| {
+            let array = BlobValue::array(ValueType::UInt8, bytes as u32, vec![1; bytes]);
+            RowValue::Blob(Arc::new(array))
+        };
+        let mut bench = Bench::new();
+        let line = Line::open(&bench.intake, PV, false);
+        line.connected(false);
+        for (n, bytes) in [3, LARGE_BYTES + 1, 4].into_iter().enumerate() {
+            line.update(n as i64, array(bytes), if n == 1 { HIHI } else { CALM });
+        }
+        let changes = bench.tick();
+        assert_eq!((changes.updates(), changes.rows.len()), (3, 1));
+        assert_eq!(changes.rows[0].value, array(3));
+        let told: Vec<_> = (changes.large.iter())
+            .map(|row| (row.latest.sequence, row.latest.alarm))
+            .collect();
+        assert_eq!(told, [(2, HIHI), (3, CALM)], "all that is to be known");
+        assert!(bench.table.entry(PV).large().is_none(), "it is small again");
+
+        line.update(3, array(5), CALM);
+        let changes = bench.tick();
+        assert_eq!((changes.rows.len(), changes.large.len()), (1, 0));
+        assert_eq!(changes.rows[0].alarm, None);
+        assert_eq!(changes.rows[0].skipped, 0);
     }
 
     #[test]

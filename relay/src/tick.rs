@@ -176,15 +176,16 @@ impl<S: TickSink> Run<S> {
         self.intake
             .drain(|taken| table.apply(&mut changes, now, taken));
         table.pass_time(&mut changes, now);
-        let skipped = changes.rows.iter().map(|row| u64::from(row.skipped)).sum();
         let counters = &self.counters;
         counters
             .ticks
             .fetch_add(u64::from(!changes.is_empty()), Ordering::Relaxed);
         counters
             .updates
-            .fetch_add(changes.rows.len() as u64, Ordering::Relaxed);
-        counters.squashed.fetch_add(skipped, Ordering::Relaxed);
+            .fetch_add(changes.updates() as u64, Ordering::Relaxed);
+        counters
+            .squashed
+            .fetch_add(changes.skipped(), Ordering::Relaxed);
         counters
             .stale
             .store(table.stale_rows_total(), Ordering::Relaxed);

@@ -164,6 +164,7 @@ fn lib_lists_every_module_in_the_order_an_update_passes_them() {
         "set",
         "dirty",
         "frame",
+        "large",
         "group",
         "operation",
         "request",

@@ -7,10 +7,10 @@
 
 mod support;
 
-use pvwire_schema::types::{FrameKind, Severity};
+use pvwire_schema::types::Severity;
 
 use support::records::record;
-use support::{Client, How, Kept, Network, Relay, SoftIoc, Truth, keep_up, prefix};
+use support::{Client, How, Kept, Message, Network, Relay, SoftIoc, Truth, keep_up, prefix};
 
 const ALARMED: usize = 300;
 
@@ -70,8 +70,7 @@ fn client_that_stalls_while_hundreds_of_pvs_change_their_alarm_once_ends_in_the_
     keep_up("all ticks", &mut both, |clients| clients[0].tick >= all);
     truth.wait_equal(&mut stalled);
 
-    let kinds = stalled.messages.iter().map(|message| message.kind);
-    assert!(kinds.into_iter().any(|kind| kind == FrameKind::CatchUp));
+    assert!(stalled.messages.iter().any(Message::is_catch_up));
     assert!(stalled.pv(&busy).skipped > 50, "it hardly was behind");
     let mut severities = [0, 0];
     for name in &names {

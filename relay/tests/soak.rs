@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use pvwire_schema::types::{FrameKind, RequestBody};
+use pvwire_schema::types::RequestBody;
 
 use support::records::{ANALOG, CHOICES, KINDS, TEXTS, analog_value, record};
 use support::{Client, How, Network, Pv, Relay, SoftIoc, Truth, prefix};
@@ -167,8 +167,8 @@ fn watch(how: How, wanted: &[String], address: &Address, orders: &Receiver<Order
         };
         connected.set_acks(muted_until.is_none_or(|until| until < Instant::now()));
         connected.read_for_a_moment();
-        let kinds = connected.messages.iter().map(|message| message.kind);
-        report.catch_ups += kinds.filter(|kind| *kind == FrameKind::CatchUp).count();
+        let behind = connected.messages.iter();
+        report.catch_ups += behind.filter(|message| message.is_catch_up()).count();
         connected.forget_history();
     }
 }

@@ -211,7 +211,16 @@ pub(crate) struct Message {
     pub(crate) kind: FrameKind,
     pub(crate) tick: u64,
     pub(crate) rows: usize,
+    /// It brings one large value, which the frames around it leave out.
+    pub(crate) is_large: bool,
     pub(crate) bytes: Vec<u8>,
+}
+
+impl Message {
+    /// Whether it came because the client was behind.
+    pub(crate) fn is_catch_up(&self) -> bool {
+        self.kind == FrameKind::CatchUp && !self.is_large
+    }
 }
 
 /// In which way a client behaves.
@@ -570,9 +579,16 @@ impl Client {
             self.last_answer = bytes.to_vec();
         }
         if moves {
-            // An empty frame, which asks for an acknowledgement, may be older than a snapshot.
+            let is_large = match kind {
+                FrameKind::Snapshot => reply.is_none(),
+                FrameKind::CatchUp => frame.prev_tick() == frame.tick(),
+                _ => false,
+            };
+            assert!(!is_large || rows.len() == 1, "one large value a frame");
+            // An empty frame, which asks for an acknowledgement, may be older than a snapshot, and
+            // a large value is as old as it is.
             assert!(
-                frame.tick() >= self.tick || rows.is_empty(),
+                frame.tick() >= self.tick || rows.is_empty() || is_large,
                 "time goes back"
             );
             self.tick = self.tick.max(frame.tick());
@@ -580,6 +596,7 @@ impl Client {
                 kind,
                 tick: frame.tick(),
                 rows: rows.len(),
+                is_large,
                 bytes: bytes.to_vec(),
             });
         }
@@ -726,7 +743,8 @@ pub(crate) fn keep_up(
             clients.iter().map(|client| &client.pvs).collect::<Vec<_>>()
         );
         for client in clients.iter_mut().filter(|client| client.closed.is_none()) {
-            client.turn();
+            // A large value belongs to the frame before it.
+            while client.turn() && client.messages.last().is_some_and(|last| last.is_large) {}
         }
     }
 }

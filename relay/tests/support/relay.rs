@@ -80,6 +80,15 @@ impl Relay {
         seen_in(&self.output)
     }
 
+    /// Memory that it occupies.
+    pub(crate) fn resident_bytes(&self) -> usize {
+        let path = format!("/proc/{}/status", self.process.id());
+        let status = std::fs::read_to_string(path).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.unwrap().trim().trim_end_matches(" kB");
+        kilobytes.parse::<usize>().unwrap() << 10
+    }
+
     /// Sends a signal.
     pub(crate) fn signal(&self, name: &str) {
         signal(self.process.id(), name);

@@ -1,0 +1,343 @@
+//! Does a large value reach all who want it, once made, whole, newest first, and in nobody's way?
+//!
+//! Topology: one relay, a soft IOC with an array that changes its size and its alarm or the relay's
+//! own generators, clients that keep up, stall or come late.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod support;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use pvwire_schema::types::{ConnectionState, FrameKind, RequestBody, Severity, ValueType};
+
+use support::{Client, How, Kept, Message, Network, Relay, SoftIoc, eventually, keep_up, prefix};
+
+/// Elements of the array when it is large: twice the bytes that make it so.
+const ELEMENTS: usize = 4_000;
+
+/// `wave` becomes what its input is, each time that it is processed; simulated it is in alarm.
+fn database() -> String {
+    let list = |count: usize| vec!["1.5"; count].join(",");
+    let array = |name: &str, more: &str| {
+        format!(
+            r#"record(waveform, "$(P){name}") {{
+                field(FTVL, "DOUBLE") field(NELM, "{ELEMENTS}") {more}
+            }}"#
+        )
+    };
+    [
+        array("long", &format!(r#"field(INP, "[{}]")"#, list(ELEMENTS))),
+        array("short", &format!(r#"field(INP, "[{}]")"#, list(10))),
+        array(
+            "wave",
+            r#"field(INP, "$(P)long") field(PINI, "RUNNING") field(SIOL, "$(P)long") field(SIMS, "MAJOR")"#,
+        ),
+        r#"
+        record(longout, "$(P)a") { field(VAL, "0") field(PINI, "YES") }
+        record(longout, "$(P)b") { field(VAL, "0") field(PINI, "YES") }
+        record(calc, "$(P)calc") { field(CALC, "VAL+1") field(SCAN, ".1 second") }
+        "#
+        .into(),
+    ]
+    .concat()
+}
+
+const SMALL: How = How {
+    receive_buffer: Some(4096),
+    acks: true,
+};
+
+/// Times that a test of stalled clients doesn't meet, however busy the machine is.
+const PATIENT: [&str; 4] = ["--ack-window-ms", "60000", "--evict-after-ms", "60000"];
+
+fn bytes_of(value: &Kept) -> usize {
+    match value {
+        Kept::Array(ValueType::Float64, bytes) => bytes.len(),
+        other => panic!("{other:?} is no array"),
+    }
+}
+
+fn large_of(client: &Client) -> Vec<&Message> {
+    let messages = client.messages.iter();
+    messages.filter(|message| message.is_large).collect()
+}
+
+#[test]
+fn large_value_is_encoded_once_for_clients_of_different_sets() {
+    let network = Network::new();
+    let mut ioc = SoftIoc::start(network, &database());
+    let relay = Relay::start(network, &[]);
+    let [wave, a, b] = ioc.names(["wave", "a", "b"]);
+    let mut one = Client::connect(relay.address());
+    let mut other = Client::connect(relay.address());
+    one.subscribe_live(&[&wave, &a]);
+    other.subscribe_live(&[&b, &wave]);
+    for client in [&mut one, &mut other] {
+        client.wait_pv(&wave, "all of it", |pv| {
+            pv.now
+                .as_ref()
+                .is_some_and(|now| bytes_of(&now.value) == 8 * ELEMENTS)
+        });
+    }
+    let metric = |name: &str| relay.metric(&format!("pvwire_large_frames_{name}_total"));
+    let (encoded, sent) = (metric("encoded"), metric("sent"));
+    let (from, sequence) = (one.tick.max(other.tick), one.pv(&wave).sequence);
+
+    for n in 1..=20 {
+        ioc.put("wave.PROC", "1");
+        keep_up("the update", &mut [&mut one, &mut other], |clients| {
+            let seen = clients.iter().map(|client| client.pv(&wave).sequence);
+            seen.min() == Some(sequence + n)
+        });
+    }
+
+    assert_eq!(metric("encoded") - encoded, 20.0);
+    assert_eq!(metric("sent") - sent, 40.0);
+    let later = |client: &Client| {
+        let large = large_of(client).into_iter();
+        let large = large.filter(|message| message.tick > from);
+        large.cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(later(&one).len(), 20);
+    assert_eq!(later(&one), later(&other));
+    for client in [&one, &other] {
+        let pv = client.pv(&wave);
+        assert_eq!(pv.skipped, 0);
+        assert_eq!(pv.now.as_ref().unwrap().value, pv.rows[0].value);
+        assert!(!client.messages.iter().any(Message::is_catch_up));
+    }
+}
+
+#[test]
+fn client_that_comes_late_gets_the_large_value_behind_its_snapshot_and_misses_nothing() {
+    let network = Network::new();
+    let mut ioc = SoftIoc::start(network, &database());
+    let relay = Relay::start(network, &[]);
+    let [wave, a] = ioc.names(["wave", "a"]);
+    let mut first = Client::connect(relay.address());
+    first.subscribe_live(&[&wave]);
+    for _ in 0..5 {
+        let rows = first.pv(&wave).rows.len();
+        ioc.put("wave.PROC", "1");
+        first.wait_pv(&wave, "the update", |pv| pv.rows.len() > rows);
+    }
+
+    let mut late = Client::connect(relay.address());
+    assert_eq!(late.subscribe(&[&a, &wave]), []);
+    let pv = late.pv(&wave);
+    assert_eq!(pv.state(), ConnectionState::Connected);
+    assert!(pv.metadata.is_some());
+    late.wait_pv(&wave, "its value", |pv| pv.now.is_some());
+
+    let (pv, truth) = (late.pv(&wave), first.pv(&wave));
+    assert_eq!((pv.skipped, pv.sequence), (0, truth.sequence));
+    let (now, then) = (pv.now.as_ref().unwrap(), truth.now.as_ref().unwrap());
+    assert_eq!(
+        (&now.value, now.time_ns, now.alarm),
+        (&then.value, then.time_ns, then.alarm)
+    );
+    let kinds: Vec<_> = late.messages.iter().map(|message| message.kind).collect();
+    assert_eq!(kinds[..2], [FrameKind::Snapshot; 2]);
+    assert_eq!(large_of(&late).len(), 1);
+    // One request, one answer: a get has all of it.
+    let (pvs, errors) = late.get(&[&wave], 0);
+    assert_eq!(errors, []);
+    assert_eq!(
+        pvs[0].as_ref().unwrap().now.as_ref().unwrap().value,
+        now_value(&late, &wave)
+    );
+    // And it goes on as for the others.
+    ioc.put("wave.PROC", "1");
+    late.wait_pv(&wave, "the next", |pv| pv.rows.len() == 2);
+    assert_eq!(late.pv(&wave).skipped, 0);
+}
+
+fn now_value(client: &Client, name: &str) -> Kept {
+    client.pv(name).now.as_ref().unwrap().value.clone()
+}
+
+#[test]
+fn stalled_client_skips_whole_large_values_and_no_change_of_their_alarm() {
+    let network = Network::new();
+    let mut ioc = SoftIoc::start(network, &database());
+    let relay = Relay::start(network, &PATIENT);
+    let names = ioc.names(["wave", "a"]);
+    let mut stalled = Client::connect_as(relay.address(), SMALL);
+    let mut truth = Client::connect(relay.address());
+    stalled.subscribe_live(&names);
+    truth.subscribe_live(&names);
+
+    for (round, simulated) in [(1, "1"), (2, "0"), (3, "1"), (4, "0")] {
+        let is_alarmed = simulated == "1";
+        ioc.put("wave.SIMM", simulated);
+        ioc.run(
+            "import time
+for _ in range(80):
+    ioc('dbpf %swave.PROC 1' % P)
+    time.sleep(.004)
+",
+        );
+        ioc.put("a", &round.to_string());
+        truth.wait_number(&names[1], round.into());
+        let seen = truth.pv(&names[0]).sequence;
+        // Until now it read nothing.
+        let mut both = [&mut stalled, &mut truth];
+        keep_up("it is brought up to date", &mut both, |clients| {
+            let wave = clients[0].pv(&names[0]);
+            wave.sequence >= seen && clients[0].pv(&names[1]).is_number(round.into())
+        });
+        let (slow, true_pv) = (stalled.pv(&names[0]), truth.pv(&names[0]));
+        let alarm = slow.now.as_ref().unwrap().alarm;
+        assert_eq!(alarm.severity == Severity::Major, is_alarmed, "{alarm:?}");
+        assert_eq!(slow.sequence, true_pv.sequence);
+        assert_eq!(true_pv.skipped, 0);
+        assert_eq!(
+            slow.rows.len() as u64 + slow.skipped,
+            true_pv.rows.len() as u64
+        );
+        for row in &slow.rows {
+            let true_row = &true_pv.rows[(row.sequence - true_pv.rows[0].sequence) as usize];
+            assert_eq!(
+                (&row.value, row.alarm, row.time_ns),
+                (&true_row.value, true_row.alarm, true_row.time_ns)
+            );
+        }
+    }
+    assert!(stalled.pv(&names[0]).skipped > 100);
+    assert!(stalled.messages.iter().any(Message::is_catch_up));
+}
+
+#[test]
+fn array_that_grows_large_and_shrinks_again_stays_in_order() {
+    let network = Network::new();
+    let mut ioc = SoftIoc::start(network, &database());
+    let relay = Relay::start(network, &[]);
+    let names = ioc.names(["wave", "a"]);
+    let mut client = Client::connect(relay.address());
+    client.subscribe_live(&names);
+
+    // Six updates at once, mostly of one tick: three of each size.
+    ioc.run(
+        "import time
+for i in range(1, 241):
+    if i % 3 == 1:
+        ioc('dbpf %swave.INP %s%s' % (P, P, 'short' if i % 6 == 1 else 'long'))
+    ioc('dbpf %swave.PROC 1' % P)
+    if i % 6 == 0: time.sleep(.02)
+ioc('dbpf %swave.INP %sshort' % (P, P))
+ioc('dbpf %swave.PROC 1' % P)
+ioc('dbpf %sa 1' % P)
+",
+    );
+    client.wait_number(&names[1], 1.0);
+    client.wait_pv(&names[0], "short at last", |pv| {
+        bytes_of(&pv.now.as_ref().unwrap().value) == 80
+    });
+
+    let pv = client.pv(&names[0]);
+    assert!(!client.messages.iter().any(Message::is_catch_up));
+    assert_eq!(pv.skipped, 0);
+    assert!(pv.rows.windows(2).all(|pair| {
+        pair[1].sequence == pair[0].sequence + 1 && pair[1].time_ns >= pair[0].time_ns
+    }));
+    let count = |kind: FrameKind, bytes: usize| {
+        let rows = pv.rows.iter();
+        let rows = rows.filter(|row| (row.kind, bytes_of(&row.value)) == (kind, bytes));
+        rows.count()
+    };
+    let (large, small) = (8 * ELEMENTS, 80);
+    assert!(count(FrameKind::Update, small) > 20);
+    assert!(count(FrameKind::CatchUp, large) > 20);
+    assert_eq!(count(FrameKind::Update, large), 0);
+}
+
+#[test]
+fn pv_that_comes_back_is_not_present_before_its_large_value_is() {
+    let (network, prefix) = (Network::new(), prefix());
+    let ioc = SoftIoc::with_prefix(network, &prefix, &database(), "");
+    let relay = Relay::start(network, &[]);
+    let names = ioc.names(["wave", "a"]);
+    let mut client = Client::connect(relay.address());
+    client.subscribe_live(&names);
+    let before = client.pv(&names[0]).now.clone().unwrap().time_ns;
+
+    ioc.kill();
+    client.wait_state(&names[0], ConnectionState::Disconnected);
+    let _ioc = SoftIoc::with_prefix(network, &prefix, &database(), "");
+    client.wait_state(&names[0], ConnectionState::Connected);
+
+    assert_ne!(client.pv(&names[0]).now.as_ref().unwrap().time_ns, before);
+}
+
+/// 8 MB; one of these is more than all buffers between relay and client hold together.
+const HUGE: &str = "sim://waveform(1000000,rate_hz=2)";
+
+#[test]
+fn scalars_of_others_keep_coming_while_a_huge_value_is_taken_slowly_or_fast() {
+    let relay = Relay::start(Network::new(), &PATIENT);
+    let counter = "sim://counter(rate_hz=50)";
+    let mut peer = Client::connect(relay.address());
+    peer.subscribe_live(&[counter]);
+    let mut slow = Client::connect_as(relay.address(), SMALL);
+    let mut fast = Client::connect(relay.address());
+    assert_eq!(slow.subscribe(&[HUGE]), []);
+    assert_eq!(fast.subscribe(&[HUGE]), []);
+    let first = peer.pv(counter).rows.len();
+    let (mut taken, done) = (0, AtomicBool::new(false));
+
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                fast.read_for_a_moment();
+                taken += fast.pv(HUGE).rows.len();
+                fast.forget_history();
+            }
+        });
+        // The slow one has begun with its first value and reads nothing.
+        peer.wait_pv(counter, "a hundred more", |pv| pv.rows.len() >= first + 100);
+        done.store(true, Ordering::Relaxed);
+    });
+
+    let pv = peer.pv(counter);
+    assert_eq!(pv.skipped, 0);
+    assert!(pv.numbers().windows(2).all(|pair| pair[1] == pair[0] + 1.0));
+    assert!(!peer.messages.iter().any(Message::is_catch_up));
+    assert!(taken > 0, "the fast one got nothing");
+    assert!(slow.pv(HUGE).now.is_none());
+    slow.wait_pv(HUGE, "two values", |pv| pv.rows.len() >= 2);
+    let pv = slow.pv(HUGE);
+    assert!(pv.rows.iter().all(|row| bytes_of(&row.value) == 8_000_000));
+    assert!(pv.skipped > 0, "it was behind");
+}
+
+#[test]
+fn memory_does_not_grow_with_the_number_of_clients_that_stall_at_a_large_value() {
+    const CLIENTS: usize = 40;
+    const BYTES: usize = 8_000_000;
+    let relay = Relay::start(Network::new(), &PATIENT);
+    let mut first = Client::connect(relay.address());
+    first.subscribe_live(&[HUGE]);
+    let before = relay.resident_bytes();
+
+    // Nobody shares a set, and nobody reads.
+    let stalled: Vec<Client> = (0..CLIENTS)
+        .map(|n| {
+            let mut client = Client::connect_as(relay.address(), SMALL);
+            let own = format!("sim://counter(rate_hz=1,start={n})");
+            let names = vec![HUGE.to_owned(), own];
+            client.request(RequestBody::Subscribe { names });
+            client
+        })
+        .collect();
+    eventually("each was given the value", || {
+        relay.metric("pvwire_large_frames_sent_total") > CLIENTS as f64
+    });
+    let sequence = first.pv(HUGE).sequence;
+    first.wait_pv(HUGE, "some newer ones", |pv| pv.sequence >= sequence + 4);
+
+    let grown = relay.resident_bytes().saturating_sub(before);
+    assert!(grown < CLIENTS * BYTES / 2, "{grown} bytes for {CLIENTS}");
+    drop(stalled);
+}
