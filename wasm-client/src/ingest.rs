@@ -626,7 +626,7 @@ mod tests {
     use super::*;
     use crate::store::{ACCESS_PUTS, ACCESS_READ, ACCESS_WRITE, SEVERITY_UNKNOWN, part, state};
     use pvwire_schema::encode::{FrameEncoder, RowMarks};
-    use pvwire_schema::types::{Channel, Metadata, Severity};
+    use pvwire_schema::types::{BlobValue, Channel, Metadata, Severity};
 
     fn golden(name: &str) -> Vec<u8> {
         let path = format!(
@@ -759,6 +759,73 @@ mod tests {
         });
         session.apply(&bytes).unwrap();
         assert_eq!(session.live.columns.skipped[slots[3] as usize], 4.0);
+    }
+
+    /// What the relay sends of a large value.
+    fn large(kind: FrameKind, tick: u64, id: PvId, sequence: u32) -> Vec<u8> {
+        let prev_tick = if kind == FrameKind::Snapshot { 0 } else { tick };
+        frame(kind, tick, prev_tick, |e| {
+            let alarm = Some(Alarm {
+                severity: Severity::Major,
+                status: 3,
+            });
+            let marks = RowMarks {
+                alarm,
+                sequence,
+                ..Default::default()
+            };
+            let array = BlobValue::array(ValueType::UInt8, 3, vec![1, 2, 3]);
+            e.blob_apart(id, 7, &array, marks);
+            e.channel(id, connected());
+        })
+    }
+
+    #[test]
+    fn a_large_value_comes_behind_the_frame_that_leaves_it_out() {
+        let mut session = Session::new();
+        session.apply(&golden("hello")).unwrap();
+        let slot = session.live.add("WAVE");
+        session.subscribe(&[slot]);
+        let reply = Reply::Subscribed {
+            ids: vec![PvId(9)],
+            errors: Vec::new(),
+        };
+        let bytes = frame(FrameKind::Snapshot, 40, 0, |e| {
+            e.reply(1, &reply);
+            e.channel(PvId(9), connected());
+        });
+        session.apply(&bytes).unwrap();
+        let state = |session: &Session| {
+            let columns = &session.live.columns;
+            let at = slot as usize;
+            (columns.kind[at], columns.sequence[at], columns.skipped[at])
+        };
+        assert_eq!(state(&session), (kind::NONE, 0, 0.0));
+
+        // It is older than the snapshot.
+        let applied = session
+            .apply(&large(FrameKind::Snapshot, 30, PvId(9), 500))
+            .unwrap();
+        assert!(!applied.gap && applied.moves_tick);
+        assert_eq!(state(&session), (kind::ARRAY, 500, 0.0), "none was missed");
+        assert_eq!(session.arrays.len(), 1);
+        assert_eq!(session.last_tick(), 40);
+
+        session
+            .apply(&frame(FrameKind::Update, 41, 40, |_| {}))
+            .unwrap();
+        let next = large(FrameKind::CatchUp, 41, PvId(9), 501);
+        assert!(!session.apply(&next).unwrap().gap);
+        assert_eq!(state(&session), (kind::ARRAY, 501, 0.0));
+        assert_eq!(session.live.columns.severity[slot as usize], 2);
+
+        session
+            .apply(&frame(FrameKind::CatchUp, 60, 41, |_| {}))
+            .unwrap();
+        let newest = large(FrameKind::CatchUp, 55, PvId(9), 510);
+        assert!(!session.apply(&newest).unwrap().gap);
+        assert_eq!(state(&session), (kind::ARRAY, 510, 8.0));
+        assert_eq!(session.last_tick(), 60);
     }
 
     #[test]
