@@ -129,3 +129,150 @@ impl LargeValues {
         self.newest.retain(|_, value| Arc::strong_count(value) > 1);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::{Event, Intake, Line, RowValue};
+    use crate::table::{LARGE_BYTES, Now};
+    use pvwire_schema::decode;
+    use pvwire_schema::types::{Alarm, BlobValue, Metadata, Severity, ValueType};
+    use std::time::{Duration, Instant};
+
+    const PV: PvId = PvId(0);
+
+    struct Bench {
+        intake: Arc<Intake>,
+        table: Table,
+        line: Line,
+        values: LargeValues,
+        tick: u64,
+    }
+
+    impl Bench {
+        /// At tick 1 a large PV is there.
+        fn new() -> Self {
+            let intake = Intake::new();
+            let line = Line::open(&intake, PV, false);
+            let mut bench = Self {
+                intake,
+                table: Table::new(Duration::from_secs(5)),
+                line,
+                values: LargeValues::default(),
+                tick: 0,
+            };
+            bench.come();
+            bench.update();
+            bench.tick();
+            bench
+        }
+
+        fn come(&self) {
+            let (read, write) = (true, true);
+            self.line.event(Event::Access { read, write });
+            self.line.connected(false);
+            let metadata = Box::new(Metadata {
+                epoch: self.line.epoch(),
+                ..Metadata::default()
+            });
+            self.line.event(Event::Metadata(metadata));
+        }
+
+        fn update(&self) {
+            let array = BlobValue::array(ValueType::UInt8, 20_000, vec![7; 20_000]);
+            let calm = Alarm {
+                severity: Severity::NoAlarm,
+                status: 0,
+            };
+            self.line.update(5, RowValue::Blob(Arc::new(array)), calm);
+        }
+
+        fn tick(&mut self) -> (Changes, Vec<Arc<LargeValue>>) {
+            self.tick += 1;
+            let mut changes = Changes {
+                tick: self.tick,
+                ..Changes::default()
+            };
+            let now = Now {
+                instant: Instant::now(),
+                wall_ns: 0,
+            };
+            self.intake
+                .drain(|taken| self.table.apply(&mut changes, now, taken));
+            let values = self.values.of_tick(&self.table, &mut changes);
+            (changes, values)
+        }
+
+        fn changed(&mut self, since: u64) -> Arc<[Arc<LargeValue>]> {
+            self.values.changed(&self.table, &[PV], since)
+        }
+    }
+
+    /// States of the channels and number of rows in a frame.
+    fn content(frame: &Frame) -> (Vec<ConnectionState>, usize) {
+        let slices = frame.slices(0, usize::MAX);
+        let message = slices.map(|slice| slice.to_vec()).concat();
+        let header = if message.len() > 65_535 { 10 } else { 4 };
+        let header = if message[1] < 126 { 2 } else { header };
+        let view = decode::frame(&message[header..]).unwrap();
+        let states = view.channels().map(|(_, channel)| channel.state);
+        (states.collect(), view.numbers_len() + view.blobs_len())
+    }
+
+    #[test]
+    fn value_is_the_same_until_its_pv_has_another_and_kept_while_it_is_used() {
+        const { assert!(LARGE_BYTES < 20_000) };
+        let mut bench = Bench::new();
+        let (first, again) = (bench.changed(0), bench.changed(0));
+        assert!(Arc::ptr_eq(&first[0], &again[0]));
+        assert!(bench.changed(1).is_empty());
+        let (mut maker, made) = (FrameMaker::default(), Counter::default());
+        for is_first in [false, true, false, true] {
+            let frame = first[0].frame(is_first, &mut maker, &made);
+            assert_eq!(content(&frame), (vec![ConnectionState::Connected], 1));
+        }
+        assert_eq!(made.get(), 2);
+        bench.values.sweep();
+        assert!(Arc::ptr_eq(&first[0], &bench.changed(0)[0]));
+
+        bench.update();
+        let (_, values) = bench.tick();
+        assert!(Arc::ptr_eq(&values[0], &bench.changed(1)[0]));
+        drop((first, again, values));
+        bench.values.sweep();
+        assert!(bench.values.newest.is_empty());
+    }
+
+    #[test]
+    fn only_the_frame_of_its_value_says_that_a_pv_is_back() {
+        let mut bench = Bench::new();
+        let (mut maker, made) = (FrameMaker::default(), Counter::default());
+        let set = PvSet::new(vec![PV]);
+        bench.line.event(Event::Disconnected);
+        bench.tick();
+        bench.come();
+        bench.tick();
+        bench.update();
+        let (changes, values) = bench.tick();
+        let back = (vec![ConnectionState::Connected], 1);
+
+        let update = maker.update(&changes, &set, 3).unwrap();
+        assert_eq!(content(&update), (vec![], 0));
+        assert_eq!(content(&values[0].frame(false, &mut maker, &made)), back);
+
+        let catch_up = maker.catch_up(&bench.table, &set, 1, 4);
+        assert_eq!(content(&catch_up), (vec![], 0));
+        let values = bench.changed(1);
+        assert_eq!(content(&values[0].frame(false, &mut maker, &made)), back);
+
+        // Gone again: the frame from before would say that it is there.
+        bench.line.event(Event::Disconnected);
+        bench.tick();
+        let gone = vec![ConnectionState::Disconnected];
+        let catch_up = maker.catch_up(&bench.table, &set, 1, 5);
+        assert_eq!(content(&catch_up), (gone.clone(), 0));
+        let values = bench.changed(1);
+        let frame = values[0].frame(false, &mut maker, &made);
+        assert_eq!(content(&frame), (gone, 1));
+    }
+}

@@ -304,3 +304,42 @@ impl Socket {
         let _ = self.stream.tcp.shutdown(std::net::Shutdown::Write);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::thread;
+
+    #[test]
+    fn nobody_gets_more_than_a_turn_at_once_however_fast_it_reads() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut far = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut socket = Socket::new(listener.accept().unwrap().0, Vec::new()).unwrap();
+        let reader = thread::spawn(move || {
+            let mut all = Vec::new();
+            far.read_to_end(&mut all).unwrap();
+            all
+        });
+        let frame = |byte: u8, length: usize| Arc::new(Frame::raw(vec![byte; length]));
+        let lengths = [8 << 20, 3, 400_000];
+        for (byte, length) in (1..).zip(lengths) {
+            socket.follow(frame(byte, length));
+        }
+        assert!(socket.is_ready(), "not a byte is written before its turn");
+        assert_eq!(socket.send(&frame(9, 1)).unwrap(), Written::Refused);
+        let mut turns = 0;
+        while socket.is_blocked() {
+            let taken = socket.resume().unwrap();
+            assert!(taken <= TURN_BYTES);
+            assert!(taken == TURN_BYTES || !socket.is_ready());
+            turns += usize::from(taken > 0);
+            thread::yield_now();
+        }
+        assert!(turns > lengths[0] / TURN_BYTES);
+        drop(socket);
+        let expected = (1..).zip(lengths);
+        let expected: Vec<_> = expected.map(|(byte, length)| vec![byte; length]).collect();
+        assert!(reader.join().unwrap() == expected.concat());
+    }
+}
