@@ -10,7 +10,7 @@ mod support;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use pvwire_schema::types::{ConnectionState, FrameKind, RequestBody, Severity, ValueType};
+use pvwire_schema::types::{ConnectionState, FrameKind, RequestBody, Severity, ValueType, Wish};
 
 use support::{Client, How, Kept, Message, Network, Relay, SoftIoc, eventually, keep_up, prefix};
 
@@ -327,7 +327,10 @@ fn memory_does_not_grow_with_the_number_of_clients_that_stall_at_a_large_value()
             let mut client = Client::connect_as(relay.address(), SMALL);
             let own = format!("sim://counter(rate_hz=1,start={n})");
             let names = vec![HUGE.to_owned(), own];
-            client.request(RequestBody::Subscribe { names });
+            client.request(RequestBody::Subscribe {
+                names,
+                wish: Wish::default(),
+            });
             client
         })
         .collect();
