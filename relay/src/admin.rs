@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pvwire_schema::types::{ConnectionState, Hello};
+use pvwire_schema::types::{ConnectionState, Hello, SkipCause};
 use serde_json::{Value, json};
 
 use crate::group::{Demand, Desk, Overview};
@@ -58,7 +58,9 @@ impl Admin {
             sessions: self.sessions(),
             tick_micros: self.ticks.length_micros.load(Ordering::Relaxed),
             updates_received: self.ticks.updates.load(Ordering::Relaxed),
-            updates_squashed: self.ticks.squashed.load(Ordering::Relaxed),
+            skipped_by_relay: self.ticks.lost_by_relay.load(Ordering::Relaxed),
+            skipped_by_source: self.ticks.lost_by_source.load(Ordering::Relaxed),
+            skipped_by_wish: self.ticks.withheld.load(Ordering::Relaxed),
             updates_stale: self.ticks.stale.load(Ordering::Relaxed),
             array_bytes_copied: self.intake.array_bytes().copied_total(),
             array_bytes_shared: self.intake.array_bytes().shared_total(),
@@ -95,7 +97,13 @@ impl Admin {
             },
             "tickMilliseconds": self.ticks.length_micros.load(Ordering::Relaxed) as f64 / 1000.0,
             "updatesReceived": self.ticks.updates.load(Ordering::Relaxed),
-            "updatesSquashed": self.ticks.squashed.load(Ordering::Relaxed),
+            "updatesSkipped": {
+                "relay": self.ticks.lost_by_relay.load(Ordering::Relaxed),
+                "source": self.ticks.lost_by_source.load(Ordering::Relaxed),
+                "wish": self.ticks.withheld.load(Ordering::Relaxed),
+                "behind": self.metrics.skipped_total(SkipCause::Behind),
+                "paced": self.metrics.skipped_total(SkipCause::Paced),
+            },
             "updatesSent": self.metrics.updates_sent.get(),
             "framesSent": self.metrics.frames_sent.get(),
             "framesSkipped": self.metrics.frames_skipped.get(),

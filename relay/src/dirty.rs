@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use crate::source::RowValue;
     use proptest::prelude::*;
-    use pvwire_schema::types::PvId;
+    use pvwire_schema::types::{PvId, Skips};
 
     fn row(pv: u32) -> ChangedRow {
         ChangedRow {
@@ -109,7 +109,7 @@ mod tests {
             value: RowValue::Number(0.0),
             alarm: None,
             detail: None,
-            skipped: 0,
+            skips: Skips::NONE,
         }
     }
 

@@ -30,6 +30,8 @@ pub struct Frame {
     /// Zeros after that.
     padding: usize,
     rows: u32,
+    /// How far it takes its PVs' sequences, in all.
+    steps: u64,
 }
 
 impl Frame {
@@ -62,6 +64,12 @@ impl Frame {
         self.rows
     }
 
+    /// Updates that it stands for: those in it and those that were left out before them. Of an Update.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
     /// A binary message whose payload begins at `start`, behind `ROOM` for the header.
     fn binary(pieces: Pieces, rows: usize) -> Self {
         let Pieces {
@@ -79,6 +87,7 @@ impl Frame {
             tail,
             padding,
             rows: rows as u32,
+            steps: 0,
         }
     }
 
@@ -99,6 +108,7 @@ impl Frame {
             tail: Bytes::new(),
             padding: 0,
             rows: 0,
+            steps: 0,
         }
     }
 }
@@ -179,10 +189,16 @@ impl FrameMaker {
     }
 
     /// The latest parts of the PVs in `set` that changed after tick `since`, without large values,
-    /// which follow it.
-    pub fn catch_up(&mut self, table: &Table, set: &PvSet, since: u64, tick: u64) -> Frame {
+    /// which follow it, for clients that are so far back for a cause.
+    pub fn catch_up(
+        &mut self,
+        table: &Table,
+        set: &PvSet,
+        (since, cause): (u64, SkipCause),
+        tick: u64,
+    ) -> Frame {
         self.encoder.begin(FrameKind::CatchUp, tick, since);
-        self.encoder.skip_cause(SkipCause::Behind);
+        self.encoder.skip_cause(cause);
         for &pv in set.ids() {
             entry(
                 &mut self.encoder,
@@ -203,14 +219,14 @@ impl FrameMaker {
         kind: FrameKind,
         tick: u64,
         pv: PvId,
-        latest: &Latest,
+        (latest, cause): (&Latest, SkipCause),
         channel: Channel,
     ) -> Frame {
         let prev_tick = if kind == FrameKind::Snapshot { 0 } else { tick };
         let encoder = &mut self.encoder;
         encoder.begin(kind, tick, prev_tick);
         if kind == FrameKind::CatchUp {
-            encoder.skip_cause(SkipCause::Behind);
+            encoder.skip_cause(cause);
         }
         let none = Detail::default();
         let marks = RowMarks {
@@ -271,9 +287,26 @@ impl FrameMaker {
     }
 
     fn finish(&mut self) -> Frame {
-        let rows = self.encoder.rows();
-        Frame::binary(self.encoder.finish_pieces(ROOM), rows)
+        let (rows, skipped) = (self.encoder.rows(), self.encoder.skipped());
+        Frame {
+            steps: rows as u64 + skipped,
+            ..Frame::binary(self.encoder.finish_pieces(ROOM), rows)
+        }
     }
+}
+
+/// What a tick's frame would have for a set, when nobody has made it: `None` when there is nothing,
+/// otherwise the updates that it would stand for.
+pub fn missed(changes: &Changes, dirty: &Dirty, set: &PvSet) -> Option<u64> {
+    let (mut rows, mut steps) = (0, 0);
+    dirty.pick(set, |place| {
+        rows += 1;
+        steps += 1 + u64::from(changes.rows[place].skips.total());
+    });
+    let touched = rows > 0
+        || changes.metadata.iter().any(|(pv, _)| set.contains(*pv))
+        || changes.channels.iter().any(|(pv, _)| set.contains(*pv));
+    touched.then_some(steps)
 }
 
 #[inline]
@@ -281,10 +314,7 @@ fn changed_row(encoder: &mut FrameEncoder, row: &ChangedRow) {
     let marks = RowMarks {
         alarm: row.alarm,
         detail: row.detail.as_deref(),
-        skips: Skips {
-            relay: row.skipped,
-            ..Skips::NONE
-        },
+        skips: row.skips,
         sequence: 0,
     };
     value(encoder, row.pv, row.time_ns, &row.value, marks);

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
-use pvwire_schema::types::{ConnectionState, FrameKind, NameError, NameProblem, PvId, Reply};
+use pvwire_schema::types::{
+    ConnectionState, FrameKind, NameError, NameProblem, PvId, Reply, SkipCause,
+};
 use slab::Slab;
 
 use crate::dirty::Dirty;
@@ -81,6 +83,8 @@ pub enum Demand {
         client: ClientId,
         /// The last tick that the client is in step with.
         since: u64,
+        /// Why it is so far back.
+        cause: SkipCause,
     },
     /// The client is gone.
     Leave {
@@ -502,7 +506,7 @@ impl Distributor {
         let mut orders: Vec<Vec<Order>> = Vec::new();
         orders.resize_with(self.shards.len(), Vec::new);
         // Clients of one group that fell behind together are caught up by the same bytes.
-        let mut catch_ups: HashMap<(usize, u64), CatchUp> = HashMap::new();
+        let mut catch_ups: HashMap<(usize, u64, SkipCause), CatchUp> = HashMap::new();
         for demand in mem::take(&mut self.collected) {
             match demand {
                 Demand::Subscribe {
@@ -560,14 +564,19 @@ impl Distributor {
                     };
                     self.gets.push(get);
                 }
-                Demand::CatchUp { client, since } => {
+                Demand::CatchUp {
+                    client,
+                    since,
+                    cause,
+                } => {
                     let group = self.members.get(&client).copied();
-                    let key = (group.unwrap_or(usize::MAX), since);
+                    let key = (group.unwrap_or(usize::MAX), since, cause);
                     let (frame, large) = match catch_ups.get(&key) {
                         Some(made) => made.clone(),
                         None => {
                             let set = self.set_of(client);
-                            let frame = Arc::new(self.maker.catch_up(table, &set, since, tick));
+                            let behind = (since, cause);
+                            let frame = Arc::new(self.maker.catch_up(table, &set, behind, tick));
                             let made = (frame, self.large.changed(table, set.ids(), since));
                             catch_ups.insert(key, made.clone());
                             made

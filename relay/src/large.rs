@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use prometheus_client::metrics::counter::Counter;
-use pvwire_schema::types::{Channel, ConnectionState, FrameKind, PvId};
+use pvwire_schema::types::{Channel, ConnectionState, FrameKind, PvId, SkipCause, Skips};
 
 use crate::frame::{Frame, FrameMaker};
 use crate::set::PvSet;
@@ -22,6 +22,8 @@ pub struct LargeValue {
     /// Tick that the update came in.
     tick: u64,
     latest: Latest,
+    /// Left out just before it.
+    skips: Skips,
     channel: Channel,
     channel_tick: u64,
     /// For those who know the PV's update before, or that they missed it.
@@ -31,12 +33,13 @@ pub struct LargeValue {
 }
 
 impl LargeValue {
-    fn new(pv: PvId, epoch: u32, tick: u64, latest: &Latest, entry: &Entry) -> Self {
+    fn new(row: LargeRow, tick: u64, entry: &Entry) -> Self {
         Self {
-            pv,
-            epoch,
+            pv: row.pv,
+            epoch: row.epoch,
             tick,
-            latest: latest.clone(),
+            latest: row.latest,
+            skips: row.skips,
             channel: entry.channel,
             channel_tick: entry.channel_tick,
             next: OnceLock::new(),
@@ -55,6 +58,13 @@ impl LargeValue {
         self.pv
     }
 
+    /// Why there were none of the updates just before it, for a client that got those before these.
+    fn cause(&self) -> SkipCause {
+        let causes = self.skips.by_cause();
+        let most = causes.max_by_key(|(_, count)| *count);
+        most.map_or(SkipCause::Behind, |(cause, _)| cause)
+    }
+
     /// Its frame, for a client that it `is_first` of the PV for or for one that counts what it missed
     /// since the one before. `made` counts those that weren't there yet.
     pub fn frame(&self, is_first: bool, maker: &mut FrameMaker, made: &Counter) -> Arc<Frame> {
@@ -65,10 +75,24 @@ impl LargeValue {
         };
         let frame = place.get_or_init(|| {
             made.inc();
-            Arc::new(maker.large(kind, self.tick, self.pv, &self.latest, self.channel))
+            let cause = self.cause();
+            Arc::new(maker.large(
+                kind,
+                self.tick,
+                self.pv,
+                (&self.latest, cause),
+                self.channel,
+            ))
         });
         Arc::clone(frame)
     }
+}
+
+/// Updates that the large ones of a set stand for: themselves and those left out before them.
+#[must_use]
+pub fn large_steps(values: &[Arc<LargeValue>], set: &PvSet) -> u64 {
+    let wanted = values.iter().filter(|value| set.contains(value.pv));
+    wanted.map(|value| 1 + u64::from(value.skips.total())).sum()
 }
 
 /// The newest large values that somebody was given.
@@ -83,7 +107,7 @@ impl LargeValues {
         let tick = changes.tick;
         let make = |row: &LargeRow| {
             let entry = table.entry(row.pv);
-            let value = LargeValue::new(row.pv, row.epoch, tick, &row.latest, entry);
+            let value = LargeValue::new(row.clone(), tick, entry);
             let value = Arc::new(value);
             self.newest.insert(row.pv, Arc::clone(&value));
             value
@@ -118,7 +142,13 @@ impl LargeValues {
         {
             return Arc::clone(value);
         }
-        let value = LargeValue::new(pv, entry.epoch(), entry.value_tick, latest, entry);
+        let row = LargeRow {
+            pv,
+            epoch: entry.epoch(),
+            latest: latest.clone(),
+            skips: Skips::NONE,
+        };
+        let value = LargeValue::new(row, entry.value_tick, entry);
         let value = Arc::new(value);
         self.newest.insert(pv, Arc::clone(&value));
         value
@@ -260,7 +290,7 @@ mod tests {
         assert_eq!(content(&update), (vec![], 0));
         assert_eq!(content(&values[0].frame(false, &mut maker, &made)), back);
 
-        let catch_up = maker.catch_up(&bench.table, &set, 1, 4);
+        let catch_up = maker.catch_up(&bench.table, &set, (1, SkipCause::Behind), 4);
         assert_eq!(content(&catch_up), (vec![], 0));
         let values = bench.changed(1);
         assert_eq!(content(&values[0].frame(false, &mut maker, &made)), back);
@@ -269,7 +299,7 @@ mod tests {
         bench.line.event(Event::Disconnected);
         bench.tick();
         let gone = vec![ConnectionState::Disconnected];
-        let catch_up = maker.catch_up(&bench.table, &set, 1, 5);
+        let catch_up = maker.catch_up(&bench.table, &set, (1, SkipCause::Behind), 5);
         assert_eq!(content(&catch_up), (gone.clone(), 0));
         let values = bench.changed(1);
         let frame = values[0].frame(false, &mut maker, &made);

@@ -13,6 +13,8 @@ pub mod source;
 
 pub mod rule;
 
+pub mod wish;
+
 pub mod registry;
 
 pub mod table;

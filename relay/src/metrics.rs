@@ -9,7 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use pvwire_schema::close::CloseCode;
-use pvwire_schema::types::Outcome;
+use pvwire_schema::types::{Outcome, SkipCause};
 
 /// Close code of an ended session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -21,6 +21,19 @@ pub struct CodeLabel {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct OutcomeLabel {
     outcome: String,
+}
+
+/// Why updates were left out.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct CauseLabel {
+    cause: String,
+}
+
+impl From<SkipCause> for CauseLabel {
+    fn from(cause: SkipCause) -> Self {
+        let cause = format!("{cause:?}").to_lowercase();
+        Self { cause }
+    }
 }
 
 /// Counters that the data path adds to, and the registry that they are read from.
@@ -56,7 +69,7 @@ pub struct Metrics {
     sessions_active: Gauge,
     tick_micros: Gauge,
     updates_received: Counter,
-    updates_squashed: Counter,
+    updates_skipped: Family<CauseLabel, Counter>,
     updates_stale: Counter,
     array_bytes_copied: Counter,
     array_bytes_shared: Counter,
@@ -75,7 +88,11 @@ pub struct Readings {
     /// Updates taken in.
     pub updates_received: u64,
     /// Updates lost on the way in.
-    pub updates_squashed: u64,
+    pub skipped_by_relay: u64,
+    /// Updates that a source put into others.
+    pub skipped_by_source: u64,
+    /// Updates withheld from views.
+    pub skipped_by_wish: u64,
     /// Updates of a type or PV that was no more.
     pub updates_stale: u64,
     /// Bytes of arrays that were copied out of a library's buffer.
@@ -120,10 +137,6 @@ impl Default for Metrics {
         let updates_sent = counter("updates_sent", "Updates handed to sockets, one per client");
         let bytes_sent = counter("bytes_sent", "Bytes of data frames handed to sockets");
         let updates_received = counter("updates_received", "Updates taken in from all sources");
-        let updates_squashed = counter(
-            "updates_squashed",
-            "Updates replaced by a newer one before the relay took them in",
-        );
         let updates_stale = counter("updates_stale", "Updates of a type or PV that was no more");
         let array_bytes_copied = counter(
             "array_bytes_copied",
@@ -155,6 +168,19 @@ impl Default for Metrics {
             "Puts and calls that clients asked for, by outcome",
             operations.clone(),
         );
+        let updates_skipped = Family::<CauseLabel, Counter>::default();
+        for cause in SkipCause::ALL.iter().skip(1) {
+            // Shown as 0 from the beginning.
+            drop(updates_skipped.get_or_create(&CauseLabel::from(*cause)));
+        }
+        registry.register(
+            "updates_skipped",
+            "Updates left out, by cause: relay (more came than it could take in; once per PV), source (the \
+             server or its library put them into others: pvAccess only, at least so many), wish (a \
+             subscription asked for fewer; once per PV and wish), behind (a client didn't keep up; once \
+             per client), paced (a client asked to be brought up to date at intervals; likewise)",
+            updates_skipped.clone(),
+        );
         let mut gauge = |name: &str, help: &str| {
             let gauge = Gauge::default();
             registry.register(name, help, gauge.clone());
@@ -182,7 +208,7 @@ impl Default for Metrics {
             sessions_active,
             tick_micros,
             updates_received,
-            updates_squashed,
+            updates_skipped,
             updates_stale,
             array_bytes_copied,
             array_bytes_shared,
@@ -209,6 +235,19 @@ impl Metrics {
             .inc();
     }
 
+    /// Counts updates that were left out.
+    pub fn skipped(&self, cause: SkipCause, count: u64) {
+        let cause = CauseLabel::from(cause);
+        self.updates_skipped.get_or_create(&cause).inc_by(count);
+    }
+
+    /// Updates that were left out for this cause.
+    #[must_use]
+    pub fn skipped_total(&self, cause: SkipCause) -> u64 {
+        let cause = CauseLabel::from(cause);
+        self.updates_skipped.get_or_create(&cause).get()
+    }
+
     /// Counts a handshake that was refused.
     pub fn refused(&self, status: u16) {
         self.handshakes_refused
@@ -223,7 +262,14 @@ impl Metrics {
             counter.inc_by(to.saturating_sub(counter.get()));
         };
         raise(&self.updates_received, readings.updates_received);
-        raise(&self.updates_squashed, readings.updates_squashed);
+        for (cause, total) in [
+            (SkipCause::Relay, readings.skipped_by_relay),
+            (SkipCause::Source, readings.skipped_by_source),
+            (SkipCause::Wish, readings.skipped_by_wish),
+        ] {
+            let counter = self.updates_skipped.get_or_create(&cause.into());
+            raise(&counter, total);
+        }
         raise(&self.updates_stale, readings.updates_stale);
         raise(&self.array_bytes_copied, readings.array_bytes_copied);
         raise(&self.array_bytes_shared, readings.array_bytes_shared);

@@ -1,17 +1,24 @@
 //! Which PVs are monitored, for how many clients, and by which number?
 //!
 //! One monitor per PV however many want it; it stays open for a linger after the last one left, so
-//! that a page that is loaded again costs the IOC nothing.
+//! that a page that is loaded again costs the IOC nothing. A PV as seen through a wish is a *view*: it
+//! has a number of its own, which all who wish the same share, and it holds the PV.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pvwire_schema::limits::MAX_NAME_BYTES;
-use pvwire_schema::types::{NameProblem, Outcome, PvId};
+use pvwire_schema::types::{NameProblem, Outcome, PvId, Wish};
 
 use crate::rule::PutRules;
-use crate::source::{Call, Intake, Line, Monitor, OpDone, OpEnd, OpTicket, Put, Queue, Source};
+use crate::source::{
+    Call, Intake, Line, Monitor, OpDone, OpEnd, OpTicket, Put, Queue, Source, ViewLine,
+};
+use crate::wish::WishKey;
+
+/// Different wishes of one PV: each costs a look with every update.
+const MAX_VIEWS: usize = 32;
 
 /// A name that was not taken, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +42,7 @@ pub struct Registry {
 #[derive(Default)]
 struct Open {
     by_name: HashMap<Arc<str>, PvId>,
+    by_wish: HashMap<(PvId, WishKey), PvId>,
     slots: Vec<Option<Slot>>,
     free: Vec<PvId>,
     /// PVs that nobody holds, by the time they were let go.
@@ -47,6 +55,63 @@ impl Open {
             .as_ref()
             .expect("a PV that is held is open")
     }
+
+    fn slot_mut(&mut self, pv: PvId) -> &mut Slot {
+        self.slots[pv.index()]
+            .as_mut()
+            .expect("a PV that is held is open")
+    }
+
+    /// The slot of the PV, also when this is the number of a view of it.
+    fn monitored(&self, pv: PvId) -> (&Slot, &dyn Monitor) {
+        let slot = self.slot(pv);
+        match &slot.shows {
+            Shows::Pv { monitor, .. } => (slot, monitor.as_ref()),
+            Shows::View { base, .. } => self.monitored(*base),
+        }
+    }
+
+    fn free_number(&mut self) -> PvId {
+        (self.free.pop()).unwrap_or(PvId(self.slots.len() as u32))
+    }
+
+    /// A number that was not used after all.
+    fn give_back(&mut self, id: PvId) {
+        if id.index() < self.slots.len() {
+            self.free.push(id);
+        }
+    }
+
+    fn place(&mut self, id: PvId, slot: Slot) {
+        match self.slots.get_mut(id.index()) {
+            Some(place) => *place = Some(slot),
+            None => self.slots.push(Some(slot)),
+        }
+    }
+
+    fn release_one(&mut self, id: PvId, now: Instant) {
+        let slot = self.slot_mut(id);
+        slot.holders = (slot.holders)
+            .checked_sub(1)
+            .expect("released once per acquire");
+        if slot.holders > 0 {
+            return;
+        }
+        let Shows::View { base, key, .. } = slot.shows else {
+            slot.idle_since = Some(now);
+            self.lingering.push((now, id));
+            return;
+        };
+        // It costs the IOC nothing to open it again.
+        self.by_wish.remove(&(base, key));
+        if let Shows::Pv { views, .. } = &mut self.slot_mut(base).shows {
+            views.retain(|view| *view != id);
+        }
+        // Tells the tick thread, before somebody else gets the number.
+        self.slots[id.index()] = None;
+        self.free.push(id);
+        self.release_one(base, now);
+    }
 }
 
 struct Slot {
@@ -56,7 +121,21 @@ struct Slot {
     idle_since: Option<Instant>,
     /// Whether puts to it are taken.
     puts: bool,
-    monitor: Box<dyn Monitor>,
+    shows: Shows,
+}
+
+enum Shows {
+    /// A PV, of which these are views.
+    Pv {
+        monitor: Box<dyn Monitor>,
+        views: Vec<PvId>,
+    },
+    /// A PV through a wish.
+    View {
+        base: PvId,
+        key: WishKey,
+        _line: ViewLine,
+    },
 }
 
 impl Registry {
@@ -88,11 +167,64 @@ impl Registry {
     /// Takes hold of PVs, opening those that aren't. Each `Ok` wants a `release`. `fresh` is how many
     /// may be opened before the rest has to queue with the crowd, and is counted down.
     pub fn acquire(&self, names: &[String], fresh: &mut usize) -> Vec<Result<PvId, Refusal>> {
+        self.acquire_wished(names, None, fresh)
+    }
+
+    /// The same of PVs of which only some updates are wished.
+    pub fn acquire_wished(
+        &self,
+        names: &[String],
+        wish: Option<Wish>,
+        fresh: &mut usize,
+    ) -> Vec<Result<PvId, Refusal>> {
         let mut open = self.lock();
-        names
-            .iter()
-            .map(|name| self.acquire_one(&mut open, name, fresh))
-            .collect()
+        let acquire = |name: &String| {
+            let base = self.acquire_one(&mut open, name, fresh)?;
+            wish.map_or(Ok(base), |wish| self.acquire_view(&mut open, base, wish))
+        };
+        names.iter().map(acquire).collect()
+    }
+
+    /// Takes hold of a view of a PV that is held, and takes that hold over.
+    fn acquire_view(&self, open: &mut Open, base: PvId, wish: Wish) -> Result<PvId, Refusal> {
+        let key = WishKey::from(wish);
+        if let Some(&id) = open.by_wish.get(&(base, key)) {
+            // The view holds it already.
+            open.slot_mut(base).holders -= 1;
+            open.slot_mut(id).holders += 1;
+            return Ok(id);
+        }
+        let id = open.free_number();
+        let slot = open.slot_mut(base);
+        let (name, puts) = (Arc::clone(&slot.name), slot.puts);
+        let Shows::Pv { views, .. } = &mut slot.shows else {
+            unreachable!("a name stands for a PV");
+        };
+        if views.len() >= MAX_VIEWS {
+            // Its views hold the PV.
+            slot.holders -= 1;
+            open.give_back(id);
+            return Err(Refusal {
+                problem: NameProblem::TooManyWishes,
+                message: format!("this PV has {MAX_VIEWS} different wishes already"),
+            });
+        }
+        views.push(id);
+        let line = ViewLine::open(&self.intake, id, base, wish);
+        let slot = Slot {
+            name,
+            holders: 1,
+            idle_since: None,
+            puts,
+            shows: Shows::View {
+                base,
+                key,
+                _line: line,
+            },
+        };
+        open.by_wish.insert((base, key), id);
+        open.place(id, slot);
+        Ok(id)
     }
 
     /// Scheme, name without it, and source of a name as clients write it.
@@ -119,14 +251,12 @@ impl Registry {
         let (scheme, bare, source) = self.source_of(name)?;
         let whole = format!("{scheme}://{bare}");
         if let Some(&id) = open.by_name.get(whole.as_str()) {
-            let slot = open.slots[id.index()]
-                .as_mut()
-                .expect("a PV that has a name has a slot");
+            let slot = open.slot_mut(id);
             slot.holders += 1;
             slot.idle_since = None;
             return Ok(id);
         }
-        let id = open.free.pop().unwrap_or(PvId(open.slots.len() as u32));
+        let id = open.free_number();
         let puts = self.rules.allow(scheme, bare);
         let queue = match fresh.checked_sub(1) {
             Some(rest) => {
@@ -139,26 +269,24 @@ impl Registry {
         let monitor = match source.open(bare, line, queue) {
             Ok(monitor) => monitor,
             Err(message) => {
-                if id.index() < open.slots.len() {
-                    open.free.push(id);
-                }
+                open.give_back(id);
                 let problem = NameProblem::BadName;
                 return Err(Refusal { problem, message });
             }
         };
         let name: Arc<str> = whole.into();
         open.by_name.insert(Arc::clone(&name), id);
-        let slot = Some(Slot {
+        let slot = Slot {
             name,
             holders: 1,
             idle_since: None,
             puts,
-            monitor,
-        });
-        match open.slots.get_mut(id.index()) {
-            Some(place) => *place = slot,
-            None => open.slots.push(slot),
-        }
+            shows: Shows::Pv {
+                monitor,
+                views: Vec::new(),
+            },
+        };
+        open.place(id, slot);
         Ok(id)
     }
 
@@ -182,7 +310,7 @@ impl Registry {
     /// # Panics
     /// When nobody holds the PV.
     pub fn put(&self, pv: PvId, put: Put, done: OpDone) -> Box<dyn OpTicket> {
-        self.lock().slot(pv).monitor.put(put, done)
+        self.lock().monitored(pv).1.put(put, done)
     }
 
     /// Calls a service; `done` learns what becomes of it, also when it can't be called.
@@ -204,17 +332,7 @@ impl Registry {
     pub fn release(&self, ids: impl IntoIterator<Item = PvId>, now: Instant) {
         let mut open = self.lock();
         for id in ids {
-            let slot = open.slots[id.index()]
-                .as_mut()
-                .expect("a PV that is held is open");
-            slot.holders = slot
-                .holders
-                .checked_sub(1)
-                .expect("released once per acquire");
-            if slot.holders == 0 {
-                slot.idle_since = Some(now);
-                open.lingering.push((now, id));
-            }
+            open.release_one(id, now);
         }
     }
 
@@ -226,6 +344,7 @@ impl Registry {
             slots,
             free,
             lingering,
+            ..
         } = &mut *open;
         let mut closed = Vec::new();
         lingering.retain(|&(since, id)| {
@@ -249,7 +368,7 @@ impl Registry {
         self.lock().by_name.len()
     }
 
-    /// Up to `limit` PVs, by name: name, number, holders.
+    /// Up to `limit` PVs, by name: name, number, holders with those of its views.
     pub fn list(&self, limit: usize) -> Vec<(Arc<str>, PvId, usize)> {
         let open = self.lock();
         let mut list: Vec<_> = open
@@ -258,7 +377,13 @@ impl Registry {
             .enumerate()
             .filter_map(|(index, slot)| {
                 let slot = slot.as_ref()?;
-                Some((Arc::clone(&slot.name), PvId(index as u32), slot.holders))
+                let Shows::Pv { views, .. } = &slot.shows else {
+                    return None;
+                };
+                // Each view is a holder itself.
+                let through: usize = views.iter().map(|view| open.slot(*view).holders).sum();
+                let holders = slot.holders - views.len() + through;
+                Some((Arc::clone(&slot.name), PvId(index as u32), holders))
             })
             .collect();
         list.sort();
@@ -379,6 +504,62 @@ mod tests {
         );
         assert_eq!(registry.sweep(left + LINGER * 2), 1);
         assert_eq!(counted.opened.load(Ordering::Relaxed), 1);
+    }
+
+    fn wished(registry: &Registry, every: u32) -> Result<PvId, Refusal> {
+        let wish = Some(Wish {
+            every,
+            ..Wish::default()
+        });
+        let names = ["TEMP".to_owned()];
+        registry.acquire_wished(&names, wish, &mut 1).remove(0)
+    }
+
+    #[test]
+    fn one_monitor_serves_every_wish_and_equal_wishes_share_a_number() {
+        let (registry, counted) = registry();
+        let base = one(&registry, "TEMP").unwrap();
+        let view = wished(&registry, 2).unwrap();
+        assert_ne!(view, base);
+        assert_eq!(wished(&registry, 2), Ok(view));
+        assert_ne!(wished(&registry, 3), Ok(view));
+        assert_eq!(counted.opened.load(Ordering::Relaxed), 1);
+        assert_eq!(registry.monitors(), 1);
+        assert_eq!(registry.list(9), [("ca://TEMP".into(), base, 4)]);
+    }
+
+    #[test]
+    fn view_ends_with_the_last_who_wishes_it_and_lets_the_pv_linger() {
+        let (registry, _) = registry();
+        let view = wished(&registry, 2).unwrap();
+        assert_eq!(wished(&registry, 2), Ok(view));
+        let left = Instant::now();
+        registry.release([view], left);
+        assert_eq!(registry.sweep(left + LINGER), 0, "somebody still wishes it");
+        registry.release([view], left + LINGER);
+        assert_eq!(registry.sweep(left + LINGER), 0);
+        assert_eq!(registry.sweep(left + LINGER * 2), 1);
+        assert_eq!(registry.list(9), []);
+        // Both numbers can be had again.
+        let ids = ["A", "B"].map(|name| one(&registry, name).unwrap().index());
+        assert_eq!(ids.iter().max(), Some(&1));
+    }
+
+    #[test]
+    fn one_wish_too_many_is_refused_and_holds_nothing() {
+        let (registry, _) = registry();
+        let views: Vec<_> = (0..MAX_VIEWS as u32)
+            .map(|n| wished(&registry, 2 + n).unwrap())
+            .collect();
+        for _ in 0..2 {
+            let refusal = wished(&registry, 1000).unwrap_err();
+            assert_eq!(refusal.problem, NameProblem::TooManyWishes);
+            assert_eq!(refusal.message, "this PV has 32 different wishes already");
+        }
+        assert_eq!(wished(&registry, 2), Ok(views[0]), "a known one is none");
+        let left = Instant::now();
+        registry.release(views.iter().copied().chain([views[0]]), left);
+        assert_eq!(registry.sweep(left + LINGER), 1);
     }
 
     #[test]

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pvwire_schema::decode::{self, DecodeError};
-use pvwire_schema::types::{NameError, PvId, Reply, RequestBody, RequestProblem};
+use pvwire_schema::types::{NameError, PvId, Reply, RequestBody, RequestProblem, Wish};
 
 use crate::group::{ClientId, Demand};
 use crate::operation::{OpOrder, Operation};
 use crate::registry::Registry;
 use crate::source::{Call, Put};
 use crate::tick::wall_ns;
+use crate::wish;
 
 /// Longest time that a get may wait for first values.
 const LONGEST_GET: Duration = Duration::from_secs(60);
@@ -35,6 +36,8 @@ pub enum Outcome {
     Operation(OpOrder),
     /// It was an acknowledgement of this tick.
     Acknowledged(u64),
+    /// The client wants to be brought up to date at intervals of this length, or by every tick.
+    Paced(Option<Duration>),
 }
 
 /// Turns requests into answers and demands.
@@ -81,7 +84,10 @@ impl Answerer {
         };
         let id = request.id;
         Ok(match request.body {
-            RequestBody::Pace { .. } => Outcome::Acknowledged(0),
+            RequestBody::Pace { interval_ms } => {
+                let interval = Duration::from_millis(interval_ms.into());
+                Outcome::Paced((!interval.is_zero()).then_some(interval))
+            }
             RequestBody::Ack { tick } => Outcome::Acknowledged(tick),
             RequestBody::Ping { client_time_ns } => {
                 let relay_time_ns = wall_ns();
@@ -93,22 +99,28 @@ impl Answerer {
                     id,
                 )
             }
-            RequestBody::Subscribe { names, .. } => {
-                let (ids, errors) = self.acquire(client, &names);
-                Outcome::Demanded(Demand::Subscribe {
-                    client,
-                    request: id,
-                    ids,
-                    errors,
-                })
-            }
+            RequestBody::Subscribe { names, wish } => match wish::checked(wish) {
+                Ok(wish) => {
+                    let (ids, errors) = self.acquire(client, &names, wish);
+                    Outcome::Demanded(Demand::Subscribe {
+                        client,
+                        request: id,
+                        ids,
+                        errors,
+                    })
+                }
+                Err(message) => {
+                    let problem = RequestProblem::Refused;
+                    Outcome::Answered(Reply::Error { problem, message }, id)
+                }
+            },
             RequestBody::Unsubscribe { ids } => Outcome::Demanded(Demand::Unsubscribe {
                 client,
                 request: id,
                 ids,
             }),
             RequestBody::Get { names, timeout_ms } => {
-                let (ids, errors) = self.acquire(client, &names);
+                let (ids, errors) = self.acquire(client, &names, None);
                 let timeout = timeout(timeout_ms, self.get_timeout, LONGEST_GET);
                 let deadline = Instant::now() + timeout;
                 Outcome::Demanded(Demand::Get {
@@ -154,7 +166,12 @@ impl Answerer {
         })
     }
 
-    fn acquire(&mut self, client: ClientId, names: &[String]) -> (Vec<PvId>, Vec<NameError>) {
+    fn acquire(
+        &mut self,
+        client: ClientId,
+        names: &[String],
+        wish: Option<Wish>,
+    ) -> (Vec<PvId>, Vec<NameError>) {
         let mut errors = Vec::new();
         let now = Instant::now();
         let (fresh, used) = self.fresh.entry(client).or_insert((FRESH_NAMES, now));
@@ -162,7 +179,8 @@ impl Answerer {
             *fresh = FRESH_NAMES;
         }
         let before = *fresh;
-        let acquired = self.registry.acquire(names, fresh).into_iter().enumerate();
+        let acquired = self.registry.acquire_wished(names, wish, fresh);
+        let acquired = acquired.into_iter().enumerate();
         if *fresh < before || before == 0 {
             *used = now;
         }

@@ -3,13 +3,18 @@
 //! A client that is behind holds no queue. It remembers the tick it was last in step with, and
 //! when it can take bytes again it is sent the latest parts of every PV that changed since: it
 //! skips values that it was too slow for, but misses no change of alarm, limits, access or
-//! connection. No sockets and no clocks here.
+//! connection. One that asked to be brought up to date at intervals only is let fall behind and brought
+//! back in the same way. No sockets and no clocks here.
+
+use pvwire_schema::types::SkipCause;
 
 /// How a client stands to the ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// Gets every tick's frame.
     Abreast,
+    /// Gets none until its interval is over.
+    Waiting,
     /// Gets none until it takes bytes again.
     Behind,
     /// Takes bytes again; the frame that brings it up to date is being made.
@@ -23,6 +28,8 @@ pub enum Offer {
     Send,
     /// Leave it: the client is behind.
     Skip,
+    /// Leave it: the client wants to hear of it at the end of its interval.
+    Wait,
     /// Leave it and send a frame without content: the client took everything but has said
     /// nothing for too long, as a browser's stalled tab does.
     Probe,
@@ -32,6 +39,10 @@ pub enum Offer {
 #[derive(Debug)]
 pub struct Session {
     step: Step,
+    /// Wants to be brought up to date at intervals only.
+    paced: bool,
+    /// Why it isn't abreast.
+    cause: SkipCause,
     /// Last tick whose data the client was given.
     synced: u64,
     /// Last tick that needs an acknowledgement.
@@ -46,6 +57,8 @@ impl Default for Session {
     fn default() -> Self {
         Self {
             step: Step::Abreast,
+            paced: false,
+            cause: SkipCause::Behind,
             synced: 0,
             last_sent: 0,
             first_unacked: 0,
@@ -58,24 +71,64 @@ impl Session {
     /// Asks whether a tick's frame may be sent. `blocked`: bytes wait for the socket already.
     /// `overdue`: ticks up to this one should have been acknowledged by now.
     pub fn offer(&mut self, blocked: bool, overdue: u64) -> Offer {
-        if self.step != Step::Abreast {
-            return Offer::Skip;
+        match self.step {
+            Step::Abreast if !self.paced => self.look(blocked, overdue),
+            Step::Abreast | Step::Waiting => {
+                self.step = Step::Waiting;
+                Offer::Wait
+            }
+            Step::Behind | Step::CatchingUp => Offer::Skip,
         }
+    }
+
+    /// The interval of a client that waits is over: `Send` when it may be caught up, and the rest as
+    /// for `offer`.
+    pub fn due(&mut self, blocked: bool, overdue: u64) -> Offer {
+        if self.step != Step::Waiting {
+            return Offer::Wait;
+        }
+        let offer = self.look(blocked, overdue);
+        if offer == Offer::Send {
+            self.fall_behind(SkipCause::Paced);
+        }
+        offer
+    }
+
+    fn look(&mut self, blocked: bool, overdue: u64) -> Offer {
         if blocked {
-            self.step = Step::Behind;
+            self.fall_behind(SkipCause::Behind);
             return Offer::Skip;
         }
         if self.first_unacked != 0 && self.first_unacked <= overdue {
-            self.step = Step::Behind;
+            self.fall_behind(SkipCause::Behind);
             self.unheard = true;
             return Offer::Probe;
         }
         Offer::Send
     }
 
+    fn fall_behind(&mut self, cause: SkipCause) {
+        self.step = Step::Behind;
+        self.cause = cause;
+    }
+
+    /// Whether the client wants to be brought up to date at intervals only.
+    pub fn pace(&mut self, paced: bool) {
+        self.paced = paced;
+        if !paced && self.step == Step::Waiting {
+            self.fall_behind(SkipCause::Paced);
+        }
+    }
+
+    /// Why values are left out while the client isn't abreast.
+    #[must_use]
+    pub fn cause(&self) -> SkipCause {
+        self.cause
+    }
+
     /// The socket refused a tick's frame before it took a byte of it.
     pub fn refused(&mut self) {
-        self.step = Step::Behind;
+        self.fall_behind(SkipCause::Behind);
     }
 
     /// The socket took a frame of this tick, or will once it has taken what it began with.
@@ -128,10 +181,10 @@ impl Session {
         self.unheard
     }
 
-    /// Whether the client doesn't get the ticks' frames at present.
+    /// Whether the client gets every tick's frame at present.
     #[must_use]
-    pub fn is_behind(&self) -> bool {
-        self.step != Step::Abreast
+    pub fn is_abreast(&self) -> bool {
+        self.step == Step::Abreast && !self.paced
     }
 }
 
@@ -176,6 +229,54 @@ mod tests {
         assert_eq!(session.catch_up_from(false), None, "8 isn't processed yet");
         assert!(session.acknowledged(8));
         assert_eq!(session.catch_up_from(false), Some(8));
+    }
+
+    #[test]
+    fn paced_client_is_caught_up_when_its_interval_is_over_and_something_was_new() {
+        let mut session = Session::default();
+        session.sent(7);
+        session.acknowledged(7);
+        session.pace(true);
+        assert_eq!(session.due(false, 0), Offer::Wait, "nothing was new");
+        assert_eq!(session.offer(false, 0), Offer::Wait);
+        assert_eq!(session.offer(false, 0), Offer::Wait);
+        assert_eq!(session.catch_up_from(false), None);
+        assert_eq!(session.due(false, 0), Offer::Send);
+        assert_eq!(session.catch_up_from(false), Some(7));
+        assert_eq!(session.cause(), SkipCause::Paced);
+        session.caught_up(12);
+        assert_eq!(session.offer(false, 0), Offer::Wait, "and so on");
+        session.pace(false);
+        assert_eq!(session.catch_up_from(false), Some(12), "at once");
+        session.caught_up(13);
+        assert_eq!(session.offer(false, 0), Offer::Send);
+    }
+
+    #[test]
+    fn paced_client_that_says_nothing_is_probed_when_its_interval_is_over() {
+        let mut session = Session::default();
+        session.pace(true);
+        session.offer(false, 0);
+        session.due(false, 0);
+        session.catch_up_from(false);
+        session.caught_up(8);
+        assert_eq!(session.offer(false, 1_000), Offer::Wait);
+        assert_eq!(session.due(false, 8), Offer::Probe);
+        assert_eq!(session.catch_up_from(false), None);
+        assert!(session.acknowledged(8));
+        assert_eq!(session.catch_up_from(false), Some(8));
+        assert_eq!(session.cause(), SkipCause::Behind);
+    }
+
+    #[test]
+    fn paced_client_with_a_full_socket_is_behind_like_any_other() {
+        let mut session = Session::default();
+        session.pace(true);
+        session.offer(true, 0);
+        assert_eq!(session.due(true, 0), Offer::Skip);
+        assert_eq!(session.catch_up_from(true), None);
+        assert_eq!(session.catch_up_from(false), Some(0));
+        assert_eq!(session.cause(), SkipCause::Behind);
     }
 
     #[test]

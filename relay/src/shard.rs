@@ -18,8 +18,9 @@ use pvwire_schema::close::CloseCode;
 use pvwire_schema::types::{Hello, Reply};
 use slab::Slab;
 
-use crate::frame::{Frame, FrameMaker};
+use crate::frame::{Frame, FrameMaker, missed};
 use crate::group::{ClientId, Demand, Desk, FrameSink, GroupFrame, Order, TickFrames};
+use crate::large::large_steps;
 use crate::metrics::Metrics;
 use crate::operation::{OpAnswer, Operations};
 use crate::registry::Registry;
@@ -219,6 +220,8 @@ impl Shard {
             sent_ticks: VecDeque::new(),
             overdue: 0,
             leaving: VecDeque::new(),
+            started: Instant::now(),
+            next_paced: None,
         };
         let thread = thread::Builder::new()
             .name(format!("shard-{number}"))
@@ -252,12 +255,35 @@ struct Client {
     session: Session,
     group: Option<usize>,
     open_requests: usize,
+    /// Set when it wants to be brought up to date at intervals only.
+    pace: Option<Pace>,
+    /// Updates that it wasn't sent since it was last in step.
+    missed: u64,
     /// Since when it took nothing although something waits for it.
     stalled_since: Option<Instant>,
     /// Has something to write, and is in the queue of those who do.
     awaits_turn: bool,
     /// Our farewell is said; the socket is dropped at this time at the latest.
     closing: Option<Instant>,
+}
+
+/// How a client wants to be brought up to date.
+#[derive(Clone, Copy)]
+struct Pace {
+    interval: Duration,
+    /// When the next catch-up is due; `None` while nothing is new.
+    due: Option<Instant>,
+}
+
+/// When a paced client is due that has something to wait for since now.
+fn pace_end(start: Instant, pace: Pace, now: Instant) -> Instant {
+    let interval = pace.interval.as_nanos().max(1);
+    let nth = now.duration_since(start).as_nanos() / interval + 1;
+    start + Duration::from_nanos(u64::try_from(interval * nth).unwrap_or(u64::MAX))
+}
+
+fn earlier(next: Option<Instant>, than: Instant) -> Option<Instant> {
+    Some(next.map_or(than, |next| next.min(than)))
 }
 
 struct Run {
@@ -285,6 +311,11 @@ struct Run {
     overdue: u64,
     /// Clients to close in a drain, and when.
     leaving: VecDeque<(Instant, ClientId)>,
+    /// Intervals of paced clients are counted from here, so that those of equal length end together and
+    /// their catch-ups may be the same bytes.
+    started: Instant,
+    /// When the first of the paced clients is due.
+    next_paced: Option<Instant>,
 }
 
 impl Run {
@@ -321,6 +352,7 @@ impl Run {
                 self.answer_operation(&answer);
             }
             self.let_go(now);
+            self.bring_up_paced(now);
             if now >= next_check {
                 next_check = now + CHECK_EVERY;
                 self.check(now);
@@ -338,7 +370,7 @@ impl Run {
             return Duration::ZERO;
         }
         let leaving = self.leaving.front().map(|(at, _)| *at);
-        let next = [leaving, self.operations.next_deadline()]
+        let next = [leaving, self.operations.next_deadline(), self.next_paced]
             .into_iter()
             .flatten()
             .fold(next_check, Instant::min);
@@ -400,6 +432,8 @@ impl Run {
             session: Session::default(),
             group: None,
             open_requests: 0,
+            pace: None,
+            missed: 0,
             stalled_since: None,
             awaits_turn: false,
             closing: None,
@@ -440,24 +474,28 @@ impl Run {
                 broken.push((place, error));
                 continue;
             }
-            match client
-                .session
-                .offer(client.socket.is_blocked(), self.overdue)
-            {
-                Offer::Send => {}
-                Offer::Skip => {
-                    metrics.frames_skipped.inc();
-                    client.stalled_since.get_or_insert(start);
-                    continue;
+            let steps = || {
+                let small = match shared {
+                    Some(frame) => Some(frame.steps()),
+                    None => missed(&frames.changes, &frames.dirty, set),
+                };
+                let large = large_steps(&frames.large, set);
+                (small.is_some() || large > 0).then(|| small.unwrap_or(0) + large)
+            };
+            let blocked = client.socket.is_blocked();
+            let sure = !blocked && client.session.is_abreast();
+            let missed = if sure { None } else { steps() };
+            // Nothing is missed of a tick that has nothing for the client.
+            if !sure && missed.is_none() {
+                continue;
+            }
+            let offer = client.session.offer(blocked, self.overdue);
+            if offer != Offer::Send {
+                client.missed += missed.or_else(steps).unwrap_or(0);
+                if let Err(error) = self.hold_back(place, offer, start) {
+                    broken.push((place, error));
                 }
-                Offer::Probe => {
-                    client.stalled_since.get_or_insert(start);
-                    let probe = Arc::new(self.maker.probe(client.session.synced()));
-                    if let Err(error) = client.socket.answer(&probe) {
-                        broken.push((place, error));
-                    }
-                    continue;
-                }
+                continue;
             }
             let gathered;
             let frame = match shared {
@@ -478,6 +516,7 @@ impl Run {
             match client.socket.send(frame) {
                 Ok(Written::Refused) => {
                     client.session.refused();
+                    client.missed += frame.steps() + large_steps(&frames.large, set);
                     client.stalled_since.get_or_insert(start);
                 }
                 Ok(_) => {
@@ -514,6 +553,65 @@ impl Run {
         }
     }
 
+    /// A frame isn't sent to a client: `offer` says why.
+    fn hold_back(&mut self, place: usize, offer: Offer, now: Instant) -> Result<(), Broken> {
+        let client = &mut self.clients[place];
+        match offer {
+            Offer::Send => {}
+            Offer::Wait => {
+                if let Some(pace) = &mut client.pace {
+                    let due = (pace.due).unwrap_or_else(|| pace_end(self.started, *pace, now));
+                    pace.due = Some(due);
+                    self.next_paced = earlier(self.next_paced, due);
+                }
+            }
+            Offer::Skip => {
+                self.context.metrics.frames_skipped.inc();
+                client.stalled_since.get_or_insert(now);
+            }
+            Offer::Probe => {
+                client.stalled_since.get_or_insert(now);
+                let probe = Arc::new(self.maker.probe(client.session.synced()));
+                client.socket.answer(&probe)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for the catch-ups of the clients whose intervals are over.
+    fn bring_up_paced(&mut self, now: Instant) {
+        if self.next_paced.is_none_or(|at| now < at) {
+            return;
+        }
+        self.next_paced = None;
+        let places: Vec<usize> = self.clients.iter().map(|(place, _)| place).collect();
+        for place in places {
+            let Some(client) = self.clients.get_mut(place) else {
+                continue;
+            };
+            let Some(pace) = &mut client.pace else {
+                continue;
+            };
+            match pace.due {
+                None => continue,
+                Some(due) if now < due => {
+                    self.next_paced = earlier(self.next_paced, due);
+                    continue;
+                }
+                Some(_) => pace.due = None,
+            }
+            if client.closing.is_some() {
+                continue;
+            }
+            let blocked = client.socket.is_blocked();
+            let offer = client.session.due(blocked, self.overdue);
+            if offer != Offer::Wait {
+                let done = self.hold_back(place, offer, now);
+                self.settle(place, done.map(|()| false));
+            }
+        }
+    }
+
     /// Whether the client is still here and still served.
     fn serves(&self, id: ClientId) -> bool {
         self.clients
@@ -541,10 +639,15 @@ impl Run {
             Order::CaughtUp {
                 frame, large, tick, ..
             } => {
-                let metrics = &self.context.metrics;
                 let said = client.socket.answer(&frame);
-                client.follow_up(large.iter(), false, &mut self.maker, metrics);
                 client.session.caught_up(tick);
+                // The frames have a row of each PV that was missed. One too many is taken off for a PV
+                // that was subscribed meanwhile and has not changed since.
+                let missed = std::mem::take(&mut client.missed);
+                let rows = u64::from(frame.rows()) + large.len() as u64;
+                let metrics = &self.context.metrics;
+                metrics.skipped(client.session.cause(), missed.saturating_sub(rows));
+                client.follow_up(large.iter(), false, &mut self.maker, metrics);
                 metrics.catch_ups.inc();
                 metrics.updates_sent.inc_by(u64::from(frame.rows()));
                 self.settle(id.place, said.map(|()| true));
@@ -615,6 +718,15 @@ impl Run {
                     }
                 }
                 Outcome::Acknowledged(tick) => heard |= client.session.acknowledged(tick),
+                Outcome::Paced(interval) => {
+                    client.pace = interval.map(|interval| Pace {
+                        interval,
+                        due: None,
+                    });
+                    client.session.pace(interval.is_some());
+                    // What waited for the end of another interval waits for that of this one.
+                    self.hold_back(place, Offer::Wait, Instant::now())?;
+                }
             }
         }
         self.again.insert(place);
@@ -663,6 +775,7 @@ impl Run {
             self.context.desk.leave(Demand::CatchUp {
                 client: client.id,
                 since,
+                cause: client.session.cause(),
             });
         }
         self.ask_turn(place);

@@ -6,7 +6,7 @@ pub mod operation;
 pub mod pva;
 pub mod sim;
 
-pub use intake::{Event, Intake, Line, Row, RowValue};
+pub use intake::{Event, Intake, Line, Row, RowValue, ViewLine};
 pub use operation::{Call, LastPut, OpDone, OpEnd, OpTicket, Put, Sent};
 use pvwire_schema::types::Outcome;
 

@@ -55,8 +55,12 @@ pub struct TickCounters {
     pub ticks: AtomicU64,
     /// Updates taken in.
     pub updates: AtomicU64,
-    /// Updates that were lost on the way in: values that the sequence shows to be missing.
-    pub squashed: AtomicU64,
+    /// Updates that were lost on the way in, because more came than the ring holds.
+    pub lost_by_relay: AtomicU64,
+    /// Updates that a source put into others, as far as it says so.
+    pub lost_by_source: AtomicU64,
+    /// Updates withheld from views.
+    pub withheld: AtomicU64,
     /// Updates of a PV, type or count that was no more.
     pub stale: AtomicU64,
     /// Present length of a tick.
@@ -176,16 +180,18 @@ impl<S: TickSink> Run<S> {
         self.intake
             .drain(|taken| table.apply(&mut changes, now, taken));
         table.pass_time(&mut changes, now);
-        let counters = &self.counters;
+        let (counters, counts) = (&self.counters, changes.counts);
         counters
             .ticks
             .fetch_add(u64::from(!changes.is_empty()), Ordering::Relaxed);
-        counters
-            .updates
-            .fetch_add(changes.updates() as u64, Ordering::Relaxed);
-        counters
-            .squashed
-            .fetch_add(changes.skipped(), Ordering::Relaxed);
+        counters.updates.fetch_add(counts.taken, Ordering::Relaxed);
+        for (counter, count) in [
+            (&counters.lost_by_relay, counts.relay),
+            (&counters.lost_by_source, counts.source),
+            (&counters.withheld, counts.wish),
+        ] {
+            counter.fetch_add(count, Ordering::Relaxed);
+        }
         counters
             .stale
             .store(table.stale_rows_total(), Ordering::Relaxed);

@@ -6,6 +6,7 @@
 
 mod support;
 
+use pvwire_schema::types::Wish;
 use support::{Client, Network, Relay, SoftIoc, connect_all, eventually, keep_up, prefix};
 
 /// What the IOC says of the channels that it serves: name and number of event subscriptions, by
@@ -64,6 +65,28 @@ fn ioc_serves_one_monitor_per_pv_however_many_clients_there_are_and_none_without
     first.unsubscribe(&[&names[0]]);
     eventually("one channel is left", || served(&mut ioc) == once[1..]);
     drop(first);
+    eventually("no channel is left", || served(&mut ioc).is_empty());
+    assert_eq!(relay.metric("pvwire_monitors_active"), 0.0);
+}
+
+#[test]
+fn ioc_serves_one_monitor_of_a_pv_whatever_updates_of_it_are_wished() {
+    let network = Network::new();
+    let mut ioc = SoftIoc::start(network, r#"record(ao, "$(P)a") { field(VAL, "1") }"#);
+    let relay = Relay::start(network, &["--linger-ms", "200"]);
+    let name = ioc.name("a");
+    let mut clients = connect_all(relay.address(), 6);
+    for (number, client) in clients.iter_mut().enumerate() {
+        let wish = Wish {
+            every: number as u32 / 2,
+            ..Wish::default()
+        };
+        assert_eq!(client.subscribe_with(&[&name], wish), []);
+        client.wait_pv(&name, "a value", |pv| pv.now.is_some());
+    }
+    assert_eq!(served(&mut ioc), [(name, 2)]);
+    assert_eq!(relay.metric("pvwire_monitors_active"), 1.0);
+    drop(clients);
     eventually("no channel is left", || served(&mut ioc).is_empty());
     assert_eq!(relay.metric("pvwire_monitors_active"), 0.0);
 }

@@ -204,6 +204,14 @@ impl FrameEncoder {
         self.values.len() + self.blobs.len()
     }
 
+    /// Values that its rows say were left out before them. Update frames only.
+    #[must_use]
+    pub fn skipped(&self) -> u64 {
+        let skips = [&self.number_marks.skips, &self.blob_marks.skips];
+        let counts = skips.into_iter().flatten();
+        counts.map(|(.., count)| u64::from(*count)).sum()
+    }
+
     /// Adds an update of a numeric PV.
     #[inline]
     pub fn number(&mut self, id: PvId, time_ns: i64, value: f64, marks: RowMarks<'_>) {

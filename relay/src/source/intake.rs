@@ -6,15 +6,16 @@
 //! may not be lost, so it has a queue of its own.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 
 use crossbeam_queue::{ArrayQueue, SegQueue};
-use pvwire_schema::types::{Alarm, BlobValue, Detail, Expected, Metadata, PvId};
+use pvwire_schema::types::{Alarm, BlobValue, Detail, Expected, Metadata, PvId, Wish};
 
-/// Rows that the ring holds: half a second of 100,000 updates/s, 3 MiB.
+/// Rows that the ring holds: half a second of 100,000 updates/s, 5 MiB.
 const RING_ROWS: usize = 1 << 16;
 
 /// A value on its way through the relay.
@@ -51,6 +52,8 @@ pub struct Row {
     pub pv: PvId,
     /// Counts the updates of this PV within `epoch`, from 1.
     pub sequence: u32,
+    /// Updates before this one that the sequence counts and the source put into one.
+    pub squashed: u32,
     /// The type and element count that the value belongs to; unique in the process.
     pub epoch: u32,
     /// Nanoseconds past the POSIX epoch.
@@ -91,6 +94,15 @@ pub enum Event {
     },
     /// All that is known of how to draw it.
     Metadata(Box<Metadata>),
+    /// The number stands for a PV as somebody wishes to see it.
+    ViewOpened {
+        /// The PV.
+        base: PvId,
+        /// Which of its updates.
+        wish: Wish,
+    },
+    /// Nobody wishes that any more.
+    ViewClosed,
 }
 
 /// An event and the opening of the PV that it belongs to.
@@ -123,7 +135,6 @@ pub struct Intake {
     sleeping: AtomicBool,
     sleeper: OnceLock<Thread>,
     numbers: AtomicU32,
-    squashed: AtomicU64,
     array_bytes: ArrayBytes,
 }
 
@@ -153,7 +164,7 @@ impl Intake {
         Arc::new(Self::with_ring(RING_ROWS))
     }
 
-    fn with_ring(rows: usize) -> Self {
+    pub(crate) fn with_ring(rows: usize) -> Self {
         Self {
             ring: ArrayQueue::new(rows),
             overflow: Mutex::default(),
@@ -162,14 +173,8 @@ impl Intake {
             sleeping: AtomicBool::new(false),
             sleeper: OnceLock::new(),
             numbers: AtomicU32::new(1),
-            squashed: AtomicU64::new(0),
             array_bytes: ArrayBytes::default(),
         }
-    }
-
-    /// Values that were replaced by a newer one because the ring was full.
-    pub fn squashed_total(&self) -> u64 {
-        self.squashed.load(Ordering::Relaxed)
     }
 
     /// How arrays came in.
@@ -182,10 +187,16 @@ impl Intake {
     }
 
     fn push(&self, row: Row) {
-        if let Err(row) = self.ring.push(row) {
+        if let Err(mut row) = self.ring.push(row) {
             let mut waiting = self.overflow.lock().unwrap_or_else(PoisonError::into_inner);
-            if waiting.insert(row.pv, row).is_some() {
-                self.squashed.fetch_add(1, Ordering::Relaxed);
+            match waiting.entry(row.pv) {
+                Entry::Vacant(place) => {
+                    place.insert(row);
+                }
+                Entry::Occupied(mut place) => {
+                    row.squashed = row.squashed.saturating_add(place.get().squashed);
+                    place.insert(row);
+                }
             }
             self.overflowed.store(true, Ordering::Release);
         }
@@ -256,6 +267,8 @@ pub struct Line {
     opening: u32,
     epoch: AtomicU32,
     sequence: AtomicU32,
+    /// Counted in the sequence; to be told with the next update.
+    squashed: AtomicU32,
 }
 
 impl Line {
@@ -270,6 +283,7 @@ impl Line {
             opening,
             epoch: AtomicU32::new(opening),
             sequence: AtomicU32::new(0),
+            squashed: AtomicU32::new(0),
         };
         line.event(Event::Opened { puts });
         line
@@ -295,12 +309,19 @@ impl Line {
         self.intake.push(Row {
             pv: self.pv,
             sequence,
+            squashed: self.squashed.swap(0, Ordering::Relaxed),
             epoch,
             time_ns,
             value,
             alarm,
             detail,
         });
+    }
+
+    /// The source put so many updates that would have come by now into the next one.
+    pub fn squashed(&self, count: u32) {
+        self.sequence.fetch_add(count, Ordering::Relaxed);
+        self.squashed.fetch_add(count, Ordering::Relaxed);
     }
 
     /// Counts elements that the source had to copy.
@@ -322,6 +343,7 @@ impl Line {
             self.epoch
                 .store(self.intake.next_number(), Ordering::Relaxed);
             self.sequence.store(0, Ordering::Relaxed);
+            self.squashed.store(0, Ordering::Relaxed);
         }
         let epoch = self.epoch.load(Ordering::Relaxed);
         self.event(Event::Connected { epoch });
@@ -347,6 +369,40 @@ impl Line {
             opening: self.opening,
             event,
         });
+    }
+}
+
+/// A number that stands for a PV as somebody wishes to see it, until this is dropped.
+#[derive(Debug)]
+pub struct ViewLine {
+    intake: Arc<Intake>,
+    pv: PvId,
+    opening: u32,
+}
+
+impl ViewLine {
+    /// Tells the tick thread that `pv` stands for those updates of `base`, which is open, that are
+    /// wished.
+    #[must_use]
+    pub fn open(intake: &Arc<Intake>, pv: PvId, base: PvId, wish: Wish) -> Self {
+        let view = Self {
+            intake: Arc::clone(intake),
+            pv,
+            opening: intake.next_number(),
+        };
+        view.event(Event::ViewOpened { base, wish });
+        view
+    }
+
+    fn event(&self, event: Event) {
+        let (pv, opening) = (self.pv, self.opening);
+        self.intake.notify(Notice { pv, opening, event });
+    }
+}
+
+impl Drop for ViewLine {
+    fn drop(&mut self) {
+        self.event(Event::ViewClosed);
     }
 }
 
@@ -404,7 +460,21 @@ mod tests {
             of
         };
         assert_eq!((of(PvId(1)), of(PvId(2))), (vec![1, 5], vec![1, 5]));
-        assert_eq!(intake.squashed_total(), 6);
+    }
+
+    #[test]
+    fn what_the_source_squashed_is_told_also_by_rows_that_replace_others() {
+        let intake = Arc::new(Intake::with_ring(1));
+        let line = Line::open(&intake, PvId(1), false);
+        for squashed in [0, 2, 0, 3] {
+            line.squashed(squashed);
+            line.update(0, RowValue::Number(0.0), CALM);
+        }
+        let (_, rows) = drained(&intake);
+        let told: Vec<_> = (rows.iter())
+            .map(|row| (row.sequence, row.squashed))
+            .collect();
+        assert_eq!(told, [(1, 0), (9, 5)]);
     }
 
     #[test]

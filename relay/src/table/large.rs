@@ -4,7 +4,7 @@
 //! them share and which is written piece by piece, while the small updates of the same tick are
 //! on their way already.
 
-use pvwire_schema::types::{BlobValue, Node, NodeValue, PvId};
+use pvwire_schema::types::{BlobValue, Node, NodeValue, PvId, Skips};
 
 use super::Latest;
 use crate::source::RowValue;
@@ -83,8 +83,8 @@ pub struct LargeRow {
     pub epoch: u32,
     /// Value, time and alarm, all of it.
     pub latest: Latest,
-    /// Updates that were lost just before this one.
-    pub skipped: u32,
+    /// Updates that were left out just before this one.
+    pub skips: Skips,
 }
 
 #[cfg(test)]

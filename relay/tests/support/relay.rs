@@ -117,8 +117,8 @@ impl Relay {
         text.lines()
             .filter_map(|line| {
                 let (key, value) = line.rsplit_once(' ')?;
-                let key = key.split('{').next()?;
-                (key == name).then(|| value.parse::<f64>().unwrap())
+                let is_it = key == name || key.split('{').next()? == name;
+                is_it.then(|| value.parse::<f64>().unwrap())
             })
             .sum()
     }

@@ -1,0 +1,321 @@
+//! Does a client that asks for fewer updates get those that it asked for, and is what it doesn't get
+//! counted, with its cause, at the client as in the relay?
+//!
+//! Topology: one soft IOC, one relay, one to five clients with different wishes.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use pvwire_schema::types::{
+    ConnectionState, FrameKind, NameProblem, Reply, RequestBody, RequestProblem, SkipCause, Wish,
+};
+use support::{Client, How, Network, Pv, Relay, SoftIoc, keep_up};
+
+const ALL: Wish = Wish {
+    min_interval_ms: 0,
+    deadband: 0.0,
+    every: 0,
+};
+
+const COUNTING: &str = r#"
+    record(calc, "$(P)n") { field(CALC, "VAL+1") field(SCAN, ".1 second") }
+    record(calc, "$(P)m") { field(CALC, "VAL+1") field(SCAN, ".1 second") }
+"#;
+
+const SETTABLE: &str = r#"
+    record(ao, "$(P)a") { field(VAL, "0") field(PINI, "YES") field(HIGH, "100") field(HSV, "MINOR") }
+"#;
+
+fn start(database: &str) -> (SoftIoc, Relay) {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, database);
+    (ioc, Relay::start(network, &[]))
+}
+
+fn client_that_wishes(relay: &Relay, names: &[impl AsRef<str>], wish: Wish) -> Client {
+    let mut client = Client::connect(relay.address());
+    assert_eq!(client.subscribe_with(names, wish), []);
+    for name in names {
+        client.wait_pv(name.as_ref(), "a value", |pv| pv.now.is_some());
+    }
+    client
+}
+
+/// What a client knows of a counting PV fits itself and the count: each value that there was came or
+/// was left out, and that for this cause.
+fn assert_accounted(pv: &Pv, cause: SkipCause) {
+    let (first, last) = (pv.rows.first().unwrap(), pv.rows.last().unwrap());
+    let steps = last.sequence.wrapping_sub(first.sequence);
+    assert_eq!(pv.rows.len() as u64 + pv.skipped, u64::from(steps) + 1);
+    assert_eq!(pv.skipped, pv.skipped_by(cause), "{:?}", pv.skips);
+    let numbers = pv.numbers();
+    let counted = numbers.last().unwrap() - numbers.first().unwrap();
+    assert_eq!(counted, f64::from(steps), "the record counts by one");
+}
+
+fn skipped(relay: &Relay, cause: &str) -> u64 {
+    relay.metric(&format!(
+        "pvwire_updates_skipped_total{{cause=\"{cause}\"}}"
+    )) as u64
+}
+
+#[test]
+fn at_most_one_update_in_the_interval_comes_and_the_last_one_always() {
+    let (mut ioc, relay) = start(COUNTING);
+    let name = ioc.name("n");
+    let mut whole = client_that_wishes(&relay, &[&name], ALL);
+    let wish = Wish {
+        min_interval_ms: 500,
+        ..ALL
+    };
+    let mut slow = client_that_wishes(&relay, &[&name], wish);
+    let started = Instant::now();
+    keep_up("forty counts", &mut [&mut whole, &mut slow], |clients| {
+        clients[0].pv(&name).rows.len() >= 40
+    });
+    ioc.put("n.SCAN", "Passive");
+    let most = started.elapsed().as_millis() / 500 + 3;
+    // The record may count once more while it is stopped.
+    let stopped: f64 = (ioc.ask(&format!("dbgf {name}")).split_whitespace())
+        .filter_map(|word| word.parse().ok())
+        .next_back()
+        .unwrap();
+    keep_up("the last", &mut [&mut whole, &mut slow], |clients| {
+        clients
+            .iter()
+            .all(|client| client.pv(&name).is_number(stopped))
+    });
+
+    let seen = slow.pv(&name);
+    let rows = seen.rows.len() as u128;
+    assert!((4..=most).contains(&rows), "{rows} rows, {most} at most");
+    assert_accounted(seen, SkipCause::Wish);
+    assert_eq!(whole.pv(&name).skipped, 0);
+    assert_eq!(skipped(&relay, "wish"), seen.skipped);
+}
+
+#[test]
+fn deadband_lets_pass_what_differs_by_more_and_every_change_of_the_alarm() {
+    let (mut ioc, relay) = start(SETTABLE);
+    let name = ioc.name("a");
+    let mut whole = client_that_wishes(&relay, &[&name], ALL);
+    let wish = Wish {
+        deadband: 10.0,
+        min_interval_ms: 1,
+        ..ALL
+    };
+    let mut coarse = client_that_wishes(&relay, &[&name], wish);
+    let values = ["4", "10", "11", "95", "99", "101", "102", "99.5", "98"];
+    for value in values {
+        ioc.put("a", value);
+        let mut both = [&mut whole, &mut coarse];
+        keep_up(value, &mut both, |clients| {
+            clients[0].pv(&name).is_number(value.parse().unwrap())
+        });
+    }
+    coarse.wait_number(&name, 99.5);
+    // In alarm from 100 on, and out of it again.
+    assert_eq!(coarse.pv(&name).numbers(), [0.0, 11.0, 95.0, 101.0, 99.5]);
+    let alarms = coarse.pv(&name).rows.iter();
+    let alarms: Vec<_> = alarms.map(|row| row.alarm.severity.number()).collect();
+    assert_eq!(alarms, [0, 0, 0, 1, 0]);
+    assert_eq!(coarse.pv(&name).skipped_by(SkipCause::Wish), 4);
+}
+
+#[test]
+fn one_in_so_many_comes_and_the_change_of_the_alarm_at_once() {
+    let (mut ioc, relay) = start(SETTABLE);
+    let name = ioc.name("a");
+    let mut whole = client_that_wishes(&relay, &[&name], ALL);
+    let hour = Wish {
+        min_interval_ms: 3_600_000,
+        ..ALL
+    };
+    let fourth = Wish { every: 4, ..ALL };
+    let mut hourly = client_that_wishes(&relay, &[&name], hour);
+    let mut fourth = client_that_wishes(&relay, &[&name], fourth);
+    for value in ["1", "2", "3", "4", "5", "6", "200", "201"] {
+        ioc.put("a", value);
+        let mut all = [&mut whole, &mut hourly, &mut fourth];
+        keep_up(value, &mut all, |clients| {
+            clients[0].pv(&name).is_number(value.parse().unwrap())
+        });
+    }
+    hourly.wait_number(&name, 200.0);
+    fourth.wait_number(&name, 200.0);
+    assert_eq!(hourly.pv(&name).numbers(), [0.0, 200.0]);
+    assert_eq!(fourth.pv(&name).numbers(), [0.0, 4.0, 200.0]);
+    assert_eq!(whole.pv(&name).numbers().len(), 9);
+}
+
+#[test]
+fn equal_wishes_get_the_same_bytes_and_a_lost_ioc_shows_through_every_wish() {
+    let (ioc, relay) = start(COUNTING);
+    let names = ioc.names(["n", "m"]);
+    let third = Wish { every: 3, ..ALL };
+    let mut one = client_that_wishes(&relay, &names, third);
+    let mut other = client_that_wishes(&relay, &names, third);
+    let mut whole = client_that_wishes(&relay, &names, ALL);
+    let id = one.id(&names[0]);
+    assert_eq!(other.id(&names[0]), id);
+    assert_ne!(whole.id(&names[0]), id);
+    let from = other.tick;
+    let mut all = [&mut one, &mut other, &mut whole];
+    keep_up("frames for all", &mut all, |clients| {
+        clients
+            .iter()
+            .all(|client| client.tick > from && client.messages.len() > 8)
+    });
+    let to = one.tick.min(other.tick);
+    let of = |client: &Client| {
+        let messages = client.messages.iter();
+        let among = messages.filter(|message| (from + 1..=to).contains(&message.tick));
+        among.cloned().collect::<Vec<_>>()
+    };
+    assert!(of(&one).len() > 2);
+    assert_eq!(of(&one), of(&other));
+    assert_eq!(relay.metric("pvwire_monitors_active"), 2.0);
+
+    ioc.kill();
+    let mut all = [&mut one, &mut other, &mut whole];
+    keep_up("all know that the IOC is gone", &mut all, |clients| {
+        let gone = |client: &&mut Client, name: &String| {
+            client.pv(name).state() == ConnectionState::Disconnected
+        };
+        (clients.iter()).all(|client| names.iter().all(|name| gone(client, name)))
+    });
+    // Nobody is left with an older value than the others.
+    for name in &names {
+        assert_eq!(one.pv(name).sequence, whole.pv(name).sequence);
+    }
+}
+
+#[test]
+fn impossible_wish_is_refused_and_so_is_one_too_many() {
+    let (ioc, relay) = start(SETTABLE);
+    let name = ioc.name("a");
+    let mut client = Client::connect(relay.address());
+    let names = vec![name.clone()];
+    let wish = Wish {
+        deadband: f64::NAN,
+        ..ALL
+    };
+    let (reply, _) = client.ask(RequestBody::Subscribe { names, wish });
+    let Reply::Error { problem, message } = reply else {
+        panic!("{reply:?}");
+    };
+    assert_eq!(problem, RequestProblem::Refused);
+    assert_eq!(message, "a deadband is a number from 0 up, not NaN");
+
+    for every in 2..34 {
+        assert_eq!(client.subscribe_with(&[&name], Wish { every, ..ALL }), []);
+    }
+    let errors = client.subscribe_with(&[&name], Wish { every: 34, ..ALL });
+    assert_eq!(errors[0].problem, NameProblem::TooManyWishes);
+    // The PV itself may always be had.
+    client.subscribe_live(&[&name]);
+    assert_eq!(relay.metric("pvwire_monitors_active"), 1.0);
+}
+
+#[test]
+fn paced_client_is_brought_up_to_date_once_an_interval_and_at_once_when_it_ends() {
+    let (ioc, relay) = start(COUNTING);
+    let names = ioc.names(["n", "m"]);
+    let mut client = client_that_wishes(&relay, &names, ALL);
+    client.request(RequestBody::Pace { interval_ms: 700 });
+    client.wait("a catch-up", |client| {
+        client.messages.last().unwrap().kind == FrameKind::CatchUp
+    });
+    let (from, started) = (client.messages.len(), Instant::now());
+    client.wait("four more", |client| client.messages.len() >= from + 4);
+    // The first of them may have come late.
+    assert!(started.elapsed() >= Duration::from_millis(2 * 700));
+    let all = &client.messages[from..];
+    assert!(all.iter().all(|message| message.kind == FrameKind::CatchUp));
+
+    let from = client.messages.len();
+    client.request(RequestBody::Pace { interval_ms: 0 });
+    client.wait("updates again", |client| client.messages.len() >= from + 6);
+    let kinds: Vec<_> = (client.messages[from..].iter()).map(|m| m.kind).collect();
+    assert_eq!(kinds.last(), Some(&FrameKind::Update));
+    let catch_ups = kinds.iter().filter(|kind| **kind == FrameKind::CatchUp);
+    assert!(catch_ups.count() <= 2, "{kinds:?}");
+    for name in &names {
+        assert_accounted(client.pv(name), SkipCause::Paced);
+    }
+    assert_eq!(skipped(&relay, "behind"), 0);
+}
+
+#[test]
+fn what_is_left_out_is_counted_by_cause_at_the_client_and_in_the_relay_alike() {
+    let network = Network::new();
+    let mut ioc = SoftIoc::start(network, COUNTING);
+    let flags = ["--ack-window-ms", "400", "--evict-after-ms", "60000"];
+    let relay = Relay::start(network, &flags);
+    let names = ioc.names(["n", "m"]);
+    let mut whole = client_that_wishes(&relay, &names, ALL);
+    let mut wishing = client_that_wishes(&relay, &names, Wish { every: 7, ..ALL });
+    let mut paced = client_that_wishes(&relay, &names, ALL);
+    paced.request(RequestBody::Pace { interval_ms: 300 });
+    // A set of its own: its frames are made by the shard.
+    let mut alone = client_that_wishes(&relay, &names[..1], ALL);
+    alone.request(RequestBody::Pace { interval_ms: 500 });
+    let silent = How {
+        receive_buffer: None,
+        acks: false,
+    };
+    let mut silent = Client::connect_as(relay.address(), silent);
+    silent.subscribe_live(&names);
+
+    let mut all = [
+        &mut whole,
+        &mut wishing,
+        &mut paced,
+        &mut alone,
+        &mut silent,
+    ];
+    keep_up("sixty counts", &mut all, |clients| {
+        clients[0].pv(&names[1]).rows.len() >= 60
+    });
+    for record in ["n.SCAN", "m.SCAN"] {
+        ioc.put(record, "Passive");
+    }
+    silent.set_acks(true);
+    silent.ack();
+    let last = names.each_ref().map(|name| {
+        whole.wait_until_known(name, |pv| pv.now.is_some());
+        whole.get(&[name], 0).0[0].as_ref().unwrap().sequence
+    });
+    let mut others = [&mut whole, &mut paced, &mut alone, &mut silent];
+    keep_up("the last of all", &mut others, |clients| {
+        clients.iter().all(|client| {
+            let held = names.iter().zip(last);
+            let mut held = held.filter_map(|(name, last)| Some((client.held(name)?, last)));
+            held.all(|(pv, last)| pv.sequence == last)
+        })
+    });
+
+    let sum = |client: &Client, cause| {
+        let held = names.iter().filter_map(|name| client.held(name));
+        held.map(|pv| {
+            assert_accounted(pv, cause);
+            pv.skipped
+        })
+        .sum::<u64>()
+    };
+    assert_eq!(sum(&whole, SkipCause::Unknown), 0);
+    let withheld = sum(&wishing, SkipCause::Wish);
+    let behind = sum(&silent, SkipCause::Behind);
+    let paced = sum(&paced, SkipCause::Paced) + sum(&alone, SkipCause::Paced);
+    assert!(
+        withheld > 80 && behind > 60 && paced > 80,
+        "{withheld} {behind} {paced}"
+    );
+    assert_eq!(skipped(&relay, "wish"), withheld);
+    assert_eq!(skipped(&relay, "behind"), behind);
+    assert_eq!(skipped(&relay, "paced"), paced);
+    assert_eq!(skipped(&relay, "relay") + skipped(&relay, "source"), 0);
+}
