@@ -31,7 +31,7 @@ def measure(children, scenario, iocs, folder):
         run = relay.load(scenario, 1, iocs)
         counters = relay.counters()
         again = sum("is tried again" in line for line in relay.said)
-    raw = {"relay": run}
+    raw = {"relay": run, "counters": counters}
     if scenario["kind"] == "connect":
         figures = connect_figures(run)
         say(f"   {figures['first_values_s']:.2f} s; {again} monitors had to be opened again")
@@ -39,7 +39,6 @@ def measure(children, scenario, iocs, folder):
         return figures, raw
     figures = update_figures(run)
     if scenario["kind"] == "array":
-        raw["counters"] = counters
         raw["copies"] = copies(children, scenario, iocs, folder)
         figures |= array_figures(scenario, run, counters, raw["copies"])
     say(

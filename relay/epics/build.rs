@@ -9,5 +9,7 @@ fn main() {
     // Reaches this crate's own tests only: a crate that links a program depends on this one
     // directly and sets its run path from DEP_PVWIRE_EPICS_LIBDIR.
     println!("cargo::rustc-link-arg=-Wl,-rpath,{lib}");
+    // Likewise: libca finds our `recv` in programs that export it.
+    println!("cargo::rustc-link-arg=-Wl,--export-dynamic-symbol=recv");
     println!("cargo::metadata=libdir={lib}");
 }

@@ -64,6 +64,8 @@ impl Admin {
             updates_stale: self.ticks.stale.load(Ordering::Relaxed),
             array_bytes_copied: self.intake.array_bytes().copied_total(),
             array_bytes_shared: self.intake.array_bytes().shared_total(),
+            ca_reads: pvwire_epics::ca::reads_total(),
+            ca_paced_reads: pvwire_epics::ca::paced_reads_total(),
             callback_panics: pvwire_epics::panics_caught(),
         })
     }

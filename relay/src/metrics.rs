@@ -73,6 +73,8 @@ pub struct Metrics {
     updates_stale: Counter,
     array_bytes_copied: Counter,
     array_bytes_shared: Counter,
+    ca_reads: Counter,
+    ca_paced_reads: Counter,
     callback_panics: Counter,
 }
 
@@ -99,6 +101,10 @@ pub struct Readings {
     pub array_bytes_copied: u64,
     /// Bytes of arrays that stayed where a library had put them.
     pub array_bytes_shared: u64,
+    /// Reads from circuits of Channel Access.
+    pub ca_reads: u64,
+    /// Those that waited for more.
+    pub ca_paced_reads: u64,
     /// Panics caught in callbacks.
     pub callback_panics: u64,
 }
@@ -145,6 +151,11 @@ impl Default for Metrics {
         let array_bytes_shared = counter(
             "array_bytes_shared",
             "Bytes of arrays shared with the library that received them (pvAccess)",
+        );
+        let ca_reads = counter("ca_reads", "Reads from circuits of Channel Access");
+        let ca_paced_reads = counter(
+            "ca_paced_reads",
+            "Reads that waited a moment for more, because the circuit was busy",
         );
         let callback_panics = counter(
             "callback_panics",
@@ -212,6 +223,8 @@ impl Default for Metrics {
             updates_stale,
             array_bytes_copied,
             array_bytes_shared,
+            ca_reads,
+            ca_paced_reads,
             callback_panics,
         }
     }
@@ -273,6 +286,8 @@ impl Metrics {
         raise(&self.updates_stale, readings.updates_stale);
         raise(&self.array_bytes_copied, readings.array_bytes_copied);
         raise(&self.array_bytes_shared, readings.array_bytes_shared);
+        raise(&self.ca_reads, readings.ca_reads);
+        raise(&self.ca_paced_reads, readings.ca_paced_reads);
         raise(&self.callback_panics, readings.callback_panics);
         self.monitors_active.set(readings.monitors as i64);
         self.sessions_active.set(readings.sessions as i64);

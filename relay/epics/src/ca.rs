@@ -10,6 +10,7 @@ mod dbr;
 mod event;
 mod handle;
 mod put;
+mod recv;
 
 use std::ffi::CString;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ pub use self::event::{
 };
 use self::put::Job;
 pub use self::put::{Condition, Done, PutError, PutTicket, PutValue};
+pub use self::recv::{paced_reads_total, reads_total};
 
 /// Longest name in bytes: it must fit one of libca's search datagrams of 1,024 bytes with two
 /// headers, or the PV would be searched for ever without a packet being sent.

@@ -2,11 +2,13 @@
 //!
 //! [`ca`] is a Channel Access client over libca, [`pva`] a pvAccess client over pvxs. All `unsafe`
 //! of pvwire is in this crate: the owners of C handles in `ca/handle.rs`, `pva/handle.rs` and
-//! `pva/array.rs`, the functions that C calls in `ca/callback.rs` and `pva/callback.rs`, the items
-//! in which pvxs's values come in `pva/items.rs`, and the one that changes environment variables.
+//! `pva/array.rs`, the functions that C calls in `ca/callback.rs`, `ca/recv.rs` and
+//! `pva/callback.rs`, the items in which pvxs's values come in `pva/items.rs`, and the one that
+//! changes environment variables.
 //!
 //! A program that links this crate sets its run path to the folder named by
-//! `DEP_PVWIRE_EPICS_LIBDIR` in its own build script.
+//! `DEP_PVWIRE_EPICS_LIBDIR` in its own build script, and exports the symbol `recv`
+//! (`-Wl,--export-dynamic-symbol=recv`), so that libca reads by it.
 
 pub mod ca;
 mod environment;
