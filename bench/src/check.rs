@@ -96,7 +96,7 @@ impl Counts {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Last {
     subscribed: bool,
     value: Option<f64>,
@@ -104,11 +104,13 @@ struct Last {
 }
 
 /// One client's stream.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Stream {
     tick: u64,
     asked: usize,
     taken: usize,
+    /// PVs with a value.
+    known: usize,
     last: Vec<Last>,
     sequences: Vec<u32>,
     skips: Vec<u32>,
@@ -136,8 +138,17 @@ impl Stream {
 
     /// Whether every PV has a value.
     pub(crate) fn is_complete(&self) -> bool {
-        self.taken == self.asked
-            && self.last.iter().filter(|last| last.value.is_some()).count() == self.asked
+        self.taken == self.asked && self.known == self.asked
+    }
+
+    /// The last tick that it was brought to.
+    pub(crate) fn tick(&self) -> u64 {
+        self.tick
+    }
+
+    /// Whether what may come next is the same for both.
+    pub(crate) fn is_where(&self, other: &Self) -> bool {
+        self.tick == other.tick && self.last == other.last
     }
 
     /// Takes a message in. `length` is its length on the wire; `on_row` gets each row's time stamp
@@ -235,6 +246,7 @@ impl Stream {
                     self.counts.skipped += u64::from(steps.saturating_sub(1));
                 }
             }
+            self.known += usize::from(last.value.is_none());
             last.value = Some(number.value);
             last.sequence = sequence;
             if kind != FrameKind::Snapshot {
@@ -262,14 +274,19 @@ fn first_element(blob: &BlobView<'_>) -> NumberRow {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use pvwire_schema::encode::{FrameEncoder, RowMarks};
     use pvwire_schema::types::{BlobValue, Channel, Skips};
 
     const PV: PvId = PvId(4);
 
-    fn message(kind: FrameKind, tick: u64, prev_tick: u64, rows: &[(f64, RowMarks)]) -> Vec<u8> {
+    pub(crate) fn message(
+        kind: FrameKind,
+        tick: u64,
+        prev_tick: u64,
+        rows: &[(f64, RowMarks)],
+    ) -> Vec<u8> {
         let mut encoder = FrameEncoder::new();
         encoder.begin(kind, tick, prev_tick);
         for (value, marks) in rows {
@@ -278,11 +295,11 @@ mod tests {
         encoder.finish().to_vec()
     }
 
-    fn plain(value: f64) -> (f64, RowMarks<'static>) {
+    pub(crate) fn plain(value: f64) -> (f64, RowMarks<'static>) {
         (value, RowMarks::default())
     }
 
-    fn at(value: f64, sequence: u32) -> (f64, RowMarks<'static>) {
+    pub(crate) fn at(value: f64, sequence: u32) -> (f64, RowMarks<'static>) {
         (
             value,
             RowMarks {
@@ -301,7 +318,7 @@ mod tests {
         stream.counts
     }
 
-    fn snapshot() -> Stream {
+    pub(crate) fn snapshot() -> Stream {
         let mut encoder = FrameEncoder::new();
         encoder.begin(FrameKind::Snapshot, 1, 0);
         let (value, marks) = at(7.0, 3);

@@ -2,316 +2,430 @@
 
 use std::error::Error;
 use std::fs;
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use mio::{Events, Interest, Poll, Token};
+use pvwire_schema::encode;
 use pvwire_schema::limits::MAX_NAMES;
 use pvwire_schema::types::{Request, RequestBody, Wish};
-use pvwire_schema::{SUBPROTOCOL, encode};
 use serde_json::{Value, json};
 
-use crate::check::{Counts, Seen, Stream};
+use crate::check::Counts;
+use crate::client::{Client, Reading};
 use crate::cpu;
 use crate::latency::Delays;
+use crate::memory::{self, Held};
 use crate::record::Record;
+use crate::reference::Reference;
+use crate::sets::{self, Pick};
+use crate::wire::masked;
 
-/// Pause when no socket had anything. A client that blocks in epoll would make the relay pay for a
-/// wake-up with every frame; a real client's wake-up is paid by another machine.
-const IDLE: Duration = Duration::from_micros(500);
+/// Pause when no socket had anything. A client that blocks in the poll would make the relay pay for
+/// a wake-up with every frame; a real client's wake-up is paid by another machine.
+pub(crate) const IDLE: Duration = Duration::from_micros(500);
 
 /// The same in the midst of a message: the rest of a large one must not wait in the relay.
 const IDLE_IN_MESSAGE: Duration = Duration::from_micros(50);
+
+/// How often all clients are looked at, whether or not they got something.
+const SWEEP_EVERY: Duration = Duration::from_millis(50);
 
 /// A client that hears nothing for longer is forgotten: each PV has several updates in this time.
 const LONGEST_SILENCE: Duration = Duration::from_secs(2);
 
 /// How long the relay may take until every PV of every client has a value.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Clients that connect at the same time, unless all of them do.
+const AT_A_TIME: usize = 50;
+
+/// Rest before memory is read, so that buffers of the connecting are given back.
+const SETTLE: Duration = Duration::from_secs(1);
 
 pub(crate) struct Plan {
     pub(crate) relay: String,
     pub(crate) pid: u32,
     pub(crate) clients: usize,
     pub(crate) names: PathBuf,
+    /// PVs of each client; all of them unless it is said.
+    pub(crate) each: Option<usize>,
+    pub(crate) pick: Pick,
+    /// Clients that read nothing from the end of connecting to the end of the measurement.
+    pub(crate) stalled: usize,
+    /// All connect at once, with none before the others.
+    pub(crate) storm: bool,
     pub(crate) warm_up: Duration,
     pub(crate) window: Duration,
     pub(crate) warm_up_may_skip: bool,
+    /// How often memory is read in the measurement.
+    pub(crate) sample_every: Option<Duration>,
     pub(crate) record: Option<PathBuf>,
 }
 
-struct Client {
-    tcp: TcpStream,
-    unread: Vec<u8>,
-    stream: Stream,
-    ack_interval: Duration,
-    last_ack: Instant,
-    /// Tick that isn't acknowledged yet.
-    owed: Option<u64>,
-    /// When the last updates came.
-    last_heard: Instant,
-    longest_silence: Duration,
+/// Clients and what they share.
+struct Crowd {
+    clients: Vec<Client>,
+    /// For each client the place of its reference.
+    set_of: Vec<usize>,
+    references: Vec<Reference>,
+    poll: Poll,
+    events: Events,
+    buffer: Vec<u8>,
+    delays: Delays,
+    record: Option<(Instant, Record)>,
+    /// Clients from this one on don't read.
+    awake: usize,
+    next_sweep: Instant,
+    last_round: Instant,
+    /// The longest that this program itself didn't look.
+    longest_pause: Duration,
 }
 
 pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
+    let mut crowd = Crowd::new(plan.clients)?;
+    let before = crowd.connect(plan)?;
+    let asked = crowd.clients.iter().map(|client| client.complete);
+    let mut first_values: Vec<Duration> = asked.flatten().collect();
+    first_values.sort_unstable();
+    eprintln!("{} clients have their PVs", crowd.clients.len());
+    for client in &mut crowd.clients {
+        // While they connected one after the other, those that had to wait may have fallen behind.
+        client.counts.skipped = 0;
+    }
+    crowd.awake = plan.clients - plan.stalled;
+    let connected = memory::held(plan.pid)?;
+    crowd.run_for(plan.warm_up)?;
+    if plan.warm_up_may_skip {
+        for client in &mut crowd.clients {
+            client.counts.skipped = 0;
+        }
+    }
+
+    crowd.delays = Delays::default();
+    crowd.record = (plan.record.as_ref()).map(|_| (Instant::now(), Record::default()));
+    let counts_before: Vec<Counts> = crowd.clients.iter().map(|client| client.counts).collect();
+    let faults_before = cpu::page_faults(plan.pid)?;
+    let own_before = cpu::by_thread(std::process::id())?;
+    let cpu_before = cpu::by_thread(plan.pid)?;
+    let start = Instant::now();
+    for client in &mut crowd.clients {
+        client.last_heard = start;
+        client.longest_silence = Duration::ZERO;
+    }
+    crowd.longest_pause = Duration::ZERO;
+    crowd.last_round = start;
+    let samples = crowd.measure(plan, start)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let used = cpu::between(&cpu_before, &cpu::by_thread(plan.pid)?);
+    let page_faults = cpu::page_faults(plan.pid)? - faults_before;
+    let own = cpu::between(&own_before, &cpu::by_thread(std::process::id())?);
+    let at_end = memory::held(plan.pid)?;
+
+    let (mut counts, mut of_awake) = (Counts::default(), Counts::default());
+    for (place, client) in crowd.clients.iter().enumerate() {
+        if place < crowd.awake {
+            counts.add(&client.counts.since(&counts_before[place]));
+            of_awake.add(&client.counts);
+        }
+    }
+    let silences = (crowd.clients.iter().take(crowd.awake)).map(|client| client.longest_silence);
+    let silent = (silences.clone())
+        .filter(|silence| *silence > LONGEST_SILENCE)
+        .count();
+    let longest_silence = silences.max().unwrap_or_default();
+    let latency = crowd.delays.json();
+    let longest_pause = crowd.longest_pause;
+    if let (Some((_, record)), Some(path)) = (crowd.record.take(), &plan.record) {
+        record.write(path)?;
+    }
+    let resumed = if plan.stalled > 0 {
+        Some(crowd.resume()?)
+    } else {
+        None
+    };
+    Ok(json!({
+        "clients": plan.clients - plan.stalled,
+        "pvs": crowd.pvs(plan)?,
+        "firstValues": durations_json(&first_values),
+        "firstValuesMs": first_values.last().map_or(0.0, millis),
+        "seconds": seconds,
+        "counts": counts.json(),
+        "faults": of_awake.faults_json(),
+        "silentClients": silent,
+        "longestSilenceMs": millis(&longest_silence),
+        "latency": latency,
+        "relayCpuNsByThread": used,
+        "relayCpuNs": used.values().sum::<u64>(),
+        "relayPageFaults": page_faults,
+        "ownCpuNs": own.values().sum::<u64>(),
+        "ownLongestPauseMs": millis(&longest_pause),
+        "memory": {
+            "before": before.json(),
+            "connected": connected.json(),
+            "atEnd": at_end.json(),
+            "samples": samples,
+        },
+        "resumed": resumed,
+    }))
+}
+
+fn millis(duration: &Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+/// Of sorted durations.
+fn durations_json(sorted: &[Duration]) -> Value {
+    let quantile = |share: f64| {
+        let place = (sorted.len() as f64 * share).ceil() as usize;
+        sorted.get(place.max(1) - 1).map_or(0.0, millis)
+    };
+    json!({
+        "p50Ms": quantile(0.5),
+        "p90Ms": quantile(0.9),
+        "p99Ms": quantile(0.99),
+        "maxMs": quantile(1.0),
+    })
+}
+
+fn names(plan: &Plan) -> Result<Vec<String>, Box<dyn Error>> {
     let names: Vec<String> = fs::read_to_string(&plan.names)?
         .lines()
         .map(str::to_owned)
         .collect();
-    let subscribe: Vec<u8> = (names.chunks(MAX_NAMES).zip(1..))
-        .flat_map(|(names, id)| {
-            let names = names.to_vec();
+    if plan.each.is_some_and(|each| each > names.len()) {
+        return Err("a client wants more PVs than there are".into());
+    }
+    Ok(names)
+}
+
+fn subscribe(names: &[String], wanted: &[usize]) -> Vec<u8> {
+    (wanted.chunks(MAX_NAMES).zip(1..))
+        .flat_map(|(places, id)| {
+            let names = places.iter().map(|place| names[*place].clone()).collect();
             let body = RequestBody::Subscribe {
                 names,
                 wish: Wish::default(),
             };
             masked(&encode::request(&Request { id, body }))
         })
-        .collect();
-    let asked = Instant::now();
-    let mut clients = (0..plan.clients)
-        .map(|_| Client::connect(&plan.relay, &subscribe, names.len()))
-        .collect::<Result<Vec<_>, _>>()?;
-
-    let mut buffer = vec![0; 1 << 20];
-    let mut ignored = Delays::default();
-    let start = Instant::now();
-    while !clients.iter().all(|client| client.stream.is_complete()) {
-        if start.elapsed() > PATIENCE {
-            return Err("not every PV of every client had a value in time".into());
-        }
-        round(&mut clients, &mut buffer, &mut ignored, &mut None)?;
-    }
-    let first_values = asked.elapsed();
-    eprintln!("{} clients have {} PVs each", clients.len(), names.len());
-    for client in &mut clients {
-        // While they connected one by one, those that had to wait may have fallen behind.
-        client.stream.counts.skipped = 0;
-    }
-    let until = Instant::now() + plan.warm_up;
-    while Instant::now() < until {
-        round(&mut clients, &mut buffer, &mut ignored, &mut None)?;
-    }
-
-    if plan.warm_up_may_skip {
-        for client in &mut clients {
-            client.stream.counts.skipped = 0;
-        }
-    }
-
-    let mut delays = Delays::default();
-    let mut record = (plan.record.as_ref()).map(|_| (Instant::now(), Record::default()));
-    let before: Vec<Counts> = clients.iter().map(|client| client.stream.counts).collect();
-    let faults_before = cpu::page_faults(plan.pid)?;
-    let cpu_before = cpu::by_thread(plan.pid)?;
-    let start = Instant::now();
-    for client in &mut clients {
-        client.last_heard = start;
-        client.longest_silence = Duration::ZERO;
-    }
-    let mut told = start;
-    while start.elapsed() < plan.window {
-        round(&mut clients, &mut buffer, &mut delays, &mut record)?;
-        if told.elapsed() > Duration::from_secs(5) {
-            told = Instant::now();
-            eprintln!(
-                "measured {:.0} of {} s",
-                start.elapsed().as_secs_f64(),
-                plan.window.as_secs()
-            );
-        }
-    }
-    let seconds = start.elapsed().as_secs_f64();
-    let used = cpu::between(&cpu_before, &cpu::by_thread(plan.pid)?);
-    let page_faults = cpu::page_faults(plan.pid)? - faults_before;
-
-    let (mut counts, mut whole_run) = (Counts::default(), Counts::default());
-    for (client, before) in clients.iter().zip(&before) {
-        counts.add(&client.stream.counts.since(before));
-        whole_run.add(&client.stream.counts);
-    }
-    let silences = clients.iter().map(|client| client.longest_silence);
-    let silent = (silences.clone())
-        .filter(|silence| *silence > LONGEST_SILENCE)
-        .count();
-    if let (Some((_, record)), Some(path)) = (record, &plan.record) {
-        record.write(path)?;
-    }
-    Ok(json!({
-        "clients": plan.clients,
-        "pvs": names.len(),
-        "firstValuesMs": first_values.as_secs_f64() * 1e3,
-        "seconds": seconds,
-        "counts": counts.json(),
-        "faults": whole_run.faults_json(),
-        "silentClients": silent,
-        "longestSilenceMs": silences.max().unwrap_or_default().as_secs_f64() * 1e3,
-        "latency": delays.json(),
-        "relayCpuNsByThread": used,
-        "relayCpuNs": used.values().sum::<u64>(),
-        "relayPageFaults": page_faults,
-    }))
+        .collect()
 }
 
-/// Reads once from every socket.
-fn round(
-    clients: &mut [Client],
-    buffer: &mut [u8],
-    delays: &mut Delays,
-    record: &mut Option<(Instant, Record)>,
-) -> Result<(), Box<dyn Error>> {
-    let mut idle = true;
-    let now = Instant::now();
-    for (number, client) in clients.iter_mut().enumerate() {
-        let record = if number == 0 { &mut *record } else { &mut None };
-        idle &= !client.read(now, buffer, delays, record)?;
-        client.acknowledge()?;
-    }
-    if idle {
-        let in_message = clients.iter().any(|client| !client.unread.is_empty());
-        thread::sleep(if in_message { IDLE_IN_MESSAGE } else { IDLE });
-    }
-    Ok(())
-}
-
-impl Client {
-    fn connect(relay: &str, subscribe: &[u8], pvs: usize) -> Result<Self, Box<dyn Error>> {
-        let mut tcp = TcpStream::connect(relay)?;
-        tcp.set_nodelay(true)?;
-        let request = format!(
-            "GET /ws HTTP/1.1\r\nHost: {relay}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\
-             Sec-WebSocket-Protocol: {SUBPROTOCOL}\r\n\r\n"
-        );
-        tcp.write_all(request.as_bytes())?;
-        // One byte at a time, so that nothing is read of the frames behind the answer.
-        let mut answer = Vec::new();
-        while !answer.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            tcp.read_exact(&mut byte)?;
-            answer.extend(byte);
-        }
-        if !answer.starts_with(b"HTTP/1.1 101 ") {
-            let answer = String::from_utf8_lossy(&answer);
-            return Err(format!("the relay refused the handshake: {answer}").into());
-        }
-        tcp.write_all(subscribe)?;
-        tcp.set_nonblocking(true)?;
+impl Crowd {
+    fn new(clients: usize) -> Result<Self, Box<dyn Error>> {
         Ok(Self {
-            tcp,
-            unread: Vec::new(),
-            stream: Stream::new(pvs),
-            ack_interval: Duration::from_millis(250),
-            last_ack: Instant::now(),
-            owed: None,
-            last_heard: Instant::now(),
-            longest_silence: Duration::ZERO,
+            clients: Vec::new(),
+            set_of: Vec::new(),
+            references: Vec::new(),
+            poll: Poll::new()?,
+            events: Events::with_capacity(1024),
+            buffer: vec![0; 1 << 20],
+            delays: Delays::default(),
+            record: None,
+            awake: clients,
+            next_sweep: Instant::now(),
+            last_round: Instant::now(),
+            longest_pause: Duration::ZERO,
         })
     }
 
-    /// Reads what is there; says whether there was anything.
-    fn read(
-        &mut self,
-        now: Instant,
-        buffer: &mut [u8],
-        delays: &mut Delays,
-        record: &mut Option<(Instant, Record)>,
-    ) -> Result<bool, Box<dyn Error>> {
-        match self.tcp.read(buffer) {
-            Ok(0) => return Err("the relay closed a connection".into()),
-            Ok(count) => self.unread.extend_from_slice(&buffer[..count]),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                // Told here and not when something comes: a pause of this program is no silence.
-                let silence = now.saturating_duration_since(self.last_heard);
-                self.longest_silence = self.longest_silence.max(silence);
-                return Ok(false);
-            }
-            Err(error) => return Err(error.into()),
-        }
-        let updates = self.stream.counts.updates;
-        let now_ns = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as i64;
-        let mut at = 0;
-        while let Some((header, length)) = message_at(&self.unread[at..]) {
-            let end = at + header + length;
-            if end > self.unread.len() {
-                break;
-            }
-            if self.unread[at] != 0x82 {
-                return Err(format!("a message begins with {:#x}", self.unread[at]).into());
-            }
-            let (wire, payload) = (&self.unread[at..end], &self.unread[at + header..end]);
-            match self
-                .stream
-                .take(payload, wire.len(), |time_ns| delays.add(now_ns - time_ns))?
-            {
-                Seen::Hello(interval_ms) => {
-                    self.ack_interval = Duration::from_millis(interval_ms.into());
-                }
-                Seen::Data(tick) => {
-                    self.owed = Some(tick);
-                    if let Some((start, record)) = record {
-                        record.messages.push((start.elapsed(), wire.to_vec()));
-                    }
-                }
-                Seen::Other => {}
-            }
-            at = end;
-        }
-        self.unread.drain(..at);
-        if self.stream.counts.updates > updates {
-            self.last_heard = Instant::now();
-        }
-        Ok(true)
+    /// PVs of each client.
+    fn pvs(&self, plan: &Plan) -> Result<usize, Box<dyn Error>> {
+        Ok(plan.each.unwrap_or(names(plan)?.len()))
     }
 
-    fn acknowledge(&mut self) -> io::Result<()> {
-        if let Some(tick) = self.owed
-            && self.last_ack.elapsed() >= self.ack_interval
-        {
-            let request = Request {
-                id: 0,
-                body: RequestBody::Ack { tick },
+    /// Connects everybody and waits until each has a value of each of its PVs. Says what was held
+    /// when all monitors were open but only the first client was there.
+    fn connect(&mut self, plan: &Plan) -> Result<Held, Box<dyn Error>> {
+        let names = names(plan)?;
+        let each = self.pvs(plan)?;
+        let picked = sets::pick(plan.pick, plan.clients, each, names.len());
+        self.sort_sets(&picked);
+        let mut before = memory::held(plan.pid)?;
+        let deadline = Instant::now() + PATIENCE;
+        let started = Instant::now();
+        while self.clients.len() < plan.clients {
+            let connecting = self.clients.len();
+            let at_a_time = match (plan.storm, connecting) {
+                (true, _) => plan.clients,
+                (false, 0) => 1,
+                (false, _) => AT_A_TIME,
             };
-            self.tcp.write_all(&masked(&encode::request(&request)))?;
-            self.last_ack = Instant::now();
-            self.owed = None;
+            let end = plan.clients.min(connecting + at_a_time);
+            for wanted in &picked[connecting..end] {
+                let subscribe = subscribe(&names, wanted);
+                let started = if plan.storm { started } else { Instant::now() };
+                let mut client = Client::connect(&plan.relay, subscribe, each, started)?;
+                let token = Token(self.clients.len());
+                let interest = Interest::READABLE | Interest::WRITABLE;
+                let registry = self.poll.registry();
+                registry.register(client.source(), token, interest)?;
+                self.clients.push(client);
+                if plan.storm {
+                    // The relay's answers are not left lying about until all have asked.
+                    self.round(false)?;
+                }
+            }
+            while !(self.clients[connecting..].iter()).all(|client| client.complete.is_some()) {
+                if Instant::now() > deadline {
+                    return Err("not every PV of every client had a value in time".into());
+                }
+                self.round(true)?;
+            }
+            if connecting == 0 && !plan.storm && plan.clients > 1 {
+                self.run_for(SETTLE)?;
+                before = memory::held(plan.pid)?;
+            }
+        }
+        Ok(before)
+    }
+
+    /// Clients of one set share a reference.
+    fn sort_sets(&mut self, picked: &[Vec<usize>]) {
+        let mut members: Vec<(&Vec<usize>, usize)> = Vec::new();
+        for wanted in picked {
+            // Those of one set stand together or all sets are different.
+            let place = match members.last_mut() {
+                Some((set, count)) if *set == wanted => {
+                    *count += 1;
+                    members.len() - 1
+                }
+                _ => {
+                    members.push((wanted, 1));
+                    members.len() - 1
+                }
+            };
+            self.set_of.push(place);
+        }
+        let reference = |(_, count): &(_, usize)| Reference::new(*count);
+        self.references = members.iter().map(reference).collect();
+    }
+
+    fn run_for(&mut self, time: Duration) -> Result<(), Box<dyn Error>> {
+        let until = Instant::now() + time;
+        while Instant::now() < until {
+            self.round(true)?;
         }
         Ok(())
     }
-}
 
-/// Lengths of header and payload of the message that begins here, if the header is whole.
-fn message_at(bytes: &[u8]) -> Option<(usize, usize)> {
-    match bytes.get(1)? & 0x7f {
-        126 => Some((
-            4,
-            u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?) as usize,
-        )),
-        127 => Some((
-            10,
-            u64::from_be_bytes(bytes.get(2..10)?.try_into().ok()?) as usize,
-        )),
-        short => Some((2, short.into())),
+    fn measure(&mut self, plan: &Plan, start: Instant) -> Result<Vec<Value>, Box<dyn Error>> {
+        let mut samples = Vec::new();
+        let (mut told, mut sampled) = (start, start);
+        while start.elapsed() < plan.window {
+            self.round(true)?;
+            if told.elapsed() > Duration::from_secs(10) {
+                told = Instant::now();
+                let (done, all) = (start.elapsed().as_secs(), plan.window.as_secs());
+                eprintln!("measured {done} of {all} s");
+            }
+            if let Some(every) = plan.sample_every
+                && sampled.elapsed() > every
+            {
+                sampled = Instant::now();
+                let mut sample = memory::held(plan.pid)?.json();
+                sample["seconds"] = start.elapsed().as_secs_f64().into();
+                samples.push(sample);
+            }
+        }
+        Ok(samples)
     }
-}
 
-/// A client's binary message. The mask is zero: it only has to be there.
-fn masked(payload: &[u8]) -> Vec<u8> {
-    let mut message = vec![0x82];
-    match payload.len() {
-        length @ 0..=125 => message.push(0x80 | length as u8),
-        length @ 126..=0xffff => {
-            message.push(0x80 | 126);
-            message.extend((length as u16).to_be_bytes());
+    /// Lets those who stalled read again, until each is up to date and gets updates as the others.
+    fn resume(&mut self) -> Result<Value, Box<dyn Error>> {
+        let (first, clients) = (self.awake, self.clients.len());
+        let before: Vec<Counts> = self.clients.iter().map(|client| client.counts).collect();
+        self.awake = clients;
+        let start = Instant::now();
+        // What came meanwhile was told by the poll when nobody listened.
+        for place in first..clients {
+            self.read(place, start)?;
         }
-        length => {
-            message.push(0x80 | 127);
-            message.extend((length as u64).to_be_bytes());
+        let is_back = |crowd: &Self, place: usize| {
+            let since = crowd.clients[place].counts.since(&before[place]);
+            since.catch_ups > 0 && crowd.clients[place].last_heard > start + LONGEST_SILENCE
+        };
+        while !(first..clients).all(|place| is_back(self, place)) {
+            if start.elapsed() > PATIENCE {
+                return Err("a client that had stalled was not brought up to date".into());
+            }
+            self.round(true)?;
         }
+        let mut counts = Counts::default();
+        for place in first..clients {
+            counts.add(&self.clients[place].counts);
+        }
+        Ok(json!({
+            "clients": clients - first,
+            "catchUps": counts.catch_ups,
+            "faults": counts.faults_json(),
+        }))
     }
-    message.extend([0; 4]);
-    message.extend(payload);
-    message
+
+    /// Reads from every socket that has something.
+    fn round(&mut self, may_rest: bool) -> Result<(), Box<dyn Error>> {
+        let now = Instant::now();
+        let pause = now.saturating_duration_since(self.last_round);
+        self.longest_pause = self.longest_pause.max(pause);
+        self.last_round = now;
+        let mut events = std::mem::replace(&mut self.events, Events::with_capacity(0));
+        self.poll.poll(&mut events, Some(Duration::ZERO))?;
+        let mut idle = true;
+        for event in &events {
+            let Token(place) = event.token();
+            if event.is_writable() {
+                self.clients[place].go_on_saying()?;
+            }
+            if place < self.awake && event.is_readable() {
+                idle = false;
+                self.read(place, now)?;
+            }
+            if event.is_read_closed() {
+                return Err("the relay closed a connection".into());
+            }
+        }
+        self.events = events;
+        if now >= self.next_sweep {
+            self.next_sweep = now + SWEEP_EVERY;
+            self.sweep(now)?;
+        }
+        if idle && may_rest {
+            let in_message = self.clients.iter().any(Client::is_in_message);
+            thread::sleep(if in_message { IDLE_IN_MESSAGE } else { IDLE });
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, place: usize, now: Instant) -> Result<(), Box<dyn Error>> {
+        let mut reading = Reading {
+            now,
+            now_ns: SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as i64,
+            buffer: &mut self.buffer,
+            delays: &mut self.delays,
+            record: self.record.as_mut().filter(|_| place == 0),
+        };
+        let reference = &mut self.references[self.set_of[place]];
+        self.clients[place].read(reference, &mut reading)
+    }
+
+    /// Acknowledges what waits, notes silences and forgets frames that nobody needs any more.
+    fn sweep(&mut self, now: Instant) -> Result<(), Box<dyn Error>> {
+        for client in self.clients.iter_mut().take(self.awake) {
+            // `now` is before the last reading, so that a pause of this program is no silence.
+            let silence = now.saturating_duration_since(client.last_heard);
+            client.longest_silence = client.longest_silence.max(silence);
+            client.acknowledge(now)?;
+        }
+        if self.references.len() == self.clients.len() {
+            return Ok(());
+        }
+        for (number, reference) in self.references.iter_mut().enumerate() {
+            let clients = self.clients.iter_mut().zip(&self.set_of);
+            let members = clients.filter(|(_, set)| **set == number);
+            reference.tidy(members.map(|(client, _)| client.follower()))?;
+        }
+        Ok(())
+    }
 }

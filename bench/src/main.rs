@@ -3,17 +3,24 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod client;
 mod cpu;
 mod latency;
 mod load;
+mod memory;
 mod rawtcp;
 mod record;
+mod reference;
+mod sets;
+mod wire;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+
+use crate::sets::Pick;
 
 #[derive(Parser)]
 #[command(about = "Load client and raw-TCP calibration; run.py puts them together")]
@@ -38,6 +45,18 @@ enum Part {
         /// File with one PV name a line; every PV counts up by one.
         #[arg(long)]
         names: PathBuf,
+        /// PVs of each client (default: all).
+        #[arg(long)]
+        each: Option<usize>,
+        /// Which PVs these are.
+        #[arg(long, value_enum, default_value_t = Pick::Same)]
+        pick: Pick,
+        /// How many of the clients read nothing until the measurement is done.
+        #[arg(long, default_value_t = 0)]
+        stalled: usize,
+        /// All clients connect at once.
+        #[arg(long)]
+        storm: bool,
         /// Seconds before the measurement starts.
         #[arg(long, default_value_t = 3)]
         warm_up_s: u64,
@@ -48,6 +67,9 @@ enum Part {
         /// Seconds of the measurement.
         #[arg(long)]
         seconds: u64,
+        /// Seconds from one reading of the memory to the next in the measurement.
+        #[arg(long)]
+        sample_every_s: Option<u64>,
         /// Where the first client's messages are written, for the calibration.
         #[arg(long)]
         record: Option<PathBuf>,
@@ -79,18 +101,28 @@ fn main() -> ExitCode {
             pid,
             clients,
             names,
+            each,
+            pick,
+            stalled,
+            storm,
             warm_up_s,
             warm_up_may_skip,
             seconds,
+            sample_every_s,
             record,
         } => load::run(&load::Plan {
             relay,
             pid,
             clients,
             names,
+            each,
+            pick,
+            stalled,
+            storm,
             warm_up: Duration::from_secs(warm_up_s),
             warm_up_may_skip,
             window: Duration::from_secs(seconds),
+            sample_every: sample_every_s.map(Duration::from_secs),
             record,
         }),
         Part::RawSend { clients, record } => rawtcp::send(clients, &record),

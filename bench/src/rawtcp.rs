@@ -7,14 +7,13 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use mio::{Events, Interest, Poll, Token};
 use serde_json::{Value, json};
 use socket2::SockRef;
 
 use crate::cpu;
+use crate::load::IDLE;
 use crate::record::Record;
-
-/// As the load client's: the receiver must not cost the sender a wake-up a message.
-const IDLE: Duration = Duration::from_micros(500);
 
 /// As the relay's sockets have it (`relay/src/socket.rs`): the kernel asks more or less for the same
 /// bytes when these differ.
@@ -85,28 +84,38 @@ fn send_whole(socket: &mut TcpStream, message: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads and forgets until the sender is done.
+/// Reads and forgets until the sender is done, in the way of the load client: the receiver must not
+/// cost the sender a wake-up a message.
 pub(crate) fn receive(sender: &str, clients: usize) -> Result<Value, Box<dyn Error>> {
+    let mut poll = Poll::new()?;
     let mut sockets = Vec::new();
-    for _ in 0..clients {
+    for place in 0..clients {
         let socket = TcpStream::connect(sender)?;
         socket.set_nonblocking(true)?;
+        let mut socket = mio::net::TcpStream::from_std(socket);
+        poll.registry()
+            .register(&mut socket, Token(place), Interest::READABLE)?;
         sockets.push(socket);
     }
+    let mut events = Events::with_capacity(1024);
     let mut buffer = vec![0; 1 << 20];
-    let mut bytes = 0_u64;
-    while !sockets.is_empty() {
-        let mut idle = true;
-        sockets.retain_mut(|socket| match socket.read(&mut buffer) {
-            Ok(0) => false,
-            Ok(count) => {
-                bytes += count as u64;
-                idle = false;
-                true
+    let (mut bytes, mut open) = (0_u64, clients);
+    while open > 0 {
+        poll.poll(&mut events, Some(Duration::ZERO))?;
+        for event in &events {
+            loop {
+                match sockets[event.token().0].read(&mut buffer) {
+                    Ok(0) => {
+                        open -= 1;
+                        break;
+                    }
+                    Ok(count) => bytes += count as u64,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) => return Err(error.into()),
+                }
             }
-            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
-        });
-        if idle {
+        }
+        if events.is_empty() {
             thread::sleep(IDLE);
         }
     }

@@ -1,0 +1,241 @@
+//! How does one client connect, read and acknowledge, without ever waiting?
+
+use std::error::Error;
+use std::io::{self, Read, Write};
+use std::mem;
+use std::time::{Duration, Instant};
+
+use mio::net::TcpStream;
+use pvwire_schema::encode;
+use pvwire_schema::types::{Request, RequestBody};
+
+use crate::check::{Counts, Seen, Stream};
+use crate::latency::Delays;
+use crate::record::Record;
+use crate::reference::{Arrived, Follower, Reference};
+use crate::wire::{answer_at, handshake, masked, message_at};
+
+/// Until the relay says how often it wants to hear.
+const ACK_INTERVAL: Duration = Duration::from_millis(250);
+
+pub(crate) struct Client {
+    tcp: TcpStream,
+    /// What is to be said once the relay has taken the handshake.
+    subscribe: Option<Vec<u8>>,
+    unsaid: Vec<u8>,
+    unread: Vec<u8>,
+    follower: Follower,
+    pub(crate) counts: Counts,
+    ack_interval: Duration,
+    last_ack: Instant,
+    /// Tick that isn't acknowledged yet.
+    owed: Option<u64>,
+    /// When the last updates came.
+    pub(crate) last_heard: Instant,
+    pub(crate) longest_silence: Duration,
+    /// Since the beginning, when every PV had a value.
+    pub(crate) complete: Option<Duration>,
+    started: Instant,
+}
+
+/// What a client's reading needs of the others.
+pub(crate) struct Reading<'a> {
+    /// When the round began.
+    pub(crate) now: Instant,
+    pub(crate) now_ns: i64,
+    pub(crate) buffer: &'a mut [u8],
+    pub(crate) delays: &'a mut Delays,
+    pub(crate) record: Option<&'a mut (Instant, Record)>,
+}
+
+impl Client {
+    /// Connects and asks for a WebSocket; `subscribe` follows as soon as there is one.
+    pub(crate) fn connect(
+        relay: &str,
+        subscribe: Vec<u8>,
+        pvs: usize,
+        started: Instant,
+    ) -> Result<Self, Box<dyn Error>> {
+        let tcp = std::net::TcpStream::connect(relay)?;
+        tcp.set_nodelay(true)?;
+        tcp.set_nonblocking(true)?;
+        let now = Instant::now();
+        let mut client = Self {
+            tcp: TcpStream::from_std(tcp),
+            subscribe: Some(subscribe),
+            unsaid: Vec::new(),
+            unread: Vec::new(),
+            follower: Follower::Alone(Box::new(Stream::new(pvs))),
+            counts: Counts::default(),
+            ack_interval: ACK_INTERVAL,
+            last_ack: now,
+            owed: None,
+            last_heard: now,
+            longest_silence: Duration::ZERO,
+            complete: None,
+            started,
+        };
+        client.say(&handshake(relay))?;
+        Ok(client)
+    }
+
+    /// For the poll.
+    pub(crate) fn source(&mut self) -> &mut TcpStream {
+        &mut self.tcp
+    }
+
+    pub(crate) fn follower(&mut self) -> &mut Follower {
+        &mut self.follower
+    }
+
+    /// Whether a message has begun and not ended.
+    pub(crate) fn is_in_message(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
+    fn say(&mut self, words: &[u8]) -> io::Result<()> {
+        self.unsaid.extend_from_slice(words);
+        self.go_on_saying()
+    }
+
+    /// Writes what is left to be written.
+    pub(crate) fn go_on_saying(&mut self) -> io::Result<()> {
+        while !self.unsaid.is_empty() {
+            match self.tcp.write(&self.unsaid) {
+                Ok(count) => {
+                    self.unsaid.drain(..count);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads all that is there.
+    pub(crate) fn read(
+        &mut self,
+        reference: &mut Reference,
+        reading: &mut Reading<'_>,
+    ) -> Result<(), Box<dyn Error>> {
+        loop {
+            let buffer = mem::take(&mut reading.buffer);
+            let read = self.tcp.read(buffer);
+            let more = match read {
+                Ok(0) => Err("the relay closed a connection".into()),
+                Ok(count) => {
+                    let taken = self.take(&buffer[..count], reference, reading);
+                    taken.map(|()| count == buffer.len())
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+                Err(error) => Err(error.into()),
+            };
+            reading.buffer = buffer;
+            if !more? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn take(
+        &mut self,
+        bytes: &[u8],
+        reference: &mut Reference,
+        reading: &mut Reading<'_>,
+    ) -> Result<(), Box<dyn Error>> {
+        let updates = self.counts.updates;
+        if self.unread.is_empty() {
+            let taken = self.messages(bytes, reference, reading)?;
+            self.unread.extend_from_slice(&bytes[taken..]);
+        } else {
+            let mut unread = mem::take(&mut self.unread);
+            unread.extend_from_slice(bytes);
+            let taken = self.messages(&unread, reference, reading)?;
+            unread.drain(..taken);
+            self.unread = unread;
+        }
+        if self.counts.updates > updates {
+            self.last_heard = Instant::now();
+        }
+        self.acknowledge(reading.now)?;
+        Ok(())
+    }
+
+    /// Takes the whole messages at the beginning; says how long they are.
+    fn messages(
+        &mut self,
+        bytes: &[u8],
+        reference: &mut Reference,
+        reading: &mut Reading<'_>,
+    ) -> Result<usize, Box<dyn Error>> {
+        let mut at = 0;
+        if self.subscribe.is_some() {
+            let Some(end) = answer_at(bytes) else {
+                return Ok(0);
+            };
+            if !bytes.starts_with(b"HTTP/1.1 101 ") {
+                let answer = String::from_utf8_lossy(bytes);
+                return Err(format!("the relay refused the handshake: {answer}").into());
+            }
+            at = end;
+            let subscribe = self.subscribe.take().unwrap_or_default();
+            self.say(&subscribe)?;
+            self.note_completion();
+        }
+        while let Some((header, length)) = message_at(&bytes[at..]) {
+            let end = at + header + length;
+            if end > bytes.len() {
+                break;
+            }
+            if bytes[at] != 0x82 {
+                return Err(format!("a message begins with {:#x}", bytes[at]).into());
+            }
+            let message = Arrived {
+                payload: &bytes[at + header..end],
+                length: end - at,
+                now_ns: reading.now_ns,
+            };
+            let (seen, counts) = reference.take(&mut self.follower, &message, reading.delays)?;
+            self.counts.add(&counts);
+            match seen {
+                Seen::Hello(interval_ms) => {
+                    self.ack_interval = Duration::from_millis(interval_ms.into());
+                }
+                Seen::Data(tick) => {
+                    self.owed = Some(tick);
+                    if let Some((start, record)) = reading.record.as_deref_mut() {
+                        let message = (start.elapsed(), bytes[at..end].to_vec());
+                        record.messages.push(message);
+                    }
+                }
+                Seen::Other => {}
+            }
+            self.note_completion();
+            at = end;
+        }
+        Ok(at)
+    }
+
+    fn note_completion(&mut self) {
+        if self.complete.is_none() {
+            let complete = match &self.follower {
+                Follower::Alone(stream) => stream.is_complete(),
+                Follower::InStep(_) => true,
+            };
+            self.complete = complete.then(|| self.started.elapsed());
+        }
+    }
+
+    /// Says what was processed, if it is time.
+    pub(crate) fn acknowledge(&mut self, now: Instant) -> io::Result<()> {
+        if let Some(tick) = self.owed
+            && now.saturating_duration_since(self.last_ack) >= self.ack_interval
+        {
+            let body = RequestBody::Ack { tick };
+            self.say(&masked(&encode::request(&Request { id: 0, body })))?;
+            self.last_ack = now;
+            self.owed = None;
+        }
+        Ok(())
+    }
+}
