@@ -58,8 +58,18 @@ relay: setup ## target/release/pvwire-relay
 package: wasm ## The npm package as a file in .local/
 	@npm pack --silent --workspace pvwire --pack-destination .local
 
-bench: setup ## The benchmark; its result goes to bench/results/
-	@$(PYTHON) bench/run.py
+bench: setup ## Benchmarks of the goals in ten minutes; results in bench/results/
+	@$(PYTHON) bench/run.py --set quick
+
+.PHONY: bench-full bench-pictures
+bench-full: setup ## All benchmarks, which take over an hour, and their pictures
+	@status=0; $(PYTHON) bench/run.py --set full || status=$$?; \
+		$(MAKE) --no-print-directory bench-pictures; exit $$status
+
+bench-pictures: ## docs/explanations/performance.md with what is in bench/results/
+	@[ -x .local/plots/bin/python ] || python3 -m venv .local/plots
+	@.local/plots/bin/python -m pip install --quiet --disable-pip-version-check -r bench/requirements.txt
+	@.local/plots/bin/python bench/plots.py
 
 screenshots: setup-browser relay wasm ## Pictures of the demo in docs/screenshots/
 	@PVWIRE_RELAY=$(CURDIR)/target/release/pvwire-relay npm run --silent screenshots -w pvwire-e2e

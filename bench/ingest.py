@@ -25,9 +25,14 @@ ABOUT = {
 }
 
 
+def runs(scenario):
+    """Clients of each part of a round, for how long it takes."""
+    return [1, 1] if scenario["kind"] == "array" else [1]
+
+
 def measure(children, scenario, iocs, folder):
     """One round, and what came of it."""
-    with Relay(children, iocs) as relay:
+    with Relay(children, scenario, iocs) as relay:
         run = relay.load(scenario, 1, iocs)
         counters = relay.counters()
         again = sum("is tried again" in line for line in relay.said)
@@ -86,7 +91,15 @@ def array_figures(scenario, run, counters, copied):
     for is_now, should_be in zip(out.values(), wanted):
         if abs(is_now - should_be) * updates > 1.5:
             sys.exit(f"arrays were copied out {out['copied']} times, shared {out['shared']} times")
+    own_ns = sum(
+        ns for name, ns in run["relayCpuNsByThread"].items() if name in OWN_THREADS or name in REST
+    )
+    made = scenario["rate_hz"] * run["seconds"]
     return {
+        "own_cores": own_ns / run["seconds"] / 1e9,
+        "delivered_percent": min(100, run["counts"]["updates"] / (made - 1) * 100),
+        "skipped": run["faults"]["skipped"],
+        "left_out_before": run["faults"]["missing"],
         "copied_out_per_update": out["copied"],
         "shared_per_update": out["shared"],
         **{f"copies_{group}_per_update": copied[group] for group in ("library", "tick", "shards")},
@@ -107,7 +120,7 @@ def copies(children, scenario, iocs, folder):
         "BENCH_COPIES_FILE": str(counts),
         "BENCH_COPIES_LEAST": str(int(scenario["elements"] * 8 * WHOLE)),
     }
-    with Relay(children, iocs, preload) as relay:
+    with Relay(children, scenario, iocs, preload) as relay:
         relay.load(scenario | {"seconds": 2}, 1, iocs)
         updates = relay.counters()["pvwire_updates_received_total"]
         found = counts.read_bytes()
@@ -139,10 +152,28 @@ LABELS = {
     "connect": {"first_values_s": ("Subscribe to the last first value at the client", "s")},
     "array": UPDATE_LABELS
     | {
+        "own_cores": ("Relay: cores used beside the EPICS library's threads", ""),
+        "delivered_percent": ("Of the IOC's updates delivered", "%"),
+        "skipped": ("Values that the relay left out, and said so", ""),
+        "left_out_before": ("Values that IOC or library left out", ""),
         "copied_out_per_update": ("The relay's counter: copied out of the library, per update", ""),
         "shared_per_update": ("The relay's counter: shared with the library, per update", ""),
         "copies_library_per_update": ("memcpy of a whole array, the library's threads", ""),
         "copies_tick_per_update": ("memcpy of a whole array, tick", ""),
         "copies_shards_per_update": ("memcpy of a whole array, shards", ""),
     },
+}
+
+COLUMNS = {
+    "array": (
+        "relay_cores",
+        "own_cores",
+        "updates_per_s",
+        "delivered_percent",
+        "skipped",
+        "left_out_before",
+        "latency_p50_ms",
+        "latency_p99_ms",
+        "latency_max_ms",
+    )
 }

@@ -1,105 +1,68 @@
-"""What does a scenario cost? Runs IOCs, relay and load client, measures, and writes the result to
-bench/results/ as JSON and as a table.
+"""What does the relay cost, and what does it reach? Runs scenarios with IOCs, relay and load client,
+and writes each result to bench/results/ as JSON and as a table, and which goals are met.
 
 Fails when a sequence number or a value is wrong, updates are missing, a PV is lost or a client is
-forgotten; never because the machine is slow.
+forgotten; never because the machine is slow or a goal is not met.
 """
 
 import argparse
 import json
-import os
 import random
-import re
 import signal
-import statistics
 import string
 import subprocess
 import sys
 import tempfile
+import time
 from datetime import datetime, timezone
 from pathlib import Path
 
-import fanout
-import ingest
-from processes import ROOT, Children, Iocs, say
+import goals
+import machine
+from kinds import KINDS
+from processes import ROOT, Children, Disturbed, Iocs, say
+from report import summary, table
+
+SCENARIOS = ROOT / "bench/scenarios"
+
+WARM_UP_S = 3
 
 # With --quick: enough to see that everything works, too short for figures to keep.
-QUICK_S = 2
-WARM_UP_S, QUICK_WARM_UP_S = 3, 2
+QUICK_S, QUICK_WARM_UP_S = 2, 2
+
+# Rounds of one point that may be lost to a busy machine.
+MOST_REPEATED = 3
+
+# What a run takes beside warm-up and measurement, and what connecting a client adds.
+START_S, CLIENT_S = 2.5, 0.004
 
 
-def measures(scenario):
-    """How a scenario is measured, what its figures are called, and how it is told in a line."""
-    kind = scenario["kind"]
-    if kind == "fan-out":
-        return fanout.measure, fanout.LABELS, fanout.ABOUT
-    return ingest.measure, ingest.LABELS[kind], ingest.ABOUT[kind]
+def scenario_of(name, which):
+    """A scenario as the set measures it; `None` when it isn't in it."""
+    scenario = json.loads((SCENARIOS / f"{name}.json").read_text())
+    quick = scenario.pop("quick", None)
+    if which == "quick":
+        if quick is None:
+            return None
+        scenario |= quick
+    return {"warm_up_s": WARM_UP_S} | scenario
 
 
-def summary(rounds):
-    return {
-        key: {
-            "min": min(one[key] for one in rounds),
-            "median": statistics.median(one[key] for one in rounds),
-            "max": max(one[key] for one in rounds),
-        }
-        for key in rounds[0]
-    }
+def points_of(scenario):
+    """Settings of each of its points."""
+    return [scenario | point for point in scenario.get("sweep", [{}])]
 
 
-def figure(value):
-    """Three digits, or all that stand before the point."""
-    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
-
-
-def goal_line(result):
-    goal = result["settings"]["goal"]
-    name, unit = measures(result["settings"])[1][goal["figure"]]
-    median = result["figures"][goal["figure"]]["median"]
-    met = "met" if median <= goal["at_most"] else "not met"
-    return f"Goal: {name} at most {goal['at_most']} {unit}; {met} by a median of {figure(median)} {unit}."
-
-
-def table(result):
-    settings = result["settings"]
-    _, labels, about = measures(settings)
-    rounds = len(result["rounds"])
-    lines = [
-        f"# {result['scenario']}",
-        "",
-        settings["question"],
-        "",
-        about.format(**{"iocs": 1} | settings | {"rounds": rounds}),
-        f"Commit {result['commit']}, {result['date']}, {result['machine']},"
-        f" load average {result['load_average_before']:.1f} before and"
-        f" {result['load_average_after']:.1f} after.",
-    ]
-    if "rate_hz" in settings:
-        lines.append(
-            f"Checked: {result['checked_updates']} updates, each sequence number and value;"
-            " none missing, repeated, wrong or skipped, no PV lost; the longest silence of a client"
-            f" was {result['longest_silence_ms']:.0f} ms."
-        )
-    else:
-        again = sum(each["openedAgain"] for each in result["raw_rounds"])
-        lines.append(
-            "Checked: every PV has its value, and none was lost in the seconds after;"
-            f" {again} monitors had to be opened again."
-        )
-    if "goal" in settings:
-        lines.append(goal_line(result))
-    lines += ["", "| Figure | Unit | Min | Median | Max |", "|---|---|---:|---:|---:|"]
-    for key, (label, unit) in labels.items():
-        cells = (figure(result["figures"][key][which]) for which in ("min", "median", "max"))
-        lines.append(f"| {label} | {unit} | {' | '.join(cells)} |")
-    if "rate_hz" in settings:
-        relay = result["raw_rounds"][0]["relay"]
-        lines += ["", "CPU of the relay by thread, first round, % of a core:", ""]
-        for name, ns in sorted(relay["relayCpuNsByThread"].items()):
-            share = ns / relay["seconds"] / 1e7
-            if share >= 0.01:
-                lines.append(f"- {name}: {share:.2f}")
-    return "\n".join(lines) + "\n"
+def expected_s(scenario):
+    """About how long it takes."""
+    seconds = 0
+    for point in points_of(scenario):
+        seconds += START_S
+        for clients in KINDS[point["kind"]].runs(point) * point["rounds"]:
+            # The calibration has no warm-up.
+            warm_up = point["warm_up_s"] if clients else 0
+            seconds += START_S + warm_up + point["seconds"] + clients * CLIENT_S
+    return seconds
 
 
 def commit():
@@ -108,21 +71,22 @@ def commit():
             ["git", *words], cwd=ROOT, capture_output=True, text=True, check=False
         ).stdout.strip()
 
-    changed = git("status", "--porcelain", "--", ".", ":!bench/results")
+    changed = git("status", "--porcelain", "--", ".", ":!bench/results", ":!docs")
     return git("rev-parse", "--short", "HEAD") + (" with changes" if changed else "")
-
-
-def machine():
-    model = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
-    return f"{os.cpu_count()} cores {model[1] if model else ''}, Linux {os.uname().release}"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
+        "--set",
+        choices=("quick", "full"),
+        default="full",
+        help="all scenarios, or briefly those that the goals need (default: full)",
+    )
+    parser.add_argument(
         "--scenario",
         action="append",
-        help="a file of bench/scenarios; may be given several times (default: all of them)",
+        help="a file of bench/scenarios; may be given several times (default: all of the set)",
     )
     parser.add_argument("--rounds", type=int, help="how often to measure (default: the scenario's)")
     parser.add_argument(
@@ -136,60 +100,129 @@ def main():
         cwd=ROOT,
         check=True,
     )
-    every = sorted(path.stem for path in (ROOT / "bench/scenarios").glob("*.json"))
-    failed = []
-    for name in arguments.scenario or every:
+    plan = planned(arguments)
+    failed = carry_out(plan, arguments)
+    if not arguments.quick:
+        say(goals.report())
+        say("written to bench/results/goals.json")
+    return f"failed: {', '.join(failed)}" if failed else 0
+
+
+def planned(arguments):
+    """Scenarios by name, as they are to be measured."""
+    names = arguments.scenario or sorted(path.stem for path in SCENARIOS.glob("*.json"))
+    plan = {}
+    for name in names:
+        if scenario := scenario_of(name, arguments.set):
+            if arguments.quick:
+                short = {"seconds": min(QUICK_S, scenario["seconds"]), "rounds": 1}
+                scenario |= short | {"warm_up_s": QUICK_WARM_UP_S}
+            if arguments.rounds:
+                scenario["rounds"] = arguments.rounds
+            plan[name] = scenario
+    return plan
+
+
+def carry_out(plan, arguments):
+    """Measures one scenario after the other; says which failed."""
+    left = sum(map(expected_s, plan.values()))
+    say(f"== {len(plan)} scenarios, about {left / 60:.0f} min")
+    began, failed = time.monotonic(), []
+    for number, (name, scenario) in enumerate(plan.items(), 1):
+        say(
+            f"== {number} of {len(plan)}: {name}, about {expected_s(scenario) / 60:.1f} of"
+            f" {left / 60:.0f} min that are left, {(time.monotonic() - began) / 60:.0f} min done"
+        )
+        left -= expected_s(scenario)
         try:
-            run(name, arguments)
+            run(name, scenario, arguments)
         except SystemExit as end:
             if not isinstance(end.code, str):
                 raise
             say(f"{name} failed: {end.code}")
             failed.append(name)
-    return f"failed: {', '.join(failed)}" if failed else 0
+    say(f"== done after {(time.monotonic() - began) / 60:.1f} min")
+    return failed
 
 
-def run(name, arguments):
-    scenario = json.loads((ROOT / "bench/scenarios" / f"{name}.json").read_text())
-    rounds = arguments.rounds or (1 if arguments.quick else scenario["rounds"])
-    scenario["warm_up_s"] = WARM_UP_S
-    if arguments.quick:
-        scenario.update(seconds=min(QUICK_S, scenario["seconds"]), warm_up_s=QUICK_WARM_UP_S)
-    measure = measures(scenario)[0]
-    load_before = os.getloadavg()[0]
-    prefix = "BENCH" + "".join(random.choices(string.ascii_uppercase, k=6))
-    measured = []
-    with tempfile.TemporaryDirectory() as folder, Children() as children:
-        folder = Path(folder)
-        iocs = Iocs(children, scenario, prefix, folder)
-        for number in range(1, rounds + 1):
-            say(f"== {name}: round {number} of {rounds}")
-            measured.append(measure(children, scenario, iocs, folder))
-    per_round, raw_rounds = ([each[of] for each in measured] for of in (0, 1))
-    runs = [each[of] for each in raw_rounds for of in ("relay", "one_client") if of in each]
+def run(name, scenario, arguments):
+    watch = machine.Watch()
+    points, broken = [], []
+    for settings in points_of(scenario):
+        label = scenario["label"].format(**settings) if "label" in scenario else ""
+        try:
+            points.append(measure_point(name, label, settings))
+        except SystemExit as end:
+            # The other points are worth having all the same.
+            if not isinstance(end.code, str) or "sweep" not in scenario:
+                raise
+            broken.append(f"{label}: {end.code}")
+            say(f"{name}, {broken[-1]}")
+    if not points:
+        sys.exit("; ".join(broken))
+    report(name, scenario, arguments, watch, points)
+    if broken:
+        sys.exit("; ".join(broken))
+
+
+def report(name, scenario, arguments, watch, points):
+    """Shows what was measured, and keeps it."""
+    runs = [
+        each
+        for point in points
+        for raw in point["raw_rounds"]
+        for each in raw.values()
+        if isinstance(each, dict) and "longestSilenceMs" in each
+    ]
     result = {
         "scenario": name,
         "settings": scenario,
+        "set": "trial" if arguments.quick else arguments.set,
         "commit": commit(),
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
-        "machine": machine(),
-        "load_average_before": load_before,
-        "load_average_after": os.getloadavg()[0],
+        "machine": machine.name(),
+        **watch.result(),
         "checked_updates": sum(run["counts"]["updates"] for run in runs),
         "longest_silence_ms": max(run["longestSilenceMs"] for run in runs),
-        "figures": summary(per_round),
-        "rounds": per_round,
-        "raw_rounds": raw_rounds,
+        "points": points,
     }
     say("")
     say(table(result))
     if arguments.quick:
         return
-    results = ROOT / "bench/results"
+    results = goals.RESULTS
     results.mkdir(exist_ok=True)
     (results / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
     (results / f"{name}.md").write_text(table(result))
     say(f"written to bench/results/{name}.json and .md")
+
+
+def measure_point(name, label, settings):
+    """All rounds of one point of a scenario, with IOCs of its own."""
+    prefix = "BENCH" + "".join(random.choices(string.ascii_uppercase, k=6))
+    measured, repeated = [], 0
+    with tempfile.TemporaryDirectory() as folder, Children() as children:
+        folder = Path(folder)
+        iocs = Iocs(children, settings, prefix, folder)
+        while len(measured) < settings["rounds"]:
+            point = f"{name}, {label}" if label else name
+            say(f"== {point}: round {len(measured) + 1} of {settings['rounds']}")
+            try:
+                measured.append(KINDS[settings["kind"]].measure(children, settings, iocs, folder))
+            except Disturbed as disturbed:
+                repeated += 1
+                say(f"   the machine kept the load client from running: {disturbed}")
+                if repeated > MOST_REPEATED:
+                    sys.exit(f"the machine is too busy: {disturbed}")
+    per_round, raw_rounds = ([each[of] for each in measured] for of in (0, 1))
+    return {
+        "label": label,
+        "settings": settings,
+        "repeated_rounds": repeated,
+        "figures": summary(per_round),
+        "rounds": per_round,
+        "raw_rounds": raw_rounds,
+    }
 
 
 if __name__ == "__main__":

@@ -21,6 +21,24 @@ pub(crate) fn by_thread(pid: u32) -> io::Result<Times> {
     read(Path::new(&format!("/proc/{pid}/task")))
 }
 
+/// Time for which a process's threads could have run but had no core, in nanoseconds.
+pub(crate) fn waited_ns(pid: u32) -> io::Result<u64> {
+    let mut waited = 0;
+    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+        // A thread may end while it is looked at.
+        if let Ok(stat) = fs::read_to_string(task?.path().join("schedstat")) {
+            waited += waited_of(&stat).ok_or_else(|| {
+                io::Error::new(io::ErrorKind::InvalidData, format!("schedstat is {stat:?}"))
+            })?;
+        }
+    }
+    Ok(waited)
+}
+
+fn waited_of(stat: &str) -> Option<u64> {
+    stat.split_whitespace().nth(1)?.parse().ok()
+}
+
 /// Pages that a process touched for the first time since they were given to it: what it costs to
 /// take fresh memory for large values.
 pub(crate) fn page_faults(pid: u32) -> io::Result<u64> {
@@ -115,6 +133,13 @@ mod tests {
         assert_eq!(minor_faults(stat), Some(915));
         assert_eq!(minor_faults("7 (cut) S 1"), None);
         assert!(page_faults(std::process::id()).unwrap() > 0);
+    }
+
+    #[test]
+    fn time_without_a_core_is_the_second_field() {
+        assert_eq!(waited_of("700 5 1\n"), Some(5));
+        assert_eq!(waited_of("700"), None);
+        assert!(waited_ns(std::process::id()).is_ok());
     }
 
     #[test]

@@ -58,7 +58,6 @@ pub(crate) struct Plan {
     pub(crate) storm: bool,
     pub(crate) warm_up: Duration,
     pub(crate) window: Duration,
-    pub(crate) warm_up_may_skip: bool,
     /// How often memory is read in the measurement.
     pub(crate) sample_every: Option<Duration>,
     pub(crate) record: Option<PathBuf>,
@@ -90,24 +89,23 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
     let mut first_values: Vec<Duration> = asked.flatten().collect();
     first_values.sort_unstable();
     eprintln!("{} clients have their PVs", crowd.clients.len());
-    for client in &mut crowd.clients {
-        // While they connected one after the other, those that had to wait may have fallen behind.
-        client.counts.skipped = 0;
-    }
     crowd.awake = plan.clients - plan.stalled;
     let connected = memory::held(plan.pid)?;
     crowd.run_for(plan.warm_up)?;
-    if plan.warm_up_may_skip {
-        for client in &mut crowd.clients {
-            client.counts.skipped = 0;
-        }
+    let mut skipped_before = 0;
+    for client in &mut crowd.clients {
+        // Those that had to wait while others connected may have fallen behind, and the kernel gives
+        // a connection the buffers for large messages only when it has seen some.
+        skipped_before += std::mem::take(&mut client.counts.skipped);
     }
 
     crowd.delays = Delays::default();
     crowd.record = (plan.record.as_ref()).map(|_| (Instant::now(), Record::default()));
     let counts_before: Vec<Counts> = crowd.clients.iter().map(|client| client.counts).collect();
     let faults_before = cpu::page_faults(plan.pid)?;
-    let own_before = cpu::by_thread(std::process::id())?;
+    let own_pid = std::process::id();
+    let own_before = cpu::by_thread(own_pid)?;
+    let waited_before = [cpu::waited_ns(plan.pid)?, cpu::waited_ns(own_pid)?];
     let cpu_before = cpu::by_thread(plan.pid)?;
     let start = Instant::now();
     for client in &mut crowd.clients {
@@ -120,7 +118,10 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
     let seconds = start.elapsed().as_secs_f64();
     let used = cpu::between(&cpu_before, &cpu::by_thread(plan.pid)?);
     let page_faults = cpu::page_faults(plan.pid)? - faults_before;
-    let own = cpu::between(&own_before, &cpu::by_thread(std::process::id())?);
+    let own = cpu::between(&own_before, &cpu::by_thread(own_pid)?);
+    let waited = [cpu::waited_ns(plan.pid)?, cpu::waited_ns(own_pid)?];
+    let [relay_waited, own_waited] =
+        [0, 1].map(|whose| waited[whose].saturating_sub(waited_before[whose]));
     let at_end = memory::held(plan.pid)?;
 
     let (mut counts, mut of_awake) = (Counts::default(), Counts::default());
@@ -153,13 +154,16 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
         "seconds": seconds,
         "counts": counts.json(),
         "faults": of_awake.faults_json(),
+        "skippedBefore": skipped_before,
         "silentClients": silent,
         "longestSilenceMs": millis(&longest_silence),
         "latency": latency,
         "relayCpuNsByThread": used,
         "relayCpuNs": used.values().sum::<u64>(),
         "relayPageFaults": page_faults,
+        "relayWaitedNs": relay_waited,
         "ownCpuNs": own.values().sum::<u64>(),
+        "ownWaitedNs": own_waited,
         "ownLongestPauseMs": millis(&longest_pause),
         "memory": {
             "before": before.json(),

@@ -60,10 +60,6 @@ enum Part {
         /// Seconds before the measurement starts.
         #[arg(long, default_value_t = 3)]
         warm_up_s: u64,
-        /// Values may be skipped before the measurement starts: the kernel gives a connection the
-        /// buffers for large messages only when it has seen some.
-        #[arg(long)]
-        warm_up_may_skip: bool,
         /// Seconds of the measurement.
         #[arg(long)]
         seconds: u64,
@@ -106,7 +102,6 @@ fn main() -> ExitCode {
             stalled,
             storm,
             warm_up_s,
-            warm_up_may_skip,
             seconds,
             sample_every_s,
             record,
@@ -120,7 +115,6 @@ fn main() -> ExitCode {
             stalled,
             storm,
             warm_up: Duration::from_secs(warm_up_s),
-            warm_up_may_skip,
             window: Duration::from_secs(seconds),
             sample_every: sample_every_s.map(Duration::from_secs),
             record,

@@ -95,7 +95,7 @@ pub(crate) fn receive(sender: &str, clients: usize) -> Result<Value, Box<dyn Err
         let mut socket = mio::net::TcpStream::from_std(socket);
         poll.registry()
             .register(&mut socket, Token(place), Interest::READABLE)?;
-        sockets.push(socket);
+        sockets.push(Some(socket));
     }
     let mut events = Events::with_capacity(1024);
     let mut buffer = vec![0; 1 << 20];
@@ -103,11 +103,12 @@ pub(crate) fn receive(sender: &str, clients: usize) -> Result<Value, Box<dyn Err
     while open > 0 {
         poll.poll(&mut events, Some(Duration::ZERO))?;
         for event in &events {
-            loop {
-                match sockets[event.token().0].read(&mut buffer) {
+            let place = &mut sockets[event.token().0];
+            while let Some(socket) = place {
+                match socket.read(&mut buffer) {
                     Ok(0) => {
                         open -= 1;
-                        break;
+                        *place = None;
                     }
                     Ok(count) => bytes += count as u64,
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,

@@ -1,0 +1,56 @@
+"""How is each kind of scenario measured, and what are its figures called?"""
+
+from dataclasses import dataclass
+from typing import Callable
+
+import deliver
+import fanout
+import ingest
+import memory
+import peer
+import soak
+import stall
+import storm
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What `run.py` and the reports need of a kind of scenario."""
+
+    # (children, scenario, iocs, folder) → figures and raw results of one round.
+    measure: Callable
+    # Clients of each run of a round, 0 for the calibration: for how long it takes.
+    runs: Callable
+    # Name and unit of each figure, in the order in which they are shown.
+    labels: dict
+    # The scenario in a sentence, with its settings in braces.
+    about: str
+    # Figures in the table of a scenario with several points (default: all).
+    columns: tuple = ()
+
+
+def of(module):
+    return Kind(
+        module.measure, module.runs, module.LABELS, module.ABOUT, getattr(module, "COLUMNS", ())
+    )
+
+
+KINDS = {
+    "fan-out": of(fanout),
+    "deliver": of(deliver),
+    "soak": of(soak),
+    "stall": of(stall),
+    "storm": of(storm),
+    "memory": of(memory),
+    "peer": of(peer),
+    **{
+        kind: Kind(
+            ingest.measure,
+            ingest.runs,
+            ingest.LABELS[kind],
+            ingest.ABOUT[kind],
+            ingest.COLUMNS.get(kind, ()),
+        )
+        for kind in ("ingest", "connect", "array")
+    },
+}

@@ -1,0 +1,42 @@
+"""How much memory does one more client take, of the relay and of the kernel?"""
+
+from processes import Relay, say
+
+ABOUT = (
+    "{clients} clients, each with the same {each} PVs, after a first one that opened all monitors,"
+    " n = {rounds} rounds, each with a relay that has just started."
+)
+
+
+def runs(scenario):
+    """Clients of each part of a round, for how long it takes."""
+    return [scenario["clients"]]
+
+
+def measure(children, scenario, iocs, folder):
+    """One round, and what came of it."""
+    with Relay(children, scenario, iocs) as relay:
+        run = relay.load(scenario, scenario["clients"], iocs)
+    held, more = run["memory"], scenario["clients"] - 1
+    figures = {
+        f"{whose}_kb_per_client": (held["atEnd"][f"{name}Kb"] - held["before"][f"{name}Kb"]) / more
+        for whose, name in (("relay", "rss"), ("tcp", "tcp"))
+    }
+    figures["relay_rss_before_mb"] = held["before"]["rssKb"] / 1024
+    figures["relay_rss_mb"] = held["atEnd"]["rssKb"] / 1024
+    figures["relay_cores"] = run["relayCpuNs"] / run["seconds"] / 1e9
+    say(
+        f"   {figures['relay_kb_per_client']:.2f} KB of the relay and"
+        f" {figures['tcp_kb_per_client']:.2f} KB of the kernel a client"
+    )
+    return figures, {"relay": run}
+
+
+LABELS = {
+    "relay_kb_per_client": ("Relay: memory of one more client", "KB"),
+    "tcp_kb_per_client": ("Kernel: TCP memory of one more client, both ends", "KB"),
+    "relay_rss_before_mb": ("Relay: memory with one client", "MB"),
+    "relay_rss_mb": ("Relay: memory with all clients", "MB"),
+    "relay_cores": ("Relay: cores used", ""),
+}
+COLUMNS = ("relay_kb_per_client", "tcp_kb_per_client", "relay_rss_mb", "relay_cores")
