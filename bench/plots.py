@@ -1,0 +1,469 @@
+"""What do the results look like? Draws docs/explanations/pictures/ from bench/results/ and writes the
+tables of docs/explanations/performance.md between their marks.
+
+A block of that page stands between `<!-- from NAME -->` and `<!-- end -->`; NAME is one of `BLOCKS`.
+Everything in it comes from result files and says which.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt
+
+import goals
+from report import figure
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "bench/results"
+PAGE = ROOT / "docs/explanations/performance.md"
+PICTURES = ROOT / "docs/explanations/pictures"
+
+BLUE, ORANGE, GREY, GREEN = "#1f77b4", "#e07b00", "#888888", "#2a8f4d"
+
+# µs that other servers ask for a delivered update, and the updates a second at which one of them is at
+# its end: docs/explanations/performance.md says where that is from.
+CONIQL_US, CONIQL_MOST = 350, 2_000
+PVWS_US = (12, 15)
+PVWS_FAN_OUT_US = (24, 36)
+
+plt.rcParams.update(
+    {
+        "figure.figsize": (7.2, 4.0),
+        "font.size": 10,
+        "axes.grid": True,
+        "grid.color": "#dddddd",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "legend.frameon": False,
+        # The same results give the same bytes.
+        "svg.hashsalt": "pvwire",
+        "svg.fonttype": "none",
+    }
+)
+
+
+def result(name):
+    """A scenario's result, if there is one."""
+    file = RESULTS / f"{name}.json"
+    if not file.exists():
+        return None
+    found = json.loads(file.read_text())
+    return found if "points" in found else None
+
+
+def median(point, key):
+    return point["figures"][key]["median"]
+
+
+def spread(points, key):
+    """Distances from the median to the least and the most, for error bars."""
+    figures = [point["figures"][key] for point in points]
+    return [
+        [one["median"] - one["min"] for one in figures],
+        [one["max"] - one["median"] for one in figures],
+    ]
+
+
+def source(found):
+    """Where a block's numbers are from."""
+    name = found["scenario"]
+    return (
+        f"[bench/results/{name}.md](../../bench/results/{name}.md): commit {found['commit']},"
+        f" {found['date']}, n = {len(found['points'][0]['rounds'])}, others used"
+        f" {found['other_cores']:.2f} cores meanwhile."
+    )
+
+
+def missing(name):
+    return [f"No result yet: `make bench-full` writes bench/results/{name}.json."]
+
+
+def save(drawing, name):
+    PICTURES.mkdir(exist_ok=True)
+    drawing.tight_layout()
+    drawing.savefig(PICTURES / f"{name}.svg", metadata={"Date": None})
+    plt.close(drawing)
+
+
+def picture(name, says):
+    return [f"![{says}](pictures/{name}.svg)", ""]
+
+
+def table(heads, rows):
+    yield f"| {' | '.join(heads)} |"
+    yield f"|---|{'---:|' * (len(heads) - 1)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+def points_table(found, columns):
+    """One row a point of a sweep; `columns` are figures with their heads."""
+    heads = [""] + [head for _, head in columns]
+    cells = (
+        [point["label"]] + [figure(median(point, key)) for key, _ in columns]
+        for point in found["points"]
+    )
+    return list(table(heads, cells))
+
+
+def goals_block():
+    listed = goals.measured(json.loads(goals.GOALS.read_text()), RESULTS)
+    yield from table(("Goal", "Bound", "Measured", "", "From"), goals.rows(listed))
+
+
+def fan_out_block():
+    names = {
+        "fan-out-1000x1000-20ms": "one set, 20 ms",
+        "fan-out-1000x200of2000-20ms": "1,000 sets, 20 ms",
+        "fan-out-1000x1000-100ms": "one set, 100 ms",
+    }
+    found = {label: result(name) for name, label in names.items()}
+    if not all(found.values()):
+        yield from missing(next(name for name, label in names.items() if not found[label]))
+        return
+    points = [one["points"][0] for one in found.values()]
+    drawing, axes = plt.subplots()
+    for place, (key, label, colour) in enumerate(
+        (
+            ("raw_send_us", "raw TCP send", GREY),
+            ("fan_out_us_per_client_frame", "relay: tick and shard", BLUE),
+            ("relay_us_per_client_frame", "relay: all threads", ORANGE),
+        )
+    ):
+        axes.bar(
+            [number + (place - 1) * 0.27 for number in range(len(points))],
+            [median(point, key) for point in points],
+            0.25,
+            yerr=spread(points, key),
+            label=label,
+            color=colour,
+            ecolor="#333333",
+        )
+    axes.set_xticks(range(len(points)), found)
+    axes.set_ylabel("µs of CPU per client-frame")
+    axes.legend()
+    axes.grid(axis="x", visible=False)
+    save(drawing, "fan-out")
+    yield from picture("fan-out", "CPU per client-frame beside a raw TCP send of the same bytes")
+    columns = (
+        ("raw_send_us", "raw send, µs"),
+        ("fan_out_us_per_client_frame", "tick and shard, µs"),
+        ("ratio_fan_out_to_raw", "ratio"),
+        ("ratio_relay_to_raw", "ratio of the whole relay"),
+        ("rows_per_frame", "updates in a frame"),
+        ("updates_per_s", "updates/s"),
+        ("relay_cores", "cores"),
+        ("latency_p99_ms", "99 % after, ms"),
+    )
+    cells = (
+        [label] + [figure(median(one["points"][0], key)) for key, _ in columns]
+        for label, one in found.items()
+    )
+    yield from table([""] + [head for _, head in columns], cells)
+    yield ""
+    yield from (source(one) for one in found.values())
+
+
+def one_client_block():
+    found = result("pvs-for-one-client")
+    if not found:
+        yield from missing("pvs-for-one-client")
+        return
+    points = found["points"]
+    rates = [median(point, "updates_per_s") for point in points]
+    drawing, axes = plt.subplots()
+    axes.errorbar(
+        rates,
+        [median(point, "relay_cores") * 100 for point in points],
+        [[each * 100 for each in side] for side in spread(points, "relay_cores")],
+        marker="o",
+        color=BLUE,
+        label="pvwire, libca included",
+    )
+    ends = [rates[0], CONIQL_MOST]
+    axes.plot(ends, [rate * CONIQL_US / 1e4 for rate in ends], "--", color=GREY)
+    axes.plot(ends[1:], [CONIQL_MOST * CONIQL_US / 1e4], "x", color=GREY, label="Coniql, to its end")
+    axes.fill_between(
+        rates,
+        *([rate * each / 1e4 for rate in rates] for each in PVWS_US),
+        color=ORANGE,
+        alpha=0.3,
+        label="PVWS",
+    )
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("updates/s to one client")
+    axes.set_ylabel("% of a core")
+    axes.legend()
+    save(drawing, "one-client")
+    yield from picture("one-client", "CPU for one client by updates a second")
+    columns = (
+        ("relay_cores", "cores"),
+        ("relay_us_per_delivered_update", "µs an update"),
+        ("updates_per_s", "updates/s"),
+        ("skipped", "left out"),
+        ("latency_p50_ms", "50 % after, ms"),
+        ("latency_p99_ms", "99 % after, ms"),
+    )
+    yield from points_table(found, columns)
+    yield from ["", source(found)]
+
+
+def monitors_block():
+    found = result("pvs-by-monitors")
+    if not found:
+        yield from missing("pvs-by-monitors")
+        return
+    drawing, axes = plt.subplots()
+    by_clients = {}
+    for point in found["points"]:
+        by_clients.setdefault(point["settings"]["clients"], []).append(point)
+    for clients, points in sorted(by_clients.items()):
+        points.sort(key=lambda point: median(point, "updates_per_s"))
+        axes.plot(
+            [median(point, "updates_per_s") for point in points],
+            [median(point, "relay_us_per_delivered_update") for point in points],
+            marker="o",
+            label=f"{clients:,} client{'s' if clients > 1 else ''}",
+        )
+    axes.axhspan(*PVWS_FAN_OUT_US, color=ORANGE, alpha=0.3, label="PVWS, many clients")
+    axes.axhline(CONIQL_US, color=GREY, linestyle="--", label="Coniql, one client")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("delivered updates/s")
+    axes.set_ylabel("µs of CPU per delivered update")
+    axes.legend(fontsize=8, ncols=2)
+    save(drawing, "monitors")
+    yield from picture("monitors", "CPU per delivered update by updates a second and clients")
+    columns = (
+        ("relay_cores", "cores"),
+        ("relay_us_per_delivered_update", "µs an update"),
+        ("updates_per_s", "updates/s"),
+        ("skipped", "left out"),
+        ("latency_p50_ms", "50 % after, ms"),
+        ("latency_p99_ms", "99 % after, ms"),
+        ("relay_rss_mb", "relay, MB"),
+    )
+    yield from points_table(found, columns)
+    yield from ["", source(found)]
+
+
+def sweep_block(name, columns):
+    def block():
+        found = result(name)
+        if not found:
+            yield from missing(name)
+            return
+        yield from points_table(found, columns)
+        yield from ["", source(found)]
+
+    return block
+
+
+CLIENT_COLUMNS = (
+    ("relay_cores", "cores"),
+    ("relay_us_per_delivered_update", "µs an update"),
+    ("skipped", "left out"),
+    ("latency_p50_ms", "50 % after, ms"),
+    ("latency_p99_ms", "99 % after, ms"),
+)
+
+
+def latency_block():
+    found = result("latency-1000")
+    if not found:
+        yield from missing("latency-1000")
+        return
+    steps = {
+        "latency_p50_ms": "50 %",
+        "latency_p90_ms": "90 %",
+        "latency_p95_ms": "95 %",
+        "latency_p99_ms": "99 %",
+        "latency_p999_ms": "99.9 %",
+        "latency_max_ms": "all",
+    }
+    drawing, axes = plt.subplots()
+    for point in found["points"]:
+        axes.plot(
+            list(steps.values()),
+            [median(point, key) for key in steps],
+            marker="o",
+            label=point["label"],
+        )
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("of the updates arrived within")
+    axes.set_ylabel("ms from the IOC's time stamp")
+    axes.legend()
+    save(drawing, "latency")
+    yield from picture("latency", "Latency percentiles by number of clients")
+    yield from points_table(found, [(key, f"{label}, ms") for key, label in steps.items()])
+    yield from ["", source(found)]
+
+
+def waveforms_block():
+    found = result("waveforms-ca")
+    if not found:
+        yield from missing("waveforms-ca")
+        return
+    points = found["points"]
+    lengths = [point["settings"]["elements"] for point in points]
+    drawing, axes = plt.subplots()
+    for key, label, colour in (
+        ("relay_cores", "relay, libca included", ORANGE),
+        ("own_cores", "relay beside libca", BLUE),
+    ):
+        cores = [median(point, key) for point in points]
+        axes.errorbar(
+            lengths, cores, spread(points, key), marker="o", color=colour, label=label
+        )
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("doubles in the waveform, at 10 Hz")
+    axes.set_ylabel("cores")
+    axes.legend()
+    save(drawing, "waveforms")
+    yield from picture("waveforms", "CPU of one waveform at 10 Hz by its length")
+    columns = (
+        ("relay_cores", "cores"),
+        ("own_cores", "cores beside libca"),
+        ("delivered_percent", "% delivered"),
+        ("skipped", "left out by the relay"),
+        ("left_out_before", "left out before it"),
+        ("latency_p50_ms", "50 % after, ms"),
+        ("latency_p99_ms", "99 % after, ms"),
+    )
+    yield from points_table(found, columns)
+    yield from ["", source(found)]
+
+
+def figures_block(names):
+    """Figures of scenarios with one point, with their spread."""
+
+    def block():
+        from kinds import KINDS
+
+        for name in names:
+            found = result(name)
+            if not found:
+                yield from [*missing(name), ""]
+                continue
+            labels = KINDS[found["settings"]["kind"]].labels
+            for point in found["points"]:
+                if point["label"]:
+                    yield from [f"{point['label']}:", ""]
+                rows = (
+                    [f"{label}{f', {unit}' if unit else ''}"]
+                    + [figure(point["figures"][key][which]) for which in ("median", "min", "max")]
+                    for key, (label, unit) in labels.items()
+                    if key in point["figures"]
+                )
+                yield from table(("", "Median", "Min", "Max"), rows)
+                yield ""
+            yield from [source(found), ""]
+
+    return block
+
+
+def soak_block():
+    found = result("soak-1000x1000")
+    if not found:
+        yield from missing("soak-1000x1000")
+        return
+    point = found["points"][0]
+    samples = point["raw_rounds"][0]["relay"]["memory"]["samples"]
+    drawing, axes = plt.subplots()
+    times = [each["seconds"] / 60 for each in samples]
+    axes.plot(times, [each["rssKb"] / 1024 for each in samples], color=BLUE, label="relay")
+    axes.plot(
+        times, [each["tcpKb"] / 1024 for each in samples], color=GREY, label="all TCP sockets, kernel"
+    )
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("minutes")
+    axes.set_ylabel("MB")
+    axes.legend()
+    save(drawing, "soak")
+    yield from picture("soak", "Memory of the relay over the run")
+    minutes = point["settings"]["seconds"] / 60
+    yield (
+        f"{minutes:.0f} minutes, {found['checked_updates']:,} updates, each checked: 0 missing,"
+        f" repeated, wrong or skipped, no gap; the longest silence of a client was"
+        f" {found['longest_silence_ms']:.0f} ms."
+    )
+    growth = median(point, "rss_growth_kb_per_minute")
+    yield (
+        f"The relay took {figure(median(point, 'relay_cores'))} cores and"
+        f" {figure(median(point, 'rss_most_mb'))} MB at most; the line that fits its memory best"
+        f" rises by {figure(growth)} KB a minute."
+    )
+    yield source(found)
+
+
+def peers_block():
+    names = sorted(path.stem for path in RESULTS.glob("peer-*.json"))
+    if not names:
+        yield from missing("peer-coniql-1x200")
+        return
+    columns = (
+        ("peer_us_per_update", "peer, µs an update"),
+        ("relay_us_per_delivered_update", "pvwire, µs an update"),
+        ("ratio_updates_per_cpu_s", "updates per CPU second, ratio"),
+        ("peer_updates_per_s", "peer, updates/s"),
+        ("updates_per_s", "pvwire, updates/s"),
+        ("peer_missing", "peer, missing"),
+        ("skipped", "pvwire, left out"),
+        ("peer_latency_p99_ms", "peer, 99 % after, ms"),
+        ("latency_p99_ms", "pvwire, 99 % after, ms"),
+    )
+    rows, sources = [], []
+    for found in filter(None, map(result, names)):
+        sources.append(source(found))
+        for point in found["points"]:
+            settings = point["settings"]
+            asked = " ".join(settings.get("arguments", []))
+            what = f"{settings['clients']} × {settings.get('each', settings['pvs'])}"
+            label = f"{settings['peer']}, {what}{f', `{asked}`' if asked else ''}"
+            rows.append([label] + [figure(median(point, key)) for key, _ in columns])
+    yield from table(["Peer, clients × PVs at 10 Hz"] + [head for _, head in columns], rows)
+    yield ""
+    yield from sources
+
+
+BLOCKS = {
+    "goals": goals_block,
+    "fan-out": fan_out_block,
+    "one-client": one_client_block,
+    "monitors": monitors_block,
+    "subscriptions": sweep_block("subscriptions-100", CLIENT_COLUMNS),
+    "clients": sweep_block("clients-20", CLIENT_COLUMNS),
+    "latency": latency_block,
+    "waveforms": waveforms_block,
+    "crowd": figures_block(["deliver-5000x1000-100ms", "deliver-50x1000"]),
+    "stalled": figures_block(["stalled-100of1000"]),
+    "storm": figures_block(["storm-1000"]),
+    "memory": figures_block(["memory-idle-1000", "memory-busy-1000"]),
+    "soak": soak_block,
+    "peers": peers_block,
+}
+
+
+def main():
+    page = PAGE.read_text()
+    for name in re.findall(r"<!-- from (\S+) -->", page):
+        if name not in BLOCKS:
+            sys.exit(f"{PAGE}: there is no block {name}; there are {', '.join(BLOCKS)}")
+        begin, end = f"<!-- from {name} -->\n", "<!-- end -->"
+        before, rest = page.split(begin, 1)
+        _, after = rest.split(end, 1)
+        inner = "\n".join(BLOCKS[name]()).rstrip("\n")
+        page = f"{before}{begin}\n{inner}\n\n{end}{after}"
+    PAGE.write_text(page)
+    print(f"written to {PAGE.relative_to(ROOT)} and {PICTURES.relative_to(ROOT)}/")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
