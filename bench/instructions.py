@@ -1,0 +1,100 @@
+"""How many instructions do the functions take that run for every update, and is that still what was
+accepted? Counts them by callgrind, which unlike time does not depend on what else the machine does.
+
+Fails when a case takes more than the baseline allows. `--write` accepts what is counted now.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+PROGRAM = TARGET / "release/pvwire-instructions"
+BASELINE = Path(__file__).with_name("instructions-baseline.json")
+
+# More than the compiler's mood when code elsewhere changes and another processor's memcpy; less than
+# one thing more that is done for every row.
+TOLERANCE = 0.03
+
+# The one function in which the program is counted.
+COUNTED = "*counted_work*"
+
+
+def cases():
+    """Name, calls, rows of a call."""
+    listed = subprocess.run([PROGRAM], capture_output=True, text=True, check=True).stdout
+    for line in listed.splitlines():
+        name, calls, rows = line.split()
+        yield name, int(calls), int(rows)
+
+
+def count(name, profile):
+    """Instructions of all calls together; callgrind's profile goes to the file `profile`."""
+    command = ["valgrind", "--tool=callgrind", f"--toggle-collect={COUNTED}"]
+    command += [f"--callgrind-out-file={profile}", PROGRAM, name]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ran.returncode != 0:
+        sys.exit(f"{name} failed:\n{ran.stderr}")
+    total = re.search(r"^totals: (\d+)", profile.read_text(), re.M)
+    if not total or int(total[1]) == 0:
+        sys.exit(f"{name}: callgrind counted nothing in {COUNTED}")
+    return int(total[1])
+
+
+def verdict(now, before):
+    """What is said of a case beside its count, and whether it fails."""
+    if before is None:
+        return "not in the baseline", True
+    change = now / before - 1
+    text = f"{change:+.1%}"
+    if change > TOLERANCE:
+        return f"{text}, more than {TOLERANCE:.0%}", True
+    if change < -TOLERANCE:
+        return f"{text}, accept it", False
+    return text, False
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--write", action="store_true", help="accept the counts as the baseline")
+    parser.add_argument("--profiles", type=Path, help="keep callgrind's profiles in this folder")
+    arguments = parser.parse_args()
+    build = "cargo build --quiet --locked --release -p pvwire-instructions"
+    subprocess.run(build.split(), cwd=ROOT, check=True)
+
+    baseline = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
+    counted, failed = {}, []
+    print(f"{'case':24}{'a call':>12}{'a row':>9}{'baseline':>12}  change")
+    with tempfile.TemporaryDirectory() as folder:
+        folder = arguments.profiles or Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, calls, rows in cases():
+            call = count(name, folder / f"callgrind.{name}") / calls
+            counted[name] = {"perCall": round(call), "perRow": round(call / rows, 1)}
+            before = baseline.get(name, {}).get("perCall")
+            text, fails = verdict(call, before)
+            failed += [name] * fails
+            accepted = "-" if before is None else f"{before:,}"
+            print(f"{name:24}{call:12,.0f}{call / rows:9.1f}{accepted:>12}  {text}", flush=True)
+    if arguments.write:
+        BASELINE.write_text(json.dumps(counted, indent=2) + "\n")
+        print(f"written to {BASELINE.relative_to(ROOT)}")
+        return 0
+    gone = sorted(baseline.keys() - counted.keys())
+    for name in gone:
+        print(f"{name}: in the baseline, but no case any more")
+    failed += gone
+    print(f"{len(counted) + len(gone) - len(failed)} passed, {len(failed)} failed")
+    if failed:
+        print("When that is meant to be: bench/instructions.py --write, and commit the baseline.")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+//! Which work's instructions should callgrind count? `bench/instructions.py` runs every case under it
+//! and compares what it counted with what was accepted before.
+
+#![forbid(unsafe_code)]
+
+mod relay;
+mod wire;
+
+use std::hint::black_box;
+use std::process::ExitCode;
+
+/// Calls before those that count: buffers then have their size.
+const WARM_UP: usize = 3;
+
+/// Calls that count.
+const CALLS: usize = 20;
+
+/// A case: its name, the rows (or names) that one call is about, and what prepares the call.
+type Case = (&'static str, usize, fn(rows: usize));
+
+const CASES: &[Case] = &[
+    ("encode-200", 200, relay::encode),
+    ("encode-1000", 1_000, relay::encode),
+    ("gather-40-of-400", 40, relay::gather_of_2_000),
+    ("gather-40-of-2000", 40, relay::gather_of_10_000),
+    ("catch-up-1000", 1_000, relay::catch_up),
+    ("apply-200", 200, wire::apply),
+    ("apply-1000", 1_000, wire::apply),
+    ("request-subscribe-1000", 1_000, wire::subscribe),
+    ("request-ack", 1, wire::acknowledge),
+];
+
+/// The one function in which callgrind counts. What `work` gives is dropped outside it.
+#[inline(never)]
+fn counted_work<T>(work: &mut impl FnMut() -> T) -> T {
+    work()
+}
+
+/// Does `work` as often as a case asks for.
+fn repeat<T>(mut work: impl FnMut() -> T) {
+    for _ in 0..WARM_UP {
+        black_box(work());
+    }
+    for _ in 0..CALLS {
+        black_box(counted_work(&mut work));
+    }
+}
+
+fn main() -> ExitCode {
+    let wanted = std::env::args().nth(1);
+    let Some(wanted) = wanted else {
+        for (name, rows, _) in CASES {
+            println!("{name} {CALLS} {rows}");
+        }
+        return ExitCode::SUCCESS;
+    };
+    let Some((_, rows, run)) = CASES.iter().find(|(name, ..)| *name == wanted) else {
+        eprintln!("pvwire-instructions: there is no case {wanted}");
+        return ExitCode::FAILURE;
+    };
+    run(*rows);
+    ExitCode::SUCCESS
+}
