@@ -8,6 +8,7 @@ mod cpu;
 mod latency;
 mod load;
 mod memory;
+mod peer;
 mod rawtcp;
 mod record;
 mod reference;
@@ -70,6 +71,39 @@ enum Part {
         #[arg(long)]
         record: Option<PathBuf>,
     },
+    /// Clients of a server that isn't ours, which count what it leaves out.
+    Peer {
+        /// Server, as 127.0.0.1:8080.
+        #[arg(long)]
+        server: String,
+        /// Path of its WebSocket.
+        #[arg(long, default_value = "/ws")]
+        path: String,
+        /// What it speaks.
+        #[arg(long)]
+        dialect: peer::Dialect,
+        /// What is asked of a server that lets clients choose.
+        #[arg(long, default_value = "values")]
+        selection: peer::Selection,
+        /// Process whose CPU time is measured.
+        #[arg(long)]
+        pid: u32,
+        /// Number of clients.
+        #[arg(long)]
+        clients: usize,
+        /// PVs of each client, one client's after the other's (default: all for each).
+        #[arg(long)]
+        each: Option<usize>,
+        /// File with one PV name a line; every PV counts up by one.
+        #[arg(long)]
+        names: PathBuf,
+        /// Seconds before the measurement starts.
+        #[arg(long, default_value_t = 3)]
+        warm_up_s: u64,
+        /// Seconds of the measurement.
+        #[arg(long)]
+        seconds: u64,
+    },
     /// Sends recorded messages to plain TCP connections and measures its own CPU time.
     RawSend {
         /// Number of connections to wait for.
@@ -118,6 +152,29 @@ fn main() -> ExitCode {
             window: Duration::from_secs(seconds),
             sample_every: sample_every_s.map(Duration::from_secs),
             record,
+        }),
+        Part::Peer {
+            server,
+            path,
+            dialect,
+            selection,
+            pid,
+            clients,
+            each,
+            names,
+            warm_up_s,
+            seconds,
+        } => peer::run(&peer::Plan {
+            server,
+            path,
+            dialect,
+            selection,
+            pid,
+            clients,
+            each,
+            names,
+            warm_up: Duration::from_secs(warm_up_s),
+            window: Duration::from_secs(seconds),
         }),
         Part::RawSend { clients, record } => rawtcp::send(clients, &record),
         Part::RawReceive { sender, clients } => rawtcp::receive(&sender, clients),
