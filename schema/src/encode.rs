@@ -961,7 +961,7 @@ mod tests {
             alarm,
             detail: Some(&detail),
             sequence: 9,
-            skipped: 0,
+            skips: Skips::NONE,
         };
         let field = |name: &str, value| Node {
             name: name.into(),

@@ -4,12 +4,13 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pvwire_relay::dirty::Dirty;
 use pvwire_relay::frame::FrameMaker;
 use pvwire_relay::set::PvSet;
 use pvwire_relay::source::intake::{Intake, Line};
 use pvwire_relay::source::{Event, RowValue};
 use pvwire_relay::table::{Changes, Now, Table};
-use pvwire_schema::types::{Alarm, Metadata, PvId, Severity, ValueType};
+use pvwire_schema::types::{Alarm, Metadata, PvId, Severity, SkipCause, ValueType};
 
 use crate::repeat;
 
@@ -99,8 +100,11 @@ fn shuffled(count: usize) -> Vec<usize> {
 /// A tick's frame for a group that wants all the rows.
 pub(crate) fn encode(rows: usize) {
     let every: Vec<_> = (0..rows).collect();
-    let changes = Relay::new(rows).tick(&every);
-    update(&changes, &set(&every), rows);
+    let (changes, set) = (Relay::new(rows).tick(&every), set(&every));
+    let mut maker = FrameMaker::default();
+    let frame = maker.update(&changes, &set, 1);
+    assert_eq!(frame.map(|frame| frame.rows()), Some(rows as u32));
+    repeat(|| maker.update(black_box(&changes), &set, 1));
 }
 
 /// The same for one that wants 200 of 2,000 PVs, of which 400 changed.
@@ -121,14 +125,12 @@ fn gather(pvs: usize, rows: usize) {
     let wanted = [&changed[..rows], &quiet[..SET - rows]].concat();
     // An IOC processes its records in the order in which they were loaded.
     changed.sort_unstable();
-    update(&Relay::new(pvs).tick(&changed), &set(&wanted), rows);
-}
-
-fn update(changes: &Changes, set: &PvSet, rows: usize) {
+    let (changes, set) = (Relay::new(pvs).tick(&changed), set(&wanted));
+    let dirty = Dirty::new(&changes.rows);
     let mut maker = FrameMaker::default();
-    let frame = maker.update(changes, set, 1);
+    let frame = maker.gather(&changes, &dirty, &set, 1);
     assert_eq!(frame.map(|frame| frame.rows()), Some(rows as u32));
-    repeat(|| maker.update(black_box(changes), set, 1));
+    repeat(|| maker.gather(black_box(&changes), &dirty, &set, 1));
 }
 
 /// The frame for a client that was behind while all its PVs had a new value.
@@ -138,7 +140,14 @@ pub(crate) fn catch_up(rows: usize) {
     let before = relay.tick;
     relay.tick(&every);
     let (mut maker, set) = (FrameMaker::default(), set(&every));
-    let frame = maker.catch_up(&relay.table, &set, before, relay.tick);
+    let frame = maker.catch_up(&relay.table, &set, (before, SkipCause::Behind), relay.tick);
     assert_eq!(frame.rows(), rows as u32);
-    repeat(|| maker.catch_up(black_box(&relay.table), &set, before, relay.tick));
+    repeat(|| {
+        maker.catch_up(
+            black_box(&relay.table),
+            &set,
+            (before, SkipCause::Behind),
+            relay.tick,
+        )
+    });
 }

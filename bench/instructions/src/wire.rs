@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use pvwire_schema::encode::{self, FrameEncoder, RowMarks};
-use pvwire_schema::types::{FrameKind, PvId, Request, RequestBody};
+use pvwire_schema::types::{FrameKind, PvId, Request, RequestBody, Wish};
 use pvwire_schema::{decode, types};
 use pvwire_wasm::ingest::Session;
 
@@ -33,7 +33,10 @@ pub(crate) fn apply(rows: usize) {
 /// Reads a request for so many PVs.
 pub(crate) fn subscribe(names: usize) {
     let names = (0..names as u32).map(name).collect();
-    read(&RequestBody::Subscribe { names });
+    read(&RequestBody::Subscribe {
+        names,
+        wish: Wish::default(),
+    });
 }
 
 /// Reads the request that every client sends several times a second.
