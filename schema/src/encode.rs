@@ -3,11 +3,13 @@
 use bytes::Bytes;
 use flatbuffers::{FlatBufferBuilder, Vector, WIPOffset};
 
-use crate::generated::{frame as fb, request as rq};
+mod request;
+
+pub use self::request::request;
+use crate::generated::frame as fb;
 use crate::types::{
-    Alarm, Array, BlobValue, Channel, Detail, Expected, FrameKind, Limits, Metadata, NameError,
-    Node, NodeValue, Outcome, PutValue, PvId, Reply, Request, RequestBody, SkipCause, Skips,
-    ValueType, Wish,
+    Alarm, Array, BlobValue, Channel, Detail, FrameKind, Limits, Metadata, NameError, Node,
+    NodeValue, Outcome, PvId, Reply, SkipCause, Skips, ValueType,
 };
 use crate::varint::DeltaColumn;
 
@@ -744,167 +746,6 @@ fn name_errors<'b>(
         offsets.push(fb::NameError::create(builder, &args));
     }
     Some(builder.create_vector(&offsets))
-}
-
-/// The bytes of one request.
-#[must_use]
-pub fn request(request: &Request) -> Vec<u8> {
-    let mut builder = FlatBufferBuilder::new();
-    let builder_ref = &mut builder;
-    let (body_type, body) = match &request.body {
-        RequestBody::Subscribe { names, wish } => {
-            let names = Some(strings(builder_ref, names));
-            let wish = (*wish != Wish::default()).then(|| {
-                let Wish {
-                    min_interval_ms,
-                    deadband,
-                    every,
-                } = *wish;
-                let args = rq::WishArgs {
-                    min_interval_ms,
-                    deadband,
-                    every,
-                };
-                rq::Wish::create(builder_ref, &args)
-            });
-            let body = rq::Subscribe::create(builder_ref, &rq::SubscribeArgs { names, wish });
-            (rq::RequestBody::Subscribe, body.as_union_value())
-        }
-        RequestBody::Unsubscribe { ids } => {
-            let ids = Some(id_vector(builder_ref, ids));
-            let body = rq::Unsubscribe::create(builder_ref, &rq::UnsubscribeArgs { ids });
-            (rq::RequestBody::Unsubscribe, body.as_union_value())
-        }
-        RequestBody::Get { names, timeout_ms } => {
-            let names = Some(strings(builder_ref, names));
-            let args = rq::GetArgs {
-                names,
-                timeout_ms: *timeout_ms,
-            };
-            (
-                rq::RequestBody::Get,
-                rq::Get::create(builder_ref, &args).as_union_value(),
-            )
-        }
-        RequestBody::Ack { tick } => {
-            let body = rq::Ack::create(builder_ref, &rq::AckArgs { tick: *tick });
-            (rq::RequestBody::Ack, body.as_union_value())
-        }
-        RequestBody::Ping { client_time_ns } => {
-            let args = rq::PingArgs {
-                client_time_ns: *client_time_ns,
-            };
-            (
-                rq::RequestBody::Ping,
-                rq::Ping::create(builder_ref, &args).as_union_value(),
-            )
-        }
-        RequestBody::Put {
-            name,
-            value,
-            wait,
-            timeout_ms,
-            expected,
-        } => {
-            let expected = expected.unwrap_or(Expected {
-                sequence: 0,
-                epoch: 0,
-            });
-            let args = rq::PutArgs {
-                name: Some(builder_ref.create_string(name)),
-                value: Some(put_value(builder_ref, value)),
-                wait: *wait,
-                timeout_ms: *timeout_ms,
-                expected_sequence: expected.sequence,
-                expected_epoch: expected.epoch,
-            };
-            (
-                rq::RequestBody::Put,
-                rq::Put::create(builder_ref, &args).as_union_value(),
-            )
-        }
-        RequestBody::Rpc {
-            name,
-            arguments,
-            timeout_ms,
-        } => {
-            let mut list = Vec::with_capacity(arguments.len());
-            for (name, value) in arguments {
-                let args = rq::ArgumentArgs {
-                    name: Some(builder_ref.create_string(name)),
-                    value: Some(put_value(builder_ref, value)),
-                };
-                list.push(rq::Argument::create(builder_ref, &args));
-            }
-            let args = rq::RpcArgs {
-                name: Some(builder_ref.create_string(name)),
-                arguments: Some(builder_ref.create_vector(&list)),
-                timeout_ms: *timeout_ms,
-            };
-            (
-                rq::RequestBody::Rpc,
-                rq::Rpc::create(builder_ref, &args).as_union_value(),
-            )
-        }
-        RequestBody::Pace { interval_ms } => {
-            let args = rq::PaceArgs {
-                interval_ms: *interval_ms,
-            };
-            let body = rq::Pace::create(builder_ref, &args);
-            (rq::RequestBody::Pace, body.as_union_value())
-        }
-    };
-    let args = rq::RequestArgs {
-        id: request.id,
-        body_type,
-        body: Some(body),
-    };
-    let root = rq::Request::create(&mut builder, &args);
-    rq::finish_request_buffer(&mut builder, root);
-    builder.finished_data().to_vec()
-}
-
-fn put_value<'b>(
-    builder: &mut FlatBufferBuilder<'b>,
-    value: &PutValue,
-) -> WIPOffset<rq::PutValue<'b>> {
-    let mut args = rq::PutValueArgs {
-        count: 1,
-        ..Default::default()
-    };
-    let one = |builder: &mut FlatBufferBuilder<'b>, word: u64| Some(builder.create_vector(&[word]));
-    let kind = match value {
-        PutValue::Number(number) => {
-            args.data = one(builder, number.to_bits());
-            ValueType::Float64
-        }
-        PutValue::Int64(integer) => {
-            args.data = one(builder, *integer as u64);
-            ValueType::Int64
-        }
-        PutValue::UInt64(integer) => {
-            args.data = one(builder, *integer);
-            ValueType::UInt64
-        }
-        PutValue::Text(text) => {
-            args.text = Some(strings(builder, std::slice::from_ref(text)));
-            ValueType::String
-        }
-        PutValue::TextArray(texts) => {
-            args.array = true;
-            args.count = texts.len() as u32;
-            args.text = Some(strings(builder, texts));
-            ValueType::String
-        }
-        PutValue::Array(array) => {
-            args.array = true;
-            args.count = array.count;
-            args.data = Some(words(builder, &array.data));
-            array.value_type
-        }
-    };
-    args.type_ = kind.number();
-    rq::PutValue::create(builder, &args)
 }
 
 #[cfg(test)]
