@@ -231,7 +231,7 @@ impl<'a> BlobView<'a> {
             ValueType::Unknown if number != 0 => true,
             value_type => match value_type.element_bytes() {
                 Some(bytes) => words_hold(words, self.count, bytes),
-                None => self.text().count() == self.count as usize,
+                None => self.blob.count(fb::Blob::VT_TEXT) == self.count as usize,
             },
         }
     }
@@ -321,7 +321,7 @@ impl<'a> FrameView<'a> {
     /// How many blob rows there are.
     #[must_use]
     pub fn blobs_len(&self) -> usize {
-        self.frame.tables(fb::Frame::VT_BLOBS).len()
+        self.frame.count(fb::Frame::VT_BLOBS)
     }
 
     /// Numeric updates, in order.
@@ -502,7 +502,7 @@ impl<'a> FrameView<'a> {
         fits(skips_fit, "skips", rows)?;
         let answer_fits = self.rpc_result().is_none_or(|node| node.fits());
         fits(answer_fits, "result", rows)?;
-        let sequences = self.frame.vector(fb::Frame::VT_SEQUENCES, 4).len() / 4;
+        let sequences = self.frame.count(fb::Frame::VT_SEQUENCES);
         let wanted = if self.kind() == FrameKind::Update {
             0
         } else {

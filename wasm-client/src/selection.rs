@@ -489,6 +489,12 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
+/// What stands before `at` and what from there on. The standard slices would bring all that it takes
+/// to print why they panic.
+fn cut(text: &str, at: usize) -> (&str, &str) {
+    text.split_at_checked(at).unwrap_or((text, ""))
+}
+
 /// Cuts the text into tokens; `here` is the one that comes next.
 struct Reader<'a> {
     rest: &'a str,
@@ -548,18 +554,18 @@ impl<'a> Reader<'a> {
             }
             '"' | '-' | '0'..='9' => {
                 let more = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-'));
-                let length = self.rest[1..]
-                    .find(more)
-                    .map_or(self.rest.len(), |at| at + 1);
-                (Kind::Other, length)
+                let mut places = self.rest.char_indices().skip(1);
+                let end = places.find(|(_, c)| more(*c));
+                (Kind::Other, end.map_or(self.rest.len(), |(at, _)| at))
             }
             _ => {
-                let wrong = token(Kind::Other, &self.rest[..first.len_utf8()]);
+                let wrong = token(Kind::Other, cut(self.rest, first.len_utf8()).0);
                 return Err(wrong.unexpected("a field"));
             }
         };
-        self.here = token(kind, &self.rest[..length]);
-        self.rest = &self.rest[length..];
+        let (text, rest) = cut(self.rest, length);
+        self.here = token(kind, text);
+        self.rest = rest;
         // Tokens are ASCII: a byte is a column.
         self.column += length as u32;
         Ok(())
@@ -584,7 +590,7 @@ impl<'a> Reader<'a> {
                 ' ' | '\t' | ',' | '\u{feff}' => self.column += 1,
                 _ if comment => self.column += 1,
                 _ => {
-                    self.rest = &self.rest[at..];
+                    self.rest = cut(self.rest, at).1;
                     return;
                 }
             }

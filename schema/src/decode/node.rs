@@ -139,8 +139,8 @@ impl<'a> NodeView<'a> {
         let count = self.count() as usize;
         let one = self.is_array() || count == 1;
         let words = self.node.vector(fb::Node::VT_DATA, 8).len() / 8;
-        let texts = self.node.texts(fb::Node::VT_TEXT).len();
-        let fields = self.node.tables(fb::Node::VT_FIELDS).len();
+        let texts = self.node.count(fb::Node::VT_TEXT);
+        let fields = self.node.count(fb::Node::VT_FIELDS);
         let known = match self.value_type() {
             ValueType::Unknown => return true,
             ValueType::String => one && texts == count,

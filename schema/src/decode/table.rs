@@ -261,19 +261,24 @@ impl<'a> Table<'a> {
         self.target(field).map_or("", |at| self.text_at(at))
     }
 
-    fn targets(self, field: u16) -> impl ExactSizeIterator<Item = usize> + use<'a> {
+    /// How many strings or tables a vector has.
+    pub(super) fn count(self, field: u16) -> usize {
+        self.vector(field, 4).len() / 4
+    }
+
+    fn targets(self, field: u16) -> impl Iterator<Item = usize> + use<'a> {
         let start = self.target(field).map_or(0, |at| at + COUNT_BYTES);
         let offsets = self.vector(field, 4).chunks_exact(4).enumerate();
         offsets.map(move |(entry, offset)| start + 4 * entry + word(offset) as usize)
     }
 
     /// The strings of a vector.
-    pub(super) fn texts(self, field: u16) -> impl ExactSizeIterator<Item = &'a str> + use<'a> {
+    pub(super) fn texts(self, field: u16) -> impl Iterator<Item = &'a str> + use<'a> {
         self.targets(field).map(move |at| self.text_at(at))
     }
 
     /// The tables of a vector.
-    pub(super) fn tables(self, field: u16) -> impl ExactSizeIterator<Item = Self> + use<'a> {
+    pub(super) fn tables(self, field: u16) -> impl Iterator<Item = Self> + use<'a> {
         self.targets(field).map(move |at| Self { at, ..self })
     }
 }
