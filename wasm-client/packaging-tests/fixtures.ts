@@ -1,0 +1,125 @@
+/** What does every check start from? The packed package, a relay, and an app in a folder of its own. */
+
+import { cp, mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+
+import { test as base, type Page } from "@playwright/test";
+
+import { privateEpicsNetwork } from "../../e2e/fixtures/epics";
+import { freePort } from "../../e2e/fixtures/ports";
+import { Relay } from "../../e2e/fixtures/relay";
+import { run } from "./command";
+
+export { expect } from "@playwright/test";
+
+const PACKAGE = path.resolve(import.meta.dirname, "..");
+const APPS = path.join(import.meta.dirname, "apps");
+
+/** What has been fetched before isn't asked for again. */
+const NPM = ["--prefer-offline", "--no-audit", "--no-fund", "--loglevel=error"];
+
+interface PackagingWorker {
+  /** Outside the repository, so that nothing in its node_modules can stand in for what is missing. */
+  folder: string;
+  tarball: string;
+  /** Where every app's page is served, one after the other: an origin that the relay takes. */
+  port: number;
+  relay: Relay;
+}
+
+interface PackagingTest {
+  pageUrl: string;
+  relayUrl: string;
+  /** Makes an app from its template and installs the package in it; gives its folder. */
+  install: (app: string) => Promise<string>;
+  /** Opens the page and waits until it shows a PV that changes. */
+  seeLive: (url: string) => Promise<void>;
+}
+
+export const test = base.extend<PackagingTest, PackagingWorker>({
+  folder: [
+    // eslint-disable-next-line no-empty-pattern -- Playwright reads the fixtures it needs from here.
+    async ({}, provide) => {
+      const folder = await mkdtemp(path.join(tmpdir(), "pvwire-packaging-"));
+      await provide(folder);
+      await rm(folder, { recursive: true });
+    },
+    { scope: "worker" },
+  ],
+
+  tarball: [
+    async ({ folder }, provide) => {
+      await run(["npm", "pack", "--silent", "--pack-destination", folder], { cwd: PACKAGE });
+      const packed = (await readdir(folder)).find((name) => name.endsWith(".tgz"));
+      if (packed === undefined) throw new Error(`npm pack left nothing in ${folder}`);
+      await provide(path.join(folder, packed));
+    },
+    { scope: "worker" },
+  ],
+
+  port: [
+    // eslint-disable-next-line no-empty-pattern -- as above
+    async ({}, provide) => {
+      await provide(await freePort());
+    },
+    { scope: "worker" },
+  ],
+
+  relay: [
+    async ({ port }, provide) => {
+      const origin = `http://127.0.0.1:${String(port)}`;
+      const relay = await Relay.start(await privateEpicsNetwork(), [`--allow-origin=${origin}`]);
+      await provide(relay);
+      await relay.kill();
+    },
+    { scope: "worker" },
+  ],
+
+  pageUrl: async ({ port }, provide) => {
+    await provide(`http://127.0.0.1:${String(port)}/`);
+  },
+
+  relayUrl: async ({ relay }, provide) => {
+    await provide(`ws://127.0.0.1:${String(relay.port)}/ws`);
+  },
+
+  install: async ({ folder, tarball }, provide) => {
+    await provide(async (app) => {
+      const home = path.join(folder, app);
+      await cp(path.join(APPS, app), home, { recursive: true });
+      // Not `npm ci`: that asks for Next's binaries of other systems, and not every registry has them.
+      await run(["npm", "install", "--no-save", ...NPM, tarball], { cwd: home });
+      return home;
+    });
+  },
+
+  seeLive: async ({ page, relay }, provide) => {
+    await provide(async (url) => {
+      await seeLive(page, url, relay);
+    });
+  },
+});
+
+async function seeLive(page: Page, url: string, relay: Relay): Promise<void> {
+  const said: string[] = [];
+  page.on("console", (message) => said.push(message.text()));
+  page.on("pageerror", (error) => said.push(error.stack ?? error.message));
+  page.on("requestfailed", (request) => said.push(`failed: ${request.url()}`));
+  page.on("response", (response) => {
+    if (!response.ok()) said.push(`${String(response.status())}: ${response.url()}`);
+  });
+  await page.goto(url);
+  const shown = async (): Promise<string> => await page.locator("output").innerText();
+  try {
+    // A counter: three updates after the first that is seen are no accident.
+    await base.expect.poll(shown, { message: "a PV is shown" }).toMatch(/^\d+$/);
+    const first = Number(await shown());
+    await base.expect
+      .poll(async () => Number(await shown()), { message: "the PV changes" })
+      .toBeGreaterThan(first + 2);
+  } catch (error) {
+    const context = `The page said:\n${said.join("\n")}\nThe relay said:\n${relay.output}`;
+    throw new Error(`${String(error)}\n${context}`, { cause: error });
+  }
+}

@@ -1,0 +1,23 @@
+/** How do the checks run? One after the other: each installs an app, builds it and opens it. */
+
+import { defineConfig } from "@playwright/test";
+
+import { CHROMIUM } from "./chromium";
+
+export default defineConfig({
+  testDir: ".",
+  testMatch: "*.spec.ts",
+  outputDir: "test-results",
+  workers: 1,
+  forbidOnly: true,
+  // The first installation fetches 300 MB, on a machine that others use too.
+  timeout: 600_000,
+  expect: { timeout: 30_000 },
+  reporter: [["list"]],
+  use: {
+    launchOptions: {
+      ...(CHROMIUM === undefined ? {} : { executablePath: CHROMIUM }),
+      args: ["--no-sandbox", "--disable-background-networking", "--no-first-run"],
+    },
+  },
+});
