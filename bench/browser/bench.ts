@@ -1,0 +1,438 @@
+/**
+ * What does an update cost in a browser? Runs relay, a server of Coniql's kind, a softIOC and headless
+ * Chromium, measures, and writes the results to bench/results/ as JSON and as tables.
+ *
+ * Fails when updates are missing or wrong; never because the machine is slow or a goal is not met.
+ */
+
+import { execFileSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { parseArgs } from "node:util";
+
+import { chromium, type Browser, type CDPSession, type Page } from "playwright";
+import { build, preview } from "vite";
+
+import { privateEpicsNetwork, type EpicsNetwork } from "../../e2e/fixtures/epics";
+import { PYTHON, ROOT, THOUSAND_DB } from "../../e2e/fixtures/paths";
+import { freePort } from "../../e2e/fixtures/ports";
+import { Relay } from "../../e2e/fixtures/relay";
+import { SoftIoc } from "../../e2e/fixtures/soft_ioc";
+import { serveConiql } from "./coniql_server";
+import type { WayName } from "./page/costs";
+import type {} from "./page/main";
+import type { FeedName } from "./page/widgets";
+import { PEERS, pvNames, PVS, RATE_HZ } from "./pvs";
+import { goalLine, load, origin, report, reportGoals } from "./report";
+import type { Judged, Point, Round, Scenario } from "./report";
+
+/** Fewer than this share of the updates that are made: something is broken. */
+const LEAST_SHARE = 0.9;
+
+/** What every measurement finds. */
+interface Bench {
+  /** A new page in a browser of its own, so that nothing is left of the one before. */
+  readonly open: <T>(work: (page: Page) => Promise<T>) => Promise<T>;
+  readonly relayUrl: string;
+  readonly coniqlUrl: string;
+  readonly network: EpicsNetwork;
+  readonly warmUpMs: number;
+  readonly ms: number;
+}
+
+interface Measurement extends Scenario {
+  /** One round of each point. */
+  readonly points: readonly {
+    readonly label: string;
+    readonly measure: (bench: Bench) => Promise<Round>;
+  }[];
+}
+
+const decode: Measurement = {
+  name: "browser-decode",
+  question:
+    "What does one update cost in the page's thread, from the message to the application's callback?",
+  about:
+    `Frames of ${String(PVS)} updates, recorded from a relay and played to the client as fast as it takes` +
+    " them, every PV with a callback of its own; the same updates as Coniql's messages, one by one, to" +
+    " `JSON.parse`, graphql-ws and Apollo. CPU time of the page's main thread; middle of 9 passes a round.",
+  settings: { pvs: PVS },
+  labels: {
+    decode_ns: ["decode and store", "ns"],
+    told_ns: ["the same and a callback that reads nothing", "ns"],
+    light_ns: ["light selection to a callback", "ns"],
+    full_ns: ["full selection to a callback", "ns"],
+    everything_ns: ["everything there is to a callback", "ns"],
+    json_parse_ns: ["`JSON.parse` of the message to a callback", "ns"],
+    graphql_ws_ns: ["graphql-ws to a callback", "ns"],
+    apollo_no_cache_ns: ["Apollo without cache to a callback", "ns"],
+    apollo_default_cache_ns: ["Apollo with its default cache to a callback", "ns"],
+    updates_per_frame: ["updates in a frame", ""],
+    bytes_per_update: ["bytes of an update in a frame", "B"],
+    json_bytes_per_update: ["bytes of an update as JSON", "B"],
+  },
+  goals: [
+    { id: "browser-decode", figure: "decode_ns", bound: "at most", goal: 15 },
+    { id: "browser-light", figure: "light_ns", bound: "at most", goal: 50 },
+    { id: "browser-full", figure: "full_ns", bound: "at most", goal: 200 },
+  ],
+  points: [{ label: "frames of 1,000 updates", measure: costs }],
+};
+
+const WAYS: readonly WayName[] = [
+  "decode_ns",
+  "told_ns",
+  "light_ns",
+  "full_ns",
+  "everything_ns",
+  "json_parse_ns",
+  "graphql_ws_ns",
+  "apollo_no_cache_ns",
+  "apollo_default_cache_ns",
+];
+
+/** Before it is measured a way has so much CPU time, to be compiled; then so often, each for so long. */
+const WAY_WARM_UP_NS = 1e9;
+const WAY_PASSES = 9;
+const WAY_PASS_MS = 100;
+
+/** Every way in a page of its own: what the engine has learnt of another doesn't help or harm it. */
+async function costs({ open, relayUrl }: Bench): Promise<Round> {
+  const names = pvNames();
+  const { recording, sizes } = await open(
+    async (page) =>
+      await page.evaluate(async ([url, names]) => await measurements().recordScans(url, names), [
+        relayUrl,
+        names,
+      ] as const),
+  );
+  const figures: Record<string, number> = {};
+  for (const way of WAYS) {
+    figures[way] = await open(async (page) => {
+      const run = async (ms: number): Promise<number> =>
+        await page.evaluate(async (ms) => await measurements().runWay(ms), ms);
+      await page.evaluate(
+        async ([way, recording, names]) => {
+          await measurements().startWay(way, recording, names);
+        },
+        [way, recording, names] as const,
+      );
+      const usedNs = await mainThread(page);
+      const warmAtNs = usedNs() + WAY_WARM_UP_NS;
+      while (usedNs() < warmAtNs) await run(WAY_PASS_MS);
+      const passes: number[] = [];
+      for (let pass = 0; pass < WAY_PASSES; pass += 1) {
+        const before = usedNs();
+        const frames = await run(WAY_PASS_MS);
+        passes.push((usedNs() - before) / frames / sizes.updates_per_frame);
+      }
+      return passes.toSorted((a, b) => a - b)[WAY_PASSES >> 1] ?? NaN;
+    });
+  }
+  return { ...figures, ...sizes };
+}
+
+const react: Measurement = {
+  name: "browser-react",
+  question: "How busy is a page that shows 1,000 changing values in React?",
+  about:
+    `${String(PVS)} PVs × ${String(RATE_HZ)} Hz, a component each, live: pvwire from a relay, the others the same` +
+    " updates as Coniql's messages from a local server, with a store that renders once per animation" +
+    " frame. Share of the main thread as Chromium's own `TaskDuration` tells it.",
+  settings: { pvs: PVS, rate_hz: RATE_HZ },
+  labels: {
+    main_thread_percent: ["main thread", "%"],
+    main_thread_cpu_percent: ["its CPU time", "%"],
+    script_percent: ["of it JavaScript", "%"],
+    layout_percent: ["of it style and layout", "%"],
+    frames_per_s: ["screen frames", "/s"],
+    updates_per_s: ["updates that arrived", "/s"],
+  },
+  goals: [
+    { id: "browser-main-thread", figure: "main_thread_percent", bound: "at most", goal: 40 },
+    { id: "browser-frames", figure: "frames_per_s", bound: "at least", goal: 55 },
+  ],
+  points: (["pvwire", ...PEERS] as const).map((feed) => ({
+    label: feed,
+    measure: async (bench) => await widgets(bench, feed),
+  })),
+};
+
+async function widgets(bench: Bench, feed: FeedName): Promise<Round> {
+  const { coniqlUrl, ms, open, relayUrl, warmUpMs } = bench;
+  return await open(async (page) => {
+    const url = feed === "pvwire" ? relayUrl : coniqlUrl;
+    const totals = await page.evaluateHandle(
+      ([feed, url]) => measurements().showWidgets(feed, url),
+      [feed, url] as const,
+    );
+    const counted = async () => await totals.evaluate((read) => read());
+    await page.waitForTimeout(warmUpMs);
+    const cdp = await page.context().newCDPSession(page);
+    const used = await mainThread(page);
+    const now = async () => ({
+      ...(await performance(cdp)),
+      ...(await counted()),
+      cpuSeconds: used() / 1e9,
+    });
+    const before = await now();
+    await page.waitForTimeout(ms);
+    const after = await now();
+    const seconds = after.Timestamp - before.Timestamp;
+    const perSecond = (of: keyof typeof after): number => (after[of] - before[of]) / seconds;
+    if (feed === "pvwire") checkArrived(perSecond("updates") + perSecond("skipped"));
+    return {
+      main_thread_percent: 100 * perSecond("TaskDuration"),
+      main_thread_cpu_percent: 100 * perSecond("cpuSeconds"),
+      script_percent: 100 * perSecond("ScriptDuration"),
+      layout_percent: 100 * (perSecond("LayoutDuration") + perSecond("RecalcStyleDuration")),
+      frames_per_s: perSecond("paints"),
+      updates_per_s: perSecond("updates"),
+    };
+  });
+}
+
+function checkArrived(updatesPerS: number): void {
+  if (updatesPerS >= LEAST_SHARE * PVS * RATE_HZ) return;
+  throw new Error(`only ${String(Math.round(updatesPerS))} updates a second arrived`);
+}
+
+/** Reads the CPU time of the page's main thread, in nanoseconds: others on the machine don't count. */
+async function mainThread(page: Page): Promise<() => number> {
+  const browser = page.context().browser();
+  if (browser === null) throw new Error("the page has no browser");
+  const session = await browser.newBrowserCDPSession();
+  const { processInfo } = await session.send("SystemInfo.getProcessInfo");
+  // The browser keeps a spare process beside the page's, which does nothing.
+  const files = processInfo
+    .filter(({ type }) => type === "renderer")
+    .map(({ id }) => `/proc/${String(id)}/task/${String(id)}/schedstat`);
+  return () => files.reduce((sum, file) => sum + cpuNs(file), 0);
+}
+
+const cpuNs = (schedstat: string): number => Number(readFileSync(schedstat, "utf8").split(" ")[0]);
+
+const PERFORMANCE = [
+  "Timestamp",
+  "TaskDuration",
+  "ScriptDuration",
+  "LayoutDuration",
+  "RecalcStyleDuration",
+] as const;
+
+/** Seconds that Chromium has spent in the page's main thread, by what it did. */
+async function performance(cdp: CDPSession): Promise<Record<(typeof PERFORMANCE)[number], number>> {
+  await cdp.send("Performance.enable");
+  const { metrics } = await cdp.send("Performance.getMetrics");
+  const value = (name: string): number => metrics.find((one) => one.name === name)?.value ?? NaN;
+  return Object.fromEntries(PERFORMANCE.map((name) => [name, value(name)])) as Record<
+    (typeof PERFORMANCE)[number],
+    number
+  >;
+}
+
+const latency: Measurement = {
+  name: "browser-latency",
+  question: "How old is a value when JavaScript is called with it?",
+  about:
+    `${String(PVS)} PVs × ${String(RATE_HZ)} Hz, one client, a callback each; from the time stamp that IOC or` +
+    " relay has set, on the same machine. Callbacks come with the next animation frame, 60 a second.",
+  settings: { pvs: PVS, rate_hz: RATE_HZ },
+  labels: {
+    latency_p50_ms: ["time stamp to callback, median", "ms"],
+    latency_p99_ms: ["time stamp to callback, 99 %", "ms"],
+    latency_max_ms: ["time stamp to callback, longest", "ms"],
+    callbacks_per_s: ["callbacks", "/s"],
+    updates_per_s: ["updates that arrived", "/s"],
+  },
+  goals: [
+    { id: "latency-p50", figure: "latency_p50_ms", bound: "at most", goal: 10 },
+    { id: "latency-p99", figure: "latency_p99_ms", bound: "at most", goal: 30 },
+  ],
+  points: [
+    {
+      label: "softIOC, Channel Access",
+      measure: async (bench) => {
+        const prefix = `B${randomBytes(4).toString("hex").toUpperCase()}`;
+        const ioc = await SoftIoc.start(prefix, bench.network, "ca");
+        const names = Array.from(
+          { length: PVS },
+          (_, pv) => `${prefix}:N${String(pv).padStart(4, "0")}`,
+        );
+        try {
+          return await ages(bench, names);
+        } finally {
+          await ioc.kill();
+        }
+      },
+    },
+    { label: "PVs of the relay", measure: async (bench) => await ages(bench, pvNames()) },
+  ],
+};
+
+async function ages({ ms, open, relayUrl, warmUpMs }: Bench, names: string[]): Promise<Round> {
+  return await open(async (page) => {
+    const figures = await page.evaluate(
+      async ([url, names, warmUpMs, ms]) => await measurements().latency(url, names, warmUpMs, ms),
+      [relayUrl, names, warmUpMs, ms] as const,
+    );
+    checkArrived(figures.updates_per_s);
+    return { ...figures };
+  });
+}
+
+const arrays: Measurement = {
+  name: "browser-array",
+  question: "How much of a large array arrives in a page, and how busy is its thread?",
+  about: `One waveform of doubles at ${String(RATE_HZ)} Hz, a callback that reads it.`,
+  settings: { rate_hz: RATE_HZ },
+  labels: {
+    megabytes_per_s: ["arrived", "MB/s"],
+    updates_per_s: ["updates", "/s"],
+    left_out_per_s: ["updates left out", "/s"],
+    main_thread_percent: ["main thread", "%"],
+  },
+  goals: [],
+  points: [100_000, 1_000_000, 3_000_000].map((elements) => ({
+    label: `${elements.toLocaleString("en")} doubles`,
+    measure: async ({ ms, open, relayUrl, warmUpMs }) =>
+      await open(async (page) => {
+        const name = `sim://waveform(size=${String(elements)},rate_hz=${String(RATE_HZ)})`;
+        const cdp = await page.context().newCDPSession(page);
+        const before = await performance(cdp);
+        const figures = await page.evaluate(
+          async ([url, name, elements, warmUpMs, ms]) =>
+            await measurements().arrays(url, name, elements, warmUpMs, ms),
+          [relayUrl, name, elements, warmUpMs, ms] as const,
+        );
+        const after = await performance(cdp);
+        const busy = after.TaskDuration - before.TaskDuration;
+        const seconds = after.Timestamp - before.Timestamp;
+        return { ...figures, main_thread_percent: (100 * busy) / seconds };
+      }),
+  })),
+};
+
+const MEASUREMENTS = [decode, react, latency, arrays];
+
+/** What the page has; runs there. */
+declare const measurements: NonNullable<Window["measurements"]>;
+
+const PAGE = path.join(import.meta.dirname, "page");
+const BUILT = path.join(ROOT, ".local/bench-browser");
+
+/** Runs what the command line asks for; gives the exit code. */
+export async function main(words: string[]): Promise<number> {
+  const { values } = parseArgs({
+    args: words,
+    options: {
+      scenario: { type: "string", multiple: true },
+      rounds: { type: "string", default: "5" },
+      /** One short round, printed and not written. */
+      quick: { type: "boolean", default: false },
+    },
+  });
+  const wanted = MEASUREMENTS.filter(({ name }) => values.scenario?.includes(name) ?? true);
+  const rounds = values.quick ? 1 : Number(values.rounds);
+  const [warmUpMs, ms] = values.quick ? [2000, 2000] : [3000, 8000];
+
+  await build({ root: PAGE, logLevel: "error", build: { outDir: BUILT, emptyOutDir: true } });
+  mkdirSync(path.dirname(THOUSAND_DB), { recursive: true });
+  writeFileSync(THOUSAND_DB, execFileSync(PYTHON, [path.join(ROOT, "tools/thousand_db.py")]));
+
+  const [pagePort, coniqlPort, network] = await Promise.all([
+    freePort(),
+    freePort(),
+    privateEpicsNetwork(),
+  ]);
+  const host = "127.0.0.1";
+  const server = await preview({
+    root: PAGE,
+    logLevel: "error",
+    build: { outDir: BUILT },
+    preview: { port: pagePort, host, strictPort: true },
+  });
+  const pageUrl = `http://${host}:${String(pagePort)}`;
+  const endConiql = await serveConiql(coniqlPort);
+  const relay = await Relay.start(network, [`--allow-origin=${pageUrl}`]);
+  const bench: Bench = {
+    open: async (work) => await withPage(pageUrl, work),
+    relayUrl: `ws://${host}:${String(relay.port)}/ws`,
+    coniqlUrl: `ws://${host}:${String(coniqlPort)}`,
+    network,
+    warmUpMs,
+    ms,
+  };
+  try {
+    const goals: Judged[] = [];
+    for (const measurement of wanted) {
+      goals.push(...(await carryOut(measurement, bench, rounds, !values.quick)));
+    }
+    if (!values.quick && wanted.length === MEASUREMENTS.length) reportGoals(goals);
+    say(goals.map(goalLine).join("\n"));
+    return 0;
+  } finally {
+    await relay.kill();
+    await endConiql();
+    await server.close();
+  }
+}
+
+/** All rounds, each of all points in turn. */
+async function carryOut(
+  { points, ...scenario }: Measurement,
+  bench: Bench,
+  rounds: number,
+  keep: boolean,
+): Promise<readonly Judged[]> {
+  const before = load();
+  const measured: (Point & { rounds: Round[] })[] = points.map(({ label }) => ({
+    label,
+    rounds: [],
+  }));
+  for (let round = 1; round <= rounds; round += 1) {
+    say(`== ${scenario.name}: round ${String(round)} of ${String(rounds)}`);
+    for (const [at, { measure }] of points.entries()) {
+      measured[at]?.rounds.push(await measure(bench));
+    }
+  }
+  const version = await bench.open((page) => Promise.resolve(page.context().browser()?.version()));
+  const circumstances = {
+    ...origin(),
+    browser: `Chromium ${version ?? "?"}, headless`,
+    load_average_before: before,
+    load_average_after: load(),
+  };
+  const { goals, text } = report(scenario, measured, circumstances, keep);
+  say(`\n${text}`);
+  return goals;
+}
+
+async function withPage<T>(url: string, work: (page: Page) => Promise<T>): Promise<T> {
+  const browser = await launch();
+  try {
+    const page = await browser.newPage({ viewport: { width: 1600, height: 1200 } });
+    const failed = new Promise<never>((_, reject) => {
+      page.on("pageerror", reject);
+    });
+    await page.goto(url);
+    await page.waitForFunction(() => window.measurements !== undefined);
+    return await Promise.race([work(page), failed]);
+  } finally {
+    await browser.close();
+  }
+}
+
+async function launch(): Promise<Browser> {
+  const system = ["/usr/bin/chromium", "/usr/bin/google-chrome"].find((file) => existsSync(file));
+  const executablePath = process.env.PVWIRE_CHROMIUM ?? system;
+  return await chromium.launch({
+    ...(executablePath === undefined ? {} : { executablePath }),
+    args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"],
+  });
+}
+
+const say = (text: string): void => {
+  process.stdout.write(`${text}\n`);
+};

@@ -1,0 +1,122 @@
+/** 1,000 widgets in React, one for each PV: fed by pvwire's hook, or by a peer through a small store. */
+
+import { memo, useSyncExternalStore, type ReactNode } from "react";
+import { createRoot } from "react-dom/client";
+import { createClient } from "pvwire";
+import { PvProvider, usePv } from "pvwire/react";
+
+import { CELL, pvNames, PVS, type Channel, type PeerName } from "../pvs";
+import { startPeer } from "./peers";
+
+export type FeedName = "pvwire" | PeerName;
+
+/** What happened since the page began. */
+export interface Totals {
+  readonly updates: number;
+  /** That the relay left out. */
+  readonly skipped: number;
+  readonly paints: number;
+}
+
+/** Shows the widgets; the returned function tells what happened so far. */
+export function showWidgets(feed: FeedName, url: string): () => Totals {
+  let paints = 0;
+  requestAnimationFrame(function count() {
+    paints += 1;
+    requestAnimationFrame(count);
+  });
+  const counted = feed === "pvwire" ? showPvwire(url) : showPeer(feed, url);
+  return () => ({ paints, ...counted() });
+}
+
+type Counted = () => Omit<Totals, "paints">;
+
+const render = (cells: ReactNode): void => {
+  createRoot(document.getElementById("root") as HTMLElement).render(
+    <div className="cells">{cells}</div>,
+  );
+};
+
+function Cell({ channel }: { readonly channel: Channel | undefined }): ReactNode {
+  return (
+    <span className="cell" data-quality={channel?.status?.quality}>
+      {channel?.value?.string ?? "–"}
+    </span>
+  );
+}
+
+const PvwireCell = memo(function PvwireCell({ name }: { readonly name: string }) {
+  return <Cell channel={usePv<Channel>(name, CELL)} />;
+});
+
+function showPvwire(url: string): Counted {
+  const client = createClient({ url });
+  const names = pvNames();
+  render(
+    <PvProvider client={client}>
+      {names.map((name) => (
+        <PvwireCell key={name} name={name} />
+      ))}
+    </PvProvider>,
+  );
+  const sum = (of: "updatesReceived" | "skipped"): number =>
+    names.reduce((total, name) => total + (client.inspect(name)?.[of] ?? 0), 0);
+  return () => ({ updates: sum("updatesReceived"), skipped: sum("skipped") });
+}
+
+/** What an application writes to have at most one render of a widget per animation frame. */
+class Store {
+  readonly #shown: (Channel | undefined)[] = [];
+  readonly #listeners: ((() => void) | undefined)[] = [];
+  #changed = new Set<number>();
+
+  set(pv: number, channel: Channel): void {
+    const status = channel.status ?? this.#shown[pv]?.status ?? null;
+    this.#shown[pv] = { ...channel, status };
+    if (this.#changed.size === 0) requestAnimationFrame(this.#tell);
+    this.#changed.add(pv);
+  }
+
+  get(pv: number): Channel | undefined {
+    return this.#shown[pv];
+  }
+
+  listen(pv: number, listener: () => void): () => void {
+    this.#listeners[pv] = listener;
+    return () => {
+      this.#listeners[pv] = undefined;
+    };
+  }
+
+  readonly #tell = (): void => {
+    const changed = this.#changed;
+    this.#changed = new Set();
+    for (const pv of changed) this.#listeners[pv]?.();
+  };
+}
+
+const PeerCell = memo(function PeerCell(props: { readonly store: Store; readonly pv: number }) {
+  const { pv, store } = props;
+  const channel = useSyncExternalStore(
+    (listener) => store.listen(pv, listener),
+    () => store.get(pv),
+  );
+  return <Cell channel={channel} />;
+});
+
+function showPeer(feed: PeerName, url: string): Counted {
+  const store = new Store();
+  let updates = 0;
+  render(Array.from({ length: PVS }, (_, pv) => <PeerCell key={pv} store={store} pv={pv} />));
+  startPeer(feed, {
+    url,
+    webSocket: WebSocket,
+    selection: CELL,
+    pvs: PVS,
+    onChannel: (pv, channel) => {
+      updates += 1;
+      store.set(pv, channel);
+    },
+  });
+  return () => ({ updates, skipped: 0 });
+}

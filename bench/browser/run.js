@@ -1,0 +1,9 @@
+/** Runs `bench.ts`, which Node 20 can't by itself. */
+
+import path from "node:path";
+import process from "node:process";
+
+import { runnerImport } from "vite";
+
+const { module } = await runnerImport(path.join(import.meta.dirname, "bench.ts"));
+process.exitCode = await module.main(process.argv.slice(2));
