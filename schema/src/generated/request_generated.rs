@@ -1526,7 +1526,7 @@ impl<'a> Request<'a> {
   }
 
 
-  /// Chosen by the client, from 1; comes back as `reply_to`. An Ack has no answer.
+  /// Chosen by the client, from 1; comes back as `reply_to`. An Ack or a Pace has no answer.
   #[inline]
   pub fn id(&self) -> u32 {
     // Safety:
