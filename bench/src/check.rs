@@ -430,6 +430,7 @@ pub(crate) mod tests {
                 read: false,
                 write: false,
                 puts: false,
+                heard_ns: 0,
             };
             encoder.channel(PV, channel);
             stream.take(encoder.finish(), 10, |_| {}).unwrap();

@@ -98,6 +98,8 @@ pub struct Entry {
     rights: (bool, bool),
     /// Found again, but what is kept of it may still be old.
     returning: Option<Return>,
+    /// When its server was last heard of, nanoseconds past the POSIX epoch.
+    heard_ns: i64,
     /// Connection and access rights.
     pub channel: Channel,
     /// How to draw it; `None` until the first connection.
@@ -128,12 +130,14 @@ impl Default for Entry {
             searched_since: None,
             rights: (false, false),
             returning: None,
+            heard_ns: 0,
             channel: Channel {
                 state: ConnectionState::Connecting,
                 since_ns: 0,
                 read: false,
                 write: false,
                 puts: false,
+                heard_ns: 0,
             },
             metadata: None,
             latest: None,
@@ -180,6 +184,7 @@ impl Entry {
             state: ConnectionState::Connected,
             read,
             write,
+            heard_ns: 0,
             ..self.channel
         };
     }
@@ -553,6 +558,12 @@ impl Table {
             return;
         }
         let before = entry.channel;
+        if matches!(
+            event,
+            Event::Connected { .. } | Event::Access { .. } | Event::Metadata(_)
+        ) {
+            entry.heard_ns = now.wall_ns;
+        }
         match event {
             Event::Opened { .. } | Event::ViewOpened { .. } => {}
             Event::ViewClosed => return self.close_view(pv),
@@ -595,6 +606,7 @@ impl Table {
                     state: gone,
                     read: false,
                     write: false,
+                    heard_ns: entry.heard_ns,
                     ..before
                 };
             }
@@ -674,6 +686,7 @@ impl Table {
             source,
             wish: 0,
         };
+        entry.heard_ns = now.wall_ns;
         changes.counts.taken += 1;
         changes.counts.relay += u64::from(skips.relay);
         changes.counts.source += u64::from(skips.source);

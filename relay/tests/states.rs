@@ -102,6 +102,9 @@ fn killed_ioc_shows_within_a_second_and_is_right_again_after_its_restart() {
         let channel = client.pv(name).channel.unwrap();
         assert!(!channel.read && !channel.write);
         assert!((clock - 2_000_000_000..=clock).contains(&channel.since_ns));
+        // Its one value came before it died, and after the relay had begun.
+        let heard = channel.heard_ns;
+        assert!((clock - 60_000_000_000..=channel.since_ns).contains(&heard));
     }
     // A client that comes now is told the same.
     let mut late = Client::connect(relay.address());

@@ -306,6 +306,7 @@ impl<'a> FrameView<'a> {
                     read: channel.bool(fb::Channel::VT_READ),
                     write: channel.bool(fb::Channel::VT_WRITE),
                     puts: channel.bool(fb::Channel::VT_PUTS),
+                    heard_ns: channel.u64(fb::Channel::VT_HEARD_NS) as i64,
                 },
             )
         })

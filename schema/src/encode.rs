@@ -332,6 +332,7 @@ impl FrameEncoder {
             read: channel.read,
             write: channel.write,
             puts: channel.puts,
+            heard_ns: channel.heard_ns,
         };
         self.channels
             .push(fb::Channel::create(&mut self.builder, &args));

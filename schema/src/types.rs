@@ -374,6 +374,8 @@ pub struct Channel {
     pub write: bool,
     /// Whether the relay takes puts to it at all.
     pub puts: bool,
+    /// Disconnected only: when the relay last heard of the PV from its server, on its clock; 0 otherwise.
+    pub heard_ns: i64,
 }
 
 /// A value that is no double.

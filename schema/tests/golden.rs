@@ -35,6 +35,7 @@ fn connected(read: bool, write: bool) -> Channel {
         read,
         write,
         puts: write,
+        heard_ns: 0,
     }
 }
 
@@ -181,6 +182,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
             read: false,
             write: false,
             puts: false,
+            heard_ns: 0,
         };
         e.channel(PvId(6), connecting);
         let number_3 = RowMarks {
@@ -301,6 +303,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
             read: false,
             write: false,
             puts: false,
+            heard_ns: T0 + 70,
         };
         e.channel(PvId(3), gone);
         e.channel(
@@ -597,7 +600,7 @@ fn limits(limits: Limits) -> Value {
 }
 
 fn channel(id: PvId, channel: types::Channel) -> Value {
-    json!({ "id": id.0, "state": format!("{:?}", channel.state), "sinceNs": channel.since_ns.to_string(),
+    json!({ "id": id.0, "state": format!("{:?}", channel.state), "sinceNs": channel.since_ns.to_string(), "heardNs": channel.heard_ns.to_string(),
             "read": channel.read, "write": channel.write, "puts": channel.puts })
 }
 

@@ -659,6 +659,7 @@ mod tests {
     fn connected() -> Channel {
         Channel {
             puts: false,
+            heard_ns: 0,
             state: ConnectionState::Connected,
             since_ns: 5_000_000,
             read: true,

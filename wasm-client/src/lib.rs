@@ -129,6 +129,7 @@ impl Core {
             columns.value.as_ptr() as usize,
             columns.seconds.as_ptr() as usize,
             columns.since_ms.as_ptr() as usize,
+            columns.heard_ms.as_ptr() as usize,
             columns.skipped.as_ptr() as usize,
             columns.received.as_ptr() as usize,
             columns.nanoseconds.as_ptr() as usize,

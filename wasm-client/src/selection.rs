@@ -17,7 +17,7 @@ pub const EVERYTHING: &str = "{ id \
     status { quality severity alarmStatus message mutable writable } \
     display { type elementCount description typeId form units precision choices \
     controlRange { min max } displayRange { min max } alarmRange { min max } warningRange { min max } } \
-    connection { state connected since readable reason } \
+    connection { state connected since lastHeard readable reason } \
     skipped }";
 
 /// Longest selection that is read, in bytes. All fields with all their aliases are a tenth of it.
@@ -219,6 +219,7 @@ static CONNECTION: Object = Object {
         leaf("state", part::CONNECTION),
         leaf("connected", part::CONNECTION),
         leaf("since", part::CONNECTION),
+        leaf("lastHeard", part::CONNECTION),
         leaf("readable", part::ACCESS | part::CONNECTION),
         leaf("reason", part::CONNECTION),
     ],

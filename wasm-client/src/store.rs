@@ -102,6 +102,8 @@ pub struct Columns {
     pub seconds: Vec<f64>,
     /// When the connection state began: milliseconds past the POSIX epoch, NaN when not known.
     pub since_ms: Vec<f64>,
+    /// When the relay last heard of a PV that is disconnected; NaN for any other.
+    pub heard_ms: Vec<f64>,
     /// Values left out so far.
     pub skipped: Vec<f64>,
     /// Updates that came.
@@ -191,6 +193,7 @@ impl Store {
             columns.value.push(0.0);
             columns.seconds.push(0.0);
             columns.since_ms.push(0.0);
+            columns.heard_ms.push(f64::NAN);
             columns.skipped.push(0.0);
             columns.received.push(0.0);
             columns.nanoseconds.push(0);
@@ -232,6 +235,7 @@ impl Store {
         columns.seconds[at] = 0.0;
         columns.nanoseconds[at] = 0;
         columns.since_ms[at] = f64::NAN;
+        columns.heard_ms[at] = f64::NAN;
         columns.skipped[at] = 0.0;
         columns.received[at] = 0.0;
         columns.sequence[at] = 0;
@@ -535,6 +539,10 @@ impl Store {
             + u8::from(channel.write) * ACCESS_WRITE
             + u8::from(channel.puts) * ACCESS_PUTS;
         let since_ms = channel.since_ns.div_euclid(1_000_000) as f64;
+        self.columns.heard_ms[slot as usize] = match channel.heard_ns {
+            0 => f64::NAN,
+            heard_ns => heard_ns.div_euclid(1_000_000) as f64,
+        };
         self.set_state(slot, channel.state.number(), since_ms);
         if self.columns.access[slot as usize] != access {
             self.columns.access[slot as usize] = access;

@@ -86,6 +86,7 @@ describe("a snapshot", () => {
         state: "connected",
         connected: true,
         since: "2025-07-20T08:26:40.123Z",
+        lastHeard: null,
         readable: true,
         reason: null,
       },

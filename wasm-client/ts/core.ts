@@ -10,6 +10,7 @@ export interface Columns {
   readonly value: Float64Array;
   readonly seconds: Float64Array;
   readonly sinceMs: Float64Array;
+  readonly heardMs: Float64Array;
   readonly skipped: Float64Array;
   readonly received: Float64Array;
   readonly nanoseconds: Uint32Array;
@@ -177,6 +178,7 @@ export class Wasm {
       value: new Float64Array(buffer, place(), length),
       seconds: new Float64Array(buffer, place(), length),
       sinceMs: new Float64Array(buffer, place(), length),
+      heardMs: new Float64Array(buffer, place(), length),
       skipped: new Float64Array(buffer, place(), length),
       received: new Float64Array(buffer, place(), length),
       nanoseconds: new Uint32Array(buffer, place(), length),

@@ -221,6 +221,10 @@ const READERS: Readonly<Record<string, Reader>> = {
   "connection.state": (slot, columns) => STATES[state(slot, columns)] ?? "connecting",
   "connection.connected": connected,
   "connection.since": (slot, columns) => slot.since(columns),
+  "connection.lastHeard": (slot, columns) => {
+    const heardMs = columns.heardMs[slot.index] as number;
+    return Number.isNaN(heardMs) ? null : new Date(heardMs).toISOString();
+  },
   "connection.readable": (slot, columns) =>
     connected(slot, columns) === true && ((columns.access[slot.index] as number) & READ) !== 0,
   "connection.reason": (slot, columns) =>

@@ -152,6 +152,11 @@ export interface PvConnection {
   readonly connected: boolean;
   /** When `state` began, ISO 8601; `null` before the relay has answered. */
   readonly since: string | null;
+  /**
+   * While `state === "disconnected"`: when the relay last heard of the PV from its server, ISO 8601. It
+   * may be well before `since`, when a network failed silently. `null` otherwise.
+   */
+  readonly lastHeard: string | null;
   /** Access rights: may be read. */
   readonly readable: boolean;
   /** Why the relay refused the name; `null` otherwise. */

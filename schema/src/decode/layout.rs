@@ -69,6 +69,7 @@ const CHANNEL: Layout = Layout(&[
     Number(1),
     Number(1),
     Number(1),
+    Number(8),
 ]);
 
 const NAME_ERROR: Layout = Layout(&[Number(4), Number(1), Text]);

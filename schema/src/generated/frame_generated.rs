@@ -2475,6 +2475,7 @@ impl<'a> Channel<'a> {
   pub const VT_READ: ::flatbuffers::VOffsetT = 10;
   pub const VT_WRITE: ::flatbuffers::VOffsetT = 12;
   pub const VT_PUTS: ::flatbuffers::VOffsetT = 14;
+  pub const VT_HEARD_NS: ::flatbuffers::VOffsetT = 16;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -2486,6 +2487,7 @@ impl<'a> Channel<'a> {
     args: &'args ChannelArgs
   ) -> ::flatbuffers::WIPOffset<Channel<'bldr>> {
     let mut builder = ChannelBuilder::new(_fbb);
+    builder.add_heard_ns(args.heard_ns);
     builder.add_since_ns(args.since_ns);
     builder.add_id(args.id);
     builder.add_puts(args.puts);
@@ -2542,6 +2544,15 @@ impl<'a> Channel<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(Channel::VT_PUTS, Some(false)).unwrap()}
   }
+  /// Disconnected only: when the relay last heard of the PV from its server, in nanoseconds past the
+  /// POSIX epoch on the relay's clock.
+  #[inline]
+  pub fn heard_ns(&self) -> i64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<i64>(Channel::VT_HEARD_NS, Some(0)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for Channel<'_> {
@@ -2556,6 +2567,7 @@ impl ::flatbuffers::Verifiable for Channel<'_> {
      .visit_field::<bool>("read", Self::VT_READ, false)?
      .visit_field::<bool>("write", Self::VT_WRITE, false)?
      .visit_field::<bool>("puts", Self::VT_PUTS, false)?
+     .visit_field::<i64>("heard_ns", Self::VT_HEARD_NS, false)?
      .finish();
     Ok(())
   }
@@ -2567,6 +2579,7 @@ pub struct ChannelArgs {
     pub read: bool,
     pub write: bool,
     pub puts: bool,
+    pub heard_ns: i64,
 }
 impl<'a> Default for ChannelArgs {
   #[inline]
@@ -2578,6 +2591,7 @@ impl<'a> Default for ChannelArgs {
       read: false,
       write: false,
       puts: false,
+      heard_ns: 0,
     }
   }
 }
@@ -2612,6 +2626,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> ChannelBuilder<'a, 'b, A> {
     self.fbb_.push_slot::<bool>(Channel::VT_PUTS, puts, false);
   }
   #[inline]
+  pub fn add_heard_ns(&mut self, heard_ns: i64) {
+    self.fbb_.push_slot::<i64>(Channel::VT_HEARD_NS, heard_ns, 0);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> ChannelBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     ChannelBuilder {
@@ -2635,6 +2653,7 @@ impl ::core::fmt::Debug for Channel<'_> {
       ds.field("read", &self.read());
       ds.field("write", &self.write());
       ds.field("puts", &self.puts());
+      ds.field("heard_ns", &self.heard_ns());
       ds.finish()
   }
 }
