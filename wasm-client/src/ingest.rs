@@ -8,10 +8,10 @@ use pvwire_schema::encode;
 use pvwire_schema::limits::{MAX_NAMES, MAX_REQUEST_BYTES};
 use pvwire_schema::types::{
     Alarm, ConnectionState, FrameKind, Hello, NameError, NameProblem, Outcome, PutValue, PvId,
-    Reply, Request, RequestBody, ValueType, Wish,
+    Reply, Request, RequestBody, SkipCause, ValueType, Wish,
 };
 
-use crate::store::{NO_SLOT, Slot, Store, Text, kind};
+use crate::store::{CAUSES, NO_SLOT, Slot, Store, Text, kind};
 
 /// Bytes that a name takes in a request beside its own: offset, length, terminating zero, padding.
 const NAME_OVERHEAD_BYTES: usize = 12;
@@ -153,14 +153,11 @@ impl Session {
         taken
     }
 
-    /// Asks for as many of `slots` as fit in one request; says for how many.
-    pub fn subscribe(&mut self, slots: &[Slot]) -> (usize, Vec<u8>) {
+    /// Asks for as many of `slots` as fit in one request, all with one wish; says for how many.
+    pub fn subscribe(&mut self, slots: &[Slot], wish: Wish) -> (usize, Vec<u8>) {
         let names = self.fitting(slots.iter().map(|slot| self.live.name(*slot)));
         let taken = names.len();
-        let (id, bytes) = self.request(RequestBody::Subscribe {
-            names,
-            wish: Wish::default(),
-        });
+        let (id, bytes) = self.request(RequestBody::Subscribe { names, wish });
         self.subscribes.push((id, slots[..taken].to_vec()));
         (taken, bytes)
     }
@@ -212,6 +209,15 @@ impl Session {
             body: RequestBody::Ack {
                 tick: self.last_tick,
             },
+        })
+    }
+
+    /// Asks to be brought up to date at intervals only; 0 for every update again.
+    #[must_use]
+    pub fn pace(&self, interval_ms: u32) -> Vec<u8> {
+        encode::request(&Request {
+            id: 0,
+            body: RequestBody::Pace { interval_ms },
         })
     }
 
@@ -359,6 +365,10 @@ struct Marks<A, K, S> {
     next_alarm: Option<AlarmRow>,
     skips: K,
     next_skip: Option<SkipRow>,
+    /// Of the row that it is at, by the numbers of the causes; only good when the row has skips.
+    by_cause: [u32; CAUSES],
+    /// Of what a catch-up leaves out.
+    cause: SkipCause,
     sequences: Option<S>,
 }
 
@@ -376,13 +386,15 @@ where
     K: Iterator<Item = SkipRow>,
     S: Iterator<Item = u32>,
 {
-    fn new(mut alarms: A, mut skips: K, sequences: Option<S>) -> Self {
+    fn new(mut alarms: A, mut skips: K, sequences: Option<S>, cause: SkipCause) -> Self {
         Self {
             row: 0,
             next_alarm: alarms.next(),
             alarms,
             next_skip: skips.next(),
             skips,
+            by_cause: [0; CAUSES],
+            cause,
             sequences,
         }
     }
@@ -402,13 +414,29 @@ where
             mark.alarm = Some(next.alarm);
             self.next_alarm = self.alarms.next();
         }
-        while let Some(next) = self.next_skip
+        if let Some(next) = self.next_skip
             && next.row == row
         {
-            mark.skip = mark.skip.wrapping_add(next.count);
-            self.next_skip = self.skips.next();
+            mark.skip = self.skips_of(next);
         }
         mark
+    }
+
+    /// Takes all skips of a row, of which `next` is the first; says how many values they are.
+    #[inline(never)]
+    fn skips_of(&mut self, mut next: SkipRow) -> u32 {
+        self.by_cause = [0; CAUSES];
+        let (row, mut sum) = (next.row, 0_u32);
+        loop {
+            let of_cause = &mut self.by_cause[usize::from(next.cause.number())];
+            *of_cause = of_cause.wrapping_add(next.count);
+            sum = sum.wrapping_add(next.count);
+            self.next_skip = self.skips.next();
+            match self.next_skip {
+                Some(other) if other.row == row => next = other,
+                _ => return sum,
+            }
+        }
     }
 }
 
@@ -445,7 +473,12 @@ fn fill(store: &mut Store, arrays: &mut Vec<ArrayRow>, frame: &FrameView<'_>) {
     for (id, channel) in frame.channels() {
         each_slot(store, id, |store, slot| store.set_channel(slot, channel));
     }
-    let mut marks = Marks::new(frame.alarms(), frame.skips(), frame.sequences());
+    let mut marks = Marks::new(
+        frame.alarms(),
+        frame.skips(),
+        frame.sequences(),
+        frame.skip_cause(),
+    );
     let mut details = frame.details().peekable();
     let mut row_number = 0;
     let mut seconds = Seconds::default();
@@ -456,6 +489,7 @@ fn fill(store: &mut Store, arrays: &mut Vec<ArrayRow>, frame: &FrameView<'_>) {
         let (second, nanoseconds) = seconds.split(row.time_ns);
         each_slot(store, row.id, |store, slot| {
             skipped = count(store, slot, kind, mark);
+            marks.skip(store, slot, mark, skipped);
             store.set_number(slot, row.value);
             store.set_time(slot, second, nanoseconds);
             mark_alarm(store, slot, kind, mark.alarm);
@@ -471,6 +505,7 @@ fn fill(store: &mut Store, arrays: &mut Vec<ArrayRow>, frame: &FrameView<'_>) {
         let (second, nanoseconds) = seconds.split(row.time_ns);
         each_slot(store, row.id, |store, slot| {
             skipped = count(store, slot, kind, mark);
+            marks.skip(store, slot, mark, skipped);
             set_blob(store, arrays, slot, &row);
             store.set_time(slot, second, nanoseconds);
             mark_alarm(store, slot, kind, mark.alarm);
@@ -488,6 +523,22 @@ fn each_slot(store: &mut Store, id: PvId, mut apply: impl FnMut(&mut Store, Slot
     while slot != NO_SLOT {
         apply(store, slot);
         slot = store.after(slot);
+    }
+}
+
+impl<A, K, S> Marks<A, K, S> {
+    /// Counts what was left out before the row that it is at.
+    #[inline]
+    fn skip(&self, store: &mut Store, slot: Slot, mark: Mark, skipped: u32) {
+        if skipped == 0 {
+            return;
+        }
+        if mark.sequence.is_some() {
+            return store.skip(slot, self.cause, skipped);
+        }
+        for (cause, count) in SkipCause::ALL.iter().zip(self.by_cause) {
+            store.skip(slot, *cause, count);
+        }
     }
 }
 
@@ -513,7 +564,7 @@ fn count(store: &mut Store, slot: Slot, kind: FrameKind, mark: Mark) -> u32 {
         }
         Some(sequence) => (sequence, 0),
     };
-    store.count(slot, sequence, skipped);
+    store.count(slot, sequence);
     skipped
 }
 
@@ -628,6 +679,17 @@ mod tests {
     use pvwire_schema::encode::{FrameEncoder, RowMarks};
     use pvwire_schema::types::{BlobValue, Channel, Metadata, Severity};
 
+    const ALL: Wish = Wish {
+        min_interval_ms: 0,
+        deadband: 0.0,
+        every: 0,
+    };
+
+    /// What a slot has skipped, by the numbers of the causes.
+    fn skips(session: &Session, slot: Slot) -> [f64; CAUSES] {
+        session.live.columns.skips.as_chunks().0[slot as usize]
+    }
+
     fn golden(name: &str) -> Vec<u8> {
         let path = format!(
             "{}/../schema/tests/golden/{name}.bin",
@@ -644,7 +706,7 @@ mod tests {
             .iter()
             .map(|name| session.live.add(name))
             .collect();
-        assert_eq!(session.subscribe(&slots).0, 5);
+        assert_eq!(session.subscribe(&slots, ALL).0, 5);
         session.apply(&golden("snapshot")).unwrap();
         (session, slots)
     }
@@ -712,7 +774,7 @@ mod tests {
         assert_eq!(columns.value[slots[0] as usize], 81.0);
         assert_eq!(columns.severity[slots[0] as usize], 2);
         assert_eq!(columns.sequence[slots[0] as usize], 104);
-        assert_eq!(columns.skipped[slots[0] as usize], 2.0);
+        assert_eq!(skips(&session, slots[0]), [0.0, 2.0, 0.0, 0.0, 0.0, 0.0]);
         assert_eq!(columns.sequence[slots[1] as usize], 2);
         assert_eq!(
             columns.severity[slots[1] as usize], 1,
@@ -724,6 +786,51 @@ mod tests {
     }
 
     #[test]
+    fn each_cause_is_counted_for_each_name_of_the_pv() {
+        let (mut session, slots) = at_the_snapshot();
+        session.apply(&golden("update")).unwrap();
+        session.apply(&golden("skips")).unwrap();
+        let sequence = |slot: Slot| session.live.columns.sequence[slot as usize];
+        assert_eq!(
+            skips(&session, slots[0]),
+            [0.0, 2.0 + 1.0, 20.0, 300.0, 0.0, 0.0]
+        );
+        assert_eq!(sequence(slots[0]), 104 + 322);
+        assert_eq!(skips(&session, slots[1]), [0.0; CAUSES]);
+        assert_eq!(skips(&session, slots[2]), [0.0, 0.0, 20.0, 300.0, 0.0, 0.0]);
+        assert_eq!(session.live.skipped_total(), 2 + 321 + 320);
+        session.apply(&golden("paced")).unwrap();
+        // 150 is before where the update brought it: nothing is known of a loss.
+        assert_eq!(session.live.skipped_total(), 2 + 321 + 320);
+    }
+
+    #[test]
+    fn a_paced_catch_up_says_so() {
+        let (mut session, slots) = at_the_snapshot();
+        session.apply(&golden("update")).unwrap();
+        session.apply(&golden("paced")).unwrap();
+        assert_eq!(skips(&session, slots[0]), [0.0, 2.0, 0.0, 0.0, 0.0, 45.0]);
+    }
+
+    #[test]
+    fn wish_and_pace_are_asked_for_as_they_are() {
+        let mut session = Session::new();
+        let slot = session.live.add("X");
+        let wish = Wish {
+            min_interval_ms: 100,
+            deadband: 0.5,
+            every: 3,
+        };
+        let (_, bytes) = session.subscribe(&[slot], wish);
+        let body = decode::request(&bytes).unwrap().body;
+        let names = vec!["X".to_owned()];
+        assert_eq!(body, RequestBody::Subscribe { names, wish });
+        let interval_ms = 1000;
+        let body = decode::request(&session.pace(interval_ms)).unwrap().body;
+        assert_eq!(body, RequestBody::Pace { interval_ms });
+    }
+
+    #[test]
     fn a_catch_up_counts_what_it_left_out() {
         let (mut session, slots) = at_the_snapshot();
         session.apply(&golden("update")).unwrap();
@@ -731,9 +838,10 @@ mod tests {
         let columns = &session.live.columns;
 
         assert_eq!(columns.sequence[slots[0] as usize], 150);
-        assert_eq!(columns.skipped[slots[0] as usize], 2.0 + 45.0);
+        assert_eq!(skips(&session, slots[0]), [0.0, 2.0, 0.0, 0.0, 45.0, 0.0]);
         assert_eq!(
-            columns.skipped[slots[1] as usize], 0.0,
+            skips(&session, slots[1]),
+            [0.0; CAUSES],
             "the same update again is no skip"
         );
         assert_eq!(session.live.skipped_total(), 47);
@@ -749,7 +857,7 @@ mod tests {
             errors: Vec::new(),
         };
         reply.reply(2, &subscribed);
-        session.subscribe(&slots[3..4]);
+        session.subscribe(&slots[3..4], ALL);
         session.apply(reply.finish()).unwrap();
         let bytes = frame(FrameKind::CatchUp, 12, 11, |e| {
             let marks = RowMarks {
@@ -759,7 +867,7 @@ mod tests {
             e.number(PvId(40), 0, 1.0, marks);
         });
         session.apply(&bytes).unwrap();
-        assert_eq!(session.live.columns.skipped[slots[3] as usize], 4.0);
+        assert_eq!(skips(&session, slots[3]).iter().sum::<f64>(), 4.0);
     }
 
     /// What the relay sends of a large value.
@@ -898,7 +1006,7 @@ mod tests {
     fn arrays_stay_in_the_message() {
         let mut session = Session::new();
         let names: Vec<Slot> = (0..5).map(|n| session.live.add(&n.to_string())).collect();
-        session.subscribe(&names);
+        session.subscribe(&names, ALL);
         let ids = (20..25).map(PvId).collect();
         let reply = Reply::Subscribed {
             ids,
@@ -942,7 +1050,7 @@ mod tests {
             state::RELAY_LOST
         );
         session.apply(&golden("hello")).unwrap();
-        session.subscribe(&slots[..2]);
+        session.subscribe(&slots[..2], ALL);
         let reply = Reply::Subscribed {
             ids: vec![PvId(90), PvId(91)],
             errors: Vec::new(),
@@ -979,7 +1087,7 @@ mod tests {
     fn a_pv_of_two_names_is_given_back_with_its_last_slot() {
         let mut session = Session::new();
         let (a, b) = (session.live.add("X"), session.live.add("ca://X"));
-        session.subscribe(&[a, b]);
+        session.subscribe(&[a, b], ALL);
         let reply = Reply::Subscribed {
             ids: vec![PvId(5), PvId(5)],
             errors: Vec::new(),
@@ -1015,7 +1123,7 @@ mod tests {
     fn a_name_without_room_is_remembered_until_it_is_given_back() {
         let mut session = Session::new();
         let slots = [session.live.add("A"), session.live.add("B")];
-        session.subscribe(&slots);
+        session.subscribe(&slots, ALL);
         let no_room = |index| NameError {
             index,
             problem: NameProblem::TooManySubscriptions,
@@ -1064,7 +1172,7 @@ mod tests {
             .collect();
         let (mut at, mut requests) = (0, 0);
         while at < slots.len() {
-            let (taken, bytes) = session.subscribe(&slots[at..]);
+            let (taken, bytes) = session.subscribe(&slots[at..], ALL);
             assert!(bytes.len() <= 2_000 && taken > 0);
             at += taken;
             requests += 1;
@@ -1073,6 +1181,6 @@ mod tests {
 
         session.hello.as_mut().unwrap().max_request_bytes = u32::MAX;
         let slots: Vec<Slot> = (0..MAX_NAMES + 1).map(|_| session.live.add("X")).collect();
-        assert_eq!(session.subscribe(&slots).0, MAX_NAMES);
+        assert_eq!(session.subscribe(&slots, ALL).0, MAX_NAMES);
     }
 }

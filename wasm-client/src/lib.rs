@@ -8,7 +8,7 @@ pub mod ingest;
 pub mod selection;
 pub mod store;
 
-use pvwire_schema::types::{Array, PutValue, ValueType};
+use pvwire_schema::types::{Array, PutValue, ValueType, Wish};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::ingest::Session;
@@ -130,7 +130,7 @@ impl Core {
             columns.seconds.as_ptr() as usize,
             columns.since_ms.as_ptr() as usize,
             columns.heard_ms.as_ptr() as usize,
-            columns.skipped.as_ptr() as usize,
+            columns.skips.as_ptr() as usize,
             columns.received.as_ptr() as usize,
             columns.nanoseconds.as_ptr() as usize,
             columns.sequence.as_ptr() as usize,
@@ -215,9 +215,21 @@ impl Core {
         self.session.remove(slots).unwrap_or_default()
     }
 
-    /// A request for as many of the slots as fit in one; `taken` says how many.
-    pub fn subscribe(&mut self, slots: &[Slot]) -> Vec<u8> {
-        let (taken, bytes) = self.session.subscribe(slots);
+    /// A request for as many of the slots as fit in one, all with the same wish; `taken` says how
+    /// many.
+    pub fn subscribe(
+        &mut self,
+        slots: &[Slot],
+        min_interval_ms: u32,
+        deadband: f64,
+        every: u32,
+    ) -> Vec<u8> {
+        let wish = Wish {
+            min_interval_ms,
+            deadband,
+            every,
+        };
+        let (taken, bytes) = self.session.subscribe(slots, wish);
         self.taken = taken;
         bytes
     }
@@ -370,6 +382,12 @@ impl Core {
     #[must_use]
     pub fn ack(&self) -> Vec<u8> {
         self.session.ack()
+    }
+
+    /// A request to be brought up to date at intervals only; 0 for every update again.
+    #[must_use]
+    pub fn pace(&self, interval_ms: u32) -> Vec<u8> {
+        self.session.pace(interval_ms)
     }
 
     /// A request to answer at once; `now_ms` is milliseconds past the POSIX epoch.

@@ -18,7 +18,7 @@ pub const EVERYTHING: &str = "{ id \
     display { type elementCount description typeId form units precision choices \
     controlRange { min max } displayRange { min max } alarmRange { min max } warningRange { min max } } \
     connection { state connected since lastHeard readable reason } \
-    skipped }";
+    skipped skips { behind paced wish relay source } }";
 
 /// Longest selection that is read, in bytes. All fields with all their aliases are a tenth of it.
 pub const MAX_BYTES: usize = 16 * 1024;
@@ -145,6 +145,7 @@ static CHANNEL: Object = Object {
         object("display", part::METADATA, &DISPLAY),
         object("connection", 0, &CONNECTION),
         leaf("skipped", part::SKIPPED),
+        object("skips", part::SKIPPED, &SKIPS),
     ],
 };
 
@@ -222,6 +223,17 @@ static CONNECTION: Object = Object {
         leaf("lastHeard", part::CONNECTION),
         leaf("readable", part::ACCESS | part::CONNECTION),
         leaf("reason", part::CONNECTION),
+    ],
+};
+
+static SKIPS: Object = Object {
+    name: "ChannelSkips",
+    fields: &[
+        leaf("behind", part::SKIPPED),
+        leaf("paced", part::SKIPPED),
+        leaf("wish", part::SKIPPED),
+        leaf("relay", part::SKIPPED),
+        leaf("source", part::SKIPPED),
     ],
 };
 

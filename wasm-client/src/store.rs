@@ -6,7 +6,7 @@
 use pvwire_schema::decode::DetailRow;
 use pvwire_schema::types::{
     Alarm, Channel, ConnectionState, Detail, Expected, Metadata, PutValue, PvId, Severity,
-    ValueType,
+    SkipCause, ValueType,
 };
 
 /// A place in every column.
@@ -78,6 +78,9 @@ const DIRECT_IDS: u32 = 1 << 20;
 /// Names that begin so are of PVs that live in the page.
 const LOCAL_SCHEME: &str = "loc://";
 
+/// Causes why values are left out, the unknown one included.
+pub const CAUSES: usize = SkipCause::ALL.len();
+
 /// Stands where no slot is.
 pub const NO_SLOT: Slot = u32::MAX;
 
@@ -104,8 +107,8 @@ pub struct Columns {
     pub since_ms: Vec<f64>,
     /// When the relay last heard of a PV that is disconnected; NaN for any other.
     pub heard_ms: Vec<f64>,
-    /// Values left out so far.
-    pub skipped: Vec<f64>,
+    /// Values left out so far: for each slot one count by the number of each cause.
+    pub skips: Vec<f64>,
     /// Updates that came.
     pub received: Vec<f64>,
     /// Time stamp: 0 to 999,999,999.
@@ -194,7 +197,7 @@ impl Store {
             columns.seconds.push(0.0);
             columns.since_ms.push(0.0);
             columns.heard_ms.push(f64::NAN);
-            columns.skipped.push(0.0);
+            columns.skips.extend([0.0; CAUSES]);
             columns.received.push(0.0);
             columns.nanoseconds.push(0);
             columns.sequence.push(0);
@@ -236,7 +239,7 @@ impl Store {
         columns.nanoseconds[at] = 0;
         columns.since_ms[at] = f64::NAN;
         columns.heard_ms[at] = f64::NAN;
-        columns.skipped[at] = 0.0;
+        columns.skips[at * CAUSES..][..CAUSES].fill(0.0);
         columns.received[at] = 0.0;
         columns.sequence[at] = 0;
         columns.alarm_status[at] = 0;
@@ -502,14 +505,19 @@ impl Store {
         self.filled_by[slot as usize] = self.frame;
     }
 
-    /// An update came, the `sequence`th of its PV; `skipped` others did not.
+    /// An update came, the `sequence`th of its PV.
     #[inline]
-    pub fn count(&mut self, slot: Slot, sequence: u32, skipped: u32) {
+    pub fn count(&mut self, slot: Slot, sequence: u32) {
         let at = slot as usize;
         self.columns.sequence[at] = sequence;
         self.columns.received[at] += 1.0;
-        if skipped > 0 {
-            self.columns.skipped[at] += f64::from(skipped);
+    }
+
+    /// Updates that did not come.
+    pub fn skip(&mut self, slot: Slot, cause: SkipCause, count: u32) {
+        if count > 0 {
+            let at = slot as usize * CAUSES + usize::from(cause.number());
+            self.columns.skips[at] += f64::from(count);
             self.touch(slot, part::SKIPPED);
         }
     }
@@ -662,7 +670,7 @@ impl Store {
             }),
         );
         let sequence = self.columns.sequence[at].wrapping_add(1);
-        self.count(slot, sequence, 0);
+        self.count(slot, sequence);
     }
 
     /// How to draw the PV.
@@ -780,7 +788,7 @@ mod tests {
                 status: 0,
             }),
         );
-        store.count(slot, 9, 0);
+        store.count(slot, 9);
 
         metadata.units = "mm".into();
         store.set_metadata(slot, &metadata);

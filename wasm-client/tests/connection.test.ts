@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import { closeCode, retryDelayMs } from "../ts/close_code.js";
 import { socketUrl } from "../ts/socket.js";
-import type { PvClient, PvData } from "../ts/index.js";
+import type { PvClient, PvData, PvOptions } from "../ts/index.js";
 import { fakeClient, FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
 
 let client: PvClient;
@@ -203,6 +203,68 @@ describe("acknowledgements and pings", () => {
   });
 });
 
+describe("a hidden page", () => {
+  const page: EventTarget = typeof document === "object" ? document : new EventTarget();
+  let seen = "visible";
+  const show = (now: string): void => {
+    seen = now;
+    page.dispatchEvent(new Event("visibilitychange"));
+  };
+  const paces = (): number[] =>
+    FakeSocket.last.sent("pace").map(({ wish: [interval] }) => interval as number);
+
+  beforeEach(() => {
+    seen = "visible";
+    Object.defineProperty(page, "visibilityState", { get: () => seen, configurable: true });
+    if (typeof document !== "object") vi.stubGlobal("document", page);
+  });
+  afterEach(() => {
+    Reflect.deleteProperty(page, "visibilityState");
+    vi.unstubAllGlobals();
+  });
+
+  it("asks for a trickle, and for every update again when it is seen", async () => {
+    await open();
+    expect(paces()).toEqual([]);
+    show("hidden");
+    show("visible");
+    expect(paces()).toEqual([1000, 0]);
+    client.dispose();
+    show("hidden");
+    expect(paces()).toEqual([1000, 0]);
+  });
+
+  it("asks again on the next connection", async () => {
+    const socket = await open();
+    show("hidden");
+    socket.end(1006);
+    show("visible");
+    show("hidden");
+    vi.advanceTimersByTime(4000);
+    FakeSocket.last.open();
+    await settle();
+    const { requests } = FakeSocket.last;
+    expect(paces()).toEqual([1000]);
+    expect(requests.findIndex(({ kind }) => kind === "pace")).toBeLessThan(
+      requests.findIndex(({ kind }) => kind === "subscribe"),
+    );
+  });
+
+  it("takes the interval that it is given, and 0 for none", async () => {
+    for (const [hiddenIntervalMs, asked] of [
+      [250, [250, 0]],
+      [0, []],
+    ] as const) {
+      client.dispose();
+      client = fakeClient({ hiddenIntervalMs });
+      await open();
+      show("hidden");
+      show("visible");
+      expect(paces()).toEqual(asked);
+    }
+  });
+});
+
 describe("subscriptions", () => {
   it("end a while after the last listener left, and not when one comes back", async () => {
     const socket = await open();
@@ -225,6 +287,38 @@ describe("subscriptions", () => {
     expect(FakeSocket.last.sent("unsubscribe").map((sent) => sent.ids)).toEqual([[4]]);
     expect(client.inspect("MODE")).toBeUndefined();
     expect(FakeSocket.last.sent("subscribe")).toHaveLength(1);
+  });
+
+  it("with other options are others, asked for one wish at a time", async () => {
+    const listen = (name: string, options?: PvOptions): void => {
+      client.pv(name, undefined, options).subscribe(() => undefined);
+    };
+    listen("TEMP");
+    listen("TEMP", { rateHz: 3 });
+    listen("MODE", { deadband: 0.5, every: 10 });
+    listen("MODE", { rateHz: 3, deadband: undefined });
+    listen("loc://x(1)", { rateHz: 3 });
+    const socket = FakeSocket.last;
+    socket.open();
+    await settle();
+    for (let answered = 1; answered <= 3; answered += 1) {
+      expect(socket.sent("subscribe"), "one at a time").toHaveLength(answered);
+      socket.answer("snapshot", "subscribe", [answered, answered + 10, 30, 31, 32]);
+    }
+    const asked = socket.sent("subscribe").map(({ names, wish }) => [names, wish]);
+    expect(asked).toEqual([
+      [["TEMP"], []],
+      [
+        ["TEMP", "MODE"],
+        [334, 0, 1],
+      ],
+      [["MODE"], [0, 0.5, 10]],
+    ]);
+    expect(client.pv("TEMP", undefined, { rateHz: 3 })).toBe(
+      client.pv("TEMP", undefined, { rateHz: 3, every: 1 }),
+    );
+    expect(client.inspect("MODE", { every: 10, deadband: 0.5 })).toBeDefined();
+    expect(client.inspect("MODE")).toBeUndefined();
   });
 
   it("are not ended while others are being made", async () => {

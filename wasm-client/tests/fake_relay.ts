@@ -5,7 +5,8 @@ import type { ClientOptions, PvClient } from "../ts/types.js";
 import { golden, wasm, type GoldenName } from "./golden.js";
 
 /** What the last byte of a request's file says it is: the number in its union. */
-export type RequestKind = "subscribe" | "unsubscribe" | "get" | "ack" | "ping" | "put" | "rpc";
+export type RequestKind =
+  "subscribe" | "unsubscribe" | "get" | "ack" | "ping" | "put" | "rpc" | "pace";
 
 const KINDS: readonly RequestKind[] = [
   "subscribe",
@@ -15,6 +16,7 @@ const KINDS: readonly RequestKind[] = [
   "ping",
   "put",
   "rpc",
+  "pace",
 ];
 
 /** A request as the relay reads it: enough of flatbuffers to tell id, kind, and names. */
@@ -24,6 +26,8 @@ export interface ReadRequest {
   readonly names: readonly string[];
   readonly ids: readonly number[];
   readonly tick: number;
+  /** Of a Subscribe: minimum interval, deadband and one in how many; of a Pace: its interval. */
+  readonly wish: readonly number[];
 }
 
 export function readRequest(bytes: Uint8Array): ReadRequest {
@@ -44,13 +48,26 @@ export function readRequest(bytes: Uint8Array): ReadRequest {
   const names: string[] = [];
   const ids: number[] = [];
   let tick = 0;
+  const wish: number[] = [];
+  const uint32 = (at: number): number => (at === 0 ? 0 : view.getUint32(at, true));
+  if (kind === "pace") {
+    wish.push(uint32(first));
+  } else if (kind === "subscribe" && field(body, 1) !== 0) {
+    const table = deref(field(body, 1));
+    const deadband = field(table, 1);
+    wish.push(
+      uint32(field(table, 0)),
+      deadband === 0 ? 0 : view.getFloat64(deadband, true),
+      uint32(field(table, 2)),
+    );
+  }
   if (kind === "ack") {
     tick = first === 0 ? 0 : Number(view.getBigUint64(first, true));
   } else if (kind === "put" || kind === "rpc") {
     const text = deref(first);
     const length = view.getUint32(text, true);
     names.push(new TextDecoder().decode(bytes.subarray(text + 4, text + 4 + length)));
-  } else if (kind !== "ping") {
+  } else if (kind !== "ping" && kind !== "pace") {
     const vector = deref(first);
     for (let at = 0; at < view.getUint32(vector, true); at += 1) {
       const entry = vector + 4 + 4 * at;
@@ -63,7 +80,7 @@ export function readRequest(bytes: Uint8Array): ReadRequest {
       names.push(new TextDecoder().decode(bytes.subarray(text + 4, text + 4 + length)));
     }
   }
-  return { id, kind, names, ids, tick };
+  return { id, kind, names, ids, tick, wish };
 }
 
 /** Numbers of the golden snapshot's PVs; the last name was refused. */

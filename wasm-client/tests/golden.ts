@@ -14,6 +14,8 @@ const FILES = [
   "snapshot",
   "update",
   "catch_up",
+  "skips",
+  "paced",
   "special_numbers",
   "not_numbers",
   "disconnected",

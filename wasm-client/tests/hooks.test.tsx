@@ -159,6 +159,23 @@ describe("usePv", () => {
     expect(page.querySelector("b")?.textContent).toBe("State 2");
   });
 
+  it("asks for what its options say, and not anew for options written out in place", async () => {
+    function Slow({ rateHz }: { rateHz: number }): ReactNode {
+      const pv = usePv<{ value: { string: string } | null }>("TEMP", "{ value { string } }", {
+        rateHz,
+      });
+      const [other] = usePvs(["TEMP"], "{ id }", { rateHz });
+      return <b>{`${pv?.value?.string ?? "–"} ${other === undefined ? "" : "both"}`}</b>;
+    }
+    await show(<Slow rateHz={2} />);
+    const socket = await connect();
+    await show(<Slow rateHz={2} />);
+    expect(socket.sent("subscribe").map(({ wish }) => wish)).toEqual([[500, 0, 1]]);
+    expect(page.querySelector("b")?.textContent).toBe("21.50 both");
+    await show(<Slow rateHz={4} />);
+    expect(socket.sent("subscribe").at(-1)?.wish).toEqual([250, 0, 1]);
+  });
+
   it("throws a wrong selection where a boundary can catch it", async () => {
     vi.spyOn(console, "error").mockImplementation(() => undefined);
     function Wrong(): ReactNode {

@@ -91,6 +91,7 @@ describe("a snapshot", () => {
         reason: null,
       },
       skipped: 0,
+      skips: { behind: 0, paced: 0, wish: 0, relay: 0, source: 0 },
     });
   });
 
@@ -207,6 +208,23 @@ describe("an update", () => {
     expect(client.inspect("TEMP")).toEqual({ sequence: 104, updatesReceived: 3, skipped: 2 });
     socket.frame("catch_up");
     expect(client.inspect("TEMP")).toEqual({ sequence: 150, updatesReceived: 4, skipped: 47 });
+    vi.advanceTimersByTime(300);
+    expect(show("TEMP").skips).toEqual({ behind: 45, paced: 0, wish: 0, relay: 2, source: 0 });
+  });
+
+  it("says why values before it were left out", async () => {
+    const socket = await atTheSnapshot();
+    socket.frame("update");
+    vi.advanceTimersByTime(300);
+    const before = show("TEXT").skips;
+    socket.frame("paced");
+    vi.advanceTimersByTime(300);
+    expect(show("TEMP").skips).toMatchObject({ paced: 45, behind: 0 });
+    expect(show("TEXT").skips, "nothing of this PV").toBe(before);
+    socket.frame("skips");
+    vi.advanceTimersByTime(300);
+    expect(show("TEXT")).toMatchObject({ skipped: 320, skips: { source: 20, wish: 300 } });
+    expect(show("TEMP").skipped).toBe(2 + 45 + 321);
   });
 
   it("tells apart what is no number", async () => {

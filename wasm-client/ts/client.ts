@@ -2,13 +2,13 @@
 
 import { systemClock, type Clock, type Timer } from "./clock.js";
 import { Answered, isLoaded, load, Wasm, type Applied, type Columns } from "./core.js";
-import { ALL_PARTS } from "./fields.js";
+import { ALL_PARTS, skipped } from "./fields.js";
 import { Flusher } from "./flush.js";
 import { Gets } from "./get.js";
 import { Heartbeat } from "./heartbeat.js";
 import { isLocal, Locals } from "./local.js";
 import { Operations } from "./operations.js";
-import { PvHandle, type PvOwner } from "./pv.js";
+import { PvHandle, wishOf, type PvOwner } from "./pv.js";
 import { callListener, Cell } from "./readable.js";
 import { Slot } from "./slot.js";
 import { NOT_CONNECTED, RelaySocket, socketUrl } from "./socket.js";
@@ -24,6 +24,7 @@ import type {
   Pv,
   PvClient,
   PvInspection,
+  PvOptions,
   RpcOptions,
   RpcResult,
 } from "./types.js";
@@ -34,6 +35,10 @@ const MAX_IDS = 10_000;
 /** From so many handles on, those that nobody listens to are let go. */
 const MANY_HANDLES = 1000;
 
+const hasPage = (): boolean => typeof document === "object";
+
+const isHidden = (): boolean => hasPage() && document.visibilityState === "hidden";
+
 /** What tests replace. */
 export interface Surroundings {
   clock?: Clock;
@@ -43,6 +48,7 @@ export interface Surroundings {
 /** A PV that somebody listens to, or did so a moment ago. */
 interface Held {
   readonly name: string;
+  readonly wish: string;
   readonly handles: Set<PvHandle>;
   /** Once the module is loaded. */
   slot: Slot | undefined;
@@ -71,7 +77,7 @@ export class Client implements PvClient, PvOwner {
   #bySlot: (Held | undefined)[] = [];
   #handles = new Map<string, PvHandle>();
   #sweepAt = MANY_HANDLES;
-  /** PVs that are to be subscribed, in order. */
+  /** PVs that are to be subscribed, in order, each with its wish. */
   #wanted = new Set<Held>();
   #subscribesOpen = 0;
   #subscribeSoon = false;
@@ -136,11 +142,12 @@ export class Client implements PvClient, PvOwner {
     return load(this.#options.wasm);
   }
 
-  pv<T>(name: string, selection?: string): Pv<T> {
-    const key = `${name}\n${selection ?? ""}`;
+  pv<T>(name: string, selection?: string, options?: PvOptions): Pv<T> {
+    const wish = isLocal(name) ? "" : wishOf(options);
+    const key = `${name}${wish}\n${selection ?? ""}`;
     let handle = this.#handles.get(key);
     if (handle === undefined) {
-      handle = new PvHandle(this, name, selection);
+      handle = new PvHandle(this, name, selection, wish);
       handle.compile();
       this.#sweep();
       this.#handles.set(key, handle);
@@ -185,27 +192,28 @@ export class Client implements PvClient, PvOwner {
     return this.#operations.rpc(name, values, options);
   }
 
-  inspect(name: string): PvInspection | undefined {
-    const slot = this.#held.get(name)?.slot;
-    if (slot === undefined) return undefined;
-    const { received, sequence, skipped } = this.columns();
+  inspect(name: string, options?: PvOptions): PvInspection | undefined {
+    const index = this.#held.get(name + wishOf(options))?.slot?.index;
+    if (index === undefined) return undefined;
+    const columns = this.columns();
     return {
-      sequence: sequence[slot.index] as number,
-      updatesReceived: received[slot.index] as number,
-      skipped: skipped[slot.index] as number,
+      sequence: columns.sequence[index] as number,
+      updatesReceived: columns.received[index] as number,
+      skipped: skipped(columns, index),
     };
   }
 
   dispose(): void {
     this.#disposed = true;
+    if (hasPage()) document.removeEventListener("visibilitychange", this.#pace);
     this.#clock.clearTimeout(this.#idleTimer);
     this.stats.stop();
     if (this.#socket !== undefined) this.#socket.close("disposed");
     else this.#end("disposed");
   }
 
-  slotOf(name: string): Slot {
-    return this.#held.get(name)?.slot ?? new Slot(this.#core(), name, this.#blank);
+  slotOf({ key, name }: PvHandle): Slot {
+    return this.#held.get(key)?.slot ?? new Slot(this.#core(), name, this.#blank);
   }
 
   columns(): Columns {
@@ -214,10 +222,11 @@ export class Client implements PvClient, PvOwner {
 
   attach(handle: PvHandle): void {
     this.#start();
-    let held = this.#held.get(handle.name);
+    const { key, name, wish } = handle;
+    let held = this.#held.get(key);
     if (held === undefined) {
-      held = { name: handle.name, handles: new Set(), slot: undefined, idleUntil: undefined };
-      this.#held.set(handle.name, held);
+      held = { name, wish, handles: new Set(), slot: undefined, idleUntil: undefined };
+      this.#held.set(key, held);
       if (this.#wasm !== undefined) this.#place(held, this.#wasm);
     }
     held.handles.add(handle);
@@ -225,7 +234,7 @@ export class Client implements PvClient, PvOwner {
   }
 
   detach(handle: PvHandle): void {
-    const held = this.#held.get(handle.name);
+    const held = this.#held.get(handle.key);
     held?.handles.delete(handle);
     if (held === undefined || held.handles.size > 0) return;
     held.idleUntil = this.#clock.now() + (this.#options.unsubscribeDelayMs ?? 2000);
@@ -276,8 +285,17 @@ export class Client implements PvClient, PvOwner {
       this.#end(`${String(url)} is no address of a relay: ${String(error)}`);
       return;
     }
+    if (hasPage()) document.addEventListener("visibilitychange", this.#pace);
     this.#socket.start();
   }
+
+  /** A page that nobody sees needs its PVs at intervals only. */
+  readonly #pace = (): void => {
+    const { hiddenIntervalMs = 1000 } = this.#options;
+    if (hiddenIntervalMs > 0 && this.#socket?.isOpen === true) {
+      this.#request((wasm) => wasm.core.pace(isHidden() ? hiddenIntervalMs : 0));
+    }
+  };
 
   /** The client's state in the module; only when that is loaded. */
   #core(): Wasm {
@@ -328,9 +346,12 @@ export class Client implements PvClient, PvOwner {
   #subscribe(): void {
     if (this.#wasm === undefined || this.#socket?.isOpen !== true) return;
     if (this.#subscribesOpen > 0 || this.#wanted.size === 0) return;
-    const wanted = [...this.#wanted];
+    const [{ wish }] = this.#wanted as unknown as [Held];
+    // One request has one wish; the others' turn comes with the answer.
+    const wanted = [...this.#wanted].filter((held) => held.wish === wish);
     const slots = Uint32Array.from(wanted, (held) => held.slot?.index ?? 0);
-    this.#request((wasm) => wasm.core.subscribe(slots));
+    const [intervalMs = 0, deadband = 0, every = 0] = wish.split(" ").map(Number);
+    this.#request((wasm) => wasm.core.subscribe(slots, intervalMs, deadband, every));
     this.#subscribesOpen += 1;
     for (const held of wanted.slice(0, this.#wasm.core.taken())) this.#wanted.delete(held);
   }
@@ -360,7 +381,7 @@ export class Client implements PvClient, PvOwner {
     const due = this.#idle().filter((held) => (held.idleUntil ?? Infinity) <= now);
     const slots: number[] = [];
     for (const held of due) {
-      this.#held.delete(held.name);
+      this.#held.delete(held.name + held.wish);
       this.#wanted.delete(held);
       if (held.slot === undefined) continue;
       this.#bySlot[held.slot.index] = undefined;
@@ -449,6 +470,7 @@ export class Client implements PvClient, PvOwner {
         this.#opensTotal += 1;
         this.#socket?.opened(version, instance);
         this.#heartbeat.start(Number(ackIntervalMs));
+        if (isHidden()) this.#pace();
         for (const held of this.#held.values()) if (!isLocal(held.name)) this.#wanted.add(held);
         this.#subscribe();
         this.#pumpGets();

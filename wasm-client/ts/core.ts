@@ -11,7 +11,8 @@ export interface Columns {
   readonly seconds: Float64Array;
   readonly sinceMs: Float64Array;
   readonly heardMs: Float64Array;
-  readonly skipped: Float64Array;
+  /** Of each slot one count for each cause. */
+  readonly skips: Float64Array;
   readonly received: Float64Array;
   readonly nanoseconds: Uint32Array;
   readonly sequence: Uint32Array;
@@ -37,6 +38,9 @@ export const Answered = {
   put: 7,
   rpc: 8,
 } as const;
+
+/** Why values were left out; the wire's numbers. */
+export const Cause = { relay: 1, source: 2, wish: 3, behind: 4, paced: 5, count: 6 } as const;
 
 /** What one frame did. */
 export interface Applied {
@@ -179,7 +183,7 @@ export class Wasm {
       seconds: new Float64Array(buffer, place(), length),
       sinceMs: new Float64Array(buffer, place(), length),
       heardMs: new Float64Array(buffer, place(), length),
-      skipped: new Float64Array(buffer, place(), length),
+      skips: new Float64Array(buffer, place(), length * Cause.count),
       received: new Float64Array(buffer, place(), length),
       nanoseconds: new Uint32Array(buffer, place(), length),
       sequence: new Uint32Array(buffer, place(), length),

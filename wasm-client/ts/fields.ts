@@ -1,6 +1,6 @@
 /** What does each field of a selection show? The table of fields itself is `selection.rs`'s. */
 
-import type { Columns, Plan } from "./core.js";
+import { Cause, type Columns, type Plan } from "./core.js";
 import { formatArray, formatNumber, formatTime } from "./format.js";
 import { Kind, type Slot } from "./slot.js";
 import type { PvConnectionState, PvRange, PvType, Quality, Severity } from "./types.js";
@@ -165,9 +165,25 @@ const metadata =
   (slot, columns) =>
     slot.metadata(columns)[name];
 
+const skip =
+  (cause: number): Reader =>
+  ({ index }, { skips }) =>
+    skips[index * Cause.count + cause];
+
+/** Values left out for whatever cause. */
+export const skipped = ({ skips }: Columns, index: number): number =>
+  skips
+    .subarray(index * Cause.count, (index + 1) * Cause.count)
+    .reduce((sum, count) => sum + count);
+
 const READERS: Readonly<Record<string, Reader>> = {
   id: (slot) => slot.id,
-  skipped: (slot, columns) => columns.skipped[slot.index],
+  skipped: ({ index }, columns) => skipped(columns, index),
+  "skips.behind": skip(Cause.behind),
+  "skips.paced": skip(Cause.paced),
+  "skips.wish": skip(Cause.wish),
+  "skips.relay": skip(Cause.relay),
+  "skips.source": skip(Cause.source),
   "value.float": (slot, columns) => {
     const value = number(slot, columns);
     return Number.isFinite(value) ? value : null;
@@ -302,7 +318,7 @@ function leaf(field: string, path: string): Reader {
  * objects whose keys they learn one by one.
  */
 const BUILDS: Readonly<Record<string, Build>> = {
-  "id value time status display connection skipped": (v) => ({
+  "id value time status display connection skipped skips": (v) => ({
     id: v[0],
     value: v[1],
     time: v[2],
@@ -310,6 +326,7 @@ const BUILDS: Readonly<Record<string, Build>> = {
     display: v[4],
     connection: v[5],
     skipped: v[6],
+    skips: v[7],
   }),
   "float string number text array exact bigint structure": (v) => ({
     float: v[0],

@@ -4,14 +4,24 @@ import { compileSelection, type Columns } from "./core.js";
 import { ALL_PARTS, planObject, View } from "./fields.js";
 import { Listeners } from "./readable.js";
 import type { Slot } from "./slot.js";
-import type { Pv } from "./types.js";
+import type { Pv, PvOptions } from "./types.js";
+
+/**
+ * Options in one string, empty when every update is wanted: minimum interval in milliseconds, deadband
+ * and one in how many.
+ */
+export function wishOf({ rateHz = Infinity, deadband = 0, every = 1 }: PvOptions = {}): string {
+  const intervalMs = Math.min(Math.ceil(1000 / Math.max(0, rateHz)), 0xffffffff);
+  const wish = `\n${String(intervalMs)} ${String(deadband)} ${String(Math.max(1, every))}`;
+  return wish === "\n0 0 1" ? "" : wish;
+}
 
 /** What a PV's handle needs of its client. */
 export interface PvOwner {
   /** The module is there. */
   readonly loaded: boolean;
   /** The PV's slot when somebody listens to it, one without data otherwise. */
-  slotOf(name: string): Slot;
+  slotOf(handle: PvHandle): Slot;
   columns(): Columns;
   attach(handle: PvHandle): void;
   detach(handle: PvHandle): void;
@@ -33,9 +43,16 @@ export class PvHandle implements Pv<unknown> {
     owner: PvOwner,
     readonly name: string,
     selection: string | undefined,
+    /** Which updates, see `wishOf`. */
+    readonly wish = "",
   ) {
     this.#owner = owner;
     this.#selection = selection;
+  }
+
+  /** PVs with the same share a slot. */
+  get key(): string {
+    return this.name + this.wish;
   }
 
   get listened(): boolean {
@@ -90,7 +107,7 @@ export class PvHandle implements Pv<unknown> {
     // Without listeners nobody says when something changes.
     const parts = this.#listeners.size === 0 ? ALL_PARTS : this.#changed;
     if (parts !== 0) {
-      const slot = this.#owner.slotOf(this.name);
+      const slot = this.#owner.slotOf(this);
       this.#shown = this.#view.show(slot, this.#owner.columns(), parts);
       this.#changed = 0;
     }

@@ -163,6 +163,20 @@ export interface PvConnection {
   readonly reason: string | null;
 }
 
+/** Values of a PV that this client didn't get, by the cause why. */
+export interface PvSkips {
+  /** This page didn't keep up. */
+  readonly behind: number;
+  /** The page was hidden, and was brought up to date at intervals. */
+  readonly paced: number;
+  /** `rateHz`, `deadband` or `every` withheld them. */
+  readonly wish: number;
+  /** The relay couldn't take them in fast enough. */
+  readonly relay: number;
+  /** The server or its library put them into others, as far as that is known. */
+  readonly source: number;
+}
+
 /** Everything that is known of a PV: what `pv(name)` gives without a selection. */
 export interface PvData {
   /** The name with its source: `ca://NAME` also when asked for `NAME`. */
@@ -175,8 +189,27 @@ export interface PvData {
   /** How to draw it; `null` before it is known. */
   readonly display: PvDisplay | null;
   readonly connection: PvConnection;
-  /** Values that this client was not sent one by one because it or the relay couldn't keep up. */
+  /** Values that this client was not sent one by one, for whatever cause. */
   readonly skipped: number;
+  /** The same by cause. */
+  readonly skips: PvSkips;
+}
+
+/**
+ * Which updates of a PV are wanted: those that fulfil all of it. Changes of the alarm, of metadata,
+ * connection and access rights come in any case, and the first value always. What is withheld is not
+ * sent, and counts as `skips.wish`.
+ */
+export interface PvOptions {
+  /** Most updates a second; the last one of a burst always comes. @default any number */
+  rateHz?: number | undefined;
+  /**
+   * Only numbers that differ from the last one that came by more than this; enums, strings, arrays and
+   * structures always. @default 0: all
+   */
+  deadband?: number | undefined;
+  /** Only one in so many updates. @default 1 */
+  every?: number | undefined;
 }
 
 /** One PV seen through one selection. */
@@ -225,7 +258,7 @@ export interface StatsSnapshot {
   readonly updatesTotal: number;
   readonly framesTotal: number;
   readonly bytesTotal: number;
-  /** Values not sent one by one because this client or the relay couldn't keep up. */
+  /** Values not sent one by one, for whatever cause. */
   readonly skippedTotal: number;
   /** Frames that didn't follow on the frame before; each one ends the connection. */
   readonly gapsTotal: number;
@@ -280,7 +313,7 @@ export interface PutOptions {
   timeoutMs?: number;
   /**
    * Write only if the PV is still at the update that this page shows, so that nobody else's change
-   * is overwritten unseen. Needs a listener on the PV.
+   * is overwritten unseen. Needs a listener on the PV, without options.
    * @default false
    */
   onlyIfUnchanged?: boolean;
@@ -335,6 +368,11 @@ export interface ClientOptions {
   pingIntervalMs?: number;
   /** Without any answer for so long after a ping the connection counts as lost. @default 10000 */
   pingTimeoutMs?: number;
+  /**
+   * How often a hidden page is brought up to date, at most; it gets every update again when it is
+   * seen. 0 makes no difference between hidden and seen. @default 1000
+   */
+  hiddenIntervalMs?: number;
 }
 
 /** One connection to a relay and the PVs that came over it. Does nothing until first used. */
@@ -342,12 +380,13 @@ export interface PvClient {
   /**
    * The PV `name` through `selection`; `loc://name(initial)` is one that lives in this page, shared by
    * all who use this client. A selection is a GraphQL selection set such as
-   * `{ value { string(units: true) } status { quality } }`. The same arguments give the same object.
+   * `{ value { string(units: true) } status { quality } }`. With `options` only some of the updates
+   * are sent. The same arguments give the same object.
    * @throws SelectionError when the selection is wrong. While the WebAssembly module is still
    * loading the mistake is found later and thrown by `getSnapshot`; `await client.ready` first to
    * have it at once.
    */
-  pv<T = PvData>(name: string, selection?: string): Pv<T>;
+  pv<T = PvData>(name: string, selection?: string, options?: PvOptions): Pv<T>;
   /**
    * The present state of PVs, once. One result per name, in order; rejects only with a SelectionError
    * or when the module can't be loaded.
@@ -368,8 +407,8 @@ export interface PvClient {
   readonly ready: Promise<void>;
   readonly connection: Readable<ConnectionSnapshot>;
   readonly stats: Readable<StatsSnapshot>;
-  /** What has arrived for a PV that has listeners; `undefined` for any other. */
-  inspect(name: string): PvInspection | undefined;
+  /** What has arrived for a PV that has listeners with these options; `undefined` for any other. */
+  inspect(name: string, options?: PvOptions): PvInspection | undefined;
   /** Closes the connection for good. */
   dispose(): void;
 }

@@ -22,6 +22,7 @@ import type {
   PutValue,
   PvClient,
   PvData,
+  PvOptions,
   StatsSnapshot,
 } from "../types.js";
 
@@ -74,7 +75,8 @@ export function useClient(): PvClient {
 const nothing = (): undefined => undefined;
 
 /**
- * The PV `name` through `selection`. `undefined` on a server and until the module is loaded.
+ * The PV `name` through `selection`, all of its updates or those that `options` ask for, such as
+ * `{ rateHz: 2 }`. `undefined` on a server and until the module is loaded.
  *
  * ```tsx
  * const temperature = usePv("TEMP");
@@ -82,23 +84,33 @@ const nothing = (): undefined => undefined;
  * ```
  * @throws SelectionError when the selection is wrong.
  */
-export function usePv<T = PvData>(name: string, selection?: string): T | undefined {
+export function usePv<T = PvData>(
+  name: string,
+  selection?: string,
+  options?: PvOptions,
+): T | undefined {
   const client = useClient();
-  const pv = useMemo(() => client.pv<T>(name, selection), [client, name, selection]);
+  const { deadband, every, rateHz } = options ?? {};
+  const pv = useMemo(
+    () => client.pv<T>(name, selection, { deadband, every, rateHz }),
+    [client, name, selection, deadband, every, rateHz],
+  );
   return useSyncExternalStore<T | undefined>(pv.subscribe, pv.getSnapshot, nothing);
 }
 
-/** Several PVs through one selection, in the order of `names`. */
+/** Several PVs through one selection and with the same options, in the order of `names`. */
 export function usePvs<T = PvData>(
   names: readonly string[],
   selection?: string,
+  options?: PvOptions,
 ): readonly (T | undefined)[] {
   const client = useClient();
+  const { deadband, every, rateHz } = options ?? {};
   // Callers write the list out in place: only what is in it counts.
   const key = JSON.stringify(names);
   const store = useMemo(
-    () => pvsStore<T>(client, JSON.parse(key) as string[], selection),
-    [client, key, selection],
+    () => pvsStore<T>(client, JSON.parse(key) as string[], selection, { deadband, every, rateHz }),
+    [client, key, selection, deadband, every, rateHz],
   );
   return useSyncExternalStore(store.subscribe, store.getSnapshot, store.getServerSnapshot);
 }
@@ -109,8 +121,13 @@ interface PvsStore<T> {
   getServerSnapshot: () => readonly undefined[];
 }
 
-function pvsStore<T>(client: PvClient, names: string[], selection?: string): PvsStore<T> {
-  const pvs = names.map((name) => client.pv<T>(name, selection));
+function pvsStore<T>(
+  client: PvClient,
+  names: string[],
+  selection: string | undefined,
+  options: PvOptions,
+): PvsStore<T> {
+  const pvs = names.map((name) => client.pv<T>(name, selection, options));
   const none = pvs.map(nothing);
   let shown: readonly (T | undefined)[] = none;
   return {
