@@ -8,7 +8,7 @@
 mod support;
 
 use pvwire_schema::types::{
-    Array, ConnectionState, Outcome, PutValue, Reply, RequestBody, Severity, ValueType,
+    Array, ConnectionState, Outcome, PutValue, Reply, RequestBody, Severity, SkipCause, ValueType,
 };
 
 use support::{Client, Kept, Network, Relay, SoftIoc, prefix};
@@ -225,4 +225,36 @@ fn fields_of_a_structure_are_pvs_and_share_its_one_monitor() {
     client.wait_pv(&group, "the new field", |pv| {
         matches!(&pv.now.as_ref().unwrap().value, Kept::Structure(root) if format!("{root:?}").contains("2.5"))
     });
+}
+
+#[test]
+fn updates_that_the_server_put_into_others_are_counted_as_far_as_it_says_so() {
+    let network = Network::with_searches_by_udp();
+    let database = r#"record(ao, "$(P)n") { field(VAL, "0") field(PINI, "YES") }"#;
+    let mut ioc = SoftIoc::with_pv_access_of_base(network, database);
+    let relay = Relay::start(network, &["--default-source", "pva"]);
+    let name = ioc.name("n");
+    let mut client = Client::connect(relay.address());
+    client.subscribe_live(&[&name]);
+    // The server may keep up with a burst.
+    let mut bursts = 0_u32;
+    while client.pv(&name).skipped == 0 {
+        bursts += 1;
+        assert!(bursts < 100, "the server puts nothing into anything");
+        ioc.run(&format!(
+            "for i in range(2000): ioc('dbpf %sn %d' % (P, {bursts} * 2000 + i))"
+        ));
+        client.wait_number(&name, f64::from(bursts * 2000 + 1999));
+    }
+    let pv = client.pv(&name);
+    let source = pv.skipped_by(SkipCause::Source);
+    let came = pv.rows.len() as u64 - 1;
+    // One for each update that others were put into, however many: the wire has a bit and no number.
+    assert!(
+        came + source <= 2000 * u64::from(bursts),
+        "{came} came, {source} skipped"
+    );
+    assert_eq!(pv.skipped, source);
+    let counter = "pvwire_updates_skipped_total{cause=\"source\"}";
+    assert_eq!(relay.metric(counter) as u64, source);
 }

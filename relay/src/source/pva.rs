@@ -325,6 +325,10 @@ impl Wiring {
         {
             self.line.shared(array.data.len());
         }
+        if update.squashed > 0 {
+            let squashed = u32::try_from(update.squashed).unwrap_or(u32::MAX);
+            self.line.squashed(squashed);
+        }
         self.line.update_with(update.time_ns, value, alarm, detail);
     }
 

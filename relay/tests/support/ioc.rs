@@ -32,6 +32,12 @@ impl SoftIoc {
         Self::run_main(network, prefix, database, "", main)
     }
 
+    /// The same with the pvAccess server of EPICS base's own library, which says when it put several
+    /// updates into one.
+    pub(crate) fn with_pv_access_of_base(network: Network, database: &str) -> Self {
+        Self::run_main(network, &prefix(), database, "", "ioc.main()\n")
+    }
+
     /// The same with a prefix that is known, as for the next life of an IOC that was killed, and
     /// access security rules unless they are empty.
     pub(crate) fn with_prefix(network: Network, prefix: &str, database: &str, rules: &str) -> Self {

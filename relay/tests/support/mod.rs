@@ -54,6 +54,7 @@ pub(crate) struct Network {
     repeater_port: u16,
     pva_port: u16,
     pva_broadcast_port: u16,
+    searches_by_udp: bool,
 }
 
 impl Network {
@@ -63,6 +64,15 @@ impl Network {
             repeater_port: free_port(),
             pva_port: free_port(),
             pva_broadcast_port: free_port(),
+            searches_by_udp: false,
+        }
+    }
+
+    /// The same for one server of pvAccess that doesn't know searches by TCP.
+    pub(crate) fn with_searches_by_udp() -> Self {
+        Self {
+            searches_by_udp: true,
+            ..Self::new()
         }
     }
 
@@ -90,6 +100,11 @@ impl Network {
             .env("EPICS_PVAS_AUTO_BEACON_ADDR_LIST", "NO")
             .env("EPICS_PVAS_SERVER_PORT", &pva)
             .env("EPICS_PVAS_BROADCAST_PORT", &broadcast);
+        if self.searches_by_udp {
+            command
+                .env("EPICS_PVA_ADDR_LIST", "127.0.0.1")
+                .env("EPICS_PVA_NAME_SERVERS", "");
+        }
     }
 }
 

@@ -206,6 +206,8 @@ class Monitor {
     Plan plan;
     uint8_t kind = PVS_STRUCTURE;
     bool live = false;
+    // Not told yet.
+    uint64_t squashed = 0;
     // Kept, so that its memory is used again.
     std::string message;
 
@@ -214,6 +216,9 @@ public:
         : user(user, calls.release), calls(calls) {}
 
     void on_event(client::Subscription &subscription) noexcept {
+        client::SubscriptionStat counts;
+        subscription.stats(counts, true);
+        squashed += counts.nSrvSquash + counts.nCliSquash;
         for (;;) {
             try {
                 Value structure(subscription.pop());
@@ -242,6 +247,7 @@ private:
 
     void on_gone() {
         plan.forget();
+        squashed = 0;
         if (live) {
             live = false;
             calls.disconnected(user.get());
@@ -338,6 +344,8 @@ private:
         if (said.type() == TypeCode::String)
             said.copyOut(&message, StoreType::String);
         update.message = text(message);
+        update.squashed = squashed;
+        squashed = 0;
 
         if (kind == PVS_SCALAR || kind == PVS_ENUM) {
             const Value value(plan.at(top, kind == PVS_ENUM ? INDEX : VALUE));

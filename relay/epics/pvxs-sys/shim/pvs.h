@@ -78,6 +78,9 @@ typedef struct pvs_update {
     /* The scalar, the array with its strings, the index of the choice, or the whole structure. */
     const pvs_item *items;
     size_t item_count;
+    /* Updates that became one with this or one before it, as far as they are known to have been: a
+       server says only that there was at least one. */
+    uint64_t squashed;
 } pvs_update;
 
 /* Called from the thread of the context, one at a time. What is pointed to is valid during the

@@ -146,6 +146,8 @@ pub struct pvs_update {
     pub items: *const pvs_item,
     /// How many items, at least 1.
     pub item_count: usize,
+    /// Updates that became one with this or one before it, as far as they are known to have been.
+    pub squashed: u64,
 }
 
 /// Functions that a monitor calls, one at a time, from the thread of the context.

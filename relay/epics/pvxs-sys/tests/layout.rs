@@ -38,7 +38,7 @@ fn declarations_match_the_header() {
             control_low, control_high, control_min_step, alarm_low, warning_low, warning_high,
             alarm_high, precision, has_precision
         }
-        pvs_update { time_ns, user_tag, severity, status, message, items, item_count }
+        pvs_update { time_ns, user_tag, severity, status, message, items, item_count, squashed }
         pvs_monitor_calls { connected, disconnected, metadata, update, failed, release }
         pvs_operation_calls { done, release }
     }

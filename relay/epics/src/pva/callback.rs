@@ -141,6 +141,7 @@ unsafe extern "C" fn on_update(user: *mut c_void, update: *const pvs_update) {
         state.on_update(Update {
             value,
             time_ns: from.time_ns,
+            squashed: from.squashed,
             user_tag: from.user_tag,
             severity: small(from.severity),
             status: small(from.status),
