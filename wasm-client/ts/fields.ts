@@ -273,8 +273,25 @@ interface ObjectPlan {
   readonly present: Reader | undefined;
 }
 
-/** Turns the module's plan into functions, once per selection. */
+/** Plans by what the module compiled: a page shows many PVs through few selections. */
+const planned = new Map<string, ObjectPlan>();
+
+/** More than these are of a page that makes selections up as it goes. */
+const MAX_PLANNED = 1000;
+
+/** Turns the module's plan into functions, once per selection: all its readers share them. */
 export function planObject(plan: Plan): ObjectPlan {
+  const key = plan.lines.join("\n");
+  let object = planned.get(key);
+  if (object === undefined) {
+    object = newPlan(plan);
+    if (planned.size >= MAX_PLANNED) planned.clear();
+    planned.set(key, object);
+  }
+  return object;
+}
+
+function newPlan(plan: Plan): ObjectPlan {
   let at = 0;
   const object = (path: string): ObjectPlan => {
     const keys: string[] = [];
@@ -314,8 +331,8 @@ function leaf(field: string, path: string): Reader {
 }
 
 /**
- * Objects of the selection of everything, written out: engines make these several times as fast as
- * objects whose keys they learn one by one.
+ * Objects of the selection of everything and of usual ones, written out: engines make these several
+ * times as fast as objects whose keys they learn one by one.
  */
 const BUILDS: Readonly<Record<string, Build>> = {
   "id value time status display connection skipped skips": (v) => ({
@@ -338,6 +355,14 @@ const BUILDS: Readonly<Record<string, Build>> = {
     bigint: v[6],
     structure: v[7],
   }),
+  "id value time status": (v) => ({ id: v[0], value: v[1], time: v[2], status: v[3] }),
+  float: (v) => ({ float: v[0] }),
+  string: (v) => ({ string: v[0] }),
+  "float string": (v) => ({ float: v[0], string: v[1] }),
+  seconds: (v) => ({ seconds: v[0] }),
+  datetime: (v) => ({ datetime: v[0] }),
+  "datetime seconds": (v) => ({ datetime: v[0], seconds: v[1] }),
+  quality: (v) => ({ quality: v[0] }),
   "datetime seconds nanoseconds userTag": (v) => ({
     datetime: v[0],
     seconds: v[1],
