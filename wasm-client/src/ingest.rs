@@ -894,7 +894,7 @@ mod tests {
         let mut session = Session::new();
         session.apply(&golden("hello")).unwrap();
         let slot = session.live.add("WAVE");
-        session.subscribe(&[slot]);
+        session.subscribe(&[slot], Wish::default());
         let reply = Reply::Subscribed {
             ids: vec![PvId(9)],
             errors: Vec::new(),
@@ -907,7 +907,9 @@ mod tests {
         let state = |session: &Session| {
             let columns = &session.live.columns;
             let at = slot as usize;
-            (columns.kind[at], columns.sequence[at], columns.skipped[at])
+            let skips = &columns.skips[at * CAUSES..][..CAUSES];
+            let skipped: f64 = skips.iter().sum();
+            (columns.kind[at], columns.sequence[at], skipped)
         };
         assert_eq!(state(&session), (kind::NONE, 0, 0.0));
 
