@@ -1,7 +1,7 @@
 /** What does each field of a selection show? The table of fields itself is `selection.rs`'s. */
 
 import { Cause, type Columns, type Plan } from "./core.js";
-import { formatArray, formatNumber, formatTime } from "./format.js";
+import { formatArray, formatNumber, formatTime, iso } from "./format.js";
 import { Kind, type Slot } from "./slot.js";
 import type { PvConnectionState, PvRange, PvType, Quality, Severity } from "./types.js";
 
@@ -237,10 +237,7 @@ const READERS: Readonly<Record<string, Reader>> = {
   "connection.state": (slot, columns) => STATES[state(slot, columns)] ?? "connecting",
   "connection.connected": connected,
   "connection.since": (slot, columns) => slot.since(columns),
-  "connection.lastHeard": (slot, columns) => {
-    const heardMs = columns.heardMs[slot.index] as number;
-    return Number.isNaN(heardMs) ? null : new Date(heardMs).toISOString();
-  },
+  "connection.lastHeard": (slot, columns) => iso(columns.heardMs[slot.index] as number),
   "connection.readable": (slot, columns) =>
     connected(slot, columns) === true && ((columns.access[slot.index] as number) & READ) !== 0,
   "connection.reason": (slot, columns) =>
@@ -357,12 +354,6 @@ const BUILDS: Readonly<Record<string, Build>> = {
   }),
   "id value time status": (v) => ({ id: v[0], value: v[1], time: v[2], status: v[3] }),
   float: (v) => ({ float: v[0] }),
-  string: (v) => ({ string: v[0] }),
-  "float string": (v) => ({ float: v[0], string: v[1] }),
-  seconds: (v) => ({ seconds: v[0] }),
-  datetime: (v) => ({ datetime: v[0] }),
-  "datetime seconds": (v) => ({ datetime: v[0], seconds: v[1] }),
-  quality: (v) => ({ quality: v[0] }),
   "datetime seconds nanoseconds userTag": (v) => ({
     datetime: v[0],
     seconds: v[1],

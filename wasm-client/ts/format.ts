@@ -46,6 +46,11 @@ export function formatArray(array: NumericArray | readonly string[], digits: num
   return `[${parts.join(", ")}${more}]`;
 }
 
+/** ISO 8601 in UTC of milliseconds past the POSIX epoch; `null` for NaN. */
+export function iso(ms: number): string | null {
+  return isNaN(ms) ? null : new Date(ms).toISOString();
+}
+
 let lastSeconds = NaN;
 let lastPrefix = "";
 

@@ -2,6 +2,7 @@
 
 import type { Columns, Wasm } from "./core.js";
 import { numericArray, TYPES } from "./elements.js";
+import { iso } from "./format.js";
 import { readStructure } from "./node.js";
 import type { NumericArray, PvDisplay, PvStructure, PvType } from "./types.js";
 
@@ -75,7 +76,7 @@ export class Slot {
     const sinceMs = columns.sinceMs[this.index] as number;
     if (!Object.is(sinceMs, this.#sinceMs)) {
       this.#sinceMs = sinceMs;
-      this.#since = Number.isNaN(sinceMs) ? null : new Date(sinceMs).toISOString();
+      this.#since = iso(sinceMs);
     }
     return this.#since;
   }
