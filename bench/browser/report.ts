@@ -1,7 +1,7 @@
 /** How is a result written, and which goals does it meet? */
 
 import { execFileSync } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus, loadavg, release } from "node:os";
 import path from "node:path";
 
@@ -82,9 +82,12 @@ export function report(
   return { text, goals };
 }
 
-/** All goals of the browser, by their ids. */
+/** Keeps what was measured for the goals beside what earlier runs measured for others. */
 export function reportGoals(goals: readonly Judged[]): void {
-  const kept = goals.map(({ goal, id, measured, met, unit }) =>
+  const file = path.join(RESULTS, "browser.json");
+  const earlier = existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as Judged[]) : [];
+  const others = earlier.filter(({ id }) => !goals.some((goal) => goal.id === id));
+  const kept = [...others, ...goals].map(({ goal, id, measured, met, unit }) =>
     JSON.stringify({ id, goal, measured, unit, met }),
   );
   write("browser.json", `[\n${kept.join(",\n")}\n]\n`);
