@@ -4,6 +4,12 @@
 /// would show a value as fresh for half a minute after its IOC hung.
 const CONN_TMO: &str = "5";
 
+/// Libca tells a server to hold back, and so to leave updates out, when it finds more to read behind
+/// each of so many buffers as ten arrays of this size fill: 160. By its own value of 16 KiB they
+/// were ten, as many as 4,000 updates fill. It allocates nothing of this size, since the size of
+/// arrays is automatic.
+const MAX_ARRAY_BYTES: &str = "262144";
+
 /// One variable to set.
 #[derive(Debug, PartialEq, Eq)]
 struct Change {
@@ -19,6 +25,8 @@ struct Change {
 ///
 /// - `EPICS_CA_AUTO_ARRAY_BYTES=YES`, with a warning if it said otherwise: without it libca stops
 ///   delivering large arrays, and says nothing to the program.
+/// - `EPICS_CA_MAX_ARRAY_BYTES=262144` unless set: below it libca has a server leave updates out in
+///   a burst of a few thousand.
 /// - `EPICS_CA_CONN_TMO=5` and `EPICS_PVA_CONN_TMO=5` unless set.
 ///
 /// # Panics
@@ -61,11 +69,16 @@ fn changes(lookup: impl Fn(&str) -> Option<String>) -> Vec<Change> {
             overruled: auto_array_bytes,
         });
     }
-    for name in ["EPICS_CA_CONN_TMO", "EPICS_PVA_CONN_TMO"] {
+    let defaults = [
+        ("EPICS_CA_MAX_ARRAY_BYTES", MAX_ARRAY_BYTES),
+        ("EPICS_CA_CONN_TMO", CONN_TMO),
+        ("EPICS_PVA_CONN_TMO", CONN_TMO),
+    ];
+    for (name, value) in defaults {
         if lookup(name).is_none() {
             changes.push(Change {
                 name,
-                value: CONN_TMO,
+                value,
                 overruled: None,
             });
         }
@@ -102,6 +115,7 @@ mod tests {
             changed(&[]),
             [
                 ("EPICS_CA_AUTO_ARRAY_BYTES", "YES", None),
+                ("EPICS_CA_MAX_ARRAY_BYTES", "262144", None),
                 ("EPICS_CA_CONN_TMO", "5", None),
                 ("EPICS_PVA_CONN_TMO", "5", None)
             ]
@@ -109,9 +123,10 @@ mod tests {
     }
 
     #[test]
-    fn connection_time_out_of_the_operator_is_kept() {
+    fn what_the_operator_set_is_kept() {
         let set = [
             ("EPICS_CA_AUTO_ARRAY_BYTES", "yes"),
+            ("EPICS_CA_MAX_ARRAY_BYTES", "10000000"),
             ("EPICS_CA_CONN_TMO", "2.5"),
             ("EPICS_PVA_CONN_TMO", "7"),
         ];
@@ -123,6 +138,7 @@ mod tests {
     fn small_arrays_only_is_overruled() {
         let set = [
             ("EPICS_CA_AUTO_ARRAY_BYTES", "NO"),
+            ("EPICS_CA_MAX_ARRAY_BYTES", "16384"),
             ("EPICS_CA_CONN_TMO", "30"),
             ("EPICS_PVA_CONN_TMO", "30"),
         ];

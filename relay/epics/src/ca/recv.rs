@@ -66,9 +66,7 @@ struct Circuit {
 
 impl Circuit {
     /// After a read that was blocked so long and then got `count` bytes, where there was room for
-    /// `room`: waits so long that a read gets more than half of what it could, but not so long that
-    /// many full ones follow. Libca tells the server to hold back when it finds more behind each of
-    /// ten buffers.
+    /// `room`: waits so long that a read gets more than half of what it could, and hardly longer.
     fn after(self, blocked: Duration, count: usize, room: usize) -> Self {
         let pause = if blocked > LONGEST {
             Duration::ZERO
