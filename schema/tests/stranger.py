@@ -97,6 +97,7 @@ def channel(channel):
         "id": channel.Id(),
         "state": name_of(ConnectionState.ConnectionState, channel.State()),
         "sinceNs": str(channel.SinceNs()),
+        "heardNs": str(channel.HeardNs()),
         "read": channel.Read(),
         "write": channel.Write(),
         "puts": channel.Puts(),
