@@ -156,15 +156,17 @@ impl FrameMaker {
         self.finish_update(changes, set)
     }
 
-    /// The same by way of `dirty`, which pays when few of the rows are wanted. Rows are in the order
-    /// of their PVs.
+    /// The same by way of `dirty`, if there is one: then the rows are in the order of their PVs.
     pub fn gather(
         &mut self,
         changes: &Changes,
-        dirty: &Dirty,
+        dirty: Option<&Dirty>,
         set: &PvSet,
         prev_tick: u64,
     ) -> Option<Frame> {
+        let Some(dirty) = dirty else {
+            return self.update(changes, set, prev_tick);
+        };
         self.begin_update(changes, set, prev_tick);
         let encoder = &mut self.encoder;
         dirty.pick(set, |place| changed_row(encoder, &changes.rows[place]));
@@ -297,12 +299,20 @@ impl FrameMaker {
 
 /// What a tick's frame would have for a set, when nobody has made it: `None` when there is nothing,
 /// otherwise the updates that it would stand for.
-pub fn missed(changes: &Changes, dirty: &Dirty, set: &PvSet) -> Option<u64> {
+pub fn missed(changes: &Changes, dirty: Option<&Dirty>, set: &PvSet) -> Option<u64> {
     let (mut rows, mut steps) = (0, 0);
-    dirty.pick(set, |place| {
+    let mut count = |row: &ChangedRow| {
         rows += 1;
-        steps += 1 + u64::from(changes.rows[place].skips.total());
-    });
+        steps += 1 + u64::from(row.skips.total());
+    };
+    match dirty {
+        Some(dirty) => dirty.pick(set, |place| count(&changes.rows[place])),
+        None => changes
+            .rows
+            .iter()
+            .filter(|row| set.contains(row.pv))
+            .for_each(count),
+    }
     let touched = rows > 0
         || changes.metadata.iter().any(|(pv, _)| set.contains(*pv))
         || changes.channels.iter().any(|(pv, _)| set.contains(*pv));

@@ -159,8 +159,8 @@ pub struct TickFrames {
     pub tick: u64,
     /// What it brought.
     pub changes: Changes,
-    /// Its rows by PV; empty when no group gathers.
-    pub dirty: Dirty,
+    /// Its rows by PV, when several groups gather theirs.
+    pub dirty: Option<Dirty>,
     /// The updates that travel in frames of their own, in order.
     pub large: Vec<Arc<LargeValue>>,
     /// By group number.
@@ -637,12 +637,9 @@ impl TickSink for Distributor {
         let idle = groups
             .iter()
             .all(|frame| matches!(frame, GroupFrame::Nothing));
-        let gathers = |frame: &GroupFrame| matches!(frame, GroupFrame::Gather(_));
-        let dirty = if groups.iter().any(gathers) {
-            Dirty::new(&changes.rows)
-        } else {
-            Dirty::default()
-        };
+        let gathers = |frame: &&GroupFrame| matches!(frame, GroupFrame::Gather(_));
+        // For one set to look at all rows costs less than to sort them.
+        let dirty = (groups.iter().filter(gathers).count() > 1).then(|| Dirty::new(&changes.rows));
         let frames = Arc::new(TickFrames {
             tick,
             changes,

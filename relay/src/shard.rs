@@ -477,7 +477,7 @@ impl Run {
             let steps = || {
                 let small = match shared {
                     Some(frame) => Some(frame.steps()),
-                    None => missed(&frames.changes, &frames.dirty, set),
+                    None => missed(&frames.changes, frames.dirty.as_ref(), set),
                 };
                 let large = large_steps(&frames.large, set);
                 (small.is_some() || large > 0).then(|| small.unwrap_or(0) + large)
@@ -502,9 +502,9 @@ impl Run {
                 Some(frame) => frame,
                 None => {
                     let since = client.session.synced();
-                    let Some(frame) = self
-                        .maker
-                        .gather(&frames.changes, &frames.dirty, set, since)
+                    let Some(frame) =
+                        self.maker
+                            .gather(&frames.changes, frames.dirty.as_ref(), set, since)
                     else {
                         continue;
                     };

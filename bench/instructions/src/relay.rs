@@ -128,9 +128,9 @@ fn gather(pvs: usize, rows: usize) {
     let (changes, set) = (Relay::new(pvs).tick(&changed), set(&wanted));
     let dirty = Dirty::new(&changes.rows);
     let mut maker = FrameMaker::default();
-    let frame = maker.gather(&changes, &dirty, &set, 1);
+    let frame = maker.gather(&changes, Some(&dirty), &set, 1);
     assert_eq!(frame.map(|frame| frame.rows()), Some(rows as u32));
-    repeat(|| maker.gather(black_box(&changes), &dirty, &set, 1));
+    repeat(|| maker.gather(black_box(&changes), Some(&dirty), &set, 1));
 }
 
 /// The frame for a client that was behind while all its PVs had a new value.
