@@ -265,12 +265,10 @@ class Relay:
 
     def __init__(self, children, scenario, iocs, preload=None):
         environment = iocs.environment | (preload or {})
-        flags = ["--max-subscriptions", "40000"]
+        flags = ["--max-subscriptions", "40000", "--evict-after-ms", EVICT_AFTER_MS]
         if "tick_ms" in scenario:
             tick = scenario["tick_ms"]
             flags += ["--shortest-tick-ms", tick, "--longest-tick-ms", tick]
-        if "evict_after_ms" in scenario:
-            flags += ["--evict-after-ms", scenario["evict_after_ms"]]
         self.children = children
         self.process = children.start(
             [TARGET / "pvwire-relay", "--listen", "127.0.0.1:0", "--shards", "1", *flags],
@@ -322,6 +320,9 @@ class Relay:
         self.children.end(self.process)
 
 
+# Who doesn't read stays: that it stalls is what is measured, or the fault of a busy machine.
+EVICT_AFTER_MS = 120_000
+
 # A load client that was kept from running for longer at a time, or for a larger share of the time, may
 # have fallen behind through no fault of the relay.
 LONGEST_PAUSE_MS = 200
@@ -366,7 +367,7 @@ def faults(scenario, relay):
             yield f"{resumed['faults'][what]} {words} by those who had stalled"
     if "rate_hz" not in scenario:
         return
-    if relay["silentClients"]:
+    if relay["silentClients"] and not allowed:
         silence = relay["longestSilenceMs"] / 1000
         yield f"{relay['silentClients']} clients got nothing for more than 2 s, one for {silence:.1f} s"
     least = LEAST_SHARE_IN_PHASES if is_in_phases(scenario) else LEAST_SHARE
@@ -374,3 +375,5 @@ def faults(scenario, relay):
     updates = relay["counts"]["updates"]
     if updates < least * expected and not allowed:
         yield f"{updates} updates where at least {least * expected:.0f} were made"
+    if not updates:
+        yield "no updates at all"

@@ -188,7 +188,7 @@ impl Client {
                 break;
             }
             if bytes[at] != 0x82 {
-                return Err(format!("a message begins with {:#x}", bytes[at]).into());
+                return Err(unexpected(bytes[at], &bytes[at + header..end]).into());
             }
             let message = Arrived {
                 payload: &bytes[at + header..end],
@@ -237,5 +237,16 @@ impl Client {
             self.owed = None;
         }
         Ok(())
+    }
+}
+
+/// What a message that holds no frame says.
+fn unexpected(first: u8, payload: &[u8]) -> String {
+    match payload.split_first_chunk::<2>() {
+        Some((code, reason)) if first == 0x88 => {
+            let (code, reason) = (u16::from_be_bytes(*code), String::from_utf8_lossy(reason));
+            format!("the relay closed a connection with {code}: {reason}")
+        }
+        _ => format!("a message begins with {first:#x}"),
     }
 }

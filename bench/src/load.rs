@@ -38,8 +38,13 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(2);
 /// How long the relay may take until every PV of every client has a value.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Clients that connect at the same time, unless all of them do.
+/// Clients that connect at the same time, unless all of them do; of very many a twentieth, because
+/// each time takes some ticks.
 const AT_A_TIME: usize = 50;
+const TIMES: usize = 20;
+
+/// How often somebody who watches is told how far it is.
+const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// Rest before memory is read, so that buffers of the connecting are given back.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -250,12 +255,13 @@ impl Crowd {
         let mut before = memory::held(plan.pid)?;
         let deadline = Instant::now() + PATIENCE;
         let started = Instant::now();
+        let mut told = started;
         while self.clients.len() < plan.clients {
             let connecting = self.clients.len();
             let at_a_time = match (plan.storm, connecting) {
                 (true, _) => plan.clients,
                 (false, 0) => 1,
-                (false, _) => AT_A_TIME,
+                (false, _) => AT_A_TIME.max(plan.clients / TIMES),
             };
             let end = plan.clients.min(connecting + at_a_time);
             for wanted in &picked[connecting..end] {
@@ -275,6 +281,10 @@ impl Crowd {
             while !(self.clients[connecting..].iter()).all(|client| client.complete.is_some()) {
                 if Instant::now() > deadline {
                     return Err("not every PV of every client had a value in time".into());
+                }
+                if told.elapsed() > TELL_EVERY {
+                    told = Instant::now();
+                    eprintln!("{connecting} of {} clients have their PVs", plan.clients);
                 }
                 self.round(true)?;
             }
@@ -320,7 +330,7 @@ impl Crowd {
         let (mut told, mut sampled) = (start, start);
         while start.elapsed() < plan.window {
             self.round(true)?;
-            if told.elapsed() > Duration::from_secs(10) {
+            if told.elapsed() > TELL_EVERY {
                 told = Instant::now();
                 let (done, all) = (start.elapsed().as_secs(), plan.window.as_secs());
                 eprintln!("measured {done} of {all} s");

@@ -35,6 +35,9 @@ pub(crate) struct Reference {
     kept: VecDeque<Checked>,
     /// Number of the first frame that is kept.
     first: u64,
+    /// The last state that a client was given to leave with, and the frame that comes next: the others
+    /// that leave mostly do so at the same place.
+    left: Option<(u64, Stream)>,
 }
 
 struct States {
@@ -149,13 +152,19 @@ impl Reference {
     }
 
     /// Gives a client a state of its own: that after the frames that it got.
-    fn leave(&self, follower: &mut Follower) -> Result<(), BadStream> {
+    fn leave(&mut self, follower: &mut Follower) -> Result<(), BadStream> {
         if let (Follower::InStep(next), Some(states)) = (&*follower, &self.states) {
-            let mut stream = Box::new(states.oldest.clone());
-            for checked in self.kept.iter().take((*next - self.first) as usize) {
+            let left = self
+                .left
+                .take()
+                .filter(|(at, _)| (self.first..=*next).contains(at));
+            let (at, mut stream) = left.unwrap_or_else(|| (self.first, states.oldest.clone()));
+            let passed = (at - self.first) as usize..(*next - self.first) as usize;
+            for checked in self.kept.range(passed) {
                 stream.take(&checked.payload, 0, |_| {})?;
             }
-            *follower = Follower::Alone(stream);
+            self.left = Some((*next, stream.clone()));
+            *follower = Follower::Alone(Box::new(stream));
         }
         Ok(())
     }

@@ -106,8 +106,7 @@ async fn run(config: Config) -> Result<(), Failure> {
     );
 
     let intake = Intake::new();
-    let ca = CaSource::start()
-        .map_err(|error| Failure::Start(format!("Channel Access can't start: {error}")))?;
+    let ca = CaSource::default();
     let pva = PvaSource::start()
         .map_err(|error| Failure::Start(format!("pvAccess can't start: {error}")))?;
     let [sim, ssim] = SimSource::start()

@@ -165,7 +165,8 @@ impl Registry {
     }
 
     /// Takes hold of PVs, opening those that aren't. Each `Ok` wants a `release`. `fresh` is how many
-    /// may be opened before the rest has to queue with the crowd, and is counted down.
+    /// may be opened before others have to queue with the crowd, and is counted down; more than that
+    /// at once queue there together.
     pub fn acquire(&self, names: &[String], fresh: &mut usize) -> Vec<Result<PvId, Refusal>> {
         self.acquire_wished(names, None, fresh)
     }
@@ -178,6 +179,13 @@ impl Registry {
         fresh: &mut usize,
     ) -> Vec<Result<PvId, Refusal>> {
         let mut open = self.lock();
+        let new = names.iter().filter(|name| !self.is_open(&open, name));
+        let mut none = 0;
+        let fresh = if new.take(*fresh + 1).count() > *fresh {
+            &mut none
+        } else {
+            fresh
+        };
         let acquire = |name: &String| {
             let base = self.acquire_one(&mut open, name, fresh)?;
             wish.map_or(Ok(base), |wish| self.acquire_view(&mut open, base, wish))
@@ -245,6 +253,13 @@ impl Registry {
             return refusal(NameProblem::NoSuchSource, message);
         };
         Ok((scheme, bare, source.as_ref()))
+    }
+
+    fn is_open(&self, open: &Open, name: &str) -> bool {
+        self.source_of(name).is_ok_and(|(scheme, bare, _)| {
+            open.by_name
+                .contains_key(format!("{scheme}://{bare}").as_str())
+        })
     }
 
     fn acquire_one(&self, open: &mut Open, name: &str, fresh: &mut usize) -> Result<PvId, Refusal> {
@@ -567,12 +582,14 @@ mod tests {
         let (registry, counted) = registry();
         let names: Vec<_> = (0..5).map(|n| format!("PV{n}")).collect();
         let mut fresh = 3;
-        registry.acquire(&names[..2], &mut fresh);
-        assert_eq!(fresh, 1);
-        registry.acquire(&names, &mut fresh);
-        assert_eq!(fresh, 0);
-        assert_eq!(counted.opened.load(Ordering::Relaxed), 5);
-        assert_eq!(counted.crowded.load(Ordering::Relaxed), 2);
+        let mut acquire = |names: &[String]| {
+            registry.acquire(names, &mut fresh);
+            let opened = counted.opened.load(Ordering::Relaxed);
+            (fresh, opened, counted.crowded.load(Ordering::Relaxed))
+        };
+        assert_eq!(acquire(&names[..2]), (1, 2, 0));
+        assert_eq!(acquire(&names[..4]), (1, 4, 2), "too many at once");
+        assert_eq!(acquire(&names), (0, 5, 2), "one that is new");
     }
 
     #[test]

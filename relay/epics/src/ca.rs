@@ -8,6 +8,7 @@ mod channel_state;
 mod command;
 mod dbr;
 mod event;
+mod follow;
 mod handle;
 mod put;
 mod recv;

@@ -1,6 +1,6 @@
 //! How do Channel Access channels become rows and events of the relay?
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -16,24 +16,15 @@ use super::{
 /// The Channel Access client contexts of the relay.
 ///
 /// There are two, because libca searches all names of a context in turns that get slower with their
-/// number: after 10,000 names that nobody has, a good one takes ten seconds to be found.
+/// number: after 10,000 names that nobody has, a good one takes ten seconds to be found. Each starts
+/// when it is needed, because libca looks after its search timers 60 times a second.
+#[derive(Default)]
 pub struct CaSource {
-    front: ca::Client,
-    crowd: ca::Client,
+    front: Context,
+    crowd: Context,
 }
 
-impl CaSource {
-    /// Starts libca.
-    ///
-    /// # Errors
-    /// When libca can't create its contexts.
-    pub fn start() -> Result<Self, ca::StartError> {
-        Ok(Self {
-            front: ca::Client::start()?,
-            crowd: ca::Client::start()?,
-        })
-    }
-}
+type Context = OnceLock<Result<ca::Client, ca::StartError>>;
 
 impl Source for CaSource {
     fn scheme(&self) -> &'static str {
@@ -41,10 +32,12 @@ impl Source for CaSource {
     }
 
     fn open(&self, name: &str, line: Line, queue: Queue) -> Result<Box<dyn Monitor>, String> {
-        let client = match queue {
+        let context = match queue {
             Queue::Front => &self.front,
             Queue::Crowd => &self.crowd,
         };
+        let client = (context.get_or_init(ca::Client::start).as_ref())
+            .map_err(|error| format!("the relay has no client of Channel Access: {error}"))?;
         let wiring = Arc::new(Wiring {
             line,
             shape: Mutex::new((ValueType::Unknown, 0)),

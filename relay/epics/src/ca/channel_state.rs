@@ -5,12 +5,14 @@
 //! 0 of an array as a scalar, so they are ignored from the connect on until the ca-cmd thread has
 //! subscribed anew.
 
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::command::Command;
 use super::event::{AccessRights, ChannelEvents, ChannelInfo, Metadata, NativeType, Update};
+use super::follow::follow;
 use super::put::{Job, PutError};
 
 /// Native type and element count of a connected channel.
@@ -164,6 +166,8 @@ impl ChannelState {
     }
 
     pub(super) fn on_update(&self, update: Update<'_>) {
+        let sink = Arc::as_ptr(&self.events).addr();
+        follow(self.id, [ptr::from_ref(self).addr(), sink]);
         self.events.update(update);
     }
 
