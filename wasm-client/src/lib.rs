@@ -5,9 +5,12 @@
 
 pub mod format;
 pub mod ingest;
-pub mod selection;
 pub mod store;
 
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+
+use pvwire_graphql as graphql;
 use pvwire_schema::types::{Array, PutValue, ValueType, Wish};
 use wasm_bindgen::prelude::wasm_bindgen;
 
@@ -442,25 +445,33 @@ impl Core {
     }
 }
 
-/// The plan of a selection: its mask in the first line, then [`selection::Plan::to_lines`]. What is
-/// wrong with it starts with `!` and has line, column, expected and message in a line each.
+/// See [`graphql::selection`]; `*` selects every field.
 #[wasm_bindgen]
 #[must_use]
 pub fn compile(text: &str) -> String {
-    match selection::compile(text) {
-        Ok(plan) => format!("{}\n{}", plan.mask, plan.to_lines()),
-        Err(error) => format!(
-            "!{}\n{}\n{}\n{}",
-            error.line, error.column, error.expected, error.message
-        ),
-    }
+    graphql::selection(if text == "*" {
+        graphql::EVERYTHING
+    } else {
+        text
+    })
 }
 
-/// The selection of every field.
+thread_local! {
+    // Never dropped: the page ends with it.
+    static DOCUMENTS: Cell<ManuallyDrop<graphql::Documents>> =
+        const { Cell::new(ManuallyDrop::new(graphql::Documents::new())) };
+}
+
+/// See [`graphql::Documents::plan`]. Documents are kept for the whole page.
+// An owned string is what crosses the boundary.
+#[allow(clippy::needless_pass_by_value)]
 #[wasm_bindgen]
 #[must_use]
-pub fn everything() -> String {
-    selection::EVERYTHING.to_owned()
+pub fn plan(text: &str, operation: Option<String>, variables: &str) -> String {
+    let mut documents = DOCUMENTS.take();
+    let plan = documents.plan(text, operation.as_deref(), variables);
+    DOCUMENTS.set(documents);
+    plan
 }
 
 /// A number as C's `"%.*f"` prints it.

@@ -9,27 +9,10 @@ use pvwire_schema::types::{
     SkipCause, ValueType,
 };
 
+pub use pvwire_graphql::part;
+
 /// A place in every column.
 pub type Slot = u32;
-
-/// Parts of a PV's state. A selection has a mask of those that it reads; an update that touches none
-/// of them wakes nobody.
-pub mod part {
-    /// The value differs.
-    pub const VALUE: u32 = 1;
-    /// The time stamp differs.
-    pub const TIME: u32 = 1 << 1;
-    /// Severity or alarm status differs.
-    pub const ALARM: u32 = 1 << 2;
-    /// Units, precision, limits, labels … differ.
-    pub const METADATA: u32 = 1 << 3;
-    /// Connection state, or since when, differs.
-    pub const CONNECTION: u32 = 1 << 4;
-    /// Access rights differ.
-    pub const ACCESS: u32 = 1 << 5;
-    /// More values were left out.
-    pub const SKIPPED: u32 = 1 << 6;
-}
 
 /// What a slot's value is.
 pub mod kind {

@@ -1,8 +1,8 @@
 /** How JavaScript reads the WebAssembly module's memory: views that never leave this package. */
 
-import init, { compile, Core, everything, fixed, initSync } from "../pkg/pvwire_wasm.js";
+import init, { compile, Core, fixed, initSync } from "../pkg/pvwire_wasm.js";
 import type { InitOutput } from "../pkg/pvwire_wasm.js";
-import { LoadError, SelectionError } from "./errors.js";
+import { LoadError } from "./errors.js";
 import type { WasmSource } from "./types.js";
 
 /** The module's columns, one entry per slot; see `store.rs`. */
@@ -59,13 +59,6 @@ export interface Applied {
 /** The summary's places, see `lib.rs`. */
 type Summary = [number, number, number, number, number, number, number, number];
 
-/** A selection as the module compiled it. */
-export interface Plan {
-  /** The parts that it reads. */
-  readonly mask: number;
-  readonly lines: readonly string[];
-}
-
 let loaded: InitOutput | undefined;
 let loading: Promise<void> | undefined;
 
@@ -101,16 +94,8 @@ export function load(source: WasmSource | Promise<WasmSource> | undefined): Prom
   return loading;
 }
 
-/** Checks a selection. Only when `isLoaded`. */
-export function compileSelection(selection: string | undefined): Plan {
-  const answer = compile(selection ?? everything());
-  if (answer.startsWith("!")) {
-    const [line = "", column = "", expected = "", ...message] = answer.slice(1).split("\n");
-    throw new SelectionError(Number(line), Number(column), expected, message.join("\n"));
-  }
-  const [mask = "", ...lines] = answer.trimEnd().split("\n");
-  return { mask: Number(mask), lines };
-}
+/** A selection's plan, a line a field, or what is wrong with it; only when `isLoaded`. */
+export const compileSelection = compile;
 
 /** A number as C's `"%.*f"` prints it, whatever it costs. */
 export const exactlyFixed = fixed;

@@ -11,18 +11,26 @@ export class PvwireError extends Error {
   }
 }
 
+/** One of the errors of GraphQL's language. */
+interface Mistake {
+  readonly message: string;
+  readonly locations: readonly [{ readonly line: number; readonly column: number }];
+}
+
 /** A selection that can't be read, or that asks for a field that there is none of. */
 export class SelectionError extends PvwireError {
-  constructor(
-    /** From 1. */
-    readonly line: number,
-    /** From 1. */
-    readonly column: number,
-    /** What could stand there. */
-    readonly expected: string,
-    message: string,
-  ) {
-    super("SELECTION", `line ${String(line)}, column ${String(column)}: ${message}`);
+  /** From 1. */
+  readonly line: number;
+  /** From 1. */
+  readonly column: number;
+
+  /** `mistakes` as the module writes them; the first one counts. */
+  constructor(mistakes: string) {
+    const [first] = JSON.parse(mistakes) as [Mistake];
+    const [{ line, column }] = first.locations;
+    super("SELECTION", `line ${String(line)}, column ${String(column)}: ${first.message}`);
+    this.line = line;
+    this.column = column;
   }
 }
 

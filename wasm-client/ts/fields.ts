@@ -1,11 +1,12 @@
-/** What does each field of a selection show? The table of fields itself is `selection.rs`'s. */
+/** What does each field of a selection show? The table of fields itself is `graphql/src/schema.rs`'s. */
 
-import { Cause, type Columns, type Plan } from "./core.js";
+import { Cause, compileSelection, type Columns } from "./core.js";
+import { SelectionError } from "./errors.js";
 import { formatArray, formatNumber, formatTime, iso } from "./format.js";
 import { Kind, type Slot } from "./slot.js";
 import type { PvConnectionState, PvRange, PvType, Quality, Severity } from "./types.js";
 
-type Reader = (slot: Slot, columns: Columns) => unknown;
+export type Reader = (slot: Slot, columns: Columns) => unknown;
 
 const CONNECTED = 2;
 const REFUSED = 5;
@@ -261,69 +262,93 @@ export const ALL_PARTS = -1;
 type Build = (values: readonly unknown[]) => object;
 
 /** One object of a selection: its fields by place. */
-interface ObjectPlan {
+export interface ObjectPlan {
   /** Parts that each field reads. */
   readonly masks: readonly number[];
   readonly fields: readonly (Reader | ObjectPlan)[];
   readonly build: Build;
   /** Whether there is such an object now. */
   readonly present: Reader | undefined;
+  /** Parts that all of it reads. */
+  readonly mask: number;
 }
 
-/** Plans by what the module compiled: a page shows many PVs through few selections. */
-const planned = new Map<string, ObjectPlan>();
+/** As an application writes it, or compiled; everything when it is left out. */
+export type Selection = string | ObjectPlan | undefined;
 
-/** More than these are of a page that makes selections up as it goes. */
-const MAX_PLANNED = 1000;
+/** Sign, key, name and mask of a field, and its arguments if it takes any. */
+export type Words = [string, string, string, string, ...string[]];
 
-/** Turns the module's plan into functions, once per selection: all its readers share them. */
-export function planObject(plan: Plan): ObjectPlan {
-  const key = plan.lines.join("\n");
-  let object = planned.get(key);
-  if (object === undefined) {
-    object = newPlan(plan);
-    if (planned.size >= MAX_PLANNED) planned.clear();
-    planned.set(key, object);
+/** What a field shows, by its path and the words of its line; takes the lines of what is in it. */
+export type MakeReader = (path: string, words: Words, lines: string[]) => Reader | undefined;
+
+/**
+ * Turns the module's plan, from the next line to the end of its object, into functions, and takes these
+ * lines away. `make` goes before the readers of this file.
+ */
+export function planObject(lines: string[], make?: MakeReader, path = ""): ObjectPlan {
+  const keys: string[] = [];
+  const masks: number[] = [];
+  const fields: (Reader | ObjectPlan)[] = [];
+  let mask = 0;
+  let line: string | undefined;
+  // The last line of all is empty.
+  while ((line = lines.shift()) && line !== "}") {
+    const words = line.split(" ") as Words;
+    const [sign, key, name, own, args] = words;
+    const inner = path ? `${path}.${name}` : name;
+    const field =
+      make?.(inner, words, lines) ??
+      (sign === "{" ? planObject(lines, make, inner) : leaf(name, inner, path, args));
+    // A function has no parts of its own.
+    const parts = Number(own) | (field as ObjectPlan).mask;
+    keys.push(key);
+    fields.push(field);
+    masks.push(parts);
+    mask |= parts;
   }
-  return object;
+  return { masks, fields, build: building(keys), present: presence(path), mask };
 }
 
-function newPlan(plan: Plan): ObjectPlan {
-  let at = 0;
-  const object = (path: string): ObjectPlan => {
-    const keys: string[] = [];
-    const masks: number[] = [];
-    const fields: (Reader | ObjectPlan)[] = [];
-    while (at < plan.lines.length) {
-      const [sign = "", key = "", field = "", mask] = (plan.lines[at++] as string).split(" ");
-      if (sign === "}") break;
-      keys.push(key);
-      masks.push(Number(mask));
-      fields.push(sign === "{" ? object(field) : leaf(field, path));
-    }
-    return { masks, fields, build: building(keys), present: presence(path) };
-  };
-  return object("");
+const plans = new Map<string | undefined, ObjectPlan>();
+
+/** Selections that are kept compiled; an application has few. */
+const MAX_PLANS = 1000;
+
+/** A selection's functions, compiled once. Only when the module is loaded. */
+export function planSelection(selection: Selection): ObjectPlan {
+  if (typeof selection === "object") return selection;
+  let plan = plans.get(selection);
+  if (plan === undefined) {
+    const text = compileSelection(selection ?? "*");
+    if (text.startsWith("[")) throw new SelectionError(text);
+    plan = planObject(text.split("\n"));
+    if (plans.size >= MAX_PLANS) plans.clear();
+    plans.set(selection, plan);
+  }
+  return plan;
 }
+
+/** Which range the fields at a path are of. */
+const rangeAt = (path: string): RangeName | undefined =>
+  /\w+Range/.exec(path)?.[0] as RangeName | undefined;
 
 function presence(path: string): Reader | undefined {
-  if (!path.endsWith("Range")) return PRESENT[path];
-  const name = path.slice("display.".length) as RangeName;
-  return (slot, columns) => slot.metadata(columns)[name] !== null;
+  const range = rangeAt(path);
+  return range === undefined
+    ? PRESENT[path]
+    : (slot, columns) => slot.metadata(columns)[range] !== null;
 }
 
-function leaf(field: string, path: string): Reader {
-  if (field.startsWith("__typename:")) {
-    const name = field.slice("__typename:".length);
-    return () => name;
+function leaf(name: string, path: string, parent: string, args: string | undefined): Reader {
+  const [, type] = name.split(":");
+  if (type !== undefined) return () => type;
+  const range = rangeAt(parent);
+  if (range !== undefined) {
+    return (slot, columns) => slot.metadata(columns)[range]?.[name as keyof PvRange] ?? null;
   }
-  if (field.startsWith("range.")) {
-    const name = path.slice("display.".length) as RangeName;
-    const end = field.slice("range.".length) as keyof PvRange;
-    return (slot, columns) => slot.metadata(columns)[name]?.[end] ?? null;
-  }
-  const reader = READERS[field];
-  if (reader === undefined) throw new Error(`no reader for the field ${field}`);
+  const reader = READERS[args?.includes("true") ? `${path}(units)` : path];
+  if (reader === undefined) throw new Error(`${path} needs pvwire/graphql`);
   return reader;
 }
 
@@ -384,13 +409,12 @@ function building(keys: readonly string[]): Build {
 /** What one reader of a selection saw last, so that what didn't change stays the same object. */
 export class View {
   #plan: ObjectPlan;
-  #values: unknown[];
+  #values: unknown[] = [];
   #inner: (View | undefined)[];
   #shown: object | null = null;
 
   constructor(plan: ObjectPlan) {
     this.#plan = plan;
-    this.#values = plan.fields.map(() => undefined);
     this.#inner = plan.fields.map((field) =>
       typeof field === "function" ? undefined : new View(field),
     );

@@ -1,9 +1,9 @@
 /** Which PVs are still to be read once, and what became of them? */
 
 import type { Clock, Timer } from "./clock.js";
-import { compileSelection, type Wasm } from "./core.js";
+import type { Wasm } from "./core.js";
 import { PvError } from "./errors.js";
-import { ALL_PARTS, planObject, View } from "./fields.js";
+import { ALL_PARTS, planSelection, View, type ObjectPlan, type Selection } from "./fields.js";
 import { Slot } from "./slot.js";
 import type { GetOptions, GetResult } from "./types.js";
 
@@ -24,10 +24,15 @@ const PROBLEMS: readonly string[] = [
   "TIMED_OUT",
 ];
 
+/** Options with a selection that may be compiled already. */
+export interface PlannedOptions extends Omit<GetOptions, "selection"> {
+  selection?: Selection;
+}
+
 /** One call of `get`. */
 interface Job {
   readonly results: (GetResult<unknown> | undefined)[];
-  readonly plan: ReturnType<typeof planObject>;
+  readonly plan: ObjectPlan;
   readonly timeoutMs: number;
   readonly timer: Timer;
   readonly resolve: (results: GetResult<unknown>[]) => void;
@@ -53,9 +58,9 @@ export class Gets {
   }
 
   /** Only when the module is loaded. */
-  add(names: readonly string[], options: GetOptions): Promise<GetResult<unknown>[]> {
-    const plan = planObject(compileSelection(options.selection));
-    const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+  add(names: readonly string[], options: PlannedOptions): Promise<GetResult<unknown>[]> {
+    const { selection, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
+    const plan = planSelection(selection);
     return new Promise((resolve) => {
       const job: Job = {
         results: names.map(() => undefined),

@@ -1,7 +1,7 @@
 /** One PV through one selection: who listens, and what do they see? */
 
-import { compileSelection, type Columns } from "./core.js";
-import { ALL_PARTS, planObject, View } from "./fields.js";
+import type { Columns } from "./core.js";
+import { ALL_PARTS, planSelection, View, type Selection } from "./fields.js";
 import { Listeners } from "./readable.js";
 import type { Slot } from "./slot.js";
 import type { Pv, PvOptions } from "./types.js";
@@ -31,7 +31,7 @@ export class PvHandle implements Pv<unknown> {
   /** Parts that the selection reads; none before it is compiled. */
   mask = 0;
   #owner: PvOwner;
-  #selection: string | undefined;
+  #selection: Selection;
   #view: View | undefined;
   #mistake: unknown;
   #listeners = new Listeners();
@@ -42,7 +42,7 @@ export class PvHandle implements Pv<unknown> {
   constructor(
     owner: PvOwner,
     readonly name: string,
-    selection: string | undefined,
+    selection: Selection,
     /** Which updates, see `wishOf`. */
     readonly wish = "",
   ) {
@@ -64,8 +64,8 @@ export class PvHandle implements Pv<unknown> {
     if (this.#mistake !== undefined) throw this.#mistake as Error;
     if (this.#view !== undefined || !this.#owner.loaded) return;
     try {
-      const plan = compileSelection(this.#selection);
-      this.#view = new View(planObject(plan));
+      const plan = planSelection(this.#selection);
+      this.#view = new View(plan);
       this.mask = plan.mask;
     } catch (error) {
       this.#mistake = error;

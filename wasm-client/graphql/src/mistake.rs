@@ -1,0 +1,126 @@
+//! What is wrong with a document, and where? In the shape that GraphQL gives its errors.
+
+/// One error of the `errors` of a GraphQL response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mistake {
+    /// What is wrong, in the words of GraphQL's reference implementation.
+    pub(crate) message: String,
+    /// Byte offsets of what is meant, in the document.
+    pub(crate) places: Vec<u32>,
+}
+
+impl Mistake {
+    #[inline(never)]
+    pub(crate) fn new(places: &[u32], template: &str, words: &[&str]) -> Self {
+        Self {
+            message: fill(template, words),
+            places: places.to_vec(),
+        }
+    }
+}
+
+/// A text with a word in place of each `%`. `core::fmt` would weigh as much as all that is said.
+pub(crate) fn fill(template: &str, words: &[&str]) -> String {
+    let mut text = String::new();
+    let mut words = words.iter();
+    for c in template.chars() {
+        if c == '%' {
+            text.push_str(words.next().copied().unwrap_or_default());
+        } else {
+            text.push(c);
+        }
+    }
+    text
+}
+
+/// Line and column of a place, both from 1; columns in UTF-16 units, as JavaScript counts.
+pub(crate) fn location(text: &str, place: u32) -> (u32, u32) {
+    let (mut line, mut column) = (1, 1);
+    let mut last = '\0';
+    for (at, c) in text.char_indices() {
+        if at as u32 >= place {
+            break;
+        }
+        if c == '\n' || c == '\r' {
+            if last != '\r' || c == '\r' {
+                line += 1;
+            }
+            column = 1;
+        } else {
+            column += c.len_utf16() as u32;
+        }
+        last = c;
+    }
+    (line, column)
+}
+
+/// A list of mistakes as JSON.
+pub(crate) fn push_all(mistakes: &[Mistake], text: &str, json: &mut String) {
+    let mut between = "[";
+    for mistake in mistakes {
+        json.push_str(between);
+        between = ",";
+        json.push_str("{\"message\":");
+        push_quoted(&mistake.message, json);
+        let mut open = ",\"locations\":[";
+        for place in &mistake.places {
+            let (line, column) = location(text, *place);
+            json.push_str(open);
+            json.push_str("{\"line\":");
+            push_number(line, json);
+            json.push_str(",\"column\":");
+            push_number(column, json);
+            json.push('}');
+            open = ",";
+        }
+        json.push_str(if mistake.places.is_empty() { "}" } else { "]}" });
+    }
+    json.push(']');
+}
+
+pub(crate) fn push_number(number: u32, to: &mut String) {
+    if number > 9 {
+        push_number(number / 10, to);
+    }
+    to.push(char::from(b'0' + (number % 10) as u8));
+}
+
+/// Four hexadecimal digits or more.
+pub(crate) fn push_hex(number: u32, to: &mut String) {
+    let mut place = 32;
+    while place > 0 {
+        place -= 4;
+        if place < 16 || number >> place > 0 {
+            let digit = (number >> place & 15) as u8;
+            to.push(char::from(
+                digit + if digit < 10 { b'0' } else { b'A' - 10 },
+            ));
+        }
+    }
+}
+
+/// A string in the notation that JSON and GraphQL share.
+pub(crate) fn push_quoted(text: &str, to: &mut String) {
+    to.push('"');
+    for c in text.chars() {
+        let short = match c {
+            '"' | '\\' => c,
+            '\n' => 'n',
+            '\r' => 'r',
+            '\t' => 't',
+            '\u{8}' => 'b',
+            '\u{c}' => 'f',
+            '\0'..='\x1f' | '\x7f'..='\u{9f}' => 'u',
+            _ => {
+                to.push(c);
+                continue;
+            }
+        };
+        to.push('\\');
+        to.push(short);
+        if short == 'u' {
+            push_hex(c as u32, to);
+        }
+    }
+    to.push('"');
+}

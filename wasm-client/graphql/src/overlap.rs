@@ -1,0 +1,222 @@
+//! Can fields of one key become one field of the result? Compared through fragments, each pair of
+//! them once.
+
+use crate::mistake::{Mistake, fill};
+use crate::schema::{self, Ty};
+use crate::tree::{Document, kind};
+
+/// Most comparisons in one document: more would take a page's time and serve nobody.
+const BUDGET: u32 = 2_000_000;
+
+/// A field and the type of the object that it is asked of.
+#[derive(Clone, Copy)]
+struct Asked {
+    at: u32,
+    hash: u32,
+    parent: Option<u8>,
+    /// The fragment of the set that brings it, 0 for none.
+    through: u32,
+}
+
+struct Conflict {
+    field: u32,
+    reason: String,
+    first: Vec<u32>,
+    second: Vec<u32>,
+}
+
+pub(crate) struct Overlaps<'a> {
+    document: &'a Document,
+    /// Pairs of fields whose inner fields were compared, and whether as parts of different objects.
+    compared: Vec<(u32, u32)>,
+    conflicts: Vec<Conflict>,
+    budget: u32,
+}
+
+impl<'a> Overlaps<'a> {
+    pub(crate) const fn new(document: &'a Document) -> Self {
+        Self {
+            document,
+            compared: Vec::new(),
+            conflicts: Vec::new(),
+            budget: BUDGET,
+        }
+    }
+
+    /// Says which fields of a set can't be merged.
+    pub(crate) fn within(&mut self, of: u32, parent: Option<u8>, mistakes: &mut Vec<Mistake>) {
+        let document = self.document;
+        let mut own = Vec::new();
+        self.collect(of, parent, 0, &mut Vec::new(), &mut own);
+        // What one fragment brings is compared where that fragment is defined.
+        self.fields(&own, &own, false);
+        for conflict in std::mem::take(&mut self.conflicts) {
+            let mut places = conflict.first;
+            places.extend_from_slice(&conflict.second);
+            let key = document.str(document.node(conflict.field).key);
+            let template = "Fields \"%\" conflict because %. Use different aliases on the fields to fetch both if this was intentional.";
+            mistakes.push(Mistake::new(&places, template, &[key, &conflict.reason]));
+        }
+        if self.budget == 0 {
+            let message = "Document is too complex. Validation aborted.";
+            mistakes.push(Mistake::new(&[0], message, &[]));
+        }
+    }
+
+    /// Fields that a set selects, itself and through fragments, those of each fragment of it together.
+    fn collect(
+        &self,
+        of: u32,
+        parent: Option<u8>,
+        through: u32,
+        visited: &mut Vec<u32>,
+        fields: &mut Vec<Asked>,
+    ) {
+        let document = self.document;
+        let mut spreads: Vec<u32> = Vec::new();
+        for (at, node) in document.children(of) {
+            let name = document.name(node);
+            match node.kind {
+                kind::FIELD => fields.push(Asked {
+                    at,
+                    hash: node.hash,
+                    parent,
+                    through,
+                }),
+                kind::SPREAD => spreads.push(document.fragment(name)),
+                kind::INLINE => {
+                    let on = if name.is_empty() {
+                        parent
+                    } else {
+                        schema::find(name)
+                    };
+                    self.collect(at, on, through, visited, fields);
+                }
+                _ => {}
+            }
+        }
+        for fragment in &spreads {
+            if through == 0 {
+                visited.clear();
+            }
+            if *fragment != 0 && !visited.contains(fragment) {
+                visited.push(*fragment);
+                let on = schema::find(document.str(document.node(*fragment).key));
+                let through = if through == 0 { *fragment } else { through };
+                self.collect(*fragment, on, through, visited, fields);
+            }
+        }
+    }
+
+    /// Compares fields of one key, keys in the order of their first fields; those of one set (`first`
+    /// and `second` are the same) each pair of them once.
+    fn fields(&mut self, first: &[Asked], second: &[Asked], exclusive: bool) {
+        let document = self.document;
+        let within = std::ptr::eq(first, second);
+        let same = |one: &Asked, other: &Asked| {
+            one.hash == other.hash && document.same_key(one.at, other.at)
+        };
+        for (nth, key) in first.iter().enumerate() {
+            let mut is_first = true;
+            for before in first.iter().take(nth) {
+                is_first &= !same(before, key);
+            }
+            for (nth, one) in first.iter().enumerate().skip(nth) {
+                if !is_first || !same(one, key) {
+                    continue;
+                }
+                for other in second.iter().skip(if within { nth + 1 } else { 0 }) {
+                    self.budget = self.budget.saturating_sub(1);
+                    let apart = !within || one.through == 0 || one.through != other.through;
+                    if self.budget > 0 && apart && same(one, other) {
+                        self.pair(*one, *other, exclusive);
+                    }
+                }
+            }
+        }
+    }
+
+    fn pair(&mut self, one: Asked, other: Asked, exclusive: bool) {
+        let document = self.document;
+        let (first, second) = (document.node(one.at), document.node(other.at));
+        let (name, other_name) = (document.name(first), document.name(second));
+        let known = one.parent.is_some() && other.parent.is_some();
+        let apart = known && one.parent != other.parent;
+        let exclusive = exclusive || apart;
+        let ty = schema::field(one.parent, name).map(|field| field.ty);
+        let other_ty = schema::field(other.parent, other_name).map(|field| field.ty);
+        let (mut places, mut other_places) = (vec![first.at], vec![second.at]);
+        let mut reason = String::new();
+        if !exclusive && name != other_name {
+            reason = fill("\"%\" and \"%\" are different fields", &[name, other_name]);
+        } else if !exclusive && !self.same_arguments(one.at, other.at) {
+            reason.push_str("they have differing arguments");
+        } else if let (Some(ty), Some(other_ty)) = (ty, other_ty)
+            && conflicting(ty, other_ty)
+        {
+            let words = [ty.to_text(), other_ty.to_text()];
+            let template = "they return conflicting types \"%\" and \"%\"";
+            reason = fill(template, &[&words[0], &words[1]]);
+        } else if one.at != other.at && first.inner_at != 0 && second.inner_at != 0 {
+            let pair = (one.at, other.at << 1 | u32::from(exclusive));
+            if self.compared.contains(&pair) {
+                return;
+            }
+            self.compared.push(pair);
+            let before = std::mem::take(&mut self.conflicts);
+            let (mut inner, mut other_inner) = (Vec::new(), Vec::new());
+            let on = ty.map(|ty| ty.name);
+            self.collect(one.at, on, 0, &mut Vec::new(), &mut inner);
+            let on = other_ty.map(|ty| ty.name);
+            self.collect(other.at, on, 0, &mut Vec::new(), &mut other_inner);
+            self.fields(&inner, &other_inner, exclusive);
+            for conflict in std::mem::replace(&mut self.conflicts, before) {
+                let key = document.str(document.node(conflict.field).key);
+                let and = if reason.is_empty() { "" } else { " and " };
+                let template = "%subfields \"%\" conflict because %";
+                reason.push_str(&fill(template, &[and, key, &conflict.reason]));
+                places.extend_from_slice(&conflict.first);
+                other_places.extend_from_slice(&conflict.second);
+            }
+        }
+        if !reason.is_empty() {
+            self.conflicts.push(Conflict {
+                field: one.at,
+                reason,
+                first: places,
+                second: other_places,
+            });
+        }
+    }
+
+    fn same_arguments(&self, one: u32, other: u32) -> bool {
+        let document = self.document;
+        let mut surplus = 0;
+        for (_, node) in document.children(other) {
+            surplus += i32::from(node.kind == kind::ARGUMENT);
+        }
+        for (_, node) in document.children(one) {
+            if node.kind == kind::ARGUMENT {
+                let found = document.argument(other, document.name(node));
+                let (mut value, mut other_value) = (String::new(), String::new());
+                document.push_value(node.child, false, &mut value);
+                document.push_value(found, false, &mut other_value);
+                if found == 0 || value != other_value {
+                    return false;
+                }
+                surplus -= 1;
+            }
+        }
+        surplus == 0
+    }
+}
+
+fn conflicting(one: Ty, other: Ty) -> bool {
+    if one.wraps & 3 != other.wraps & 3 {
+        return true;
+    }
+    if one.wraps != 0 {
+        return conflicting(one.inner(), other.inner());
+    }
+    one.name != other.name && !(one.is_object() && other.is_object())
+}

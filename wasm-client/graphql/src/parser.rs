@@ -1,0 +1,480 @@
+//! Does a text follow GraphQL's grammar, and what does it hold?
+
+use crate::lexer::{Lexer, Token, decode, token};
+use crate::mistake::fill;
+use crate::schema::{LIST, NON_NULL};
+use crate::tree::{Document, Node, Span, kind};
+
+/// Longest document that is read, in bytes.
+pub const MAX_BYTES: u32 = 512 * 1024;
+
+/// The same of variables, which may hold whole arrays.
+const MAX_JSON_BYTES: u32 = 256 * 1024 * 1024;
+
+/// Most tokens of a document: ten times a screen of a thousand aliased PVs.
+pub const MAX_TOKENS: u32 = 200_000;
+
+/// How deep selections and values may be nested. GraphiQL's introspection needs 13.
+pub const MAX_DEPTH: u32 = 50;
+
+/// After a mistake there are no more tokens: everything that is read ends by itself.
+struct Parser<'a> {
+    lexer: Lexer<'a>,
+    token: Token,
+    tokens: u32,
+    depth: u32,
+    document: Document,
+}
+
+/// Words that a definition begins with.
+static KEYWORDS: &[(&str, u8)] = &[
+    ("query", kind::QUERY),
+    ("mutation", kind::MUTATION),
+    ("subscription", kind::SUBSCRIPTION),
+    ("fragment", kind::FRAGMENT),
+    ("schema", kind::TYPE_SYSTEM),
+    ("scalar", kind::TYPE_SYSTEM),
+    ("type", kind::TYPE_SYSTEM),
+    ("interface", kind::TYPE_SYSTEM),
+    ("union", kind::TYPE_SYSTEM),
+    ("enum", kind::TYPE_SYSTEM),
+    ("input", kind::TYPE_SYSTEM),
+    ("directive", kind::TYPE_SYSTEM),
+    ("extend", kind::TYPE_SYSTEM),
+];
+
+/// What a text is to hold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Operations and fragments.
+    Document,
+    /// A bare selection set: what is asked of one PV.
+    Selection,
+    /// A value in JSON, which is GraphQL's notation but for the keys of objects.
+    Json,
+}
+
+/// Reads a text, up to the first mistake.
+pub(crate) fn parse(text: &str, form: Form) -> Document {
+    let mut parser = Parser {
+        lexer: Lexer::new(text),
+        token: Token::default(),
+        tokens: 0,
+        depth: 0,
+        document: Document::default(),
+    };
+    parser.document.nodes.push(Node::default());
+    let limit = if form == Form::Json {
+        MAX_JSON_BYTES
+    } else {
+        MAX_BYTES
+    };
+    parser.limit(text.len() as u32, limit, "is too long");
+    parser.advance();
+    match form {
+        Form::Document => loop {
+            parser.definition();
+            if parser.token.kind == token::END {
+                break;
+            }
+        },
+        Form::Selection => {
+            let channel = parser.begin(kind::CHANNEL, 0);
+            parser.set(channel);
+            parser.expect(token::END);
+        }
+        Form::Json => parser.value(0, true, true),
+    }
+    let mut document = parser.document;
+    document.mistakes.extend(parser.lexer.mistake);
+    text.clone_into(&mut document.text);
+    document
+}
+
+impl<'a> Parser<'a> {
+    fn limit(&mut self, found: u32, limit: u32, what: &str) {
+        if found > limit {
+            self.wrong(self.token, "Document %. Parsing aborted.", what);
+        }
+    }
+
+    /// Says what is wrong at a token, and reads no further.
+    fn wrong(&mut self, at: Token, template: &str, word: &str) {
+        self.lexer.wrong(at.span.start as usize, template, word);
+        self.token.kind = token::END;
+    }
+
+    /// Passes the next token, and says where it stood.
+    fn advance(&mut self) -> Span {
+        let before = self.token.span;
+        if self.lexer.mistake.is_none() {
+            self.token = self.lexer.next();
+            self.tokens += 1;
+            self.limit(self.tokens, MAX_TOKENS, "has too many tokens");
+            if self.lexer.mistake.is_some() {
+                self.token.kind = token::END;
+            }
+        }
+        before
+    }
+
+    fn text(&self, span: Span) -> &'a str {
+        let text = self.lexer.text.get(span.start as usize..span.end as usize);
+        text.unwrap_or_default()
+    }
+
+    /// Passes the next token if it is of this kind.
+    fn skip(&mut self, kind: u8) -> bool {
+        let fits = self.token.kind == kind;
+        if fits {
+            self.advance();
+        }
+        fits
+    }
+
+    fn expect(&mut self, kind: u8) -> Span {
+        if self.token.kind == kind {
+            return self.advance();
+        }
+        let mut expected = String::new();
+        push_kind(kind, &mut expected);
+        self.unexpected(&fill("Expected %, found %.", &[&expected, "%"]));
+        Span::default()
+    }
+
+    fn unexpected(&mut self, template: &str) {
+        self.unexpected_token(self.token, template);
+    }
+
+    fn unexpected_token(&mut self, at: Token, template: &str) {
+        let mut found = String::new();
+        push_kind(at.kind, &mut found);
+        let text = self.text(at.span);
+        let quoted = matches!(at.kind, token::STRING | token::BLOCK);
+        if quoted || at.kind.is_ascii_alphanumeric() {
+            let value = if quoted {
+                decode(text, at.kind == token::BLOCK)
+            } else {
+                text.to_owned()
+            };
+            found = fill("% \"%\"", &[&found, &value]);
+        }
+        self.wrong(at, template, &found);
+    }
+
+    fn word(&self) -> &'a str {
+        if self.token.kind == token::NAME {
+            self.text(self.token.span)
+        } else {
+            ""
+        }
+    }
+
+    fn name(&mut self) -> Span {
+        self.expect(token::NAME)
+    }
+
+    fn is_string(&self) -> bool {
+        matches!(self.token.kind, token::STRING | token::BLOCK)
+    }
+
+    /// A new node that begins at the next token.
+    fn begin(&mut self, kind: u8, parent: u32) -> u32 {
+        let at = self.document.nodes.len() as u32;
+        self.document.nodes.push(Node {
+            kind,
+            at: self.token.span.start,
+            ..Node::default()
+        });
+        self.document.adopt(parent, at);
+        at
+    }
+
+    fn node(&mut self, at: u32) -> &mut Node {
+        let at = (at as usize).min(self.document.nodes.len() - 1);
+        &mut self.document.nodes[at]
+    }
+
+    fn definition(&mut self) {
+        let first = self.token;
+        let node = self.begin(kind::QUERY, 0);
+        if first.kind == b'{' {
+            self.set(node);
+            return;
+        }
+        let described = self.is_string();
+        if described {
+            self.advance();
+        }
+        let word = self.word();
+        let mut keyword = 0;
+        for (known, kind) in KEYWORDS {
+            if *known == word {
+                keyword = *kind;
+            }
+        }
+        if keyword == 0 || (described && word == "extend") {
+            if described && self.token.kind == b'{' {
+                let message =
+                    "Unexpected description, descriptions are not supported on shorthand queries.";
+                self.wrong(first, message, "");
+            } else if described && !word.is_empty() {
+                let message =
+                    "Unexpected description, only GraphQL definitions support descriptions.";
+                self.wrong(first, message, "");
+            } else {
+                self.unexpected("Unexpected %.");
+            }
+            return;
+        }
+        self.node(node).kind = keyword;
+        if keyword == kind::TYPE_SYSTEM {
+            self.type_system(node);
+            return;
+        }
+        self.advance();
+        if keyword == kind::FRAGMENT {
+            self.node(node).name = self.fragment_name();
+            if self.word() != "on" {
+                self.unexpected("Expected \"on\", found %.");
+            }
+            self.advance();
+            self.node(node).key = self.name();
+        } else {
+            if self.token.kind == token::NAME {
+                self.node(node).name = self.advance();
+            }
+            if self.skip(b'(') {
+                loop {
+                    self.variable(node);
+                    if self.ends(b')') {
+                        break;
+                    }
+                }
+            }
+        }
+        self.directives(node, false);
+        self.set(node);
+    }
+
+    /// Whether what is between brackets ends here.
+    fn ends(&mut self, close: u8) -> bool {
+        self.skip(close) || self.lexer.mistake.is_some()
+    }
+
+    /// Passes over the definition of a type: no document to execute has one, so all that is kept is
+    /// its name, and all that is read of the document ends with it.
+    fn type_system(&mut self, node: u32) {
+        let mut word = self.advance();
+        if self.text(word) == "extend" {
+            word = self.name();
+        }
+        if self.text(word) != "schema" {
+            self.skip(b'@');
+            self.node(node).name = self.name();
+        }
+        while self.token.kind != token::END {
+            self.advance();
+        }
+    }
+
+    fn fragment_name(&mut self) -> Span {
+        if self.word() == "on" {
+            self.unexpected("Unexpected %.");
+        }
+        self.name()
+    }
+
+    fn variable(&mut self, parent: u32) {
+        let node = self.begin(kind::VARIABLE, parent);
+        if self.is_string() {
+            self.advance();
+        }
+        self.expect(b'$');
+        self.node(node).name = self.name();
+        self.expect(b':');
+        self.node(node).inner_at = self.token.span.start;
+        self.ty(node);
+        if self.skip(b'=') {
+            self.value(node, true, false);
+        }
+        self.directives(node, true);
+    }
+
+    fn ty(&mut self, node: u32) {
+        if self.skip(b'[') {
+            self.down();
+            self.ty(node);
+            self.depth -= 1;
+            self.expect(b']');
+            self.wrap(node, LIST);
+        } else {
+            self.node(node).key = self.name();
+        }
+        if self.skip(b'!') {
+            self.wrap(node, NON_NULL);
+        }
+    }
+
+    fn wrap(&mut self, node: u32, wrap: u16) {
+        let wraps = self.node(node).wraps;
+        if wraps >= 1 << 14 {
+            self.wrong(
+                self.token,
+                "Document has a type that is nested too deep.",
+                "",
+            );
+        }
+        self.node(node).wraps = wraps << 2 | wrap;
+    }
+
+    fn down(&mut self) {
+        self.depth += 1;
+        self.limit(self.depth, MAX_DEPTH, "is nested too deep");
+    }
+
+    fn set(&mut self, parent: u32) {
+        self.node(parent).inner_at = self.token.span.start;
+        self.expect(b'{');
+        self.down();
+        loop {
+            self.selection(parent);
+            if self.ends(b'}') {
+                break;
+            }
+        }
+        self.depth -= 1;
+    }
+
+    fn selection(&mut self, parent: u32) {
+        let node = self.begin(kind::FIELD, parent);
+        if self.skip(token::SPREAD) {
+            let mut kind = kind::INLINE;
+            if self.word() == "on" {
+                self.advance();
+                self.node(node).name = self.name();
+            } else if self.token.kind == token::NAME {
+                kind = kind::SPREAD;
+                self.node(node).name = self.advance();
+            }
+            self.node(node).kind = kind;
+            self.directives(node, false);
+            if kind == kind::INLINE {
+                self.set(node);
+            }
+            return;
+        }
+        let key = self.name();
+        let name = if self.skip(b':') { self.name() } else { key };
+        let mut hash = 0_u32;
+        for byte in self.text(key).bytes() {
+            hash = hash.wrapping_mul(31).wrapping_add(u32::from(byte));
+        }
+        let field = self.node(node);
+        (field.key, field.name, field.hash) = (key, name, hash);
+        self.arguments(node, false);
+        self.directives(node, false);
+        if self.token.kind == b'{' {
+            self.set(node);
+        }
+    }
+
+    fn arguments(&mut self, parent: u32, constant: bool) {
+        if self.skip(b'(') {
+            loop {
+                self.argument(parent, constant, false);
+                if self.ends(b')') {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn argument(&mut self, parent: u32, constant: bool, json: bool) {
+        let node = self.begin(kind::ARGUMENT, parent);
+        let quoted = json && self.token.kind == token::STRING;
+        let name = if quoted { self.advance() } else { self.name() };
+        self.node(node).name = name;
+        self.expect(b':');
+        self.value(node, constant, json);
+    }
+
+    fn directives(&mut self, parent: u32, constant: bool) {
+        while self.token.kind == b'@' {
+            let node = self.begin(kind::DIRECTIVE, parent);
+            self.advance();
+            self.node(node).name = self.name();
+            self.arguments(node, constant);
+        }
+    }
+
+    fn value(&mut self, parent: u32, constant: bool, json: bool) {
+        let first = self.token;
+        let kind = match first.kind {
+            token::NAME => match self.word() {
+                "true" | "false" => kind::BOOLEAN,
+                "null" => kind::NULL,
+                _ => kind::ENUM,
+            },
+            kind::LIST
+            | kind::OBJECT
+            | kind::USE
+            | kind::INT
+            | kind::FLOAT
+            | kind::STRING
+            | kind::BLOCK => first.kind,
+            _ => {
+                self.unexpected("Unexpected %.");
+                return;
+            }
+        };
+        let node = self.begin(kind, parent);
+        let mut name = self.advance();
+        match kind {
+            kind::USE => {
+                if constant {
+                    if self.token.kind == token::NAME {
+                        let message = "Unexpected variable \"$%\" in constant value.";
+                        self.wrong(first, message, self.word());
+                    } else {
+                        self.unexpected_token(first, "Unexpected %.");
+                    }
+                }
+                name = self.name();
+            }
+            kind::LIST | kind::OBJECT => {
+                self.down();
+                let close = if kind == kind::LIST { b']' } else { b'}' };
+                while !self.ends(close) {
+                    if kind == kind::LIST {
+                        self.value(node, constant, json);
+                    } else {
+                        self.argument(node, constant, json);
+                    }
+                }
+                self.depth -= 1;
+            }
+            _ => {}
+        }
+        self.node(node).name = name;
+    }
+}
+
+/// What kind of token it is, in the reference implementation's words.
+fn push_kind(kind: u8, to: &mut String) {
+    let word = match kind {
+        token::END => "<EOF>",
+        token::NAME => "Name",
+        token::INT => "Int",
+        token::FLOAT => "Float",
+        token::STRING => "String",
+        token::BLOCK => "BlockString",
+        token::SPREAD => "\"...\"",
+        mark => {
+            to.push('"');
+            to.push(char::from(mark));
+            "\""
+        }
+    };
+    to.push_str(word);
+}

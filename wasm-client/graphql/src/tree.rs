@@ -1,0 +1,255 @@
+//! What does a document hold once it is read? One table of nodes that name each other by place.
+
+use crate::mistake::{Mistake, push_quoted};
+use crate::schema::{self, Ty};
+
+/// What a node is.
+pub(crate) mod kind {
+    /// Operations come first, see [`super::Node::is_operation`].
+    pub(crate) const QUERY: u8 = 1;
+    pub(crate) const MUTATION: u8 = 2;
+    pub(crate) const SUBSCRIPTION: u8 = 3;
+    /// A bare selection set, of one PV.
+    pub(crate) const CHANNEL: u8 = 4;
+    pub(crate) const FRAGMENT: u8 = 5;
+    /// Part of a schema: nothing that can be executed.
+    pub(crate) const TYPE_SYSTEM: u8 = 6;
+    /// The definition of a variable.
+    pub(crate) const VARIABLE: u8 = 7;
+    pub(crate) const DIRECTIVE: u8 = 8;
+    /// `name: value`, of a field, a directive or an object.
+    pub(crate) const ARGUMENT: u8 = 9;
+    /// What stands in a selection set comes together, see [`super::Node::is_selection`].
+    pub(crate) const FIELD: u8 = 10;
+    pub(crate) const SPREAD: u8 = 11;
+    pub(crate) const INLINE: u8 = 12;
+    /// Values have the kinds of their first tokens and these.
+    pub(crate) const NULL: u8 = 13;
+    pub(crate) const BOOLEAN: u8 = 14;
+    pub(crate) const ENUM: u8 = 15;
+    /// `$name` where a value stands.
+    pub(crate) const USE: u8 = b'$';
+    pub(crate) const LIST: u8 = b'[';
+    pub(crate) const OBJECT: u8 = b'{';
+    pub(crate) const INT: u8 = b'0';
+    pub(crate) const FLOAT: u8 = b'1';
+    pub(crate) const STRING: u8 = b'"';
+    /// A string between triple quotation marks.
+    pub(crate) const BLOCK: u8 = b'\'';
+}
+
+/// A run of a document's bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Span {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+impl Span {
+    pub(crate) const fn is_empty(self) -> bool {
+        self.start == self.end
+    }
+}
+
+/// One part of a document. Its children stand in the order in which the text has them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Node {
+    pub(crate) kind: u8,
+    /// Around the name of a variable's type, see [`Ty`].
+    pub(crate) wraps: u16,
+    pub(crate) at: u32,
+    /// Where its selection set begins; where a variable's type does.
+    pub(crate) inner_at: u32,
+    /// The name; of an inline fragment its type; of a value its text.
+    pub(crate) name: Span,
+    /// A field's alias or else its name; the type of a fragment or variable.
+    pub(crate) key: Span,
+    /// Of the key of a field, so that few texts need be compared.
+    pub(crate) hash: u32,
+    pub(crate) child: u32,
+    pub(crate) last: u32,
+    pub(crate) next: u32,
+}
+
+impl Node {
+    pub(crate) const fn is_operation(&self) -> bool {
+        self.kind <= kind::CHANNEL
+    }
+
+    pub(crate) const fn is_selection(&self) -> bool {
+        matches!(self.kind, kind::FIELD..=kind::INLINE)
+    }
+
+    pub(crate) const fn is_string(&self) -> bool {
+        matches!(self.kind, kind::STRING | kind::BLOCK)
+    }
+}
+
+/// A text and its nodes; the first one is the whole document.
+#[derive(Debug, Default)]
+pub(crate) struct Document {
+    pub(crate) text: String,
+    pub(crate) nodes: Vec<Node>,
+    /// What is wrong with it.
+    pub(crate) mistakes: Vec<Mistake>,
+}
+
+/// A text without the quotation marks around it, if there are any.
+pub(crate) fn unquoted(text: &str) -> &str {
+    let inner = text.get(1..text.len().saturating_sub(1));
+    inner.filter(|_| text.starts_with('"')).unwrap_or(text)
+}
+
+/// The children of a node, one after the other.
+pub(crate) struct Children<'a> {
+    document: &'a Document,
+    next: u32,
+}
+
+impl<'a> Iterator for Children<'a> {
+    type Item = (u32, &'a Node);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.next == 0 {
+            return None;
+        }
+        let at = self.next;
+        let node = self.document.node(at);
+        self.next = node.next;
+        Some((at, node))
+    }
+}
+
+static NOTHING: Node = Node {
+    kind: 0,
+    wraps: 0,
+    at: 0,
+    inner_at: 0,
+    name: Span { start: 0, end: 0 },
+    key: Span { start: 0, end: 0 },
+    hash: 0,
+    child: 0,
+    last: 0,
+    next: 0,
+};
+
+impl Document {
+    // One of it: everything here is called often and seldom runs.
+    #[inline(never)]
+    pub(crate) fn node(&self, at: u32) -> &Node {
+        self.nodes.get(at as usize).unwrap_or(&NOTHING)
+    }
+
+    pub(crate) fn children(&self, of: u32) -> Children<'_> {
+        Children {
+            document: self,
+            next: self.node(of).child,
+        }
+    }
+
+    /// Makes a node the last child of another.
+    pub(crate) fn adopt(&mut self, parent: u32, child: u32) {
+        let last = self.node(parent).last;
+        let before = if last == 0 { parent } else { last };
+        if let Some(node) = self.nodes.get_mut(before as usize) {
+            if last == 0 {
+                node.child = child;
+            } else {
+                node.next = child;
+            }
+        }
+        if let Some(node) = self.nodes.get_mut(parent as usize) {
+            node.last = child;
+        }
+    }
+
+    #[inline(never)]
+    pub(crate) fn str(&self, span: Span) -> &str {
+        let text = self.text.get(span.start as usize..span.end as usize);
+        text.unwrap_or_default()
+    }
+
+    #[inline(never)]
+    pub(crate) fn name(&self, node: &Node) -> &str {
+        self.str(node.name)
+    }
+
+    /// The first child of this kind and name.
+    pub(crate) fn find(&self, parent: u32, kind: u8, name: &str) -> u32 {
+        for (at, node) in self.children(parent) {
+            if node.kind == kind && self.name(node) == name {
+                return at;
+            }
+        }
+        0
+    }
+
+    /// The fragment of this name, 0 when there is none.
+    pub(crate) fn fragment(&self, name: &str) -> u32 {
+        self.find(0, kind::FRAGMENT, name)
+    }
+
+    /// The value of a field's or directive's argument, 0 when it isn't given.
+    pub(crate) fn argument(&self, of: u32, name: &str) -> u32 {
+        match self.find(of, kind::ARGUMENT, name) {
+            0 => 0,
+            at => self.node(at).child,
+        }
+    }
+
+    /// The type of a variable, if the schema has it.
+    pub(crate) fn ty(&self, variable: &Node) -> Option<Ty> {
+        Some(Ty {
+            name: schema::find(self.str(variable.key))?,
+            wraps: variable.wraps,
+        })
+    }
+
+    pub(crate) fn same_key(&self, one: u32, other: u32) -> bool {
+        let (one, other) = (self.node(one), self.node(other));
+        one.hash == other.hash && self.str(one.key) == self.str(other.key)
+    }
+
+    /// What a string says.
+    pub(crate) fn string(&self, value: &Node) -> String {
+        crate::lexer::decode(self.name(value), value.kind == kind::BLOCK)
+    }
+
+    /// A value as messages show it: as GraphQL writes it, or with `json` as JavaScript would.
+    pub(crate) fn push_value(&self, at: u32, json: bool, to: &mut String) {
+        let value = self.node(at);
+        let list = value.kind == kind::LIST;
+        if !list && value.kind != kind::OBJECT {
+            if value.kind == kind::STRING && !json {
+                push_quoted(&self.string(value), to);
+            } else {
+                if value.kind == kind::USE {
+                    to.push('$');
+                }
+                to.push_str(self.name(value));
+            }
+            return;
+        }
+        let blank = if json && !list && value.child != 0 {
+            " "
+        } else {
+            ""
+        };
+        to.push_str(if list { "[" } else { "{" });
+        to.push_str(blank);
+        let mut between = "";
+        for (item, node) in self.children(at) {
+            to.push_str(between);
+            between = ", ";
+            if list {
+                self.push_value(item, json, to);
+            } else {
+                to.push_str(unquoted(self.name(node)));
+                to.push_str(": ");
+                self.push_value(node.child, json, to);
+            }
+        }
+        to.push_str(blank);
+        to.push_str(if list { "]" } else { "}" });
+    }
+}

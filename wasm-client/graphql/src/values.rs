@@ -1,0 +1,313 @@
+//! Which values do variables and arguments have? Checked against their types and written as JSON,
+//! numbers digit for digit as they came.
+
+use crate::mistake::{Mistake, fill, push_number, push_quoted};
+use crate::parser::{Form, parse};
+use crate::schema::{Kind, Parameter, Ty, id};
+use crate::suggest::{Names, did_you_mean};
+use crate::tree::{Document, Span, kind, unquoted};
+
+/// A variable that has a value.
+pub(crate) struct Given {
+    name: Span,
+    /// In JSON, as its type wants it.
+    json: String,
+}
+
+/// Why a value can't stand where a scalar or the name of a choice is expected; empty when it can.
+/// With `json` it is one of a variable, else one of a document.
+pub(crate) fn problem(document: &Document, at: u32, ty: Ty, json: bool) -> String {
+    let value = document.node(at);
+    let text = document.name(value);
+    let found = || {
+        let mut found = String::new();
+        document.push_value(at, json, &mut found);
+        found
+    };
+    let named = ty.named();
+    let number = matches!(value.kind, kind::INT | kind::FLOAT);
+    // JavaScript calls a number with a large exponent an integer.
+    let integer =
+        value.kind == kind::INT || (json && number && text.bytes().any(|byte| byte == b'+'));
+    let (fits, template) = match ty.name {
+        id::INT if integer => (
+            text.parse::<i32>().is_ok(),
+            "Int cannot represent non 32-bit signed integer value: %",
+        ),
+        id::INT => (false, "Int cannot represent non-integer value: %"),
+        id::FLOAT => (number, "Float cannot represent non numeric value: %"),
+        id::STRING => (
+            value.is_string(),
+            "String cannot represent a non string value: %",
+        ),
+        id::BOOLEAN => (
+            value.kind == kind::BOOLEAN,
+            "Boolean cannot represent a non boolean value: %",
+        ),
+        id::ID if json => (value.is_string() || integer, "ID cannot represent value: %"),
+        id::ID => (
+            value.is_string() || integer,
+            "ID cannot represent a non-string and non-integer value: %",
+        ),
+        _ if named.kind == Kind::Enum => {
+            let named_so = if json { kind::STRING } else { kind::ENUM };
+            let word = unquoted(text);
+            let is_word = value.kind == named_so;
+            if is_word && named.values.contains(&word) {
+                return String::new();
+            }
+            let other = found();
+            let shown = if is_word { word } else { &other };
+            let hint = did_you_mean("the enum value ", shown, &Names::Values(named.values));
+            let template = match (is_word, json) {
+                (true, _) => "Value \"%\" does not exist in \"%\" enum.%",
+                (_, true) => "Enum \"%\" cannot represent non-string value: %.%",
+                _ => "Enum \"%\" cannot represent non-enum value: %.%",
+            };
+            let (first, second) = if is_word {
+                (word, named.name)
+            } else {
+                (named.name, shown)
+            };
+            return fill(template, &[first, second, &hint]);
+        }
+        // Scalars of our own take whatever is given.
+        _ => (true, ""),
+    };
+    if fits {
+        String::new()
+    } else {
+        fill(template, &[&found()])
+    }
+}
+
+struct Coercion<'a> {
+    json: Document,
+    name: &'a str,
+    at: u32,
+    mistakes: Vec<Mistake>,
+}
+
+/// The values of an operation's variables, and what is wrong with them. `json` is an object, or empty.
+pub(crate) fn coerce(
+    document: &Document,
+    operation: u32,
+    json: &str,
+) -> (Vec<Given>, Vec<Mistake>) {
+    let json = if json.is_empty() { "{}" } else { json };
+    let mut coercion = Coercion {
+        json: parse(json, Form::Json),
+        name: "",
+        at: 0,
+        mistakes: Vec::new(),
+    };
+    let object = coercion.json.node(0).child;
+    let fits = coercion.json.mistakes.is_empty();
+    if !fits || coercion.json.node(object).kind != kind::OBJECT {
+        coercion.say("Variables must be provided as an Object.", &[]);
+    }
+    let mut given: Vec<Given> = Vec::new();
+    for (_, variable) in document.children(operation) {
+        if variable.kind != kind::VARIABLE {
+            continue;
+        }
+        let Some(ty) = document.ty(variable) else {
+            continue;
+        };
+        coercion.name = document.name(variable);
+        coercion.at = variable.at;
+        let mut out = String::new();
+        let key = fill("\"%\"", &[coercion.name]);
+        let value = coercion.json.argument(object, &key);
+        let default = document.node(variable.child);
+        let mut problem = "";
+        if value != 0 {
+            if coercion.json.node(value).kind == kind::NULL && ty.is_required() {
+                problem = "Variable \"$%\" of non-null type \"%\" must not be null.";
+            } else {
+                coercion.value(value, ty, "", &mut out);
+            }
+        } else if variable.child != 0 && default.kind != kind::DIRECTIVE {
+            // A default is constant and was checked.
+            push_literal(document, variable.child, ty, &[], &mut out);
+        } else if ty.is_required() {
+            problem = "Variable \"$%\" of required type \"%\" was not provided.";
+        } else {
+            continue;
+        }
+        if !problem.is_empty() {
+            coercion.say(problem, &[coercion.name, &ty.to_text()]);
+        }
+        given.push(Given {
+            name: variable.name,
+            json: out,
+        });
+    }
+    (given, coercion.mistakes)
+}
+
+impl Coercion<'_> {
+    fn say(&mut self, template: &str, words: &[&str]) {
+        let places = [self.at];
+        // Without a name it isn't about a variable.
+        let places = &places[usize::from(self.name.is_empty())..];
+        self.mistakes.push(Mistake::new(places, template, words));
+    }
+
+    fn value(&mut self, at: u32, ty: Ty, path: &str, out: &mut String) {
+        let value = *self.json.node(at);
+        let mut problem = String::new();
+        if ty.is_required() {
+            if value.kind != kind::NULL {
+                self.value(at, ty.inner(), path, out);
+                return;
+            }
+            let template = "Expected non-nullable type \"%\" not to be null.";
+            problem = fill(template, &[&ty.to_text()]);
+        } else if value.kind == kind::NULL {
+            out.push_str("null");
+        } else if ty.is_list() {
+            out.push('[');
+            if value.kind == kind::LIST {
+                let mut item = value.child;
+                let mut index = 0;
+                while item != 0 {
+                    let mut number = String::new();
+                    push_number(index, &mut number);
+                    if index > 0 {
+                        out.push(',');
+                    }
+                    self.value(item, ty.inner(), &fill("%[%]", &[path, &number]), out);
+                    item = self.json.node(item).next;
+                    index += 1;
+                }
+            } else {
+                self.value(at, ty.inner(), path, out);
+            }
+            out.push(']');
+        } else {
+            problem = crate::values::problem(&self.json, at, ty, true);
+            push_leaf(&self.json, at, ty, out);
+        }
+        if !problem.is_empty() {
+            let mut found = String::new();
+            self.json.push_value(at, true, &mut found);
+            let mut place = String::new();
+            if !path.is_empty() {
+                place = fill(" at \"%%\"", &[self.name, path]);
+            }
+            let words = [self.name, &found, &place, &problem];
+            self.say("Variable \"$%\" got invalid value %%; %", &words);
+        }
+    }
+}
+
+/// Writes what is no list as JSON.
+fn push_leaf(document: &Document, at: u32, ty: Ty, out: &mut String) {
+    let value = document.node(at);
+    let text = document.name(value);
+    match value.kind {
+        kind::STRING | kind::BLOCK => push_quoted(&document.string(value), out),
+        kind::ENUM => push_quoted(text, out),
+        kind::INT | kind::FLOAT if ty.name == id::ID => push_quoted(text, out),
+        // No argument of the schema takes an object, and a list only where one is expected.
+        kind::LIST | kind::OBJECT => out.push_str("null"),
+        _ => out.push_str(text),
+    }
+}
+
+/// Writes a literal as JSON; `false` when a variable in it has no fitting value.
+fn push_literal(document: &Document, at: u32, ty: Ty, given: &[Given], out: &mut String) -> bool {
+    let value = document.node(at);
+    if value.kind == kind::USE {
+        let json = lookup(document, at, given).unwrap_or("null");
+        out.push_str(json);
+        return !ty.is_required() || json != "null";
+    }
+    let ty = ty.nullable();
+    if !ty.is_list() || value.kind == kind::NULL {
+        push_leaf(document, at, ty, out);
+        return true;
+    }
+    out.push('[');
+    let mut fits = true;
+    if value.kind == kind::LIST {
+        for (item, _) in document.children(at) {
+            if item != value.child {
+                out.push(',');
+            }
+            fits &= push_literal(document, item, ty.inner(), given, out);
+        }
+    } else {
+        fits = push_literal(document, at, ty.inner(), given, out);
+    }
+    out.push(']');
+    fits
+}
+
+/// A variable's value in JSON, if it has one.
+fn lookup<'g>(document: &Document, at: u32, given: &'g [Given]) -> Option<&'g str> {
+    let name = document.name(document.node(at));
+    for one in given {
+        if document.str(one.name) == name {
+            return Some(&one.json);
+        }
+    }
+    None
+}
+
+/// Writes the arguments of a field or directive as a JSON object with all that have a value. Says
+/// what is wrong with one.
+pub(crate) fn push_arguments(
+    document: &Document,
+    parameters: &[Parameter],
+    of: u32,
+    given: &[Given],
+    out: &mut String,
+) -> Option<Mistake> {
+    out.push('{');
+    let mut between = "";
+    for parameter in parameters {
+        let argument = document.argument(of, parameter.name);
+        let value = document.node(argument);
+        let mut json = String::new();
+        let missing = argument == 0
+            || (value.kind == kind::USE && lookup(document, argument, given).is_none());
+        let mut problem = "";
+        let mut is_literal = false;
+        if missing {
+            json.push_str(parameter.default);
+            if json.is_empty() {
+                if !parameter.ty.is_required() {
+                    continue;
+                }
+                // A field without a required argument is found before it comes to this.
+                problem = "Argument \"%\" of required type \"%\" was provided the variable \"$%\" which was not provided a runtime value.";
+            }
+        } else {
+            let fits = push_literal(document, argument, parameter.ty, given, &mut json);
+            if parameter.ty.is_required() && json == "null" {
+                problem = "Argument \"%\" of non-null type \"%\" must not be null.";
+            } else if !fits {
+                problem = "Argument \"%\" has invalid value %.";
+                is_literal = true;
+            }
+        }
+        if !problem.is_empty() {
+            let mut shown = parameter.ty.to_text();
+            if is_literal {
+                shown.clear();
+                document.push_value(argument, false, &mut shown);
+            }
+            let words = [parameter.name, &shown, document.name(value)];
+            return Some(Mistake::new(&[value.at], problem, &words));
+        }
+        out.push_str(between);
+        between = ",";
+        push_quoted(parameter.name, out);
+        out.push(':');
+        out.push_str(&json);
+    }
+    out.push('}');
+    None
+}

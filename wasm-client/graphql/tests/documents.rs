@@ -1,0 +1,201 @@
+//! What do documents become with their variables, and does a damaged one ever stop the engine?
+
+use proptest::prelude::*;
+use pvwire_graphql::Documents;
+
+const SCREEN: &str = "
+query Screen($pv: ID! = \"X\", $units: Boolean = true, $skip: Boolean! = false) {
+  a: getChannel(id: $pv) { ...channel @skip(if: $skip) }
+  b: getChannel(id: \"\"\"Y\"\"\", timeout: 0.5) { id value { s: string(units: $units) } }
+}
+fragment channel on Channel { id status { ...status } ... @include(if: true) { time { seconds } } }
+fragment status on ChannelStatus { quality __typename }
+mutation Put($values: [String!]!) { putChannels(ids: [\"A\", 5], values: $values) { id } }
+subscription { subscribeChannel(id: \"ca://TEMP\") { value { float } } }
+";
+
+fn plan(text: &str, operation: Option<&str>, variables: &str) -> String {
+    Documents::default().plan(text, operation, variables)
+}
+
+#[test]
+fn an_operation_becomes_its_root_fields_with_their_arguments() {
+    let screen = SCREEN.replace("\nsubscription {", "\nsubscription S {");
+    assert_eq!(
+        plan(&screen, Some("Screen"), "{\"pv\":\"Z\",\"units\":false}"),
+        "query
+{ a getChannel 3:3 {\"id\":\"Z\",\"timeout\":5}
+= id id 0
+{ status status 0
+= quality quality 20
+= __typename __typename:ChannelStatus 0
+}
+{ time time 3
+= seconds seconds 2
+}
+}
+{ b getChannel 4:3 {\"id\":\"Y\",\"timeout\":0.5}
+= id id 0
+{ value value 1
+= s string 9 {\"units\":false}
+}
+}
+"
+    );
+    assert_eq!(
+        plan(&screen, Some("Put"), "{\"values\": \"1\"}"),
+        "mutation
+{ putChannels putChannels 8:37 {\"ids\":[\"A\",\"5\"],\"values\":[\"1\"],\"timeout\":5,\"wait\":false}
+= id id 0
+}
+"
+    );
+    assert!(plan(&screen, Some("S"), "").starts_with("subscription\n{ subscribeChannel "));
+}
+
+#[test]
+fn what_is_wrong_is_told_as_graphql_does() {
+    let cases = [
+        (
+            SCREEN,
+            None,
+            "",
+            "This anonymous operation must be the only",
+        ),
+        (
+            "{ __typename }",
+            Some("X"),
+            "",
+            "Unknown operation named \\\"X\\\".",
+        ),
+        (
+            "query($a: ID!) { getChannel(id: $a) { id } }",
+            None,
+            "",
+            "?Variable \\\"$a\\\" of required type \\\"ID!\\\" was not provided.",
+        ),
+        (
+            "query($a: [ID!]!) { getChannels(ids: $a) { id } }",
+            None,
+            "{\"a\":[\"x\",null]}",
+            "?Variable \\\"$a\\\" got invalid value null at \\\"a[1]\\\"; Expected non-nullable type \\\"ID!\\\" not to be null.",
+        ),
+        (
+            "query($a: ID!) { getChannel(id: $a) { id } }",
+            None,
+            "[1]",
+            "?Variables must be provided as an Object.",
+        ),
+        (
+            "type X { a: Int }",
+            None,
+            "",
+            "The \\\"X\\\" definition is not executable.",
+        ),
+    ];
+    for (text, operation, variables, expected) in cases {
+        let answer = plan(text, operation, variables);
+        let (sign, message) = match expected.strip_prefix('?') {
+            Some(message) => ("?", message),
+            None => ("", expected),
+        };
+        let start = format!("{sign}[{{\"message\":\"{message}");
+        assert!(answer.starts_with(&start), "{text}: {answer}");
+    }
+}
+
+#[test]
+fn documents_are_kept_and_forgotten_without_a_difference() {
+    let mut documents = Documents::default();
+    for _ in 0..2 {
+        for nth in 0..100 {
+            let text = format!("{{ x{nth}: __typename }}");
+            let expected = format!("query\n= x{nth} __typename:Query 1:3 {{}}\n");
+            assert_eq!(documents.plan(&text, None, ""), expected);
+        }
+    }
+}
+
+const PIECES: &[&str] = &[
+    "{",
+    "}",
+    "(",
+    ")",
+    "[",
+    "]",
+    ":",
+    "=",
+    "",
+    "$",
+    "@",
+    "...",
+    "query",
+    "subscription",
+    "fragment",
+    "on",
+    "Channel",
+    "Query",
+    "getChannel",
+    "getChannels",
+    "id",
+    "ids",
+    "value",
+    "string",
+    "units",
+    "true",
+    "null",
+    "1",
+    "-2.5e3",
+    "\"x\"",
+    "\"\"\"\n  y\n\"\"\"",
+    "$a",
+    "$b",
+    "a",
+    "b",
+    "F",
+    "G",
+    "skip",
+    "include",
+    "if",
+    "__schema",
+    "types",
+    "fields",
+    "name",
+    "ID",
+    "Int",
+    "type",
+    "\"\\u00fc\"",
+    "#\n",
+    "&",
+    "|",
+    "{a: 1}",
+];
+
+proptest! {
+    #[test]
+    fn no_sequence_of_tokens_stops_the_engine(
+        tokens in prop::collection::vec(prop::sample::select(PIECES), 0..60),
+        variables in "\\PC{0,20}",
+    ) {
+        let text = tokens.join(" ");
+        let _ = plan(&text, None, &variables);
+        let _ = plan(&text, Some("F"), "{\"a\":[1,{\"b\":null}]}");
+    }
+
+    #[test]
+    fn no_damage_to_a_document_stops_the_engine(
+        cuts in prop::collection::vec((any::<prop::sample::Index>(), prop::sample::select(PIECES)), 1..4),
+        variables in prop::sample::select(vec!["", "{}", "{\"pv\":1e999}", "{\"pv\":\"\\", "[", "nul"]),
+    ) {
+        let mut text: Vec<char> = SCREEN.chars().collect();
+        for (index, piece) in cuts {
+            let at = index.index(text.len());
+            text.splice(at..=at, piece.chars());
+        }
+        let text: String = text.into_iter().collect();
+        for operation in [None, Some("Screen"), Some("Put")] {
+            let answer = plan(&text, operation, variables);
+            prop_assert!(!answer.is_empty());
+        }
+    }
+}
