@@ -4,7 +4,7 @@ import { systemClock, type Clock, type Timer } from "./clock.js";
 import { Answered, isLoaded, load, Wasm, type Applied, type Columns } from "./core.js";
 import { ALL_PARTS, skipped } from "./fields.js";
 import { Flusher } from "./flush.js";
-import { Gets } from "./get.js";
+import { Gets, type PlannedOptions } from "./get.js";
 import { Heartbeat } from "./heartbeat.js";
 import { isLocal, Locals } from "./local.js";
 import { Operations } from "./operations.js";
@@ -16,7 +16,6 @@ import { Stats } from "./stats.js";
 import type {
   ClientOptions,
   ConnectionSnapshot,
-  GetOptions,
   GetResult,
   PutOptions,
   PutResult,
@@ -157,7 +156,7 @@ export class Client implements PvClient, PvOwner {
     return handle as Pv<T>;
   }
 
-  async get<T>(names: readonly string[], options: GetOptions = {}): Promise<GetResult<T>[]> {
+  async get<T>(names: readonly string[], options: PlannedOptions = {}): Promise<GetResult<T>[]> {
     this.#start();
     await this.ready;
     const results = this.#gets.add(
@@ -201,6 +200,11 @@ export class Client implements PvClient, PvOwner {
       updatesReceived: columns.received[index] as number,
       skipped: skipped(columns, index),
     };
+  }
+
+  /** Ends the connection; the next one follows. */
+  terminate(): void {
+    this.#socket?.fail("terminated");
   }
 
   dispose(): void {
@@ -516,7 +520,7 @@ export class Client implements PvClient, PvOwner {
     this.#giveBack();
   }
 
-  #getLocal(name: string, options: GetOptions): GetResult<unknown> {
+  #getLocal(name: string, options: PlannedOptions): GetResult<unknown> {
     const handle = new PvHandle(this, name, options.selection);
     handle.subscribe(() => undefined)();
     return { name, ok: true, data: handle.getSnapshot() };

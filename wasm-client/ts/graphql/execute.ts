@@ -1,0 +1,203 @@
+/** How are queries and mutations answered? */
+
+import type { Client } from "../client.js";
+import { readPutValue } from "./put_value.js";
+import type { GetResult, PutValue } from "../types.js";
+import type { Operation, Plans, Root } from "./plans.js";
+import type { GraphqlError, GraphqlResult } from "./types.js";
+
+/** Fields of the query and the mutation that are never null: an error there leaves no data at all. */
+const NEVER_NULL: ReadonlySet<string> = new Set(["getChannels", "putChannels", "__schema"]);
+
+/** What became of a field. */
+interface Answer {
+  readonly value: unknown;
+  readonly errors: readonly GraphqlError[];
+}
+
+interface Failure {
+  readonly message: string;
+  readonly code?: string;
+  readonly mayBeWritten?: boolean;
+}
+
+const TYPENAME = "__typename:";
+
+export async function execute(
+  client: Client,
+  plans: Plans,
+  { roots, type }: Operation,
+): Promise<GraphqlResult> {
+  const executor = new Executor(client, plans);
+  const answers: Answer[] = [];
+  if (type === "mutation") {
+    // One after the other: the second may depend on what the first wrote.
+    for (const root of roots) answers.push(await executor.answer(root));
+  } else {
+    answers.push(...(await executor.query(roots)));
+  }
+  const errors = answers.flatMap((answer) => answer.errors);
+  const data = roots.some((root, at) => NEVER_NULL.has(root.name) && answers[at]?.value === null)
+    ? null
+    : Object.fromEntries(roots.map((root, at) => [root.key, answers[at]?.value]));
+  return errors.length === 0 ? { data } : { errors, data };
+}
+
+class Executor {
+  #client: Client;
+  #plans: Plans;
+
+  constructor(client: Client, plans: Plans) {
+    this.#client = client;
+    this.#plans = plans;
+  }
+
+  /** All at once, PVs with the same selection and time in one request. */
+  async query(roots: readonly Root[]): Promise<Answer[]> {
+    const together = new Map<string, Root[]>();
+    for (const root of roots) {
+      if (root.name !== "getChannel" || root.problem !== undefined) continue;
+      const same = `${String(root.args.timeout)} ${root.selection}`;
+      const group = together.get(same);
+      if (group === undefined) together.set(same, [root]);
+      else group.push(root);
+    }
+    const found = new Map<Root, Answer>();
+    await Promise.all(
+      [...together.values()].map(async (group) => {
+        const [first] = group as [Root];
+        const ids = group.map((root) => root.args.id as string);
+        const results = await this.#get(first, ids);
+        group.forEach((root, at) => found.set(root, one(root, results[at] as GetResult<unknown>)));
+      }),
+    );
+    return Promise.all(roots.map(async (root) => found.get(root) ?? this.answer(root)));
+  }
+
+  async answer(root: Root): Promise<Answer> {
+    const { args, name, problem } = root;
+    if (problem !== undefined) return nothing(root, { message: problem });
+    switch (name) {
+      case "getChannels": {
+        const results = await this.#get(root, args.ids as string[]);
+        return many(root, results.map(failureOf), results.map(dataOf));
+      }
+      case "putChannels":
+        return this.#put(root);
+      case "__schema":
+      case "__type": {
+        const { introspectSchema, introspectType } = await import("./introspection.js");
+        const source =
+          name === "__schema" ? introspectSchema() : introspectType(args.name as string);
+        return { value: this.#plans.project(root)(source), errors: [] };
+      }
+      default:
+        return {
+          value: name.startsWith(TYPENAME) ? name.slice(TYPENAME.length) : null,
+          errors: [],
+        };
+    }
+  }
+
+  #get(root: Root, ids: readonly string[]): Promise<GetResult<unknown>[]> {
+    const selection = this.#plans.channel(root).channel;
+    return this.#client.get(ids, { selection, timeoutMs: milliseconds(root.args.timeout) });
+  }
+
+  async #put(root: Root): Promise<Answer> {
+    const { ids, timeout, values, wait } = root.args as {
+      ids: readonly string[];
+      values: readonly string[];
+      timeout: number;
+      wait: boolean;
+    };
+    if (ids.length !== values.length) {
+      const message = `${String(values.length)} values can't be put to ${String(ids.length)} PVs`;
+      return nothing(root, { message, code: "BAD_VALUE" });
+    }
+    const timeoutMs = milliseconds(timeout);
+    const failures = await Promise.all(
+      ids.map((id, at) => this.#putOne(id, values[at] as string, timeoutMs, wait)),
+    );
+    const written = ids.filter((_, at) => failures[at] === undefined);
+    const results = (await this.#get(root, written)).values();
+    const shown: unknown[] = [];
+    const problems = failures.map((failure) => {
+      const result = failure === undefined ? results.next().value : undefined;
+      shown.push(result === undefined ? null : dataOf(result));
+      return failure ?? (result === undefined ? undefined : failureOf(result));
+    });
+    return many(root, problems, shown);
+  }
+
+  async #putOne(
+    id: string,
+    text: string,
+    timeoutMs: number,
+    wait: boolean,
+  ): Promise<Failure | undefined> {
+    const read = readPutValue(text);
+    let value: PutValue = text;
+    const isText = "literal" in read && read.literal;
+    if (!isText && !(await this.#isText(id, timeoutMs))) {
+      if ("problem" in read)
+        return { message: read.problem, code: "BAD_VALUE", mayBeWritten: false };
+      value = read.value;
+    }
+    const result = await this.#client.put(id, value, { timeoutMs, wait });
+    return result.ok ? undefined : result.error;
+  }
+
+  /** Whether a PV holds one string, so that whatever is put to it is text. */
+  async #isText(id: string, timeoutMs: number): Promise<boolean> {
+    const selection = "{ display { type elementCount } }";
+    const [result] = await this.#client.get<{
+      display: { type: string; elementCount: number } | null;
+    }>([id], { selection, timeoutMs });
+    if (result?.ok !== true) return false;
+    const { elementCount, type } = result.data.display ?? {};
+    return type === "String" && elementCount === 1;
+  }
+}
+
+const milliseconds = (seconds: unknown): number =>
+  Math.min(Math.max(Number(seconds) * 1000, 0), 0x7fff_ffff);
+
+const dataOf = (result: GetResult<unknown>): unknown => (result.ok ? result.data : null);
+
+const failureOf = (result: GetResult<unknown>): Failure | undefined =>
+  result.ok ? undefined : result.error;
+
+/** The answer of a field that can't have one. */
+export function nothing(root: Root, failure: Failure): Answer {
+  return { value: null, errors: [errorOf(root, failure, [root.key])] };
+}
+
+function one(root: Root, result: GetResult<unknown>): Answer {
+  return result.ok ? { value: result.data, errors: [] } : nothing(root, result.error);
+}
+
+function many(
+  root: Root,
+  failures: readonly (Failure | undefined)[],
+  value: readonly unknown[],
+): Answer {
+  const errors = failures.flatMap((failure, at) =>
+    failure === undefined ? [] : [errorOf(root, failure, [root.key, at])],
+  );
+  return { value, errors };
+}
+
+function errorOf(root: Root, failure: Failure, path: readonly (string | number)[]): GraphqlError {
+  const { code, mayBeWritten, message } = failure;
+  const extensions = {
+    ...(code === undefined ? {} : { code }),
+    ...(mayBeWritten === undefined ? {} : { mayBeWritten }),
+  };
+  return {
+    message,
+    ...(root.locations === undefined ? {} : { locations: root.locations }),
+    path,
+    ...(Object.keys(extensions).length === 0 ? {} : { extensions }),
+  };
+}

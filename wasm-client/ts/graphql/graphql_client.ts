@@ -1,0 +1,251 @@
+/** How does a GraphQL client use a client of PVs? */
+
+import { Client } from "../client.js";
+import { PvwireError } from "../errors.js";
+import { callListener } from "../readable.js";
+import type { ClientOptions, ConnectionSnapshot, PvClient } from "../types.js";
+import { execute, nothing } from "./execute.js";
+import { Plans, type Operation, type Root } from "./plans.js";
+import type {
+  GraphqlClient,
+  GraphqlEvent,
+  GraphqlPayload,
+  GraphqlResult,
+  GraphqlSink,
+} from "./types.js";
+import { watchMany, watchOne } from "./watch.js";
+
+/** Most results that wait for a loop to take them. */
+const MAX_WAITING = 1000;
+
+/** One operation that goes on. */
+interface Running {
+  done: boolean;
+  stop: (() => void) | undefined;
+  readonly sink: GraphqlSink<GraphqlResult<never>>;
+}
+
+type Listener = (...args: unknown[]) => void;
+
+const NOTHING_SELECTED: GraphqlResult = { data: {} };
+
+export class RelayGraphqlClient implements GraphqlClient {
+  #client: Client;
+  #owned: boolean;
+  #plans: Plans | undefined;
+  #running = new Set<Running>();
+  #listeners = new Map<GraphqlEvent, Set<Listener>>();
+  #state: ConnectionSnapshot["state"] | undefined;
+  #stopListening: (() => void) | undefined;
+  #disposed = false;
+
+  constructor(of: PvClient | ClientOptions) {
+    this.#owned = !("pv" in of);
+    const client = "pv" in of ? of : new Client(of);
+    if (!(client instanceof Client)) throw new TypeError("a client of createClient is needed");
+    this.#client = client;
+  }
+
+  subscribe<Data>(payload: GraphqlPayload, sink: GraphqlSink<GraphqlResult<Data>>): () => void {
+    const running: Running = { done: false, stop: undefined, sink };
+    this.#running.add(running);
+    this.#run(payload, running).catch((error: unknown) => {
+      this.#end(running, () => {
+        sink.error(error);
+      });
+    });
+    return () => {
+      this.#complete(running);
+    };
+  }
+
+  async execute<Data>(payload: GraphqlPayload): Promise<GraphqlResult<Data>> {
+    const plans = await this.#ready();
+    const operation = plans.operation(payload);
+    if (!("roots" in operation)) return { errors: operation.errors };
+    if (operation.type === "subscription") {
+      return { errors: [{ message: "A subscription has many results: subscribe to it." }] };
+    }
+    return (await execute(this.#client, plans, operation)) as GraphqlResult<Data>;
+  }
+
+  iterate<Data>(payload: GraphqlPayload): AsyncIterableIterator<GraphqlResult<Data>> {
+    const waiting: GraphqlResult<Data>[] = [];
+    let ended: { error?: unknown } | undefined;
+    let wake: (() => void) | undefined;
+    const stop = this.subscribe<Data>(payload, {
+      next: (result) => {
+        if (waiting.length < MAX_WAITING) waiting.push(result);
+        else {
+          ended ??= { error: new PvwireError("BEHIND", "the loop doesn't take its results") };
+          stop();
+        }
+        wake?.();
+      },
+      error: (error) => {
+        ended ??= { error };
+        wake?.();
+      },
+      complete: () => {
+        ended ??= {};
+        wake?.();
+      },
+    });
+    const loop = (async function* () {
+      try {
+        for (;;) {
+          for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) yield next;
+          if (ended !== undefined) {
+            if ("error" in ended) throw ended.error;
+            return;
+          }
+          await new Promise<void>((resolve) => (wake = resolve));
+        }
+      } finally {
+        stop();
+      }
+    })();
+    // Also one that never began to loop ends the operation.
+    const end = loop.return.bind(loop);
+    loop.return = (value) => {
+      stop();
+      wake?.();
+      return end(value);
+    };
+    return loop;
+  }
+
+  on(event: GraphqlEvent, listener: (...args: never[]) => void): () => void {
+    let listeners = this.#listeners.get(event);
+    if (listeners === undefined) {
+      listeners = new Set();
+      this.#listeners.set(event, listeners);
+    }
+    const own: Listener = (...args) => {
+      (listener as Listener)(...args);
+    };
+    listeners.add(own);
+    return () => listeners.delete(own);
+  }
+
+  terminate(): void {
+    this.#client.terminate();
+  }
+
+  dispose(): void {
+    this.#disposed = true;
+    for (const running of [...this.#running]) this.#complete(running);
+    this.#stopListening?.();
+    if (this.#owned) this.#client.dispose();
+  }
+
+  /** Listens to the connection from the first operation on: to listen is to connect. */
+  #listen(): void {
+    if (this.#stopListening !== undefined) return;
+    const { connection } = this.#client;
+    const look = (): void => {
+      const { attempt, reason, state } = connection.getSnapshot();
+      if (state === this.#state) return;
+      const before = this.#state;
+      this.#state = state;
+      if (state === "connecting") this.#tell("connecting", attempt > 0);
+      else if (state === "open") {
+        this.#tell("opened", undefined);
+        this.#tell("connected", undefined, undefined, before === "lost");
+      } else {
+        if (state === "lost" && before !== "open") this.#tell("error", new Error(reason));
+        this.#tell("closed", { code: state === "closed" ? 1000 : 1006, reason: reason ?? "" });
+        if (state === "lost") this.#tell("connecting", true);
+      }
+    };
+    this.#stopListening = connection.subscribe(look);
+    look();
+  }
+
+  #tell(event: GraphqlEvent, ...args: unknown[]): void {
+    for (const listener of [...(this.#listeners.get(event) ?? [])]) {
+      callListener(() => {
+        listener(...args);
+      });
+    }
+  }
+
+  /** The module is there. */
+  async #ready(): Promise<Plans> {
+    this.#listen();
+    await this.#client.ready;
+    if (this.#disposed) throw new PvwireError("CLOSED", "the client is disposed");
+    return (this.#plans ??= new Plans());
+  }
+
+  async #run(payload: GraphqlPayload, running: Running): Promise<void> {
+    const plans = await this.#ready();
+    if (running.done) return;
+    const operation = plans.operation(payload);
+    if (!("roots" in operation)) {
+      const { errors, invalid } = operation;
+      if (invalid) {
+        this.#end(running, () => {
+          running.sink.error(errors);
+        });
+      } else this.#last(running, { errors });
+      return;
+    }
+    if (operation.type === "subscription") this.#watch(operation, running, plans);
+    else this.#last(running, await execute(this.#client, plans, operation));
+  }
+
+  #watch({ roots }: Operation, running: Running, plans: Plans): void {
+    const root = roots[0];
+    if (root === undefined) {
+      this.#last(running, NOTHING_SELECTED);
+      return;
+    }
+    if (root.problem !== undefined) {
+      const { errors } = nothing(root, { message: root.problem });
+      this.#last(running, { errors });
+      return;
+    }
+    const tell = (value: unknown): void => {
+      if (running.done) return;
+      callListener(() => {
+        running.sink.next({ data: { [root.key]: value } as never });
+      });
+    };
+    const stop = this.#start(root, plans, tell);
+    // The first result may have ended it.
+    if (running.done) stop();
+    else running.stop = stop;
+  }
+
+  #start(root: Root, plans: Plans, tell: (value: unknown) => void): () => void {
+    const { args, name } = root;
+    const plan = plans.channel(root);
+    return name === "subscribeChannels"
+      ? watchMany(this.#client, args.ids as string[], plan, tell)
+      : watchOne(this.#client, args.id as string, plan, tell);
+  }
+
+  /** The only result, or the last one. */
+  #last(running: Running, result: GraphqlResult): void {
+    if (running.done) return;
+    callListener(() => {
+      running.sink.next(result as GraphqlResult<never>);
+    });
+    this.#complete(running);
+  }
+
+  #complete(running: Running): void {
+    this.#end(running, () => {
+      running.sink.complete();
+    });
+  }
+
+  #end(running: Running, say: () => void): void {
+    if (running.done) return;
+    running.done = true;
+    this.#running.delete(running);
+    running.stop?.();
+    callListener(say);
+  }
+}

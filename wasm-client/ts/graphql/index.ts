@@ -1,0 +1,25 @@
+/** pvwire/graphql: GraphQL documents about PVs, answered in the page. */
+
+import type { ClientOptions, PvClient } from "../types.js";
+import { RelayGraphqlClient } from "./graphql_client.js";
+import type { GraphqlClient } from "./types.js";
+
+export { schemaSdl } from "./sdl.js";
+export type * from "./types.js";
+
+/**
+ * A GraphQL client in the shape of graphql-ws's: Apollo Client's `GraphQLWsLink`, urql's
+ * `subscriptionExchange` and Relay's network layer take it in its place. Of a client of PVs, which it
+ * then shares with the rest of the page, or of the options for one of its own.
+ *
+ * ```ts
+ * const client = createGraphqlClient({ url: "ws://localhost:8080/ws" });
+ * client.subscribe(
+ *   { query: 'subscription { subscribeChannel(id: "TEMP") { value { string(units: true) } } }' },
+ *   { next: console.log, error: console.error, complete: () => undefined },
+ * );
+ * ```
+ */
+export function createGraphqlClient(of: PvClient | ClientOptions): GraphqlClient {
+  return new RelayGraphqlClient(of);
+}

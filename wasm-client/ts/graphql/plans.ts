@@ -1,0 +1,136 @@
+/** What does a document ask for? As the module's engine planned it, turned into functions once. */
+
+import { plan } from "../../pkg/pvwire_wasm.js";
+import { planObject, type ObjectPlan } from "../fields.js";
+import { projection, type Project } from "./project.js";
+import { makeReader, settled } from "./readers.js";
+import type { GraphqlError, GraphqlPayload } from "./types.js";
+
+/** Plans of selections that are kept. */
+const MAX_PLANS = 1000;
+
+/** A field of the query, mutation or subscription itself. */
+export interface Root {
+  readonly key: string;
+  readonly name: string;
+  readonly locations: GraphqlError["locations"];
+  readonly args: Readonly<Record<string, unknown>>;
+  /** Why it can't be answered. */
+  readonly problem: string | undefined;
+  /** The lines of what it selects. */
+  readonly selection: string;
+}
+
+export interface Operation {
+  readonly type: "query" | "mutation" | "subscription";
+  readonly roots: readonly Root[];
+}
+
+/** The errors of a request that can't be carried out, and whether the document itself is wrong. */
+export interface Refusal {
+  readonly errors: readonly GraphqlError[];
+  readonly invalid: boolean;
+}
+
+/** A PV's plan for `subscribeChannel`: what is selected, and whether there is enough to show. */
+export interface WatchPlan {
+  readonly channel: ObjectPlan;
+  /** Of its fields, in their order. */
+  readonly keys: readonly string[];
+  readonly watch: ObjectPlan;
+}
+
+export interface Watched {
+  readonly channel: object;
+  readonly settled: boolean;
+}
+
+const inJson = (_: string, value: unknown): unknown =>
+  typeof value === "bigint" ? value.toString() : value;
+
+/** Only when the module is loaded. */
+export class Plans {
+  #channels = new Map<string, WatchPlan>();
+
+  operation({ operationName, query, variables }: GraphqlPayload): Operation | Refusal {
+    const json = variables ? JSON.stringify(variables, inJson) : "";
+    const answer = plan(query, operationName ?? undefined, json);
+    const invalid = answer.startsWith("[");
+    if (invalid || answer.startsWith("?")) {
+      const errors = JSON.parse(invalid ? answer : answer.slice(1)) as GraphqlError[];
+      return { errors, invalid };
+    }
+    return readOperation(answer);
+  }
+
+  /** The plan of what a field selects of a PV. */
+  channel({ selection }: Root): WatchPlan {
+    let planned = this.#channels.get(selection);
+    if (planned === undefined) {
+      const lines = selection.split("\n");
+      const keys = topKeys(lines);
+      const channel = planObject(lines, makeReader);
+      const watch: ObjectPlan = {
+        masks: [channel.mask, -1],
+        fields: [channel, settled],
+        build: (values) => ({ channel: values[0], settled: values[1] }),
+        present: undefined,
+        mask: channel.mask,
+      };
+      planned = { channel, keys, watch };
+      if (this.#channels.size >= MAX_PLANS) this.#channels.clear();
+      this.#channels.set(selection, planned);
+    }
+    return planned;
+  }
+
+  /** The plan of what a field selects of an object. */
+  project({ selection }: Root): Project {
+    return projection(selection.split("\n"));
+  }
+}
+
+/** Keys of a plan's outermost fields. */
+function topKeys(lines: readonly string[]): string[] {
+  const keys: string[] = [];
+  let depth = 0;
+  for (const line of lines) {
+    const [sign, key] = line.split(" ");
+    if (depth === 0 && key !== undefined) keys.push(key);
+    if (sign === "{") depth += 1;
+    else if (sign === "}") depth -= 1;
+  }
+  return keys;
+}
+
+function readOperation(text: string): Operation {
+  const lines = text.split("\n");
+  const roots: Root[] = [];
+  for (let at = 1; at < lines.length; at += 1) {
+    const [sign, key = "", name = "", places = "", ...rest] = (lines[at] as string).split(" ");
+    if (sign === "") continue;
+    const from = at + 1;
+    if (sign === "{") {
+      for (let depth = 1; depth > 0;) {
+        at += 1;
+        const first = lines[at]?.[0];
+        if (first === "{") depth += 1;
+        else if (first === "}" || first === undefined) depth -= 1;
+      }
+    }
+    const last = JSON.parse(rest.join(" ")) as string | Record<string, unknown>;
+    const isProblem = typeof last === "string";
+    roots.push({
+      key,
+      name,
+      locations: places.split(",").map((place) => {
+        const [line, column] = place.split(":").map(Number) as [number, number];
+        return { line, column };
+      }),
+      args: isProblem ? {} : last,
+      problem: isProblem ? last : undefined,
+      selection: lines.slice(from, at).join("\n"),
+    });
+  }
+  return { type: lines[0] as Operation["type"], roots };
+}
