@@ -1,0 +1,84 @@
+/** Two apps as people have them for Coniql, one with Apollo Client and one with urql, to be asked by tests. */
+
+import { ApolloClient, gql, InMemoryCache } from "@apollo/client";
+import { GraphQLWsLink } from "@apollo/client/link/subscriptions";
+import { Client as UrqlClient, subscriptionExchange, type ExchangeIO } from "@urql/core";
+import { createGraphqlClient } from "pvwire/graphql";
+
+/** One app: what it shows is what the tests get. */
+export interface App {
+  query(document: string, variables?: Record<string, unknown>): Promise<unknown>;
+  mutate(document: string, variables?: Record<string, unknown>): Promise<unknown>;
+  /** Keeps the results in `results`. */
+  subscribe(document: string, variables?: Record<string, unknown>): void;
+  readonly results: unknown[];
+}
+
+declare global {
+  interface Window {
+    apps?: Readonly<Record<"apollo" | "urql", App>>;
+  }
+}
+
+const client = createGraphqlClient({ url: "/ws" });
+
+function apolloApp(): App {
+  const apollo = new ApolloClient({
+    link: new GraphQLWsLink(client),
+    cache: new InMemoryCache(),
+  });
+  const results: unknown[] = [];
+  return {
+    results,
+    query: async (document, variables = {}) => {
+      const options = { variables, fetchPolicy: "no-cache", errorPolicy: "all" } as const;
+      const { data, error } = await apollo.query({ query: gql(document), ...options });
+      return { data, error: error?.message };
+    },
+    mutate: async (document, variables = {}) => {
+      const options = { variables, errorPolicy: "all" } as const;
+      const { data, error } = await apollo.mutate({ mutation: gql(document), ...options });
+      return { data, error: error?.message };
+    },
+    subscribe: (document, variables = {}) => {
+      apollo
+        .subscribe({ query: gql(document), variables, fetchPolicy: "no-cache" })
+        .subscribe(({ data }) => results.push(data));
+    },
+  };
+}
+
+function urqlApp(): App {
+  const urql = new UrqlClient({
+    url: "none",
+    preferGetMethod: false,
+    requestPolicy: "network-only",
+    exchanges: [
+      subscriptionExchange({
+        enableAllOperations: true,
+        forwardSubscription: (request) => ({
+          subscribe: (sink) => ({
+            unsubscribe: client.subscribe({ ...request, query: request.query ?? "" }, sink),
+          }),
+        }),
+      }),
+    ] as (() => ExchangeIO)[],
+  });
+  const results: unknown[] = [];
+  return {
+    results,
+    query: async (document, variables = {}) => {
+      const { data, error } = await urql.query<unknown>(document, variables).toPromise();
+      return { data, error: error?.graphQLErrors[0]?.message };
+    },
+    mutate: async (document, variables = {}) => {
+      const { data, error } = await urql.mutation<unknown>(document, variables).toPromise();
+      return { data, error: error?.graphQLErrors[0]?.message };
+    },
+    subscribe: (document, variables = {}) => {
+      urql.subscription<unknown>(document, variables).subscribe(({ data }) => results.push(data));
+    },
+  };
+}
+
+window.apps = { apollo: apolloApp(), urql: urqlApp() };
