@@ -1,7 +1,47 @@
 //! Which of a tick's rows does a set of PVs want, found without looking at all of them?
 
+use pvwire_schema::types::{PvId, Skips};
+
 use crate::set::PvSet;
+use crate::source::RowValue;
 use crate::table::ChangedRow;
+
+/// What a frame needs of most rows, close together: a client that wants a few of a tick's rows would
+/// wait for the memory of each.
+#[derive(Clone, Copy, Debug)]
+pub struct Picked {
+    /// The PV.
+    pub pv: PvId,
+    more: u32,
+    /// Nanoseconds past the POSIX epoch.
+    pub time_ns: i64,
+    /// The value, when there is nothing more.
+    pub number: f64,
+}
+
+impl Picked {
+    const NO_MORE: u32 = u32::MAX;
+
+    fn new(place: usize, row: &ChangedRow) -> Self {
+        let is_plain = row.alarm.is_none() && row.detail.is_none() && row.skips == Skips::NONE;
+        let (more, number) = match row.value {
+            RowValue::Number(number) if is_plain => (Self::NO_MORE, number),
+            _ => (place as u32, 0.0),
+        };
+        Self {
+            pv: row.pv,
+            more,
+            time_ns: row.time_ns,
+            number,
+        }
+    }
+
+    /// Where the row is, if there is more to it than a number and its time.
+    #[must_use]
+    pub fn more(&self) -> Option<usize> {
+        (self.more != Self::NO_MORE).then_some(self.more as usize)
+    }
+}
 
 /// A tick's rows by PV.
 #[derive(Clone, Debug, Default)]
@@ -14,8 +54,8 @@ pub struct Dirty {
     words: Vec<u32>,
     /// Where each PV's rows begin in `rows`; one more for the end.
     starts: Vec<u32>,
-    /// Places of the rows, by PV and then as they came.
-    rows: Vec<u32>,
+    /// The rows, by PV and then as they came.
+    rows: Vec<Picked>,
 }
 
 impl Dirty {
@@ -47,13 +87,13 @@ impl Dirty {
         for rank in 0..pvs as usize {
             dirty.starts[rank + 1] += dirty.starts[rank];
         }
-        dirty.rows.resize(changed.len(), 0);
-        let mut next = dirty.starts.clone();
-        for (place, row) in changed.iter().enumerate() {
-            let at = &mut next[dirty.rank(row.pv.index())];
-            dirty.rows[*at as usize] = place as u32;
-            *at += 1;
-        }
+        dirty.rows = changed
+            .iter()
+            .enumerate()
+            .map(|(place, row)| Picked::new(place, row))
+            .collect();
+        // Rows of one PV stay as they came.
+        dirty.rows.sort_by_key(|row| row.pv);
         dirty
     }
 
@@ -63,12 +103,12 @@ impl Dirty {
         (self.before[pv / 64] + lower.count_ones()) as usize
     }
 
-    /// Calls `take` with the place of each row of the set's PVs: by PV, and of one PV in order.
-    pub fn pick(&self, set: &PvSet, mut take: impl FnMut(usize)) {
+    /// Adds the rows of the set's PVs to `picked`: by PV, and of one PV in order.
+    pub fn pick(&self, set: &PvSet, picked: &mut Vec<Picked>) {
         let mut all_of = |rank: usize| {
             let (start, end) = (self.starts[rank], self.starts[rank + 1]);
-            for place in &self.rows[start as usize..end as usize] {
-                take(*place as usize);
+            for row in &self.rows[start as usize..end as usize] {
+                picked.push(*row);
             }
         };
         // The cheaper of the two: asking for each PV of the set, or for each word of the tick.
@@ -98,16 +138,20 @@ impl Dirty {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::RowValue;
     use proptest::prelude::*;
-    use pvwire_schema::types::{PvId, Skips};
+    use pvwire_schema::types::{Alarm, Severity};
 
-    fn row(pv: u32) -> ChangedRow {
+    /// Some have an alarm.
+    fn row((place, pv): (usize, u32)) -> ChangedRow {
+        let alarm = Alarm {
+            severity: Severity::Minor,
+            status: 3,
+        };
         ChangedRow {
             pv: PvId(pv),
-            time_ns: 0,
+            time_ns: place as i64,
             value: RowValue::Number(0.0),
-            alarm: None,
+            alarm: (place % 3 == 1).then_some(alarm),
             detail: None,
             skips: Skips::NONE,
         }
@@ -120,14 +164,20 @@ mod tests {
             rows in prop::collection::vec(0_u32..700, 0..200),
             wanted in prop::collection::vec(0_u32..900, 0..300),
         ) {
-            let changed: Vec<ChangedRow> = rows.iter().copied().map(row).collect();
+            let changed: Vec<ChangedRow> = rows.iter().copied().enumerate().map(row).collect();
             let set = PvSet::new(wanted.into_iter().map(PvId).collect());
             let mut picked = Vec::new();
-            Dirty::new(&changed).pick(&set, |place| picked.push(place));
+            Dirty::new(&changed).pick(&set, &mut picked);
             let mut expected: Vec<usize> = (0..rows.len())
                 .filter(|place| set.contains(PvId(rows[*place])))
                 .collect();
             expected.sort_by_key(|place| rows[*place]);
+            let of = |place: usize| match &changed[place] {
+                row if row.alarm.is_some() => (row.pv, row.time_ns, Some(place)),
+                row => (row.pv, row.time_ns, None),
+            };
+            let picked: Vec<_> = picked.iter().map(|row| (row.pv, row.time_ns, row.more())).collect();
+            let expected: Vec<_> = expected.into_iter().map(of).collect();
             prop_assert_eq!(picked, expected);
         }
     }

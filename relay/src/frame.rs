@@ -8,7 +8,7 @@ use pvwire_schema::types::{
     Channel, ConnectionState, Detail, FrameKind, PvId, Reply, SkipCause, Skips,
 };
 
-use crate::dirty::Dirty;
+use crate::dirty::{Dirty, Picked};
 use crate::set::PvSet;
 use crate::source::{OpEnd, RowValue};
 use crate::table::{ChangedRow, Changes, Entry, Latest, Table};
@@ -143,6 +143,7 @@ fn header(opcode: u8, payload: usize) -> ([u8; ROOM], usize) {
 #[derive(Debug, Default)]
 pub struct FrameMaker {
     encoder: FrameEncoder,
+    picked: Vec<Picked>,
 }
 
 impl FrameMaker {
@@ -168,8 +169,14 @@ impl FrameMaker {
             return self.update(changes, set, prev_tick);
         };
         self.begin_update(changes, set, prev_tick);
-        let encoder = &mut self.encoder;
-        dirty.pick(set, |place| changed_row(encoder, &changes.rows[place]));
+        self.picked.clear();
+        dirty.pick(set, &mut self.picked);
+        for row in &self.picked {
+            match row.more() {
+                None => (self.encoder).number(row.pv, row.time_ns, row.number, RowMarks::default()),
+                Some(place) => changed_row(&mut self.encoder, &changes.rows[place]),
+            }
+        }
         self.finish_update(changes, set)
     }
 
@@ -300,19 +307,26 @@ impl FrameMaker {
 /// What a tick's frame would have for a set, when nobody has made it: `None` when there is nothing,
 /// otherwise the updates that it would stand for.
 pub fn missed(changes: &Changes, dirty: Option<&Dirty>, set: &PvSet) -> Option<u64> {
-    let (mut rows, mut steps) = (0, 0);
-    let mut count = |row: &ChangedRow| {
+    let mut rows = 0;
+    let mut count = |skips: Skips| {
         rows += 1;
-        steps += 1 + u64::from(row.skips.total());
+        1 + u64::from(skips.total())
     };
-    match dirty {
-        Some(dirty) => dirty.pick(set, |place| count(&changes.rows[place])),
-        None => changes
-            .rows
-            .iter()
+    let steps: u64 = match dirty {
+        Some(dirty) => {
+            let mut picked = Vec::new();
+            dirty.pick(set, &mut picked);
+            let skips = |row: &Picked| {
+                row.more()
+                    .map_or(Skips::NONE, |place| changes.rows[place].skips)
+            };
+            picked.iter().map(|row| count(skips(row))).sum()
+        }
+        None => (changes.rows.iter())
             .filter(|row| set.contains(row.pv))
-            .for_each(count),
-    }
+            .map(|row| count(row.skips))
+            .sum(),
+    };
     let touched = rows > 0
         || changes.metadata.iter().any(|(pv, _)| set.contains(*pv))
         || changes.channels.iter().any(|(pv, _)| set.contains(*pv));
