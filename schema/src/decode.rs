@@ -146,6 +146,12 @@ impl Iterator for NumberRows<'_> {
     }
 }
 
+impl ExactSizeIterator for NumberRows<'_> {
+    fn len(&self) -> usize {
+        self.values.len()
+    }
+}
+
 /// Alarm of one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlarmRow {

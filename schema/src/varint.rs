@@ -82,15 +82,20 @@ fn septets(number: u64) -> (u64, usize) {
 
 /// Whether `column` holds exactly `count` whole numbers.
 pub(crate) fn holds(column: &[u8], count: usize) -> bool {
-    column.last().is_none_or(|byte| byte & 0x80 == 0)
-        && column.iter().filter(|byte| **byte & 0x80 == 0).count() == count
+    /// The bit that all bytes of a number but its last have set, of eight bytes at once.
+    const MORE: u64 = 0x8080_8080_8080_8080;
+    let (words, rest) = column.as_chunks::<8>();
+    let mut ends = rest.iter().filter(|byte| **byte & 0x80 == 0).count();
+    for word in words {
+        ends += (!u64::from_le_bytes(*word) & MORE).count_ones() as usize;
+    }
+    column.last().is_none_or(|byte| byte & 0x80 == 0) && ends == count
 }
 
 /// Reads a column that `holds` what is taken from it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Deltas<'a> {
     column: &'a [u8],
-    at: usize,
     value: i64,
 }
 
@@ -98,12 +103,11 @@ impl<'a> Deltas<'a> {
     pub(crate) fn new(column: &'a [u8], base: i64) -> Self {
         Self {
             column,
-            at: 0,
             value: base,
         }
     }
 
-    /// The bytes that it reads.
+    /// The bytes that are still to be read.
     pub(crate) fn column(&self) -> &'a [u8] {
         self.column
     }
@@ -111,23 +115,50 @@ impl<'a> Deltas<'a> {
     /// The next value; the last one again when the column is at its end.
     #[inline(always)]
     pub(crate) fn advance(&mut self) -> i64 {
-        let mut raw = 0_u64;
-        let mut shift = 0;
-        while let Some(&byte) = self.column.get(self.at) {
-            self.at += 1;
-            // More than ten bytes can't come from our encoder; what they say is cut off.
-            if shift < 64 {
-                raw |= u64::from(byte & 0x7f) << shift;
+        // Most ids take one byte and most times two or three: one look at the length is enough.
+        let raw = match self.column {
+            [a, after @ ..] if after.len() >= 2 && *a < 0x80 => {
+                self.column = after;
+                u64::from(*a)
             }
-            shift += 7;
-            if byte & 0x80 == 0 {
-                break;
+            [a, b, after @ ..] if !after.is_empty() && *b < 0x80 => {
+                self.column = after;
+                u64::from(*a & 0x7f) | u64::from(*b) << 7
             }
-        }
+            [a, b, c, after @ ..] if *c < 0x80 => {
+                self.column = after;
+                u64::from(*a & 0x7f) | u64::from(*b & 0x7f) << 7 | u64::from(*c) << 14
+            }
+            _ => {
+                let raw;
+                (raw, self.column) = long(self.column);
+                raw
+            }
+        };
         let delta = (raw >> 1) as i64 ^ -((raw & 1) as i64);
         self.value = self.value.wrapping_add(delta);
         self.value
     }
+}
+
+/// A number of more bytes, and what follows on it.
+#[cold]
+#[inline(never)]
+fn long(mut column: &[u8]) -> (u64, &[u8]) {
+    let mut raw = 0_u64;
+    let mut shift = 0;
+    while let Some((byte, rest)) = column.split_first() {
+        column = rest;
+        // More than ten bytes can't come from our encoder; what they say is cut off.
+        if shift < 64 {
+            raw |= u64::from(byte & 0x7f) << shift;
+        }
+        shift += 7;
+        if byte & 0x80 == 0 {
+            break;
+        }
+    }
+    (raw, column)
 }
 
 #[cfg(test)]

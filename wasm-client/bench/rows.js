@@ -11,8 +11,8 @@ import process from "node:process";
 import { pathToFileURL } from "node:url";
 
 const ROWS = 1000;
-const FRAMES = 500;
-const ROUNDS = 15;
+const FRAMES = 20;
+const ROUNDS = 300;
 const FIRST_NS = 1_700_000_000_000_000_000n;
 
 /** Writes one frame, from its end to its start. Places count from the end. */

@@ -3,6 +3,8 @@
 //! A session is one connection's view: which request is open, which tick the store is at. It does no
 //! I/O; requests come out as bytes and frames go in as bytes.
 
+use std::iter::Peekable;
+
 use pvwire_schema::decode::{self, AlarmRow, BlobView, DecodeError, DetailRow, FrameView, SkipRow};
 use pvwire_schema::encode;
 use pvwire_schema::limits::{MAX_NAMES, MAX_REQUEST_BYTES};
@@ -11,7 +13,7 @@ use pvwire_schema::types::{
     Reply, Request, RequestBody, SkipCause, ValueType, Wish,
 };
 
-use crate::store::{CAUSES, NO_SLOT, Slot, Store, Text, kind};
+use crate::store::{CAUSES, NO_SLOT, Seconds, Slot, Store, Text, kind};
 
 /// Bytes that a name takes in a request beside its own: offset, length, terminating zero, padding.
 const NAME_OVERHEAD_BYTES: usize = 12;
@@ -358,114 +360,74 @@ impl Session {
     }
 }
 
-/// Alarm, skips and sequence of the rows, read in step with them.
-struct Marks<A, K, S> {
+/// What rows say beside their values, read in step with them.
+struct Marks<A: Iterator, K: Iterator, D: Iterator, S> {
+    kind: FrameKind,
     row: u32,
-    alarms: A,
-    next_alarm: Option<AlarmRow>,
-    skips: K,
-    next_skip: Option<SkipRow>,
-    /// Of the row that it is at, by the numbers of the causes; only good when the row has skips.
-    by_cause: [u32; CAUSES],
+    alarms: Peekable<A>,
+    skips: Peekable<K>,
+    details: Peekable<D>,
+    sequences: Option<S>,
     /// Of what a catch-up leaves out.
     cause: SkipCause,
-    sequences: Option<S>,
 }
 
 /// What a row says beside its value.
-#[derive(Clone, Copy)]
-struct Mark {
+struct Mark<'a> {
+    kind: FrameKind,
     alarm: Option<Alarm>,
-    skip: u32,
+    detail: Option<DetailRow<'a>>,
     sequence: Option<u32>,
+    /// Values left out before it, in all and by the numbers of the causes.
+    skip: u32,
+    by_cause: [u32; CAUSES],
+    /// Of what a catch-up leaves out.
+    cause: SkipCause,
 }
 
-impl<A, K, S> Marks<A, K, S>
+impl<'a, A, K, D, S> Marks<A, K, D, S>
 where
     A: Iterator<Item = AlarmRow>,
     K: Iterator<Item = SkipRow>,
+    D: Iterator<Item = DetailRow<'a>>,
     S: Iterator<Item = u32>,
 {
-    fn new(mut alarms: A, mut skips: K, sequences: Option<S>, cause: SkipCause) -> Self {
-        Self {
-            row: 0,
-            next_alarm: alarms.next(),
-            alarms,
-            next_skip: skips.next(),
-            skips,
-            by_cause: [0; CAUSES],
-            cause,
-            sequences,
+    /// Passes over rows that say nothing, up to `rows` of them, and says how many that were.
+    fn pass_plain(&mut self, rows: usize) -> usize {
+        // In the other frames each row says its number.
+        if self.kind != FrameKind::Update {
+            return 0;
         }
+        let alarm = self.alarms.peek().map_or(u32::MAX, |mark| mark.row);
+        let skip = self.skips.peek().map_or(u32::MAX, |mark| mark.row);
+        let detail = self.details.peek().map_or(u32::MAX, |mark| mark.row);
+        let plain = (alarm.min(skip).min(detail) - self.row).min(rows as u32);
+        self.row += plain;
+        plain as usize
     }
 
-    #[inline]
-    fn advance(&mut self) -> Mark {
+    fn advance(&mut self) -> Mark<'a> {
         let row = self.row;
         self.row += 1;
         let mut mark = Mark {
-            alarm: None,
-            skip: 0,
+            kind: self.kind,
+            alarm: (self.alarms.next_if(|mark| mark.row == row)).map(|mark| mark.alarm),
+            detail: self.details.next_if(|mark| mark.row == row),
             sequence: self.sequences.as_mut().and_then(Iterator::next),
+            skip: 0,
+            by_cause: [0; CAUSES],
+            cause: self.cause,
         };
-        if let Some(next) = self.next_alarm
-            && next.row == row
-        {
-            mark.alarm = Some(next.alarm);
-            self.next_alarm = self.alarms.next();
-        }
-        if let Some(next) = self.next_skip
-            && next.row == row
-        {
-            mark.skip = self.skips_of(next);
+        while let Some(skip) = self.skips.next_if(|skip| skip.row == row) {
+            let of_cause = &mut mark.by_cause[usize::from(skip.cause.number())];
+            *of_cause = of_cause.wrapping_add(skip.count);
+            mark.skip = mark.skip.wrapping_add(skip.count);
         }
         mark
-    }
-
-    /// Takes all skips of a row, of which `next` is the first; says how many values they are.
-    #[inline(never)]
-    fn skips_of(&mut self, mut next: SkipRow) -> u32 {
-        self.by_cause = [0; CAUSES];
-        let (row, mut sum) = (next.row, 0_u32);
-        loop {
-            let of_cause = &mut self.by_cause[usize::from(next.cause.number())];
-            *of_cause = of_cause.wrapping_add(next.count);
-            sum = sum.wrapping_add(next.count);
-            self.next_skip = self.skips.next();
-            match self.next_skip {
-                Some(other) if other.row == row => next = other,
-                _ => return sum,
-            }
-        }
-    }
-}
-
-/// Splits times into seconds and nanoseconds. Rows of a frame mostly share their second, and dividing
-/// 64-bit numbers is what takes longest in a browser.
-#[derive(Default)]
-struct Seconds {
-    start_ns: i64,
-    seconds: f64,
-}
-
-impl Seconds {
-    #[inline]
-    fn split(&mut self, time_ns: i64) -> (f64, u32) {
-        const SECOND_NS: i64 = 1_000_000_000;
-        let mut nanoseconds = time_ns.wrapping_sub(self.start_ns);
-        if time_ns < self.start_ns || !(0..SECOND_NS).contains(&nanoseconds) {
-            let seconds = time_ns.div_euclid(SECOND_NS);
-            // Wraps only before the first whole second of all times; the difference is right.
-            self.start_ns = seconds.wrapping_mul(SECOND_NS);
-            self.seconds = seconds as f64;
-            nanoseconds = time_ns.wrapping_sub(self.start_ns);
-        }
-        (self.seconds, nanoseconds as u32)
     }
 }
 
 fn fill(store: &mut Store, arrays: &mut Vec<ArrayRow>, frame: &FrameView<'_>) {
-    let kind = frame.kind();
     store.begin_frame();
     for (id, metadata) in frame.metadata() {
         each_slot(store, id, |store, slot| store.set_metadata(slot, &metadata));
@@ -473,48 +435,59 @@ fn fill(store: &mut Store, arrays: &mut Vec<ArrayRow>, frame: &FrameView<'_>) {
     for (id, channel) in frame.channels() {
         each_slot(store, id, |store, slot| store.set_channel(slot, channel));
     }
-    let mut marks = Marks::new(
-        frame.alarms(),
-        frame.skips(),
-        frame.sequences(),
-        frame.skip_cause(),
-    );
-    let mut details = frame.details().peekable();
-    let mut row_number = 0;
-    let mut seconds = Seconds::default();
-    // Inside out: the iterator's own loop is three times as fast as `for` over it.
-    frame.numbers().for_each(|row| {
-        let mark = marks.advance();
-        let mut skipped = mark.skip;
-        let (second, nanoseconds) = seconds.split(row.time_ns);
-        each_slot(store, row.id, |store, slot| {
-            skipped = count(store, slot, kind, mark);
-            marks.skip(store, slot, mark, skipped);
+    let mut marks = Marks {
+        kind: frame.kind(),
+        row: 0,
+        alarms: frame.alarms().peekable(),
+        skips: frame.skips().peekable(),
+        details: frame.details().peekable(),
+        sequences: frame.sequences(),
+        cause: frame.skip_cause(),
+    };
+    let mut clock = Seconds::default();
+    let mut numbers = frame.numbers();
+    loop {
+        let plain = marks.pass_plain(numbers.len());
+        store.update(&mut numbers, plain, &mut clock);
+        let Some(row) = numbers.next() else {
+            break;
+        };
+        let time = clock.split(row.time_ns);
+        set_row(store, row.id, time, &marks.advance(), &mut |store, slot| {
             store.set_number(slot, row.value);
-            store.set_time(slot, second, nanoseconds);
-            mark_alarm(store, slot, kind, mark.alarm);
         });
-        let detail = details.next_if(|detail| detail.row == row_number);
-        mark_detail(store, row.id, kind, detail);
-        row_number += 1;
-        store.count_total(skipped);
-    });
-    for row in frame.blobs() {
-        let mark = marks.advance();
-        let mut skipped = mark.skip;
-        let (second, nanoseconds) = seconds.split(row.time_ns);
-        each_slot(store, row.id, |store, slot| {
-            skipped = count(store, slot, kind, mark);
-            marks.skip(store, slot, mark, skipped);
-            set_blob(store, arrays, slot, &row);
-            store.set_time(slot, second, nanoseconds);
-            mark_alarm(store, slot, kind, mark.alarm);
-        });
-        let detail = details.next_if(|detail| detail.row == row_number);
-        mark_detail(store, row.id, kind, detail);
-        row_number += 1;
-        store.count_total(skipped);
     }
+    for row in frame.blobs() {
+        let time = clock.split(row.time_ns);
+        set_row(store, row.id, time, &marks.advance(), &mut |store, slot| {
+            set_blob(store, arrays, slot, &row);
+        });
+    }
+}
+
+/// Takes in one row with all that it says; `set` does so with its value.
+fn set_row(
+    store: &mut Store,
+    id: PvId,
+    (seconds, nanoseconds): (f64, u32),
+    mark: &Mark<'_>,
+    set: &mut dyn FnMut(&mut Store, Slot),
+) {
+    // What isn't said is as in the row before, but in a snapshot there is none before.
+    let first = matches!(mark.kind, FrameKind::Snapshot | FrameKind::Answer);
+    let mut skipped = mark.skip;
+    each_slot(store, id, |store, slot| {
+        skipped = count(store, slot, mark);
+        set(store, slot);
+        store.set_time(slot, seconds, nanoseconds);
+        if mark.alarm.is_some() || first {
+            store.set_alarm(slot, mark.alarm);
+        }
+        if mark.detail.is_some() || first {
+            store.set_detail(slot, mark.detail);
+        }
+    });
+    store.count_total(skipped);
 }
 
 #[inline]
@@ -526,62 +499,33 @@ fn each_slot(store: &mut Store, id: PvId, mut apply: impl FnMut(&mut Store, Slot
     }
 }
 
-impl<A, K, S> Marks<A, K, S> {
-    /// Counts what was left out before the row that it is at.
-    #[inline]
-    fn skip(&self, store: &mut Store, slot: Slot, mark: Mark, skipped: u32) {
-        if skipped == 0 {
-            return;
-        }
-        if mark.sequence.is_some() {
-            return store.skip(slot, self.cause, skipped);
-        }
-        for (cause, count) in SkipCause::ALL.iter().zip(self.by_cause) {
-            store.skip(slot, *cause, count);
-        }
-    }
-}
-
-/// Numbers the update, and says how many before it didn't come.
-#[inline]
-fn count(store: &mut Store, slot: Slot, kind: FrameKind, mark: Mark) -> u32 {
+/// Numbers the update, and counts and says how many before it didn't come.
+fn count(store: &mut Store, slot: Slot, mark: &Mark<'_>) -> u32 {
     store.mark_filled(slot);
     let last = store.columns.sequence[slot as usize];
     let known = store.columns.kind[slot as usize] != kind::NONE;
-    let (sequence, skipped) = match mark.sequence {
-        None => (last.wrapping_add(1).wrapping_add(mark.skip), mark.skip),
-        // The row that is there already, said again.
-        Some(sequence) if known && sequence == last => return 0,
-        Some(sequence) if kind == FrameKind::CatchUp => {
-            let ahead = sequence.wrapping_sub(last);
-            // A stream that seems to go backwards was numbered anew: nothing is known of a loss.
-            let skipped = if ahead < 1 << 31 {
-                ahead.saturating_sub(1)
-            } else {
-                0
-            };
-            (sequence, skipped)
+    let Some(sequence) = mark.sequence else {
+        store.count(slot, last.wrapping_add(1).wrapping_add(mark.skip));
+        if mark.skip > 0 {
+            for (cause, count) in SkipCause::ALL.iter().zip(mark.by_cause) {
+                store.skip(slot, *cause, count);
+            }
         }
-        Some(sequence) => (sequence, 0),
+        return mark.skip;
     };
+    // The row that is there already, said again.
+    if known && sequence == last {
+        return 0;
+    }
     store.count(slot, sequence);
+    let ahead = sequence.wrapping_sub(last);
+    // A stream that seems to go backwards was numbered anew: nothing is known of a loss.
+    if mark.kind != FrameKind::CatchUp || ahead >= 1 << 31 {
+        return 0;
+    }
+    let skipped = ahead.saturating_sub(1);
+    store.skip(slot, mark.cause, skipped);
     skipped
-}
-
-/// An alarm that isn't said is the one of the row before, but in a snapshot there is none before.
-#[inline]
-fn mark_alarm(store: &mut Store, slot: Slot, kind: FrameKind, alarm: Option<Alarm>) {
-    if alarm.is_some() || matches!(kind, FrameKind::Snapshot | FrameKind::Answer) {
-        store.set_alarm(slot, alarm);
-    }
-}
-
-/// A detail that isn't said is the one of the row before, but in a snapshot there is none before.
-#[inline]
-fn mark_detail(store: &mut Store, id: PvId, kind: FrameKind, detail: Option<DetailRow<'_>>) {
-    if detail.is_some() || matches!(kind, FrameKind::Snapshot | FrameKind::Answer) {
-        each_slot(store, id, |store, slot| store.set_detail(slot, detail));
-    }
 }
 
 fn set_blob(store: &mut Store, arrays: &mut Vec<ArrayRow>, slot: Slot, row: &BlobView<'_>) {

@@ -11,6 +11,10 @@ use pvwire_schema::types::{
 
 pub use pvwire_graphql::part;
 
+mod plain;
+
+pub use self::plain::Seconds;
+
 /// A place in every column.
 pub type Slot = u32;
 
@@ -135,10 +139,17 @@ pub struct Store {
     /// Number of the frame that last brought a value.
     filled_by: Vec<u32>,
     frame: u32,
+    /// Slots with changed parts, the first `dirty_len` of it; there is room for all.
     dirty: Vec<Slot>,
+    dirty_len: usize,
     state_of_new: u8,
     updates_total: u64,
     skipped_total: u64,
+}
+
+/// Where an id stands, or would stand, in a sorted list.
+fn place(sorted: &[(PvId, Slot)], id: PvId) -> Result<usize, usize> {
+    sorted.binary_search_by_key(&id, |entry| entry.0)
 }
 
 impl Default for Store {
@@ -166,6 +177,7 @@ impl Store {
             filled_by: Vec::new(),
             frame: 0,
             dirty: Vec::new(),
+            dirty_len: 0,
             state_of_new: ConnectionState::Connecting.number(),
             updates_total: 0,
             skipped_total: 0,
@@ -199,6 +211,7 @@ impl Store {
             self.details.push(None);
             self.metadata.push(Metadata::default());
             self.filled_by.push(0);
+            self.dirty.push(NO_SLOT);
             self.names.len() as Slot - 1
         });
         name.clone_into(&mut self.names[slot as usize]);
@@ -307,7 +320,7 @@ impl Store {
         if id.0 < DIRECT_IDS {
             self.direct.get(id.index()).copied().unwrap_or(NO_SLOT)
         } else {
-            self.place(id).map_or(NO_SLOT, |at| self.others[at].1)
+            place(&self.others, id).map_or(NO_SLOT, |at| self.others[at].1)
         }
     }
 
@@ -318,13 +331,9 @@ impl Store {
         self.next[slot as usize]
     }
 
-    fn place(&self, id: PvId) -> Result<usize, usize> {
-        self.others.binary_search_by_key(&id, |entry| entry.0)
-    }
-
     fn set_first(&mut self, id: PvId, slot: Slot) {
         if id.0 >= DIRECT_IDS {
-            match self.place(id) {
+            match place(&self.others, id) {
                 Ok(at) if slot == NO_SLOT => drop(self.others.remove(at)),
                 Ok(at) => self.others[at].1 = slot,
                 Err(_) if slot == NO_SLOT => {}
@@ -342,7 +351,8 @@ impl Store {
     fn touch(&mut self, slot: Slot, parts: u32) {
         let before = self.columns.parts[slot as usize];
         if before == 0 && parts != 0 {
-            self.dirty.push(slot);
+            self.dirty[self.dirty_len] = slot;
+            self.dirty_len += 1;
         }
         self.columns.parts[slot as usize] = before | parts;
     }
@@ -350,13 +360,15 @@ impl Store {
     /// Slots with changed parts.
     #[must_use]
     pub fn dirty(&self) -> &[Slot] {
-        &self.dirty
+        &self.dirty[..self.dirty_len]
     }
 
     /// Starts a new flush.
     pub fn clear_dirty(&mut self) {
-        for slot in self.dirty.drain(..) {
-            self.columns.parts[slot as usize] = 0;
+        if self.dirty_len > 0 {
+            // Quicker than one by one, and nothing in a flush's time even with 20,000 slots.
+            self.columns.parts.fill(0);
+            self.dirty_len = 0;
         }
     }
 
