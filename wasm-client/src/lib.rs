@@ -17,6 +17,11 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use crate::ingest::Session;
 use crate::store::{Slot, Store, Text};
 
+/// The standard library's weighs three times as much.
+#[cfg(target_arch = "wasm32")]
+#[global_allocator]
+static MEMORY: talc::wasm::WasmDynamicTalc = talc::wasm::new_wasm_dynamic_allocator();
+
 /// Numbers of the summary that `Core::apply` leaves; `ts/core.ts` names their places.
 const SUMMARY_LEN: usize = 8;
 

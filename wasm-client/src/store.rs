@@ -160,6 +160,8 @@ impl Default for Store {
 
 impl Store {
     /// A store without slots.
+    // Fifty numbers that need not be written out wherever there is one.
+    #[inline(never)]
     #[must_use]
     pub fn new() -> Self {
         Self {

@@ -76,11 +76,41 @@ fn compile(root: &Path) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     run(Command::new(cargo)
         .current_dir(root)
+        .env(
+            "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS",
+            without_paths(root)?,
+        )
         .args(["build", "--package", "pvwire-wasm", "--lib", "--locked"])
         .args(["--profile", "wasm", "--target", "wasm32-unknown-unknown"])
         .arg("--target-dir")
         .arg(&target))?;
     Ok(target.join("wasm32-unknown-unknown/wasm/pvwire_wasm.wasm"))
+}
+
+/// Flags for the names of source files, which panics bring into the module: they are short and the
+/// same wherever Rust and the crates are installed.
+fn without_paths(root: &Path) -> Result<String> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let printed = |flags: &[&str]| -> Result<String> {
+        let output = Command::new(&rustc)
+            .args(flags)
+            .current_dir(root)
+            .output()?;
+        Ok(String::from_utf8(output.stdout)?)
+    };
+    let sysroot = printed(&["--print", "sysroot"])?;
+    let version = printed(&["--version", "--verbose"])?;
+    let hash = (version.lines()).find_map(|line| line.strip_prefix("commit-hash: "));
+    let cargo_home = std::env::var_os("CARGO_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(std::env::home_dir()?.join(".cargo")))
+        .ok_or("neither CARGO_HOME nor a home directory is known")?;
+    Ok(format!(
+        "--remap-path-prefix={}/lib/rustlib/src/rust=/rustc/{} --remap-path-prefix={}/registry/src=",
+        sysroot.trim_end(),
+        hash.ok_or("rustc doesn't say its commit")?,
+        cargo_home.display(),
+    ))
 }
 
 fn optimise(root: &Path, module: &Path) -> Result<()> {
