@@ -63,6 +63,7 @@ pub(crate) fn build() -> Result<()> {
     optimise(root, &module)?;
 
     let glue = pkg.join("pvwire_wasm.js");
+    fs::write(&glue, trimmed(&fs::read_to_string(&glue)?)?)?;
     check_imports(&fs::read(&module)?)?;
     check_size(&module, MAX_WASM_GZIP_BYTES)?;
     check_size(&glue, MAX_GLUE_GZIP_BYTES)?;
@@ -139,6 +140,41 @@ fn run(command: &mut Command) -> Result<()> {
     } else {
         Err(format!("{command:?}: {status}").into())
     }
+}
+
+/// Where the generated JavaScript has what no page of ours runs: from here to there, each ending left
+/// out of what is cut.
+const NEEDLESS: [(&str, &str); 5] = [
+    // Every browser that can run the module has it.
+    (
+        "if (!('encodeInto' in cachedTextEncoder))",
+        "let WASM_VECTOR_LEN",
+    ),
+    // `ts/core.ts` gives one object, as it should.
+    (
+        " else {\n            console.warn('using deprecated",
+        "\n    }\n\n    const imports",
+    ),
+    (
+        " else {\n            console.warn('using deprecated",
+        "\n    }\n\n\n    const imports",
+    ),
+    // The browser's own error says it too.
+    ("\"`WebAssembly.instantiateStreaming` failed", "e);"),
+    // Strings are always given with the function that makes more room.
+    ("if (realloc === undefined)", "let len = arg.length"),
+];
+
+/// The generated JavaScript without what nobody runs.
+fn trimmed(glue: &str) -> Result<String> {
+    let mut glue = glue.to_owned();
+    for (from, to) in NEEDLESS {
+        let missing = || format!("the generated JavaScript has changed: no {from:?} … {to:?}");
+        let start = glue.find(from).ok_or_else(missing)?;
+        let end = start + glue[start..].find(to).ok_or_else(missing)?;
+        glue.replace_range(start..end, "");
+    }
+    Ok(glue)
 }
 
 /// A module that asks for anything of `env` runs nowhere: some crate expected an operating system.
