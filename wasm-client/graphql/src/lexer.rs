@@ -19,6 +19,8 @@ pub(crate) mod token {
 pub(crate) struct Token {
     pub(crate) kind: u8,
     pub(crate) span: Span,
+    /// Of a name.
+    pub(crate) hash: u32,
 }
 
 /// Cuts a document into tokens.
@@ -71,10 +73,15 @@ impl<'a> Lexer<'a> {
         self.skip_ignored();
         let start = self.at;
         let byte = self.byte();
+        let mut hash = 0_u32;
         let kind = match byte {
             0 if self.is_at_end() => token::END,
             b'A'..=b'Z' | b'a'..=b'z' | b'_' => {
-                while is_name(self.byte()) {
+                for byte in self.text.as_bytes().iter().skip(start) {
+                    if !is_name(*byte) {
+                        break;
+                    }
+                    hash = hash.wrapping_mul(31).wrapping_add(u32::from(*byte));
                     self.at += 1;
                 }
                 token::NAME
@@ -103,6 +110,7 @@ impl<'a> Lexer<'a> {
                 start: start as u32,
                 end: self.at as u32,
             },
+            hash,
         }
     }
 

@@ -2,7 +2,7 @@
 //! them once.
 
 use crate::mistake::{Mistake, fill};
-use crate::schema::{self, Ty};
+use crate::schema::{Ty, id};
 use crate::tree::{Document, kind};
 
 /// Most comparisons in one document: more would take a page's time and serve nobody.
@@ -13,7 +13,6 @@ const BUDGET: u32 = 2_000_000;
 struct Asked {
     at: u32,
     hash: u32,
-    parent: Option<u8>,
     /// The fragment of the set that brings it, 0 for none.
     through: u32,
 }
@@ -31,6 +30,9 @@ pub(crate) struct Overlaps<'a> {
     compared: Vec<(u32, u32)>,
     conflicts: Vec<Conflict>,
     budget: u32,
+    /// Fields of the set that is looked at, and its fragments.
+    fields: Vec<Asked>,
+    visited: Vec<u32>,
 }
 
 impl<'a> Overlaps<'a> {
@@ -40,16 +42,25 @@ impl<'a> Overlaps<'a> {
             compared: Vec::new(),
             conflicts: Vec::new(),
             budget: BUDGET,
+            fields: Vec::new(),
+            visited: Vec::new(),
         }
     }
 
     /// Says which fields of a set can't be merged.
-    pub(crate) fn within(&mut self, of: u32, parent: Option<u8>, mistakes: &mut Vec<Mistake>) {
+    pub(crate) fn within(&mut self, of: u32, mistakes: &mut Vec<Mistake>) {
         let document = self.document;
-        let mut own = Vec::new();
-        self.collect(of, parent, 0, &mut Vec::new(), &mut own);
-        // What one fragment brings is compared where that fragment is defined.
-        self.fields(&own, &own, false);
+        let mut own = std::mem::take(&mut self.fields);
+        let mut visited = std::mem::take(&mut self.visited);
+        own.clear();
+        visited.clear();
+        self.collect(of, 0, &mut visited, &mut own);
+        if has_twins(&own) {
+            // What one fragment brings is compared where that fragment is defined.
+            self.fields(&own, &own, false);
+        }
+        self.fields = own;
+        self.visited = visited;
         for conflict in std::mem::take(&mut self.conflicts) {
             let mut places = conflict.first;
             places.extend_from_slice(&conflict.second);
@@ -64,34 +75,18 @@ impl<'a> Overlaps<'a> {
     }
 
     /// Fields that a set selects, itself and through fragments, those of each fragment of it together.
-    fn collect(
-        &self,
-        of: u32,
-        parent: Option<u8>,
-        through: u32,
-        visited: &mut Vec<u32>,
-        fields: &mut Vec<Asked>,
-    ) {
+    fn collect(&self, of: u32, through: u32, visited: &mut Vec<u32>, fields: &mut Vec<Asked>) {
         let document = self.document;
         let mut spreads: Vec<u32> = Vec::new();
         for (at, node) in document.children(of) {
-            let name = document.name(node);
             match node.kind {
                 kind::FIELD => fields.push(Asked {
                     at,
                     hash: node.hash,
-                    parent,
                     through,
                 }),
-                kind::SPREAD => spreads.push(document.fragment(name)),
-                kind::INLINE => {
-                    let on = if name.is_empty() {
-                        parent
-                    } else {
-                        schema::find(name)
-                    };
-                    self.collect(at, on, through, visited, fields);
-                }
+                kind::SPREAD => spreads.push(document.fragment(document.name(node))),
+                kind::INLINE => self.collect(at, through, visited, fields),
                 _ => {}
             }
         }
@@ -101,9 +96,8 @@ impl<'a> Overlaps<'a> {
             }
             if *fragment != 0 && !visited.contains(fragment) {
                 visited.push(*fragment);
-                let on = schema::find(document.str(document.node(*fragment).key));
                 let through = if through == 0 { *fragment } else { through };
-                self.collect(*fragment, on, through, visited, fields);
+                self.collect(*fragment, through, visited, fields);
             }
         }
     }
@@ -140,11 +134,11 @@ impl<'a> Overlaps<'a> {
         let document = self.document;
         let (first, second) = (document.node(one.at), document.node(other.at));
         let (name, other_name) = (document.name(first), document.name(second));
-        let known = one.parent.is_some() && other.parent.is_some();
-        let apart = known && one.parent != other.parent;
+        let known = first.ty != id::UNKNOWN && second.ty != id::UNKNOWN;
+        let apart = known && first.ty != second.ty;
         let exclusive = exclusive || apart;
-        let ty = schema::field(one.parent, name).map(|field| field.ty);
-        let other_ty = schema::field(other.parent, other_name).map(|field| field.ty);
+        let ty = first.field.map(|field| field.ty);
+        let other_ty = second.field.map(|field| field.ty);
         let (mut places, mut other_places) = (vec![first.at], vec![second.at]);
         let mut reason = String::new();
         if !exclusive && name != other_name {
@@ -165,10 +159,8 @@ impl<'a> Overlaps<'a> {
             self.compared.push(pair);
             let before = std::mem::take(&mut self.conflicts);
             let (mut inner, mut other_inner) = (Vec::new(), Vec::new());
-            let on = ty.map(|ty| ty.name);
-            self.collect(one.at, on, 0, &mut Vec::new(), &mut inner);
-            let on = other_ty.map(|ty| ty.name);
-            self.collect(other.at, on, 0, &mut Vec::new(), &mut other_inner);
+            self.collect(one.at, 0, &mut Vec::new(), &mut inner);
+            self.collect(other.at, 0, &mut Vec::new(), &mut other_inner);
             self.fields(&inner, &other_inner, exclusive);
             for conflict in std::mem::replace(&mut self.conflicts, before) {
                 let key = document.str(document.node(conflict.field).key);
@@ -209,6 +201,20 @@ impl<'a> Overlaps<'a> {
         }
         surplus == 0
     }
+}
+
+/// Whether any two fields may have the same key.
+fn has_twins(fields: &[Asked]) -> bool {
+    let mut rest = fields;
+    while let Some((first, others)) = rest.split_first() {
+        for other in others {
+            if other.hash == first.hash {
+                return true;
+            }
+        }
+        rest = others;
+    }
+    false
 }
 
 fn conflicting(one: Ty, other: Ty) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::lexer::{Lexer, Token, decode, token};
 use crate::mistake::fill;
-use crate::schema::{LIST, NON_NULL};
+use crate::schema::{self, LIST, NON_NULL, id};
 use crate::tree::{Document, Node, Span, kind};
 
 /// Longest document that is read, in bytes.
@@ -21,8 +21,12 @@ pub const MAX_DEPTH: u32 = 50;
 struct Parser<'a> {
     lexer: Lexer<'a>,
     token: Token,
+    /// Of the name that was passed last.
+    hash: u32,
     tokens: u32,
     depth: u32,
+    /// The definition that is being read.
+    definition: u32,
     document: Document,
 }
 
@@ -59,11 +63,18 @@ pub(crate) fn parse(text: &str, form: Form) -> Document {
     let mut parser = Parser {
         lexer: Lexer::new(text),
         token: Token::default(),
+        hash: 0,
         tokens: 0,
         depth: 0,
+        definition: 0,
         document: Document::default(),
     };
-    parser.document.nodes.push(Node::default());
+    // Most documents need no more.
+    parser.document.nodes.reserve((text.len() / 6).min(1000));
+    parser.document.nodes.push(Node {
+        ty: id::UNKNOWN,
+        ..Node::default()
+    });
     let limit = if form == Form::Json {
         MAX_JSON_BYTES
     } else {
@@ -80,7 +91,7 @@ pub(crate) fn parse(text: &str, form: Form) -> Document {
         },
         Form::Selection => {
             let channel = parser.begin(kind::CHANNEL, 0);
-            parser.set(channel);
+            parser.set(channel, id::CHANNEL);
             parser.expect(token::END);
         }
         Form::Json => parser.value(0, true, true),
@@ -107,10 +118,13 @@ impl<'a> Parser<'a> {
     /// Passes the next token, and says where it stood.
     fn advance(&mut self) -> Span {
         let before = self.token.span;
+        self.hash = self.token.hash;
         if self.lexer.mistake.is_none() {
             self.token = self.lexer.next();
             self.tokens += 1;
-            self.limit(self.tokens, MAX_TOKENS, "has too many tokens");
+            if self.tokens > MAX_TOKENS {
+                self.limit(self.tokens, MAX_TOKENS, "has too many tokens");
+            }
             if self.lexer.mistake.is_some() {
                 self.token.kind = token::END;
             }
@@ -198,8 +212,9 @@ impl<'a> Parser<'a> {
     fn definition(&mut self) {
         let first = self.token;
         let node = self.begin(kind::QUERY, 0);
+        self.definition = node;
         if first.kind == b'{' {
-            self.set(node);
+            self.set(node, id::QUERY);
             return;
         }
         let described = self.is_string();
@@ -233,13 +248,20 @@ impl<'a> Parser<'a> {
             return;
         }
         self.advance();
+        let mut ty = match keyword {
+            kind::MUTATION => id::MUTATION,
+            kind::SUBSCRIPTION => id::SUBSCRIPTION,
+            _ => id::QUERY,
+        };
         if keyword == kind::FRAGMENT {
             self.node(node).name = self.fragment_name();
             if self.word() != "on" {
                 self.unexpected("Expected \"on\", found %.");
             }
             self.advance();
-            self.node(node).key = self.name();
+            let on = self.name();
+            self.node(node).key = on;
+            ty = self.find(on);
         } else {
             if self.token.kind == token::NAME {
                 self.node(node).name = self.advance();
@@ -254,7 +276,12 @@ impl<'a> Parser<'a> {
             }
         }
         self.directives(node, false);
-        self.set(node);
+        self.set(node, ty);
+    }
+
+    /// The type of a name.
+    fn find(&self, name: Span) -> u8 {
+        schema::find(self.text(name)).unwrap_or(id::UNKNOWN)
     }
 
     /// Whether what is between brackets ends here.
@@ -309,7 +336,9 @@ impl<'a> Parser<'a> {
             self.expect(b']');
             self.wrap(node, LIST);
         } else {
-            self.node(node).key = self.name();
+            let name = self.name();
+            self.node(node).key = name;
+            self.node(node).ty = self.find(name);
         }
         if self.skip(b'!') {
             self.wrap(node, NON_NULL);
@@ -333,12 +362,17 @@ impl<'a> Parser<'a> {
         self.limit(self.depth, MAX_DEPTH, "is nested too deep");
     }
 
-    fn set(&mut self, parent: u32) {
+    /// What is selected of an object of this type.
+    fn set(&mut self, parent: u32, ty: u8) {
+        let node = self.node(parent);
+        if node.kind != kind::FIELD {
+            node.ty = ty;
+        }
         self.node(parent).inner_at = self.token.span.start;
         self.expect(b'{');
         self.down();
         loop {
-            self.selection(parent);
+            self.selection(parent, ty);
             if self.ends(b'}') {
                 break;
             }
@@ -346,36 +380,39 @@ impl<'a> Parser<'a> {
         self.depth -= 1;
     }
 
-    fn selection(&mut self, parent: u32) {
+    fn selection(&mut self, parent: u32, mut ty: u8) {
         let node = self.begin(kind::FIELD, parent);
         if self.skip(token::SPREAD) {
             let mut kind = kind::INLINE;
             if self.word() == "on" {
                 self.advance();
-                self.node(node).name = self.name();
+                let name = self.name();
+                self.node(node).name = name;
+                ty = self.find(name);
             } else if self.token.kind == token::NAME {
                 kind = kind::SPREAD;
+                self.document.spreads.push((self.definition, node));
                 self.node(node).name = self.advance();
             }
             self.node(node).kind = kind;
             self.directives(node, false);
             if kind == kind::INLINE {
-                self.set(node);
+                self.set(node, ty);
             }
             return;
         }
         let key = self.name();
+        let hash = self.hash;
         let name = if self.skip(b':') { self.name() } else { key };
-        let mut hash = 0_u32;
-        for byte in self.text(key).bytes() {
-            hash = hash.wrapping_mul(31).wrapping_add(u32::from(byte));
-        }
+        let found = schema::field(ty, self.text(name));
         let field = self.node(node);
         (field.key, field.name, field.hash) = (key, name, hash);
+        (field.ty, field.field) = (ty, found);
         self.arguments(node, false);
         self.directives(node, false);
         if self.token.kind == b'{' {
-            self.set(node);
+            let inner = found.map(|field| field.ty).filter(|ty| ty.is_object());
+            self.set(node, inner.map_or(id::UNKNOWN, |ty| ty.name));
         }
     }
 

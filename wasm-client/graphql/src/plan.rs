@@ -9,10 +9,21 @@ use crate::values::{Given, push_arguments};
 /// Most fields of a result: each costs time with every update that is shown.
 pub const MAX_FIELDS: u32 = 50_000;
 
+/// A field that is asked for, and the hash of its key. Place 0 when it was shown with one before it.
+#[derive(Clone, Copy)]
+struct Asked {
+    at: u32,
+    hash: u32,
+}
+
 struct Planner<'a> {
     document: &'a Document,
     given: &'a [Given],
     fields: u32,
+    /// Fields of the objects that are being shown, those of the innermost last.
+    asked: Vec<Asked>,
+    /// Fragments that brought some of the innermost's.
+    visited: Vec<u32>,
     out: String,
     /// The first thing that is wrong.
     mistake: Option<Mistake>,
@@ -29,40 +40,24 @@ pub(crate) fn plan(
         document,
         given,
         fields: 0,
-        out: String::new(),
+        asked: Vec::new(),
+        visited: Vec::new(),
+        out: String::with_capacity(document.text.len() * 2),
         mistake: None,
     };
-    let (word, root) = match document.node(operation).kind {
-        kind::MUTATION => ("mutation\n", id::MUTATION),
-        kind::SUBSCRIPTION => ("subscription\n", id::SUBSCRIPTION),
-        kind::CHANNEL => ("", id::CHANNEL),
-        _ => ("query\n", id::QUERY),
-    };
-    planner.out.push_str(word);
-    let asked = planner.collect(&[operation]);
-    if root == id::CHANNEL {
-        planner.fields(&asked, root);
-    } else {
-        planner.roots(&asked, root);
-    }
+    let root = document.node(operation).ty;
+    planner.out.push_str(match root {
+        id::MUTATION => "mutation\n",
+        id::SUBSCRIPTION => "subscription\n",
+        id::CHANNEL => "",
+        _ => "query\n",
+    });
+    planner.asked.push(Asked {
+        at: operation,
+        hash: 0,
+    });
+    planner.object(0, root, root != id::CHANNEL);
     (planner.out, planner.mistake)
-}
-
-/// Fields of one key: those that stand from `at` on, if `at` is the first of them.
-fn same(document: &Document, asked: &[u32], at: usize) -> Vec<u32> {
-    let mut same: Vec<u32> = Vec::new();
-    let Some(first) = asked.get(at) else {
-        return same;
-    };
-    for (nth, other) in asked.iter().enumerate() {
-        if document.same_key(*first, *other) {
-            if nth < at {
-                return Vec::new();
-            }
-            same.push(*other);
-        }
-    }
-    same
 }
 
 impl Planner<'_> {
@@ -72,17 +67,55 @@ impl Planner<'_> {
         }
     }
 
-    /// Fields that the sets of these nodes select.
-    fn collect(&mut self, nodes: &[u32]) -> Vec<u32> {
-        let mut asked = Vec::new();
-        let mut visited = Vec::new();
-        for node in nodes {
-            self.collect_into(*node, &mut visited, &mut asked);
-        }
-        asked
+    fn asked(&self, at: usize) -> Asked {
+        self.asked
+            .get(at)
+            .copied()
+            .unwrap_or(Asked { at: 0, hash: 0 })
     }
 
-    fn collect_into(&mut self, of: u32, visited: &mut Vec<u32>, asked: &mut Vec<u32>) {
+    /// Shows the object whose sets of fields are those of the nodes from this place on. `root` when it
+    /// is the query, mutation or subscription itself.
+    fn object(&mut self, nodes: usize, object: u8, root: bool) {
+        let start = self.asked.len();
+        self.visited.clear();
+        for at in nodes..start {
+            self.collect(self.asked(at).at);
+        }
+        let end = self.asked.len();
+        for at in start..end {
+            let first = self.asked(at);
+            if first.at == 0 {
+                continue;
+            }
+            self.asked.push(first);
+            for other in at + 1..end {
+                self.gather(first, other);
+            }
+            let field = self.document.node(first.at).field;
+            match field {
+                Some(field) if root => self.root(first.at, end, field, object),
+                Some(field) => self.field(first.at, end, field, object),
+                None => {}
+            }
+            self.asked.truncate(end);
+        }
+        self.asked.truncate(start);
+    }
+
+    /// Takes a field to those that are shown with the first of its key.
+    fn gather(&mut self, first: Asked, other: usize) {
+        let Some(asked) = self.asked.get_mut(other) else {
+            return;
+        };
+        if asked.hash == first.hash && asked.at != 0 && self.document.same_key(first.at, asked.at) {
+            let same = *asked;
+            asked.at = 0;
+            self.asked.push(same);
+        }
+    }
+
+    fn collect(&mut self, of: u32) {
         let document = self.document;
         for (at, selection) in document.children(of) {
             if !selection.is_selection() || !self.is_included(at) || self.mistake.is_some() {
@@ -95,31 +128,35 @@ impl Planner<'_> {
                         let message = "The result would have too many fields.";
                         self.fail(Some(Mistake::new(&[selection.at], message, &[])));
                     }
-                    asked.push(at);
+                    self.asked.push(Asked {
+                        at,
+                        hash: selection.hash,
+                    });
                 }
                 kind::SPREAD => {
                     let fragment = document.fragment(document.name(selection));
-                    if !visited.contains(&fragment) {
-                        visited.push(fragment);
-                        self.collect_into(fragment, visited, asked);
+                    if !self.visited.contains(&fragment) {
+                        self.visited.push(fragment);
+                        self.collect(fragment);
                     }
                 }
-                _ => self.collect_into(at, visited, asked),
+                _ => self.collect(at),
             }
         }
     }
 
     fn is_included(&mut self, at: u32) -> bool {
-        !self.says(at, "skip", "{\"if\":true}") && !self.says(at, "include", "{\"if\":false}")
+        self.document.count(at, kind::DIRECTIVE) == 0
+            || !self.says(at, "skip", "{\"if\":true}")
+                && !self.says(at, "include", "{\"if\":false}")
     }
 
     fn says(&mut self, at: u32, name: &str, what: &str) -> bool {
         let directive = self.document.find(at, kind::DIRECTIVE, name);
-        if directive == 0 {
-            return false;
-        }
         let mut arguments = String::new();
-        if let Some(known) = schema::directive(name) {
+        if let Some(known) = schema::directive(name)
+            && directive != 0
+        {
             let mistake = push_arguments(
                 self.document,
                 known.arguments,
@@ -134,56 +171,36 @@ impl Planner<'_> {
 
     /// `{ KEY FIELD PLACES ARGUMENTS` and the lines of what is in it, `= …` for a leaf, `! KEY FIELD
     /// PLACES MESSAGE` for what can't be answered. PLACES are `line:column`, with commas between.
-    fn roots(&mut self, asked: &[u32], root: u8) {
+    /// From `nodes` on stand the fields that are shown as one.
+    fn root(&mut self, first: u32, nodes: usize, field: &Field, object: u8) {
         let document = self.document;
-        for at in 0..asked.len() {
-            let same = same(document, asked, at);
-            let Some(first) = same.first() else {
-                continue;
-            };
-            let name = document.name(document.node(*first));
-            let Some(field) = schema::field(Some(root), name) else {
-                continue;
-            };
-            let mut arguments = String::new();
-            let wrong = push_arguments(
-                document,
-                field.arguments,
-                *first,
-                self.given,
-                &mut arguments,
-            );
-            let mut places: Vec<u32> = Vec::new();
-            for at in &same {
-                places.push(document.node(*at).at);
-            }
-            let is_object = field.ty.is_object();
-            let mut sign = if is_object { "{ " } else { "= " };
-            if let Some(wrong) = &wrong {
-                sign = "! ";
-                places.clone_from(&wrong.places);
-                arguments.clear();
-                push_quoted(&wrong.message, &mut arguments);
-            }
-            self.head(sign, *first, field, root);
-            let mut between = "";
-            for place in places {
-                let (line, column) = location(&document.text, place);
-                self.out.push_str(between);
-                push_number(line, &mut self.out);
-                self.out.push(':');
-                push_number(column, &mut self.out);
-                between = ",";
-            }
-            self.out.push(' ');
-            self.out.push_str(&arguments);
-            self.out.push('\n');
-            if is_object && wrong.is_none() {
-                let asked = self.collect(&same);
-                self.fields(&asked, field.ty.name);
-                self.out.push_str("}\n");
-            }
+        let mut arguments = String::new();
+        let wrong = push_arguments(document, field.arguments, first, self.given, &mut arguments);
+        let mut places: Vec<u32> = Vec::new();
+        for same in self.asked.get(nodes..).unwrap_or_default() {
+            places.push(document.node(same.at).at);
         }
+        let is_object = field.ty.is_object();
+        let mut sign = if is_object { "{ " } else { "= " };
+        if let Some(wrong) = &wrong {
+            sign = "! ";
+            places.clone_from(&wrong.places);
+            arguments.clear();
+            push_quoted(&wrong.message, &mut arguments);
+        }
+        self.head(sign, first, field, object);
+        let mut between = "";
+        for place in places {
+            let (line, column) = location(&document.text, place);
+            self.out.push_str(between);
+            push_number(line, &mut self.out);
+            self.out.push(':');
+            push_number(column, &mut self.out);
+            between = ",";
+        }
+        self.out.push(' ');
+        self.out.push_str(&arguments);
+        self.inner(nodes, is_object && wrong.is_none(), field);
     }
 
     fn head(&mut self, sign: &str, at: u32, field: &Field, object: u8) {
@@ -200,32 +217,29 @@ impl Planner<'_> {
 
     /// `{ KEY FIELD MASK` and `}` around an object, `= KEY FIELD MASK` for a leaf; with the arguments
     /// at the end where a field takes any. MASK has the parts of the PV that the field itself reads.
-    fn fields(&mut self, asked: &[u32], object: u8) {
-        let document = self.document;
-        for at in 0..asked.len() {
-            let same = same(document, asked, at);
-            let Some(first) = same.first() else {
-                continue;
-            };
-            let name = document.name(document.node(*first));
-            let Some(field) = schema::field(Some(object), name) else {
-                continue;
-            };
-            let is_object = field.ty.is_object();
-            self.head(if is_object { "{ " } else { "= " }, *first, field, object);
-            push_number(u32::from(field.mask), &mut self.out);
-            if !field.arguments.is_empty() {
-                self.out.push(' ');
-                let given = self.given;
-                let wrong = push_arguments(document, field.arguments, *first, given, &mut self.out);
-                self.fail(wrong);
-            }
-            self.out.push('\n');
-            if is_object {
-                let asked = self.collect(&same);
-                self.fields(&asked, field.ty.name);
-                self.out.push_str("}\n");
-            }
+    fn field(&mut self, first: u32, nodes: usize, field: &Field, object: u8) {
+        let is_object = field.ty.is_object();
+        self.head(if is_object { "{ " } else { "= " }, first, field, object);
+        push_number(u32::from(field.mask), &mut self.out);
+        if !field.arguments.is_empty() {
+            self.out.push(' ');
+            let wrong = push_arguments(
+                self.document,
+                field.arguments,
+                first,
+                self.given,
+                &mut self.out,
+            );
+            self.fail(wrong);
+        }
+        self.inner(nodes, is_object, field);
+    }
+
+    fn inner(&mut self, nodes: usize, is_object: bool, field: &Field) {
+        self.out.push('\n');
+        if is_object {
+            self.object(nodes, field.ty.name, false);
+            self.out.push_str("}\n");
         }
     }
 }

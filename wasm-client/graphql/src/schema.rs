@@ -143,24 +143,31 @@ static NOTHING: Type = scalar("");
 /// Place of a type among [`TYPES`].
 pub(crate) fn find(name: &str) -> Option<u8> {
     for (at, ty) in TYPES.iter().enumerate() {
-        if ty.name == name {
+        if same(ty.name, name) {
             return Some(at as u8);
         }
     }
     None
 }
 
+/// Equal, told by the lengths most times.
+fn same(one: &str, other: &str) -> bool {
+    one.len() == other.len() && one == other
+}
+
 /// A field of an object, those that every object or the query has included.
-pub(crate) fn field(of: Option<u8>, name: &str) -> Option<&'static Field> {
-    let of = of?;
-    for field in named(of).fields {
-        if field.name == name {
+pub(crate) fn field(of: u8, name: &str) -> Option<&'static Field> {
+    let ty = named(of);
+    for field in ty.fields {
+        if same(field.name, name) {
             return Some(field);
         }
     }
-    let allowed = of == id::QUERY || name == TYPENAME;
+    if ty.kind != Kind::Object || !name.starts_with("__") {
+        return None;
+    }
     let mut fields = META_FIELDS.iter();
-    fields.find(|field| allowed && field.name == name)
+    fields.find(|field| field.name == name && (of == id::QUERY || name == TYPENAME))
 }
 
 pub(crate) fn directive(name: &str) -> Option<&'static DirectiveType> {
@@ -179,6 +186,8 @@ pub(crate) mod id {
         };
         (@ $at:expr;) => {};
     }
+    /// No type of the schema.
+    pub(crate) const UNKNOWN: u8 = 255;
     ids! {
         QUERY MUTATION SUBSCRIPTION CHANNEL INT FLOAT STRING BOOLEAN ID DATE_TIME DOUBLE BIG_INT
         TYPED_ARRAY FLOAT64_ARRAY STRUCTURE VALUE TIME STATUS DISPLAY RANGE CONNECTION SKIPS BASE64_ARRAY

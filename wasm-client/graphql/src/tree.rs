@@ -1,7 +1,7 @@
 //! What does a document hold once it is read? One table of nodes that name each other by place.
 
 use crate::mistake::{Mistake, push_quoted};
-use crate::schema::{self, Ty};
+use crate::schema::{Field, Ty, id};
 
 /// What a node is.
 pub(crate) mod kind {
@@ -55,6 +55,9 @@ impl Span {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Node {
     pub(crate) kind: u8,
+    /// Of an operation the root; of a field what it is asked of; of a fragment what it is on; of a
+    /// variable what it holds. [`id::UNKNOWN`] when the schema has no such type.
+    pub(crate) ty: u8,
     /// Around the name of a variable's type, see [`Ty`].
     pub(crate) wraps: u16,
     pub(crate) at: u32,
@@ -66,6 +69,8 @@ pub(crate) struct Node {
     pub(crate) key: Span,
     /// Of the key of a field, so that few texts need be compared.
     pub(crate) hash: u32,
+    /// What the schema says of a field.
+    pub(crate) field: Option<&'static Field>,
     pub(crate) child: u32,
     pub(crate) last: u32,
     pub(crate) next: u32,
@@ -90,6 +95,8 @@ impl Node {
 pub(crate) struct Document {
     pub(crate) text: String,
     pub(crate) nodes: Vec<Node>,
+    /// Where fragments are used: the definition and the spread in it.
+    pub(crate) spreads: Vec<(u32, u32)>,
     /// What is wrong with it.
     pub(crate) mistakes: Vec<Mistake>,
 }
@@ -122,12 +129,14 @@ impl<'a> Iterator for Children<'a> {
 
 static NOTHING: Node = Node {
     kind: 0,
+    ty: id::UNKNOWN,
     wraps: 0,
     at: 0,
     inner_at: 0,
     name: Span { start: 0, end: 0 },
     key: Span { start: 0, end: 0 },
     hash: 0,
+    field: None,
     child: 0,
     last: 0,
     next: 0,
@@ -174,14 +183,30 @@ impl Document {
         self.str(node.name)
     }
 
-    /// The first child of this kind and name.
+    /// The first child of this kind and name. What is selected comes last and is never looked for.
+    #[inline(never)]
     pub(crate) fn find(&self, parent: u32, kind: u8, name: &str) -> u32 {
         for (at, node) in self.children(parent) {
+            if node.is_selection() {
+                break;
+            }
             if node.kind == kind && self.name(node) == name {
                 return at;
             }
         }
         0
+    }
+
+    /// How many children of this kind there are, of those before what is selected.
+    pub(crate) fn count(&self, parent: u32, kind: u8) -> u32 {
+        let mut count = 0;
+        for (_, node) in self.children(parent) {
+            if node.is_selection() {
+                break;
+            }
+            count += u32::from(node.kind == kind);
+        }
+        count
     }
 
     /// The fragment of this name, 0 when there is none.
@@ -199,8 +224,9 @@ impl Document {
 
     /// The type of a variable, if the schema has it.
     pub(crate) fn ty(&self, variable: &Node) -> Option<Ty> {
-        Some(Ty {
-            name: schema::find(self.str(variable.key))?,
+        let known = variable.ty != id::UNKNOWN;
+        known.then_some(Ty {
+            name: variable.ty,
             wraps: variable.wraps,
         })
     }

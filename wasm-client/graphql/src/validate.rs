@@ -3,7 +3,7 @@
 
 use crate::mistake::{Mistake, fill};
 use crate::overlap::Overlaps;
-use crate::schema::{self, Field, Parameter, Ty, id};
+use crate::schema::{self, Field, Kind, Parameter, Ty, id};
 use crate::suggest::{Names, did_you_mean};
 use crate::tree::{Document, Node, kind};
 use crate::values::problem;
@@ -28,6 +28,8 @@ struct Validator<'a> {
     followed: Vec<u32>,
     /// The usages are known.
     has_usages: bool,
+    /// Fragments that operations use.
+    used: Vec<u32>,
 }
 
 /// Everything that is wrong with a document that follows the grammar.
@@ -40,17 +42,15 @@ pub(crate) fn validate(document: &Document) -> Vec<Mistake> {
         within: 0,
         followed: Vec::new(),
         has_usages: false,
+        used: Vec::new(),
     };
     validator.document();
     validator.mistakes
 }
 
-/// Object types among the types of this name, and whether there is any type of it.
-fn object(name: &str) -> (Option<u8>, bool) {
-    let found = schema::find(name);
-    let ty = found.unwrap_or(id::INT);
-    let is_object = Ty { name: ty, wraps: 0 }.is_object();
-    (is_object.then_some(ty), found.is_some())
+/// The type if it is an object's.
+fn object(ty: u8) -> Option<u8> {
+    (schema::named(ty).kind == Kind::Object).then_some(ty)
 }
 
 impl<'a> Validator<'a> {
@@ -121,6 +121,9 @@ impl<'a> Validator<'a> {
     /// after the first for itself.
     fn unique(&mut self, parent: u32, kind: u8, each: bool, template: &str) {
         let document = self.document;
+        if document.count(parent, kind) < 2 {
+            return;
+        }
         for (at, node) in document.children(parent) {
             if node.kind != kind {
                 continue;
@@ -158,11 +161,10 @@ impl<'a> Validator<'a> {
             let message = "This anonymous operation must be the only defined operation.";
             self.say(node.at, message, &[]);
         }
-        let (root, location) = match node.kind {
-            kind::MUTATION => (id::MUTATION, "MUTATION"),
-            kind::SUBSCRIPTION => (id::SUBSCRIPTION, "SUBSCRIPTION"),
-            kind::CHANNEL => (id::CHANNEL, "QUERY"),
-            _ => (id::QUERY, "QUERY"),
+        let location = match node.kind {
+            kind::MUTATION => "MUTATION",
+            kind::SUBSCRIPTION => "SUBSCRIPTION",
+            _ => "QUERY",
         };
         if node.kind == kind::SUBSCRIPTION {
             self.single_field(at, node);
@@ -176,7 +178,7 @@ impl<'a> Validator<'a> {
             }
         }
         self.directives(at, location);
-        self.set(at, Some(root));
+        self.set(at, node);
     }
 
     /// A subscription selects one field, whatever fragments it is in.
@@ -184,14 +186,18 @@ impl<'a> Validator<'a> {
         let document = self.document;
         let mut fields = Vec::new();
         self.fields_of(at, &mut Vec::new(), &mut fields);
+        let Some(first) = fields.first().copied() else {
+            return;
+        };
+        let is_hidden = |field: u32| document.name(document.node(field)).starts_with("__");
+        if fields.len() == 1 && !is_hidden(first) {
+            return;
+        }
         let name = document.name(node);
         let who = if name.is_empty() {
             String::from("Anonymous Subscription")
         } else {
             fill("Subscription \"%\"", &[name])
-        };
-        let Some(first) = fields.first().copied() else {
-            return;
         };
         // Fields of one key stand together, in the order of their first.
         let mut extra: Vec<u32> = Vec::new();
@@ -208,7 +214,7 @@ impl<'a> Validator<'a> {
                     places.push(document.node(*other).at);
                 }
             }
-            if document.name(document.node(*field)).starts_with("__") {
+            if is_hidden(*field) {
                 let template = "% must not select an introspection top level field.";
                 hidden.push(Mistake::new(&places, template, &[&who]));
             }
@@ -269,7 +275,7 @@ impl<'a> Validator<'a> {
         }
         self.unique_directives(at);
         // Behind the brackets of a list stands the name.
-        self.known_type(node.key.start, document.str(node.key));
+        self.known_type(node.ty, node.key.start, document.str(node.key));
         let default = document.node(node.child);
         if node.child != 0 && default.kind != kind::DIRECTIVE {
             self.value(node.child, input, false);
@@ -277,8 +283,8 @@ impl<'a> Validator<'a> {
         self.directives(at, "VARIABLE_DEFINITION");
     }
 
-    fn known_type(&mut self, at: u32, name: &str) {
-        if schema::find(name).is_none() {
+    fn known_type(&mut self, ty: u8, at: u32, name: &str) {
+        if ty == id::UNKNOWN {
             let hint = did_you_mean("", name, &Names::Types(schema::TYPES));
             self.say(at, "Unknown type \"%\".%", &[name, &hint]);
         }
@@ -287,22 +293,30 @@ impl<'a> Validator<'a> {
     fn fragment(&mut self, at: u32, node: &Node) {
         let document = self.document;
         let on = document.str(node.key);
-        let (object, known) = object(on);
-        if object.is_none() && known {
+        if object(node.ty).is_none() && node.ty != id::UNKNOWN {
             let template = "Fragment \"%\" cannot condition on non composite type \"%\".";
             self.say(node.key.start, template, &[document.name(node), on]);
         }
         self.unique_definition(at, "There can be only one fragment named \"%\".");
         self.cycles(at, &mut Vec::new());
         self.unique_directives(at);
-        self.known_type(node.key.start, on);
+        self.known_type(node.ty, node.key.start, on);
         self.directives(at, "FRAGMENT_DEFINITION");
-        self.set(at, object);
+        self.set(at, node);
     }
 
     /// Fragments that a node spreads, those of inner sets after its own.
     fn spreads(&self, of: u32) -> Vec<u32> {
         let mut spreads = Vec::new();
+        for (definition, spread) in &self.document.spreads {
+            if *definition == of {
+                spreads.push(*spread);
+            }
+        }
+        if spreads.len() < 2 {
+            return spreads;
+        }
+        spreads.clear();
         let mut open = vec![of];
         while let Some(of) = open.pop() {
             for (at, node) in self.document.children(of) {
@@ -380,16 +394,10 @@ impl<'a> Validator<'a> {
 
     fn unused_fragments(&mut self) {
         let document = self.document;
-        let mut used = Vec::new();
-        for (at, node) in document.children(0) {
-            if node.is_operation() {
-                used.append(&mut self.reached(at));
-            }
-        }
         for (_, node) in document.children(0) {
             let name = document.name(node);
             // Of two with one name both are used, or neither.
-            if node.kind == kind::FRAGMENT && !used.contains(&document.fragment(name)) {
+            if node.kind == kind::FRAGMENT && !self.used.contains(&document.fragment(name)) {
                 self.say(node.at, "Fragment \"%\" is never used.", &[name]);
             }
         }
@@ -448,44 +456,46 @@ impl<'a> Validator<'a> {
             }
         }
         self.mistakes.append(&mut misplaced);
+        self.used.extend(reached);
     }
 
-    fn set(&mut self, of: u32, parent: Option<u8>) {
+    /// What is selected by a node.
+    fn set(&mut self, of: u32, node: &Node) {
         let document = self.document;
-        if document.node(of).kind != kind::INLINE {
-            self.overlaps.within(of, parent, &mut self.mistakes);
+        let mut parent = object(node.ty);
+        if node.kind == kind::FIELD {
+            parent = node.field.and_then(|field| object(field.ty.name));
+        }
+        if node.kind != kind::INLINE {
+            self.overlaps.within(of, &mut self.mistakes);
         }
         for (at, node) in document.children(of) {
             let name = document.name(node);
             match node.kind {
-                kind::FIELD => self.field(at, node, parent),
+                kind::FIELD => self.field(at, node),
                 kind::SPREAD => {
                     let fragment = document.fragment(name);
                     if fragment == 0 {
                         self.say(node.name.start, "Unknown fragment \"%\".", &[name]);
                     }
-                    let (on, _) = object(document.str(document.node(fragment).key));
+                    let on = object(document.node(fragment).ty);
                     self.possible(&fill(" \"%\"", &[name]), on, parent, node.at);
                     self.unique_directives(at);
                     self.directives(at, "FRAGMENT_SPREAD");
                 }
                 kind::INLINE => {
-                    let mut on = parent;
-                    if !name.is_empty() {
-                        let (object, known) = object(name);
-                        on = object;
-                        if on.is_none() && known {
-                            let template = "Fragment cannot condition on non composite type \"%\".";
-                            self.say(node.name.start, template, &[name]);
-                        }
+                    let on = object(node.ty);
+                    if !name.is_empty() && on.is_none() && node.ty != id::UNKNOWN {
+                        let template = "Fragment cannot condition on non composite type \"%\".";
+                        self.say(node.name.start, template, &[name]);
                     }
                     self.possible("", on, parent, node.at);
                     self.unique_directives(at);
                     if !name.is_empty() {
-                        self.known_type(node.name.start, name);
+                        self.known_type(node.ty, node.name.start, name);
                     }
                     self.directives(at, "INLINE_FRAGMENT");
-                    self.set(at, on);
+                    self.set(at, node);
                 }
                 _ => {}
             }
@@ -503,10 +513,11 @@ impl<'a> Validator<'a> {
         }
     }
 
-    fn field(&mut self, at: u32, node: &Node, parent: Option<u8>) {
+    fn field(&mut self, at: u32, node: &Node) {
         let document = self.document;
         let name = document.name(node);
-        let field = schema::field(parent, name);
+        let field = node.field;
+        let parent = object(node.ty);
         if let Some(field) = field {
             self.leaf_or_object(node, name, field);
         } else if let Some(parent) = parent {
@@ -522,9 +533,7 @@ impl<'a> Validator<'a> {
         self.arguments(at, parameters, field.map(|_| (object, name)));
         self.directives(at, "FIELD");
         if node.inner_at != 0 {
-            let object = field.map(|field| field.ty);
-            let object = object.filter(|ty| ty.is_object());
-            self.set(at, object.map(|ty| ty.name));
+            self.set(at, node);
         }
         self.required_arguments(at, parameters, ["Field \"", name]);
     }

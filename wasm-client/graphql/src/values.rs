@@ -207,6 +207,10 @@ fn push_leaf(document: &Document, at: u32, ty: Ty, out: &mut String) {
     let value = document.node(at);
     let text = document.name(value);
     match value.kind {
+        // JSON writes it as it stands.
+        kind::STRING if text.bytes().all(|byte| byte >= b' ' && byte != b'\\') => {
+            out.push_str(text)
+        }
         kind::STRING | kind::BLOCK => push_quoted(&document.string(value), out),
         kind::ENUM => push_quoted(text, out),
         kind::INT | kind::FLOAT if ty.name == id::ID => push_quoted(text, out),
@@ -270,23 +274,29 @@ pub(crate) fn push_arguments(
     for parameter in parameters {
         let argument = document.argument(of, parameter.name);
         let value = document.node(argument);
-        let mut json = String::new();
+        let before = out.len();
+        out.push_str(between);
+        out.push('"');
+        out.push_str(parameter.name);
+        out.push_str("\":");
+        let start = out.len();
         let missing = argument == 0
             || (value.kind == kind::USE && lookup(document, argument, given).is_none());
         let mut problem = "";
         let mut is_literal = false;
         if missing {
-            json.push_str(parameter.default);
-            if json.is_empty() {
+            out.push_str(parameter.default);
+            if parameter.default.is_empty() {
                 if !parameter.ty.is_required() {
+                    out.truncate(before);
                     continue;
                 }
                 // A field without a required argument is found before it comes to this.
                 problem = "Argument \"%\" of required type \"%\" was provided the variable \"$%\" which was not provided a runtime value.";
             }
         } else {
-            let fits = push_literal(document, argument, parameter.ty, given, &mut json);
-            if parameter.ty.is_required() && json == "null" {
+            let fits = push_literal(document, argument, parameter.ty, given, out);
+            if parameter.ty.is_required() && out.get(start..) == Some("null") {
                 problem = "Argument \"%\" of non-null type \"%\" must not be null.";
             } else if !fits {
                 problem = "Argument \"%\" has invalid value %.";
@@ -302,11 +312,7 @@ pub(crate) fn push_arguments(
             let words = [parameter.name, &shown, document.name(value)];
             return Some(Mistake::new(&[value.at], problem, &words));
         }
-        out.push_str(between);
         between = ",";
-        push_quoted(parameter.name, out);
-        out.push(':');
-        out.push_str(&json);
     }
     out.push('}');
     None
