@@ -50,6 +50,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    #[inline(always)]
     fn byte(&self) -> u8 {
         // A document may hold zero bytes, but nowhere where one would be taken for its end.
         self.text.as_bytes().get(self.at).copied().unwrap_or(0)
@@ -232,8 +233,9 @@ impl<'a> Lexer<'a> {
     }
 }
 
+#[inline(always)]
 const fn is_name(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_'
+    matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_')
 }
 
 /// Stands for no character: Unicode says that no text holds it.

@@ -116,6 +116,7 @@ pub(crate) struct Children<'a> {
 impl<'a> Iterator for Children<'a> {
     type Item = (u32, &'a Node);
 
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         if self.next == 0 {
             return None;
@@ -143,12 +144,12 @@ static NOTHING: Node = Node {
 };
 
 impl Document {
-    // One of it: everything here is called often and seldom runs.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn node(&self, at: u32) -> &Node {
         self.nodes.get(at as usize).unwrap_or(&NOTHING)
     }
 
+    #[inline(always)]
     pub(crate) fn children(&self, of: u32) -> Children<'_> {
         Children {
             document: self,
