@@ -55,7 +55,7 @@ const decode: Measurement = {
     "What does one update cost in the page's thread, from the message to the application's callback?",
   about:
     `Frames of ${String(PVS)} updates, recorded from a relay and played to the client as fast as it takes` +
-    " them, every PV with a callback of its own; the same updates as Coniql's messages, one by one, to" +
+    " them, every PV with a callback or a GraphQL subscription of its own; the same updates as Coniql's messages, one by one, to" +
     " `JSON.parse`, graphql-ws and Apollo. CPU time of the page's main thread; least of 15 passes a round.",
   settings: { pvs: PVS },
   labels: {
@@ -64,6 +64,9 @@ const decode: Measurement = {
     light_ns: ["light selection to a callback", "ns"],
     full_ns: ["full selection to a callback", "ns"],
     everything_ns: ["everything there is to a callback", "ns"],
+    graphql_light_ns: ["light GraphQL subscription to a callback", "ns"],
+    graphql_full_ns: ["full GraphQL subscription to a callback", "ns"],
+    graphql_apollo_ns: ["the same through Apollo without cache", "ns"],
     json_parse_ns: ["`JSON.parse` of the message to a callback", "ns"],
     graphql_ws_ns: ["graphql-ws to a callback", "ns"],
     apollo_no_cache_ns: ["Apollo without cache to a callback", "ns"],
@@ -86,6 +89,9 @@ const WAYS: readonly WayName[] = [
   "light_ns",
   "full_ns",
   "everything_ns",
+  "graphql_light_ns",
+  "graphql_full_ns",
+  "graphql_apollo_ns",
   "json_parse_ns",
   "graphql_ws_ns",
   "apollo_no_cache_ns",

@@ -1,7 +1,18 @@
 /** How long does one update take in JavaScript's thread, without the network and without widgets? */
 
-import { FULL, LIGHT, changes, coniqlMessage, PVS, type Channel, type PeerName } from "../pvs";
-import { startPeer } from "./peers";
+import { createGraphqlClient } from "pvwire/graphql";
+
+import {
+  FULL,
+  LIGHT,
+  changes,
+  coniqlMessage,
+  PVS,
+  subscription,
+  type Channel,
+  type PeerName,
+} from "../pvs";
+import { startPeer, subscribeWithApollo, type OnChannel } from "./peers";
 import { packed, play, record, unpacked, type Recording } from "./recording";
 
 /** Frames that are told as JSON: each is 1,000 messages. */
@@ -20,6 +31,12 @@ const PVWIRE = {
   everything_ns: { selection: undefined, read: true, told: PVS },
 } as const;
 
+const GRAPHQL = {
+  graphql_light_ns: { selection: LIGHT, apollo: false },
+  graphql_full_ns: { selection: FULL, apollo: false },
+  graphql_apollo_ns: { selection: FULL, apollo: true },
+} as const;
+
 const PEER = {
   json_parse_ns: "JSON.parse",
   graphql_ws_ns: "graphql-ws",
@@ -28,7 +45,7 @@ const PEER = {
 } as const satisfies Record<string, PeerName>;
 
 /** Named as the figures that they lead to. */
-export type WayName = keyof typeof PVWIRE | keyof typeof PEER;
+export type WayName = keyof typeof PVWIRE | keyof typeof GRAPHQL | keyof typeof PEER;
 
 export interface Sizes {
   readonly updates_per_frame: number;
@@ -70,6 +87,8 @@ export async function startWay(
   const unpackedRecording = unpacked(recording);
   if (name in PVWIRE) {
     way = await pvwire(unpackedRecording, names, PVWIRE[name as keyof typeof PVWIRE]);
+  } else if (name in GRAPHQL) {
+    way = await graphql(unpackedRecording, names, GRAPHQL[name as keyof typeof GRAPHQL]);
   } else {
     const peerName = PEER[name as keyof typeof PEER];
     const channels = await channelsOf(unpackedRecording, names);
@@ -205,6 +224,52 @@ async function pvwire(
     called = 0;
     flush?.(0);
     if (called < told) throw new Error(`only ${String(called)} PVs were told of a frame`);
+  };
+}
+
+/** The GraphQL client, a subscription a PV, with an application's callback or Apollo behind it. */
+async function graphql(
+  recording: Recording,
+  names: readonly string[],
+  { apollo, selection }: { selection: string; apollo: boolean },
+): Promise<Way> {
+  let called = 0;
+  const onChannel: OnChannel = (_pv, channel) => {
+    called += 1;
+    kept = channel;
+  };
+  const stops: (() => void)[] = [];
+  const { client, give } = await play(recording, (client) => {
+    for (const name of names) stops.push(client.pv(name, LIGHT).subscribe(() => undefined));
+  });
+  const graphqlClient = createGraphqlClient(client);
+  if (apollo) subscribeWithApollo(graphqlClient, names, selection, onChannel);
+  else {
+    const query = subscription(selection);
+    names.forEach((id, pv) => {
+      graphqlClient.subscribe<{ subscribeChannel: Channel }>(
+        { query, variables: { id } },
+        {
+          next: ({ data }) => {
+            if (data != null) onChannel(pv, data.subscribeChannel);
+          },
+          error: (error) => {
+            throw error as Error;
+          },
+          complete: () => undefined,
+        },
+      );
+    });
+  }
+  while (called < PVS) await turn();
+  for (const stop of stops) stop();
+  flush?.(0);
+  const { frames } = recording;
+  return async (at) => {
+    give(frames[at % frames.length] as ArrayBuffer);
+    called = 0;
+    flush?.(0);
+    while (called < PVS) await turn();
   };
 }
 

@@ -2,7 +2,7 @@
 
 import { ApolloClient, gql, InMemoryCache, type FetchPolicy } from "@apollo/client/core";
 import { GraphQLWsLink } from "@apollo/client/link/subscriptions";
-import { createClient } from "graphql-ws";
+import { createClient, type Client } from "graphql-ws";
 
 import { subscription, type Channel, type PeerName } from "../pvs";
 
@@ -10,13 +10,15 @@ interface Result {
   readonly subscribeChannel: Channel;
 }
 
+/** Takes a channel's result. */
+export type OnChannel = (pv: number, channel: Channel) => void;
+
 export interface PeerOptions {
   readonly url: string;
   readonly webSocket: typeof WebSocket;
   readonly selection: string;
   readonly pvs: number;
-  /** A channel's result. */
-  readonly onChannel: (pv: number, channel: Channel) => void;
+  readonly onChannel: OnChannel;
 }
 
 /** Operations are numbered as the PVs are, so that messages can be made before. */
@@ -81,19 +83,31 @@ function bare({ onChannel, pvs, selection, url, webSocket }: PeerOptions): void 
 }
 
 function apollo(options: PeerOptions, fetchPolicy: FetchPolicy): void {
+  const ids = Array.from({ length: options.pvs }, (_, pv) => String(pv));
+  subscribeWithApollo(graphqlWs(options), ids, options.selection, options.onChannel, fetchPolicy);
+}
+
+/** Apollo Client on a client of graphql-ws's kind, a subscription for each id. */
+export function subscribeWithApollo(
+  graphqlClient: Client,
+  ids: readonly string[],
+  selection: string,
+  onChannel: OnChannel,
+  fetchPolicy: FetchPolicy = "no-cache",
+): void {
   const client = new ApolloClient({
     cache: new InMemoryCache(),
-    link: new GraphQLWsLink(graphqlWs(options)),
+    link: new GraphQLWsLink(graphqlClient),
   });
-  const query = gql(subscription(options.selection));
-  for (let pv = 0; pv < options.pvs; pv += 1) {
-    client.subscribe<Result>({ query, variables: { id: String(pv) }, fetchPolicy }).subscribe({
+  const query = gql(subscription(selection));
+  ids.forEach((id, pv) => {
+    client.subscribe<Result>({ query, variables: { id }, fetchPolicy }).subscribe({
       next: ({ data }) => {
-        if (data != null) options.onChannel(pv, data.subscribeChannel);
+        if (data != null) onChannel(pv, data.subscribeChannel);
       },
       error: fail,
     });
-  }
+  });
 }
 
 function fail(error: unknown): void {
