@@ -1,6 +1,7 @@
 //! How do changes become the bytes that go to sockets, once for all who want the same?
 
 use std::io::IoSlice;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use pvwire_schema::encode::{FrameEncoder, Pieces, RowMarks};
@@ -25,6 +26,8 @@ pub struct Frame {
     bytes: Vec<u8>,
     /// Where the message begins in `bytes`.
     start: usize,
+    /// Where its payload does.
+    payload: usize,
     /// What follows on `bytes`.
     tail: Bytes,
     /// Zeros after that.
@@ -58,6 +61,15 @@ impl Frame {
         })
     }
 
+    /// The payload, for ways that need no WebSocket header: what is in front of an array's elements,
+    /// these, and the zeros behind them.
+    #[must_use]
+    pub fn pieces(self: &Arc<Self>) -> [Bytes; 3] {
+        let head = Bytes::from_owner(Head(Arc::clone(self)));
+        let padding = Bytes::from_static(&PADDING).slice(..self.padding);
+        [head, self.tail.clone(), padding]
+    }
+
     /// Updates in it.
     #[must_use]
     pub fn rows(&self) -> u32 {
@@ -84,11 +96,26 @@ impl Frame {
         Self {
             bytes,
             start: begin,
+            payload: start,
             tail,
             padding,
             rows: rows as u32,
             steps: 0,
         }
+    }
+
+    /// A text message.
+    #[must_use]
+    pub fn text(text: &str) -> Self {
+        let (header, length) = header(0x1, text.len());
+        Self::raw([&header[..length], text.as_bytes()].concat())
+    }
+
+    /// A binary message without content.
+    #[must_use]
+    pub fn empty() -> Self {
+        let (header, length) = header(0x2, 0);
+        Self::raw(header[..length].to_vec())
     }
 
     /// A close message.
@@ -105,11 +132,21 @@ impl Frame {
         Self {
             bytes,
             start: 0,
+            payload: 0,
             tail: Bytes::new(),
             padding: 0,
             rows: 0,
             steps: 0,
         }
+    }
+}
+
+/// Keeps a frame for as long as somebody reads the first piece of its payload.
+struct Head(Arc<Frame>);
+
+impl AsRef<[u8]> for Head {
+    fn as_ref(&self) -> &[u8] {
+        &self.0.bytes[self.0.payload..]
     }
 }
 

@@ -39,6 +39,8 @@ pub mod session;
 
 pub mod socket;
 
+pub mod stream;
+
 pub mod shard;
 
 pub mod admin;

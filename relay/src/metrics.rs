@@ -54,6 +54,8 @@ pub struct Metrics {
     pub large_frames_encoded: Counter,
     /// Frames of large values handed to sockets, one per client.
     pub large_frames_sent: Counter,
+    /// Those of them that took the stream beside the WebSocket.
+    pub large_frames_streamed: Counter,
     /// Frames that were not sent because the client was behind.
     pub frames_skipped: Counter,
     /// Frames that brought a client up to date again.
@@ -135,6 +137,10 @@ impl Default for Metrics {
             "large_frames_sent",
             "Frames of large values handed to sockets, one per client",
         );
+        let large_frames_streamed = counter(
+            "large_frames_streamed",
+            "Frames of large values that took the stream beside the WebSocket",
+        );
         let frames_skipped = counter(
             "frames_skipped",
             "Frames not sent because the client was behind",
@@ -209,6 +215,7 @@ impl Default for Metrics {
             frames_sent,
             large_frames_encoded,
             large_frames_sent,
+            large_frames_streamed,
             frames_skipped,
             catch_ups,
             updates_sent,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::Full;
+use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::service::service_fn;
@@ -20,6 +20,7 @@ use tungstenite::handshake::derive_accept_key;
 use crate::admin::{Admin, STATUS_PAGE};
 use crate::shard::ShardHandle;
 use crate::shutdown::Readiness;
+use crate::stream::StreamBody;
 
 /// A client must have sent its request by then.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -111,7 +112,7 @@ pub struct Server {
     pub max_clients: usize,
 }
 
-type Answer = Response<Full<Bytes>>;
+type Answer = Response<Either<Full<Bytes>, StreamBody>>;
 
 impl Server {
     /// Accepts connections for ever.
@@ -173,9 +174,10 @@ impl Server {
                 "application/openmetrics-text; version=1.0.0; charset=utf-8",
             ),
             "/ws" => self.upgrade(request),
+            "/large" => self.large(&request).await,
             _ => plain(
                 StatusCode::NOT_FOUND,
-                "nothing here; try / /status /metrics /live /ready /ws\n",
+                "nothing here; try / /status /metrics /live /ready /ws /large\n",
             ),
         })
     }
@@ -212,7 +214,7 @@ impl Server {
                 Err(error) => log::debug!("a client left in the handshake: {error}"),
             }
         });
-        let mut response = Response::new(Full::default());
+        let mut response = Response::new(Either::Left(Full::default()));
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         let headers = response.headers_mut();
         headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -223,6 +225,38 @@ impl Server {
         );
         if let Ok(accept) = HeaderValue::from_str(&derive_accept_key(&key)) {
             headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+        }
+        response
+    }
+
+    /// The large values of the client that was told a token, as a body without end.
+    async fn large(&self, request: &Request<Incoming>) -> Answer {
+        if !self.trust.origin(request.headers()) {
+            return plain(
+                StatusCode::FORBIDDEN,
+                "pages of this origin may not fetch: the operator adds it by --allow-origin\n",
+            );
+        }
+        let token = request.uri().query().and_then(|query| {
+            let (shard, token) = query.split_once('-')?;
+            let shard = usize::from_str_radix(shard, 16).ok()?;
+            let token = u128::from_str_radix(token, 16).ok()?;
+            Some(self.admin.shards.get(shard)?.attach(token))
+        });
+        let Some(Ok(body)) = (match token {
+            Some(body) => Some(body.await),
+            None => None,
+        }) else {
+            return plain(StatusCode::NOT_FOUND, "no client was told this token\n");
+        };
+        let mut response = with_type("", "application/octet-stream");
+        *response.body_mut() = Either::Right(body);
+        let headers = response.headers_mut();
+        // What nginx must be told, so that it doesn't gather what is to come at once.
+        headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+        if let Some(origin) = request.headers().get(header::ORIGIN) {
+            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+            headers.insert(header::VARY, HeaderValue::from_static("Origin"));
         }
         response
     }
@@ -282,7 +316,7 @@ fn plain(status: StatusCode, message: &'static str) -> Answer {
 }
 
 fn with_type(body: impl Into<Bytes>, content_type: &'static str) -> Answer {
-    let mut response = Response::new(Full::new(body.into()));
+    let mut response = Response::new(Either::Left(Full::new(body.into())));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

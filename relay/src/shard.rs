@@ -6,6 +6,8 @@
 
 mod large;
 
+use self::large::LargeWay;
+
 use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -17,6 +19,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::types::{Hello, Reply};
 use slab::Slab;
+use tokio::sync::oneshot;
 
 use crate::frame::{Frame, FrameMaker, missed};
 use crate::group::{ClientId, Demand, Desk, FrameSink, GroupFrame, Order, TickFrames};
@@ -28,6 +31,7 @@ use crate::request::{Answerer, Outcome};
 use crate::session::{Offer, Session};
 use crate::shutdown::Indispensable;
 use crate::socket::{Broken, Socket, Written};
+use crate::stream::StreamBody;
 
 const WAKER: Token = Token(usize::MAX);
 
@@ -70,6 +74,13 @@ enum Command {
         frames: Arc<TickFrames>,
         orders: Vec<Order>,
     },
+    /// Somebody fetches the large values of the client that was told this token.
+    Attach {
+        token: u128,
+        reply: oneshot::Sender<StreamBody>,
+    },
+    /// A client has taken all of its stream that there was, or has given it up.
+    Streamed(ClientId),
     /// Close every client with 1012, evenly over this time.
     Drain {
         over: Duration,
@@ -96,6 +107,13 @@ struct Shared {
 }
 
 impl Shared {
+    fn command(&self, command: Command) {
+        let mut queue = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.push_back(command);
+        drop(queue);
+        self.wake();
+    }
+
     fn wake(&self) {
         if let Err(error) = self.waker.wake() {
             log::error!("a shard can't be woken: {error}");
@@ -108,20 +126,20 @@ impl Shared {
 
 impl ShardHandle {
     fn command(&self, command: Command) {
-        let mut queue = self
-            .shared
-            .commands
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        queue.push_back(command);
-        drop(queue);
-        self.shared.wake();
+        self.shared.command(command);
     }
 
     /// Gives the shard a client whose handshake is done.
     pub fn adopt(&self, tcp: std::net::TcpStream, read_ahead: Vec<u8>) {
         self.shared.clients.fetch_add(1, Ordering::Relaxed);
         self.command(Command::Adopt { tcp, read_ahead });
+    }
+
+    /// The large values of the client that was told this token; no answer when there is none.
+    pub fn attach(&self, token: u128) -> oneshot::Receiver<StreamBody> {
+        let (reply, body) = oneshot::channel();
+        self.command(Command::Attach { token, reply });
+        body
     }
 
     /// Clients that it has or is about to have.
@@ -255,6 +273,7 @@ struct Client {
     session: Session,
     group: Option<usize>,
     open_requests: usize,
+    large: LargeWay,
     /// Set when it wants to be brought up to date at intervals only.
     pace: Option<Pace>,
     /// Updates that it wasn't sent since it was last in step.
@@ -391,6 +410,8 @@ impl Run {
                 Some(Command::Stop) => return std::ops::ControlFlow::Break(()),
                 Some(Command::Adopt { tcp, read_ahead }) => self.adopt(tcp, read_ahead),
                 Some(Command::Drain { over }) => self.drain(over),
+                Some(Command::Attach { token, reply }) => self.attach(token, reply),
+                Some(Command::Streamed(id)) => self.streamed(id),
                 Some(Command::Deliver { frames, orders }) => {
                     self.deliver(&frames);
                     for order in orders {
@@ -432,6 +453,7 @@ impl Run {
             session: Session::default(),
             group: None,
             open_requests: 0,
+            large: LargeWay::Socket,
             pace: None,
             missed: 0,
             stalled_since: None,
@@ -482,7 +504,8 @@ impl Run {
                 let large = large_steps(&frames.large, set);
                 (small.is_some() || large > 0).then(|| small.unwrap_or(0) + large)
             };
-            let blocked = client.socket.is_blocked();
+            let blocked = client.socket.is_blocked()
+                || (client.large.is_busy() && large_steps(&frames.large, set) > 0);
             let sure = !blocked && client.session.is_abreast();
             let missed = if sure { None } else { steps() };
             // Nothing is missed of a tick that has nothing for the client.
@@ -603,7 +626,7 @@ impl Run {
             if client.closing.is_some() {
                 continue;
             }
-            let blocked = client.socket.is_blocked();
+            let blocked = client.is_blocked();
             let offer = client.session.due(blocked, self.overdue);
             if offer != Offer::Wait {
                 let done = self.hold_back(place, offer, now);
@@ -689,6 +712,10 @@ impl Run {
                 continue;
             }
             self.context.metrics.requests.inc();
+            if bytes.is_empty() {
+                self.large_way(place)?;
+                continue;
+            }
             let outcome = self
                 .answerer
                 .take(client.id, &bytes)
@@ -763,7 +790,7 @@ impl Run {
             Err(error) => return self.part(place, &error),
         };
         let client = &mut self.clients[place];
-        let blocked = client.socket.is_blocked();
+        let blocked = client.is_blocked();
         if !blocked && !client.session.is_unheard() {
             client.stalled_since = None;
         } else if progress || client.stalled_since.is_none() {
@@ -827,7 +854,10 @@ impl Run {
         let evict_after = self.context.limits.evict_after;
         let stalled = |since: Instant| now.duration_since(since) >= evict_after;
         let (mut gone, mut evicted) = (Vec::new(), Vec::new());
-        for (place, client) in &self.clients {
+        for (place, client) in &mut self.clients {
+            if client.large.progressed() {
+                client.stalled_since = client.stalled_since.map(|_| now);
+            }
             if client.closing.is_some_and(|until| now >= until) {
                 gone.push(place);
             } else if client.closing.is_none() && client.stalled_since.is_some_and(stalled) {

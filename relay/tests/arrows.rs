@@ -171,6 +171,7 @@ fn lib_lists_every_module_in_the_order_an_update_passes_them() {
         "request",
         "session",
         "socket",
+        "stream",
         "shard",
         "admin",
         "server",

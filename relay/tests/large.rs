@@ -12,7 +12,9 @@ use std::thread;
 
 use pvwire_schema::types::{ConnectionState, FrameKind, RequestBody, Severity, ValueType, Wish};
 
-use support::{Client, How, Kept, Message, Network, Relay, SoftIoc, eventually, keep_up, prefix};
+use support::{
+    Client, How, Kept, Message, Network, Relay, SoftIoc, Stream, eventually, get, keep_up, prefix,
+};
 
 /// Elements of the array when it is large: twice the bytes that make it so.
 const ELEMENTS: usize = 4_000;
@@ -343,4 +345,120 @@ fn memory_does_not_grow_with_the_number_of_clients_that_stall_at_a_large_value()
     let grown = relay.resident_bytes().saturating_sub(before);
     assert!(grown < CLIENTS * BYTES / 2, "{grown} bytes for {CLIENTS}");
     drop(stalled);
+}
+
+#[test]
+fn client_that_fetches_its_large_values_gets_the_same_frames_in_the_same_order() {
+    let network = Network::new();
+    let mut ioc = SoftIoc::start(network, &database());
+    let relay = Relay::start(network, &[]);
+    let names = ioc.names(["wave", "a"]);
+    let mut fetching = Client::connect(relay.address());
+    let mut other = Client::connect(relay.address());
+    fetching.fetch_large();
+    for client in [&mut fetching, &mut other] {
+        client.subscribe_live(&names);
+    }
+    let streamed = || relay.metric("pvwire_large_frames_streamed_total");
+    let encoded = || relay.metric("pvwire_large_frames_encoded_total");
+    let before = (streamed(), encoded());
+    assert_eq!(before.0, 1.0);
+    let (from, first) = (
+        fetching.tick.max(other.tick),
+        fetching.pv(&names[0]).sequence,
+    );
+
+    // Small values between large ones, of the same PV too.
+    ioc.run(
+        "import time
+for i in range(1, 121):
+    if i % 3 == 1:
+        ioc('dbpf %swave.INP %s%s' % (P, P, 'short' if i % 6 == 1 else 'long'))
+    ioc('dbpf %swave.PROC 1' % P)
+    ioc('dbpf %sa %d' % (P, i))
+    if i % 6 == 0: time.sleep(.02)
+",
+    );
+    keep_up("all of it", &mut [&mut fetching, &mut other], |clients| {
+        clients
+            .iter()
+            .all(|client| client.pv(&names[1]).is_number(120.0))
+    });
+
+    assert!(streamed() - before.0 >= 30.0);
+    assert!(encoded() - before.1 < 200.0, "made once for both");
+    let later = |client: &Client| {
+        let messages = client.messages.iter();
+        let messages = messages.filter(|message| message.tick > from);
+        messages.cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(later(&fetching), later(&other));
+    let pv = fetching.pv(&names[0]);
+    assert_eq!(pv.skipped, 0);
+    assert_eq!(pv.sequence, other.pv(&names[0]).sequence);
+    assert!(pv.sequence > first + 60);
+}
+
+#[test]
+fn client_that_falls_behind_on_its_stream_gets_the_newest_and_nothing_of_others_waits_for_it() {
+    let relay = Relay::start(Network::new(), &PATIENT);
+    let counter = "sim://counter(rate_hz=50)";
+    let mut slow = Client::connect(relay.address());
+    slow.fetch_large();
+    slow.subscribe_live(&[HUGE]);
+    let mut peer = Client::connect(relay.address());
+    peer.subscribe_live(&[counter]);
+    let first = peer.pv(counter).rows.len();
+
+    // Some eight values, of which it takes none.
+    peer.wait_pv(counter, "200 more", |pv| pv.rows.len() >= first + 200);
+    assert_eq!(peer.pv(counter).skipped, 0);
+    let seen = slow.pv(HUGE).rows.len();
+    slow.wait_pv(HUGE, "two more", |pv| pv.rows.len() >= seen + 2);
+
+    let pv = slow.pv(HUGE);
+    assert!(pv.skipped > 0, "it was behind");
+    assert!(pv.rows.iter().all(|row| bytes_of(&row.value) == 8_000_000));
+    assert!(slow.messages.iter().any(Message::is_catch_up));
+}
+
+#[test]
+fn stream_is_given_once_to_whoever_was_told_its_token() {
+    let relay = Relay::start(Network::new(), &[]);
+    let address = relay.address();
+    let status = |path: &str, headers: &[(&str, &str)]| get(address, path, headers).status;
+    for path in [
+        "/large",
+        "/large?0-1",
+        "/large?9999-0",
+        "/large?0-",
+        "/large?é",
+    ] {
+        assert_eq!(status(path, &[]), 404, "{path}");
+    }
+    let mut client = Client::connect(address);
+    let path = client.ask_for_stream();
+    assert_eq!(path.len(), "/large?0-".len() + 32);
+    let foreign = [("Origin", "http://evil.test")];
+    assert_eq!(status(&path, &foreign), 403);
+    assert_eq!(status(&path, &[("Host", "evil.test")]), 421);
+    let mut other = Client::connect(address);
+    other.fetch_large();
+    assert_eq!(status(&path.replace("?0-", "?0-f"), &[]), 404);
+
+    let taken = Stream::open(address, &path);
+    assert_eq!(status(&path, &[]), 404, "it was given already");
+    // It is given up before it was used: the client goes on without.
+    drop(taken);
+    client.subscribe_live(&["sim://waveform(10000,rate_hz=20)"]);
+    drop(client);
+
+    // A client that was promised its values by the stream can't have them without.
+    other.subscribe_live(&["sim://waveform(10000,rate_hz=20)"]);
+    other.drop_stream();
+    assert_eq!(other.wait_closed(), 4408);
+    let mut greedy = Client::connect(address);
+    greedy.send(&[]);
+    greedy.send(&[]);
+    assert_eq!(greedy.wait_closed(), 4400);
 }

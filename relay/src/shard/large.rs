@@ -2,19 +2,55 @@
 //!
 //! What follows on a tick's frames is only queued while these are written. Then each client that
 //! has something large gets turns of a bounded length, and between two rounds of turns the shard
-//! looks after new ticks and requests.
+//! looks after new ticks and requests. A client that fetches its large values gets an empty message
+//! in the place of each, so that it can bring both ways back into one order.
 
 use std::sync::Arc;
 
-use super::{Client, Run};
-use crate::frame::FrameMaker;
+use pvwire_schema::close::CloseCode;
+use tokio::sync::oneshot;
+
+use super::{Client, Command, Run};
+use crate::frame::{Frame, FrameMaker};
+use crate::group::ClientId;
 use crate::large::LargeValue;
 use crate::metrics::Metrics;
+use crate::socket::Broken;
+use crate::stream::{StreamBody, StreamSender, stream};
 
 /// Turns between two looks at ticks and requests.
 const TURNS_PER_ROUND: usize = 8;
 
+/// How a client gets its large values.
+pub(super) enum LargeWay {
+    /// Among its other messages.
+    Socket,
+    /// Still so, but it was told a token by which they may be fetched.
+    Offered(u128),
+    /// Still so; somebody with the token waits for them.
+    Fetched(StreamSender),
+    /// The client has seen that they can be fetched, and wants them so.
+    Stream(StreamSender),
+}
+
+impl LargeWay {
+    /// Whether the client is still to take some of its stream.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(self, Self::Stream(stream) if stream.is_busy())
+    }
+
+    /// Whether it took some since this was last asked.
+    pub(super) fn progressed(&self) -> bool {
+        matches!(self, Self::Stream(stream) if stream.progressed())
+    }
+}
+
 impl Client {
+    /// Whether something waits for it to take it.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.socket.is_blocked() || self.large.is_busy()
+    }
+
     /// Queues large values behind the frame that leaves them out. `is_first`: the client may not
     /// have had a value of these PVs before.
     pub(super) fn follow_up<'a>(
@@ -29,12 +65,74 @@ impl Client {
             metrics.large_frames_sent.inc();
             metrics.updates_sent.inc_by(u64::from(frame.rows()));
             metrics.bytes_sent.inc_by(frame.length() as u64);
-            self.socket.follow(frame);
+            match &self.large {
+                LargeWay::Stream(stream) => {
+                    metrics.large_frames_streamed.inc();
+                    stream.push(&frame);
+                    self.socket.follow(Arc::new(Frame::empty()));
+                }
+                _ => self.socket.follow(frame),
+            }
         }
     }
 }
 
 impl Run {
+    /// The client's next step towards a stream: it wants to know where to fetch it, or has begun to.
+    pub(super) fn large_way(&mut self, place: usize) -> Result<(), Broken> {
+        let client = &mut self.clients[place];
+        client.large = match std::mem::replace(&mut client.large, LargeWay::Socket) {
+            LargeWay::Socket => {
+                let mut random = [0; 16];
+                if let Err(error) = getrandom::fill(&mut random) {
+                    log::error!("no random numbers: {error}");
+                    return Ok(());
+                }
+                let token = u128::from_ne_bytes(random);
+                let path = format!("large?{:x}-{token:032x}", self.number);
+                client.socket.answer(&Arc::new(Frame::text(&path)))?;
+                LargeWay::Offered(token)
+            }
+            LargeWay::Fetched(stream) => LargeWay::Stream(stream),
+            LargeWay::Offered(_) | LargeWay::Stream(_) => return Err(Broken::BadMessage),
+        };
+        Ok(())
+    }
+
+    /// Gives a client's stream to whoever knows its token, once.
+    pub(super) fn attach(&mut self, token: u128, reply: oneshot::Sender<StreamBody>) {
+        let client = self.clients.iter_mut().find(|(_, client)| {
+            client.closing.is_none()
+                && matches!(client.large, LargeWay::Offered(offered) if offered == token)
+        });
+        let Some((_, client)) = client else {
+            return;
+        };
+        let (id, shared) = (client.id, Arc::clone(&self.shared));
+        let (sender, body) = stream(move || shared.command(Command::Streamed(id)));
+        client.large = LargeWay::Fetched(sender);
+        // Who asked may be gone already; then the body tells its end.
+        let _ = reply.send(body);
+    }
+
+    /// A client took all of its stream that there was, or gave it up.
+    pub(super) fn streamed(&mut self, id: ClientId) {
+        if !self.serves(id) {
+            return;
+        }
+        if let LargeWay::Fetched(stream) | LargeWay::Stream(stream) = &self.clients[id.place].large
+            && stream.is_over()
+        {
+            // What it hadn't taken is lost to it: it must connect anew, as after any gap.
+            let was_used = matches!(self.clients[id.place].large, LargeWay::Stream(_));
+            self.clients[id.place].large = LargeWay::Socket;
+            if was_used {
+                return self.close(id.place, CloseCode::NoProgress);
+            }
+        }
+        self.settle(id.place, Ok(true));
+    }
+
     /// Sees to it that a client gets its turn if it has more to write.
     pub(super) fn ask_turn(&mut self, place: usize) {
         let client = &mut self.clients[place];

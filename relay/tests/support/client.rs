@@ -1,7 +1,7 @@
 //! A plain client: it applies frames as the schema says, and fails when one doesn't fit.
 
 use std::collections::{HashMap, HashSet};
-use std::io::ErrorKind;
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -257,6 +257,11 @@ pub(crate) struct Client {
     pub(crate) messages: Vec<Message>,
     /// The last frame that didn't.
     last_answer: Vec<u8>,
+    address: SocketAddr,
+    /// Where its large values come from, when that isn't the WebSocket.
+    stream: Option<Stream>,
+    /// What the relay said in words.
+    text: Option<String>,
     /// Close code, 1006 where there was none.
     pub(crate) closed: Option<u16>,
     next_request: u32,
@@ -304,9 +309,33 @@ impl Client {
             replies: HashMap::new(),
             messages: Vec::new(),
             last_answer: Vec::new(),
+            address,
+            stream: None,
+            text: None,
             closed: None,
             next_request: 1,
         })
+    }
+
+    /// Takes large values from a stream from now on.
+    pub(crate) fn fetch_large(&mut self) {
+        let path = self.ask_for_stream();
+        let mut stream = Stream::open(self.address, &path);
+        assert_eq!(stream.record(), (Vec::new(), 0), "it begins at once");
+        self.stream = Some(stream);
+        self.send(&[]);
+    }
+
+    /// Where its large values could be fetched.
+    pub(crate) fn ask_for_stream(&mut self) -> String {
+        self.send(&[]);
+        self.wait("where the stream is", |client| client.text.is_some());
+        format!("/{}", self.text.take().unwrap())
+    }
+
+    /// Gives its stream up.
+    pub(crate) fn drop_stream(&mut self) {
+        self.stream = None;
     }
 
     /// Reads until `done`.
@@ -533,7 +562,14 @@ impl Client {
             }
         };
         match message {
+            WsMessage::Binary(bytes) if bytes.is_empty() => {
+                if let Some(stream) = &mut self.stream {
+                    let (bytes, _) = stream.record();
+                    self.apply(&bytes);
+                }
+            }
             WsMessage::Binary(bytes) => self.apply(&bytes),
+            WsMessage::Text(text) => self.text = Some(text.as_str().to_owned()),
             WsMessage::Close(frame) => {
                 let code = frame.map_or(1005, |frame| frame.code.into());
                 self.closed.get_or_insert(code);
@@ -645,6 +681,55 @@ impl Client {
             }
             None => {}
         }
+    }
+}
+
+/// The body of an HTTP answer that has no end.
+pub(crate) struct Stream {
+    tcp: BufReader<TcpStream>,
+    /// What is left of a chunk.
+    chunk: usize,
+}
+
+impl Stream {
+    pub(crate) fn open(address: SocketAddr, path: &str) -> Self {
+        let mut tcp = BufReader::new(super::http::ask(address, path, &[]));
+        let mut line = String::new();
+        tcp.read_line(&mut line).unwrap();
+        assert!(line.starts_with("HTTP/1.1 200"), "{line}");
+        while line != "\r\n" {
+            line.clear();
+            tcp.read_line(&mut line).unwrap();
+        }
+        Self { tcp, chunk: 0 }
+    }
+
+    /// The next message, and how much of it stands before its array.
+    fn record(&mut self) -> (Vec<u8>, usize) {
+        let lengths = self.take(8);
+        let number =
+            |at: usize| u32::from_le_bytes(lengths[at..at + 4].try_into().unwrap()) as usize;
+        (self.take(number(0)), number(4))
+    }
+
+    fn take(&mut self, bytes: usize) -> Vec<u8> {
+        let mut taken = Vec::new();
+        while taken.len() < bytes {
+            if self.chunk == 0 {
+                let mut line = String::new();
+                self.tcp.read_line(&mut line).unwrap();
+                self.chunk = usize::from_str_radix(line.trim(), 16).unwrap();
+                assert_ne!(self.chunk, 0, "the stream ended");
+            }
+            let at = taken.len();
+            taken.resize(at + self.chunk.min(bytes - at), 0);
+            self.tcp.read_exact(&mut taken[at..]).unwrap();
+            self.chunk -= taken.len() - at;
+            if self.chunk == 0 {
+                self.tcp.read_exact(&mut [0; 2]).unwrap();
+            }
+        }
+        taken
     }
 }
 

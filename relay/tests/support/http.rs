@@ -51,7 +51,7 @@ pub(crate) fn handshake(address: SocketAddr, headers: &[(&str, &str)]) -> Answer
     answer(std::str::from_utf8(&head).unwrap(), "")
 }
 
-fn ask(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> TcpStream {
+pub(crate) fn ask(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     let host = address.to_string();

@@ -21,7 +21,7 @@ use std::sync::{LazyLock, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-pub(crate) use client::{Client, How, Kept, Message, Pv, RowSeen, connect_all, keep_up};
+pub(crate) use client::{Client, How, Kept, Message, Pv, RowSeen, Stream, connect_all, keep_up};
 pub(crate) use http::{Answer, get, handshake};
 pub(crate) use ioc::{SoftIoc, python};
 pub(crate) use relay::{Relay, relay_command};
