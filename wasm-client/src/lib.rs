@@ -25,14 +25,12 @@ static MEMORY: talc::wasm::WasmDynamicTalc = talc::wasm::new_wasm_dynamic_alloca
 /// Numbers of the summary that `Core::apply` leaves; `ts/core.ts` names their places.
 const SUMMARY_LEN: usize = 8;
 
-/// Messages longer than this aren't kept room for: one large array must not hold memory for good.
-const KEPT_INPUT_BYTES: usize = 1 << 20;
-
 /// One client's state, as JavaScript holds it.
 #[wasm_bindgen]
 #[derive(Debug, Default)]
 pub struct Core {
     session: Session,
+    /// Room for the longest message so far: the module's memory never shrinks in any case.
     input: Vec<u8>,
     summary: [f64; SUMMARY_LEN],
     arrays: Vec<u32>,
@@ -62,17 +60,19 @@ impl Core {
 
     /// Makes room for a message and says where it goes. The place is good for one `apply`.
     pub fn reserve(&mut self, bytes: usize) -> usize {
-        if self.input.capacity() > KEPT_INPUT_BYTES && bytes <= KEPT_INPUT_BYTES {
-            self.input = Vec::new();
+        if self.input.len() < bytes {
+            self.input.resize(bytes, 0);
         }
-        self.input.resize(bytes, 0);
         self.input.as_ptr() as usize
     }
 
-    /// Applies the message in the reserved place and fills the summary; `false` when it is no frame,
-    /// and `mistake` says why.
-    pub fn apply(&mut self) -> bool {
-        let applied = match self.session.apply(&self.input) {
+    /// Applies the message of so many bytes in the reserved place and fills the summary; `false` when it is no frame,
+    /// and `mistake` says why. The elements of arrays need not be in their place: nobody reads them here.
+    pub fn apply(&mut self, bytes: usize) -> bool {
+        let applied = match self
+            .session
+            .apply(self.input.get(..bytes).unwrap_or_default())
+        {
             Ok(applied) => applied,
             Err(error) => {
                 self.mistake = error.to_string();

@@ -6,6 +6,7 @@ import { ALL_PARTS, skipped } from "./fields.js";
 import { Flusher } from "./flush.js";
 import { Gets, type PlannedOptions } from "./get.js";
 import { Heartbeat } from "./heartbeat.js";
+import type { LargeStream } from "./large.js";
 import { isLocal, Locals } from "./local.js";
 import { Operations } from "./operations.js";
 import { PvHandle, wishOf, type PvOwner } from "./pv.js";
@@ -33,6 +34,9 @@ const MAX_IDS = 10_000;
 
 /** From so many handles on, those that nobody listens to are let go. */
 const MANY_HANDLES = 1000;
+
+/** From messages of so many bytes on a stream beside the WebSocket pays. */
+const LARGE_BYTES = 1 << 16;
 
 const hasPage = (): boolean => typeof document === "object";
 
@@ -65,6 +69,7 @@ export class Client implements PvClient, PvOwner {
   /** What PVs without a slot are read from: nothing is known in it. */
   #blank = 0;
   #socket: RelaySocket | undefined;
+  #large: LargeStream | undefined;
   #heartbeat: Heartbeat;
   #flusher = new Flusher(() => {
     this.#flush();
@@ -157,8 +162,7 @@ export class Client implements PvClient, PvOwner {
   }
 
   async get<T>(names: readonly string[], options: PlannedOptions = {}): Promise<GetResult<T>[]> {
-    this.#start();
-    await this.ready;
+    await this.#toBeReached();
     const results = this.#gets.add(
       names.filter((name) => !isLocal(name)),
       options,
@@ -411,18 +415,31 @@ export class Client implements PvClient, PvOwner {
   #request(make: (wasm: Wasm) => Uint8Array): void {
     if (this.#wasm === undefined) return;
     const bytes = make(this.#wasm);
-    if (bytes.length > 0) this.#socket?.send(bytes as Uint8Array<ArrayBuffer>);
+    if (bytes.length > 0) this.#send(bytes as Uint8Array<ArrayBuffer>);
   }
 
+  readonly #send = (bytes: Uint8Array<ArrayBuffer>): void => {
+    this.#socket?.send(bytes);
+  };
+
   #receive(data: unknown): void {
-    if (!(data instanceof ArrayBuffer)) {
-      this.#socket?.fail("the relay sent text");
-      return;
-    }
+    this.#heartbeat.heard();
+    if (this.#large?.takes(data) === true) return;
+    if (data instanceof ArrayBuffer) this.#frame(data, data.byteLength);
+    else this.#socket?.fail("the relay sent text");
+  }
+
+  /** From the first large value on, these may come beside the WebSocket. */
+  async #fetchLarge(): Promise<void> {
+    const { LargeStream } = await import("./large.js");
+    if (this.#socket?.isOpen === true) this.#large ??= new LargeStream(this.#socket, this.#frame);
+  }
+
+  readonly #frame = (data: ArrayBuffer, head: number): void => {
     this.#framesTotal += 1;
     this.#bytesTotal += data.byteLength;
-    this.#heartbeat.heard();
-    const applied = this.#apply(data);
+    if (data.byteLength >= LARGE_BYTES && this.#large === undefined) void this.#fetchLarge();
+    const applied = this.#apply(data, head);
     if (applied === undefined) return;
     this.#updatesTotal = applied.updatesTotal;
     this.#skippedTotal = applied.skippedTotal;
@@ -435,12 +452,12 @@ export class Client implements PvClient, PvOwner {
     this.#answered(applied, data);
     if (applied.movesTick) this.#heartbeat.processed();
     if (applied.dirty > 0) this.#flusher.later();
-  }
+  };
 
-  #apply(data: ArrayBuffer): Applied | undefined {
+  #apply(data: ArrayBuffer, head: number): Applied | undefined {
     const wasm = this.#core();
     try {
-      const applied = wasm.apply(data);
+      const applied = wasm.apply(data, head);
       if (applied !== undefined) return applied;
       this.#socket?.fail(`the relay sent a damaged frame: ${wasm.core.mistake()}`);
     } catch (error) {
@@ -535,9 +552,7 @@ export class Client implements PvClient, PvOwner {
   #pumpOperations(): void {
     const { reason, state } = this.connection.getSnapshot();
     if (this.#wasm !== undefined && this.#socket?.isOpen === true) {
-      this.#operations.pump(this.#wasm, (bytes) => {
-        this.#socket?.send(bytes);
-      });
+      this.#operations.pump(this.#wasm, this.#send);
     } else if (state === "lost") {
       this.#operations.lost("RELAY_LOST", `the relay is out of reach (${reason ?? "lost"})`);
     } else if (state === "closed") {
@@ -547,13 +562,13 @@ export class Client implements PvClient, PvOwner {
 
   #pumpGets(): void {
     if (this.#wasm === undefined || this.#socket?.isOpen !== true) return;
-    this.#gets.pump(this.#wasm, (bytes) => {
-      this.#socket?.send(bytes);
-    });
+    this.#gets.pump(this.#wasm, this.#send);
   }
 
   #lost(): void {
     this.#heartbeat.stop();
+    this.#large?.close();
+    this.#large = undefined;
     this.#subscribesOpen = 0;
     this.#wasm?.core.relay_lost(this.#clock.epochMs());
     this.#flusher.later();

@@ -132,12 +132,15 @@ export class Wasm {
     return slot;
   }
 
-  /** Applies a message; `undefined` when it is no frame. */
-  apply(data: ArrayBuffer): Applied | undefined {
+  /**
+   * Applies a message; `undefined` when it is no frame. What comes after `head` are elements of an
+   * array, which the module needn't see.
+   */
+  apply(data: ArrayBuffer, head: number): Applied | undefined {
     const { core } = this;
     const at = core.reserve(data.byteLength);
-    new Uint8Array(this.#memory.buffer, at, data.byteLength).set(new Uint8Array(data));
-    if (!core.apply()) return undefined;
+    new Uint8Array(this.#memory.buffer, at, head).set(new Uint8Array(data, 0, head));
+    if (!core.apply(data.byteLength)) return undefined;
     const [answered, replyTo, gap, movesTick, dirty, arrays, updatesTotal, skippedTotal] =
       new Float64Array(this.#memory.buffer, core.summary(), 8) as unknown as Summary;
     return {

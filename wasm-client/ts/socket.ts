@@ -53,6 +53,10 @@ export class RelaySocket {
     this.#options = options;
   }
 
+  get url(): string {
+    return this.#options.url;
+  }
+
   get isOpen(): boolean {
     return this.#snapshot.state === "open";
   }

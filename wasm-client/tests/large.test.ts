@@ -1,0 +1,189 @@
+/** Do large values that come beside the WebSocket keep its order, and is it enough without them? */
+
+import { afterEach, describe, expect, it, vi } from "vitest";
+
+import { LargeStream } from "../ts/large.js";
+import { readRecords, type LargeRecord } from "../ts/records.js";
+import { settle } from "./fake_relay.js";
+
+afterEach(() => {
+  vi.unstubAllGlobals();
+});
+
+/** A record's bytes: lengths, then as many bytes of one value. */
+function record(length: number, head: number, value = 7): Uint8Array {
+  const bytes = new Uint8Array(8 + length).fill(value);
+  new DataView(bytes.buffer).setUint32(0, length, true);
+  new DataView(bytes.buffer).setUint32(4, head, true);
+  return bytes;
+}
+
+const joined = (...parts: Uint8Array[]): Uint8Array<ArrayBuffer> =>
+  Uint8Array.from(parts.flatMap((part) => [...part]));
+
+/** A body that gives its bytes in these pieces, and then what the test says. */
+class Body {
+  #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
+  readonly stream = new ReadableStream<Uint8Array>({
+    start: (controller) => {
+      this.#controller = controller;
+    },
+  });
+
+  give(bytes: Uint8Array): void {
+    this.#controller?.enqueue(bytes);
+  }
+
+  end(): void {
+    this.#controller?.close();
+  }
+}
+
+function serve(body: Body | undefined, status = 200): string[] {
+  const fetched: string[] = [];
+  vi.stubGlobal("fetch", (url: string) => {
+    fetched.push(url);
+    if (body === undefined) return Promise.reject(new TypeError("refused"));
+    return Promise.resolve({ ok: status === 200, status, body: body.stream });
+  });
+  return fetched;
+}
+
+const turns = async (): Promise<void> => {
+  for (let turn = 0; turn < 5; turn += 1) await settle();
+};
+
+/** A stream with a WebSocket that the test is. */
+function fake(socket = { sent: 0, failed: [] as string[] }) {
+  // In the page, whose fetch the test is, not in a worker.
+  vi.stubGlobal("Worker", undefined);
+  const applied: [number, number][] = [];
+  const stream = new LargeStream(
+    Object.assign(socket, {
+      url: "wss://relay.test/site/ws",
+      send: () => {
+        socket.sent += 1;
+      },
+      fail: (reason: string) => {
+        socket.failed.push(reason);
+      },
+    }),
+    (data, head) => {
+      applied.push([data.byteLength, head]);
+    },
+  );
+  return { stream, socket, applied };
+}
+
+const message = (bytes: number): ArrayBuffer => new ArrayBuffer(bytes);
+const ANNOUNCEMENT = message(0);
+
+describe("the body", () => {
+  it("becomes the same records however it is cut", async () => {
+    const bytes = joined(record(0, 0), record(5, 3, 1), record(1, 1, 2), record(9, 0, 3));
+    for (let size = 1; size <= bytes.length; size += 1) {
+      const body = new Body();
+      serve(body);
+      for (let at = 0; at < bytes.length; at += size) body.give(bytes.slice(at, at + size));
+      body.end();
+      const seen: LargeRecord[] = [];
+      await expect(readRecords("x", (found) => seen.push(found))).rejects.toThrow("ended");
+      expect(seen.map(({ data, head }) => [[...new Uint8Array(data)], head])).toEqual([
+        [[], 0],
+        [[1, 1, 1, 1, 1], 3],
+        [[2], 1],
+        [[3, 3, 3, 3, 3, 3, 3, 3, 3], 0],
+      ]);
+    }
+  });
+
+  it("is refused when the relay says so or a record is longer than any frame", async () => {
+    serve(new Body(), 404);
+    await expect(readRecords("x", () => undefined)).rejects.toThrow("404");
+    const body = new Body();
+    serve(body);
+    body.give(Uint8Array.of(0, 0, 0, 0xff, 0, 0, 0, 0));
+    await expect(readRecords("x", () => undefined)).rejects.toThrow("bytes");
+  });
+});
+
+describe("a stream of large values", () => {
+  it("is asked for, fetched, and used when its first record has come", async () => {
+    const body = new Body();
+    const fetched = serve(body);
+    const { stream, socket } = fake();
+    expect(socket.sent).toBe(1);
+    expect(stream.takes(message(8)), "still by the WebSocket").toBe(false);
+    expect(stream.takes("large?0-ab")).toBe(true);
+    expect(fetched).toEqual(["https://relay.test/site/large?0-ab"]);
+    await turns();
+    expect(socket.sent).toBe(1);
+    body.give(record(0, 0));
+    await turns();
+    expect(socket.sent).toBe(2);
+    stream.close();
+  });
+
+  it("lets what comes after an announcement wait, and nothing before it", async () => {
+    const body = new Body();
+    serve(body);
+    const { stream, applied } = fake();
+    stream.takes("large?0-ab");
+    body.give(record(0, 0));
+    await turns();
+    expect(stream.takes(message(8))).toBe(false);
+    for (const waits of [ANNOUNCEMENT, message(16), ANNOUNCEMENT, message(24)]) {
+      expect(stream.takes(waits)).toBe(true);
+    }
+    expect(applied).toEqual([]);
+    body.give(record(100, 40));
+    await turns();
+    expect(applied).toEqual([
+      [100, 40],
+      [16, 16],
+    ]);
+    body.give(joined(record(101, 41), record(102, 42)));
+    await turns();
+    expect(applied.slice(2)).toEqual([
+      [101, 41],
+      [24, 24],
+    ]);
+    expect(stream.takes(message(8)), "all is in step").toBe(false);
+    // A record may also be there before it is announced.
+    expect(stream.takes(ANNOUNCEMENT)).toBe(true);
+    expect(applied.at(-1)).toEqual([102, 42]);
+    stream.close();
+  });
+
+  it("that can't be fetched leaves all to the WebSocket, and is asked for three times", async () => {
+    const socket = { sent: 0, failed: [] };
+    for (let nth = 1; nth <= 5; nth += 1) {
+      serve(nth % 2 === 0 ? new Body() : undefined, 502);
+      const { stream } = fake(socket);
+      stream.takes("large?0-ab");
+      await turns();
+      expect(stream.takes(message(8))).toBe(false);
+      stream.close();
+      expect(socket.sent).toBe(Math.min(nth, 3));
+    }
+    expect(socket.failed).toEqual([]);
+  });
+
+  it("that breaks in use ends the connection, and one that is closed says nothing", async () => {
+    for (const closed of [false, true]) {
+      const body = new Body();
+      serve(body);
+      const { stream, socket, applied } = fake();
+      stream.takes("large?0-ab");
+      body.give(record(0, 0));
+      await turns();
+      stream.takes(ANNOUNCEMENT);
+      if (closed) stream.close();
+      body.give(record(100, 40).slice(0, 50));
+      body.end();
+      await turns();
+      expect(applied).toEqual([]);
+      expect(socket.failed).toHaveLength(closed ? 0 : 1);
+    }
+  });
+});

@@ -1,0 +1,51 @@
+/** How does the endless body that brings large values become messages? */
+
+/** A message, and how much of it comes before its array's elements. */
+export interface LargeRecord {
+  readonly data: ArrayBuffer;
+  readonly head: number;
+}
+
+/** Longest message that is taken; PROTOCOL.md says so. */
+const MAX_BYTES = 1 << 28;
+
+/** Length and head of the message that follows, each a 32-bit number. */
+const HEADER_BYTES = 8;
+
+/** Fetches a body and gives its records, each in a buffer of its own; throws when it ends. */
+export async function readRecords(
+  url: string,
+  onRecord: (record: LargeRecord) => void,
+  signal?: AbortSignal,
+): Promise<void> {
+  const response = await fetch(url, { cache: "no-store", signal: signal ?? null });
+  if (!response.ok || response.body === null) {
+    throw new Error(`the relay answered ${String(response.status)}`);
+  }
+  const reader = response.body.getReader();
+  const header = new Uint8Array(HEADER_BYTES);
+  const numbers = new DataView(header.buffer);
+  let target = header;
+  let filled = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) throw new Error("the relay ended the stream");
+    for (let at = 0; at < value.length;) {
+      const count = Math.min(value.length - at, target.length - filled);
+      target.set(value.subarray(at, at + count), filled);
+      at += count;
+      filled += count;
+      if (filled < target.length) continue;
+      filled = 0;
+      const length = numbers.getUint32(0, true);
+      if (target === header && length > 0) {
+        if (length > MAX_BYTES) throw new Error(`a record has ${String(length)} bytes`);
+        target = new Uint8Array(length);
+      } else {
+        const data = target === header ? new ArrayBuffer(0) : target.buffer;
+        onRecord({ data, head: Math.min(numbers.getUint32(4, true), length) });
+        target = header;
+      }
+    }
+  }
+}
