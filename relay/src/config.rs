@@ -15,7 +15,7 @@ use thiserror::Error;
 pub struct Config {
     /// Where the HTTP server listens.
     pub listen: SocketAddr,
-    /// Origins of pages that may connect besides those that this host serves.
+    /// Origins of pages that may connect besides those that this host serves; `*` stands for all.
     pub allow_origin: Vec<String>,
     /// Host names by which clients may call this relay, besides IP addresses and `localhost`.
     pub allow_host: Vec<String>,
@@ -203,13 +203,17 @@ const KEYS: &[Key] = &[
         name: "allow_origin",
         list: true,
         value: "ORIGIN",
-        help: "Origin of a page that may connect, as https://screens.example.org; may be repeated",
+        help: "Origin of a page that may connect, as https://screens.example.org; may be repeated; * for pages of any origin, which nobody may put from",
         set: |config, value| {
+            if value == "*" {
+                config.allow_origin.push(value.to_owned());
+                return Ok(());
+            }
             let rest = value
                 .strip_prefix("https://")
                 .or_else(|| value.strip_prefix("http://"));
             let host = rest.filter(|host| !host.is_empty() && !host.contains(['/', '*', ' ']));
-            host.ok_or("an origin without a path, as https://screens.example.org")?;
+            host.ok_or("an origin without a path, as https://screens.example.org, or *")?;
             config.allow_origin.push(value.to_ascii_lowercase());
             Ok(())
         },
@@ -396,18 +400,39 @@ impl Config {
                 config.apply(&format!("flag --{}", flag(key)), key, &values)?;
             }
         }
-        if config.shortest_tick > config.longest_tick {
-            return Err(ConfigError::Value {
-                origin: "configuration".into(),
-                key: "shortest_tick_ms".into(),
-                value: config.shortest_tick.as_millis().to_string(),
-                expected: format!(
-                    "at most longest_tick_ms ({})",
-                    config.longest_tick.as_millis()
-                ),
-            });
-        }
+        config.check_together()?;
         Ok(Asked::Run(Box::new(config)))
+    }
+
+    /// Finds what is right by itself but not with the rest.
+    fn check_together(&self) -> Result<(), ConfigError> {
+        let wrong = |key: &str, value: String, expected: String| {
+            Err(ConfigError::Value {
+                origin: "configuration".into(),
+                key: key.into(),
+                value,
+                expected,
+            })
+        };
+        if self.shortest_tick > self.longest_tick {
+            return wrong(
+                "shortest_tick_ms",
+                self.shortest_tick.as_millis().to_string(),
+                format!(
+                    "at most longest_tick_ms ({})",
+                    self.longest_tick.as_millis()
+                ),
+            );
+        }
+        if self.enable_put && self.allow_origin.iter().any(|origin| origin == "*") {
+            return wrong(
+                "allow_origin",
+                "*".into(),
+                "the origins that are meant: with enable_put any page that somebody opens could write"
+                    .into(),
+            );
+        }
+        Ok(())
     }
 
     fn apply(&mut self, origin: &str, key: &Key, values: &[&str]) -> Result<(), ConfigError> {
@@ -633,9 +658,32 @@ mod tests {
                 .starts_with("x: no such file")
         );
         assert!(
-            read(&["--allow-origin", "*"], &[], None)
+            read(&["--allow-origin", "*.example.org"], &[], None)
                 .unwrap_err()
                 .contains("expected an origin")
         );
+    }
+
+    #[test]
+    fn pages_of_any_origin_may_read_but_a_relay_that_takes_puts_does_not_start_with_them() {
+        let any = ["--allow-origin", "*"];
+        assert_eq!(read(&any, &[], None).unwrap().allow_origin, ["*"]);
+        for (flags, environment, file) in [
+            (vec!["--allow-origin=*", "--enable-put"], vec![], None),
+            (
+                vec!["--enable-put"],
+                vec![("PVWIRE_ALLOW_ORIGIN", "https://a *")],
+                None,
+            ),
+            (
+                vec![],
+                vec![],
+                Some("enable_put = true\nallow_origin = [\"*\"]"),
+            ),
+        ] {
+            let error = read(&flags, &environment, file).unwrap_err();
+            let begin = "configuration: allow_origin is \"*\", expected the origins that are meant";
+            assert!(error.starts_with(begin), "{error}");
+        }
     }
 }

@@ -31,7 +31,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Which pages and host names are trusted.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
-    /// Origins besides those of this host.
+    /// Origins besides those of this host; `*` stands for all.
     pub origins: Vec<String>,
     /// Host names besides IP addresses and `localhost`.
     pub hosts: Vec<String>,
@@ -41,7 +41,7 @@ impl Trust {
     /// Whether `Host` is a name that this relay is meant by. A page of a foreign name that resolves
     /// to this machine is not: that is how DNS rebinding begins.
     fn host(&self, headers: &HeaderMap) -> bool {
-        let Some(host) = text(headers, header::HOST) else {
+        let Some(host) = only(headers, header::HOST) else {
             return false;
         };
         let name = host.rsplit_once(':').map_or(host, |(name, port)| {
@@ -72,28 +72,31 @@ impl Trust {
         if !headers.contains_key(header::ORIGIN) {
             return true;
         }
-        let Some(origin) = text(headers, header::ORIGIN) else {
+        let Some(origin) = only(headers, header::ORIGIN) else {
             return false;
         };
-        let host = text(headers, header::HOST).unwrap_or_default();
+        let host = only(headers, header::HOST).unwrap_or_default();
         authority(origin).is_some_and(|of| same(of, host))
             || self
                 .origins
                 .iter()
-                .any(|known| known.eq_ignore_ascii_case(origin))
+                .any(|known| known == "*" || known.eq_ignore_ascii_case(origin))
     }
 }
 
-fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
-    headers.get(name).and_then(|value| value.to_str().ok())
+/// The value of a header that is there once: of two, who checks may see one and who uses it the other.
+fn only(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next().filter(|_| values.next().is_none());
+    value.and_then(|value| value.to_str().ok())
 }
 
 /// Host and port of an origin.
 fn authority(origin: &str) -> Option<&str> {
     origin
         .split_once("://")
+        .filter(|(scheme, authority)| ["http", "https"].contains(scheme) && !authority.is_empty())
         .map(|(_, authority)| authority)
-        .filter(|authority| !authority.is_empty())
 }
 
 fn same(a: &str, b: &str) -> bool {

@@ -15,7 +15,9 @@ use pvwire_schema::types::{
     ConnectionState, NameProblem, PvId, Reply, Request, RequestBody, RequestProblem, Wish,
 };
 
-use support::{Client, How, Network, Relay, SoftIoc, eventually, get, handshake, prefix};
+use support::{
+    Client, How, Network, Relay, SoftIoc, eventually, get, handshake, prefix, relay_command,
+};
 
 fn relay(flags: &[&str]) -> Relay {
     Relay::start(Network::new(), flags)
@@ -45,6 +47,82 @@ fn page_of_the_relays_own_host_and_a_listed_one_may_connect_and_a_foreign_one_ma
         assert_eq!(answer.status, status, "{origin}: {}", answer.head);
     }
     assert_eq!(relay.metric("pvwire_handshakes_refused_total"), 4.0);
+}
+
+#[test]
+fn page_of_a_foreign_origin_is_refused_however_it_is_spelled() {
+    let relay = relay(&[
+        "--allow-origin=https://screens.example.org",
+        "--allow-host=pvwire.example.org",
+        "--enable-put",
+        "--allow-put=*",
+    ]);
+    let address = relay.address();
+    let (port, host) = (address.port(), address.to_string());
+    let own = format!("http://{host}");
+    let foreign = [
+        "https://screens.example.org.evil.test".to_owned(),
+        "https://screens.example.org:8443".to_owned(),
+        "https://screens.example.org/".to_owned(),
+        "https://screens.example.org@evil.test".to_owned(),
+        "https://evil.test#https://screens.example.org".to_owned(),
+        "https://evilscreens.example.org".to_owned(),
+        "https://sub.screens.example.org".to_owned(),
+        "https://screens.example.org.".to_owned(),
+        "https://screens.example.org https://evil.test".to_owned(),
+        "https://evil.test, https://screens.example.org".to_owned(),
+        "screens.example.org".to_owned(),
+        "ftp://screens.example.org".to_owned(),
+        "file://".to_owned(),
+        "null".to_owned(),
+        "*".to_owned(),
+        "http://".to_owned(),
+        "chrome-extension://abcdefgh".to_owned(),
+        format!("{own}.evil.test"),
+        format!("{own}/"),
+        format!("http://evil.test@{host}"),
+        format!("http://localhost:{port}"),
+        format!("http://0.0.0.0:{port}"),
+        format!("http://[::1]:{port}"),
+        format!("file://{host}"),
+        "http://127.0.0.1".to_owned(),
+        "http://pvwire.example.org".to_owned(),
+    ];
+    for origin in &foreign {
+        let answer = handshake(address, &[("Origin", origin)]);
+        assert_eq!(answer.status, 403, "{origin}: {}", answer.head);
+    }
+    let two = [("Origin", own.as_str()), ("Origin", "https://evil.test")];
+    assert_eq!(handshake(address, &two).status, 403, "two origins");
+    let two = [("Host", host.as_str()), ("Host", "evil.test")];
+    assert!(
+        [400, 421].contains(&handshake(address, &two).status),
+        "two hosts"
+    );
+    // The page of a name that leads here as well, as after DNS rebinding: same origin, wrong host.
+    let rebound = [("Host", "evil.test"), ("Origin", "http://evil.test")];
+    assert_eq!(handshake(address, &rebound).status, 421);
+    assert_eq!(relay.metric("pvwire_sessions_active"), 0.0);
+}
+
+#[test]
+fn page_of_any_origin_may_connect_to_a_relay_that_is_told_so_and_takes_no_puts() {
+    let relay = relay(&["--allow-origin=*"]);
+    for origin in ["https://evil.test", "null"] {
+        let answer = handshake(relay.address(), &[("Origin", origin)]);
+        assert_eq!(answer.status, 101, "{origin}");
+    }
+    let rebound = [("Host", "evil.test"), ("Origin", "http://evil.test")];
+    assert_eq!(handshake(relay.address(), &rebound).status, 421);
+
+    let mut command = relay_command(Network::new());
+    let started = command
+        .args(["--allow-origin=*", "--enable-put"])
+        .output()
+        .unwrap();
+    assert_eq!(started.status.code(), Some(64));
+    let said = String::from_utf8(started.stderr).unwrap();
+    assert!(said.contains("allow_origin is \"*\""), "{said}");
 }
 
 #[test]

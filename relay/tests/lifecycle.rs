@@ -54,8 +54,8 @@ fn bad_settings_end_the_relay_with_64_and_one_line_that_says_which_value_and_wha
     refused(&["--listen", "\"8080\"", "127.0.0.1:8080"], |command| {
         command.args(["--listen", "8080"]);
     });
-    refused(&["--allow-origin", "\"*\"", "origin"], |command| {
-        command.args(["--allow-origin", "*"]);
+    refused(&["--allow-origin", "\"*.org\"", "origin"], |command| {
+        command.args(["--allow-origin", "*.org"]);
     });
     refused(&["--flag-of-another-program"], |command| {
         command.arg("--flag-of-another-program");
