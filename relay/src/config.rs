@@ -3,7 +3,7 @@
 //! Every key has one row in `KEYS`; a value comes from the default, the file, the environment or a
 //! flag, the later winning, and is checked in the same place wherever it came from.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -29,8 +29,10 @@ pub struct Config {
     pub get_timeout: Duration,
     /// Whether puts are taken at all.
     pub enable_put: bool,
-    /// Patterns of the PVs that puts are taken to.
+    /// Patterns of the PVs that everybody may write unless a rule says otherwise.
     pub allow_put: Vec<String>,
+    /// The file's rules, in order.
+    pub rules: Vec<RuleText>,
     /// How long a put waits for its answer, unless it says otherwise.
     pub put_timeout: Duration,
     /// Shortest tick.
@@ -53,6 +55,136 @@ pub struct Config {
     pub drain_spread: Duration,
 }
 
+/// What a rule allows or denies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Get and subscribe.
+    Read,
+    /// Put and call.
+    Put,
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Read => "read",
+            Self::Put => "put",
+        })
+    }
+}
+
+/// A rule as it stands in the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuleText {
+    /// Where it stands.
+    pub origin: String,
+    /// Users that it is for; `*` for all that have a name. Without users and groups it is for
+    /// everybody.
+    pub users: Vec<String>,
+    /// Groups that it is for.
+    pub groups: Vec<String>,
+    /// Patterns of PV names, with `*` for any characters and `?` for one.
+    pub pvs: Vec<String>,
+    /// Regular expressions of whole PV names.
+    pub regexes: Vec<String>,
+    /// What it allows.
+    pub allow: Vec<Access>,
+    /// What it denies.
+    pub deny: Vec<Access>,
+}
+
+impl fmt::Display for RuleText {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let access = |list: &[Access]| list.iter().map(Access::to_string).collect::<Vec<_>>();
+        let mut between = "";
+        for (what, list) in [
+            ("user", &self.users),
+            ("group", &self.groups),
+            ("pv", &self.pvs),
+            ("pv_regex", &self.regexes),
+            ("allow", &access(&self.allow)),
+            ("deny", &access(&self.deny)),
+        ] {
+            if !list.is_empty() {
+                write!(formatter, "{between}{what} {}", list.join(" "))?;
+                between = ", ";
+            }
+        }
+        Ok(())
+    }
+}
+
+impl RuleText {
+    /// Reads one `[[rule]]` of a file.
+    fn read(origin: String, value: &toml::Value) -> Result<Self, ConfigError> {
+        let wrong = |key: &str, value: String, expected: &str| ConfigError::Value {
+            origin: origin.clone(),
+            key: key.to_owned(),
+            value,
+            expected: expected.to_owned(),
+        };
+        let table = value
+            .as_table()
+            .ok_or_else(|| wrong("rule", value.to_string(), "a table, as [[rule]]"))?;
+        let mut rule = Self::default();
+        for (key, value) in table {
+            let list = match value {
+                toml::Value::String(text) => vec![text.clone()],
+                toml::Value::Array(list) => (list.iter())
+                    .map(|text| text.as_str().map(str::to_owned))
+                    .collect::<Option<Vec<_>>>()
+                    .unwrap_or_default(),
+                _ => Vec::new(),
+            };
+            if list.is_empty() || list.iter().any(String::is_empty) {
+                return Err(wrong(key, value.to_string(), "a text, or a list of texts"));
+            }
+            let access = || {
+                let one = |text: &String| match text.as_str() {
+                    "read" => Some(Access::Read),
+                    "put" => Some(Access::Put),
+                    _ => None,
+                };
+                list.iter()
+                    .map(one)
+                    .collect::<Option<Vec<_>>>()
+                    .ok_or_else(|| wrong(key, list.join(" "), "read, put or both"))
+            };
+            match key.as_str() {
+                "user" => rule.users = list,
+                "group" => rule.groups = list,
+                "pv" => rule.pvs = list,
+                "pv_regex" => rule.regexes = list,
+                "allow" => rule.allow = access()?,
+                "deny" => rule.deny = access()?,
+                _ => {
+                    return Err(ConfigError::Key {
+                        origin,
+                        key: key.clone(),
+                        known: "user, group, pv, pv_regex, allow, deny".into(),
+                    });
+                }
+            }
+        }
+        let text = rule.to_string();
+        if rule.pvs.is_empty() && rule.regexes.is_empty() {
+            return Err(wrong(
+                "rule",
+                text,
+                "pv or pv_regex in it; pv = \"*\" is every PV",
+            ));
+        }
+        if rule.allow.is_empty() && rule.deny.is_empty() {
+            return Err(wrong("rule", text, "allow or deny in it"));
+        }
+        if rule.allow.iter().any(|access| rule.deny.contains(access)) {
+            return Err(wrong("rule", text, "no access both in allow and in deny"));
+        }
+        rule.origin = origin;
+        Ok(rule)
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -65,6 +197,7 @@ impl Default for Config {
             get_timeout: Duration::from_secs(5),
             enable_put: false,
             allow_put: Vec::new(),
+            rules: Vec::new(),
             put_timeout: Duration::from_secs(10),
             shortest_tick: Duration::from_millis(5),
             longest_tick: Duration::from_millis(100),
@@ -118,6 +251,17 @@ pub enum ConfigError {
     Flags(String),
 }
 
+/// Somebody who might ask for a PV.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Check {
+    /// User name, if there is one.
+    pub user: Option<String>,
+    /// Groups.
+    pub groups: Vec<String>,
+    /// The PVs.
+    pub pvs: Vec<String>,
+}
+
 /// What the command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
@@ -125,6 +269,8 @@ pub enum Asked {
     Run(Box<Config>),
     /// Print this and end well: help or version.
     Print(String),
+    /// Say what would happen with this if somebody asked, and end.
+    Check(Box<Config>, Check),
 }
 
 type Set = fn(&mut Config, &str) -> Result<(), &'static str>;
@@ -271,7 +417,7 @@ const KEYS: &[Key] = &[
         name: "enable_put",
         list: false,
         value: "BOOL",
-        help: "Whether clients may write, to the PVs that allow_put names",
+        help: "Whether clients may write, to the PVs that allow_put or a [[rule]] names",
         set: |config, value| {
             config.enable_put = value.parse().map_err(|_| "true or false")?;
             Ok(())
@@ -282,7 +428,7 @@ const KEYS: &[Key] = &[
         name: "allow_put",
         list: true,
         value: "PATTERN",
-        help: "PVs that clients may write, as SR:*:SET or pva://BL7:*; may be repeated",
+        help: "PVs that everybody may write unless a [[rule]] of the file says otherwise, as SR:*:SET or pva://BL7:*; may be repeated",
         set: |config, value| {
             (!value.is_empty())
                 .then_some(())
@@ -374,6 +520,8 @@ impl Config {
                 return Err(ConfigError::Flags(line.to_owned()));
             }
         };
+        let check = matches.subcommand_matches("check");
+        let matches = check.unwrap_or(&matches);
         let mut config = Self::default();
         let file = matches.get_one::<String>("config").cloned();
         if let Some(path) = file.or_else(|| environment("PVWIRE_CONFIG")) {
@@ -401,7 +549,23 @@ impl Config {
             }
         }
         config.check_together()?;
-        Ok(Asked::Run(Box::new(config)))
+        let config = Box::new(config);
+        let Some(check) = check else {
+            return Ok(Asked::Run(config));
+        };
+        let all = |name| {
+            check
+                .get_many::<String>(name)
+                .into_iter()
+                .flatten()
+                .cloned()
+        };
+        let check = Check {
+            user: check.get_one::<String>("user").cloned(),
+            groups: all("group").collect(),
+            pvs: all("pv").collect(),
+        };
+        Ok(Asked::Check(config, check))
     }
 
     /// Finds what is right by itself but not with the rest.
@@ -467,6 +631,19 @@ impl Config {
             }
         })?;
         for (name, value) in &table {
+            if name == "rule" {
+                let rules = value.as_array().ok_or_else(|| ConfigError::Value {
+                    origin: path.to_owned(),
+                    key: name.clone(),
+                    value: value.to_string(),
+                    expected: "tables, as [[rule]]".into(),
+                })?;
+                self.rules = (1..)
+                    .zip(rules)
+                    .map(|(nth, rule)| RuleText::read(format!("{path}: rule {nth}"), rule))
+                    .collect::<Result<_, _>>()?;
+                continue;
+            }
             let Some(key) = KEYS.iter().find(|key| key.name == name) else {
                 let known = KEYS
                     .iter()
@@ -490,10 +667,23 @@ impl Config {
         Ok(())
     }
 
+    /// All rules in the order in which they are asked: the file's, then what everybody may write.
+    #[must_use]
+    pub fn all_rules(&self) -> Vec<RuleText> {
+        let last = RuleText {
+            origin: "allow_put".into(),
+            pvs: self.allow_put.clone(),
+            allow: vec![Access::Put],
+            ..RuleText::default()
+        };
+        let last = (!self.allow_put.is_empty()).then_some(last);
+        self.rules.iter().cloned().chain(last).collect()
+    }
+
     /// The configuration in effect, for the log.
     #[must_use]
     pub fn show(&self) -> String {
-        let mut text = String::new();
+        let mut text = format!("rules={} ", self.rules.len());
         for key in KEYS {
             let _ = write!(text, "{}={} ", key.name, (key.show)(self));
         }
@@ -506,20 +696,45 @@ fn flag(key: &Key) -> String {
 }
 
 fn command() -> Command {
-    let mut command = Command::new("pvwire-relay")
+    let command = Command::new("pvwire-relay")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Relays EPICS process variables to web browsers")
         .after_help(
             "Every flag is also a key of the file (with underscores) and an environment variable \
              (PVWIRE_LISTEN, ...); flags win over the environment, that over the file. EPICS's own \
              variables (EPICS_CA_ADDR_LIST, ...) mean what they always mean. Log: PVWIRE_LOG=debug.",
-        )
-        .arg(
-            Arg::new("config")
-                .long("config")
-                .value_name("FILE")
-                .help("Configuration file (TOML); also PVWIRE_CONFIG"),
         );
+    let check = Command::new("check")
+        .about("Says what somebody may do with a PV, and which rule says so")
+        .args([
+            Arg::new("user")
+                .long("user")
+                .value_name("U")
+                .help("User name; without one it is somebody who hasn't logged in"),
+            Arg::new("group")
+                .long("group")
+                .value_name("G")
+                .action(ArgAction::Append)
+                .help("Group of the user; may be repeated"),
+            Arg::new("pv")
+                .long("pv")
+                .value_name("P")
+                .action(ArgAction::Append)
+                .required(true)
+                .help("PV name, with or without a source; may be repeated"),
+        ]);
+    let (command, check) = (with_keys(command), with_keys(check));
+    command.subcommand(check)
+}
+
+/// Adds a flag for every key.
+fn with_keys(mut command: Command) -> Command {
+    command = command.arg(
+        Arg::new("config")
+            .long("config")
+            .value_name("FILE")
+            .help("Configuration file (TOML); also PVWIRE_CONFIG"),
+    );
     let defaults = Config::default();
     for key in KEYS {
         let default = (key.show)(&defaults);
@@ -576,6 +791,7 @@ mod tests {
         match Config::read(&arguments, lookup, content) {
             Ok(Asked::Run(config)) => Ok(*config),
             Ok(Asked::Print(text)) => Err(text),
+            Ok(Asked::Check(..)) => Err("a check".into()),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -684,6 +900,51 @@ mod tests {
             let error = read(&flags, &environment, file).unwrap_err();
             let begin = "configuration: allow_origin is \"*\", expected the origins that are meant";
             assert!(error.starts_with(begin), "{error}");
+        }
+    }
+    #[test]
+    fn rules_are_read_in_order_and_one_that_makes_no_sense_is_refused() {
+        let file = r#"
+            allow_put = ["LAST"]
+            [[rule]]
+            user = "jane"
+            group = ["operators", "experts"]
+            pv = "SR:*"
+            allow = ["read", "put"]
+            [[rule]]
+            pv_regex = "X.*"
+            deny = "put"
+        "#;
+        let rules = read(&[], &[], Some(file)).unwrap().all_rules();
+        let shown: Vec<_> = (rules.iter())
+            .map(|rule| format!("{} ({rule})", rule.origin))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "pvwire.toml: rule 1 (user jane, group operators experts, pv SR:*, allow read put)",
+                "pvwire.toml: rule 2 (pv_regex X.*, deny put)",
+                "allow_put (pv LAST, allow put)",
+            ]
+        );
+        for (rule, message) in [
+            ("allow = 'put'", "pv or pv_regex in it"),
+            ("pv = 'X'", "allow or deny in it"),
+            (
+                "pv = 'X'\nallow = 'put'\ndeny = ['put']",
+                "both in allow and in deny",
+            ),
+            ("pv = 'X'\nallow = 'write'", "read, put or both"),
+            ("pv = 7\nallow = 'put'", "a text, or a list of texts"),
+            ("pv = ''\nallow = 'put'", "a text, or a list of texts"),
+            (
+                "users = 'X'\npv = 'X'\nallow = 'put'",
+                "unknown key \"users\"",
+            ),
+        ] {
+            let error = read(&[], &[], Some(&format!("[[rule]]\n{rule}"))).unwrap_err();
+            assert!(error.starts_with("pvwire.toml: rule 1: "), "{error}");
+            assert!(error.contains(message), "{error}");
         }
     }
 }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pvwire_relay::admin::Admin;
-use pvwire_relay::config::{Asked, Config};
+use pvwire_relay::config::{Access, Asked, Check, Config};
 use pvwire_relay::group::{Desk, Distributor, FrameSink};
 use pvwire_relay::metrics::Metrics;
 use pvwire_relay::registry::Registry;
-use pvwire_relay::rule::PutRules;
+use pvwire_relay::rule::{Person, Rules};
 use pvwire_relay::server::{Server, Trust};
 use pvwire_relay::shard::{Shard, ShardContext, ShardLimits};
 use pvwire_relay::shutdown::Readiness;
@@ -47,6 +47,18 @@ fn main() -> ExitCode {
     let read_file = |path: &str| std::fs::read_to_string(path).map_err(|error| error.to_string());
     let config = match Config::read(&arguments, environment, read_file) {
         Ok(Asked::Run(config)) => *config,
+        Ok(Asked::Check(config, check)) => {
+            return match self::check(&config, check) {
+                Ok(text) => {
+                    print!("{text}");
+                    ExitCode::SUCCESS
+                }
+                Err(error) => {
+                    eprintln!("pvwire-relay: {error}");
+                    ExitCode::from(EXIT_USAGE)
+                }
+            };
+        }
         Ok(Asked::Print(text)) => {
             print!("{text}");
             return ExitCode::SUCCESS;
@@ -77,6 +89,28 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// What somebody may do with PVs, a line for each access, and which rule says so.
+fn check(config: &Config, check: Check) -> Result<String, String> {
+    let rules = Rules::new(config.enable_put, &config.all_rules())?;
+    let person = Person {
+        user: check.user,
+        groups: check.groups,
+    };
+    let mut text = String::new();
+    for pv in &check.pvs {
+        let (scheme, name) = pv.split_once("://").unwrap_or((&config.default_source, pv));
+        for access in [Access::Read, Access::Put] {
+            let verdict = rules.judge(&person, scheme, name, access);
+            let may = if verdict.allowed { "may" } else { "may not" };
+            text += &format!(
+                "{person} {may} {access} {scheme}://{name}: {}\n",
+                verdict.because
+            );
+        }
+    }
+    Ok(text)
 }
 
 enum Failure {
@@ -118,7 +152,7 @@ async fn run(config: Config) -> Result<(), Failure> {
         sources,
         &config.default_source,
         config.linger,
-        PutRules::new(config.enable_put, &config.allow_put),
+        Rules::new(config.enable_put, &config.all_rules()).map_err(Failure::Usage)?,
     );
     let registry = Arc::new(registry);
     let desk = Desk::new(Arc::clone(&intake));

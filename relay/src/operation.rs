@@ -9,6 +9,7 @@ use pvwire_schema::types::{Outcome, PvId};
 
 use crate::group::ClientId;
 use crate::registry::Registry;
+use crate::rule::Person;
 use crate::source::{Call, OpEnd, OpTicket, Put, Sent};
 
 /// What is to be done.
@@ -25,6 +26,8 @@ pub enum Operation {
 pub struct OpOrder {
     /// Who.
     pub client: ClientId,
+    /// Who that is.
+    pub person: Arc<Person>,
     /// The request's number.
     pub request: u32,
     /// Name of the PV or service, with or without a source.
@@ -97,18 +100,18 @@ impl Operations {
         });
         let (pv, ticket): (_, Box<dyn OpTicket>) = match order.operation {
             Operation::Call(call) => {
-                self.registry.call(&order.name, call, done);
+                self.registry.call(&order.name, &order.person, call, done);
                 (None, Box::new(Sent))
             }
-            Operation::Put(put) => match self.hold(&order.name, now) {
+            Operation::Put(put) => match self.registry.acquire_to_put(&order.name, &order.person) {
                 Ok(pv) => (Some(pv), self.registry.put(pv, put, done)),
-                Err(end) => {
-                    log::info!("put to {} refused: {}", order.name, end.message);
+                Err(refusal) => {
+                    log::info!("put to {} refused: {}", order.name, refusal.message);
                     return Some(OpAnswer {
                         client: order.client,
                         request: order.request,
                         is_call: false,
-                        end,
+                        end: refusal.into(),
                     });
                 }
             },
@@ -126,18 +129,6 @@ impl Operations {
         };
         self.open.insert(number, open);
         None
-    }
-
-    /// Takes hold of a PV that is to be written.
-    fn hold(&self, name: &String, now: Instant) -> Result<PvId, OpEnd> {
-        let mut acquired = self.registry.acquire(std::slice::from_ref(name), &mut 1);
-        let acquired = acquired.remove(0);
-        let pv = acquired.map_err(|refusal| OpEnd::failed(Outcome::BadName, refusal.message))?;
-        if let Err(why) = self.registry.takes_puts(pv) {
-            self.registry.release([pv], now);
-            return Err(OpEnd::failed(Outcome::NotAllowed, why));
-        }
-        Ok(pv)
     }
 
     /// When the next operation is to be given up.

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use pvwire_schema::limits::MAX_NAME_BYTES;
 use pvwire_schema::types::{NameProblem, Outcome, PvId, Wish};
 
-use crate::rule::PutRules;
+use crate::config::Access;
+use crate::rule::{Person, Rules};
 use crate::source::{
     Call, Intake, Line, Monitor, OpDone, OpEnd, OpTicket, Put, Queue, Source, ViewLine,
 };
@@ -29,13 +30,23 @@ pub struct Refusal {
     pub message: String,
 }
 
+impl From<Refusal> for OpEnd {
+    fn from(refusal: Refusal) -> Self {
+        let outcome = match refusal.problem {
+            NameProblem::NotAllowed => Outcome::NotAllowed,
+            _ => Outcome::BadName,
+        };
+        Self::failed(outcome, refusal.message)
+    }
+}
+
 /// The PVs that are open.
 pub struct Registry {
     intake: Arc<Intake>,
     sources: Vec<Box<dyn Source>>,
     default_scheme: String,
     linger: Duration,
-    rules: PutRules,
+    rules: Rules,
     open: Mutex<Open>,
 }
 
@@ -119,7 +130,7 @@ struct Slot {
     holders: usize,
     /// When the last holder left; `None` while there is one.
     idle_since: Option<Instant>,
-    /// Whether puts to it are taken.
+    /// Whether anybody may write it.
     puts: bool,
     shows: Shows,
 }
@@ -146,7 +157,7 @@ impl Registry {
         sources: Vec<Box<dyn Source>>,
         default_scheme: &str,
         linger: Duration,
-        rules: PutRules,
+        rules: Rules,
     ) -> Self {
         let default_scheme = default_scheme.to_owned();
         Self {
@@ -164,11 +175,16 @@ impl Registry {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes hold of PVs, opening those that aren't. Each `Ok` wants a `release`. `fresh` is how many
-    /// may be opened before others have to queue with the crowd, and is counted down; more than that
-    /// at once queue there together.
-    pub fn acquire(&self, names: &[String], fresh: &mut usize) -> Vec<Result<PvId, Refusal>> {
-        self.acquire_wished(names, None, fresh)
+    /// Takes hold of PVs that `person` may read, opening those that aren't open. Each `Ok` wants a
+    /// `release`. `fresh` is how many may be opened before others have to queue with the crowd, and is
+    /// counted down; more than that at once queue there together.
+    pub fn acquire(
+        &self,
+        names: &[String],
+        person: &Person,
+        fresh: &mut usize,
+    ) -> Vec<Result<PvId, Refusal>> {
+        self.acquire_wished(names, None, person, fresh)
     }
 
     /// The same of PVs of which only some updates are wished.
@@ -176,6 +192,7 @@ impl Registry {
         &self,
         names: &[String],
         wish: Option<Wish>,
+        person: &Person,
         fresh: &mut usize,
     ) -> Vec<Result<PvId, Refusal>> {
         let mut open = self.lock();
@@ -187,6 +204,7 @@ impl Registry {
             fresh
         };
         let acquire = |name: &String| {
+            self.permit(name, person, Access::Read)?;
             let base = self.acquire_one(&mut open, name, fresh)?;
             wish.map_or(Ok(base), |wish| self.acquire_view(&mut open, base, wish))
         };
@@ -272,7 +290,7 @@ impl Registry {
             return Ok(id);
         }
         let id = open.free_number();
-        let puts = self.rules.allow(scheme, bare);
+        let puts = self.rules.takes_puts(scheme, bare);
         let queue = match fresh.checked_sub(1) {
             Some(rest) => {
                 *fresh = rest;
@@ -305,19 +323,29 @@ impl Registry {
         Ok(id)
     }
 
-    /// Whether puts to a PV that is held are taken; if not, why.
+    /// Whether somebody may do something with a PV.
     ///
     /// # Errors
-    /// What the operator would have to change.
-    ///
-    /// # Panics
-    /// When nobody holds the PV.
-    pub fn takes_puts(&self, pv: PvId) -> Result<(), &'static str> {
-        if self.lock().slot(pv).puts {
-            Ok(())
-        } else {
-            Err(self.rules.why_not())
+    /// The rule that denies it, or what is wrong with the name.
+    pub fn permit(&self, name: &str, person: &Person, access: Access) -> Result<(), Refusal> {
+        let (scheme, bare, _) = self.source_of(name)?;
+        let verdict = self.rules.judge(person, scheme, bare, access);
+        if verdict.allowed {
+            return Ok(());
         }
+        Err(Refusal {
+            problem: NameProblem::NotAllowed,
+            message: format!("{person} may not {access} this PV: {}", verdict.because),
+        })
+    }
+
+    /// Takes hold of a PV that `person` wants to write.
+    ///
+    /// # Errors
+    /// As `permit`; nothing was opened then.
+    pub fn acquire_to_put(&self, name: &str, person: &Person) -> Result<PvId, Refusal> {
+        self.permit(name, person, Access::Put)?;
+        self.acquire_one(&mut self.lock(), name, &mut 1)
     }
 
     /// Writes to a PV that is held; `done` learns what becomes of it.
@@ -329,13 +357,10 @@ impl Registry {
     }
 
     /// Calls a service; `done` learns what becomes of it, also when it can't be called.
-    pub fn call(&self, name: &str, call: Call, done: OpDone) {
-        let refused = |outcome, message: String| OpEnd::failed(outcome, message);
-        match self.source_of(name) {
-            Err(refusal) => done(refused(Outcome::BadName, refusal.message)),
-            Ok((scheme, bare, _)) if !self.rules.allow(scheme, bare) => {
-                done(refused(Outcome::NotAllowed, self.rules.why_not().into()));
-            }
+    pub fn call(&self, name: &str, person: &Person, call: Call, done: OpDone) {
+        let permitted = self.permit(name, person, Access::Put);
+        match permitted.and_then(|()| self.source_of(name)) {
+            Err(refusal) => done(refusal.into()),
             Ok((_, bare, source)) => source.call(bare, call, done),
         }
     }
@@ -475,13 +500,15 @@ mod tests {
     fn registry() -> (Registry, Arc<Counted>) {
         let counted = Arc::new(Counted::default());
         let sources: Vec<Box<dyn Source>> = vec![Box::new(CountedSource(Arc::clone(&counted)))];
-        let rules = PutRules::default();
+        let rules = Rules::default();
         let registry = Registry::new(Intake::new(), sources, "ca", LINGER, rules);
         (registry, counted)
     }
 
     fn one(registry: &Registry, name: &str) -> Result<PvId, Refusal> {
-        registry.acquire(&[name.to_owned()], &mut 1).remove(0)
+        registry
+            .acquire(&[name.to_owned()], &Person::default(), &mut 1)
+            .remove(0)
     }
 
     #[test]
@@ -527,7 +554,9 @@ mod tests {
             ..Wish::default()
         });
         let names = ["TEMP".to_owned()];
-        registry.acquire_wished(&names, wish, &mut 1).remove(0)
+        registry
+            .acquire_wished(&names, wish, &Person::default(), &mut 1)
+            .remove(0)
     }
 
     #[test]
@@ -583,7 +612,7 @@ mod tests {
         let names: Vec<_> = (0..5).map(|n| format!("PV{n}")).collect();
         let mut fresh = 3;
         let mut acquire = |names: &[String]| {
-            registry.acquire(names, &mut fresh);
+            registry.acquire(names, &Person::default(), &mut fresh);
             let opened = counted.opened.load(Ordering::Relaxed);
             (fresh, opened, counted.crowded.load(Ordering::Relaxed))
         };

@@ -10,6 +10,7 @@ use pvwire_schema::types::{NameError, PvId, Reply, RequestBody, RequestProblem, 
 use crate::group::{ClientId, Demand};
 use crate::operation::{OpOrder, Operation};
 use crate::registry::Registry;
+use crate::rule::Person;
 use crate::source::{Call, Put};
 use crate::tick::wall_ns;
 use crate::wish;
@@ -66,7 +67,12 @@ impl Answerer {
     /// # Errors
     /// When they are no request at all. One that is whole but of a kind that this relay doesn't
     /// know is answered with an error.
-    pub fn take(&mut self, client: ClientId, bytes: &[u8]) -> Result<Outcome, DecodeError> {
+    pub fn take(
+        &mut self,
+        client: ClientId,
+        person: &Arc<Person>,
+        bytes: &[u8],
+    ) -> Result<Outcome, DecodeError> {
         let request = match decode::request(bytes) {
             Ok(request) => request,
             Err(error @ (DecodeError::Missing(_) | DecodeError::TooMany { .. })) => {
@@ -101,7 +107,7 @@ impl Answerer {
             }
             RequestBody::Subscribe { names, wish } => match wish::checked(wish) {
                 Ok(wish) => {
-                    let (ids, errors) = self.acquire(client, &names, wish);
+                    let (ids, errors) = self.acquire(client, person, &names, wish);
                     Outcome::Demanded(Demand::Subscribe {
                         client,
                         request: id,
@@ -120,7 +126,7 @@ impl Answerer {
                 ids,
             }),
             RequestBody::Get { names, timeout_ms } => {
-                let (ids, errors) = self.acquire(client, &names, None);
+                let (ids, errors) = self.acquire(client, person, &names, None);
                 let timeout = timeout(timeout_ms, self.get_timeout, LONGEST_GET);
                 let deadline = Instant::now() + timeout;
                 Outcome::Demanded(Demand::Get {
@@ -140,6 +146,7 @@ impl Answerer {
                 expected,
             } => Outcome::Operation(OpOrder {
                 client,
+                person: Arc::clone(person),
                 request: id,
                 name,
                 operation: Operation::Put(Put {
@@ -157,6 +164,7 @@ impl Answerer {
                 let timeout = timeout(timeout_ms, self.put_timeout, LONGEST_PUT);
                 Outcome::Operation(OpOrder {
                     client,
+                    person: Arc::clone(person),
                     request: id,
                     name,
                     operation: Operation::Call(Call { arguments, timeout }),
@@ -169,6 +177,7 @@ impl Answerer {
     fn acquire(
         &mut self,
         client: ClientId,
+        person: &Person,
         names: &[String],
         wish: Option<Wish>,
     ) -> (Vec<PvId>, Vec<NameError>) {
@@ -179,7 +188,7 @@ impl Answerer {
             *fresh = FRESH_NAMES;
         }
         let before = *fresh;
-        let acquired = self.registry.acquire_wished(names, wish, fresh);
+        let acquired = self.registry.acquire_wished(names, wish, person, fresh);
         let acquired = acquired.into_iter().enumerate();
         if *fresh < before || before == 0 {
             *used = now;

@@ -28,6 +28,7 @@ use crate::metrics::Metrics;
 use crate::operation::{OpAnswer, Operations};
 use crate::registry::Registry;
 use crate::request::{Answerer, Outcome};
+use crate::rule::Person;
 use crate::session::{Offer, Session};
 use crate::shutdown::Indispensable;
 use crate::socket::{Broken, Socket, Written};
@@ -269,6 +270,7 @@ impl Drop for Shard {
 
 struct Client {
     id: ClientId,
+    person: Arc<Person>,
     socket: Socket,
     session: Session,
     group: Option<usize>,
@@ -449,6 +451,7 @@ impl Run {
         };
         self.clients.insert(Client {
             id,
+            person: Arc::default(),
             socket,
             session: Session::default(),
             group: None,
@@ -718,7 +721,7 @@ impl Run {
             }
             let outcome = self
                 .answerer
-                .take(client.id, &bytes)
+                .take(client.id, &client.person, &bytes)
                 .map_err(|_| Broken::BadMessage)?;
             self.only_acks &= matches!(outcome, Outcome::Acknowledged(_));
             match outcome {

@@ -153,6 +153,10 @@ wire_enum! {
         TimedOut = 4,
         /// The PV is subscribed with as many different wishes as it may be.
         TooManyWishes = 5,
+        /// The relay's rules don't let this client read the PV.
+        NotAllowed = 6,
+        /// The client or the relay has as many PVs as it may, or new ones were asked for too fast.
+        TooManyPvs = 7,
     }
 }
 

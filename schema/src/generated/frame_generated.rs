@@ -355,16 +355,18 @@ impl ::flatbuffers::SimpleToVerifyInSlice for ConnectionState {}
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 pub const ENUM_MIN_NAME_PROBLEM: u8 = 0;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
-pub const ENUM_MAX_NAME_PROBLEM: u8 = 5;
+pub const ENUM_MAX_NAME_PROBLEM: u8 = 7;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 #[allow(non_camel_case_types)]
-pub const ENUM_VALUES_NAME_PROBLEM: [NameProblem; 6] = [
+pub const ENUM_VALUES_NAME_PROBLEM: [NameProblem; 8] = [
   NameProblem::Unknown,
   NameProblem::BadName,
   NameProblem::NoSuchSource,
   NameProblem::TooManySubscriptions,
   NameProblem::TimedOut,
   NameProblem::TooManyWishes,
+  NameProblem::NotAllowed,
+  NameProblem::TooManyPvs,
 ];
 
 /// Why the relay didn't take a name.
@@ -384,9 +386,14 @@ impl NameProblem {
   pub const TimedOut: Self = Self(4);
   /// The PV is subscribed with as many different wishes as it may be.
   pub const TooManyWishes: Self = Self(5);
+  /// The relay's rules don't let this client read the PV.
+  pub const NotAllowed: Self = Self(6);
+  /// The client, or the relay with all its clients, has as many PVs as it may, or asked for new ones
+  /// too fast.
+  pub const TooManyPvs: Self = Self(7);
 
   pub const ENUM_MIN: u8 = 0;
-  pub const ENUM_MAX: u8 = 5;
+  pub const ENUM_MAX: u8 = 7;
   pub const ENUM_VALUES: &'static [Self] = &[
     Self::Unknown,
     Self::BadName,
@@ -394,6 +401,8 @@ impl NameProblem {
     Self::TooManySubscriptions,
     Self::TimedOut,
     Self::TooManyWishes,
+    Self::NotAllowed,
+    Self::TooManyPvs,
   ];
   /// Returns the variant's name or "" if unknown.
   pub fn variant_name(self) -> Option<&'static str> {
@@ -404,6 +413,8 @@ impl NameProblem {
       Self::TooManySubscriptions => Some("TooManySubscriptions"),
       Self::TimedOut => Some("TimedOut"),
       Self::TooManyWishes => Some("TooManyWishes"),
+      Self::NotAllowed => Some("NotAllowed"),
+      Self::TooManyPvs => Some("TooManyPvs"),
       _ => None,
     }
   }
@@ -2536,7 +2547,7 @@ impl<'a> Channel<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(Channel::VT_WRITE, Some(false)).unwrap()}
   }
-  /// Whether this relay takes puts to it at all, whatever the IOC allows.
+  /// Whether this relay takes puts to it from anybody, whatever the IOC allows.
   #[inline]
   pub fn puts(&self) -> bool {
     // Safety:

@@ -1,0 +1,212 @@
+//! Does a client read and write what the operator's rules allow and nothing else, and do both of them
+//! learn which rule it was?
+//!
+//! Topology: one relay with a file of rules, one client, a soft IOC; or the command `check` alone.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use pvwire_schema::types::{NameProblem, Outcome, PutValue, Reply, RequestBody, Wish};
+
+use support::{Client, Network, Relay, SoftIoc, prefix, relay_command};
+
+const RECORDS: &str = r#"
+    record(ao, "$(P)set") { field(VAL, "1") }
+    record(ao, "$(P)locked") { field(VAL, "1") }
+    record(ao, "$(P)secret") { field(VAL, "1") field(DESC, "hidden") }
+"#;
+
+fn file(name: &str, text: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn put(client: &mut Client, name: &str, number: f64) -> (Outcome, String) {
+    let put = RequestBody::Put {
+        name: name.to_owned(),
+        value: PutValue::Number(number),
+        wait: true,
+        timeout_ms: 0,
+        expected: None,
+    };
+    match client.ask(put).0 {
+        Reply::PutDone { outcome, message } => (outcome, message),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn put_that_no_rule_allows_never_reaches_the_ioc_and_says_which_rule_it_was() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, RECORDS);
+    let names = ioc.names(["set", "locked", "secret"]);
+    let [set, locked, secret] = names.each_ref().map(String::as_str);
+    let rules = file(
+        "puts.toml",
+        &format!(
+            r#"
+            enable_put = true
+            [[rule]]
+            pv = "{locked}"
+            deny = "put"
+            [[rule]]
+            user = "jane"
+            pv = "*"
+            allow = "put"
+            [[rule]]
+            pv_regex = ".*:(set|locked)(\\.VAL)?"
+            allow = "put"
+            "#
+        ),
+    );
+    let relay = Relay::start(network, &["--config", rules.to_str().unwrap()]);
+    let mut client = Client::connect(relay.address());
+    client.subscribe_live(&names);
+    assert!(client.pv(set).channel.unwrap().puts);
+    assert!(!client.pv(locked).channel.unwrap().puts);
+    assert!(client.pv(secret).channel.unwrap().puts, "by jane");
+
+    let denied = "rule 1";
+    for (name, rule) in [
+        (locked.to_owned(), denied),
+        (format!("ca://{locked}"), denied),
+        (format!("pva://{locked}"), denied),
+        (format!("{locked}.VAL"), denied),
+        (format!("{locked}.DISP"), denied),
+        (secret.to_owned(), "no rule of this relay allows it"),
+        (format!("{set}.DISP"), "no rule of this relay allows it"),
+    ] {
+        let (outcome, message) = put(&mut client, &name, 7.0);
+        assert_eq!(outcome, Outcome::NotAllowed, "{name}: {message}");
+        assert!(message.contains(rule), "{name}: {message}");
+        assert!(
+            message.starts_with("somebody without a name may not put"),
+            "{message}"
+        );
+    }
+    // Nothing was even searched for that.
+    assert_eq!(relay.metric("pvwire_monitors_active"), 3.0);
+
+    assert_eq!(put(&mut client, set, 2.0).0, Outcome::Done);
+    client.wait_number(set, 2.0);
+    assert!(client.pv(locked).is_number(1.0));
+    let refused: Vec<_> = (client.pv(locked).rows.iter())
+        .map(|row| row.value.clone())
+        .collect();
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert!(client.pv(secret).is_number(1.0));
+}
+
+#[test]
+fn pv_that_a_client_may_not_read_is_refused_by_name_and_never_searched_for() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, RECORDS);
+    let names = ioc.names(["set", "secret"]);
+    let [set, secret] = names.each_ref().map(String::as_str);
+    let rules = file(
+        "reads.toml",
+        &format!(
+            "[[rule]]\nuser = 'jane'\npv = '*'\nallow = 'read'\n[[rule]]\npv = '{secret}'\ndeny = 'read'"
+        ),
+    );
+    let relay = Relay::start(network, &["--config", rules.to_str().unwrap()]);
+    let mut client = Client::connect(relay.address());
+
+    let hidden = [
+        secret.to_owned(),
+        format!("{secret}.DESC"),
+        format!("{secret}.VAL"),
+        format!("pva://{secret}"),
+    ];
+    let errors = client.subscribe(&hidden);
+    assert_eq!(errors.len(), hidden.len());
+    for error in &errors {
+        assert_eq!(error.problem, NameProblem::NotAllowed);
+        assert!(error.message.contains("rule 2"), "{}", error.message);
+    }
+    let wish = Wish {
+        every: 2,
+        ..Wish::default()
+    };
+    assert_eq!(client.subscribe_with(&hidden[..1], wish).len(), 1);
+    let (pvs, errors) = client.get(&[secret, set], 0);
+    assert!(pvs[0].is_none());
+    assert_eq!(errors[0].problem, NameProblem::NotAllowed);
+    assert!(pvs[1].as_ref().unwrap().is_number(1.0));
+    assert_eq!(relay.metric("pvwire_monitors_active"), 1.0);
+}
+
+#[test]
+fn check_says_what_would_happen_and_which_rule_says_so() {
+    let rules = file(
+        "check.toml",
+        r#"
+        enable_put = true
+        allow_put = ["*:DEMO"]
+        [[rule]]
+        group = "operators"
+        pv = "SR:*"
+        allow = ["put"]
+        [[rule]]
+        pv = "SR:SECRET"
+        deny = ["read"]
+        "#,
+    );
+    let check = |arguments: &[&str]| {
+        let mut command = relay_command(Network::new());
+        let output = command
+            .args(["check", "--config", rules.to_str().unwrap()])
+            .args(arguments)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let path = rules.display();
+    assert_eq!(
+        check(&[
+            "--user",
+            "jane",
+            "--group",
+            "operators",
+            "--pv",
+            "SR:SECRET"
+        ]),
+        format!(
+            "user \"jane\" may not read ca://SR:SECRET: {path}: rule 2 (pv SR:SECRET, deny read)\n\
+             user \"jane\" may put ca://SR:SECRET: {path}: rule 1 (group operators, pv SR:*, allow put)\n"
+        )
+    );
+    assert_eq!(
+        check(&["--pv", "pva://X", "--pv=X:DEMO"]),
+        "somebody without a name may read pva://X: no rule fits; reading is allowed then\n\
+         somebody without a name may not put pva://X: no rule of this relay allows it (allow_put or [[rule]])\n\
+         somebody without a name may read ca://X:DEMO: no rule fits; reading is allowed then\n\
+         somebody without a name may put ca://X:DEMO: allow_put (pv *:DEMO, allow put)\n"
+    );
+    assert!(check(&["--enable-put=false", "--pv=X:DEMO"]).contains("enable_put is off"));
+}
+
+#[test]
+fn relay_does_not_start_with_a_rule_that_makes_no_sense() {
+    let name = format!("{}.toml", prefix().replace(':', ""));
+    for (rule, part) in [
+        ("pv_regex = '('\nallow = 'put'", "pv_regex"),
+        ("pv = 'X'\nallow = 'everything'", "read, put or both"),
+        ("user = 'jane'\nallow = 'put'", "pv or pv_regex"),
+    ] {
+        let rules = file(&name, &format!("[[rule]]\n{rule}"));
+        let mut command = relay_command(Network::new());
+        let output = command
+            .args(["--listen=127.0.0.1:0", "--config", rules.to_str().unwrap()])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(64));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("rule 1") && said.contains(part), "{said}");
+    }
+}
