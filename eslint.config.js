@@ -36,6 +36,6 @@ export default defineConfig(
   {
     files: ["**/*.test.tsx"],
     // Tests count renders.
-    rules: { "react-hooks/immutability": "off" },
+    rules: { "react-hooks/immutability": "off", "react-hooks/globals": "off" },
   },
 );

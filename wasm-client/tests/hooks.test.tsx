@@ -10,9 +10,14 @@ import {
   PvProvider,
   useClient,
   useConnection,
+  usePut,
   usePv,
   usePvs,
+  usePvSelector,
+  useRate,
+  useSkipped,
   useStats,
+  type PutHandle,
 } from "../ts/react/index.js";
 import { fakeClient, FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
 
@@ -182,8 +187,171 @@ describe("usePv", () => {
       usePv("TEMP", "{ nonsense }");
       return null;
     }
-    await expect(show(<Wrong />)).rejects.toThrow("`nonsense` is no field of Channel");
+    await expect(show(<Wrong />)).rejects.toThrow('Cannot query field "nonsense"');
     vi.restoreAllMocks();
+  });
+});
+
+describe("usePvSelector", () => {
+  it("renders only when what was derived changed, though it is written out in place", async () => {
+    let count = 0;
+    let objects = 0;
+    function Hot(): ReactNode {
+      count += 1;
+      const hot = usePvSelector(
+        "TEMP",
+        "{ value { number } }",
+        (pv) => (pv?.value?.number ?? 0) > 10,
+      );
+      return <s>{String(hot)}</s>;
+    }
+    function Units(): ReactNode {
+      objects += 1;
+      const both = usePvSelector(
+        ["TEMP", "MODE"],
+        "{ value { number } display { units } }",
+        ([temp, mode]) => ({ units: temp?.display?.units, mode: mode?.display?.units }),
+      );
+      return <em>{JSON.stringify(both)}</em>;
+    }
+    await show(
+      <>
+        <All />
+        <Hot />
+        <Units />
+      </>,
+    );
+    expect(page.querySelector("s")?.textContent).toBe("false");
+    const socket = await connect();
+    expect(page.querySelector("s")?.textContent).toBe("true");
+    expect(page.querySelector("em")?.textContent).toBe('{"units":"°C","mode":""}');
+    const before = { all: renders.all, count, objects };
+    arrives(socket, "update");
+    arrives(socket, "catch_up");
+    expect(page.querySelector("p")?.textContent).toContain("99.00");
+    expect(renders.all).toBe(before.all + 2);
+    expect({ count, objects }).toEqual({ count: before.count, objects: before.objects });
+  });
+
+  it("takes a comparison of its own", async () => {
+    let count = 0;
+    function Near(): ReactNode {
+      count += 1;
+      const value = usePvSelector("TEMP", "{ value { number } }", (pv) => pv?.value?.number ?? 0, {
+        isEqual: (before, now) => before !== 0 && Math.abs(now - before) < 1000,
+      });
+      return <s>{value}</s>;
+    }
+    await show(
+      <>
+        <All />
+        <Near />
+      </>,
+    );
+    const socket = await connect();
+    expect(page.querySelector("s")?.textContent).toBe("21.5");
+    const before = count;
+    arrives(socket, "update", "catch_up");
+    expect(count).toBe(before);
+  });
+});
+
+describe("usePut", () => {
+  let handle: PutHandle;
+  function Button({ name }: { name: string }): ReactNode {
+    handle = usePut(name);
+    return <s>{`${handle.state} ${handle.reason ?? ""}`.trim()}</s>;
+  }
+  const says = (): string | null | undefined => page.querySelector("s")?.textContent;
+  const begin = async (value: number): Promise<void> => {
+    await act(async () => {
+      void handle.put(value);
+      await settle();
+    });
+  };
+  const end = async (how: "put_done" | "put_written"): Promise<void> => {
+    await act(async () => {
+      FakeSocket.last.answer(how, "put");
+      await settle();
+    });
+  };
+
+  it("says that a put is under way, done, or why not", async () => {
+    await show(
+      <>
+        <All />
+        <Button name="A" />
+      </>,
+    );
+    await connect();
+    expect(says()).toBe("idle");
+    await begin(1);
+    expect(says()).toBe("pending");
+    await end("put_written");
+    expect(says()).toBe("done");
+    await begin(2);
+    expect(says()).toBe("pending");
+    await end("put_done");
+    expect(says()).toBe('failed "abc" is no number');
+    expect(handle.error?.mayBeWritten).toBe(false);
+    act(() => {
+      handle.reset();
+    });
+    expect(says()).toBe("idle");
+  });
+
+  it("says nothing of another PV's put", async () => {
+    await show(
+      <>
+        <All />
+        <Button name="A" />
+      </>,
+    );
+    await connect();
+    await begin(1);
+    await show(
+      <>
+        <All />
+        <Button name="B" />
+      </>,
+    );
+    expect(says()).toBe("idle");
+    await end("put_done");
+    expect(says()).toBe("idle");
+  });
+});
+
+describe("useRate and useSkipped", () => {
+  it("count what came of a PV in the last second, and what didn't", async () => {
+    function Rates(): ReactNode {
+      const rate = useRate("TEMP");
+      const skipped = useSkipped("TEMP");
+      return <s>{`${rate?.toFixed(1) ?? "–"} ${String(skipped.total)}`}</s>;
+    }
+    await show(
+      <>
+        <All />
+        <Rates />
+      </>,
+    );
+    const socket = await connect();
+    expect(page.querySelector("s")?.textContent).toBe("– 0");
+    act(() => {
+      vi.advanceTimersByTime(1000);
+    });
+    arrives(socket, "update");
+    act(() => {
+      vi.advanceTimersByTime(1000);
+    });
+    const { updatesReceived = 0, skipped = 0 } = client.inspect("TEMP") ?? {};
+    expect(updatesReceived).toBeGreaterThan(1);
+    const [rate = "", total] = page.querySelector("s")?.textContent.split(" ") ?? [];
+    expect(Number(rate)).toBeGreaterThan(0.5);
+    expect(total).toBe(String(skipped));
+    act(() => {
+      vi.advanceTimersByTime(1000);
+    });
+    expect(page.querySelector("s")?.textContent).toMatch(/^0\.0 /);
   });
 });
 
@@ -232,8 +400,47 @@ describe("PvProvider", () => {
     act(() => {
       root.render(null);
     });
-    vi.advanceTimersByTime(50);
+    vi.advanceTimersByTime(1900);
+    expect(FakeSocket.last.closedWith, "mounted again in time it costs nothing").toBeUndefined();
+    vi.advanceTimersByTime(200);
     expect(FakeSocket.last.closedWith).toBe(1000);
+  });
+
+  it("shares a client among all of one address, and makes a new one after its end", async () => {
+    vi.stubGlobal("WebSocket", FakeSocket);
+    const seen: PvClient[] = [];
+    function Seen(): ReactNode {
+      seen.push(useClient());
+      return null;
+    }
+    const showAt = async (...urls: string[]): Promise<void> => {
+      seen.length = 0;
+      await act(async () => {
+        root.render(
+          urls.map((url, at) => (
+            <PvProvider key={at} url={url}>
+              <Seen />
+            </PvProvider>
+          )),
+        );
+        await settle();
+      });
+    };
+    await showAt("ws://a.test/", "ws://a.test/", "ws://b.test/");
+    const [first, second, other] = seen;
+    expect(second).toBe(first);
+    expect(other).not.toBe(first);
+    await showAt();
+    vi.advanceTimersByTime(1000);
+    await showAt("ws://a.test/");
+    vi.advanceTimersByTime(5000);
+    expect(seen[0], "in time").toBe(first);
+    await showAt();
+    vi.advanceTimersByTime(2100);
+    await showAt("ws://a.test/");
+    expect(seen[0], "too late").not.toBe(first);
+    await showAt();
+    vi.advanceTimersByTime(2100);
   });
 
   it("renders on a server, where nothing is known and nothing is asked", () => {

@@ -1,0 +1,72 @@
+/** Do the examples in the documentation compile, each as a file of its own? */
+
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+
+import ts from "typescript";
+import { expect, it } from "vitest";
+
+const PACKAGE = path.resolve(import.meta.dirname, "..");
+
+const ENTRIES = ["graphql", "react", "testing", "widgets", "adapters/cs-web-lib"];
+
+/** The document's blocks of TypeScript. */
+async function examplesOf(document: string): Promise<Map<string, string>> {
+  const text = await readFile(path.join(PACKAGE, "..", document), "utf8");
+  const blocks = [...text.matchAll(/^```tsx?\n([^]*?)^```$/gm)];
+  // Beside the package's own sources, so that React and its types are found.
+  const name = (at: number): string =>
+    path.join(PACKAGE, `tests/${path.basename(document)}.${String(at)}.tsx`);
+  return new Map(blocks.map(([, code = ""], at) => [name(at), code]));
+}
+
+function mistakes(files: ReadonlyMap<string, string>): string[] {
+  const options: ts.CompilerOptions = {
+    strict: true,
+    noEmit: true,
+    skipLibCheck: true,
+    noUncheckedIndexedAccess: true,
+    jsx: ts.JsxEmit.ReactJSX,
+    target: ts.ScriptTarget.ES2022,
+    module: ts.ModuleKind.ESNext,
+    moduleResolution: ts.ModuleResolutionKind.Bundler,
+    types: [],
+    paths: {
+      pvwire: [path.join(PACKAGE, "ts/index.ts")],
+      ...Object.fromEntries(
+        ENTRIES.map((entry) => [`pvwire/${entry}`, [path.join(PACKAGE, `ts/${entry}/index.ts`)]]),
+      ),
+    },
+  };
+  const host = ts.createCompilerHost(options);
+  const fileExists = host.fileExists.bind(host);
+  const getSourceFile = host.getSourceFile.bind(host);
+  host.fileExists = (file) => files.has(file) || fileExists(file);
+  host.getSourceFile = (file, version, ...more) => {
+    const text = files.get(file);
+    return text === undefined
+      ? getSourceFile(file, version, ...more)
+      : ts.createSourceFile(file, text, version, true);
+  };
+  const program = ts.createProgram([...files.keys()], options, host);
+  return ts.getPreEmitDiagnostics(program).map((diagnostic) => {
+    const { file, start = 0 } = diagnostic;
+    const text = ts.flattenDiagnosticMessageText(diagnostic.messageText, "\n");
+    const at = file?.getLineAndCharacterOfPosition(start).line ?? 0;
+    return `${file?.fileName ?? ""}: ${file?.text.split("\n")[at] ?? ""}: ${text}`;
+  });
+}
+
+const DOCUMENTS = ["README.md", "docs/how-to/react.md"];
+
+it("do, and one that is wrong doesn't", { timeout: 120_000 }, async () => {
+  const examples = await Promise.all(DOCUMENTS.map(examplesOf));
+  for (const found of examples) expect(found.size).toBeGreaterThan(0);
+  const wrong = `import { usePv } from "pvwire/react";
+    export const A = () => <b>{usePv("A", "{ value { string } }")?.value?.nothing}</b>;`;
+  const files = new Map(examples.flatMap((found) => [...found]));
+  files.set(path.join(PACKAGE, "tests/wrong.tsx"), wrong);
+  const found = mistakes(files);
+  expect(found).toHaveLength(1);
+  expect(found[0]).toContain("'nothing' does not exist");
+});

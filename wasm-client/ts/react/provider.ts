@@ -1,0 +1,90 @@
+/** Which client do the hooks of a tree use? One for each address, whoever asks for it. */
+
+import {
+  createContext,
+  createElement,
+  useContext,
+  useEffect,
+  useState,
+  type ReactNode,
+} from "react";
+
+import { createClient } from "../index.js";
+import type { PvClient } from "../types.js";
+
+/** How long a connection outlives its last provider: a page that is changed keeps it. */
+const GRACE_MS = 2000;
+
+const ClientContext = createContext<PvClient | undefined>(undefined);
+
+/** Either a client of the application's own, or where the relay is. */
+export type PvProviderProps = { children?: ReactNode } & (
+  { client: PvClient; url?: undefined } | { url: string | URL; client?: undefined }
+);
+
+/**
+ * Gives a client to the hooks below it. All providers of one address share a client, which ends a
+ * moment after the last of them. On a server nothing is asked and nothing is known.
+ */
+export function PvProvider({ children, client, url }: PvProviderProps): ReactNode {
+  if (client !== undefined) {
+    return createElement(ClientContext.Provider, { value: client }, children);
+  }
+  // Another address is another client.
+  return createElement(SharedClient, { key: String(url), url: String(url) }, children);
+}
+
+function SharedClient({ children, url }: { children?: ReactNode; url: string }): ReactNode {
+  // A client does nothing before it is used: one that is made for a render that React throws away
+  // costs nothing.
+  const [shared, setShared] = useState(() => sharedClient(url));
+  useEffect(() => {
+    // React keeps the state of a tree that it hides for long; its client may have ended meanwhile.
+    const present = sharedClient(url);
+    // eslint-disable-next-line react-hooks/set-state-in-effect -- the same, but for that one case
+    setShared(present);
+    return present.hold();
+  }, [url]);
+  return createElement(ClientContext.Provider, { value: shared.client }, children);
+}
+
+interface Shared {
+  readonly client: PvClient;
+  /** Keeps the client until the returned function is called. */
+  readonly hold: () => () => void;
+}
+
+const byUrl = new Map<string, Shared>();
+
+function sharedClient(url: string): Shared {
+  const there = byUrl.get(url);
+  if (there !== undefined) return there;
+  const client = createClient({ url });
+  let holders = 0;
+  let end: ReturnType<typeof setTimeout> | undefined;
+  const shared: Shared = {
+    client,
+    hold: () => {
+      holders += 1;
+      clearTimeout(end);
+      return () => {
+        holders -= 1;
+        if (holders > 0) return;
+        end = setTimeout(() => {
+          byUrl.delete(url);
+          client.dispose();
+        }, GRACE_MS);
+      };
+    },
+  };
+  // A server renders for many users, and nothing of one belongs to another.
+  if (typeof document === "object") byUrl.set(url, shared);
+  return shared;
+}
+
+/** The client of the nearest `PvProvider`. */
+export function useClient(): PvClient {
+  const client = useContext(ClientContext);
+  if (client === undefined) throw new Error("pvwire hooks need a <PvProvider> around them");
+  return client;
+}

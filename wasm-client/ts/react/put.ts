@@ -1,0 +1,82 @@
+/** What does a component need to write a PV, and to say what became of it? */
+
+import { useCallback, useEffect, useRef, useState } from "react";
+
+import type { PutFailure, PutOptions, PutResult, PutValue } from "../types.js";
+import { useClient } from "./provider.js";
+
+/** What a component needs to write one PV. */
+export interface PutHandle {
+  /** Writes; the result says what became of it. */
+  readonly put: (value: PutValue, options?: PutOptions) => Promise<PutResult>;
+  /** `pending` while a put has no outcome; otherwise that of the one that ended last. */
+  readonly state: "idle" | "pending" | "done" | "failed";
+  /** Puts of this component that have no outcome yet. */
+  readonly pending: number;
+  /** Why the last put that ended isn't done; `undefined` when it is. */
+  readonly error: PutFailure["error"] | undefined;
+  /** `error.message`: for a person. */
+  readonly reason: string | undefined;
+  /** Forgets the last outcome. */
+  readonly reset: () => void;
+}
+
+interface Puts {
+  /** Whose they are: another PV's outcome is none of this one's. */
+  readonly name: string;
+  readonly pending: number;
+  readonly last: PutResult | undefined;
+}
+
+/**
+ * Writes the PV `name`.
+ *
+ * ```tsx
+ * const { put, state, reason } = usePut("TEMP:SET");
+ * return (
+ *   <button disabled={state === "pending"} onClick={() => void put(20)}>
+ *     20 °C {state === "failed" && reason}
+ *   </button>
+ * );
+ * ```
+ */
+export function usePut(name: string, defaults?: PutOptions): PutHandle {
+  const client = useClient();
+  const [kept, setPuts] = useState<Puts>({ name, pending: 0, last: undefined });
+  const { last, pending } = kept.name === name ? kept : noPuts(name);
+  const ended = useRef(false);
+  useEffect(() => {
+    ended.current = false;
+    return () => {
+      ended.current = true;
+    };
+  }, []);
+  const { coalesce, onlyIfUnchanged, timeoutMs, wait } = defaults ?? {};
+  const put = useCallback(
+    async (value: PutValue, options?: PutOptions): Promise<PutResult> => {
+      const own = { coalesce, onlyIfUnchanged, timeoutMs, wait };
+      const known = Object.entries(own).filter(([, option]) => option !== undefined);
+      setPuts((puts) => {
+        const before = puts.name === name ? puts : noPuts(name);
+        return { ...before, pending: before.pending + 1 };
+      });
+      const result = await client.put(name, value, { ...Object.fromEntries(known), ...options });
+      if (!ended.current) {
+        setPuts((puts) =>
+          puts.name === name ? { name, pending: puts.pending - 1, last: result } : puts,
+        );
+      }
+      return result;
+    },
+    [client, name, coalesce, onlyIfUnchanged, timeoutMs, wait],
+  );
+  const reset = useCallback(() => {
+    setPuts((puts) => ({ ...puts, last: undefined }));
+  }, []);
+  const error = last?.ok === false ? last.error : undefined;
+  const outcome = last === undefined ? "idle" : last.ok ? "done" : "failed";
+  const state = pending > 0 ? "pending" : outcome;
+  return { put, state, pending, error, reason: error?.message, reset };
+}
+
+const noPuts = (name: string): Puts => ({ name, pending: 0, last: undefined });

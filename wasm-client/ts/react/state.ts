@@ -1,0 +1,82 @@
+/** How does it stand with the connection, and how much comes or is left out? */
+
+import { useMemo, useSyncExternalStore } from "react";
+
+import type {
+  ConnectionSnapshot,
+  PvClient,
+  PvOptions,
+  PvSkips,
+  Readable,
+  StatsSnapshot,
+} from "../types.js";
+import { useClient } from "./provider.js";
+import { usePv } from "./pv.js";
+
+/** The state of the connection to the relay. */
+export function useConnection(): ConnectionSnapshot {
+  const { connection } = useClient();
+  return useSyncExternalStore(connection.subscribe, connection.getSnapshot, connection.getSnapshot);
+}
+
+/** How much comes in all; renders once a second. */
+export function useStats(): StatsSnapshot {
+  const { stats } = useClient();
+  return useSyncExternalStore(stats.subscribe, stats.getSnapshot, stats.getSnapshot);
+}
+
+/**
+ * Updates of the PV that come in a second, measured over the last one; `undefined` until it has been
+ * measured.
+ */
+export function useRate(name: string, options?: PvOptions): number | undefined {
+  const client = useClient();
+  const { deadband, every, rateHz } = options ?? {};
+  const rate = useMemo(
+    () => rateOf(client, name, { deadband, every, rateHz }),
+    [client, name, deadband, every, rateHz],
+  );
+  return useSyncExternalStore(rate.subscribe, rate.getSnapshot, () => undefined);
+}
+
+function rateOf(client: PvClient, name: string, options: PvOptions): Readable<number | undefined> {
+  const pv = client.pv(name, "{ id }", options);
+  let rate: number | undefined;
+  return {
+    subscribe: (listener) => {
+      const count = (): { atMs: number; updates: number | undefined } => ({
+        atMs: performance.now(),
+        updates: client.inspect(name, options)?.updatesReceived,
+      });
+      const endPv = pv.subscribe(() => undefined);
+      let before = count();
+      const endStats = client.stats.subscribe(() => {
+        const now = count();
+        const received = (now.updates ?? 0) - (before.updates ?? 0);
+        // Counts begin anew with another connection to the relay.
+        rate = received < 0 ? undefined : (1000 * received) / (now.atMs - before.atMs);
+        before = now;
+        listener();
+      });
+      return () => {
+        endStats();
+        endPv();
+        rate = undefined;
+      };
+    },
+    getSnapshot: () => rate,
+  };
+}
+
+/** Values of a PV that this page didn't get, in all and by cause. */
+export interface Skipped extends PvSkips {
+  readonly total: number;
+}
+
+const NO_SKIPS: Skipped = { total: 0, behind: 0, paced: 0, wish: 0, relay: 0, source: 0 };
+
+/** Values of the PV that this page didn't get. */
+export function useSkipped(name: string, options?: PvOptions): Skipped {
+  const pv = usePv(name, "{ skipped skips { behind paced wish relay source } }", options);
+  return useMemo(() => (pv === undefined ? NO_SKIPS : { total: pv.skipped, ...pv.skips }), [pv]);
+}
