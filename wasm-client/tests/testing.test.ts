@@ -1,0 +1,184 @@
+/** Does the fake relay speak as a real one, so that an application's tests can believe it? */
+
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+
+import type { PvClient, PvData } from "../ts/index.js";
+import {
+  createFakeClock,
+  createFakeRelay,
+  type FakeClock,
+  type FakeRelay,
+} from "../ts/testing/index.js";
+import { wasm } from "./golden.js";
+
+let clock: FakeClock;
+let relay: FakeRelay;
+let client: PvClient;
+
+beforeEach(async () => {
+  clock = createFakeClock();
+  relay = createFakeRelay({
+    clock,
+    ...(wasm && { wasm }),
+    pvs: {
+      TEMP: {
+        value: 21.54,
+        units: "°C",
+        precision: 1,
+        description: "Magnet 1",
+        warningRange: { min: null, max: 60 },
+      },
+      MODE: { value: 1, choices: ["Off", "On"] },
+      TEXT: "ready",
+      LARGE: 2n ** 60n,
+      WAVE: { value: Float64Array.of(1, 2, 3) },
+      NAMES: { value: ["a", "bc"] },
+      TABLE: { value: { labels: ["x"], value: { x: Int32Array.of(1, 2), s: ["p", "q"] } } },
+    },
+  });
+  client = relay.client();
+  await client.ready;
+});
+
+afterEach(() => {
+  client.dispose();
+});
+
+const settled = async (): Promise<void> => {
+  for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
+};
+
+/** Listens, and gives what is seen from now on. */
+async function watch(name: string): Promise<() => PvData> {
+  client.pv(name, "{ id }").subscribe(() => undefined);
+  await settled();
+  // Nobody listens to this one, so that it doesn't wait for the next frame.
+  return () => client.pv(name).getSnapshot() as PvData;
+}
+
+describe("a fake PV", () => {
+  it("has what was said of it", async () => {
+    const temp = await watch("TEMP");
+    expect(temp().value).toMatchObject({ string: "21.5", number: 21.54 });
+    expect(temp().display).toMatchObject({
+      units: "°C",
+      description: "Magnet 1",
+      warningRange: { min: null, max: 60 },
+      alarmRange: null,
+    });
+    expect(temp().status).toMatchObject({ severity: "NO_ALARM", writable: true });
+    expect(temp().time?.datetime).toBe("2026-01-01T00:00:00.000000Z");
+    expect((await watch("MODE"))().value?.string).toBe("On");
+    expect((await watch("TEXT"))().value?.text).toBe("ready");
+    expect((await watch("LARGE"))().value?.bigint).toBe(2n ** 60n);
+    expect((await watch("WAVE"))().value?.array).toEqual(Float64Array.of(1, 2, 3));
+    expect((await watch("NAMES"))().value?.array).toEqual(["a", "bc"]);
+    expect((await watch("TABLE"))().value?.structure).toEqual({
+      labels: ["x"],
+      value: { x: Int32Array.of(1, 2), s: ["p", "q"] },
+    });
+  });
+
+  it("changes, each update in turn", async () => {
+    const temp = await watch("TEMP");
+    clock.advance(1500);
+    relay.set("TEMP", { value: 80, severity: "MAJOR", alarmStatus: 3 });
+    expect(temp().status).toMatchObject({ severity: "MAJOR", alarmStatus: "HIHI" });
+    expect(temp().time?.datetime).toBe("2026-01-01T00:00:01.500000Z");
+    relay.set("TEMP", 22);
+    relay.set("TEMP", { severity: "NO_ALARM", units: "K" });
+    expect(temp().value?.string).toBe("22.0");
+    expect(temp().display?.units).toBe("K");
+    expect(temp().status.severity).toBe("NO_ALARM");
+    expect(client.inspect("TEMP")).toMatchObject({ skipped: 0, updatesReceived: 4 });
+    relay.set("TEMP", "now text");
+    expect(temp().value?.text).toBe("now text");
+    expect(temp().display?.type).toBe("String");
+  });
+
+  it("is gone, comes back, is not found or refused", async () => {
+    const temp = await watch("TEMP");
+    relay.set("TEMP", { state: "disconnected" });
+    expect(temp().connection).toMatchObject({ state: "disconnected", connected: false });
+    expect(temp().value?.string).toBe("21.5");
+    relay.set("TEMP", 5);
+    expect(temp().connection.state).toBe("connected");
+    const other = await watch("OTHER");
+    expect(other().connection.state).toBe("notFound");
+    relay.set("OTHER", 1);
+    expect(other().value?.number).toBe(1);
+    relay.refuse("BAD", "no such name");
+    expect((await watch("BAD"))().connection).toMatchObject({
+      state: "refused",
+      reason: "no such name",
+    });
+  });
+
+  it("is given back after a while", async () => {
+    const pv = client.pv("TEMP");
+    const end = pv.subscribe(() => undefined);
+    await settled();
+    expect(relay.subscriptions).toEqual(["TEMP"]);
+    end();
+    clock.advance(1900);
+    await settled();
+    expect(relay.subscriptions).toEqual(["TEMP"]);
+    clock.advance(200);
+    await settled();
+    expect(relay.subscriptions).toEqual([]);
+  });
+
+  it("is read once", async () => {
+    const [temp, none] = await client.get(["TEMP", ""]);
+    expect(temp).toMatchObject({ ok: true, data: { value: { number: 21.54 } } });
+    expect(none).toMatchObject({ ok: false });
+  });
+});
+
+describe("a put", () => {
+  it("is done, and the PV has it", async () => {
+    const [temp, mode] = [await watch("TEMP"), await watch("MODE")];
+    expect(await client.put("TEMP", 30)).toEqual({ ok: true, superseded: false });
+    expect(await client.put("MODE", "Off")).toMatchObject({ ok: true });
+    expect(temp().value?.number).toBe(30);
+    expect(mode().value?.string).toBe("Off");
+    expect(relay.puts).toEqual([
+      { name: "TEMP", value: 30 },
+      { name: "MODE", value: "Off" },
+    ]);
+  });
+
+  it("is refused for its value, by access, or as the test says", async () => {
+    expect(await client.put("TEMP", "x")).toMatchObject({
+      ok: false,
+      error: { code: "BAD_VALUE" },
+    });
+    relay.set("TEMP", { mutable: false });
+    expect(await client.put("TEMP", 1)).toMatchObject({ ok: false, error: { code: "NO_ACCESS" } });
+    relay.set("TEMP", { mutable: true });
+    relay.onPut = ({ name }) => Promise.resolve(`${name} is locked`);
+    expect(await client.put("TEMP", 1)).toMatchObject({
+      ok: false,
+      error: { code: "FAILED", message: "TEMP is locked" },
+    });
+  });
+});
+
+describe("the connection", () => {
+  it("is lost and found again", async () => {
+    const temp = await watch("TEMP");
+    const { relayInstance } = client.connection.getSnapshot();
+    relay.lose();
+    expect(temp().connection.state).toBe("relayLost");
+    expect(client.connection.getSnapshot().state).toBe("lost");
+    clock.advance(20_000);
+    await settled();
+    expect(client.connection.getSnapshot().state).toBe("lost");
+    relay.set("TEMP", 99);
+    relay.restore();
+    clock.advance(20_000);
+    await settled();
+    expect(temp().value?.number).toBe(99);
+    expect(client.connection.getSnapshot().relayInstance).not.toBe(relayInstance);
+  });
+});

@@ -1,0 +1,241 @@
+/** What does a PV of the fake relay hold, and how is it said on the wire? */
+
+import { TYPES } from "../elements.js";
+import type { NumericArray, PvField, PvRange, PvStructure, PvType, Severity } from "../types.js";
+import {
+  bool,
+  f64,
+  i16,
+  i64,
+  list,
+  table,
+  text,
+  u32,
+  u8,
+  vector,
+  type Field,
+  type Part,
+} from "./flatbuffer.js";
+
+/** A value of a fake PV; an object is a structure, in it `{ selected, value }` a union. */
+export type FakeValue =
+  number | bigint | string | boolean | NumericArray | readonly string[] | PvStructure;
+
+/** What can be said of a fake PV. What is left out stays as it is; at first nothing is known. */
+export interface FakePv {
+  value?: FakeValue;
+  /** @default what fits the value: `Float64` for a number, `Enum` where there are choices */
+  type?: PvType;
+  /** Milliseconds past the POSIX epoch. @default now, on the relay's clock */
+  timeMs?: number;
+  severity?: Severity;
+  /** Alarm condition, 0 to 21 as in EPICS's alarm.h: 3 HIHI, 4 HIGH, 5 LOLO, 6 LOW, 7 STATE, 17 UDF. */
+  alarmStatus?: number;
+  /** The alarm's message in the server's words. */
+  message?: string;
+  units?: string;
+  precision?: number;
+  choices?: readonly string[];
+  description?: string;
+  typeId?: string;
+  form?: string;
+  displayRange?: PvRange;
+  controlRange?: PvRange;
+  warningRange?: PvRange;
+  alarmRange?: PvRange;
+  /** @default "connected" */
+  state?: "connecting" | "notFound" | "connected" | "disconnected";
+  /** The IOC gives write access. @default true */
+  mutable?: boolean;
+  /** The relay takes puts to it. @default true */
+  puts?: boolean;
+}
+
+export const STATES = ["connecting", "notFound", "connected", "disconnected"] as const;
+const SEVERITIES: readonly Severity[] = ["NO_ALARM", "MINOR", "MAJOR", "INVALID"];
+
+export const nanoseconds = (ms: number): bigint => BigInt(Math.round(ms * 1000)) * 1000n;
+
+/** One PV of the fake relay, with its number and what it has become. */
+export class PvState {
+  epoch = 0;
+  sequence = 0;
+  sinceMs: number;
+  heardMs = 0;
+  said: FakePv = {};
+
+  constructor(
+    readonly id: number,
+    nowMs: number,
+  ) {
+    this.sinceMs = nowMs;
+  }
+
+  get state(): (typeof STATES)[number] {
+    return this.said.state ?? "connected";
+  }
+
+  get type(): PvType {
+    const { choices, type, value } = this.said;
+    if (type !== undefined) return type;
+    if (choices !== undefined) return "Enum";
+    return value === undefined ? "Unknown" : typeOf(value);
+  }
+
+  get severity(): number {
+    return SEVERITIES.indexOf(this.said.severity ?? "NO_ALARM");
+  }
+
+  get elementCount(): number {
+    const { value } = this.said;
+    return isList(value) ? value.length : 1;
+  }
+
+  metadata(): Part {
+    const { choices, description, form, precision, typeId, units } = this.said;
+    return table({
+      0: u32(this.id),
+      1: u8(TYPES.indexOf(this.type)),
+      2: u32(this.elementCount),
+      3: text(units ?? ""),
+      4: i16(precision ?? -1),
+      5: list((choices ?? []).map(text)),
+      6: limits(this.said.displayRange),
+      7: limits(this.said.controlRange),
+      8: limits(this.said.warningRange),
+      9: limits(this.said.alarmRange),
+      10: text(description ?? ""),
+      11: u32(this.epoch),
+      12: text(typeId ?? ""),
+      13: text(form ?? ""),
+    });
+  }
+
+  channel(): Part {
+    const { mutable = true, puts = true } = this.said;
+    return table({
+      0: u32(this.id),
+      1: u8(STATES.indexOf(this.state)),
+      2: i64(nanoseconds(this.sinceMs)),
+      3: bool(true),
+      4: bool(mutable),
+      5: bool(puts),
+      6: i64(nanoseconds(this.heardMs)),
+    });
+  }
+
+  /** Whether a double says it all. */
+  get isNumber(): boolean {
+    const { value } = this.said;
+    return typeof value === "number" || typeof value === "boolean";
+  }
+
+  blob(timeNs: bigint): Part {
+    const { value } = this.said;
+    const structured = this.type === "Structure";
+    return table({
+      0: u32(this.id),
+      1: i64(timeNs),
+      2: u8(TYPES.indexOf(this.type)),
+      ...(structured
+        ? { 4: u32(1), 7: node("", value as PvStructure) }
+        : elements(value as PvField, this.type, 3)),
+    });
+  }
+}
+
+const isList = (value: unknown): value is { length: number } =>
+  Array.isArray(value) || ArrayBuffer.isView(value);
+
+function typeOf(value: PvField): PvType {
+  switch (typeof value) {
+    case "number":
+      return "Float64";
+    case "bigint":
+      return "Int64";
+    case "string":
+      return "String";
+    case "boolean":
+      return "Boolean";
+    default:
+      if (value === null) return "Unknown";
+      if (ArrayBuffer.isView(value)) return ARRAY_TYPES.get(value.constructor) ?? "Unknown";
+      return Array.isArray(value) ? typeOf((value[0] ?? "") as PvField) : "Structure";
+  }
+}
+
+const ARRAY_TYPES = new Map<unknown, PvType>([
+  [Float64Array, "Float64"],
+  [Float32Array, "Float32"],
+  [Int8Array, "Int8"],
+  [Uint8Array, "UInt8"],
+  [Int16Array, "Int16"],
+  [Uint16Array, "UInt16"],
+  [Int32Array, "Int32"],
+  [Uint32Array, "UInt32"],
+  [BigInt64Array, "Int64"],
+  [BigUint64Array, "UInt64"],
+]);
+
+function limits(range: PvRange | undefined): Field {
+  return range && table({ 0: f64(range.min ?? NaN), 1: f64(range.max ?? NaN) });
+}
+
+/** The fields `array`, `count`, `data` and `text`, which a Blob and a Node have one after the other. */
+function elements(value: PvField, type: PvType, first: number): Record<number, Field> {
+  const array = isList(value);
+  const all = (
+    array ? [...(value as readonly (string | number)[])] : [value]
+  ) as readonly unknown[];
+  const head = { [first]: bool(array), [first + 1]: u32(all.length) };
+  if (type === "String")
+    return { ...head, [first + 3]: list(all.map((entry) => text(entry as string))) };
+  const bytes = ArrayBuffer.isView(value)
+    ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength)
+    : new Uint8Array(scalar(value as number | bigint | boolean, type).buffer);
+  const words = Math.ceil(bytes.length / 8);
+  const padded = new Uint8Array(8 * words);
+  padded.set(bytes);
+  return { ...head, [first + 2]: vector(padded, words, 8) };
+}
+
+function scalar(value: number | bigint | boolean, type: PvType): NumericArray {
+  switch (type) {
+    case "Int64":
+      return BigInt64Array.of(BigInt(value));
+    case "UInt64":
+      return BigUint64Array.of(BigInt(value));
+    case "Boolean":
+      return Uint8Array.of(Number(value));
+    default:
+      return Float64Array.of(Number(value));
+  }
+}
+
+/** A structure's fields, as deep as they go. */
+function node(name: string, value: PvField): Part {
+  const type = typeOf(value);
+  const fields: Record<number, Field> = { 0: text(name), 2: u8(TYPES.indexOf(type)) };
+  if (type === "Unknown") return table(fields);
+  if (type !== "Structure") return table({ ...fields, ...elements(value, type, 3) });
+  const structures = Array.isArray(value) ? (value as readonly PvStructure[]) : undefined;
+  if (structures !== undefined) {
+    return table({
+      ...fields,
+      3: bool(true),
+      4: u32(structures.length),
+      7: list(structures.map((entry) => node("", entry))),
+    });
+  }
+  const { selected, value: held, ...more } = value as PvStructure;
+  if (typeof selected === "string" && held !== undefined && Object.keys(more).length === 0) {
+    return table({
+      ...fields,
+      2: u8(TYPES.indexOf("Union")),
+      4: u32(1),
+      7: list([node(selected, held)]),
+    });
+  }
+  const inner = Object.entries(value as PvStructure).map(([key, entry]) => node(key, entry));
+  return table({ ...fields, 4: u32(1), 7: list(inner) });
+}

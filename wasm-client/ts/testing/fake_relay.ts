@@ -1,0 +1,462 @@
+/** What stands in for a relay where there is none? It speaks the real wire to the real client. */
+
+import { Client } from "../client.js";
+import { systemClock, type Clock } from "../clock.js";
+import type { ClientOptions, PutValue, PvClient, WasmSource } from "../types.js";
+import { nanoseconds, PvState, type FakePv, type FakeValue } from "./fake_pv.js";
+import {
+  i64,
+  list,
+  message,
+  table,
+  text,
+  u32,
+  u8,
+  vector,
+  type Field,
+  type Part,
+} from "./flatbuffer.js";
+import { readRequest, type Request } from "./requests.js";
+
+const UPDATE = 0;
+const SNAPSHOT = 2;
+const ANSWER = 3;
+
+/** By their numbers in the union of replies. */
+const Reply = { hello: 1, subscribed: 2, unsubscribed: 3, got: 4, pong: 5, error: 6, putDone: 7 };
+
+const Outcome = { done: 1, noAccess: 3, badValue: 4, notConnected: 5, failed: 7, notAllowed: 2 };
+
+const REFUSED = 0xffffffff;
+
+export interface FakeRelayOptions {
+  /** The PVs that there are, by their names. */
+  pvs?: Readonly<Record<string, FakePv | FakeScalar>>;
+  /** For the relay and its clients. @default the system's */
+  clock?: Clock;
+  /** For clients in Node, where the module can't be fetched. */
+  wasm?: WasmSource;
+}
+
+type FakeScalar = Exclude<FakeValue, object>;
+
+/** A put that a client has sent. */
+export interface FakePut {
+  readonly name: string;
+  readonly value: PutValue;
+}
+
+/** Why a put isn't done; nothing when it is. */
+export type PutAnswer = string | undefined;
+
+export interface FakeRelay {
+  /** For `createClient({ webSocket })`; whatever address is asked for is this relay. */
+  readonly webSocket: typeof WebSocket;
+  /** A client of this relay, on its clock. */
+  client: (options?: Partial<ClientOptions>) => PvClient;
+  /** Says something of a PV, or gives its value: clients that want it get an update. */
+  set: (name: string, change: FakePv | FakeScalar) => void;
+  /** From the next subscription on the relay doesn't take the name. */
+  refuse: (name: string, reason: string) => void;
+  /**
+   * What becomes of puts: why one isn't done, at once or later. Otherwise it is done and the PV has the
+   * value.
+   */
+  onPut: ((put: FakePut) => PutAnswer | Promise<PutAnswer>) | undefined;
+  /** All puts that were sent, done or not. */
+  readonly puts: readonly FakePut[];
+  /** Names that clients are subscribed to now, without those they gave back. */
+  readonly subscriptions: readonly string[];
+  /** The relay is gone: connections end and none is made. */
+  lose: () => void;
+  /** The relay is there again, as another process. */
+  restore: () => void;
+}
+
+/**
+ * A relay in the page or the test, with the PVs that it is told.
+ *
+ * ```ts
+ * const relay = createFakeRelay({ pvs: { TEMP: { value: 21.5, units: "°C", precision: 1 } } });
+ * const client = relay.client();
+ * relay.set("TEMP", { value: 80, severity: "MAJOR", alarmStatus: 3 });
+ * relay.lose();
+ * ```
+ */
+export function createFakeRelay(options: FakeRelayOptions = {}): FakeRelay {
+  return new Relay(options);
+}
+
+class Relay implements FakeRelay {
+  onPut: FakeRelay["onPut"];
+  readonly puts: FakePut[] = [];
+  readonly webSocket: typeof WebSocket;
+  readonly clock: Clock;
+  #wasm: WasmSource | undefined;
+  #pvs = new Map<string, PvState>();
+  #refused = new Map<string, string>();
+  #sockets = new Set<FakeSocket>();
+  #there = true;
+  #instance = 1n;
+  #tick = 1n;
+
+  constructor({ clock = systemClock, pvs = {}, wasm }: FakeRelayOptions) {
+    this.clock = clock;
+    this.#wasm = wasm;
+    for (const [name, pv] of Object.entries(pvs)) this.set(name, pv);
+    const connect = (socket: FakeSocket): void => {
+      this.#connect(socket);
+    };
+    this.webSocket = class extends FakeSocket {
+      constructor() {
+        super();
+        connect(this);
+      }
+    } as unknown as typeof WebSocket;
+  }
+
+  client(options: Partial<ClientOptions> = {}): PvClient {
+    const wasm = this.#wasm === undefined ? {} : { wasm: this.#wasm };
+    const all = { url: "ws://fake.relay/ws", webSocket: this.webSocket, ...wasm, ...options };
+    return new Client(all, { clock: this.clock, random: () => 0.5 });
+  }
+
+  get subscriptions(): string[] {
+    const ids = new Set([...this.#sockets].flatMap((socket) => [...socket.ids]));
+    return [...this.#pvs].filter(([, { id }]) => ids.has(id)).map(([name]) => name);
+  }
+
+  set(name: string, change: FakePv | FakeScalar): void {
+    const said: FakePv = typeof change === "object" ? change : { value: change };
+    const pv = this.#pv(name, "connected");
+    const before = { type: pv.type, count: pv.elementCount, state: pv.state, alarm: alarmOf(pv) };
+    const had = pv.said.value !== undefined;
+    pv.said = { ...pv.said, timeMs: this.clock.epochMs(), ...said };
+    // A name that was not there is found when something else is said of it.
+    if (said.state === undefined && before.state !== "connected") pv.said.state = "connected";
+    if (pv.state !== before.state) {
+      pv.sinceMs = this.clock.epochMs();
+      pv.heardMs = pv.state === "disconnected" ? pv.sinceMs : 0;
+    }
+    if (had && pv.type !== before.type) {
+      pv.epoch += 1;
+      pv.sequence = 0;
+    }
+    const parts: Field[] = [];
+    const { message: words, severity, alarmStatus, timeMs, value } = said;
+    const isRow =
+      pv.said.value !== undefined &&
+      [value, severity, alarmStatus, words, timeMs].some((part) => part !== undefined);
+    if (isRow) pv.sequence += 1;
+    this.#tick += 1n;
+    parts.push(...rowParts(pv, isRow, !had || alarmOf(pv) !== before.alarm));
+    for (const socket of this.#sockets) {
+      if (!socket.ids.has(pv.id)) continue;
+      const [metadata, channels, numbers, blobs, alarms, details] = parts;
+      this.#send(socket, {
+        0: u8(UPDATE),
+        2: i64(socket.tick),
+        3: metadata,
+        4: channels,
+        5: numbers,
+        6: blobs,
+        7: alarms,
+        13: details,
+      });
+    }
+  }
+
+  refuse(name: string, reason: string): void {
+    this.#refused.set(name, reason);
+  }
+
+  lose(): void {
+    this.#there = false;
+    for (const socket of this.#sockets) socket.end(1006);
+    this.#sockets.clear();
+  }
+
+  restore(): void {
+    this.#there = true;
+    this.#instance += 1n;
+  }
+
+  #pv(name: string, state: "connected" | "notFound"): PvState {
+    const bare = name.replace(/^ca:\/\//, "");
+    let pv = this.#pvs.get(bare);
+    if (pv === undefined) {
+      pv = new PvState(this.#pvs.size + 1, this.clock.epochMs());
+      pv.said.state = state;
+      this.#pvs.set(bare, pv);
+    }
+    return pv;
+  }
+
+  #connect(socket: FakeSocket): void {
+    queueMicrotask(() => {
+      if (!this.#there) {
+        socket.end(1006);
+        return;
+      }
+      if (socket.readyState !== 0) return;
+      socket.readyState = 1;
+      this.#sockets.add(socket);
+      socket.onrequest = (bytes) => {
+        // A relay's answer never comes before the client has done what it sent the request in.
+        queueMicrotask(() => {
+          if (socket.readyState === 1) this.#answer(socket, readRequest(bytes));
+        });
+      };
+      socket.onleave = () => this.#sockets.delete(socket);
+      const hello = table({
+        0: text("fake"),
+        1: i64(this.#instance),
+        2: u32(1 << 20),
+        3: u32(20_000),
+        4: u32(250),
+        5: u32(5000),
+      });
+      this.#send(socket, { 0: u8(ANSWER), 11: u8(Reply.hello), 12: hello });
+    });
+  }
+
+  #answer(socket: FakeSocket, request: Request): void {
+    switch (request.kind) {
+      case "subscribe":
+      case "get":
+        this.#snapshot(socket, request.id, request.kind, request.names);
+        break;
+      case "unsubscribe": {
+        for (const id of request.ids) socket.ids.delete(id);
+        const ids = vector(
+          new Uint8Array(Uint32Array.from(request.ids).buffer),
+          request.ids.length,
+          4,
+        );
+        this.#reply(socket, request.id, Reply.unsubscribed, table({ 0: ids }));
+        break;
+      }
+      case "ping": {
+        const now = i64(nanoseconds(this.clock.epochMs()));
+        this.#reply(
+          socket,
+          request.id,
+          Reply.pong,
+          table({ 0: i64(request.clientTimeNs), 1: now }),
+        );
+        break;
+      }
+      case "put":
+        void this.#put(socket, request.id, request);
+        break;
+      case "rpc": {
+        const error = table({ 0: u8(2), 1: text("the fake relay calls no services") });
+        this.#reply(socket, request.id, Reply.error, error);
+        break;
+      }
+      case "ack":
+      case "pace":
+        break;
+    }
+  }
+
+  #snapshot(
+    socket: FakeSocket,
+    id: number,
+    kind: "subscribe" | "get",
+    names: readonly string[],
+  ): void {
+    const errors: Part[] = [];
+    const pvs = names.map((name, index) => {
+      const reason =
+        this.#refused.get(name) ?? (name === "" ? "a PV name can't be empty" : undefined);
+      if (reason === undefined) return this.#pv(name, "notFound");
+      errors.push(table({ 0: u32(index), 1: u8(1), 2: text(reason) }));
+      return undefined;
+    });
+    const there = [...new Set(pvs)].filter((pv) => pv !== undefined);
+    if (kind === "subscribe") for (const pv of there) socket.ids.add(pv.id);
+    const withValue = there.filter((pv) => pv.said.value !== undefined);
+    const rows = [
+      ...withValue.filter((pv) => pv.isNumber),
+      ...withValue.filter((pv) => !pv.isNumber),
+    ];
+    const sequences = Uint32Array.from(rows, (pv) => pv.sequence);
+    const ids = Uint32Array.from(pvs, (pv) => pv?.id ?? REFUSED);
+    this.#send(socket, {
+      0: u8(kind === "subscribe" ? SNAPSHOT : ANSWER),
+      3: list(there.filter((pv) => pv.type !== "Unknown").map((pv) => pv.metadata())),
+      4: list(there.map((pv) => pv.channel())),
+      ...valueParts(rows, true),
+      9: vector(new Uint8Array(sequences.buffer), sequences.length, 4),
+      10: u32(id),
+      11: u8(kind === "subscribe" ? Reply.subscribed : Reply.got),
+      12: table({ 0: vector(new Uint8Array(ids.buffer), ids.length, 4), 1: list(errors) }),
+    });
+  }
+
+  async #put(socket: FakeSocket, id: number, { name, value }: FakePut): Promise<void> {
+    const pv = this.#pv(name, "notFound");
+    const done = (outcome: number, why = ""): void => {
+      const answer = table({ 0: u8(outcome), 1: text(why) });
+      if (socket.readyState === 1) this.#reply(socket, id, Reply.putDone, answer);
+    };
+    this.puts.push({ name, value });
+    if (pv.state !== "connected") {
+      done(Outcome.notConnected, "the PV is not connected");
+      return;
+    }
+    if (pv.said.puts === false) {
+      done(Outcome.notAllowed, "this relay takes no puts to it");
+      return;
+    }
+    if (pv.said.mutable === false) {
+      done(Outcome.noAccess, "the server gives no write access");
+      return;
+    }
+    const fitting = fit(value, pv);
+    if (fitting === undefined) {
+      done(
+        Outcome.badValue,
+        `${JSON.stringify(value)} is no ${pv.type === "Enum" ? "choice" : "number"}`,
+      );
+      return;
+    }
+    const why = await this.onPut?.({ name, value });
+    if (why !== undefined) {
+      done(Outcome.failed, why);
+      return;
+    }
+    this.set(name, { value: fitting });
+    done(Outcome.done);
+  }
+
+  #reply(socket: FakeSocket, to: number, kind: number, body: Part): void {
+    this.#send(socket, { 0: u8(ANSWER), 10: u32(to), 11: u8(kind), 12: body });
+  }
+
+  #send(socket: FakeSocket, fields: Record<number, Field>): void {
+    socket.tick = this.#tick;
+    const data = message("PVWF", table({ ...fields, 1: i64(this.#tick) }));
+    socket.onmessage?.({ data });
+  }
+}
+
+const alarmOf = ({ said, severity }: PvState): string =>
+  [severity, said.alarmStatus, said.message].join();
+
+/** The parts of an Update of one PV: metadata, channel and, with a new value, its row. */
+function rowParts(pv: PvState, isRow: boolean, alarmChanged: boolean): Field[] {
+  const values = isRow ? valueParts([pv], alarmChanged) : {};
+  return [
+    pv.type === "Unknown" ? undefined : list([pv.metadata()]),
+    list([pv.channel()]),
+    values[5],
+    values[6],
+    values[7],
+    values[13],
+  ];
+}
+
+/** Rows, numbers first. */
+function valueParts(rows: readonly PvState[], withAlarms: boolean): Record<number, Field> {
+  const timeOf = (pv: PvState): bigint => nanoseconds(pv.said.timeMs ?? 0);
+  const numeric = rows.filter((pv) => pv.isNumber);
+  const others = rows.filter((pv) => !pv.isNumber);
+  const values = Float64Array.from(numeric, (pv) => Number(pv.said.value));
+  const ids = differences(numeric.map((pv) => BigInt(pv.id)));
+  const times = differences(numeric.map(timeOf));
+  const alarms = new DataView(new ArrayBuffer(8 * rows.length));
+  for (const [row, pv] of rows.entries()) {
+    alarms.setUint32(8 * row, row, true);
+    alarms.setUint16(8 * row + 4, pv.said.alarmStatus ?? 0, true);
+    alarms.setUint8(8 * row + 6, pv.severity);
+  }
+  const details = rows.flatMap((pv, row) =>
+    pv.said.message === undefined ? [] : [table({ 0: u32(row), 2: text(pv.said.message) })],
+  );
+  return {
+    5:
+      numeric.length === 0
+        ? undefined
+        : table({
+            0: u32(numeric.length),
+            1: vector(ids, ids.length, 1),
+            2: i64(0n),
+            3: vector(times, times.length, 1),
+            4: vector(new Uint8Array(values.buffer), values.length, 8),
+          }),
+    6: others.length === 0 ? undefined : list(others.map((pv) => pv.blob(timeOf(pv)))),
+    7: withAlarms ? vector(new Uint8Array(alarms.buffer), rows.length, 4) : undefined,
+    13: withAlarms && details.length > 0 ? list(details) : undefined,
+  };
+}
+
+/** A column of zigzag LEB128 differences. */
+function differences(values: readonly bigint[]): Uint8Array {
+  const bytes: number[] = [];
+  let before = 0n;
+  for (const value of values) {
+    const difference = value - before;
+    let word = difference < 0n ? -2n * difference - 1n : 2n * difference;
+    while (word >= 0x80n) {
+      bytes.push(Number(word & 0x7fn) | 0x80);
+      word >>= 7n;
+    }
+    bytes.push(Number(word));
+    before = value;
+  }
+  return Uint8Array.from(bytes);
+}
+
+/** The value as the PV would hold it; `undefined` when it doesn't fit. */
+function fit(value: PutValue, pv: PvState): FakeValue | undefined {
+  if (typeof value === "object") return ArrayBuffer.isView(value) ? value : (value as FakeValue);
+  switch (pv.type) {
+    case "String":
+      return String(value);
+    case "Enum": {
+      const index = pv.said.choices?.indexOf(String(value)) ?? -1;
+      const number = index < 0 ? Number(value) : index;
+      return number >= 0 && number < (pv.said.choices?.length ?? 0) ? number : undefined;
+    }
+    case "Int64":
+    case "UInt64":
+      return /^-?\d+$/.test(String(value)) ? BigInt(value) : undefined;
+    default: {
+      const number = Number(value);
+      return Number.isNaN(number) || value === "" ? undefined : number;
+    }
+  }
+}
+
+/** As much of a WebSocket as the client uses. */
+class FakeSocket {
+  binaryType = "blob";
+  readyState = 0;
+  onmessage: ((event: { data: unknown }) => void) | null = null;
+  onclose: ((event: { code: number; reason: string }) => void) | null = null;
+  onerror: (() => void) | null = null;
+  onrequest: ((bytes: Uint8Array) => void) | undefined;
+  onleave: (() => void) | undefined;
+  /** What it is subscribed to. */
+  readonly ids = new Set<number>();
+  /** Of the last message. */
+  tick = 0n;
+
+  send(bytes: Uint8Array): void {
+    this.onrequest?.(bytes.slice());
+  }
+
+  close(code: number): void {
+    if (this.readyState === 3) return;
+    this.readyState = 3;
+    this.onleave?.();
+    queueMicrotask(() => this.onclose?.({ code, reason: "" }));
+  }
+
+  end(code: number): void {
+    this.readyState = 3;
+    this.onclose?.({ code, reason: "" });
+  }
+}

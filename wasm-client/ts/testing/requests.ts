@@ -1,0 +1,118 @@
+/** What does a client ask? Enough of flatbuffers to read its requests. */
+
+import { numericArray, TYPES } from "../elements.js";
+import type { PutValue, PvType } from "../types.js";
+
+export type Request = { readonly id: number } & (
+  | { readonly kind: "subscribe" | "get"; readonly names: readonly string[] }
+  | { readonly kind: "unsubscribe"; readonly ids: readonly number[] }
+  | { readonly kind: "ping"; readonly clientTimeNs: bigint }
+  | { readonly kind: "put"; readonly name: string; readonly value: PutValue }
+  | { readonly kind: "rpc" | "ack" | "pace" }
+);
+
+const KINDS = ["subscribe", "unsubscribe", "get", "ack", "ping", "put", "rpc", "pace"] as const;
+
+export function readRequest(bytes: Uint8Array): Request {
+  return new Reader(bytes).request();
+}
+
+class Reader {
+  #view: DataView;
+  #buffer: ArrayBuffer;
+
+  constructor(bytes: Uint8Array) {
+    // A message of its own: what it is sent from is used again.
+    this.#buffer = bytes.slice().buffer;
+    this.#view = new DataView(this.#buffer);
+  }
+
+  request(): Request {
+    const root = this.#follow(0);
+    const id = this.#u32(root, 0);
+    const kind = KINDS[this.#u8(root, 1) - 1] ?? "ack";
+    const body = this.#table(root, 2) ?? root;
+    switch (kind) {
+      case "subscribe":
+      case "get":
+        return { id, kind, names: this.#texts(body, 0) };
+      case "unsubscribe":
+        return { id, kind, ids: this.#ids(body, 0) };
+      case "ping": {
+        const at = this.#place(body, 0);
+        return { id, kind, clientTimeNs: at === 0 ? 0n : this.#view.getBigInt64(at, true) };
+      }
+      case "put": {
+        const at = this.#place(body, 0);
+        const name = at === 0 ? "" : this.#text(this.#follow(at));
+        return { id, kind, name, value: this.#value(this.#table(body, 1)) };
+      }
+      default:
+        return { id, kind };
+    }
+  }
+
+  #value(at: number | undefined): PutValue {
+    if (at === undefined) return 0;
+    const type: PvType = TYPES[this.#u8(at, 0)] ?? "Unknown";
+    const isArray = this.#u8(at, 1) === 1;
+    if (type === "String") {
+      const texts = this.#texts(at, 4);
+      return isArray ? texts : (texts[0] ?? "");
+    }
+    const data = this.#place(at, 3);
+    const start = data === 0 ? 0 : this.#follow(data) + 4;
+    const array = numericArray(this.#buffer, start, data === 0 ? 0 : this.#u32(at, 2), type);
+    if (isArray) return array;
+    return type === "Boolean" ? array[0] === 1 : (array[0] ?? 0);
+  }
+
+  #ids(at: number, field: number): number[] {
+    const place = this.#place(at, field);
+    if (place === 0) return [];
+    const vector = this.#follow(place);
+    const length = this.#view.getUint32(vector, true);
+    return Array.from({ length }, (_, index) => this.#view.getUint32(vector + 4 + 4 * index, true));
+  }
+
+  #texts(at: number, field: number): string[] {
+    const place = this.#place(at, field);
+    if (place === 0) return [];
+    const vector = this.#follow(place);
+    const length = this.#view.getUint32(vector, true);
+    return Array.from({ length }, (_, index) => this.#text(this.#follow(vector + 4 + 4 * index)));
+  }
+
+  #text(at: number): string {
+    const length = this.#view.getUint32(at, true);
+    return new TextDecoder().decode(new Uint8Array(this.#buffer, at + 4, length));
+  }
+
+  #table(at: number, field: number): number | undefined {
+    const place = this.#place(at, field);
+    return place === 0 ? undefined : this.#follow(place);
+  }
+
+  #u8(at: number, field: number): number {
+    const place = this.#place(at, field);
+    return place === 0 ? 0 : this.#view.getUint8(place);
+  }
+
+  #u32(at: number, field: number): number {
+    const place = this.#place(at, field);
+    return place === 0 ? 0 : this.#view.getUint32(place, true);
+  }
+
+  #follow(place: number): number {
+    return place + this.#view.getUint32(place, true);
+  }
+
+  /** Where a field stands; 0 where it is left out. */
+  #place(at: number, field: number): number {
+    const vtable = at - this.#view.getInt32(at, true);
+    const entry = 4 + 2 * field;
+    if (entry >= this.#view.getUint16(vtable, true)) return 0;
+    const offset = this.#view.getUint16(vtable + entry, true);
+    return offset === 0 ? 0 : at + offset;
+  }
+}
