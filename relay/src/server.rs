@@ -28,6 +28,9 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long to wait after the system refused a connection, as when file descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Whether clients must name the subprotocol: the cases of the conformance test name none.
+const NAMED: bool = cfg!(not(feature = "conformance"));
+
 /// Which pages and host names are trusted.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
@@ -222,10 +225,12 @@ impl Server {
         let headers = response.headers_mut();
         headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-        headers.insert(
-            header::SEC_WEBSOCKET_PROTOCOL,
-            HeaderValue::from_static(SUBPROTOCOL),
-        );
+        if NAMED {
+            headers.insert(
+                header::SEC_WEBSOCKET_PROTOCOL,
+                HeaderValue::from_static(SUBPROTOCOL),
+            );
+        }
         if let Ok(accept) = HeaderValue::from_str(&derive_accept_key(&key)) {
             headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
         }
@@ -293,7 +298,7 @@ impl Server {
                 "pages of this origin may not connect: the operator adds it by --allow-origin\n",
             ));
         }
-        if !lists(header::SEC_WEBSOCKET_PROTOCOL, SUBPROTOCOL) {
+        if NAMED && !lists(header::SEC_WEBSOCKET_PROTOCOL, SUBPROTOCOL) {
             return Err((
                 StatusCode::BAD_REQUEST,
                 "this relay speaks the subprotocol pvwire.v1\n",

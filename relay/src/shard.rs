@@ -36,6 +36,9 @@ use crate::stream::StreamBody;
 
 const WAKER: Token = Token(usize::MAX);
 
+/// Whether clients get back what they send, and nothing else, as the conformance test wants it.
+const ECHOES: bool = cfg!(feature = "conformance");
+
 /// Requests of one client that are read before the others get their turn.
 const REQUESTS_PER_TURN: usize = 32;
 
@@ -464,8 +467,10 @@ impl Run {
             closing: None,
         });
         self.context.metrics.sessions_opened.inc();
-        let said = self.clients[place].socket.answer(&Arc::clone(&self.hello));
-        self.settle(place, said.map(|()| true));
+        if !ECHOES {
+            let said = self.clients[place].socket.answer(&Arc::clone(&self.hello));
+            self.settle(place, said.map(|()| true));
+        }
         // Requests may have come with the handshake.
         self.on_socket(place, true, false);
     }
@@ -708,6 +713,12 @@ impl Run {
         let mut heard = false;
         for _ in 0..REQUESTS_PER_TURN {
             let client = &mut self.clients[place];
+            if ECHOES {
+                if client.socket.echo()? {
+                    continue;
+                }
+                return Ok(true);
+            }
             let Some(bytes) = client.socket.receive()? else {
                 return Ok(heard);
             };
@@ -816,6 +827,8 @@ impl Run {
         match why {
             Broken::Gone => self.remove(place, None),
             Broken::BadMessage => self.close(place, CloseCode::BadRequest),
+            Broken::BadFrame => self.close(place, CloseCode::BadFrame),
+            Broken::BadText => self.close(place, CloseCode::BadText),
             Broken::TooLarge => self.close(place, CloseCode::RequestTooLarge),
             Broken::TooManyWaiting => self.close(place, CloseCode::TooManyRequests),
         }

@@ -50,6 +50,10 @@ pub enum Broken {
     Gone,
     /// It sent something that no client may send.
     BadMessage,
+    /// It broke the rules of WebSocket.
+    BadFrame,
+    /// It sent text that is no UTF-8.
+    BadText,
     /// It sent a message longer than the limit.
     TooLarge,
     /// More answers wait than may.
@@ -298,19 +302,48 @@ impl Socket {
     /// # Errors
     /// When the client is gone or breaks the rules.
     pub fn receive(&mut self) -> Result<Option<Vec<u8>>, Broken> {
+        match self.message()? {
+            None => Ok(None),
+            Some(Message::Binary(bytes)) => Ok(Some(bytes.into())),
+            Some(_) => Err(Broken::BadMessage),
+        }
+    }
+
+    /// Sends the next message back as it came, of whatever kind; says whether there was one. For the
+    /// conformance test.
+    ///
+    /// # Errors
+    /// When the client is gone or breaks the rules.
+    pub fn echo(&mut self) -> Result<bool, Broken> {
+        let Some(message) = self.message()? else {
+            return Ok(false);
+        };
+        let opcode = if message.is_text() { 0x1 } else { 0x2 };
+        let frame = Frame::message(opcode, &message.into_data());
+        self.answer(&Arc::new(frame))?;
+        Ok(true)
+    }
+
+    /// Queues what tungstenite wrote.
+    fn answer_own(&mut self) -> Result<(), Broken> {
+        if self.stream.written.is_empty() {
+            return Ok(());
+        }
+        let own = Frame::raw(std::mem::take(&mut self.stream.written));
+        self.answer(&Arc::new(own))
+    }
+
+    /// The next whole message with data, if there is one.
+    fn message(&mut self) -> Result<Option<Message>, Broken> {
         loop {
             let read = self.context.read(&mut self.stream);
-            if !self.stream.written.is_empty() {
-                let own = Frame::raw(std::mem::take(&mut self.stream.written));
-                self.answer(&Arc::new(own))?;
-            }
+            self.answer_own()?;
             if let Ok(message) = &read {
                 self.taken += least_on_the_wire(message.len());
                 self.has_grown |= message.len() > READ_BUFFER_BYTES;
             }
             match read {
-                Ok(Message::Binary(bytes)) => return Ok(Some(bytes.into())),
-                Ok(Message::Text(_)) => return Err(Broken::BadMessage),
+                Ok(message @ (Message::Binary(_) | Message::Text(_))) => return Ok(Some(message)),
                 Ok(_) => {}
                 Err(WsError::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.shrink();
@@ -321,10 +354,10 @@ impl Socket {
                     use tungstenite::error::ProtocolError as Fault;
                     return Err(match error {
                         Fault::ResetWithoutClosingHandshake => Broken::Gone,
-                        _ => Broken::BadMessage,
+                        _ => Broken::BadFrame,
                     });
                 }
-                Err(WsError::Utf8(_)) => return Err(Broken::BadMessage),
+                Err(WsError::Utf8(_)) => return Err(Broken::BadText),
                 Err(_) => return Err(Broken::Gone),
             }
         }

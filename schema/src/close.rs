@@ -6,6 +6,10 @@
 pub enum CloseCode {
     /// Either side is done.
     Normal = 1000,
+    /// What came broke the rules of WebSocket: a fault of the client's library, or damage on the way.
+    BadFrame = 1002,
+    /// Text that is no UTF-8.
+    BadText = 1007,
     /// The request was longer than the relay reads. The client must ask for less at a time.
     RequestTooLarge = 1009,
     /// A fault of the relay; its log says more.
@@ -24,8 +28,10 @@ pub enum CloseCode {
 
 impl CloseCode {
     /// Every code, for tables and metrics.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Normal,
+        Self::BadFrame,
+        Self::BadText,
         Self::RequestTooLarge,
         Self::RelayFault,
         Self::ServiceRestart,
@@ -55,6 +61,8 @@ impl CloseCode {
     pub const fn reason(self) -> &'static str {
         match self {
             Self::Normal => "done",
+            Self::BadFrame => "not WebSocket as RFC 6455 has it",
+            Self::BadText => "text that is no UTF-8",
             Self::RequestTooLarge => "request too large: ask for fewer PVs at a time",
             Self::RelayFault => "relay fault: see the relay's log",
             Self::ServiceRestart => "relay is restarting",

@@ -9,6 +9,8 @@ interface CloseCode {
 const CODES: Readonly<Record<number, CloseCode>> = {
   1000: { reason: "the relay ended the connection", retry: "no" },
   1001: { reason: "the relay goes away", retry: "soon" },
+  1002: { reason: "a message was damaged on its way to the relay", retry: "soon" },
+  1007: { reason: "a text was damaged on its way to the relay", retry: "soon" },
   1009: { reason: "a request was too large", retry: "no" },
   1011: { reason: "fault of the relay", retry: "soon" },
   1012: { reason: "the relay is restarting", retry: "within3s" },
