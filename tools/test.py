@@ -38,6 +38,8 @@ STEPS = [
         "end-to-end tests",
         "cargo build --quiet --locked -p pvwire-relay; npm run --silent test -w pvwire-e2e",
     ),
+    # 5 s: the relay is built.
+    ("deploy", "the image's root file system", "make --no-print-directory image-check"),
     ("instructions", "instruction counts", "make --no-print-directory instructions"),
     ("packaging", "the package in other people's apps", "make --no-print-directory packaging-test"),
     ("soak", "faults at random", "make --no-print-directory soak SECONDS=120"),

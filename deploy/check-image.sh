@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Does the relay in the image serve a PV? `check-image.sh RELAY` puts the image's root file system
+# together, starts the relay in it (read-only, no root, no shell), an IOC beside it, and asks for a
+# PV's value by a client that shares no code with either. Where buildah is at hand and `IMAGE` names
+# a file, the Dockerfile's last stage is built without a daemon, checked, and written to that file.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+relay=$1
+fail() { printf 'check-image: %s\n' "$*" >&2; exit 1; }
+# Who isn't root becomes it in a namespace of its own, where it is still nobody.
+as_root=() user=(--userspec=65532:65532)
+[ "$(id -u)" -eq 0 ] || as_root=(--map-root-user) user=()
+
+work=$(mktemp -d)
+started=()
+tidy() {
+  for pid in "${started[@]}"; do kill "$pid" 2> /dev/null || true; done
+  wait 2> /dev/null || true
+  rm -rf "$work"
+}
+trap tidy EXIT
+
+deploy/rootfs.sh "$relay" "$work/built/rootfs"
+if [ -n "${IMAGE:-}" ]; then
+  command -v buildah > /dev/null || fail "buildah is missing: install Debian's buildah"
+  # The stage that compiles stands for itself: its result lies here already.
+  sed -n '/^FROM scratch AS relay/,$p' deploy/Dockerfile | sed 's/--from=build \/rootfs /rootfs /' \
+    > "$work/Dockerfile"
+  buildah --storage-driver vfs bud --quiet --isolation chroot -f "$work/Dockerfile" \
+    -t pvwire-relay "$work/built" > /dev/null
+  buildah --storage-driver vfs push --quiet pvwire-relay "oci-archive:$IMAGE"
+  container=$(buildah --storage-driver vfs from pvwire-relay)
+  root=$work/image
+  mkdir "$root"
+  cp -a "$(buildah --storage-driver vfs mount "$container")/." "$root"
+  buildah --storage-driver vfs inspect --type image --format '{{.OCIv1.Config.User}}' pvwire-relay |
+    grep -qx 65532:65532 || fail "the image's user isn't 65532"
+  buildah --storage-driver vfs rm "$container" > /dev/null
+  buildah --storage-driver vfs rmi pvwire-relay > /dev/null
+  printf 'image: %s KiB as an OCI archive\n' "$(du -k "$IMAGE" | cut -f1)"
+else
+  root=$work/built/rootfs
+fi
+printf 'root file system: %s KiB in %s files\n' "$(du -sk "$root" | cut -f1)" \
+  "$(find "$root" -type f | wc -l)"
+[ -z "$(find "$root" -perm /6000 -o -perm /022 -type f)" ] || fail "something in it is setuid or writable"
+
+python=$PWD/.local/venv/bin/python
+read -r ca pva < <("$python" - <<'P'
+import socket
+sockets = [socket.socket() for _ in range(2)]
+for each in sockets:
+    each.bind(("127.0.0.1", 0))
+print(*(each.getsockname()[1] for each in sockets))
+P
+)
+export EPICS_CA_ADDR_LIST=127.0.0.1 EPICS_CA_AUTO_ADDR_LIST=NO EPICS_CAS_INTF_ADDR_LIST=127.0.0.1
+export EPICS_CA_SERVER_PORT=$ca EPICS_CA_REPEATER_PORT=$pva EPICS_CAS_BEACON_ADDR_LIST=127.0.0.1
+export EPICS_PVA_ADDR_LIST=127.0.0.1 EPICS_PVA_AUTO_ADDR_LIST=NO EPICS_PVA_BROADCAST_PORT=$pva
+export EPICS_CAS_AUTO_BEACON_ADDR_LIST=NO
+prefix=IMG$RANDOM
+printf 'record(ao, "%s:temp") { field(VAL, "21.5") }\n' "$prefix" > "$work/one.db"
+mkfifo "$work/console"
+"$python" -u tools/softioc.py -d "$work/one.db" < "$work/console" > "$work/ioc.log" 2>&1 &
+started+=($!)
+exec 9> "$work/console"
+
+# Seen from inside, all there is is read-only, and the user is nobody that this machine knows.
+unshare "${as_root[@]}" --mount sh -euc '
+  root=$1
+  shift
+  mount --bind "$root" "$root"
+  mount -o remount,bind,ro,nosuid,nodev "$root"
+  mount --rbind /proc "$root/proc"
+  exec setpriv --no-new-privs \
+    chroot "$@" "$root" /opt/pvwire/bin/pvwire-relay --listen 127.0.0.1:0' \
+  sh "$root" "${user[@]}" > "$work/relay.log" 2>&1 &
+started+=($!)
+address=
+for _ in $(seq 600); do
+  address=$(sed -n 's/.*listening on http:\/\///p' "$work/relay.log")
+  [ -n "$address" ] && break
+  kill -0 "${started[1]}" 2> /dev/null || break
+  sleep 0.1
+done
+[ -n "$address" ] || { cat "$work/relay.log"; fail "the relay doesn't start in its root file system"; }
+
+"$PWD/.local/venv/bin/flatc" --python -o "$work/flat" schema/fbs/frame.fbs schema/fbs/request.fbs
+value=$("$python" deploy/client.py "$work/flat" "$address" "$prefix:temp") ||
+  { cat "$work/relay.log" "$work/ioc.log"; fail "no value: $value"; }
+[ "$value" = 21.5 ] || fail "the value is $value, expected 21.5"
+kill -TERM "${started[1]}"
+wait "${started[1]}" || fail "the relay didn't end well after SIGTERM"
+echo "1 passed, 0 failed"

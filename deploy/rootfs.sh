@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# What must a file system hold so that the relay runs in it, and nothing else?
+# `rootfs.sh RELAY FOLDER` puts it there: the program, the libraries that the loader finds for it on
+# this machine (EPICS's beside it, where its run path `$ORIGIN/../lib` looks), certificates, a user.
+set -euo pipefail
+relay=$1 root=$2
+fail() { printf 'rootfs: %s\n' "$*" >&2; exit 1; }
+
+[ -x "$relay" ] || fail "no program $relay: build it by make relay"
+certificates=/etc/ssl/certs/ca-certificates.crt
+[ -f "$certificates" ] || fail "$certificates is missing: install ca-certificates"
+
+# The empty ones are where a container's runtime mounts its own; the loader needs /proc for `$ORIGIN`.
+mkdir -p "$root"/{etc/ssl/certs,opt/pvwire/bin,opt/pvwire/lib,usr/bin,dev,proc,sys,tmp}
+chmod 755 "$root"
+strip --strip-unneeded -o "$root/opt/pvwire/bin/pvwire-relay" "$relay"
+ln -sf /opt/pvwire/bin/pvwire-relay "$root/usr/bin/pvwire-relay"
+
+# "name => /path (0x…)" and, for the loader itself, "/path (0x…)".
+ldd "$relay" | sed -nE 's/^\s*(\S+ => )?(\/\S+) \(0x.*/\2/p' | while read -r library; do
+  case $library in
+    /lib/* | /lib64/* | /usr/lib/* | /usr/lib64/*)
+      mkdir -p "$root$(dirname "$library")"
+      cp -L "$library" "$root$library" ;;
+    *) strip --strip-unneeded -o "$root/opt/pvwire/lib/$(basename "$library")" "$(readlink -f "$library")" ;;
+  esac
+done
+
+cp -L "$certificates" "$root$certificates"
+echo 'pvwire:x:65532:65532:pvwire:/:/nonexistent' > "$root/etc/passwd"
+echo 'pvwire:x:65532:' > "$root/etc/group"
+echo 'hosts: files dns' > "$root/etc/nsswitch.conf"
+chmod -R a+rX,go-w "$root"
