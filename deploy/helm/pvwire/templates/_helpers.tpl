@@ -1,0 +1,38 @@
+{{- define "pvwire.name" -}}
+{{- if contains .Chart.Name .Release.Name }}{{ .Release.Name }}{{ else }}{{ .Release.Name }}-{{ .Chart.Name }}{{ end }}
+{{- end }}
+
+{{- define "pvwire.selector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "pvwire.labels" -}}
+{{ include "pvwire.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- define "pvwire.image" -}}
+{{ .Values.image.repository }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
+{{- end }}
+
+{{- /* A value as TOML: JSON has the same texts, numbers and lists; tables, as rules are, differ. */}}
+{{- define "pvwire.toml" -}}
+{{- if kindIs "map" . }}
+{{- $parts := list }}
+{{- range $key, $value := . }}
+{{- $parts = append $parts (printf "%s = %s" $key (include "pvwire.toml" $value)) }}
+{{- end -}}
+{ {{ join ", " $parts }} }
+{{- else if kindIs "slice" . }}
+{{- $parts := list }}
+{{- range . }}
+{{- $parts = append $parts (include "pvwire.toml" .) }}
+{{- end -}}
+[{{ join ", " $parts }}]
+{{- else -}}
+{{ toJson . }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,166 @@
+//! Do the references in `docs/` and the dashboard say what the code does?
+//!
+//! `PVWIRE_WRITE_REFERENCE=1 cargo test -p pvwire-relay --test reference` writes the references.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use pvwire_relay::config::Config;
+use pvwire_relay::metrics::{Metrics, Readings};
+use pvwire_schema::close::CloseCode;
+use pvwire_schema::types::Outcome;
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Compares a file with what it should be, or writes it.
+fn hold(path: &str, expected: &str) {
+    let file = root().join(path);
+    if std::env::var_os("PVWIRE_WRITE_REFERENCE").is_some() {
+        std::fs::write(&file, expected).unwrap();
+    }
+    let found = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        found == expected,
+        "{path} is stale: PVWIRE_WRITE_REFERENCE=1 cargo test -p pvwire-relay --test reference"
+    );
+}
+
+#[test]
+fn reference_of_the_configuration_lists_every_key() {
+    let table = Config::reference();
+    let text = format!(
+        "# Configuration\n\n\
+         Each key is a flag (`--not-found-after-ms 5000`), a variable (`PVWIRE_NOT_FOUND_AFTER_MS=5000`) \
+         and a key of the TOML file that `--config FILE` or `PVWIRE_CONFIG` names \
+         (`not_found_after_ms = 5000`).\n\
+         A flag wins over a variable, that over the file, and that over the default.\n\
+         A key with … takes several values: the flag is repeated, the variable holds them with spaces \
+         between, the file has a list.\n\
+         Keys that end in `_ms` are milliseconds.\n\
+         A mistake, or a key that there is not, ends the start with exit code 64 and one line that says \
+         where it stands and what was expected.\n\
+         What is in effect is logged at the start.\n\n\
+         {table}\n\
+         `PVWIRE_LOG` sets what is logged: `error`, `warn`, `info` (the default), `debug` (each client and \
+         connection) or `trace`.\n\
+         EPICS's own variables (`EPICS_CA_ADDR_LIST`, `EPICS_PVA_NAME_SERVERS`, …) mean what they always \
+         mean; unless they are set, `EPICS_CA_CONN_TMO` and `EPICS_PVA_CONN_TMO` are 5 s and \
+         `EPICS_CA_AUTO_ARRAY_BYTES` is `YES`.\n\n\
+         This page is made from the code: `PVWIRE_WRITE_REFERENCE=1 cargo test -p pvwire-relay --test \
+         reference`.\n"
+    );
+    hold("docs/reference/config.md", &text);
+}
+
+/// Name, type and help of every metric.
+fn metrics() -> BTreeMap<String, (String, String)> {
+    let metrics = Metrics::default();
+    // Those with labels are shown from their first event on.
+    metrics.closed(CloseCode::Normal);
+    metrics.refused(403);
+    metrics.operation_ended(Outcome::Failed);
+    let text = metrics.text(Readings::default());
+    let mut all = BTreeMap::<String, (String, String)>::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap();
+            all.entry(name.into()).or_default().0 = kind.into();
+        } else if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').unwrap();
+            all.entry(name.into()).or_default().1 = help.trim_end_matches('.').into();
+        }
+    }
+    all
+}
+
+/// As Prometheus calls them.
+fn series(name: &str, kind: &str) -> String {
+    match kind {
+        "counter" => format!("{name}_total"),
+        _ => name.to_owned(),
+    }
+}
+
+#[test]
+fn reference_of_the_metrics_lists_every_one_with_what_it_counts() {
+    let mut table = String::from("| Metric | Type | Meaning |\n|---|---|---|\n");
+    for (name, (kind, help)) in metrics() {
+        assert!(
+            help.len() > 15,
+            "{name} doesn't say what it counts: {help:?}"
+        );
+        writeln!(table, "| `{}` | {kind} | {help} |", series(&name, &kind)).unwrap();
+    }
+    let text = format!(
+        "# Metrics\n\n\
+         `/metrics` on the relay's port, in OpenMetrics text. Counters begin at 0 when the relay starts.\n\
+         How to read them: [reading the metrics](../how-to/metrics.md). A dashboard for Grafana: \
+         [deploy/grafana/pvwire.json](../../deploy/grafana/pvwire.json).\n\n\
+         {table}\n\
+         This page is made from the code: `PVWIRE_WRITE_REFERENCE=1 cargo test -p pvwire-relay --test \
+         reference`.\n"
+    );
+    hold("docs/reference/metrics.md", &text);
+}
+
+/// Words of an expression that are metrics of ours.
+fn named(expression: &str) -> Vec<String> {
+    let words = expression.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    let ours = words.filter(|word| word.starts_with("pvwire_"));
+    ours.map(str::to_owned).collect()
+}
+
+#[test]
+fn dashboard_and_alerts_ask_only_for_metrics_that_there_are() {
+    let known: Vec<_> = metrics()
+        .iter()
+        .map(|(name, (kind, _))| series(name, kind))
+        .collect();
+    let dashboard = std::fs::read_to_string(root().join("deploy/grafana/pvwire.json")).unwrap();
+    let dashboard: Value = serde_json::from_str(&dashboard).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let asked = panels.iter().filter(|panel| panel["type"] != "row");
+    for panel in asked {
+        let title = panel["title"].as_str().unwrap();
+        assert!(
+            panel["description"].is_string(),
+            "{title} says nothing of itself"
+        );
+        for target in panel["targets"].as_array().unwrap() {
+            let names = named(target["expr"].as_str().unwrap());
+            assert!(!names.is_empty(), "{title} asks for nothing of ours");
+            for name in names {
+                assert!(known.contains(&name), "{title}: {name} isn't a metric");
+            }
+        }
+    }
+    let alerts = std::fs::read_to_string(root().join("deploy/prometheus/alerts.yaml")).unwrap();
+    let expressions = alerts
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("expr:"));
+    let names: Vec<_> = expressions.flat_map(named).collect();
+    assert!(names.len() > 3);
+    for name in names {
+        assert!(known.contains(&name), "alerts: {name} isn't a metric");
+    }
+}
+
+#[test]
+fn unit_of_systemd_starts_a_relay_that_may_do_nothing_else() {
+    let unit = std::fs::read_to_string(root().join("deploy/systemd/pvwire-relay.service")).unwrap();
+    for line in [
+        "DynamicUser=yes",
+        "NoNewPrivileges=yes",
+        "ProtectSystem=strict",
+        "CapabilityBoundingSet=",
+        "KillSignal=SIGTERM",
+    ] {
+        assert!(unit.lines().any(|found| found == line), "no {line}");
+    }
+}
