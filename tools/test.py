@@ -17,6 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 STEPS = [
     ("check", "rustfmt", "cargo fmt --all --check"),
     ("check", "generated code is current", "make --no-print-directory regen-check"),
+    # 1 s.
+    ("check", "licences and sources", "make --no-print-directory deny"),
     ("check", "clippy", "cargo clippy --quiet --locked --workspace --all-targets -- -D warnings"),
     (
         "check",
