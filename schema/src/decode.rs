@@ -12,6 +12,7 @@ pub use self::request::{request, request_id};
 use self::table::{Budget, Table};
 use crate::generated::frame as fb;
 use crate::limits::{MAX_DEPTH, MAX_FRAME_BYTES, MAX_FRAME_TABLES, MAX_ROWS};
+use crate::lz4;
 use crate::types::{
     Alarm, Channel, ConnectionState, FrameKind, Hello, Limits, Metadata, NameError, NameProblem,
     Outcome, PvId, Reply, RequestProblem, Severity, SkipCause, ValueType,
@@ -96,16 +97,23 @@ pub fn frame(bytes: &[u8]) -> Result<FrameView<'_>, DecodeError> {
     };
     let frame = table::checked(bytes, &layout::FRAME, budget)
         .map_err(|at| DecodeError::Damaged(format!("byte {at}")))?;
-    let view = FrameView { bytes, frame };
+    let mut view = FrameView {
+        bytes,
+        frame,
+        columns: Vec::new(),
+    };
+    view.unpack()?;
     view.check()?;
     Ok(view)
 }
 
 /// A frame that was checked.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct FrameView<'a> {
     bytes: &'a [u8],
     frame: Table<'a>,
+    /// Of a frame with packed columns: ids, times and values.
+    columns: Vec<u8>,
 }
 
 /// One numeric update.
@@ -333,17 +341,49 @@ impl<'a> FrameView<'a> {
 
     /// Numeric updates, in order.
     #[must_use]
-    pub fn numbers(&self) -> NumberRows<'a> {
-        self.frame
-            .table(fb::Frame::VT_NUMBERS)
-            .map_or_else(NumberRows::default, |numbers| {
-                let base = numbers.u64(fb::Numbers::VT_BASE_TIME_NS) as i64;
-                NumberRows {
-                    ids: Deltas::new(numbers.vector(fb::Numbers::VT_IDS, 1), 0),
-                    times: Deltas::new(numbers.vector(fb::Numbers::VT_TIMES, 1), base),
-                    values: numbers.vector(fb::Numbers::VT_VALUES, 8).as_chunks().0,
-                }
-            })
+    pub fn numbers(&self) -> NumberRows<'_> {
+        let Some(numbers) = self.frame.table(fb::Frame::VT_NUMBERS) else {
+            return NumberRows::default();
+        };
+        let (ids, times, values) = if self.columns.is_empty() {
+            (
+                numbers.vector(fb::Numbers::VT_IDS, 1),
+                numbers.vector(fb::Numbers::VT_TIMES, 1),
+                numbers.vector(fb::Numbers::VT_VALUES, 8),
+            )
+        } else {
+            let (ids_bytes, times_bytes) = packed_bytes(numbers);
+            let (ids, rest) = (self.columns.split_at_checked(ids_bytes)).unwrap_or_default();
+            let (times, values) = rest.split_at_checked(times_bytes).unwrap_or_default();
+            (ids, times, values)
+        };
+        let base = numbers.u64(fb::Numbers::VT_BASE_TIME_NS) as i64;
+        NumberRows {
+            ids: Deltas::new(ids, 0),
+            times: Deltas::new(times, base),
+            values: values.as_chunks().0,
+        }
+    }
+
+    /// Unpacks the columns of numbers, if they are packed.
+    fn unpack(&mut self) -> Result<(), DecodeError> {
+        let Some(numbers) = self.frame.table(fb::Frame::VT_NUMBERS) else {
+            return Ok(());
+        };
+        let packed = numbers.vector(fb::Numbers::VT_PACKED, 1);
+        if packed.is_empty() {
+            return Ok(());
+        }
+        let rows = self.numbers_len();
+        let (ids_bytes, times_bytes) = packed_bytes(numbers);
+        let columns = (ids_bytes.checked_add(times_bytes))
+            .filter(|_| rows <= MAX_ROWS)
+            .and_then(|others| lz4::unpacked(packed, others, rows));
+        self.columns = columns.ok_or(DecodeError::ColumnMismatch {
+            column: "packed",
+            rows,
+        })?;
+        Ok(())
     }
 
     /// Strings and arrays, in order.
@@ -527,6 +567,14 @@ fn ascend(mut marked: impl Iterator<Item = u32>, rows: usize) -> bool {
         least = row.saturating_add(1);
         ok
     })
+}
+
+/// How long ids and times are in packed columns.
+fn packed_bytes(numbers: Table<'_>) -> (usize, usize) {
+    (
+        numbers.u32(fb::Numbers::VT_IDS_BYTES) as usize,
+        numbers.u32(fb::Numbers::VT_TIMES_BYTES) as usize,
+    )
 }
 
 fn metadata(meta: Table<'_>) -> Metadata {

@@ -7,6 +7,7 @@ mod request;
 
 pub use self::request::request;
 use crate::generated::frame as fb;
+use crate::lz4::Packer;
 use crate::types::{
     Alarm, Array, BlobValue, Channel, Detail, FrameKind, Limits, Metadata, NameError, Node,
     NodeValue, Outcome, PvId, Reply, SkipCause, Skips, ValueType,
@@ -137,6 +138,9 @@ pub struct FrameEncoder {
     skip_cause: SkipCause,
     base_time_ns: i64,
     values: Vec<f64>,
+    /// For a connection with LZ4.
+    packing: bool,
+    packer: Packer,
     number_marks: MarkColumns,
     blobs: Vec<WIPOffset<fb::Blob<'static>>>,
     blob_marks: MarkColumns,
@@ -164,6 +168,11 @@ impl FrameEncoder {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Whether the columns of numbers are to be packed, in this frame and those that follow.
+    pub fn packing(&mut self, packing: bool) {
+        self.packing = packing;
     }
 
     /// Starts a frame; what an unfinished one held is forgotten.
@@ -443,20 +452,31 @@ impl FrameEncoder {
         self.reply = Some((reply_to, fb::ReplyBody::RpcDone, done));
     }
 
+    fn finish_numbers(&mut self) -> WIPOffset<fb::Numbers<'static>> {
+        let builder = &mut self.builder;
+        let (ids, times) = (self.ids.bytes(), self.times.bytes());
+        let mut args = fb::NumbersArgs {
+            count: self.values.len() as u32,
+            base_time_ns: self.base_time_ns,
+            ..Default::default()
+        };
+        let packed = (self.packing).then(|| self.packer.pack(ids, times, &self.values));
+        if let Some(packed) = packed.flatten() {
+            args.packed = Some(builder.create_vector(packed));
+            (args.ids_bytes, args.times_bytes) = (ids.len() as u32, times.len() as u32);
+        } else {
+            args.ids = Some(builder.create_vector(ids));
+            args.times = Some(builder.create_vector(times));
+            args.values = Some(builder.create_vector(&self.values));
+        }
+        fb::Numbers::create(builder, &args)
+    }
+
     /// Ends the frame and gives its bytes, which stay until the next `begin`.
     pub fn finish(&mut self) -> &[u8] {
-        let builder = &mut self.builder;
         let rows = self.values.len();
-        let numbers = (rows > 0).then(|| {
-            let args = fb::NumbersArgs {
-                count: rows as u32,
-                ids: Some(builder.create_vector(self.ids.bytes())),
-                base_time_ns: self.base_time_ns,
-                times: Some(builder.create_vector(self.times.bytes())),
-                values: Some(builder.create_vector(&self.values)),
-            };
-            fb::Numbers::create(builder, &args)
-        });
+        let numbers = (rows > 0).then(|| self.finish_numbers());
+        let builder = &mut self.builder;
         let (first, second) = (&self.number_marks, &self.blob_marks);
         let blob_row = |row: u32| row + rows as u32;
         let alarms: Vec<_> = (first.alarms.iter().copied())

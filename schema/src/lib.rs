@@ -10,8 +10,12 @@ pub mod decode;
 pub mod encode;
 mod generated;
 pub mod limits;
+mod lz4;
 pub mod types;
 mod varint;
 
 /// WebSocket subprotocol that client and relay must agree on in the handshake.
 pub const SUBPROTOCOL: &str = "pvwire.v1";
+
+/// The same for a client that wants the columns of numbers packed, as over a slow link.
+pub const LZ4_SUBPROTOCOL: &str = "pvwire.v1.lz4";

@@ -9,6 +9,18 @@ use pvwire_schema::types::{
     Wish,
 };
 
+/// A frame whose columns are packed.
+fn packed() -> Vec<u8> {
+    let mut encoder = FrameEncoder::new();
+    encoder.packing(true);
+    encoder.begin(FrameKind::Update, 9, 8);
+    for n in 0..200 {
+        let (value, time) = (f64::from(n) / 8.0, i64::from(n * n));
+        encoder.number(PvId(n * 3 % 70), time, value, RowMarks::default());
+    }
+    encoder.finish().to_vec()
+}
+
 /// Reads all there is in a frame, as a client would.
 fn read_all(bytes: &[u8]) {
     let Ok(view) = decode::frame(bytes) else {
@@ -86,6 +98,23 @@ fn frame_with_skips() -> Vec<u8> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
+
+    #[test]
+    fn damaged_packed_columns_never_panic(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        keep in any::<prop::sample::Index>(),
+        cut: bool,
+    ) {
+        let mut bytes = packed();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        if cut {
+            bytes.truncate(keep.index(bytes.len()));
+        }
+        read_all(&bytes);
+    }
 
     #[test]
     fn random_bytes_never_panic(mut bytes: Vec<u8>, identified: bool) {
@@ -180,6 +209,27 @@ fn skips_before_rows_that_are_not_there_are_refused() {
     );
     bytes[at * 4] = 2;
     assert!(decode::frame(&bytes).is_err(), "rows ascend");
+}
+
+#[test]
+fn packed_columns_that_say_more_than_they_hold_are_refused() {
+    let whole = packed();
+    let view = decode::frame(&whole).unwrap();
+    assert_eq!(view.numbers().count(), 200);
+    // Wherever one of the lengths stands.
+    let mut refused = 0;
+    for at in 8..whole.len() - 4 {
+        let mut bytes = whole.clone();
+        bytes[at..at + 4].copy_from_slice(&0x7fff_fff0_u32.to_le_bytes());
+        refused += usize::from(matches!(
+            decode::frame(&bytes),
+            Err(DecodeError::ColumnMismatch {
+                column: "packed",
+                ..
+            })
+        ));
+    }
+    assert!(refused >= 2, "{refused}");
 }
 
 #[test]

@@ -139,6 +139,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
     let mut all = Vec::new();
     let mut encoder = FrameEncoder::new();
     let mut frame = |name, kind, tick, prev_tick, fill: &dyn Fn(&mut FrameEncoder)| {
+        encoder.packing(name == "packed");
         encoder.begin(kind, tick, prev_tick);
         fill(&mut encoder);
         all.push((name, encoder.finish().to_vec()));
@@ -271,6 +272,17 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
         };
         e.number(PvId(3), T0 + 3_000_000_000, 99.0, number);
         e.number(PvId(4), T0 + 3_000_000_001, 0.0, marks(2));
+    });
+    frame("packed", FrameKind::Update, 12, 11, &|e| {
+        for row in 0..40_u32 {
+            let value = if row % 9 == 0 {
+                f64::NAN
+            } else {
+                f64::from(row) / 8.0 - 2.0
+            };
+            let time = T0 + i64::from(row * row) * 1_317;
+            e.number(PvId(3 + row % 30 * 200), time, value, RowMarks::default());
+        }
     });
     frame("special_numbers", FrameKind::Update, 12, 11, &|e| {
         let values = [

@@ -69,6 +69,33 @@ def column(raw, base):
     return values
 
 
+def unpacked(block):
+    """What an LZ4 block holds."""
+    out, at = bytearray(), 0
+
+    def length(start):
+        nonlocal at
+        total, byte = start, 255 if start == 15 else 0
+        while byte == 255:
+            byte = block[at]
+            at += 1
+            total += byte
+        return total
+
+    while True:
+        token = block[at]
+        at += 1
+        literals = length(token >> 4)
+        out += bytes(block[at : at + literals])
+        at += literals
+        if at == len(block):
+            return bytes(out)
+        back = block[at] | block[at + 1] << 8
+        at += 2
+        for _ in range(length(token & 15) + 4):
+            out.append(out[-back])
+
+
 def limits(table):
     return [number(table.Low()), number(table.High())] if table else ["NaN", "NaN"]
 
@@ -107,9 +134,15 @@ def channel(channel):
 def numbers(columns):
     if columns is None:
         return []
-    ids = column(vector(columns, "Ids"), 0)
-    times = column(vector(columns, "Times"), columns.BaseTimeNs())
+    id_bytes, time_bytes = vector(columns, "Ids"), vector(columns, "Times")
     values = vector(columns, "Values")
+    if columns.PackedLength():
+        plain, count = unpacked(vector(columns, "Packed")), columns.Count()
+        id_bytes, plain = plain[: columns.IdsBytes()], plain[columns.IdsBytes() :]
+        time_bytes, plain = plain[: columns.TimesBytes()], plain[columns.TimesBytes() :]
+        values = [struct.unpack("<d", plain[row::count])[0] for row in range(count)]
+    ids = column(id_bytes, 0)
+    times = column(time_bytes, columns.BaseTimeNs())
     assert len(ids) == len(times) == len(values) == columns.Count()
     rows = zip(ids, times, values, strict=True)
     return [{"id": i, "timeNs": str(t), "value": number(v)} for i, t, v in rows]

@@ -674,6 +674,34 @@ mod tests {
     }
 
     #[test]
+    fn packed_columns_fill_the_store_as_plain_ones_do() {
+        let of = |packing: bool| {
+            let (mut session, slots) = at_the_snapshot();
+            let mut encoder = FrameEncoder::new();
+            encoder.packing(packing);
+            encoder.begin(FrameKind::Update, 11, 10);
+            for row in 0..40_u32 {
+                let time = 1_800_000_000_000_000_000 + i64::from(row * row) * 317_000_000;
+                let value = f64::from(row) / 8.0;
+                encoder.number(PvId(3 + row % 2), time, value, RowMarks::default());
+            }
+            let bytes = encoder.finish().to_vec();
+            assert_eq!(session.apply(&bytes).unwrap().rows, 40);
+            let columns = &session.live.columns;
+            let slots = slots[..2].iter().map(|slot| *slot as usize);
+            let seen = slots.map(|at| {
+                let time = (columns.seconds[at], columns.nanoseconds[at]);
+                (columns.value[at], time, columns.sequence[at])
+            });
+            (bytes.len(), seen.collect::<Vec<_>>())
+        };
+        let (plain, packed) = (of(false), of(true));
+        assert_eq!(plain.1, packed.1);
+        assert!(packed.0 < plain.0);
+        assert_eq!(plain.1[1], (4.875, (1_800_000_482.0, 157_000_000), 21));
+    }
+
+    #[test]
     fn a_snapshot_fills_the_slots_that_asked_for_it() {
         let (session, slots) = at_the_snapshot();
         let columns = &session.live.columns;

@@ -16,6 +16,9 @@ const NUMBERS: Layout = Layout(&[
     Number(8),
     Field::vector(1),
     Field::vector(8),
+    Field::vector(1),
+    Number(4),
+    Number(4),
 ]);
 
 static NODE: Layout = Layout(&[

@@ -1264,6 +1264,9 @@ impl<'a> Numbers<'a> {
   pub const VT_BASE_TIME_NS: ::flatbuffers::VOffsetT = 8;
   pub const VT_TIMES: ::flatbuffers::VOffsetT = 10;
   pub const VT_VALUES: ::flatbuffers::VOffsetT = 12;
+  pub const VT_PACKED: ::flatbuffers::VOffsetT = 14;
+  pub const VT_IDS_BYTES: ::flatbuffers::VOffsetT = 16;
+  pub const VT_TIMES_BYTES: ::flatbuffers::VOffsetT = 18;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -1276,6 +1279,9 @@ impl<'a> Numbers<'a> {
   ) -> ::flatbuffers::WIPOffset<Numbers<'bldr>> {
     let mut builder = NumbersBuilder::new(_fbb);
     builder.add_base_time_ns(args.base_time_ns);
+    builder.add_times_bytes(args.times_bytes);
+    builder.add_ids_bytes(args.ids_bytes);
+    if let Some(x) = args.packed { builder.add_packed(x); }
     if let Some(x) = args.values { builder.add_values(x); }
     if let Some(x) = args.times { builder.add_times(x); }
     if let Some(x) = args.ids { builder.add_ids(x); }
@@ -1325,6 +1331,32 @@ impl<'a> Numbers<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, f64>>>(Numbers::VT_VALUES, None)}
   }
+  /// In place of the three columns, on a connection with the subprotocol `pvwire.v1.lz4`: one LZ4
+  /// block that holds `ids`, then `times`, then the bytes of the `values`: the lowest byte of each
+  /// value, then the second one of each, up to the eighth.
+  #[inline]
+  pub fn packed(&self) -> Option<::flatbuffers::Vector<'a, u8>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u8>>>(Numbers::VT_PACKED, None)}
+  }
+  /// Bytes of `ids` in `packed`.
+  #[inline]
+  pub fn ids_bytes(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(Numbers::VT_IDS_BYTES, Some(0)).unwrap()}
+  }
+  /// Bytes of `times` in `packed`.
+  #[inline]
+  pub fn times_bytes(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(Numbers::VT_TIMES_BYTES, Some(0)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for Numbers<'_> {
@@ -1338,6 +1370,9 @@ impl ::flatbuffers::Verifiable for Numbers<'_> {
      .visit_field::<i64>("base_time_ns", Self::VT_BASE_TIME_NS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u8>>>("times", Self::VT_TIMES, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, f64>>>("values", Self::VT_VALUES, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u8>>>("packed", Self::VT_PACKED, false)?
+     .visit_field::<u32>("ids_bytes", Self::VT_IDS_BYTES, false)?
+     .visit_field::<u32>("times_bytes", Self::VT_TIMES_BYTES, false)?
      .finish();
     Ok(())
   }
@@ -1348,6 +1383,9 @@ pub struct NumbersArgs<'a> {
     pub base_time_ns: i64,
     pub times: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u8>>>,
     pub values: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, f64>>>,
+    pub packed: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u8>>>,
+    pub ids_bytes: u32,
+    pub times_bytes: u32,
 }
 impl<'a> Default for NumbersArgs<'a> {
   #[inline]
@@ -1358,6 +1396,9 @@ impl<'a> Default for NumbersArgs<'a> {
       base_time_ns: 0,
       times: None,
       values: None,
+      packed: None,
+      ids_bytes: 0,
+      times_bytes: 0,
     }
   }
 }
@@ -1388,6 +1429,18 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> NumbersBuilder<'a, 'b, A> {
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Numbers::VT_VALUES, values);
   }
   #[inline]
+  pub fn add_packed(&mut self, packed: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u8>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Numbers::VT_PACKED, packed);
+  }
+  #[inline]
+  pub fn add_ids_bytes(&mut self, ids_bytes: u32) {
+    self.fbb_.push_slot::<u32>(Numbers::VT_IDS_BYTES, ids_bytes, 0);
+  }
+  #[inline]
+  pub fn add_times_bytes(&mut self, times_bytes: u32) {
+    self.fbb_.push_slot::<u32>(Numbers::VT_TIMES_BYTES, times_bytes, 0);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> NumbersBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     NumbersBuilder {
@@ -1410,6 +1463,9 @@ impl ::core::fmt::Debug for Numbers<'_> {
       ds.field("base_time_ns", &self.base_time_ns());
       ds.field("times", &self.times());
       ds.field("values", &self.values());
+      ds.field("packed", &self.packed());
+      ds.field("ids_bytes", &self.ids_bytes());
+      ds.field("times_bytes", &self.times_bytes());
       ds.finish()
   }
 }
