@@ -189,6 +189,12 @@ pub struct FrameMaker {
 }
 
 impl FrameMaker {
+    /// Whether the frames from now on are for clients that want columns packed.
+    pub fn packing(&mut self, packing: bool) -> &mut Self {
+        self.encoder.packing(packing);
+        self
+    }
+
     /// All that `changes` brought for the PVs in `set`, without large values, which follow it;
     /// `None` when there is nothing of either.
     pub fn update(&mut self, changes: &Changes, set: &PvSet, prev_tick: u64) -> Option<Frame> {

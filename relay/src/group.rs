@@ -37,6 +37,8 @@ pub struct ClientId {
     pub place: usize,
     /// Tells it from clients that had the place before.
     pub generation: u64,
+    /// It wants columns packed.
+    pub lz4: bool,
 }
 
 /// What a shard wants of this stage, on behalf of a client.
@@ -147,9 +149,26 @@ pub enum GroupFrame {
     /// Nothing changed for it, or there is no such group.
     Nothing,
     /// The same bytes for all its members, and then the large values of this set.
-    Shared(Arc<Frame>, Arc<PvSet>),
+    Shared(Forms, Arc<PvSet>),
     /// Its one member's shard makes the frame; large values follow as well.
     Gather(Arc<PvSet>),
+}
+
+/// One frame in the forms that somebody wants.
+#[derive(Clone, Debug, Default)]
+pub struct Forms {
+    /// As it is.
+    plain: Option<Arc<Frame>>,
+    /// With packed columns.
+    lz4: Option<Arc<Frame>>,
+}
+
+impl Forms {
+    /// The form for this client; `None` when nobody of its kind was there.
+    #[must_use]
+    pub fn of(&self, client: ClientId) -> Option<&Arc<Frame>> {
+        if client.lz4 { &self.lz4 } else { &self.plain }.as_ref()
+    }
 }
 
 /// One tick as the shards get it.
@@ -226,6 +245,8 @@ pub trait FrameSink: Send {
 struct Group {
     set: Arc<PvSet>,
     members: usize,
+    /// Those of them that want columns packed.
+    packed: usize,
     /// Tick of its last shared frame; 0 when the last one was none.
     last_tick: u64,
 }
@@ -299,11 +320,21 @@ impl Distributor {
             frames[number] = if group.members == 1 {
                 group.last_tick = 0;
                 GroupFrame::Gather(Arc::clone(&group.set))
-            } else if let Some(frame) = self.maker.update(changes, &group.set, group.last_tick) {
-                group.last_tick = changes.tick;
-                GroupFrame::Shared(Arc::new(frame), Arc::clone(&group.set))
             } else {
-                GroupFrame::Nothing
+                let mut make = |packing: bool| {
+                    let maker = self.maker.packing(packing);
+                    let frame = maker.update(changes, &group.set, group.last_tick);
+                    frame.map(Arc::new)
+                };
+                let plain = (group.packed < group.members).then(|| make(false));
+                let lz4 = (group.packed > 0).then(|| make(true));
+                let (plain, lz4) = (plain.flatten(), lz4.flatten());
+                if plain.is_none() && lz4.is_none() {
+                    GroupFrame::Nothing
+                } else {
+                    group.last_tick = changes.tick;
+                    GroupFrame::Shared(Forms { plain, lz4 }, Arc::clone(&group.set))
+                }
             };
         }
         frames
@@ -324,6 +355,7 @@ impl Distributor {
         if let Some(number) = self.members.remove(&client) {
             let group = &mut self.groups[number];
             group.members -= 1;
+            group.packed -= usize::from(client.lz4);
             if group.members == 0 {
                 let group = self.groups.remove(number);
                 self.by_set.remove(&group.set);
@@ -339,6 +371,7 @@ impl Distributor {
                 let group = Group {
                     set: Arc::clone(&set),
                     members: 0,
+                    packed: 0,
                     last_tick: 0,
                 };
                 let number = self.groups.insert(group);
@@ -347,6 +380,7 @@ impl Distributor {
             }
         };
         self.groups[number].members += 1;
+        self.groups[number].packed += usize::from(client.lz4);
         self.members.insert(client, number);
         Some(number)
     }
@@ -466,9 +500,13 @@ impl Distributor {
                 errors: get.errors,
             };
             let parts = (table, ids.as_slice());
-            let frame = self
-                .maker
-                .reply_with(FrameKind::Answer, tick, get.request, &reply, parts);
+            let frame = self.maker.packing(get.client.lz4).reply_with(
+                FrameKind::Answer,
+                tick,
+                get.request,
+                &reply,
+                parts,
+            );
             let (client, frame) = (get.client, Arc::new(frame));
             let large = Arc::default();
             orders[client.shard].push(Order::Answer {
@@ -506,7 +544,7 @@ impl Distributor {
         let mut orders: Vec<Vec<Order>> = Vec::new();
         orders.resize_with(self.shards.len(), Vec::new);
         // Clients of one group that fell behind together are caught up by the same bytes.
-        let mut catch_ups: HashMap<(usize, u64, SkipCause), CatchUp> = HashMap::new();
+        let mut catch_ups: HashMap<(usize, bool, u64, SkipCause), CatchUp> = HashMap::new();
         for demand in mem::take(&mut self.collected) {
             match demand {
                 Demand::Subscribe {
@@ -517,9 +555,13 @@ impl Distributor {
                 } => {
                     let (group, fresh, reply) = self.subscribe(client, ids, errors, now);
                     let parts = (table, fresh.as_slice());
-                    let frame =
-                        self.maker
-                            .reply_with(FrameKind::Snapshot, tick, request, &reply, parts);
+                    let frame = self.maker.packing(client.lz4).reply_with(
+                        FrameKind::Snapshot,
+                        tick,
+                        request,
+                        &reply,
+                        parts,
+                    );
                     let frame = Arc::new(frame);
                     let large = self.large.changed(table, &fresh, 0);
                     orders[client.shard].push(Order::Answer {
@@ -570,13 +612,14 @@ impl Distributor {
                     cause,
                 } => {
                     let group = self.members.get(&client).copied();
-                    let key = (group.unwrap_or(usize::MAX), since, cause);
+                    let key = (group.unwrap_or(usize::MAX), client.lz4, since, cause);
                     let (frame, large) = match catch_ups.get(&key) {
                         Some(made) => made.clone(),
                         None => {
                             let set = self.set_of(client);
                             let behind = (since, cause);
-                            let frame = Arc::new(self.maker.catch_up(table, &set, behind, tick));
+                            let maker = self.maker.packing(client.lz4);
+                            let frame = Arc::new(maker.catch_up(table, &set, behind, tick));
                             let made = (frame, self.large.changed(table, set.ids(), since));
                             catch_ups.insert(key, made.clone());
                             made

@@ -13,7 +13,7 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use pvwire_schema::SUBPROTOCOL;
+use pvwire_schema::{LZ4_SUBPROTOCOL, SUBPROTOCOL};
 use tokio::net::{TcpListener, TcpStream};
 use tungstenite::handshake::derive_accept_key;
 
@@ -190,8 +190,8 @@ impl Server {
 
     /// Answers a WebSocket handshake and hands the socket to the shard with the fewest clients.
     fn upgrade(self: &Arc<Self>, mut request: Request<Incoming>) -> Answer {
-        let key = match self.check(request.headers()) {
-            Ok(key) => key,
+        let (key, subprotocol) = match self.check(request.headers()) {
+            Ok(taken) => taken,
             Err((status, message)) => {
                 self.admin.metrics.refused(status.as_u16());
                 return plain(status, message);
@@ -214,7 +214,7 @@ impl Server {
                         .iter()
                         .min_by_key(|shard| ShardHandle::clients(shard))
                     {
-                        shard.adopt(tcp, read_ahead);
+                        shard.adopt(tcp, read_ahead, subprotocol == Some(LZ4_SUBPROTOCOL));
                     }
                 }
                 Err(error) => log::debug!("a client left in the handshake: {error}"),
@@ -225,10 +225,10 @@ impl Server {
         let headers = response.headers_mut();
         headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-        if NAMED {
+        if let Some(subprotocol) = subprotocol {
             headers.insert(
                 header::SEC_WEBSOCKET_PROTOCOL,
-                HeaderValue::from_static(SUBPROTOCOL),
+                HeaderValue::from_static(subprotocol),
             );
         }
         if let Ok(accept) = HeaderValue::from_str(&derive_accept_key(&key)) {
@@ -269,8 +269,11 @@ impl Server {
         response
     }
 
-    /// Whether a handshake is one that this relay takes; if so, the client's key.
-    fn check(&self, headers: &HeaderMap) -> Result<Vec<u8>, (StatusCode, &'static str)> {
+    /// Whether a handshake is one that this relay takes; if so, the client's key and the subprotocol.
+    fn check(
+        &self,
+        headers: &HeaderMap,
+    ) -> Result<(Vec<u8>, Option<&'static str>), (StatusCode, &'static str)> {
         let lists = |name, wanted: &str| {
             let values = headers
                 .get_all(name)
@@ -298,7 +301,10 @@ impl Server {
                 "pages of this origin may not connect: the operator adds it by --allow-origin\n",
             ));
         }
-        if NAMED && !lists(header::SEC_WEBSOCKET_PROTOCOL, SUBPROTOCOL) {
+        let subprotocol = [LZ4_SUBPROTOCOL, SUBPROTOCOL]
+            .into_iter()
+            .find(|known| lists(header::SEC_WEBSOCKET_PROTOCOL, known));
+        if NAMED && subprotocol.is_none() {
             return Err((
                 StatusCode::BAD_REQUEST,
                 "this relay speaks the subprotocol pvwire.v1\n",
@@ -313,7 +319,7 @@ impl Server {
                 "the relay is full: try again later\n",
             ));
         }
-        Ok(key.as_bytes().to_vec())
+        Ok((key.as_bytes().to_vec(), subprotocol))
     }
 }
 

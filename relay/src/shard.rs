@@ -73,6 +73,7 @@ enum Command {
     Adopt {
         tcp: std::net::TcpStream,
         read_ahead: Vec<u8>,
+        lz4: bool,
     },
     Deliver {
         frames: Arc<TickFrames>,
@@ -133,10 +134,14 @@ impl ShardHandle {
         self.shared.command(command);
     }
 
-    /// Gives the shard a client whose handshake is done.
-    pub fn adopt(&self, tcp: std::net::TcpStream, read_ahead: Vec<u8>) {
+    /// Gives the shard a client whose handshake is done; `lz4`: it wants columns packed.
+    pub fn adopt(&self, tcp: std::net::TcpStream, read_ahead: Vec<u8>, lz4: bool) {
         self.shared.clients.fetch_add(1, Ordering::Relaxed);
-        self.command(Command::Adopt { tcp, read_ahead });
+        self.command(Command::Adopt {
+            tcp,
+            read_ahead,
+            lz4,
+        });
     }
 
     /// The large values of the client that was told this token; no answer when there is none.
@@ -413,7 +418,11 @@ impl Run {
             match command {
                 None => return std::ops::ControlFlow::Continue(()),
                 Some(Command::Stop) => return std::ops::ControlFlow::Break(()),
-                Some(Command::Adopt { tcp, read_ahead }) => self.adopt(tcp, read_ahead),
+                Some(Command::Adopt {
+                    tcp,
+                    read_ahead,
+                    lz4,
+                }) => self.adopt(tcp, read_ahead, lz4),
                 Some(Command::Drain { over }) => self.drain(over),
                 Some(Command::Attach { token, reply }) => self.attach(token, reply),
                 Some(Command::Streamed(id)) => self.streamed(id),
@@ -428,7 +437,7 @@ impl Run {
         }
     }
 
-    fn adopt(&mut self, tcp: std::net::TcpStream, read_ahead: Vec<u8>) {
+    fn adopt(&mut self, tcp: std::net::TcpStream, read_ahead: Vec<u8>, lz4: bool) {
         let adopted = Socket::new(tcp, read_ahead).and_then(|mut socket| {
             let place = self.clients.vacant_key();
             let interest = Interest::READABLE | Interest::WRITABLE;
@@ -451,6 +460,7 @@ impl Run {
             shard: self.number,
             place,
             generation: self.generation,
+            lz4,
         };
         self.clients.insert(Client {
             id,
@@ -494,7 +504,7 @@ impl Run {
             };
             let (shared, set) = match frames.groups.get(group) {
                 None | Some(GroupFrame::Nothing) => continue,
-                Some(GroupFrame::Shared(frame, set)) => (Some(frame), set),
+                Some(GroupFrame::Shared(forms, set)) => (forms.of(client.id), set),
                 Some(GroupFrame::Gather(set)) => (None, set),
             };
             if client.socket.is_ready()
@@ -533,10 +543,12 @@ impl Run {
                 Some(frame) => frame,
                 None => {
                     let since = client.session.synced();
-                    let Some(frame) =
-                        self.maker
-                            .gather(&frames.changes, frames.dirty.as_ref(), set, since)
-                    else {
+                    let Some(frame) = self.maker.packing(client.id.lz4).gather(
+                        &frames.changes,
+                        frames.dirty.as_ref(),
+                        set,
+                        since,
+                    ) else {
                         continue;
                     };
                     metrics.frames_encoded.inc();

@@ -173,6 +173,10 @@ fn handshake_without_what_it_needs_is_refused() {
         "{}",
         answer.head
     );
+    let packed = [("Sec-WebSocket-Protocol", "pvwire.v1.lz4, pvwire.v1")];
+    let answer = handshake(address, &packed);
+    let taken = "sec-websocket-protocol: pvwire.v1.lz4\r\n";
+    assert!(answer.head.contains(taken), "{}", answer.head);
     // For this key, by RFC 6455.
     let accept = "sec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo=";
     assert!(answer.head.contains(accept), "{}", answer.head);
@@ -394,6 +398,7 @@ fn client_that_asks_and_never_reads_is_dropped_when_too_many_answers_wait() {
     let small = How {
         receive_buffer: Some(4096),
         acks: false,
+        lz4: false,
     };
     let mut client = Client::connect_as(relay.address(), small);
     let closed = "pvwire_sessions_closed_total{code=\"4429\"} 1";

@@ -49,6 +49,7 @@ fn database() -> String {
 const SMALL: How = How {
     receive_buffer: Some(4096),
     acks: true,
+    lz4: false,
 };
 
 /// Times that a test of stalled clients doesn't meet, however busy the machine is.

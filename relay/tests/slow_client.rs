@@ -164,6 +164,7 @@ fn ticking() -> &'static str {
 const SILENT: How = How {
     receive_buffer: None,
     acks: false,
+    lz4: false,
 };
 
 fn is_probe(client: &Client) -> bool {
@@ -305,6 +306,7 @@ fn client_that_neither_reads_nor_answers_is_dropped() {
     let gone = How {
         receive_buffer: Some(4096),
         acks: false,
+        lz4: false,
     };
     let mut gone = Client::connect_as(relay.address(), gone);
     gone.subscribe_live(&[&name]);

@@ -8,12 +8,13 @@ mod support;
 
 use std::time::{Duration, Instant};
 
+use pvwire_schema::decode;
 use pvwire_schema::types::{
     Alarm, ConnectionState, FrameKind, Limits, Metadata, NameProblem, Reply, RequestBody, Severity,
     ValueType,
 };
 
-use support::{Client, Kept, Network, Relay, RowSeen, SoftIoc, keep_up};
+use support::{Client, How, Kept, Network, Relay, RowSeen, SoftIoc, keep_up};
 
 const CALM: Alarm = Alarm {
     severity: Severity::NoAlarm,
@@ -418,6 +419,61 @@ fn clients_of_one_set_get_the_same_bytes() {
     assert!(frames.iter().all(|frame| frame.kind == FrameKind::Update));
     assert_eq!(frames, of(&other));
     assert_eq!(relay.metric("pvwire_monitors_active"), 2.0);
+}
+
+#[test]
+fn client_that_wants_columns_packed_gets_the_same_in_fewer_bytes() {
+    let records = (0..40).map(|n| {
+        format!(r#"record(calc, "$(P)c{n}") {{ field(CALC, "VAL+1") field(SCAN, ".1 second") }}"#)
+    });
+    let (ioc, relay, mut plain) = start(&records.collect::<Vec<_>>().join("\n"));
+    let how = How {
+        lz4: true,
+        ..How::default()
+    };
+    let mut packed = [(); 2].map(|()| Client::connect_as(relay.address(), how));
+    let names: Vec<String> = (0..40).map(|n| ioc.name(&format!("c{n}"))).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    plain.subscribe_live(&names);
+    let [one, other] = &mut packed;
+    one.subscribe_live(&names);
+    other.subscribe_live(&names);
+    let shared = other.tick;
+    keep_up(
+        "some frames for all",
+        &mut [&mut plain, one, other],
+        |clients| {
+            let far = |client: &&mut Client| client.tick > shared + 10;
+            clients.iter().all(far)
+        },
+    );
+
+    let last = plain.tick.min(one.tick).min(other.tick);
+    let of = |client: &Client| {
+        let all = client.messages.iter();
+        let all = all.filter(|message| (shared + 1..=last).contains(&message.tick));
+        all.cloned().collect::<Vec<_>>()
+    };
+    let (frames, packed) = (of(&plain), of(one));
+    assert_eq!(packed, of(other), "the same bytes for both");
+    let rows = |bytes: &[u8]| {
+        let view = decode::frame(bytes).unwrap();
+        let rows = view.numbers().collect::<Vec<_>>();
+        (view.tick(), view.prev_tick(), rows)
+    };
+    assert!(frames.iter().any(|frame| rows(&frame.bytes).2.len() == 40));
+    for (frame, packed) in frames.iter().zip(&packed) {
+        assert_eq!(rows(&frame.bytes), rows(&packed.bytes));
+        if rows(&frame.bytes).2.len() == 40 {
+            assert!(packed.bytes.len() < frame.bytes.len() * 3 / 4);
+        }
+    }
+    assert_eq!(frames.len(), packed.len());
+    for client in [&plain, one, other] {
+        for name in &names {
+            assert_eq!(client.pv(name).skipped, 0);
+        }
+    }
 }
 
 #[test]

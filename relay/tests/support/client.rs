@@ -9,7 +9,7 @@ use pvwire_schema::types::{
     Alarm, Channel, ConnectionState, FrameKind, Hello, Metadata, NameError, Node, NodeValue, PvId,
     Reply, Request, RequestBody, SkipCause, ValueType, Wish,
 };
-use pvwire_schema::{SUBPROTOCOL, decode, encode};
+use pvwire_schema::{LZ4_SUBPROTOCOL, SUBPROTOCOL, decode, encode};
 use socket2::{Domain, Socket, Type};
 use tungstenite::client::ClientRequestBuilder;
 use tungstenite::{Error, Message as WsMessage, WebSocket};
@@ -230,6 +230,8 @@ pub(crate) struct How {
     pub(crate) receive_buffer: Option<usize>,
     /// Whether it acknowledges by itself.
     pub(crate) acks: bool,
+    /// Whether it wants columns packed.
+    pub(crate) lz4: bool,
 }
 
 impl Default for How {
@@ -237,6 +239,7 @@ impl Default for How {
         Self {
             receive_buffer: None,
             acks: true,
+            lz4: false,
         }
     }
 }
@@ -290,11 +293,16 @@ impl Client {
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         stream.set_nodelay(true).unwrap();
         let uri = format!("ws://{address}/ws").parse().unwrap();
-        let request = ClientRequestBuilder::new(uri).with_sub_protocol(SUBPROTOCOL);
+        let subprotocol = if how.lz4 {
+            LZ4_SUBPROTOCOL
+        } else {
+            SUBPROTOCOL
+        };
+        let request = ClientRequestBuilder::new(uri).with_sub_protocol(subprotocol);
         let (socket, response) = tungstenite::client(request, stream).ok()?;
         assert_eq!(
             response.headers()["sec-websocket-protocol"],
-            SUBPROTOCOL,
+            subprotocol,
             "the relay agrees on the subprotocol"
         );
         socket.get_ref().set_read_timeout(Some(GLANCE)).unwrap();
