@@ -50,6 +50,13 @@ describe("a client", () => {
     });
   });
 
+  it("offers to take numbers packed when it is told to", () => {
+    const slow = fakeClient({ compression: "lz4" });
+    slow.connection.subscribe(() => undefined);
+    expect(FakeSocket.last.protocol).toEqual(["pvwire.v1.lz4", "pvwire.v1"]);
+    slow.dispose();
+  });
+
   it("says that the relay is lost, keeps the values, comes back and asks for everything", async () => {
     const socket = await open();
     socket.end(1006);

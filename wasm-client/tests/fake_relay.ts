@@ -99,7 +99,7 @@ export class FakeSocket {
 
   constructor(
     readonly url: string,
-    readonly protocol: string,
+    readonly protocol: string | readonly string[],
   ) {
     FakeSocket.all.push(this);
   }

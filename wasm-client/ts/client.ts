@@ -12,7 +12,7 @@ import { Operations } from "./operations.js";
 import { PvHandle, wishOf, type PvOwner } from "./pv.js";
 import { callListener, Cell } from "./readable.js";
 import { Slot } from "./slot.js";
-import { NOT_CONNECTED, RelaySocket, socketUrl } from "./socket.js";
+import { LZ4_SUBPROTOCOLS, NOT_CONNECTED, RelaySocket, SUBPROTOCOL, socketUrl } from "./socket.js";
 import { Stats } from "./stats.js";
 import type {
   ClientOptions,
@@ -270,11 +270,13 @@ export class Client implements PvClient, PvOwner {
   /** The module is there: shows every PV for the first time and connects. */
   #begin(): void {
     this.#core();
-    const { maxRetryDelayMs = 15_000, url, webSocket = globalThis.WebSocket } = this.#options;
+    const options = this.#options;
+    const { maxRetryDelayMs = 15_000, url, webSocket = globalThis.WebSocket } = options;
     const base = typeof location === "object" ? location.href : undefined;
     try {
       this.#socket = new RelaySocket({
         url: socketUrl(url, base),
+        subprotocols: options.compression === "lz4" ? LZ4_SUBPROTOCOLS : SUBPROTOCOL,
         webSocket,
         clock: this.#clock,
         random: this.#random,

@@ -6,6 +6,9 @@ import type { ConnectionSnapshot } from "./types.js";
 
 export const SUBPROTOCOL = "pvwire.v1";
 
+/** What a client that wants packed columns offers; a relay that can't pack takes the second. */
+export const LZ4_SUBPROTOCOLS = [`${SUBPROTOCOL}.lz4`, SUBPROTOCOL];
+
 /** Longest wait for the relay's first message. */
 const HELLO_TIMEOUT_MS = 10_000;
 
@@ -16,10 +19,11 @@ const GOOD_AFTER_MS = 5000;
 const CUT = 1006;
 
 /** The parts of a WebSocket that are used here. */
-export type SocketConstructor = new (url: string, protocols: string) => WebSocket;
+export type SocketConstructor = new (url: string, protocols: string | string[]) => WebSocket;
 
 export interface SocketOptions {
   url: string;
+  subprotocols: string | string[];
   webSocket: SocketConstructor | undefined;
   clock: Clock;
   /** Between 0 and 1. */
@@ -103,14 +107,14 @@ export class RelaySocket {
   }
 
   #connect(): void {
-    const { clock, url, webSocket } = this.#options;
+    const { clock, subprotocols, url, webSocket } = this.#options;
     if (webSocket === undefined) {
       this.#end("there is no WebSocket here: pass one as `webSocket`");
       return;
     }
     let socket: WebSocket;
     try {
-      socket = new webSocket(url, SUBPROTOCOL);
+      socket = new webSocket(url, subprotocols);
     } catch (error) {
       // The address itself is wrong: no attempt can do better.
       this.#end(error instanceof Error ? error.message : String(error));

@@ -360,6 +360,11 @@ export interface ClientOptions {
   wasm?: WasmSource | Promise<WasmSource>;
   /** @default the global `WebSocket` */
   webSocket?: typeof WebSocket;
+  /**
+   * `"lz4"` asks the relay to pack numbers, which takes some 5 bytes an update in place of 12: for slow
+   * links. On a fast one it only costs time.
+   */
+  compression?: "lz4";
   /** How long a PV stays subscribed after its last listener left. @default 2000 */
   unsubscribeDelayMs?: number;
   /** Longest pause between two attempts to connect. @default 15000 */
