@@ -310,6 +310,7 @@ class Relay:
             if flag in scenario:
                 words += [f"--{flag.replace('_', '-')}", scenario[flag]]
         words += ["--storm"] if storm else []
+        words += ["--lz4"] if scenario.get("compression") == "lz4" else []
         words += ["--record", record] if record else []
         waited_s = iocs.waited_s()
         load = self.children.start(

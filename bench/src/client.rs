@@ -54,6 +54,7 @@ impl Client {
         relay: &str,
         subscribe: Vec<u8>,
         pvs: usize,
+        lz4: bool,
         started: Instant,
     ) -> Result<Self, Box<dyn Error>> {
         let tcp = std::net::TcpStream::connect(relay)?;
@@ -75,7 +76,7 @@ impl Client {
             complete: None,
             started,
         };
-        client.say(&handshake(relay))?;
+        client.say(&handshake(relay, lz4))?;
         Ok(client)
     }
 

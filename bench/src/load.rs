@@ -57,6 +57,8 @@ pub(crate) struct Plan {
     /// PVs of each client; all of them unless it is said.
     pub(crate) each: Option<usize>,
     pub(crate) pick: Pick,
+    /// Clients want columns packed.
+    pub(crate) lz4: bool,
     /// Clients that read nothing from the end of connecting to the end of the measurement.
     pub(crate) stalled: usize,
     /// All connect at once, with none before the others.
@@ -267,7 +269,7 @@ impl Crowd {
             for wanted in &picked[connecting..end] {
                 let subscribe = subscribe(&names, wanted);
                 let started = if plan.storm { started } else { Instant::now() };
-                let mut client = Client::connect(&plan.relay, subscribe, each, started)?;
+                let mut client = Client::connect(&plan.relay, subscribe, each, plan.lz4, started)?;
                 let token = Token(self.clients.len());
                 let interest = Interest::READABLE | Interest::WRITABLE;
                 let registry = self.poll.registry();

@@ -52,6 +52,9 @@ enum Part {
         /// Which PVs these are.
         #[arg(long, value_enum, default_value_t = Pick::Same)]
         pick: Pick,
+        /// Clients ask for packed columns.
+        #[arg(long)]
+        lz4: bool,
         /// How many of the clients read nothing until the measurement is done.
         #[arg(long, default_value_t = 0)]
         stalled: usize,
@@ -133,6 +136,7 @@ fn main() -> ExitCode {
             names,
             each,
             pick,
+            lz4,
             stalled,
             storm,
             warm_up_s,
@@ -146,6 +150,7 @@ fn main() -> ExitCode {
             names,
             each,
             pick,
+            lz4,
             stalled,
             storm,
             warm_up: Duration::from_secs(warm_up_s),

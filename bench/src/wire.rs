@@ -1,13 +1,14 @@
 //! How do messages stand on the wire, and what does a client say on it?
 
-use pvwire_schema::SUBPROTOCOL;
+use pvwire_schema::{LZ4_SUBPROTOCOL, SUBPROTOCOL};
 
-/// What asks a relay for a WebSocket.
-pub(crate) fn handshake(relay: &str) -> Vec<u8> {
+/// What asks a relay for a WebSocket, with columns packed if so wished.
+pub(crate) fn handshake(relay: &str, lz4: bool) -> Vec<u8> {
+    let subprotocol = if lz4 { LZ4_SUBPROTOCOL } else { SUBPROTOCOL };
     format!(
         "GET /ws HTTP/1.1\r\nHost: {relay}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\
-         Sec-WebSocket-Protocol: {SUBPROTOCOL}\r\n\r\n"
+         Sec-WebSocket-Protocol: {subprotocol}\r\n\r\n"
     )
     .into_bytes()
 }
