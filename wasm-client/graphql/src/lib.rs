@@ -15,7 +15,7 @@ mod validate;
 mod values;
 
 use mistake::Mistake;
-pub use parser::{MAX_BYTES, MAX_DEPTH, MAX_TOKENS};
+pub use parser::{MAX_BYTES, MAX_DEPTH, MAX_FRAGMENTS, MAX_TOKENS};
 pub use plan::MAX_FIELDS;
 
 use parser::Form;

@@ -111,23 +111,35 @@ impl<'a> Overlaps<'a> {
             one.hash == other.hash && document.same_key(one.at, other.at)
         };
         for (nth, key) in first.iter().enumerate() {
+            self.spend(nth / 8);
+            if self.budget == 0 {
+                return;
+            }
             let mut is_first = true;
             for before in first.iter().take(nth) {
                 is_first &= !same(before, key);
             }
             for (nth, one) in first.iter().enumerate().skip(nth) {
-                if !is_first || !same(one, key) {
+                if !is_first || self.budget == 0 || !same(one, key) {
                     continue;
                 }
                 for other in second.iter().skip(if within { nth + 1 } else { 0 }) {
                     self.budget = self.budget.saturating_sub(1);
                     let apart = !within || one.through == 0 || one.through != other.through;
-                    if self.budget > 0 && apart && same(one, other) {
+                    if self.budget == 0 {
+                        break;
+                    }
+                    if apart && same(one, other) {
                         self.pair(*one, *other, exclusive);
                     }
                 }
             }
         }
+    }
+
+    /// Takes the time of so many short comparisons from the budget.
+    fn spend(&mut self, comparisons: usize) {
+        self.budget = self.budget.saturating_sub((comparisons >> 4) as u32);
     }
 
     fn pair(&mut self, one: Asked, other: Asked, exclusive: bool) {
@@ -153,6 +165,7 @@ impl<'a> Overlaps<'a> {
             reason = fill(template, &[&words[0], &words[1]]);
         } else if one.at != other.at && first.inner_at != 0 && second.inner_at != 0 {
             let pair = (one.at, other.at << 1 | u32::from(exclusive));
+            self.spend(self.compared.len());
             if self.compared.contains(&pair) {
                 return;
             }

@@ -14,6 +14,9 @@ const MAX_JSON_BYTES: u32 = 256 * 1024 * 1024;
 /// Most tokens of a document: ten times a screen of a thousand aliased PVs.
 pub const MAX_TOKENS: u32 = 200_000;
 
+/// Most fragments of a document: each may lead to the next.
+pub const MAX_FRAGMENTS: u32 = 1000;
+
 /// How deep selections and values may be nested. GraphiQL's introspection needs 13.
 pub const MAX_DEPTH: u32 = 50;
 
@@ -24,6 +27,7 @@ struct Parser<'a> {
     /// Of the name that was passed last.
     hash: u32,
     tokens: u32,
+    fragments: u32,
     depth: u32,
     /// The definition that is being read.
     definition: u32,
@@ -65,6 +69,7 @@ pub(crate) fn parse(text: &str, form: Form) -> Document {
         token: Token::default(),
         hash: 0,
         tokens: 0,
+        fragments: 0,
         depth: 0,
         definition: 0,
         document: Document::default(),
@@ -254,6 +259,8 @@ impl<'a> Parser<'a> {
             _ => id::QUERY,
         };
         if keyword == kind::FRAGMENT {
+            self.fragments += 1;
+            self.limit(self.fragments, MAX_FRAGMENTS, "has too many fragments");
             self.node(node).name = self.fragment_name();
             if self.word() != "on" {
                 self.unexpected("Expected \"on\", found %.");

@@ -18,6 +18,15 @@ struct Usage {
     within: u32,
 }
 
+/// Fields of a type that lead to other types, which have them too.
+const LISTS: &[&str] = &["fields", "interfaces", "possibleTypes", "inputFields"];
+
+/// How many of them may not stand in each other: what is shown grows by a factor with each.
+const MAX_LISTS: u32 = 3;
+
+/// Most nodes that are looked at for them: no document of a reader has so many.
+const BUDGET: u32 = 1_000_000;
+
 struct Validator<'a> {
     document: &'a Document,
     mistakes: Vec<Mistake>,
@@ -30,6 +39,9 @@ struct Validator<'a> {
     has_usages: bool,
     /// Fragments that operations use.
     used: Vec<u32>,
+    /// Fragments that were looked through for lists of the schema, and in how many lists they stood.
+    looked_through: Vec<(u32, u32)>,
+    budget: u32,
 }
 
 /// Everything that is wrong with a document that follows the grammar.
@@ -43,6 +55,8 @@ pub(crate) fn validate(document: &Document) -> Vec<Mistake> {
         followed: Vec::new(),
         has_usages: false,
         used: Vec::new(),
+        looked_through: Vec::new(),
+        budget: BUDGET,
     };
     validator.document();
     validator.mistakes
@@ -528,6 +542,10 @@ impl<'a> Validator<'a> {
         }
         self.unique_directives(at);
         self.unique_arguments(at);
+        if matches!(name, "__schema" | "__type") && self.is_deep(at, 0) {
+            self.looked_through.clear();
+            self.say(node.at, "Maximum introspection depth exceeded", &[]);
+        }
         let parameters: &[Parameter] = field.map_or(&[], |field| field.arguments);
         let object = schema::named(parent.unwrap_or(id::INT)).name;
         self.arguments(at, parameters, field.map(|_| (object, name)));
@@ -536,6 +554,34 @@ impl<'a> Validator<'a> {
             self.set(at, node);
         }
         self.required_arguments(at, parameters, ["Field \"", name]);
+    }
+
+    /// Whether there are too many lists of the schema in each other below a node that is in so many.
+    fn is_deep(&mut self, of: u32, lists: u32) -> bool {
+        let document = self.document;
+        for (at, node) in document.children(of) {
+            let name = document.name(node);
+            self.budget = self.budget.saturating_sub(1);
+            let (inner, lists) = match node.kind {
+                kind::FIELD => (at, lists + u32::from(LISTS.contains(&name))),
+                kind::INLINE => (at, lists),
+                kind::SPREAD => {
+                    let fragment = document.fragment(name);
+                    let mut before = self.looked_through.iter();
+                    if before.any(|(same, within)| *same == fragment && *within >= lists) {
+                        continue;
+                    }
+                    self.looked_through.push((fragment, lists));
+                    (fragment, lists)
+                }
+                _ => continue,
+            };
+            if lists == MAX_LISTS || self.budget == 0 || (inner != 0 && self.is_deep(inner, lists))
+            {
+                return true;
+            }
+        }
+        false
     }
 
     fn leaf_or_object(&mut self, node: &Node, name: &str, field: &Field) {

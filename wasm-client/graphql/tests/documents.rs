@@ -1,7 +1,7 @@
 //! What do documents become with their variables, and does a damaged one ever stop the engine?
 
 use proptest::prelude::*;
-use pvwire_graphql::Documents;
+use pvwire_graphql::{Documents, MAX_DEPTH, MAX_FIELDS, MAX_FRAGMENTS};
 
 const SCREEN: &str = "
 query Screen($pv: ID! = \"X\", $units: Boolean = true, $skip: Boolean! = false) {
@@ -114,6 +114,46 @@ fn documents_are_kept_and_forgotten_without_a_difference() {
             assert_eq!(documents.plan(&text, None, ""), expected);
         }
     }
+}
+
+#[test]
+fn what_would_show_too_much_of_the_schema_is_refused() {
+    let types = |inner: &str| format!("{{ __schema {{ types {{ {inner} }} }} }}");
+    let deep = "ofType { ".repeat(MAX_DEPTH as usize);
+    let chain = |length: usize| {
+        let mut text = types("...f0");
+        for nth in 0..length {
+            text.push_str(&format!(
+                " fragment f{nth} on __Type {{ ofType {{ ...f{} }} }}",
+                nth + 1
+            ));
+        }
+        text + &format!(" fragment f{length} on __Type {{ name }}")
+    };
+    // Each fragment shows the next one twice.
+    let mut double = types("...f0");
+    for nth in 0..40 {
+        let next = nth + 1;
+        double.push_str(&format!(
+            " fragment f{nth} on __Type {{ a{nth}: ofType {{ ...f{next} }} b{nth}: ofType {{ ...f{next} }} }}"
+        ));
+    }
+    double.push_str(" fragment f40 on __Type { name }");
+    let wide = "ofType { name } ".repeat(MAX_FIELDS as usize / 2);
+    for (text, expected) in [
+        (types(&deep), "nested too deep"),
+        (
+            types("fields { type { fields { type { fields { name } } } } }"),
+            "depth exceeded",
+        ),
+        (chain(MAX_FRAGMENTS as usize), "too many fragments"),
+        (double, "too many fields"),
+        (types(&wide), "too complex"),
+    ] {
+        let answer = plan(&text, None, "");
+        assert!(answer.contains(expected), "{expected}: {:.200}", answer);
+    }
+    assert!(plan(&chain(MAX_FRAGMENTS as usize - 1), None, "").starts_with("query\n"));
 }
 
 const PIECES: &[&str] = &[
