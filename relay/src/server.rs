@@ -180,10 +180,10 @@ impl Server {
                 "application/openmetrics-text; version=1.0.0; charset=utf-8",
             ),
             "/ws" => self.upgrade(request),
-            "/large" => self.large(&request).await,
+            "/ws/large" => self.large(&request).await,
             _ => plain(
                 StatusCode::NOT_FOUND,
-                "nothing here; try / /status /metrics /live /ready /ws /large\n",
+                "nothing here; try / /status /metrics /live /ready /ws /ws/large\n",
             ),
         })
     }

@@ -429,17 +429,17 @@ fn stream_is_given_once_to_whoever_was_told_its_token() {
     let address = relay.address();
     let status = |path: &str, headers: &[(&str, &str)]| get(address, path, headers).status;
     for path in [
-        "/large",
-        "/large?0-1",
-        "/large?9999-0",
-        "/large?0-",
-        "/large?é",
+        "/ws/large",
+        "/ws/large?0-1",
+        "/ws/large?9999-0",
+        "/ws/large?0-",
+        "/ws/large?é",
     ] {
         assert_eq!(status(path, &[]), 404, "{path}");
     }
     let mut client = Client::connect(address);
     let path = client.ask_for_stream();
-    assert_eq!(path.len(), "/large?0-".len() + 32);
+    assert_eq!(path.len(), "/ws/large?0-".len() + 32);
     let foreign = [("Origin", "http://evil.test")];
     assert_eq!(status(&path, &foreign), 403);
     assert_eq!(status(&path, &[("Host", "evil.test")]), 421);

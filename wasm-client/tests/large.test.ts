@@ -114,8 +114,8 @@ describe("a stream of large values", () => {
     const { stream, socket } = fake();
     expect(socket.sent).toBe(1);
     expect(stream.takes(message(8)), "still by the WebSocket").toBe(false);
-    expect(stream.takes("large?0-ab")).toBe(true);
-    expect(fetched).toEqual(["https://relay.test/site/large?0-ab"]);
+    expect(stream.takes("ws/large?0-ab")).toBe(true);
+    expect(fetched).toEqual(["https://relay.test/site/ws/large?0-ab"]);
     await turns();
     expect(socket.sent).toBe(1);
     body.give(record(0, 0));
@@ -128,7 +128,7 @@ describe("a stream of large values", () => {
     const body = new Body();
     serve(body);
     const { stream, applied } = fake();
-    stream.takes("large?0-ab");
+    stream.takes("ws/large?0-ab");
     body.give(record(0, 0));
     await turns();
     expect(stream.takes(message(8))).toBe(false);
@@ -160,7 +160,7 @@ describe("a stream of large values", () => {
     for (let nth = 1; nth <= 5; nth += 1) {
       serve(nth % 2 === 0 ? new Body() : undefined, 502);
       const { stream } = fake(socket);
-      stream.takes("large?0-ab");
+      stream.takes("ws/large?0-ab");
       await turns();
       expect(stream.takes(message(8))).toBe(false);
       stream.close();
@@ -174,7 +174,7 @@ describe("a stream of large values", () => {
       const body = new Body();
       serve(body);
       const { stream, socket, applied } = fake();
-      stream.takes("large?0-ab");
+      stream.takes("ws/large?0-ab");
       body.give(record(0, 0));
       await turns();
       stream.takes(ANNOUNCEMENT);

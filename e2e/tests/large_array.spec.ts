@@ -1,0 +1,78 @@
+/** Do large arrays come by the stream, each whole and uncopied, and by the WebSocket where no stream gets through? */
+
+import type { PvClient } from "pvwire";
+
+import type { DemoPage } from "../fixtures/demo_page";
+import { expect, test } from "../fixtures/test";
+
+const ELEMENTS = 1_000_000;
+const NAME = `sim://waveform(size=${String(ELEMENTS)},rate_hz=2)`;
+
+interface Waveform {
+  readonly value: { readonly array: Float64Array | null } | null;
+}
+
+/** Shows the waveform until it has come so often; says what was wrong with it. */
+async function watch(demo: DemoPage, times: number) {
+  return await demo.page.evaluate(
+    async ([name, elements, times]) => {
+      const client = window.__pvwireDemo?.client as PvClient;
+      const pv = client.pv<Waveform>(name, "{ value { array } }");
+      const [wrong, buffers] = [[] as string[], new Set<unknown>()];
+      await new Promise<void>((resolve) => {
+        const stop = pv.subscribe(() => {
+          const array = pv.getSnapshot()?.value?.array;
+          if (array == null) return;
+          if (array.length !== elements) wrong.push(`${String(array.length)} elements`);
+          if (!array.every((value) => Math.abs(value) <= 1)) wrong.push("no sine");
+          // A view on the message, with the few bytes that stand before the elements.
+          const before = array.buffer.byteLength - array.byteLength;
+          if (before <= 0 || before > 4096) wrong.push(`${String(before)} bytes before`);
+          buffers.add(array.buffer);
+          if (buffers.size < times) return;
+          stop();
+          resolve();
+        });
+      });
+      return { wrong, inspection: client.inspect(name), stats: client.stats.getSnapshot() };
+    },
+    [NAME, ELEMENTS, times] as const,
+  );
+}
+
+/** A relay's counter. */
+async function metric(port: number, name: string): Promise<number> {
+  const text = await (await fetch(`http://127.0.0.1:${String(port)}/metrics`)).text();
+  return Number(new RegExp(`^${name} (\\d+)$`, "m").exec(text)?.[1]);
+}
+
+const streamed = "pvwire_large_frames_streamed_total";
+
+test("large array: by the stream, whole, nothing lost, and viewed where it came", async ({
+  demo,
+  relay,
+}) => {
+  await expect(demo.cells.first()).toBeVisible();
+  const { wrong, inspection, stats } = await watch(demo, 8);
+  expect(wrong).toEqual([]);
+  expect(inspection).toMatchObject({ skipped: 0 });
+  expect(stats).toMatchObject({ gapsTotal: 0, reconnectsTotal: 0 });
+  expect(await metric(relay.port, streamed)).toBeGreaterThan(5);
+  // It goes on after the relay was away.
+  await relay.restart();
+  await expect(demo.connection).toHaveAttribute("data-connection", "open", { timeout: 30_000 });
+  expect((await watch(demo, 4)).wrong).toEqual([]);
+  await expect.poll(async () => await metric(relay.port, streamed)).toBeGreaterThan(0);
+});
+
+test("large array where no stream gets through: by the WebSocket", async ({ demo, relay }) => {
+  // What a proxy answers that knows of no such address.
+  await demo.page.context().route("**/ws/large?*", async (route) => {
+    await route.fulfill({ contentType: "text/html", body: "<!doctype html><title>app</title>" });
+  });
+  await expect(demo.cells.first()).toBeVisible();
+  const { wrong, stats } = await watch(demo, 4);
+  expect(wrong).toEqual([]);
+  expect(stats).toMatchObject({ gapsTotal: 0, reconnectsTotal: 0 });
+  expect(await metric(relay.port, streamed)).toBe(0);
+});
