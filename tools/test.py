@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 STEPS = [
     ("check", "rustfmt", "cargo fmt --all --check"),
     ("check", "generated code is current", "make --no-print-directory regen-check"),
+    ("check", "links of the documentation", ".local/venv/bin/python tools/links.py"),
     # 1 s.
     ("check", "licences and sources", "make --no-print-directory deny"),
     ("check", "clippy", "cargo clippy --quiet --locked --workspace --all-targets -- -D warnings"),
@@ -30,6 +31,8 @@ STEPS = [
     # 247 cases in 5 s, after half a minute of building a relay that echoes.
     ("rust", "WebSocket conformance", "make --no-print-directory conformance"),
     ("rust", "a stranger's reader", "make --no-print-directory stranger"),
+    # 25 s: 5 s each, in the build of the tests.
+    ("rust", "fuzzed input", "cargo run --quiet --locked -p pvwire-fuzz -- --seconds 5"),
     ("wasm", "WebAssembly and package", "make --no-print-directory wasm"),
     ("check", "eslint and prettier", "npm run --silent lint"),
     ("check", "TypeScript", "npm run --silent typecheck"),

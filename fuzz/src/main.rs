@@ -1,0 +1,128 @@
+//! Does anything that reads what others wrote panic, or hang, at input that nobody meant?
+//!
+//! `pvwire-fuzz [--seconds N] [--seed N] [TARGET …]` changes valid inputs at random, N seconds for
+//! each target. `pvwire-fuzz --replay FILE TARGET` reads one input again that was found before.
+
+#![forbid(unsafe_code)]
+
+mod mutate;
+mod targets;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use mutate::{Random, mutated};
+use targets::{TARGETS, Target};
+
+/// No input of this length may keep its reader busy for longer, on a slow machine in a debug build.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+struct Options {
+    each: Duration,
+    seed: u64,
+    replay: Option<String>,
+    targets: Vec<&'static Target>,
+}
+
+fn main() -> ExitCode {
+    let options = match options() {
+        Ok(options) => options,
+        Err(mistake) => {
+            eprintln!("pvwire-fuzz: {mistake}");
+            return ExitCode::from(64);
+        }
+    };
+    if let Some(file) = &options.replay {
+        let Ok(input) = std::fs::read(file) else {
+            eprintln!("pvwire-fuzz: {file} can't be read");
+            return ExitCode::from(64);
+        };
+        options
+            .targets
+            .iter()
+            .for_each(|target| (target.run)(&input));
+        return ExitCode::SUCCESS;
+    }
+    let mut failed = 0;
+    for target in &options.targets {
+        failed += usize::from(!fuzz(target, options.each, options.seed));
+    }
+    let passed = options.targets.len() - failed;
+    println!("{passed} passed, {failed} failed");
+    if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn options() -> Result<Options, String> {
+    let clock = SystemTime::now().duration_since(UNIX_EPOCH);
+    let mut options = Options {
+        each: Duration::from_secs(10),
+        seed: clock.map_or(1, |since| since.as_nanos() as u64),
+        replay: None,
+        targets: Vec::new(),
+    };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
+        let number = |text: String| {
+            text.parse()
+                .map_err(|_| format!("{text} is no whole number"))
+        };
+        match word.as_str() {
+            "--seconds" => options.each = Duration::from_secs(number(value()?)?),
+            "--seed" => options.seed = number(value()?)?,
+            "--replay" => options.replay = Some(value()?),
+            name => {
+                let found = TARGETS.iter().find(|target| target.name == name);
+                let names: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
+                let unknown = || format!("no target {name}, but {}", names.join(", "));
+                options.targets.push(found.ok_or_else(unknown)?);
+            }
+        }
+    }
+    if options.targets.is_empty() {
+        options.targets = TARGETS.iter().collect();
+    }
+    Ok(options)
+}
+
+/// Reads changed inputs for so long; says whether all went well.
+fn fuzz(target: &Target, each: Duration, seed: u64) -> bool {
+    let seeds = (target.seeds)();
+    let mut random = Random::new(seed);
+    let (start, mut inputs) = (Instant::now(), 0_u64);
+    while start.elapsed() < each {
+        let input = mutated(&mut random, &seeds, target.words);
+        let began = Instant::now();
+        let read = catch_unwind(AssertUnwindSafe(|| (target.run)(&input)));
+        let took = began.elapsed();
+        if read.is_err() || took > PATIENCE {
+            let file = std::env::temp_dir().join(format!("pvwire-fuzz-{}-{seed}", target.name));
+            let kept = std::fs::write(&file, &input).is_ok();
+            println!(
+                "{}: an input of {} bytes {} (seed {seed}); {}{}",
+                target.name,
+                input.len(),
+                if read.is_err() {
+                    "panics"
+                } else {
+                    "takes too long"
+                },
+                if kept {
+                    "read it again by --replay "
+                } else {
+                    "it can't be kept in "
+                },
+                file.display(),
+            );
+            return false;
+        }
+        inputs += 1;
+    }
+    println!("{}: {inputs} inputs, seed {seed}", target.name);
+    true
+}

@@ -1,0 +1,332 @@
+//! What reads what others wrote, what does it begin with, and what must hold whatever it is given?
+
+use std::fs;
+use std::path::Path;
+
+use pvwire_graphql::Documents;
+use pvwire_relay::config::{Asked, Config};
+use pvwire_schema::types::Wish;
+use pvwire_schema::{decode, encode};
+use pvwire_wasm::ingest::Session;
+
+/// One reader.
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    /// Its name on the command line.
+    pub(crate) name: &'static str,
+    /// Valid inputs that are changed.
+    pub(crate) seeds: fn() -> Vec<Vec<u8>>,
+    /// Words that its texts are made of; none for bytes.
+    pub(crate) words: &'static [&'static str],
+    /// Reads an input; a panic is a finding.
+    pub(crate) run: fn(&[u8]),
+}
+
+/// All of them.
+pub(crate) const TARGETS: &[Target] = &[
+    Target {
+        name: "requests",
+        seeds: || golden("PVWR"),
+        words: &[],
+        run: requests,
+    },
+    Target {
+        name: "frames",
+        seeds: || golden("PVWF"),
+        words: &[],
+        run: frames,
+    },
+    Target {
+        name: "ingest",
+        seeds: sequences,
+        words: &[],
+        run: ingest,
+    },
+    Target {
+        name: "graphql",
+        seeds: || texts(GRAPHQL),
+        words: GRAPHQL_WORDS,
+        run: graphql,
+    },
+    Target {
+        name: "config",
+        seeds: || texts(CONFIG),
+        words: CONFIG_WORDS,
+        run: config,
+    },
+];
+
+/// Golden messages with this file identifier.
+fn golden(identifier: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../schema/tests/golden");
+    let mut files: Vec<_> = fs::read_dir(&folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "bin"))
+        .collect();
+    files.sort();
+    let messages = files.iter().filter_map(|path| fs::read(path).ok());
+    messages
+        .filter(|bytes| bytes.get(4..8) == Some(identifier.as_bytes()))
+        .collect()
+}
+
+fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
+    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
+/// What a client sends to the relay.
+fn requests(bytes: &[u8]) {
+    let _ = decode::request_id(bytes);
+    let Ok(request) = decode::request(bytes) else {
+        return;
+    };
+    let again = encode::request(&request);
+    let read = decode::request(&again).map(|again| format!("{again:?}"));
+    assert_eq!(
+        read,
+        Ok(format!("{request:?}")),
+        "a request that was understood doesn't come through a second time as it was"
+    );
+}
+
+/// What the relay sends, read as a client would: every column to its end.
+fn frames(bytes: &[u8]) {
+    let Ok(view) = decode::frame(bytes) else {
+        return;
+    };
+    let rows = view.numbers_len() + view.blobs_len();
+    assert_eq!(view.numbers().count(), view.numbers_len());
+    for blob in view.blobs() {
+        assert!(blob.data_offset + blob.data.len() <= bytes.len());
+        let _ = blob.text().map(str::len).sum::<usize>();
+    }
+    assert!(view.alarms().all(|alarm| (alarm.row as usize) < rows));
+    assert!(view.details().all(|detail| (detail.row as usize) < rows));
+    assert!(view.skips().all(|skip| (skip.row as usize) < rows));
+    let _ = view.metadata().count() + view.channels().count();
+    if let Some(sequences) = view.sequences() {
+        assert_eq!(sequences.count(), rows);
+    }
+    let _ = (view.reply(), view.reply_to(), view.tick(), view.prev_tick());
+    let mut open: Vec<_> = view.rpc_result().into_iter().collect();
+    while let Some(node) = open.pop() {
+        assert!(node.data_offset() + node.data().len() <= bytes.len());
+        let _ = node.text().map(str::len).sum::<usize>() + node.name().len();
+        open.extend(node.fields());
+    }
+}
+
+/// Several frames after each other: each golden one alone, and some of them in a row.
+fn sequences() -> Vec<Vec<u8>> {
+    let frames = golden("PVWF");
+    let pairs = frames
+        .iter()
+        .zip(frames.iter().skip(1))
+        .map(|(a, b)| [framed(a), framed(b)].concat());
+    let alone = frames.iter().map(|frame| framed(frame));
+    alone.chain(pairs).collect()
+}
+
+/// A frame behind its length, so that the next one can follow.
+fn framed(frame: &[u8]) -> Vec<u8> {
+    [&(frame.len() as u32).to_le_bytes(), frame].concat()
+}
+
+/// What the browser's store makes of frames one after the other.
+fn ingest(mut bytes: &[u8]) {
+    let mut session = Session::new();
+    let names = ["a", "b", "c", "d"].map(|name| session.live.add(name));
+    session.subscribe(&names, Wish::default());
+    session.get(&["e".to_owned(), "f".to_owned()], 0);
+    while let Some((length, rest)) = bytes.split_first_chunk::<4>() {
+        let length = (u32::from_le_bytes(*length) as usize).min(rest.len());
+        let (frame, rest) = rest.split_at(length);
+        // As the browser does, from a place of its own that flatbuffers can be read from.
+        let frame = frame.to_vec();
+        let before = session.last_tick();
+        if session.apply(&frame).is_err() {
+            assert_eq!(
+                session.last_tick(),
+                before,
+                "what is no frame changed something"
+            );
+        }
+        bytes = rest;
+    }
+    let _ = session.ack();
+    session.live.clear_dirty();
+}
+
+const GRAPHQL: &[&str] = &[
+    "{ value { float string(units: true) } status { severity } time { datetime } }",
+    "query Screen($pv: ID! = \"X\", $units: Boolean = true, $skip: Boolean! = false) {\n  a: \
+     getChannel(id: $pv) { ...channel @skip(if: $skip) }\n  b: getChannel(id: \"\"\"Y\"\"\", \
+     timeout: 0.5) { id value { s: string(units: $units) } }\n}\nfragment channel on Channel { id \
+     status { ...status } ... @include(if: true) { time { seconds } } }\nfragment status on \
+     ChannelStatus { quality __typename }\0Screen\0{\"pv\":\"Z\",\"units\":false}",
+    "mutation Put($values: [String!]!) { putChannels(ids: [\"A\", 5], values: $values) { id } \
+     }\0Put\0{\"values\":[\"1\",\"\\u0041\"]}",
+    "subscription { subscribeChannel(id: \"ca://TEMP\") { value { float } display { controlRange { \
+     min max } choices } } }",
+    "query { __schema { types { name fields { name type { kind ofType { name } } } } } }",
+];
+
+const GRAPHQL_WORDS: &[&str] = &[
+    "{",
+    "}",
+    "(",
+    ")",
+    "[",
+    "]",
+    ":",
+    "!",
+    "$",
+    "@",
+    "...",
+    "=",
+    "|",
+    "&",
+    "#",
+    "\"",
+    "\"\"\"",
+    "\\",
+    "\\u",
+    "\\u{",
+    "\\uD800",
+    "-",
+    "0",
+    "1e",
+    "1e309",
+    ".5",
+    "null",
+    "true",
+    "query",
+    "mutation",
+    "subscription",
+    "fragment",
+    "on",
+    "a",
+    "a:",
+    "__typename",
+    "@skip(if: ",
+    "...a",
+    "\0",
+    "{\"a\":",
+    "é",
+    "\u{feff}",
+    "\r\n",
+    "\u{10ffff}",
+];
+
+/// A selection, or a document with the name of an operation and variables behind zero bytes.
+fn graphql(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let mut parts = text.splitn(3, '\0');
+    let (document, operation) = (parts.next().unwrap_or_default(), parts.next());
+    let variables = parts.next().unwrap_or_default();
+    let first = Documents::new().plan(document, operation, variables);
+    let mut documents = Documents::new();
+    let kept = [(); 2].map(|()| documents.plan(document, operation, variables));
+    assert_eq!(kept, [first.clone(), first], "a kept document is another");
+    let _ = pvwire_graphql::selection(document);
+}
+
+const CONFIG: &[&str] = &[
+    "listen = \"127.0.0.1:0\"\nallow_origin = [\"https://a.example\", \"http://b.example:8080\"]\n\
+     shards = 2\n",
+    "# comment\nenable_put = true\nallow_put = [\"SR:*:SET\", \"pva://BL7:*\"]\nlinger_ms = 100\n",
+    "default_source = \"pva\"\nallow_host = \"pvwire.example.org\"\nshortest_tick_ms = 5\n\
+     longest_tick_ms = 50\n\0PVWIRE_MAX_CLIENTS=12\0--evict-after-ms\x001000",
+];
+
+const CONFIG_WORDS: &[&str] = &[
+    "=",
+    "[",
+    "]",
+    "[[rule]]\n",
+    "{",
+    "}",
+    "\"",
+    "\"\"\"",
+    "'",
+    "\\",
+    "\n",
+    "\0",
+    "\0PVWIRE_",
+    "\0--",
+    "listen",
+    "allow_put",
+    "linger_ms",
+    "rule",
+    "shards",
+    "-1",
+    "0x10",
+    "1e3",
+    "inf",
+    "true",
+    "*",
+    "18446744073709551616",
+    "é",
+    "\u{0}",
+    "1979-05-27",
+    "[::1]:80",
+];
+
+/// A file, and behind zero bytes variables (`NAME=…`) and flags.
+fn config(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let mut parts = text.split('\0');
+    let file = parts.next().unwrap_or_default().to_owned();
+    let (variables, flags): (Vec<_>, Vec<_>) = parts.partition(|part| part.starts_with("PVWIRE_"));
+    let variables: Vec<_> = variables
+        .iter()
+        .filter_map(|each| each.split_once('='))
+        .collect();
+    let program = ["pvwire-relay", "--config", "fuzz.toml"];
+    let arguments: Vec<_> = program
+        .iter()
+        .chain(&flags)
+        .map(|&word| word.to_owned())
+        .collect();
+    let environment = |name: &str| {
+        let found = variables.iter().find(|(key, _)| *key == name);
+        found.map(|(_, value)| (*value).to_owned())
+    };
+    match Config::read(&arguments, environment, |_| Ok(file.clone())) {
+        Ok(Asked::Run(config)) => assert!(!config.show().is_empty()),
+        Ok(_) => {}
+        Err(error) => {
+            let said = error.to_string();
+            let lines = said.lines().count();
+            assert!(lines <= 1 && !said.is_empty(), "not one line: {said:?}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_target_reads_its_own_seeds() {
+        for target in TARGETS {
+            let seeds = (target.seeds)();
+            assert!(seeds.len() > 2, "{} has too few seeds", target.name);
+            for seed in seeds {
+                (target.run)(&seed);
+            }
+        }
+        assert!(
+            golden("PVWR")
+                .iter()
+                .all(|seed| decode::request(seed).is_ok())
+        );
+        assert!(
+            golden("PVWF")
+                .iter()
+                .all(|seed| decode::frame(seed).is_ok())
+        );
+    }
+}
