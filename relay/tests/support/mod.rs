@@ -76,6 +76,11 @@ impl Network {
         }
     }
 
+    /// Where its IOC serves Channel Access.
+    pub(crate) fn server_port(self) -> u16 {
+        self.server_port
+    }
+
     /// EPICS's variables for a process of this network, and nothing beyond this machine.
     pub(crate) fn apply(self, command: &mut Command) {
         let [pva, broadcast] =

@@ -1,0 +1,281 @@
+//! What do people see when the machine or the network fails, and what can one client do to others?
+//!
+//! Topology: an IOC, the relay and its clients; between IOC and relay a wire that can be cut, or
+//! beside the clients somebody who means harm.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pvwire_schema::close::CloseCode;
+use pvwire_schema::types::{ConnectionState, RequestBody};
+
+use support::{Client, Network, Relay, SoftIoc, eventually, relay_command};
+
+const RECORD: &str = r#"record(ao, "$(P)ao") { field(VAL, "1") }"#;
+const PING: RequestBody = RequestBody::Ping { client_time_ns: 1 };
+
+/// A TCP proxy from 127.0.0.2 to the same port of 127.0.0.1. While it is cut nothing comes through
+/// and no end of a connection is told, as in a network that has lost its way; what was sent meanwhile
+/// comes when it has found it again.
+struct Wire {
+    cut: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl Wire {
+    fn lay(port: u16) -> Self {
+        let cut = Arc::<(Mutex<bool>, Condvar)>::default();
+        let listener = TcpListener::bind(("127.0.0.2", port)).unwrap();
+        let is_cut = Arc::clone(&cut);
+        thread::spawn(move || {
+            for near in listener.incoming() {
+                let (Ok(near), Ok(far)) = (near, TcpStream::connect(("127.0.0.1", port))) else {
+                    continue;
+                };
+                for (from, to) in [(&near, &far), (&far, &near)] {
+                    let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+                    let cut = Arc::clone(&is_cut);
+                    thread::spawn(move || pass(&from, &to, &cut));
+                }
+            }
+        });
+        Self { cut }
+    }
+
+    fn set(&self, cut: bool) {
+        *self.cut.0.lock().unwrap() = cut;
+        self.cut.1.notify_all();
+    }
+}
+
+fn pass(mut from: &TcpStream, mut to: &TcpStream, (cut, mended): &(Mutex<bool>, Condvar)) {
+    let mut bytes = [0; 16 << 10];
+    loop {
+        let count = from.read(&mut bytes).unwrap_or(0);
+        drop(mended.wait_while(cut.lock().unwrap(), |cut| *cut).unwrap());
+        if count == 0 || to.write_all(&bytes[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Both);
+    let _ = from.shutdown(Shutdown::Both);
+}
+
+#[test]
+fn network_that_is_cut_between_relay_and_ioc_shows_within_ten_seconds_and_heals() {
+    let network = Network::new();
+    let mut ioc = SoftIoc::start(network, RECORD);
+    let wire = Wire::lay(network.server_port());
+    let mut command = relay_command(network);
+    let by_wire = format!("127.0.0.2:{}", network.server_port());
+    command
+        .env("EPICS_CA_ADDR_LIST", "")
+        .env("EPICS_CA_NAME_SERVERS", by_wire);
+    let relay = Relay::spawn(command, &[]);
+    let mut client = Client::connect(relay.address());
+    let name = ioc.name("ao");
+    client.subscribe_live(&[&name]);
+
+    wire.set(true);
+    let since = Instant::now();
+    client.wait_state(&name, ConnectionState::Disconnected);
+    let after = since.elapsed();
+    assert!(after < Duration::from_secs(12), "shown after {after:?}");
+    assert!(client.pv(&name).is_number(1.0), "the last value is kept");
+    // The client's own connection is as good as ever.
+    client.ask(PING);
+
+    ioc.put("ao", "2");
+    wire.set(false);
+    client.wait_state(&name, ConnectionState::Connected);
+    client.wait_number(&name, 2.0);
+}
+
+#[test]
+fn relay_without_file_descriptors_serves_those_it_has_and_later_new_ones() {
+    let network = Network::new();
+    let mut ioc = SoftIoc::start(network, RECORD);
+    let relay = relay_command(network);
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"ulimit -n 64; exec "$0" "$@""#]);
+    command.arg(relay.get_program());
+    network.apply(&mut command);
+    let mut relay = Relay::spawn(command, &[]);
+    let address = relay.address();
+    let mut client = Client::connect(address);
+    let name = ioc.name("ao");
+    client.subscribe_live(&[&name]);
+
+    let crowd: Vec<_> = (0..200)
+        .filter_map(|_| TcpStream::connect(address).ok())
+        .collect();
+    eventually("it has none left", || {
+        relay.output().contains("could not be accepted")
+    });
+    ioc.put("ao", "2");
+    client.wait_number(&name, 2.0);
+    client.ask(PING);
+
+    drop(crowd);
+    let mut late = None;
+    eventually("there is room again", || {
+        late = Client::try_connect(address, support::How::default());
+        late.is_some()
+    });
+    let mut late = late.unwrap();
+    late.subscribe_live(&[&name]);
+    late.wait_number(&name, 2.0);
+    assert!(relay.runs());
+}
+
+#[test]
+fn hundred_that_send_their_handshake_byte_by_byte_hold_up_nobody_and_are_gone_soon() {
+    let relay = Relay::start(Network::new(), &[]);
+    let address = relay.address();
+    let gone = Arc::new(Mutex::new(0));
+    let slow: Vec<_> = (0..100)
+        .map(|_| {
+            let gone = Arc::clone(&gone);
+            thread::spawn(move || {
+                let mut stream = TcpStream::connect(address).unwrap();
+                let tick = Some(Duration::from_millis(250));
+                stream.set_read_timeout(tick).unwrap();
+                let request = b"GET /ws HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ".iter();
+                for byte in request.chain(std::iter::repeat(&b'a')) {
+                    let said = stream.write_all(&[*byte]);
+                    let heard = stream.read(&mut [0; 1024]);
+                    let waits = heard.as_ref().is_err_and(|error| {
+                        matches!(
+                            error.kind(),
+                            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
+                        )
+                    });
+                    if said.is_err() || !waits {
+                        break;
+                    }
+                }
+                *gone.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+            })
+        })
+        .collect();
+    let quick = Instant::now();
+    Client::connect(address).ask(PING);
+    assert!(quick.elapsed() < Duration::from_secs(4), "held up");
+    eventually("all of them are gone", || *gone.lock().unwrap() == 100);
+    slow.into_iter().for_each(|each| each.join().unwrap());
+}
+
+/// A WebSocket of which every byte is ours.
+fn raw_client(address: SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let request = format!(
+        "GET /ws HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+         Sec-WebSocket-Protocol: pvwire.v1\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    assert!(head.starts_with(b"HTTP/1.1 101 "));
+    stream
+}
+
+/// The close code that comes behind whatever else does.
+fn close_code(stream: &mut TcpStream) -> u16 {
+    loop {
+        let mut head = [0; 2];
+        stream.read_exact(&mut head).unwrap();
+        let length = match head[1] {
+            126 => {
+                let mut length = [0; 2];
+                stream.read_exact(&mut length).unwrap();
+                usize::from(u16::from_be_bytes(length))
+            }
+            length => usize::from(length),
+        };
+        let mut payload = vec![0; length];
+        stream.read_exact(&mut payload).unwrap();
+        if head[0] == 0x88 {
+            return u16::from_be_bytes([payload[0], payload[1]]);
+        }
+    }
+}
+
+#[test]
+fn message_that_was_damaged_on_its_way_ends_that_connection_alone() {
+    let relay = Relay::start(Network::new(), &[]);
+    let mut other = Client::connect(relay.address());
+    let damaged: [&[u8]; 4] = [
+        // A bit that no extension has asked for; no mask; a piece of nothing; a kind that isn't.
+        &[0xc2, 0x81, 0, 0, 0, 0, 1],
+        &[0x82, 0x01, 1],
+        &[0x80, 0x81, 0, 0, 0, 0, 1],
+        &[0x83, 0x81, 0, 0, 0, 0, 1],
+    ];
+    for bytes in damaged {
+        let mut stream = raw_client(relay.address());
+        stream.write_all(bytes).unwrap();
+        let code = close_code(&mut stream);
+        assert_eq!(code, CloseCode::BadFrame.number(), "{bytes:?}");
+        other.ask(PING);
+    }
+    // Longer than any request: refused by its header alone.
+    let mut stream = raw_client(relay.address());
+    let header = [0x82, 0xff, 0, 0, 0, 0xff, 0, 0, 0, 0, 0, 0, 0, 0];
+    stream.write_all(&header).unwrap();
+    assert_eq!(close_code(&mut stream), CloseCode::RequestTooLarge.number());
+    other.ask(PING);
+    eventually("they are counted", || {
+        relay.metric("pvwire_sessions_closed_total") == 5.0
+    });
+}
+
+#[test]
+fn client_that_floods_the_relay_with_requests_delays_others_by_less_than_a_second() {
+    let network = Network::new();
+    let mut ioc = SoftIoc::start(network, RECORD);
+    // One thread writes to all, so that nobody can get out of the flood's way.
+    let relay = Relay::start(network, &["--shards", "1"]);
+    let address = relay.address();
+    let name = ioc.name("ao");
+    let mut client = Client::connect(address);
+    client.subscribe_live(&[&name]);
+    let end = Arc::new(AtomicBool::new(false));
+    let flood = {
+        let (end, mut flooder) = (Arc::clone(&end), Client::connect(address));
+        thread::spawn(move || {
+            let mut asked = 0_u64;
+            while !end.load(Ordering::Relaxed) && flooder.closed.is_none() {
+                for _ in 0..50 {
+                    flooder.request(PING);
+                }
+                asked += 50;
+                flooder.read_for_a_moment();
+            }
+            asked
+        })
+    };
+    let mut worst = Duration::ZERO;
+    for number in 2..12 {
+        let since = Instant::now();
+        ioc.put("ao", &number.to_string());
+        client.wait_number(&name, f64::from(number));
+        client.ask(PING);
+        worst = worst.max(since.elapsed());
+    }
+    end.store(true, Ordering::Relaxed);
+    assert!(flood.join().unwrap() > 0);
+    assert!(worst < Duration::from_secs(1), "delayed by {worst:?}");
+}
