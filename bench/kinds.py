@@ -8,6 +8,7 @@ import fanout
 import ingest
 import memory
 import peer
+import restart
 import soak
 import stall
 import storm
@@ -41,6 +42,7 @@ KINDS = {
     "soak": of(soak),
     "stall": of(stall),
     "storm": of(storm),
+    "restart": of(restart),
     "memory": of(memory),
     "peer": of(peer),
     **{

@@ -274,7 +274,7 @@ def fill(prefix, count, servers):
 class Relay:
     """A relay on its core, with the settings that the scenario gives it."""
 
-    def __init__(self, children, scenario, iocs, preload=None):
+    def __init__(self, children, scenario, iocs, preload=None, listen="127.0.0.1:0"):
         environment = iocs.environment | (preload or {})
         flags = ["--max-subscriptions", "40000", "--evict-after-ms", EVICT_AFTER_MS]
         if "tick_ms" in scenario:
@@ -282,7 +282,7 @@ class Relay:
             flags += ["--shortest-tick-ms", tick, "--longest-tick-ms", tick]
         self.children = children
         self.process = children.start(
-            [TARGET / "pvwire-relay", "--listen", "127.0.0.1:0", "--shards", "1", *flags],
+            [TARGET / "pvwire-relay", "--listen", listen, "--shards", "1", *flags],
             {SERVER_CORE},
             env=environment,
             stderr=subprocess.PIPE,

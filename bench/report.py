@@ -97,7 +97,10 @@ def one_point(point, kind):
         if key in point["figures"]:
             cells = (figure(point["figures"][key][which]) for which in ("min", "median", "max"))
             yield f"| {label} | {unit} | {' | '.join(cells)} |"
-    relay = point["raw_rounds"][0]["relay"]
+    relay = point["raw_rounds"][0].get("relay")
+    # Of a relay that was killed nobody knows.
+    if relay is None:
+        return
     yield from ["", "CPU of the relay by thread, first round, % of a core:", ""]
     for name, ns in sorted(relay["relayCpuNsByThread"].items()):
         share = ns / relay["seconds"] / 1e7

@@ -42,6 +42,8 @@ def round_figures(scenario, without, beside):
         "user_kb": held["atEnd"]["rssKb"] - held["connected"]["rssKb"],
         "tcp_kb_per_stalled": max(0, held["atEnd"]["tcpKb"] - without["memory"]["atEnd"]["tcpKb"])
         / scenario["stalled"],
+        "relay_rss_mb": held["atEnd"]["rssKb"] / 1024,
+        "tcp_mb": held["atEnd"]["tcpKb"] / 1024,
         "ratio_p99": other["latency_p99_ms"] / one["latency_p99_ms"],
         "latency_p50_ms": other["latency_p50_ms"],
         "latency_p50_without_ms": one["latency_p50_ms"],
@@ -59,6 +61,8 @@ LABELS = {
     "relay_cores_without": ("Relay: cores used without those that stall", ""),
     "user_kb": ("Relay: memory that they cost, all together", "KB"),
     "tcp_kb_per_stalled": ("Kernel: TCP memory for each of them, both ends", "KB"),
+    "relay_rss_mb": ("Relay: memory in all", "MB"),
+    "tcp_mb": ("Kernel: TCP memory in all, both ends", "MB"),
     "ratio_p99": ("Ratio of the others' 99 % latency with and without them", ""),
     "latency_p50_ms": ("The others: IOC time stamp to client, median", "ms"),
     "latency_p50_without_ms": ("The same without those that stall", "ms"),

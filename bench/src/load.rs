@@ -187,7 +187,7 @@ fn millis(duration: &Duration) -> f64 {
 }
 
 /// Of sorted durations.
-fn durations_json(sorted: &[Duration]) -> Value {
+pub(crate) fn durations_json(sorted: &[Duration]) -> Value {
     let quantile = |share: f64| {
         let place = (sorted.len() as f64 * share).ceil() as usize;
         sorted.get(place.max(1) - 1).map_or(0.0, millis)

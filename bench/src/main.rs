@@ -12,6 +12,7 @@ mod peer;
 mod rawtcp;
 mod record;
 mod reference;
+mod restart;
 mod sets;
 mod wire;
 
@@ -107,6 +108,18 @@ enum Part {
         #[arg(long)]
         seconds: u64,
     },
+    /// Clients whose relay is killed, and which look for another as browsers do.
+    Restart {
+        /// Relay, as 127.0.0.1:8080; the next one listens there, too.
+        #[arg(long)]
+        relay: String,
+        /// Number of clients.
+        #[arg(long)]
+        clients: usize,
+        /// File with one PV name a line.
+        #[arg(long)]
+        names: PathBuf,
+    },
     /// Sends recorded messages to plain TCP connections and measures its own CPU time.
     RawSend {
         /// Number of connections to wait for.
@@ -180,6 +193,15 @@ fn main() -> ExitCode {
             names,
             warm_up: Duration::from_secs(warm_up_s),
             window: Duration::from_secs(seconds),
+        }),
+        Part::Restart {
+            relay,
+            clients,
+            names,
+        } => restart::run(restart::Plan {
+            relay,
+            clients,
+            names,
         }),
         Part::RawSend { clients, record } => rawtcp::send(clients, &record),
         Part::RawReceive { sender, clients } => rawtcp::receive(&sender, clients),

@@ -1,0 +1,56 @@
+"""How soon does everybody have right values again after the relay was killed?"""
+
+import json
+import subprocess
+import sys
+
+from processes import OTHER_CORES, TARGET, Relay, say, wait_for_line
+
+ABOUT = (
+    "{clients} clients with {pvs} PVs × {rate_hz} Hz each; the relay is killed (SIGKILL) and another"
+    " started at once; clients connect again as browsers do, n = {rounds} rounds, relay on one core, IOC"
+    " and clients on the others."
+)
+
+
+def runs(scenario):
+    """Clients of each part of a round, for how long it takes."""
+    return [scenario["clients"]]
+
+
+def measure(children, scenario, iocs, folder):
+    """One round, and what came of it."""
+    with Relay(children, scenario, iocs) as relay:
+        words = ["--relay", relay.address, "--clients", scenario["clients"], "--names", iocs.names]
+        load = children.start(
+            [TARGET / "pvwire-bench", "restart", *words],
+            OTHER_CORES,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        wait_for_line(load.stderr, "ready", "the clients")
+        relay.process.kill()
+        relay.process.wait()
+        with Relay(children, scenario, iocs, listen=relay.address):
+            output = children.wait(load)
+            if load.returncode != 0:
+                sys.exit("the clients didn't come back")
+    run = json.loads(output)
+    wrong = {what: run["faults"][what] for what in ("gaps", "wrongValues", "repeated")}
+    if any(wrong.values()):
+        sys.exit(f"clients that came back got something wrong: {wrong}")
+    figures = {f"back_{which}_s": run["back"][f"{which}Ms"] / 1000 for which in ("p50", "p99", "max")}
+    figures["attempts"] = run["attempts"] / run["clients"]
+    say(
+        f"   back with all values: half of them after {figures['back_p50_s']:.2f} s, 99 % after"
+        f" {figures['back_p99_s']:.2f} s, the last after {figures['back_max_s']:.2f} s"
+    )
+    return figures, {"restart": run}
+
+
+LABELS = {
+    "back_p50_s": ("Killed until every PV has a value again, median of clients", "s"),
+    "back_p99_s": ("the same, 99 % of clients", "s"),
+    "back_max_s": ("the same, last client", "s"),
+    "attempts": ("Attempts to connect, per client", ""),
+}

@@ -1,0 +1,228 @@
+//! How soon do clients have right values again whose relay was killed?
+
+use std::error::Error;
+use std::fs;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use mio::{Events, Interest, Poll, Token};
+use pvwire_schema::encode;
+use pvwire_schema::types::{Request, RequestBody, Wish};
+use serde_json::{Value, json};
+
+use crate::check::Counts;
+use crate::client::{Client, Reading};
+use crate::latency::Delays;
+use crate::load::{IDLE, durations_json};
+use crate::reference::Reference;
+use crate::wire::masked;
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// As the browser's client waits: a random part of this after the first failure, of twice as much
+/// after the next, and of `LONGEST_WAIT` at most.
+const FIRST_WAIT: Duration = Duration::from_millis(250);
+const LONGEST_WAIT: Duration = Duration::from_secs(15);
+
+pub(crate) struct Plan {
+    pub(crate) relay: String,
+    pub(crate) clients: usize,
+    pub(crate) names: PathBuf,
+}
+
+/// One client, connected or about to be.
+struct Seat {
+    client: Option<(Client, Reference)>,
+    retry_at: Instant,
+    failures: u32,
+    attempts: u32,
+    back_after: Option<Duration>,
+    counts: Counts,
+}
+
+struct Hall {
+    plan: Plan,
+    subscribe: Vec<u8>,
+    pvs: usize,
+    seats: Vec<Seat>,
+    poll: Poll,
+    buffer: Vec<u8>,
+    delays: Delays,
+    random: u64,
+    /// When the first connection was lost.
+    lost_at: Option<Instant>,
+}
+
+/// Connects everybody, says `ready` and goes on until all have lost their relay and found another.
+pub(crate) fn run(plan: Plan) -> Result<Value, Box<dyn Error>> {
+    let names = fs::read_to_string(&plan.names)?;
+    let names: Vec<String> = names.lines().map(str::to_owned).collect();
+    let pvs = names.len();
+    let wish = Wish::default();
+    let body = RequestBody::Subscribe { names, wish };
+    let now = Instant::now();
+    let seat = || Seat {
+        client: None,
+        retry_at: now,
+        failures: 0,
+        attempts: 0,
+        back_after: None,
+        counts: Counts::default(),
+    };
+    let mut hall = Hall {
+        subscribe: masked(&encode::request(&Request { id: 1, body })),
+        pvs,
+        seats: (0..plan.clients).map(|_| seat()).collect(),
+        poll: Poll::new()?,
+        buffer: vec![0; 1 << 20],
+        delays: Delays::default(),
+        random: SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as u64 | 1,
+        lost_at: None,
+        plan,
+    };
+    hall.rounds_until("not everybody had a picture", |hall| {
+        hall.seats.iter().all(Seat::is_served)
+    })?;
+    eprintln!("ready");
+    hall.rounds_until("not everybody was back", |hall| {
+        hall.seats.iter().all(|seat| seat.back_after.is_some())
+    })?;
+    let mut back: Vec<Duration> = hall
+        .seats
+        .iter()
+        .filter_map(|seat| seat.back_after)
+        .collect();
+    back.sort_unstable();
+    let mut counts = Counts::default();
+    for seat in &hall.seats {
+        counts.add(&seat.counts);
+        if let Some((client, _)) = &seat.client {
+            counts.add(&client.counts);
+        }
+    }
+    let attempts = hall.seats.iter().map(|seat| seat.attempts);
+    Ok(json!({
+        "clients": hall.seats.len(),
+        "pvs": hall.pvs,
+        "back": durations_json(&back),
+        "longestSilenceMs": back.last().map_or(0.0, |last| last.as_secs_f64() * 1e3),
+        "attempts": attempts.clone().sum::<u32>(),
+        "mostAttempts": attempts.max(),
+        "counts": counts.json(),
+        "faults": counts.faults_json(),
+    }))
+}
+
+impl Seat {
+    fn is_served(&self) -> bool {
+        let client = self.client.as_ref();
+        client.is_some_and(|(client, _)| client.complete.is_some())
+    }
+}
+
+impl Hall {
+    fn rounds_until(
+        &mut self,
+        otherwise: &str,
+        done: impl Fn(&Self) -> bool,
+    ) -> Result<(), Box<dyn Error>> {
+        let deadline = Instant::now() + PATIENCE;
+        while !done(self) {
+            if Instant::now() > deadline {
+                return Err(otherwise.into());
+            }
+            self.round()?;
+        }
+        Ok(())
+    }
+
+    fn round(&mut self) -> Result<(), Box<dyn Error>> {
+        let mut events = Events::with_capacity(1024);
+        self.poll.poll(&mut events, Some(Duration::ZERO))?;
+        for event in &events {
+            let Token(place) = event.token();
+            if self.serve(place, event.is_writable()).is_err() {
+                self.lost(place);
+            }
+        }
+        for place in 0..self.seats.len() {
+            if self.seats[place].client.is_none() && Instant::now() >= self.seats[place].retry_at {
+                self.connect(place)?;
+            }
+        }
+        if events.is_empty() {
+            thread::sleep(IDLE);
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self, place: usize, writable: bool) -> Result<(), Box<dyn Error>> {
+        let seat = &mut self.seats[place];
+        let Some((client, reference)) = &mut seat.client else {
+            return Ok(());
+        };
+        if writable {
+            client.go_on_saying()?;
+        }
+        let mut reading = Reading {
+            now: Instant::now(),
+            now_ns: SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as i64,
+            buffer: &mut self.buffer,
+            delays: &mut self.delays,
+            record: None,
+        };
+        client.read(reference, &mut reading)?;
+        if client.complete.is_some() {
+            seat.failures = 0;
+            if let Some(lost_at) = self.lost_at
+                && seat.attempts > 0
+            {
+                seat.back_after.get_or_insert_with(|| lost_at.elapsed());
+            }
+        }
+        Ok(())
+    }
+
+    /// Its relay is gone: it tries again after a while of its own.
+    fn lost(&mut self, place: usize) {
+        let now = Instant::now();
+        self.lost_at.get_or_insert(now);
+        let seat = &mut self.seats[place];
+        if let Some((mut client, _)) = seat.client.take() {
+            seat.counts.add(&client.counts);
+            // It is dropped at once, and the poll with it.
+            let _ = self.poll.registry().deregister(client.source());
+        }
+        self.wait(place, now);
+    }
+
+    fn wait(&mut self, place: usize, now: Instant) {
+        // Random enough for spreading (xorshift64).
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let seat = &mut self.seats[place];
+        let most = LONGEST_WAIT.min(FIRST_WAIT * 2_u32.saturating_pow(seat.failures.min(10)));
+        let share = (self.random >> 11) as f64 / (1_u64 << 53) as f64;
+        seat.retry_at = now + most.mul_f64(share);
+        seat.failures += 1;
+    }
+
+    fn connect(&mut self, place: usize) -> Result<(), Box<dyn Error>> {
+        self.seats[place].attempts += u32::from(self.lost_at.is_some());
+        let (subscribe, now) = (self.subscribe.clone(), Instant::now());
+        match Client::connect(&self.plan.relay, subscribe, self.pvs, now) {
+            Ok(mut client) => {
+                let interest = Interest::READABLE | Interest::WRITABLE;
+                let registry = self.poll.registry();
+                registry.register(client.source(), Token(place), interest)?;
+                self.seats[place].client = Some((client, Reference::new(1)));
+            }
+            Err(error) if self.lost_at.is_none() => return Err(error),
+            Err(_) => self.wait(place, now),
+        }
+        Ok(())
+    }
+}
