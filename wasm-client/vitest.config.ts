@@ -30,7 +30,9 @@ export default defineConfig({
         // Golden frames lie beside this package.
         server: { fs: { allow: [".."] } },
         // Named here, so that no test is interrupted by a reload when one is found.
-        optimizeDeps: { include: ["react", "react-dom", "react-dom/client", "react-dom/server"] },
+        optimizeDeps: {
+          include: ["react", "react-dom", "react-dom/client", "react-dom/server", "uplot"],
+        },
         test: {
           name: "browser",
           include: ["tests/*.test.ts", "tests/*.test.tsx"],

@@ -65,7 +65,7 @@ async function borderOf(frame: Locator): Promise<Rgb> {
 }
 
 async function shapeOf(widget: Locator): Promise<string> {
-  return await widget.locator(".state-icon").innerHTML();
+  return await widget.locator(".pvwire-state-icon").innerHTML();
 }
 
 function saturation(colour: Rgb): number {

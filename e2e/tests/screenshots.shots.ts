@@ -45,7 +45,7 @@ async function allIsShown(demo: DemoPage): Promise<void> {
   await expect(demo.page.locator('.cell[data-state="connected"]')).toHaveCount(CELLS);
   await expect(demo.readback("NOT_THERE")).toHaveAttribute("data-state", "notFound");
   await expect(demo.page.locator('[data-rate="round-trip"] dd')).not.toContainText("–");
-  await expect(demo.page.locator('.readback[data-severity="INVALID"]')).not.toHaveCount(0, {
+  await expect(demo.page.locator('.pvwire-readback[data-severity="INVALID"]')).not.toHaveCount(0, {
     timeout: 60_000,
   });
 }

@@ -57,7 +57,7 @@ function mistakes(files: ReadonlyMap<string, string>): string[] {
   });
 }
 
-const DOCUMENTS = ["README.md", "docs/how-to/react.md"];
+const DOCUMENTS = ["README.md", "docs/how-to/react.md", "docs/how-to/widgets.md"];
 
 it("do, and one that is wrong doesn't", { timeout: 120_000 }, async () => {
   const examples = await Promise.all(DOCUMENTS.map(examplesOf));

@@ -15,6 +15,12 @@ const MAX_LARGE_GZIP_BYTES = 2 * 1024;
 
 type Outputs = { fileName: string; type: string; code?: string; isDynamicEntry?: boolean }[];
 
+/** What `pvwire/react` may add, and how much `pvwire/widgets` is beside the client, React and uPlot. */
+const MAX_REACT_GZIP_BYTES = 3 * 1024;
+const MAX_WIDGETS_GZIP_BYTES = 12 * 1024;
+
+const PEERS = ["react", "react/jsx-runtime", "react/jsx-dev-runtime", "uplot"];
+
 /**
  * The package's own code, in one piece but for what is loaded on demand. As for a server, because a
  * bundle for pages also has Vite's own loader, once for a whole app.
@@ -29,6 +35,7 @@ async function bundle(entry: string): Promise<{ core: Outputs; lazy: Outputs }> 
       minify: true,
       rolldownOptions: {
         input: new URL(entry, import.meta.url).pathname,
+        external: PEERS,
         preserveEntrySignatures: "strict",
       },
     },
@@ -63,4 +70,13 @@ it("adds at most 8 KB for GraphQL, the schema's text included", async () => {
   expect(bytes).toBeLessThanOrEqual(MAX_GRAPHQL_GZIP_BYTES);
   expect(lazy).toHaveLength(2);
   console.log(`GraphQL: ${String(bytes)} bytes more, ${String(weigh(lazy))} on demand`);
+}, 30_000);
+
+it("adds at most 3 KB for React, and 12 KB for all widgets", async () => {
+  const core = weigh((await bundle("../ts/index.ts")).core);
+  const react = weigh((await bundle("../ts/react/index.ts")).core);
+  const widgets = weigh((await bundle("../ts/widgets/index.ts")).core);
+  expect(react - core).toBeLessThanOrEqual(MAX_REACT_GZIP_BYTES);
+  expect(widgets).toBeLessThanOrEqual(MAX_WIDGETS_GZIP_BYTES);
+  console.log(`React: ${String(react - core)} bytes more, widgets: ${String(widgets)}`);
 }, 30_000);

@@ -3,7 +3,7 @@
 import { useEffect, useState, type ReactNode } from "react";
 import { useConnection } from "pvwire/react";
 
-import { formatClock, formatOneDigit } from "./format";
+import { formatClock, formatOneDigit } from "pvwire/widgets";
 
 const COUNTDOWN_STEP_MS = 100;
 

@@ -3,7 +3,7 @@
 import type { ReactNode } from "react";
 import { useConnection, useStats } from "pvwire/react";
 
-import { formatClock, formatCount, formatOneDigit } from "./format";
+import { formatClock, formatCount, formatOneDigit } from "pvwire/widgets";
 import { ThemeChoice } from "./ThemeChoice";
 
 const STATE_TEXT = {
@@ -102,7 +102,7 @@ function Rate({ name, label, value, unit, notable = false }: RateProps) {
       <dt>{label}</dt>
       <dd>
         {value}
-        {unit !== undefined && <span className="unit"> {unit}</span>}
+        {unit !== undefined && <span className="pvwire-unit"> {unit}</span>}
       </dd>
     </div>
   );

@@ -2,7 +2,7 @@
 
 import type { ReactNode } from "react";
 import { MACHINE } from "./machine";
-import { Readback } from "./Readback";
+import { Readback } from "pvwire/widgets";
 
 export function MachineStatus({ prefix }: { readonly prefix: string }): ReactNode {
   return (
@@ -10,8 +10,8 @@ export function MachineStatus({ prefix }: { readonly prefix: string }): ReactNod
       {MACHINE.map((group) => (
         <section className="panel" key={group.title} aria-label={group.title}>
           <h2>{group.title}</h2>
-          {group.readbacks.map((spec) => (
-            <Readback key={spec.pv} name={`${prefix}:${spec.pv}`} spec={spec} />
+          {group.readbacks.map(({ pv, ...spec }) => (
+            <Readback key={pv} name={`${prefix}:${pv}`} {...spec} />
           ))}
         </section>
       ))}

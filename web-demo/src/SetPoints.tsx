@@ -3,7 +3,7 @@
 import type { ReactNode } from "react";
 
 import { SET_POINTS } from "./set_points";
-import { SetPoint } from "./SetPoint";
+import { SetPoint } from "pvwire/widgets";
 
 export function SetPoints({ prefix }: { readonly prefix: string }): ReactNode {
   return (
@@ -11,8 +11,8 @@ export function SetPoints({ prefix }: { readonly prefix: string }): ReactNode {
       {SET_POINTS.map((group) => (
         <section className="panel" key={group.title} aria-label={group.title}>
           <h2>{group.title}</h2>
-          {group.setPoints.map((spec) => (
-            <SetPoint key={spec.pv} name={`${prefix}:${spec.pv}`} spec={spec} />
+          {group.setPoints.map(({ pv, ...spec }) => (
+            <SetPoint key={pv} name={`${prefix}:${pv}`} {...spec} />
           ))}
         </section>
       ))}

@@ -10,7 +10,7 @@ export function ThemeChoice(): ReactNode {
   const [chosen, setChosen] = useState(storedTheme);
   return (
     <fieldset className="theme-choice">
-      <legend className="visually-hidden">Colours</legend>
+      <legend className="pvwire-visually-hidden">Colours</legend>
       {THEMES.map((theme) => (
         <label key={theme}>
           <input

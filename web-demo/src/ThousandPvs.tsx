@@ -4,7 +4,7 @@ import { memo, useEffect, useMemo, useState, type ReactNode } from "react";
 import type { PvClient, PvConnection, PvStatus, PvValue } from "pvwire";
 import { useConnection, usePv } from "pvwire/react";
 
-import { formatCount } from "./format";
+import { formatCount } from "pvwire/widgets";
 
 const CELLS = 1000;
 

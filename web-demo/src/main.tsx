@@ -7,6 +7,7 @@ import { PvProvider } from "pvwire/react";
 
 import { App } from "./App";
 import { applyStoredTheme } from "./theme";
+import "pvwire/widgets.css";
 import "./style.css";
 
 declare global {

@@ -1,6 +1,6 @@
 /** How do times, counts and very small numbers read for a person? */
 
-import type { PvTime } from "pvwire";
+import type { PvTime } from "../types.js";
 
 type TimeStamp = Pick<PvTime, "seconds" | "nanoseconds">;
 

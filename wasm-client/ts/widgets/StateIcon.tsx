@@ -1,18 +1,22 @@
 /** Which shape stands for which condition? Each has its own, so that nobody needs the colour. */
 
 import type { ReactNode } from "react";
-import type { PvConnectionState, Severity } from "pvwire";
+import type { PvConnectionState, Severity } from "../types.js";
 
 export interface StateIconProps {
   readonly state: PvConnectionState;
   /** Present only while connected. */
   readonly severity: Severity | undefined;
+  /** Connected, but long without an update. */
+  readonly isStale?: boolean;
 }
 
-export function StateIcon({ state, severity }: StateIconProps): ReactNode {
+export function StateIcon({ state, severity, isStale = false }: StateIconProps): ReactNode {
   return (
-    <svg className="state-icon" viewBox="0 0 16 16" aria-hidden="true">
-      {severity === undefined ? (
+    <svg className="pvwire-state-icon" viewBox="0 0 16 16" aria-hidden="true">
+      {isStale ? (
+        <path d="M4 2h8l-4 6 4 6H4l4-6Z" className="line" />
+      ) : severity === undefined ? (
         <StateShape state={state} />
       ) : (
         <SeverityShape severity={severity} />

@@ -2,8 +2,8 @@
 
 import type { KeyboardEvent, ReactNode } from "react";
 
-import type { ControlProps, SetPointData } from "./SetPoint";
-import { EntryField } from "./TextControl";
+import type { ControlProps, SetPointData } from "./SetPoint.js";
+import { EntryField } from "./TextControl.js";
 
 export function NumberControl(props: ControlProps): ReactNode {
   const { pv, entry } = props;

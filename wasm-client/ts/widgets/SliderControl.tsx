@@ -2,8 +2,8 @@
 
 import type { ReactNode } from "react";
 
-import { stepOf } from "./NumberControl";
-import type { ControlProps } from "./SetPoint";
+import { stepOf } from "./NumberControl.js";
+import type { ControlProps } from "./SetPoint.js";
 
 export function SliderControl({
   pv,
@@ -19,7 +19,7 @@ export function SliderControl({
   return (
     <>
       <input
-        className="slider"
+        className="pvwire-slider"
         type="range"
         aria-labelledby={labelledBy}
         aria-describedby={describedBy}
@@ -35,9 +35,9 @@ export function SliderControl({
         }}
       />
       {/* What the PV has, not where the thumb is. */}
-      <span className="slider-value" data-part="value">
+      <span className="pvwire-slider-value" data-part="value">
         {value}
-        {units !== "" && <span className="unit"> {units}</span>}
+        {units !== "" && <span className="pvwire-unit"> {units}</span>}
       </span>
     </>
   );

@@ -1,23 +1,22 @@
 /** How is one PV set: what it has, what was typed, and what became of it? */
 
 import { useId, type ReactNode } from "react";
-import { usePv } from "pvwire/react";
-import type { PvConnection, PvDisplay, PvStatus, PvTime, PvValue } from "pvwire";
+import { usePv } from "../react/index.js";
+import type { PvConnection, PvDisplay, PvStatus, PvTime, PvValue } from "../types.js";
 
-import { ChoiceControl } from "./ChoiceControl";
-import { useEntry, type Entry, type Outcome } from "./entry";
-import { formatClock, formatIsoNanoseconds } from "./format";
-import { limitsOf, NumberControl } from "./NumberControl";
-import type { SetPointSpec } from "./set_points";
-import { SliderControl } from "./SliderControl";
-import { StateIcon } from "./StateIcon";
-import { TextControl } from "./TextControl";
+import { ChoiceControl } from "./ChoiceControl.js";
+import { useEntry, type Entry, type Outcome } from "./entry.js";
+import { formatClock, formatIsoNanoseconds } from "./format.js";
+import { limitsOf, NumberControl } from "./NumberControl.js";
+import { SliderControl } from "./SliderControl.js";
+import { StateIcon } from "./StateIcon.js";
+import { TextControl } from "./TextControl.js";
 
 const SELECTION = `{
   value { string number }
   time { seconds nanoseconds }
   status { severity mutable writable }
-  display { description units precision choices controlRange { min max } }
+  display { type description units precision choices controlRange { min max } }
   connection { state connected }
 }`;
 
@@ -28,7 +27,7 @@ export interface SetPointData {
   readonly status: Pick<PvStatus, "severity" | "mutable" | "writable">;
   readonly display: Pick<
     PvDisplay,
-    "description" | "units" | "precision" | "choices" | "controlRange"
+    "type" | "description" | "units" | "precision" | "choices" | "controlRange"
   > | null;
   readonly connection: Pick<PvConnection, "state" | "connected">;
 }
@@ -52,11 +51,19 @@ const CONTROLS = {
 } as const;
 
 export interface SetPointProps {
+  /** The PV. */
   readonly name: string;
-  readonly spec: SetPointSpec;
+  /** @default the PV's name */
+  readonly label?: string;
+  /**
+   * A slider writes while it is moved and a choice of few at once; all others wait for Enter.
+   * @default what fits the PV's type
+   */
+  readonly control?: keyof typeof CONTROLS;
 }
 
-export function SetPoint({ name, spec }: SetPointProps): ReactNode {
+/** Sets one PV within its limits, and says what became of each put. */
+export function SetPoint({ name, label = name, control }: SetPointProps): ReactNode {
   const pv = usePv<SetPointData>(name, SELECTION);
   const entry = useEntry(name, pv?.time == null ? undefined : formatIsoNanoseconds(pv.time));
   const id = useId();
@@ -66,28 +73,29 @@ export function SetPoint({ name, spec }: SetPointProps): ReactNode {
     pv?.connection.connected === true ? (pv.status.severity ?? undefined) : undefined;
   const isUnsent = entry.phase === "typed" && entry.text !== pv?.value?.string;
   const phase = isUnsent ? "unsent" : entry.phase === "sending" ? "sending" : "live";
-  const Control = CONTROLS[spec.control];
+  const Control = CONTROLS[control ?? controlOf(pv)];
   return (
     <div
-      className="set-point"
+      className="pvwire-set-point"
       role="group"
       aria-labelledby={`${id}label`}
       aria-busy={entry.phase === "sending"}
       data-set-point={name}
       data-phase={phase}
       data-writable={problem === undefined}
+      data-state={pv?.connection.state ?? "connecting"}
       data-severity={severity}
     >
-      <p className="set-point-label">
+      <p className="pvwire-set-point-label">
         <span id={`${id}label`} title={pv?.display?.description}>
-          {spec.label}
+          {label}
         </span>
-        <span className="set-point-name" title={name}>
+        <span className="pvwire-set-point-name" title={name}>
           {name}
         </span>
       </p>
-      <div className="set-point-control" title={problem}>
-        <div className="set-point-frame">
+      <div className="pvwire-set-point-control" title={problem}>
+        <div className="pvwire-set-point-frame">
           <StateIcon state={pv?.connection.state ?? "connecting"} severity={severity} />
           <Control
             pv={pv}
@@ -98,15 +106,15 @@ export function SetPoint({ name, spec }: SetPointProps): ReactNode {
           />
         </div>
       </div>
-      <div className="set-point-note">
-        <span id={`${id}hint`} className="set-point-hint" data-part="hint">
+      <div className="pvwire-set-point-note">
+        <span id={`${id}hint`} className="pvwire-set-point-hint" data-part="hint">
           {problem}
           {isUnsent && <Unsent pv={problem === undefined ? pv : undefined} />}
           {problem === undefined && !isUnsent && limitsOf(pv)}
         </span>
         <span
           id={`${id}outcome`}
-          className="set-point-outcome"
+          className="pvwire-set-point-outcome"
           role="status"
           data-part="outcome"
           data-outcome={entry.phase === "sending" ? "sending" : entry.outcome?.kind}
@@ -116,6 +124,22 @@ export function SetPoint({ name, spec }: SetPointProps): ReactNode {
       </div>
     </div>
   );
+}
+
+/** One of an enum's choices. */
+export function EnumChoice({ name, label = name }: Omit<SetPointProps, "control">): ReactNode {
+  return <SetPoint name={name} label={label} control="choice" />;
+}
+
+function controlOf(pv: SetPointData | undefined): keyof typeof CONTROLS {
+  switch (pv?.display?.type) {
+    case "Enum":
+      return "choice";
+    case "String":
+      return "text";
+    default:
+      return "number";
+  }
 }
 
 /** Who is in the way, if anybody. */

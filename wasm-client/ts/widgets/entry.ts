@@ -1,8 +1,8 @@
 /** What stands in a set point that the PV doesn't have: typed, on its way, refused? */
 
 import { useEffect, useRef, useState } from "react";
-import type { PutOptions, PutValue } from "pvwire";
-import { usePut } from "pvwire/react";
+import type { PutOptions, PutValue } from "../types.js";
+import { usePut } from "../react/index.js";
 
 /** What was written stays until the PV's own update is here, or for so long if none comes. */
 const SETTLE_MS = 1000;

@@ -2,8 +2,8 @@
 
 import type { ReactNode } from "react";
 
-import type { ControlProps } from "./SetPoint";
-import { EntryButtons, returnToField } from "./TextControl";
+import type { ControlProps } from "./SetPoint.js";
+import { EntryButtons, returnToField } from "./TextControl.js";
 
 const MOST_BUTTONS = 4;
 
@@ -28,7 +28,7 @@ interface ChoicesProps extends ControlProps {
 function Buttons({ pv, entry, enabled, choices, labelledBy, describedBy }: ChoicesProps) {
   return (
     <span
-      className="choice-buttons"
+      className="pvwire-choice-buttons"
       role="group"
       aria-labelledby={labelledBy}
       aria-describedby={describedBy}
@@ -59,7 +59,7 @@ function List({ pv, entry, enabled, choices, labelledBy, describedBy }: ChoicesP
   const shown = entry.text ?? pv?.value?.string ?? "";
   return (
     <form
-      className="entry"
+      className="pvwire-entry"
       onSubmit={(event) => {
         returnToField(event);
         send();
@@ -70,7 +70,7 @@ function List({ pv, entry, enabled, choices, labelledBy, describedBy }: ChoicesP
       }}
     >
       <select
-        className="entry-text"
+        className="pvwire-entry-text"
         aria-labelledby={labelledBy}
         aria-describedby={describedBy}
         aria-invalid={entry.outcome?.kind === "refused"}

@@ -2,7 +2,7 @@
 
 import type { HTMLAttributes, KeyboardEvent, ReactNode, SyntheticEvent } from "react";
 
-import type { ControlProps } from "./SetPoint";
+import type { ControlProps } from "./SetPoint.js";
 
 export function TextControl(props: ControlProps): ReactNode {
   const { entry } = props;
@@ -39,7 +39,7 @@ export function EntryField({
   const isFixed = !enabled || entry.phase === "sending";
   return (
     <form
-      className="entry"
+      className="pvwire-entry"
       onSubmit={(event) => {
         returnToField(event);
         if (!isFixed) onSend();
@@ -50,7 +50,7 @@ export function EntryField({
       }}
     >
       <input
-        className={`entry-text ${className}`}
+        className={`pvwire-entry-text ${className}`}
         type="text"
         autoComplete="off"
         spellCheck={false}
@@ -71,7 +71,7 @@ export function EntryField({
         }}
       />
       {pv?.display != null && pv.display.units !== "" && (
-        <span className="unit">{pv.display.units}</span>
+        <span className="pvwire-unit">{pv.display.units}</span>
       )}
       {entry.phase === "typed" && <EntryButtons enabled={enabled} />}
     </form>
@@ -81,13 +81,13 @@ export function EntryField({
 /** Instead of what a form does by itself: its buttons are gone then, and the focus must not be. */
 export function returnToField(event: SyntheticEvent<HTMLFormElement>): void {
   event.preventDefault();
-  event.currentTarget.querySelector<HTMLElement>(".entry-text")?.focus();
+  event.currentTarget.querySelector<HTMLElement>(".pvwire-entry-text")?.focus();
 }
 
 /** For those without a keyboard. */
 export function EntryButtons({ enabled }: { readonly enabled: boolean }): ReactNode {
   return (
-    <span className="entry-buttons">
+    <span className="pvwire-entry-buttons">
       <button type="submit" disabled={!enabled} title="Enter">
         Send
       </button>

@@ -1,25 +1,25 @@
 /** Where in its range is a number, and where do the alarms begin? */
 
 import type { ReactNode } from "react";
-import type { PvDisplay, PvRange } from "pvwire";
+import type { PvDisplay, PvRange } from "../types.js";
 
-export interface GaugeProps {
+export interface RangeBarProps {
   readonly display: Pick<PvDisplay, "displayRange" | "warningRange" | "alarmRange">;
   readonly number: number | null;
 }
 
 /** A thin bar below the value. Decoration for the eye: value and alarm stand beside it as text. */
-export function Gauge({ display, number }: GaugeProps): ReactNode {
+export function RangeBar({ display, number }: RangeBarProps): ReactNode {
   const scale = scaleOf(display.displayRange);
   if (scale === undefined) {
     return null;
   }
   return (
-    <span className="gauge" aria-hidden="true">
+    <span className="pvwire-gauge" aria-hidden="true">
       <Bands kind="warning" range={display.warningRange} percent={scale} />
       <Bands kind="alarm" range={display.alarmRange} percent={scale} />
       {number !== null && Number.isFinite(number) && (
-        <span className="gauge-mark" style={{ left: `${String(scale(number))}%` }} />
+        <span className="pvwire-gauge-mark" style={{ left: `${String(scale(number))}%` }} />
       )}
     </span>
   );
@@ -37,13 +37,13 @@ function Bands({ kind, range, percent }: BandsProps) {
     <>
       {range?.min != null && (
         <span
-          className={`gauge-band ${kind}`}
+          className={`pvwire-gauge-band ${kind}`}
           style={{ left: 0, width: `${String(percent(range.min))}%` }}
         />
       )}
       {range?.max != null && (
         <span
-          className={`gauge-band ${kind}`}
+          className={`pvwire-gauge-band ${kind}`}
           style={{ left: `${String(percent(range.max))}%`, right: 0 }}
         />
       )}

@@ -1,0 +1,288 @@
+/** Does each widget say what it shows and how it stands, in words and to assistive technology? */
+
+import type { ReactNode } from "react";
+import { createRoot, type Root } from "react-dom/client";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { userEvent } from "vitest/browser";
+
+import type { PvClient } from "../ts/index.js";
+import { PvProvider } from "../ts/react/index.js";
+import { createFakeRelay, type FakeRelay } from "../ts/testing/index.js";
+import { decimate } from "../ts/widgets/decimate.js";
+import {
+  ByteMonitor,
+  EnumChoice,
+  ImageView,
+  Led,
+  Meter,
+  Readback,
+  SetPoint,
+  StripChart,
+  TableView,
+  WaveformPlot,
+} from "../ts/widgets/index.js";
+import { paint, pictureOf, rangeOf } from "../ts/widgets/pixels.js";
+import "../ts/widgets/widgets.css";
+
+let relay: FakeRelay;
+let client: PvClient;
+let root: Root;
+let page: HTMLElement;
+
+beforeEach(async () => {
+  relay = createFakeRelay({
+    pvs: {
+      TEMP: {
+        value: 21.5,
+        units: "°C",
+        precision: 1,
+        displayRange: { min: 0, max: 100 },
+        controlRange: { min: 0, max: 90 },
+        warningRange: { min: null, max: 60 },
+        alarmRange: { min: null, max: 80 },
+      },
+      MODE: { value: 1, choices: ["Off", "On"] },
+      BITS: { value: 5, type: "Int32" },
+      WAVE: { value: Float64Array.from({ length: 2000 }, (_, at) => Math.sin(at / 100)) },
+      CAMERA: { value: image([3, 2], "ubyteValue", Uint8Array.of(0, 1, 2, 3, 4, 255)) },
+      TABLE: {
+        value: { labels: ["Name", "Size"], value: { n: ["a", "b"], s: Int32Array.of(1, 2) } },
+      },
+    },
+  });
+  client = relay.client({ unsubscribeDelayMs: 0 });
+  await client.ready;
+  page = document.createElement("div");
+  page.style.width = "400px";
+  document.body.append(page);
+  root = createRoot(page);
+});
+
+afterEach(() => {
+  root.unmount();
+  client.dispose();
+  page.remove();
+});
+
+function image(sizes: readonly number[], kind: string, elements: Uint8Array | Uint16Array) {
+  return {
+    value: { selected: kind, value: elements },
+    dimension: sizes.map((size) => ({ size, offset: 0 })),
+    attribute: [],
+  };
+}
+
+function show(children: ReactNode): void {
+  root.render(<PvProvider client={client}>{children}</PvProvider>);
+}
+
+/** Waits until it holds. */
+async function until(holds: () => void): Promise<void> {
+  await vi.waitFor(holds, { timeout: 10_000 });
+}
+
+const part = (name: string): string =>
+  page.querySelector(`[data-part="${name}"]`)?.textContent ?? "";
+const widget = (): HTMLElement => page.querySelector("[data-pv], [data-set-point]") as HTMLElement;
+
+const ALL: Readonly<Record<string, (name: string) => ReactNode>> = {
+  Readback: (name) => <Readback name={name} staleAfterMs={200} />,
+  Meter: (name) => <Meter name={name} staleAfterMs={200} />,
+  Led: (name) => <Led name={name} staleAfterMs={200} />,
+  ByteMonitor: (name) => <ByteMonitor name={name} staleAfterMs={200} />,
+  StripChart: (name) => <StripChart name={name} staleAfterMs={200} />,
+  WaveformPlot: (name) => <WaveformPlot name={name} staleAfterMs={200} />,
+  ImageView: (name) => <ImageView name={name} staleAfterMs={200} />,
+  TableView: (name) => <TableView name={name} staleAfterMs={200} />,
+};
+
+describe("every widget", () => {
+  for (const [kind, make] of Object.entries(ALL)) {
+    it(`says of a PV when it is stale, gone, not there, or the relay is: ${kind}`, async () => {
+      show(make("TEMP"));
+      await until(() => {
+        expect(part("condition")).toContain("No alarm");
+      });
+      await until(() => {
+        expect(part("condition")).toMatch(/^Stale: no update since/);
+      });
+      const stale = widget().querySelector("svg")?.innerHTML;
+      relay.set("TEMP", { severity: "MAJOR", alarmStatus: 3 });
+      await until(() => {
+        expect(widget().dataset.severity).toBe("MAJOR");
+      });
+      expect(part("condition")).toMatch(/MAJOR HIHI$/);
+      relay.set("TEMP", { state: "disconnected" });
+      await until(() => {
+        expect(part("condition")).toMatch(/^Disconnected · old since \d\d:/);
+      });
+      expect(widget().dataset.severity).toBeUndefined();
+      const gone = widget().querySelector("svg")?.innerHTML;
+      relay.lose();
+      await until(() => {
+        expect(part("condition")).toMatch(/^Relay lost · old since \d\d:/);
+      });
+      const lost = widget().querySelector("svg")?.innerHTML;
+      relay.restore();
+      show(make("NOBODY"));
+      await until(() => {
+        expect(part("condition")).toBe("Not found · still searching");
+      });
+      const missing = widget().querySelector("svg")?.innerHTML;
+      expect(new Set([stale, gone, lost, missing]).size, "each has a shape of its own").toBe(4);
+    });
+  }
+});
+
+describe("Meter", () => {
+  it("is a meter with a scale, a value and its words", async () => {
+    show(<Meter name="TEMP" label="Coil" />);
+    await until(() => {
+      const meter = page.querySelector('[role="meter"]');
+      expect(meter?.getAttribute("aria-valuenow")).toBe("21.5");
+      expect(meter?.getAttribute("aria-valuemax")).toBe("100");
+      expect(meter?.getAttribute("aria-valuetext")).toBe("21.5 °C, No alarm");
+    });
+    expect(page.querySelectorAll(".warning, .alarm")).toHaveLength(2);
+  });
+});
+
+describe("SetPoint", () => {
+  it("sends within the limits, says what became of it, and chooses its control by type", async () => {
+    show(<SetPoint name="TEMP" />);
+    await until(() => {
+      expect(page.querySelector("input")?.value).toBe("21.5");
+    });
+    const send = async (text: string): Promise<void> => {
+      await userEvent.fill(page.querySelector("input") as HTMLInputElement, text);
+      await userEvent.keyboard("{Enter}");
+    };
+    await send("95");
+    expect(part("outcome")).toContain("95 is not within 0 to 90 °C");
+    expect(relay.puts).toEqual([]);
+    await send("30");
+    await until(() => {
+      expect(part("outcome")).toMatch(/^Written/);
+    });
+    expect(relay.puts).toEqual([{ name: "TEMP", value: "30" }]);
+    relay.onPut = () => "the coil is locked";
+    await send("40");
+    await until(() => {
+      expect(part("outcome")).toBe("Refused: the coil is locked");
+    });
+    show(<EnumChoice name="MODE" />);
+    await until(() => {
+      expect(page.querySelector('[aria-pressed="true"]')?.textContent).toBe("On");
+    });
+  });
+});
+
+describe("Led and ByteMonitor", () => {
+  it("say each bit by a word", async () => {
+    show(<ByteMonitor name="BITS" bits={3} labels={["Fan", "Pump"]} />);
+    await until(() => {
+      const bits = [...page.querySelectorAll("li")].map((bit) => bit.textContent);
+      expect(bits).toEqual(["Fan on", "Pump off", "Bit 2 on"]);
+    });
+    show(<Led name="BITS" bit={1} />);
+    await until(() => {
+      expect(part("value")).toBe("Off");
+    });
+    show(<Led name="MODE" />);
+    await until(() => {
+      expect(part("value")).toBe("On");
+    });
+  });
+});
+
+describe("plots", () => {
+  it("draw", async () => {
+    show(<WaveformPlot name="WAVE" label="Orbit" />);
+    await until(() => {
+      expect(page.querySelector('[role="img"]')?.getAttribute("aria-label")).toBe(
+        "Orbit: curve of 2,000 elements",
+      );
+      const canvas = page.querySelector("canvas");
+      const pixels = canvas?.getContext("2d")?.getImageData(0, 0, canvas.width, canvas.height).data;
+      expect(pixels?.some((byte) => byte !== 0)).toBe(true);
+    });
+  });
+
+  it("lose no peak and keep gaps", () => {
+    const values = Float64Array.from({ length: 100_000 }, (_, at) => (at === 54_321 ? 99 : 0));
+    const { x, y } = decimate(values, 100);
+    expect(y.length).toBeLessThanOrEqual(200);
+    expect(x[y.indexOf(99)]).toBe(54_321);
+    expect(decimate([1, null, NaN, 2], 100).y).toEqual([1, null, null, 2]);
+    values[777] = NaN;
+    expect(decimate(values, 100).y).toContain(null);
+  });
+});
+
+describe("ImageView", () => {
+  it("shows an NTNDArray in its size and colours", async () => {
+    show(<ImageView name="CAMERA" />);
+    const pixels = (): Uint8ClampedArray | undefined => {
+      const canvas = page.querySelector("canvas") as HTMLCanvasElement;
+      return canvas.getContext("2d")?.getImageData(0, 0, canvas.width, canvas.height).data;
+    };
+    await until(() => {
+      expect(page.querySelector("canvas")?.width).toBe(3);
+      expect(pixels()?.[4 * 5]).toBe(255);
+    });
+    expect(part("value")).toBe("3 × 2");
+    relay.set("CAMERA", { value: image([2, 1], "ushortValue", Uint16Array.of(1000, 3000)) });
+    await until(() => {
+      expect([...(pixels() ?? [])]).toEqual([0, 0, 0, 255, 255, 255, 255, 255]);
+    });
+  });
+
+  it("knows every order of colours", () => {
+    const [red, green] = [
+      [9, 0, 0],
+      [0, 8, 0],
+    ] as const;
+    const orders = {
+      rgb1: [
+        [3, 2, 1],
+        [...red, ...green],
+      ],
+      rgb2: [
+        [2, 3, 1],
+        [9, 0, 0, 8, 0, 0],
+      ],
+      rgb3: [
+        [2, 1, 3],
+        [9, 0, 0, 8, 0, 0],
+      ],
+    } as const;
+    for (const [order, [sizes, elements]] of Object.entries(orders)) {
+      const picture = pictureOf(
+        image(sizes, "ubyteValue", Uint8Array.from(elements)),
+        null,
+        undefined,
+      );
+      expect(picture).toMatchObject({ width: 2, height: 1, order });
+      const rgba = new Uint8ClampedArray(8);
+      if (picture !== undefined) paint(picture, [0, 255], "grey", rgba);
+      expect([...rgba]).toEqual([...red, 255, ...green, 255]);
+    }
+    expect(pictureOf(null, Uint8Array.of(1, 2, 3, 4), 2)).toMatchObject({ width: 2, height: 2 });
+    expect(pictureOf(null, Uint8Array.of(1), undefined)).toBeUndefined();
+    expect(rangeOf(Int16Array.of(3, -5, 2))).toEqual([-5, 3]);
+  });
+});
+
+describe("TableView", () => {
+  it("is a table with its labels", async () => {
+    show(<TableView name="TABLE" maxRows={1} />);
+    await until(() => {
+      expect([...page.querySelectorAll("th")].map((head) => head.textContent)).toEqual([
+        "Name",
+        "Size",
+      ]);
+    });
+    expect([...page.querySelectorAll("td")].map((cell) => cell.textContent)).toEqual(["a", "1"]);
+    expect(page.textContent).toContain("1 more rows");
+  });
+});

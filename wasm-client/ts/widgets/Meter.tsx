@@ -1,0 +1,87 @@
+/** Where in its range is a number, drawn to scale, with its warning and alarm ranges? */
+
+import type { ReactNode } from "react";
+
+import { usePv } from "../react/index.js";
+import type { PvDisplay, PvValue } from "../types.js";
+import { CONDITION_FIELDS, useCondition, type ConditionData } from "./condition.js";
+import { Frame } from "./Frame.js";
+import { RangeBar } from "./RangeBar.js";
+
+const SELECTION = `{
+  value { string(units: true) number }
+  display {
+    description units
+    displayRange { min max } warningRange { min max } alarmRange { min max }
+  }
+  ${CONDITION_FIELDS}
+}`;
+
+interface MeterData extends ConditionData {
+  readonly value: Pick<PvValue, "string" | "number"> | null;
+  readonly display: Pick<
+    PvDisplay,
+    "description" | "units" | "displayRange" | "warningRange" | "alarmRange"
+  > | null;
+}
+
+export interface MeterProps {
+  /** The PV. */
+  readonly name: string;
+  /** @default the PV's name */
+  readonly label?: string;
+  /** Ends of the scale. @default the PV's display range */
+  readonly min?: number;
+  readonly max?: number;
+  /** Without an update for so long the value is said to be stale. @default never */
+  readonly staleAfterMs?: number;
+}
+
+/** A number on a linear scale. */
+export function Meter({ name, label = name, min, max, staleAfterMs }: MeterProps): ReactNode {
+  const pv = usePv<MeterData>(name, SELECTION);
+  const condition = useCondition(pv, staleAfterMs);
+  const number = pv?.value?.number ?? null;
+  const low = min ?? pv?.display?.displayRange?.min ?? null;
+  const high = max ?? pv?.display?.displayRange?.max ?? null;
+  const hasScale = low !== null && high !== null && low < high;
+  const text = pv?.value?.string ?? "–";
+  const display = pv?.display;
+  return (
+    <Frame
+      kind="meter"
+      name={name}
+      label={label}
+      condition={condition}
+      summary={text}
+      description={display?.description}
+    >
+      {hasScale && display != null ? (
+        <>
+          <div
+            className="pvwire-scale"
+            role="meter"
+            aria-label={label}
+            aria-valuemin={low}
+            aria-valuemax={high}
+            aria-valuenow={number === null ? low : Math.min(high, Math.max(low, number))}
+            aria-valuetext={`${text}, ${condition.text}`}
+          >
+            <RangeBar
+              display={{ ...display, displayRange: { min: low, max: high } }}
+              number={number}
+            />
+          </div>
+          <p className="pvwire-scale-ends" aria-hidden="true">
+            <span>{low}</span>
+            <span>
+              {high} {display.units}
+            </span>
+          </p>
+        </>
+      ) : (
+        <p className="pvwire-nothing">No display range</p>
+      )}
+    </Frame>
+  );
+}

@@ -1,0 +1,121 @@
+/** How does one PV read: its value, whether it is to be trusted, and from when it is? */
+
+import type { ReactNode } from "react";
+import { usePv } from "../react/index.js";
+import type { PvConnection, PvDisplay, PvStatus, PvTime, PvValue } from "../types.js";
+
+import { useCondition } from "./condition.js";
+import { formatIsoNanoseconds, formatSmall, formatTimeStamp } from "./format.js";
+import { RangeBar } from "./RangeBar.js";
+import { StateIcon } from "./StateIcon.js";
+
+const SELECTION = `{
+  value { string number }
+  time { seconds nanoseconds }
+  status { severity alarmStatus message mutable }
+  display {
+    type description units precision
+    displayRange { min max } warningRange { min max } alarmRange { min max }
+  }
+  connection { state connected since reason }
+  skipped
+}`;
+
+/** What SELECTION selects. */
+export interface ReadbackData {
+  readonly value: Pick<PvValue, "string" | "number"> | null;
+  readonly time: Pick<PvTime, "seconds" | "nanoseconds"> | null;
+  readonly status: Pick<PvStatus, "severity" | "alarmStatus" | "message" | "mutable">;
+  readonly display: Pick<
+    PvDisplay,
+    "type" | "description" | "units" | "precision" | "displayRange" | "warningRange" | "alarmRange"
+  > | null;
+  readonly connection: Pick<PvConnection, "state" | "connected" | "since" | "reason">;
+  readonly skipped: number;
+}
+
+export interface ReadbackProps {
+  /** The PV. */
+  readonly name: string;
+  /** @default the PV's name */
+  readonly label?: string;
+  /** For quantities that span decades: shown as `3.2e-9` where PREC digits would be zeros. */
+  readonly notation?: "exponent";
+  /** Without an update for so long the value is said to be stale. @default never */
+  readonly staleAfterMs?: number;
+}
+
+/** One PV's value with units, alarm, limits, time stamp and access rights. */
+export function Readback({ name, label = name, notation, staleAfterMs }: ReadbackProps): ReactNode {
+  const pv = usePv<ReadbackData>(name, SELECTION);
+  const { state, severity, isStale, text } = useCondition(pv, staleAfterMs);
+  return (
+    <div
+      className="pvwire-readback"
+      role="group"
+      aria-label={label}
+      data-pv={name}
+      data-state={state}
+      data-severity={severity}
+      data-stale={isStale || undefined}
+    >
+      <p className="pvwire-readback-label" title={pv?.display?.description}>
+        {label}
+      </p>
+      <div className="pvwire-readback-value">
+        <StateIcon state={state} severity={severity} isStale={isStale} />
+        <span className="pvwire-readback-text" data-part="value">
+          {valueText(pv, notation)}
+          {pv?.value != null && pv.display !== null && pv.display.units !== "" && (
+            <span className="pvwire-unit"> {pv.display.units}</span>
+          )}
+        </span>
+        {pv?.display?.displayRange != null && severity !== undefined && (
+          <RangeBar display={pv.display} number={pv.value?.number ?? null} />
+        )}
+      </div>
+      <p className="pvwire-readback-name">
+        <span title={name}>{name}</span>
+        {pv?.connection.connected === true && <Access mutable={pv.status.mutable} />}
+      </p>
+      <p
+        className="pvwire-readback-condition"
+        title={pv?.time == null ? undefined : `Value of ${formatIsoNanoseconds(pv.time)}`}
+      >
+        <span data-part="condition">{text}</span>
+        {pv?.time != null && severity !== undefined && (
+          <time dateTime={formatIsoNanoseconds(pv.time)} title={formatIsoNanoseconds(pv.time)}>
+            {formatTimeStamp(pv.time)}
+          </time>
+        )}
+      </p>
+    </div>
+  );
+}
+
+/** What the IOC allows to be done with the PV. */
+function Access({ mutable }: { readonly mutable: boolean }) {
+  return (
+    <span
+      className="pvwire-access"
+      data-access={mutable ? "write" : "read-only"}
+      title={mutable ? "The IOC allows reading and writing" : "The IOC allows reading only"}
+    >
+      {mutable ? "rw" : "ro"}
+      <span className="pvwire-visually-hidden">
+        {mutable ? " (read and write)" : " (read only)"}
+      </span>
+    </span>
+  );
+}
+
+function valueText(pv: ReadbackData | undefined, notation: "exponent" | undefined): string {
+  if (pv?.value == null) {
+    return "–";
+  }
+  const { number, string } = pv.value;
+  if (notation === "exponent" && number !== null) {
+    return formatSmall(number, pv.display?.precision ?? 0, string);
+  }
+  return string;
+}

@@ -1,0 +1,160 @@
+/** How did a number go in the last minutes? Where it was not known the curve has a gap. */
+
+import { useEffect, useRef, type ReactNode } from "react";
+
+import { useClient, usePv } from "../react/index.js";
+import type { PvConnection, PvDisplay, PvTime, PvValue } from "../types.js";
+import { CONDITION_FIELDS, useCondition, type ConditionData } from "./condition.js";
+import { decimate } from "./decimate.js";
+import { Frame } from "./Frame.js";
+import { createPlot, type Plot } from "./plot.js";
+
+const SELECTION = `{
+  value { string(units: true) }
+  display { description }
+  ${CONDITION_FIELDS}
+}`;
+
+interface ChartData extends ConditionData {
+  readonly value: Pick<PvValue, "string"> | null;
+  readonly display: Pick<PvDisplay, "description"> | null;
+}
+
+const POINT = "{ value { number } time { seconds nanoseconds } connection { connected } }";
+
+interface PointData {
+  readonly value: Pick<PvValue, "number"> | null;
+  readonly time: Pick<PvTime, "seconds" | "nanoseconds"> | null;
+  readonly connection: Pick<PvConnection, "connected">;
+}
+
+/** How often the axis moves on where nothing comes. */
+const STEP_MS = 250;
+
+export interface StripChartProps {
+  /** The PV: a number. */
+  readonly name: string;
+  /** @default the PV's name */
+  readonly label?: string;
+  /** How much of the past is shown, in seconds. @default 60 */
+  readonly windowSeconds?: number;
+  /** In pixels. @default 180 */
+  readonly height?: number;
+  /** Ends of the vertical axis. @default what there is to draw */
+  readonly yRange?: readonly [number, number];
+  readonly staleAfterMs?: number;
+}
+
+/** A number over the time that its IOC says, from when it is first shown. Needs `uplot`. */
+export function StripChart(props: StripChartProps): ReactNode {
+  const { height = 180, label = props.name, name, staleAfterMs, windowSeconds = 60 } = props;
+  const pv = usePv<ChartData>(name, SELECTION);
+  const condition = useCondition(pv, staleAfterMs);
+  const host = useRef<HTMLDivElement>(null);
+  const client = useClient();
+  const [low, high] = props.yRange ?? [undefined, undefined];
+
+  useEffect(() => {
+    const point = client.pv<PointData>(name, POINT);
+    const history = new History();
+    let plot: Plot | undefined;
+    let isEnded = false;
+    const draw = (): void => {
+      if (plot === undefined) return;
+      const { times, values } = history.since(windowSeconds);
+      const end = history.end;
+      const points = decimate(values, plot.columns, (index) => times[index] ?? end);
+      plot.draw(points, [end - windowSeconds, end]);
+    };
+    const take = (): void => {
+      const data = point.getSnapshot();
+      const at = data?.time == null ? undefined : data.time.seconds + data.time.nanoseconds / 1e9;
+      history.add(at, data?.connection.connected === true ? (data.value?.number ?? null) : null);
+    };
+    const end = point.subscribe(() => {
+      take();
+      draw();
+    });
+    take();
+    const timer = setInterval(draw, STEP_MS);
+    const yRange = low === undefined ? undefined : ([low, high] as const);
+    if (host.current !== null) {
+      void createPlot(host.current, { height, isTime: true, yRange }).then((made) => {
+        if (isEnded) {
+          made.end();
+          return;
+        }
+        plot = made;
+        draw();
+      });
+    }
+    return () => {
+      isEnded = true;
+      clearInterval(timer);
+      end();
+      plot?.end();
+    };
+  }, [client, name, windowSeconds, height, low, high]);
+
+  return (
+    <Frame
+      kind="strip"
+      name={name}
+      label={label}
+      condition={condition}
+      summary={pv?.value?.string ?? "–"}
+      description={pv?.display?.description}
+    >
+      <div
+        ref={host}
+        className="pvwire-plot"
+        role="img"
+        aria-label={`${label}: curve of the last ${String(windowSeconds)} s`}
+        style={{ height }}
+      />
+    </Frame>
+  );
+}
+
+/** Points in the order of their time stamps, and gaps. */
+class History {
+  #times: number[] = [];
+  #values: (number | null)[] = [];
+  /** What is added to a time stamp to have this machine's clock: an IOC's may differ. */
+  #offset: number | undefined;
+
+  /** The right end of the axis, on the IOC's clock. */
+  get end(): number {
+    return Date.now() / 1000 - (this.#offset ?? 0);
+  }
+
+  add(at: number | undefined, value: number | null): void {
+    const last = this.#times.at(-1) ?? -Infinity;
+    if (value === null || at === undefined) {
+      if (this.#values.at(-1) != null) this.#push(Math.max(this.end, last), null);
+      return;
+    }
+    const offset = Date.now() / 1000 - at;
+    // The freshest update says best how the clocks differ.
+    this.#offset = Math.min(this.#offset ?? Infinity, offset);
+    if (at > last) this.#push(at, value);
+    else if (at === last) this.#values[this.#values.length - 1] = value;
+  }
+
+  since(seconds: number): { times: readonly number[]; values: readonly (number | null)[] } {
+    const from = this.end - seconds;
+    // The last one before the window stays: the line comes in from there.
+    const first = this.#times.findIndex((time) => time >= from);
+    const drop = first < 0 ? this.#times.length - 1 : first - 1;
+    if (drop > 0) {
+      this.#times.splice(0, drop);
+      this.#values.splice(0, drop);
+    }
+    return { times: this.#times, values: this.#values };
+  }
+
+  #push(at: number, value: number | null): void {
+    this.#times.push(at);
+    this.#values.push(value);
+  }
+}

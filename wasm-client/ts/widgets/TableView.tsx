@@ -1,0 +1,103 @@
+/** What is in a table that a PV holds? */
+
+import type { ReactNode } from "react";
+
+import { usePv } from "../react/index.js";
+import type { PvDisplay, PvField, PvStructure, PvValue } from "../types.js";
+import { CONDITION_FIELDS, useCondition, type ConditionData } from "./condition.js";
+import { formatCount } from "./format.js";
+import { Frame } from "./Frame.js";
+
+const SELECTION = `{ value { structure } display { description } ${CONDITION_FIELDS} }`;
+
+interface TableData extends ConditionData {
+  readonly value: Pick<PvValue, "structure"> | null;
+  readonly display: Pick<PvDisplay, "description"> | null;
+}
+
+export interface TableViewProps {
+  /** The PV: an NTTable. */
+  readonly name: string;
+  /** @default the PV's name */
+  readonly label?: string;
+  /** Rows that are shown; how many more there are is said. @default 200 */
+  readonly maxRows?: number;
+  readonly staleAfterMs?: number;
+}
+
+/** An NTTable, a column a field. */
+export function TableView(props: TableViewProps): ReactNode {
+  const { label = props.name, maxRows = 200, name, staleAfterMs } = props;
+  const pv = usePv<TableData>(name, SELECTION);
+  const condition = useCondition(pv, staleAfterMs);
+  const columns = columnsOf(pv?.value?.structure ?? null);
+  const rows = Math.max(0, ...columns.map(({ cells }) => cells.length));
+  return (
+    <Frame
+      kind="table"
+      name={name}
+      label={label}
+      condition={condition}
+      summary={pv?.value == null ? "–" : `${formatCount(rows)} rows`}
+      description={pv?.display?.description}
+    >
+      {/* Focusable, so that it can be scrolled without a mouse. */}
+      <div className="pvwire-table-room" role="region" aria-label={`${label}: table`} tabIndex={0}>
+        <table>
+          <thead>
+            <tr>
+              {columns.map(({ head }, at) => (
+                <th key={at} scope="col">
+                  {head}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {Array.from({ length: Math.min(rows, maxRows) }, (_, row) => (
+              <tr key={row}>
+                {columns.map(({ cells }, at) => (
+                  <td key={at} data-number={typeof cells[row] !== "string" || undefined}>
+                    {cellText(cells[row])}
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+        {rows > maxRows && (
+          <p className="pvwire-nothing">{`${formatCount(rows - maxRows)} more rows`}</p>
+        )}
+      </div>
+    </Frame>
+  );
+}
+
+interface Column {
+  readonly head: string;
+  readonly cells: ArrayLike<PvField>;
+}
+
+function columnsOf(structure: PvStructure | null): Column[] {
+  const fields = Object.entries((structure?.value ?? {}) as PvStructure);
+  const labels = (structure?.labels ?? []) as readonly string[];
+  return fields.flatMap(([field, cells], at) =>
+    Array.isArray(cells) || ArrayBuffer.isView(cells)
+      ? [{ head: labels[at] ?? field, cells: cells as ArrayLike<PvField> }]
+      : [],
+  );
+}
+
+function cellText(cell: PvField | undefined): string {
+  switch (typeof cell) {
+    case "number":
+      return String(Number(cell.toPrecision(9)));
+    case "string":
+      return cell;
+    case "bigint":
+    case "boolean":
+      return String(cell);
+    default:
+      return cell == null ? "" : JSON.stringify(cell);
+  }
+}

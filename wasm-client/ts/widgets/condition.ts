@@ -1,0 +1,86 @@
+/** What is to be said of a PV's value: its alarm, or why there is none to speak of? */
+
+import { useEffect, useState } from "react";
+
+import type { PvConnection, PvConnectionState, PvStatus, PvTime, Severity } from "../types.js";
+import { formatClock, formatIsoNanoseconds } from "./format.js";
+
+/** Fields that every widget selects. */
+export const CONDITION_FIELDS = `
+  time { seconds nanoseconds }
+  status { severity alarmStatus message }
+  connection { state connected since reason }
+`;
+
+/** What CONDITION_FIELDS selects. */
+export interface ConditionData {
+  readonly value: unknown;
+  readonly time: Pick<PvTime, "seconds" | "nanoseconds"> | null;
+  readonly status: Pick<PvStatus, "severity" | "alarmStatus" | "message">;
+  readonly connection: Pick<PvConnection, "state" | "connected" | "since" | "reason">;
+}
+
+export interface Condition {
+  readonly state: PvConnectionState;
+  /** An alarm is a statement about the present: there is none without a connection. */
+  readonly severity: Severity | undefined;
+  /** Connected, but without an update for longer than the widget was told. */
+  readonly isStale: boolean;
+  /** Never colour alone: the same in words. */
+  readonly text: string;
+}
+
+/**
+ * What to say of a PV. With `staleAfterMs` a PV without a new time stamp for so long is stale: for
+ * those that are known to change.
+ */
+export function useCondition(pv: ConditionData | undefined, staleAfterMs?: number): Condition {
+  const stamp = pv?.time == null ? "" : formatIsoNanoseconds(pv.time);
+  const [staleStamp, setStaleStamp] = useState<string>();
+  useEffect(() => {
+    if (staleAfterMs === undefined) return;
+    const timer = setTimeout(() => {
+      setStaleStamp(stamp);
+    }, staleAfterMs);
+    return () => {
+      clearTimeout(timer);
+    };
+  }, [stamp, staleAfterMs]);
+  const state = pv?.connection.state ?? "connecting";
+  const connected = pv?.connection.connected === true;
+  const isStale = connected && staleAfterMs !== undefined && staleStamp === stamp;
+  const severity = connected ? (pv.status.severity ?? undefined) : undefined;
+  return { state, severity, isStale, text: conditionText(pv, isStale) };
+}
+
+function conditionText(pv: ConditionData | undefined, isStale: boolean): string {
+  if (pv === undefined) return "Connecting…";
+  const { connection, status, time, value } = pv;
+  const since = connection.since === null ? "" : ` ${formatClock(Date.parse(connection.since))}`;
+  const lastValue = value === null ? " since" : " · old since";
+  switch (connection.state) {
+    case "connecting":
+      return "Connecting…";
+    case "notFound":
+      return "Not found · still searching";
+    case "disconnected":
+      return `Disconnected${lastValue}${since}`;
+    case "relayLost":
+      return `Relay lost${lastValue}${since}`;
+    case "refused":
+      return `Refused: ${connection.reason ?? "no reason given"}`;
+    case "connected": {
+      if (status.severity === null) return "Waiting for the first value";
+      // Severity and the condition behind it; a message only where it says more.
+      const alarm =
+        status.severity === "NO_ALARM"
+          ? "No alarm"
+          : [...new Set([status.severity, status.alarmStatus, status.message])]
+              .filter(Boolean)
+              .join(" ");
+      if (!isStale) return alarm;
+      const last = time === null ? "" : ` since ${formatClock(time.seconds * 1000)}`;
+      return `Stale: no update${last} · ${alarm}`;
+    }
+  }
+}

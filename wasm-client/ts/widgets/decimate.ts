@@ -1,0 +1,48 @@
+/** Which points of a long curve are drawn, so that no peak is lost? The lowest and highest of each column. */
+
+export interface Points {
+  readonly x: readonly number[];
+  /** `null` where there is no number: the curve has a gap. */
+  readonly y: readonly (number | null)[];
+}
+
+/** At most two points for each of `columns` columns, in order; `x` gives the place of an element. */
+export function decimate(
+  values: ArrayLike<number | bigint | null>,
+  columns: number,
+  x: (index: number) => number = (index) => index,
+): Points {
+  const shown: { x: number[]; y: (number | null)[] } = { x: [], y: [] };
+  const add = (index: number): void => {
+    const value = values[index];
+    const number = value === null || value === undefined ? NaN : Number(value);
+    shown.x.push(x(index));
+    shown.y.push(Number.isFinite(number) ? number : null);
+  };
+  const count = values.length;
+  if (count <= 2 * columns) {
+    for (let index = 0; index < count; index += 1) add(index);
+    return shown;
+  }
+  for (let column = 0; column < columns; column += 1) {
+    const from = Math.floor((column * count) / columns);
+    const to = Math.floor(((column + 1) * count) / columns);
+    let [lowest, highest] = [-1, -1];
+    let [low, high] = [Infinity, -Infinity];
+    let gap = -1;
+    for (let index = from; index < to; index += 1) {
+      const value = values[index];
+      const number = value === null || value === undefined ? NaN : Number(value);
+      if (!Number.isFinite(number)) {
+        gap = index;
+        continue;
+      }
+      if (number < low) [low, lowest] = [number, index];
+      if (number > high) [high, highest] = [number, index];
+    }
+    for (const index of [...new Set([lowest, highest, gap])].sort((a, b) => a - b)) {
+      if (index >= 0) add(index);
+    }
+  }
+  return shown;
+}

@@ -1,0 +1,12 @@
+/** pvwire/widgets: what an operator needs of a PV, in every state that it can be in. */
+
+export { formatClock, formatCount, formatOneDigit, formatTimeStamp } from "./format.js";
+export { ImageView, type ImageViewProps } from "./ImageView.js";
+export { ByteMonitor, Led, type ByteMonitorProps, type LedProps } from "./Led.js";
+export { Meter, type MeterProps } from "./Meter.js";
+export type { ColourMap } from "./pixels.js";
+export { Readback, type ReadbackProps } from "./Readback.js";
+export { EnumChoice, SetPoint, type SetPointProps } from "./SetPoint.js";
+export { StripChart, type StripChartProps } from "./StripChart.js";
+export { TableView, type TableViewProps } from "./TableView.js";
+export { WaveformPlot, type WaveformPlotProps } from "./WaveformPlot.js";

@@ -1,0 +1,139 @@
+/** Which colour has each pixel of an array? Mono by a colour map and a range, RGB as it is. */
+
+import type { NumericArray, PvStructure } from "../types.js";
+
+export interface Picture {
+  readonly width: number;
+  readonly height: number;
+  readonly elements: NumericArray;
+  /** Where the three colours of a pixel stand, `mono` where there is one. */
+  readonly order: "mono" | "rgb1" | "rgb2" | "rgb3";
+}
+
+export type ColourMap = "grey" | "viridis" | "heat";
+
+/** By areaDetector's ColorMode. */
+const ORDERS: Readonly<Record<number, Picture["order"]>> = {
+  0: "mono",
+  2: "rgb1",
+  3: "rgb2",
+  4: "rgb3",
+};
+
+/** An NTNDArray's picture, or that of a plain array with `width` columns; `undefined` if it is none. */
+export function pictureOf(
+  structure: PvStructure | null,
+  array: NumericArray | readonly string[] | null,
+  width: number | undefined,
+): Picture | undefined {
+  if (array !== null && ArrayBuffer.isView(array) && width !== undefined && width > 0) {
+    const height = Math.floor(array.length / width);
+    return height === 0 ? undefined : { width, height, elements: array, order: "mono" };
+  }
+  const held = structure?.value as { value?: unknown } | NumericArray | null | undefined;
+  const elements = ArrayBuffer.isView(held) ? held : (held as { value?: unknown } | null)?.value;
+  const sizes = ((structure?.dimension ?? []) as readonly PvStructure[]).map(({ size }) =>
+    Number(size),
+  );
+  if (!ArrayBuffer.isView(elements)) return undefined;
+  const attributes = (structure?.attribute ?? []) as readonly PvStructure[];
+  const mode = attributes.find(({ name }) => name === "ColorMode")?.value;
+  const [first = 0, second = 0, third] = sizes;
+  const guessed = ["rgb1", "rgb2", "rgb3"][sizes.length === 3 ? sizes.indexOf(3) : -1] ?? "mono";
+  const order = (sizes.length === 3 ? undefined : "mono") ?? ORDERS[Number(mode ?? NaN)] ?? guessed;
+  const [w, h] =
+    order === "rgb1" ? [second, third] : order === "rgb2" ? [first, third] : [first, second];
+  if (w === 0 || h === undefined || h === 0) return undefined;
+  const pixels = elements as NumericArray;
+  return pixels.length < w * h * (order === "mono" ? 1 : 3)
+    ? undefined
+    : { width: w, height: h, elements: pixels, order: order as Picture["order"] };
+}
+
+/** Lowest and highest element. */
+export function rangeOf(elements: NumericArray): readonly [number, number] {
+  let [low, high] = [Infinity, -Infinity];
+  for (const each of elements) {
+    const element = Number(each);
+    if (element < low) low = element;
+    if (element > high) high = element;
+  }
+  return low <= high ? [low, high] : [0, 1];
+}
+
+/** Fills `rgba`, which has four bytes for each pixel. */
+export function paint(
+  { elements, height, order, width }: Picture,
+  [low, high]: readonly [number, number],
+  map: ColourMap,
+  rgba: Uint8ClampedArray,
+): void {
+  const scale = high > low ? 255 / (high - low) : 0;
+  const count = width * height;
+  if (order === "mono") {
+    const colours = coloursOf(map);
+    const out = new Uint32Array(rgba.buffer, rgba.byteOffset, count);
+    for (let at = 0; at < count; at += 1) {
+      const level = (Number(elements[at]) - low) * scale;
+      out[at] = colours[level <= 0 ? 0 : level >= 255 ? 255 : level | 0] as number;
+    }
+    return;
+  }
+  for (let at = 0; at < count; at += 1) {
+    const row = Math.floor(at / width);
+    const [from, step] =
+      order === "rgb1"
+        ? [3 * at, 1]
+        : order === "rgb2"
+          ? [3 * row * width + (at - row * width), width]
+          : [at, count];
+    for (let colour = 0; colour < 3; colour += 1) {
+      rgba[4 * at + colour] = (Number(elements[from + colour * step]) - low) * scale;
+    }
+    rgba[4 * at + 3] = 255;
+  }
+}
+
+/** Colours at equal distances; those between are mixed. */
+const STOPS: Readonly<Record<ColourMap, readonly (readonly [number, number, number])[]>> = {
+  grey: [
+    [0, 0, 0],
+    [255, 255, 255],
+  ],
+  viridis: [
+    [68, 1, 84],
+    [59, 82, 139],
+    [33, 145, 140],
+    [94, 201, 98],
+    [253, 231, 37],
+  ],
+  heat: [
+    [0, 0, 0],
+    [160, 20, 20],
+    [255, 150, 0],
+    [255, 255, 220],
+  ],
+};
+
+const tables = new Map<ColourMap, Uint32Array>();
+
+/** 256 colours as they stand in memory: red, green, blue, opacity. */
+function coloursOf(map: ColourMap): Uint32Array {
+  const made = tables.get(map);
+  if (made !== undefined) return made;
+  const stops = STOPS[map];
+  const bytes = new Uint8ClampedArray(4 * 256);
+  for (let level = 0; level < 256; level += 1) {
+    const place = (level / 255) * (stops.length - 1);
+    const at = Math.min(stops.length - 2, Math.floor(place));
+    const [from, to] = [stops[at], stops[at + 1]];
+    for (let colour = 0; colour < 3; colour += 1) {
+      const [a, b] = [from?.[colour] ?? 0, to?.[colour] ?? 0];
+      bytes[4 * level + colour] = a + (b - a) * (place - at);
+    }
+    bytes[4 * level + 3] = 255;
+  }
+  const table = new Uint32Array(bytes.buffer);
+  tables.set(map, table);
+  return table;
+}
