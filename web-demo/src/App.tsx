@@ -1,13 +1,17 @@
-/** What stands on the page, from top to bottom? */
+/** What stands on each page, from top to bottom? */
 
 import type { ReactNode } from "react";
 import type { PvClient } from "pvwire";
 
+import { Beamline } from "./Beamline";
 import { ConnectionBanner } from "./ConnectionBanner";
 import { Header } from "./Header";
+import { Health } from "./Health";
 import { MachineStatus } from "./MachineStatus";
+import { usePage } from "./pages";
 import { SetPoints } from "./SetPoints";
 import { ThousandPvs } from "./ThousandPvs";
+import { Wall } from "./Wall";
 
 export interface AppProps {
   readonly client: PvClient;
@@ -15,14 +19,22 @@ export interface AppProps {
 }
 
 export function App({ client, prefix }: AppProps): ReactNode {
+  const page = usePage();
   return (
     <>
-      <Header prefix={prefix} />
+      <Header prefix={prefix} page={page} />
       <ConnectionBanner />
       <main>
-        <MachineStatus prefix={prefix} />
-        <SetPoints prefix={prefix} />
-        <ThousandPvs client={client} prefix={prefix} />
+        {page.id === "machine" && (
+          <>
+            <MachineStatus prefix={prefix} />
+            <SetPoints prefix={prefix} />
+            <ThousandPvs client={client} prefix={prefix} />
+          </>
+        )}
+        {page.id === "beamline" && <Beamline prefix={prefix} />}
+        {page.id === "wall" && <Wall client={client} />}
+        {page.id === "health" && <Health client={client} prefix={prefix} />}
       </main>
     </>
   );

@@ -4,6 +4,7 @@ import type { ReactNode } from "react";
 import { useConnection, useStats } from "pvwire/react";
 
 import { formatClock, formatCount, formatOneDigit } from "pvwire/widgets";
+import { PAGES, type PageSpec } from "./pages";
 import { ThemeChoice } from "./ThemeChoice";
 
 const STATE_TEXT = {
@@ -13,18 +14,23 @@ const STATE_TEXT = {
   closed: "Closed",
 } as const;
 
-export function Header({ prefix }: { readonly prefix: string }): ReactNode {
+export interface HeaderProps {
+  readonly prefix: string;
+  readonly page: PageSpec;
+}
+
+export function Header({ prefix, page }: HeaderProps): ReactNode {
   const connection = useConnection();
   return (
     <header className="page-header">
       <title>
         {connection.state === "open"
-          ? `${prefix} · Machine status`
+          ? `${prefix} · ${page.title}`
           : `${STATE_TEXT[connection.state]} · ${prefix}`}
       </title>
       <div className="page-header-top">
         <h1>
-          Machine status <span className="prefix">{prefix}</span>
+          {page.title} <span className="prefix">{prefix}</span>
         </h1>
         <p className="connection" role="status" data-connection={connection.state}>
           <span className="connection-dot" aria-hidden="true" />
@@ -36,6 +42,13 @@ export function Header({ prefix }: { readonly prefix: string }): ReactNode {
         </p>
         <ThemeChoice />
       </div>
+      <nav className="pages" aria-label="Pages">
+        {PAGES.map(({ id, title }) => (
+          <a key={id} href={`#/${id}`} aria-current={id === page.id ? "page" : undefined}>
+            {title}
+          </a>
+        ))}
+      </nav>
       <Rates />
     </header>
   );

@@ -1,0 +1,59 @@
+/** What does a user find on the demo's pages, with a real IOC and a real relay? */
+
+import { expectAccessible } from "../fixtures/accessible";
+import { expect, test } from "../fixtures/test";
+
+for (const colorScheme of ["light", "dark"] as const) {
+  test.describe(colorScheme, () => {
+    test.use({ colorScheme });
+
+    test("beamline: a set point moves its plot's value, and the camera runs", async ({
+      demo,
+      ioc,
+    }) => {
+      await demo.page.getByRole("link", { name: "Beamline" }).click();
+      await expect(demo.page.getByRole("heading", { level: 1 })).toContainText("Beamline");
+      await demo.setPoint("RF:VOLTAGE:SET").send("1.9");
+      await expect(demo.setPoint("RF:VOLTAGE:SET").outcome).toContainText("Written");
+      expect(await ioc.get("RF:VOLTAGE:SET")).toBe("1.9");
+      const meter = demo.page.getByRole("meter", { name: "RF voltage" });
+      await expect
+        .poll(async () => Number(await meter.getAttribute("aria-valuenow")), { timeout: 30_000 })
+        .toBeGreaterThan(1.8);
+      const camera = demo.page.getByRole("img", { name: "Screen 1: image of 320 × 240 pixels" });
+      const picture = async (): Promise<string> =>
+        await camera.evaluate((canvas) => (canvas as HTMLCanvasElement).toDataURL());
+      const first = await picture();
+      await expect.poll(picture).not.toBe(first);
+      await expectAccessible(demo.page);
+
+      await ioc.kill();
+      await expect(demo.page.locator(".pvwire-strip").first()).toContainText("Disconnected");
+      await expect(demo.page.locator(".pvwire-image")).toContainText("No alarm");
+    });
+  });
+}
+
+test("wall: 5,000 readbacks, said in words too", async ({ demo }) => {
+  await demo.page.getByRole("link", { name: "Wall" }).click();
+  await expect(demo.page.locator('[data-summary="wall"]')).toContainText(
+    /^5,000 of 5,000 connected · [\d,]+ minor, [\d,]+ major alarms/,
+    { timeout: 30_000 },
+  );
+  await expect(demo.page.getByRole("img", { name: /^5,000 readbacks/ })).toBeVisible();
+  await expectAccessible(demo.page);
+});
+
+test("health: rates of each PV, what was left out, and the latency", async ({ demo, relay }) => {
+  await demo.page.getByRole("link", { name: "Health" }).click();
+  const counter = demo.page.getByRole("row", { name: /:N0000/ });
+  await expect
+    .poll(async () => Number(await counter.getByRole("cell").first().innerText()), {
+      timeout: 30_000,
+    })
+    .toBeGreaterThan(5);
+  await expect(demo.page.getByLabel("Latency")).toContainText(/\d updates/);
+  await expectAccessible(demo.page);
+  await relay.kill();
+  await expect(demo.page.getByLabel("Connection", { exact: true })).toContainText("lost");
+});

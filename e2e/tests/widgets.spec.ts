@@ -1,0 +1,188 @@
+/** What does a user see of each widget in each state, in light and in dark, and is it accessible? */
+
+import path from "node:path";
+
+import { expect, test as base, type Locator, type Page } from "@playwright/test";
+import type { FakePv } from "pvwire/testing";
+import { createServer } from "vite";
+
+import { expectAccessible } from "../fixtures/accessible";
+import { ROOT } from "../fixtures/paths";
+
+/** Names of the PVs that there are, and of the widgets that only show. */
+const PVS = [
+  "TEMP",
+  "SET",
+  "METER",
+  "STRIP",
+  "MODE",
+  "MANY",
+  "MESSAGE",
+  "LED",
+  "BITS",
+  "WAVE",
+  "CAMERA",
+  "TABLE",
+];
+const SHOWING = ["TEMP", "METER", "STRIP", "LED", "BITS", "WAVE", "CAMERA", "TABLE"];
+const SETTING = ["Set point", "Slider", "Text", "Few choices", "Many choices"];
+
+const test = base.extend<object, { url: string }>({
+  url: [
+    // eslint-disable-next-line no-empty-pattern -- Playwright reads the fixtures it needs from here.
+    async ({}, provide) => {
+      const server = await createServer({
+        root: path.join(ROOT, "e2e/pages/widgets"),
+        cacheDir: path.join(ROOT, ".local/e2e/vite-widgets"),
+        configFile: false,
+        logLevel: "silent",
+        server: { host: "127.0.0.1", port: 0, hmr: false, fs: { allow: [ROOT] } },
+        optimizeDeps: {
+          exclude: ["pvwire"],
+          include: [
+            "react",
+            "react-dom/client",
+            "react/jsx-runtime",
+            "react/jsx-dev-runtime",
+            "uplot",
+          ],
+        },
+      });
+      await server.listen();
+      await provide(server.resolvedUrls?.local[0] ?? "");
+      await server.close();
+    },
+    { scope: "worker" },
+  ],
+});
+
+const showing = (page: Page, pv: string): Locator => page.locator(`[data-pv="${pv}"]`);
+const condition = (page: Page, pv: string): Locator =>
+  showing(page, pv).locator('[data-part="condition"]');
+const setting = (page: Page, label: string): Locator =>
+  page.getByRole("group", { name: label, exact: true }).first();
+
+async function open(page: Page, url: string): Promise<void> {
+  await page.goto(url);
+  for (const pv of SHOWING) await expect(condition(page, pv)).toContainText("No alarm");
+  await expect(showing(page, "WAVE").locator("canvas")).toBeVisible();
+}
+
+type Change = Pick<FakePv, "alarmStatus" | "mutable" | "severity" | "state">;
+
+async function setAll(page: Page, change: Change): Promise<void> {
+  await page.evaluate(
+    ([pvs, change]) => {
+      for (const pv of pvs) window.relay?.set(pv, change);
+    },
+    [PVS, change] as const,
+  );
+}
+
+for (const colorScheme of ["light", "dark"] as const) {
+  test.describe(colorScheme, () => {
+    test.use({ colorScheme, viewport: { width: 1300, height: 1000 } });
+
+    test("all is well: values, words, roles", async ({ page, url }) => {
+      await open(page, url);
+      await expect(showing(page, "TEMP").locator('[data-part="value"]')).toHaveText("42.5 °C");
+      const meter = page.getByRole("meter", { name: "Meter" });
+      await expect(meter).toHaveAttribute("aria-valuenow", "42.5");
+      await expect(showing(page, "BITS").getByRole("listitem").nth(1)).toHaveText("Pump on");
+      await expect(showing(page, "LED").locator('[data-part="value"]')).toHaveText("On");
+      await expect(
+        page.getByRole("img", { name: "Waveform: curve of 5,000 elements" }),
+      ).toBeVisible();
+      await expect(page.getByRole("img", { name: "Image: image of 64 × 48 pixels" })).toBeVisible();
+      await expect(page.getByRole("columnheader")).toHaveText(["Magnet", "Current", "Turns"]);
+      await expect(page.getByRole("cell", { name: "9007199254740993" })).toBeVisible();
+      await expect(
+        setting(page, "Few choices").getByRole("button", { name: "On" }),
+      ).toHaveAttribute("aria-pressed", "true");
+      await expect(condition(page, "NOBODY")).toHaveText("Not found · still searching");
+      await expectAccessible(page);
+    });
+
+    test("alarms of each severity", async ({ page, url }) => {
+      await open(page, url);
+      for (const [severity, alarmStatus, words] of [
+        ["MINOR", 4, "MINOR HIGH"],
+        ["MAJOR", 3, "MAJOR HIHI"],
+        ["INVALID", 14, "INVALID LINK"],
+      ] as const) {
+        await setAll(page, { severity, alarmStatus });
+        for (const pv of SHOWING) {
+          await expect(condition(page, pv)).toHaveText(words);
+          await expect(showing(page, pv)).toHaveAttribute("data-severity", severity);
+        }
+        await expectAccessible(page);
+      }
+    });
+
+    test("gone: the last value stays, is said to be old, and can't be set", async ({
+      page,
+      url,
+    }) => {
+      await open(page, url);
+      await setAll(page, { state: "disconnected" });
+      for (const pv of SHOWING) {
+        await expect(condition(page, pv)).toHaveText(/^Disconnected · old since \d\d:\d\d:\d\d$/);
+        await expect(showing(page, pv)).not.toHaveAttribute("data-severity");
+      }
+      for (const label of SETTING) {
+        const hint = setting(page, label).locator('[data-part="hint"]');
+        await expect(hint).toHaveText("Disconnected: nothing can be sent");
+      }
+      await expect(showing(page, "TEMP").locator('[data-part="value"]')).toHaveText("42.5 °C");
+      await expectAccessible(page);
+
+      await page.evaluate(() => window.relay?.lose());
+      for (const pv of SHOWING) {
+        await expect(condition(page, pv)).toHaveText(/^Relay lost · old since \d\d:\d\d:\d\d$/);
+      }
+      for (const label of SETTING) {
+        const hint = setting(page, label).locator('[data-part="hint"]');
+        await expect(hint).toHaveText("Relay lost: nothing can be sent");
+      }
+      await expectAccessible(page);
+    });
+
+    test("stale: connected, and long without an update", async ({ page, url }) => {
+      await open(page, `${url}?stale`);
+      for (const pv of SHOWING) {
+        await expect(condition(page, pv)).toHaveText(
+          /^Stale: no update since \d\d:\d\d:\d\d · No alarm$/,
+        );
+      }
+      await expectAccessible(page);
+    });
+
+    test("a put by the keyboard alone: refused, under way, written", async ({ page, url }) => {
+      await open(page, url);
+      await page.evaluate(() => {
+        if (window.relay !== undefined) window.relay.onPut = () => "the coil is locked";
+      });
+      const set = setting(page, "Set point");
+      await set.getByRole("textbox").fill("50");
+      await expect(set).toHaveAttribute("data-phase", "unsent");
+      await page.keyboard.press("Enter");
+      await expect(set.getByRole("status")).toHaveText("Refused: the coil is locked");
+      await expectAccessible(page);
+      await page.evaluate(() => {
+        if (window.relay !== undefined) window.relay.onPut = undefined;
+      });
+      await page.keyboard.press("Enter");
+      await expect(set.getByRole("status")).toContainText("Written");
+      await expect(set.getByRole("textbox")).toHaveValue("50.0");
+
+      await setting(page, "Few choices").getByRole("button", { name: "Off" }).focus();
+      await page.keyboard.press("Enter");
+      await expect(
+        setting(page, "Few choices").getByRole("button", { name: "Off" }),
+      ).toHaveAttribute("aria-pressed", "true");
+      await setAll(page, { mutable: false });
+      await expect(set.locator('[data-part="hint"]')).toHaveText("The IOC gives no write access");
+      await expectAccessible(page);
+    });
+  });
+}

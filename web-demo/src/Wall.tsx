@@ -1,0 +1,144 @@
+/** Do 5,000 readbacks at 10 Hz hold up a page? On a canvas, and painted only where somebody looks. */
+
+import { useEffect, useRef, useState, type ReactNode } from "react";
+import type { Pv, PvClient, PvConnection, PvStatus, PvValue } from "pvwire";
+import { formatCount } from "pvwire/widgets";
+
+const READBACKS = 5000;
+
+const NAMES = Array.from(
+  { length: READBACKS },
+  (_, index) => `sim://sine(${String(5 + (index % 60))},amplitude=9,offset=${String(index % 977)})`,
+);
+
+const SELECTION = "{ value { string } status { severity } connection { connected } }";
+
+/** What SELECTION selects. */
+interface CellData {
+  readonly value: Pick<PvValue, "string"> | null;
+  readonly status: Pick<PvStatus, "severity">;
+  readonly connection: Pick<PvConnection, "connected">;
+}
+
+const CELL = { width: 62, height: 16 } as const;
+
+const LOOKS = ["NO_ALARM", "MINOR", "MAJOR", "INVALID", "GONE"] as const;
+type Look = (typeof LOOKS)[number];
+
+export function Wall({ client }: { readonly client: PvClient }): ReactNode {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const palette = useRef<HTMLSpanElement>(null);
+  const [summary, setSummary] = useState("Connecting…");
+  useEffect(() => {
+    if (canvas.current === null || palette.current === null) return;
+    return paintWall(client, canvas.current, palette.current, setSummary);
+  }, [client]);
+  return (
+    <section className="panel" aria-label="5,000 readbacks at 10 Hz">
+      <h2>5,000 readbacks at 10 Hz</h2>
+      <p className="summary" data-summary="wall">
+        {summary}
+      </p>
+      {/* A canvas knows no style sheet: these have its colours. */}
+      <span ref={palette} hidden>
+        {LOOKS.map((look) => (
+          <i key={look} className="cell" data-severity={look} />
+        ))}
+      </span>
+      <div className="wall">
+        <canvas ref={canvas} role="img" aria-label={`5,000 readbacks. ${summary}`} />
+      </div>
+    </section>
+  );
+}
+
+function paintWall(
+  client: PvClient,
+  canvas: HTMLCanvasElement,
+  palette: HTMLElement,
+  onSummary: (text: string) => void,
+): () => void {
+  const pvs: Pv<CellData>[] = NAMES.map((name) => client.pv<CellData>(name, SELECTION));
+  const painted = new Array<CellData | undefined>(READBACKS);
+  const context = canvas.getContext("2d");
+  if (context === null) return () => undefined;
+  let columns = 1;
+  let colours = coloursOf(palette);
+  let paints = 0;
+
+  const layOut = (): void => {
+    const width = canvas.parentElement?.clientWidth ?? 600;
+    const scale = window.devicePixelRatio;
+    columns = Math.max(1, Math.floor(width / CELL.width));
+    const height = Math.ceil(READBACKS / columns) * CELL.height;
+    Object.assign(canvas, { width: width * scale, height: height * scale });
+    Object.assign(canvas.style, { width: `${String(width)}px`, height: `${String(height)}px` });
+    context.scale(scale, scale);
+    context.font = "11px ui-monospace, monospace";
+    context.textAlign = "right";
+    context.textBaseline = "middle";
+    painted.fill(undefined);
+    paint();
+  };
+
+  /** Cells in view whose PV changed. */
+  const paint = (): void => {
+    const { top } = canvas.getBoundingClientRect();
+    const rows = Math.ceil(READBACKS / columns);
+    const first = Math.max(0, Math.floor(-top / CELL.height));
+    const last = Math.min(rows, Math.ceil((window.innerHeight - top) / CELL.height));
+    for (let at = first * columns; at < Math.min(READBACKS, last * columns); at += 1) {
+      const data = pvs[at]?.getSnapshot();
+      if (data === undefined || data === painted[at]) continue;
+      painted[at] = data;
+      const x = (at % columns) * CELL.width;
+      const y = Math.floor(at / columns) * CELL.height;
+      const { ground, ink } = colours[lookOf(data)];
+      context.fillStyle = ground;
+      context.fillRect(x, y, CELL.width - 2, CELL.height - 2);
+      context.fillStyle = ink;
+      context.fillText(data.value?.string ?? "–", x + CELL.width - 6, y + CELL.height / 2 - 1);
+    }
+    paints += 1;
+  };
+
+  // One listener for all of them is called once per frame.
+  const ends = pvs.map((pv) => pv.subscribe(paint));
+  const observer = new ResizeObserver(layOut);
+  if (canvas.parentElement !== null) observer.observe(canvas.parentElement);
+  window.addEventListener("scroll", paint, { passive: true });
+  const timer = window.setInterval(() => {
+    const now = pvs.map((pv) => pv.getSnapshot());
+    const looks = now.map((data) => (data === undefined ? "GONE" : lookOf(data)));
+    const count = (wanted: Look): string =>
+      formatCount(looks.filter((look) => look === wanted).length);
+    const there = formatCount(looks.filter((look) => look !== "GONE").length);
+    onSummary(
+      `${there} of ${formatCount(READBACKS)} connected · ${count("MINOR")} minor, ${count("MAJOR")} major alarms · ${formatCount(paints)} paints/s`,
+    );
+    paints = 0;
+    const before = JSON.stringify(colours);
+    colours = coloursOf(palette);
+    if (JSON.stringify(colours) !== before) painted.fill(undefined);
+  }, 1000);
+  return () => {
+    window.clearInterval(timer);
+    window.removeEventListener("scroll", paint);
+    observer.disconnect();
+    for (const end of ends) end();
+  };
+}
+
+function lookOf({ connection, status }: CellData): Look {
+  return connection.connected ? (status.severity ?? "GONE") : "GONE";
+}
+
+type Colours = Readonly<Record<Look, { readonly ground: string; readonly ink: string }>>;
+
+function coloursOf(palette: HTMLElement): Colours {
+  const entries = LOOKS.map((look, at) => {
+    const style = getComputedStyle(palette.children[at] ?? palette);
+    return [look, { ground: style.backgroundColor, ink: style.color }];
+  });
+  return Object.fromEntries(entries) as Colours;
+}

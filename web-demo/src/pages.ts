@@ -1,0 +1,28 @@
+/** Which pages are there, and which one does the address ask for? */
+
+import { useSyncExternalStore } from "react";
+
+export interface PageSpec {
+  readonly id: "machine" | "beamline" | "wall" | "health";
+  readonly title: string;
+}
+
+export const PAGES: readonly [PageSpec, ...PageSpec[]] = [
+  { id: "machine", title: "Machine status" },
+  { id: "beamline", title: "Beamline" },
+  { id: "wall", title: "Wall" },
+  { id: "health", title: "Health" },
+];
+
+/** The page of the address's `#/name`; the first one without. */
+export function usePage(): PageSpec {
+  const hash = useSyncExternalStore(subscribe, () => window.location.hash);
+  return PAGES.find(({ id }) => hash === `#/${id}`) ?? PAGES[0];
+}
+
+function subscribe(listener: () => void): () => void {
+  window.addEventListener("hashchange", listener);
+  return () => {
+    window.removeEventListener("hashchange", listener);
+  };
+}
