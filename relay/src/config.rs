@@ -19,6 +19,26 @@ pub struct Config {
     pub allow_origin: Vec<String>,
     /// Host names by which clients may call this relay, besides IP addresses and `localhost`.
     pub allow_host: Vec<String>,
+    /// How the relay learns who a client is.
+    pub auth: Auth,
+    /// Whether a relay that others can reach lets in everybody.
+    pub allow_anonymous: bool,
+    /// File or URL of the keys that tokens are signed by.
+    pub jwt_keys: String,
+    /// Whom a token must be for.
+    pub jwt_audience: String,
+    /// Who must have issued a token; empty for anybody with one of the keys.
+    pub jwt_issuer: String,
+    /// Claim with the user's name.
+    pub jwt_user_claim: String,
+    /// Claim with the user's groups.
+    pub jwt_groups_claim: String,
+    /// Networks of proxies whose headers are believed.
+    pub trusted_proxy: Vec<String>,
+    /// The proxy's header with the user's name.
+    pub user_header: String,
+    /// The proxy's header with the user's groups.
+    pub groups_header: String,
     /// Source of PV names without a scheme.
     pub default_source: String,
     /// How long a monitor stays open when nobody wants it any more.
@@ -53,6 +73,17 @@ pub struct Config {
     pub drain_delay: Duration,
     /// Time over which clients are closed when the relay stops.
     pub drain_spread: Duration,
+}
+
+/// How the relay learns who a client is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Auth {
+    /// Not at all.
+    None,
+    /// By a JSON Web Token in the client's first message.
+    Jwt,
+    /// By what a proxy says in the handshake's headers.
+    TrustedHeader,
 }
 
 /// What a rule allows or denies.
@@ -191,6 +222,16 @@ impl Default for Config {
             listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
             allow_origin: Vec::new(),
             allow_host: Vec::new(),
+            auth: Auth::None,
+            allow_anonymous: false,
+            jwt_keys: String::new(),
+            jwt_audience: String::new(),
+            jwt_issuer: String::new(),
+            jwt_user_claim: "sub".into(),
+            jwt_groups_claim: "groups".into(),
+            trusted_proxy: Vec::new(),
+            user_header: "x-forwarded-user".into(),
+            groups_header: "x-forwarded-groups".into(),
             default_source: "ca".into(),
             linger: Duration::from_secs(10),
             not_found_after: Duration::from_secs(5),
@@ -331,6 +372,22 @@ macro_rules! count_key {
     };
 }
 
+macro_rules! text_key {
+    ($name:literal, $field:ident, $value:literal, $help:literal) => {
+        Key {
+            name: $name,
+            list: false,
+            value: $value,
+            help: $help,
+            set: |config, value| {
+                config.$field = value.to_owned();
+                Ok(())
+            },
+            show: |config| config.$field.clone(),
+        }
+    };
+}
+
 const KEYS: &[Key] = &[
     Key {
         name: "listen",
@@ -380,6 +437,93 @@ const KEYS: &[Key] = &[
         },
         show: |config| config.allow_host.join(" "),
     },
+    Key {
+        name: "auth",
+        list: false,
+        value: "MODE",
+        help: "How clients show who they are: none, jwt (a token in their first message) or trusted-header (a proxy in front says it)",
+        set: |config, value| {
+            config.auth = match value {
+                "none" => Auth::None,
+                "jwt" => Auth::Jwt,
+                "trusted-header" => Auth::TrustedHeader,
+                _ => return Err("none, jwt or trusted-header"),
+            };
+            Ok(())
+        },
+        show: |config| {
+            let mode = match config.auth {
+                Auth::None => "none",
+                Auth::Jwt => "jwt",
+                Auth::TrustedHeader => "trusted-header",
+            };
+            mode.to_owned()
+        },
+    },
+    Key {
+        name: "allow_anonymous",
+        list: false,
+        value: "BOOL",
+        help: "Whether a relay without authentication may listen where other machines reach it",
+        set: |config, value| {
+            config.allow_anonymous = value.parse().map_err(|_| "true or false")?;
+            Ok(())
+        },
+        show: |config| config.allow_anonymous.to_string(),
+    },
+    text_key!(
+        "jwt_keys",
+        jwt_keys,
+        "FILE|URL",
+        "JSON Web Key Set with the keys that tokens are signed by; read again when it changes"
+    ),
+    text_key!(
+        "jwt_audience",
+        jwt_audience,
+        "AUD",
+        "Whom tokens must be for (aud)"
+    ),
+    text_key!(
+        "jwt_issuer",
+        jwt_issuer,
+        "ISS",
+        "Who must have issued tokens (iss); without it anybody with one of the keys"
+    ),
+    text_key!(
+        "jwt_user_claim",
+        jwt_user_claim,
+        "CLAIM",
+        "Claim of a token that names the user"
+    ),
+    text_key!(
+        "jwt_groups_claim",
+        jwt_groups_claim,
+        "CLAIM",
+        "Claim of a token that names the user's groups"
+    ),
+    Key {
+        name: "trusted_proxy",
+        list: true,
+        value: "NETWORK",
+        help: "Network of proxies whose headers say who a client is, as 10.1.0.0/16; may be repeated",
+        set: |config, value| {
+            config.trusted_proxy.push(value.to_owned());
+            Ok(())
+        },
+        show: |config| config.trusted_proxy.join(" "),
+    },
+    text_key!(
+        "user_header",
+        user_header,
+        "NAME",
+        "Header in which the proxy says the user's name"
+    ),
+    text_key!(
+        "groups_header",
+        groups_header,
+        "NAME",
+        "Header in which the proxy says the user's groups, with commas between them"
+    ),
     Key {
         name: "default_source",
         list: false,
@@ -588,6 +732,29 @@ impl Config {
                 ),
             );
         }
+        if self.auth == Auth::None && !self.allow_anonymous && !self.listen.ip().is_loopback() {
+            return wrong(
+                "listen",
+                self.listen.to_string(),
+                "an address of this machine only, as 127.0.0.1:8080, or auth = jwt or trusted-header, \
+                 or allow_anonymous if everybody who reaches this address may come in"
+                    .into(),
+            );
+        }
+        if self.auth == Auth::Jwt {
+            for (key, value) in [
+                ("jwt_keys", &self.jwt_keys),
+                ("jwt_audience", &self.jwt_audience),
+            ] {
+                if value.is_empty() {
+                    return wrong(key, value.clone(), "a value, for auth = jwt".into());
+                }
+            }
+        }
+        if self.auth == Auth::TrustedHeader && self.trusted_proxy.is_empty() {
+            let expected = "the proxies' networks, for auth = trusted-header";
+            return wrong("trusted_proxy", String::new(), expected.into());
+        }
         if self.enable_put && self.allow_origin.iter().any(|origin| origin == "*") {
             return wrong(
                 "allow_origin",
@@ -628,6 +795,7 @@ impl Config {
             "allow_origin" => self.allow_origin.clear(),
             "allow_host" => self.allow_host.clear(),
             "allow_put" => self.allow_put.clear(),
+            "trusted_proxy" => self.trusted_proxy.clear(),
             _ => {}
         }
         for value in values {

@@ -13,6 +13,8 @@ pub mod source;
 
 pub mod rule;
 
+pub mod auth;
+
 pub mod wish;
 
 pub mod registry;
@@ -44,5 +46,7 @@ pub mod stream;
 pub mod shard;
 
 pub mod admin;
+
+pub mod keys;
 
 pub mod server;

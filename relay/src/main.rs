@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pvwire_relay::admin::Admin;
-use pvwire_relay::config::{Access, Asked, Check, Config};
+use pvwire_relay::auth;
+use pvwire_relay::config::{Access, Asked, Auth, Check, Config};
 use pvwire_relay::group::{Desk, Distributor, FrameSink};
+use pvwire_relay::keys;
 use pvwire_relay::metrics::Metrics;
 use pvwire_relay::registry::Registry;
 use pvwire_relay::rule::{Person, Rules};
-use pvwire_relay::server::{Server, Trust};
+use pvwire_relay::server::{ProxyHeaders, Server, Trust};
 use pvwire_relay::shard::{Shard, ShardContext, ShardLimits};
 use pvwire_relay::shutdown::Readiness;
 use pvwire_relay::source::ca::CaSource;
@@ -160,6 +162,12 @@ async fn run(config: Config) -> Result<(), Failure> {
     let ticks = Arc::new(TickCounters::default());
     let hello = hello(&config)?;
 
+    let gate = gate(&config)?;
+    let tokens = match config.auth {
+        Auth::Jwt => Some(keys::tokens(&config).await.map_err(Failure::Usage)?),
+        Auth::None | Auth::TrustedHeader => None,
+    };
+
     let context = ShardContext {
         registry: Arc::clone(&registry),
         desk: Arc::clone(&desk),
@@ -171,6 +179,7 @@ async fn run(config: Config) -> Result<(), Failure> {
             put_timeout: config.put_timeout,
         },
         metrics: Arc::clone(&metrics),
+        tokens: tokens.clone(),
     };
     let shards = (0..config.shards)
         .map(|number| Shard::start(number, context.clone()))
@@ -219,7 +228,11 @@ async fn run(config: Config) -> Result<(), Failure> {
             hosts: config.allow_host.clone(),
         },
         max_clients: config.max_clients,
+        gate,
     });
+    if let Some(tokens) = tokens {
+        tokio::task::spawn_local(keys::keep_fresh(tokens, config.jwt_keys.clone()));
+    }
     readiness.listening();
     log::info!("listening on http://{address}");
     let serving = tokio::task::spawn_local(Arc::clone(&server).serve(listener));
@@ -253,6 +266,31 @@ async fn drain(config: &Config, server: &Server) {
     }
 }
 
+/// What a proxy in front says of clients, if it is asked.
+fn gate(config: &Config) -> Result<Option<ProxyHeaders>, Failure> {
+    if config.auth != Auth::TrustedHeader {
+        return Ok(None);
+    }
+    let wrong = |key: &str, value: &str, expected: &str| {
+        Failure::Usage(format!("{key} is {value:?}, expected {expected}"))
+    };
+    let header = |key, name: &String| {
+        name.parse()
+            .map_err(|_| wrong(key, name, "the name of a header"))
+    };
+    let network = |text: &String| {
+        auth::Network::read(text)
+            .ok_or_else(|| wrong("trusted_proxy", text, "a network, as 10.1.0.0/16"))
+    };
+    Ok(Some(ProxyHeaders {
+        networks: (config.trusted_proxy.iter())
+            .map(network)
+            .collect::<Result<_, _>>()?,
+        user: header("user_header", &config.user_header)?,
+        groups: header("groups_header", &config.groups_header)?,
+    }))
+}
+
 fn hello(config: &Config) -> Result<Hello, Failure> {
     let mut random = [0; 8];
     getrandom::fill(&mut random)
@@ -264,6 +302,9 @@ fn hello(config: &Config) -> Result<Hello, Failure> {
         max_subscriptions: config.max_subscriptions as u32,
         ack_interval_ms: ACK_INTERVAL.as_millis() as u32,
         not_found_after_ms: config.not_found_after.as_millis() as u32,
+        authenticate: config.auth == Auth::Jwt,
+        user: String::new(),
+        expires_in_ms: 0,
     })
 }
 

@@ -35,6 +35,10 @@ pub enum Outcome {
     Demanded(Demand),
     /// A PV is to be written, or a service called.
     Operation(OpOrder),
+    /// The client shows who it is: the request's number and its token.
+    LogIn(u32, String),
+    /// It asks for something before it has shown who it is.
+    Stranger,
     /// It was an acknowledgement of this tick.
     Acknowledged(u64),
     /// The client wants to be brought up to date at intervals of this length, or by every tick.
@@ -62,7 +66,7 @@ impl Answerer {
         }
     }
 
-    /// Takes a request's bytes.
+    /// Takes a request's bytes. A client whose `person` isn't known yet may only show who it is.
     ///
     /// # Errors
     /// When they are no request at all. One that is whole but of a kind that this relay doesn't
@@ -70,7 +74,7 @@ impl Answerer {
     pub fn take(
         &mut self,
         client: ClientId,
-        person: &Arc<Person>,
+        person: Option<&Arc<Person>>,
         bytes: &[u8],
     ) -> Result<Outcome, DecodeError> {
         let request = match decode::request(bytes) {
@@ -89,7 +93,15 @@ impl Answerer {
             Err(error) => return Err(error),
         };
         let id = request.id;
-        Ok(match request.body {
+        let body = request.body;
+        let Some(person) = person else {
+            return Ok(match body {
+                RequestBody::Authenticate { token } => Outcome::LogIn(id, token),
+                _ => Outcome::Stranger,
+            });
+        };
+        Ok(match body {
+            RequestBody::Authenticate { token } => Outcome::LogIn(id, token),
             RequestBody::Pace { interval_ms } => {
                 let interval = Duration::from_millis(interval_ms.into());
                 Outcome::Paced((!interval.is_zero()).then_some(interval))

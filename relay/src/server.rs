@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tungstenite::handshake::derive_accept_key;
 
 use crate::admin::{Admin, STATUS_PAGE};
-use crate::shard::ShardHandle;
+use crate::auth;
+use crate::rule::Person;
+use crate::shard::{Arrival, Peer, ShardHandle};
 use crate::shutdown::Readiness;
 use crate::stream::StreamBody;
 
@@ -116,7 +118,47 @@ pub struct Server {
     pub trust: Trust,
     /// Most clients at a time.
     pub max_clients: usize,
+    /// What a proxy says of who a client is, where that is asked.
+    pub gate: Option<ProxyHeaders>,
 }
+
+/// Where a proxy says who a client is, and which proxies are believed.
+pub struct ProxyHeaders {
+    /// Those that connect from here.
+    pub networks: Vec<auth::Network>,
+    /// Name of the user.
+    pub user: header::HeaderName,
+    /// Names of the groups, with commas between them.
+    pub groups: header::HeaderName,
+}
+
+impl ProxyHeaders {
+    /// Who a client is that connects from `from`.
+    fn person(&self, headers: &HeaderMap, from: IpAddr) -> Result<Person, Refused> {
+        if !self.networks.iter().any(|network| network.holds(from)) {
+            let message =
+                "only the relay's proxies may connect: the operator adds one by --trusted-proxy\n";
+            return Err((StatusCode::FORBIDDEN, message));
+        }
+        let user = only(headers, self.user.clone()).filter(|user| auth::is_name(user));
+        let user = user.ok_or((
+            StatusCode::UNAUTHORIZED,
+            "the proxy doesn't say who you are: log in there\n",
+        ))?;
+        let groups = headers.get_all(&self.groups).iter();
+        let groups = groups
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|list| list.split(','));
+        let groups = groups.map(str::trim).filter(|name| auth::is_name(name));
+        Ok(Person {
+            user: Some(user.to_owned()),
+            groups: groups.map(str::to_owned).collect(),
+        })
+    }
+}
+
+/// Status and sentence of a handshake that isn't taken.
+type Refused = (StatusCode, &'static str);
 
 type Answer = Response<Either<Full<Bytes>, StreamBody>>;
 
@@ -124,8 +166,8 @@ impl Server {
     /// Accepts connections for ever.
     pub async fn serve(self: Arc<Self>, listener: TcpListener) {
         loop {
-            let stream = match listener.accept().await {
-                Ok((stream, _)) => stream,
+            let (stream, from) = match listener.accept().await {
+                Ok(accepted) => accepted,
                 Err(error) => {
                     log::warn!("a connection could not be accepted: {error}");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -134,7 +176,7 @@ impl Server {
             };
             let server = Arc::clone(&self);
             tokio::task::spawn_local(async move {
-                let service = service_fn(|request| server.answer(request));
+                let service = service_fn(|request| server.answer(request, from));
                 let connection = hyper::server::conn::http1::Builder::new()
                     .timer(TokioTimer::new())
                     .header_read_timeout(HEADER_TIMEOUT)
@@ -148,7 +190,11 @@ impl Server {
         }
     }
 
-    async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Result<Answer, Infallible> {
+    async fn answer(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+        from: SocketAddr,
+    ) -> Result<Answer, Infallible> {
         let path = request.uri().path().to_owned();
         if request.method() != Method::GET {
             return Ok(plain(
@@ -179,7 +225,7 @@ impl Server {
                 self.admin.metrics_text(),
                 "application/openmetrics-text; version=1.0.0; charset=utf-8",
             ),
-            "/ws" => self.upgrade(request),
+            "/ws" => self.upgrade(request, from),
             "/ws/large" => self.large(&request).await,
             _ => plain(
                 StatusCode::NOT_FOUND,
@@ -189,13 +235,26 @@ impl Server {
     }
 
     /// Answers a WebSocket handshake and hands the socket to the shard with the fewest clients.
-    fn upgrade(self: &Arc<Self>, mut request: Request<Incoming>) -> Answer {
-        let (key, subprotocol) = match self.check(request.headers()) {
-            Ok(taken) => taken,
+    fn upgrade(self: &Arc<Self>, mut request: Request<Incoming>, from: SocketAddr) -> Answer {
+        let checked = self
+            .check(request.headers())
+            .and_then(|(key, subprotocol)| {
+                let gate = self.gate.as_ref();
+                let person = gate.map(|gate| gate.person(request.headers(), from.ip()));
+                Ok((key, subprotocol, person.transpose()?.unwrap_or_default()))
+            });
+        let (key, subprotocol, person) = match checked {
+            Ok(checked) => checked,
             Err((status, message)) => {
                 self.admin.metrics.refused(status.as_u16());
                 return plain(status, message);
             }
+        };
+        let origin = only(request.headers(), header::ORIGIN).unwrap_or_default();
+        let peer = Peer {
+            address: from.to_string(),
+            origin: origin.to_owned(),
+            person,
         };
         let upgrade = hyper::upgrade::on(&mut request);
         let server = Arc::clone(self);
@@ -214,7 +273,12 @@ impl Server {
                         .iter()
                         .min_by_key(|shard| ShardHandle::clients(shard))
                     {
-                        shard.adopt(tcp, read_ahead, subprotocol == Some(LZ4_SUBPROTOCOL));
+                        shard.adopt(Arrival {
+                            tcp,
+                            read_ahead,
+                            lz4: subprotocol == Some(LZ4_SUBPROTOCOL),
+                            peer,
+                        });
                     }
                 }
                 Err(error) => log::debug!("a client left in the handshake: {error}"),
@@ -270,10 +334,7 @@ impl Server {
     }
 
     /// Whether a handshake is one that this relay takes; if so, the client's key and the subprotocol.
-    fn check(
-        &self,
-        headers: &HeaderMap,
-    ) -> Result<(Vec<u8>, Option<&'static str>), (StatusCode, &'static str)> {
+    fn check(&self, headers: &HeaderMap) -> Result<(Vec<u8>, Option<&'static str>), Refused> {
         let lists = |name, wanted: &str| {
             let values = headers
                 .get_all(name)

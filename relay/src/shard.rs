@@ -13,14 +13,15 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use mio::{Events, Interest, Poll, Token, Waker};
 use pvwire_schema::close::CloseCode;
-use pvwire_schema::types::{Hello, Reply};
+use pvwire_schema::types::{Hello, Reply, RequestProblem};
 use slab::Slab;
 use tokio::sync::oneshot;
 
+use crate::auth::{TokenError, Tokens};
 use crate::frame::{Frame, FrameMaker, missed};
 use crate::group::{ClientId, Demand, Desk, FrameSink, GroupFrame, Order, TickFrames};
 use crate::large::large_steps;
@@ -68,13 +69,36 @@ pub struct ShardLimits {
     pub put_timeout: Duration,
 }
 
+/// A client must have shown who it is by then.
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A client whose handshake is done.
+#[derive(Debug)]
+pub struct Arrival {
+    /// Its socket.
+    pub tcp: std::net::TcpStream,
+    /// What was read of it already.
+    pub read_ahead: Vec<u8>,
+    /// It wants columns packed.
+    pub lz4: bool,
+    /// Who that is.
+    pub peer: Peer,
+}
+
+/// What is known of a client from its handshake.
+#[derive(Clone, Debug, Default)]
+pub struct Peer {
+    /// Where it connects from.
+    pub address: String,
+    /// Origin of its page; empty for programs.
+    pub origin: String,
+    /// Who it is, as far as the handshake says.
+    pub person: Person,
+}
+
 /// What reaches a shard from other threads.
 enum Command {
-    Adopt {
-        tcp: std::net::TcpStream,
-        read_ahead: Vec<u8>,
-        lz4: bool,
-    },
+    Adopt(Box<Arrival>),
     Deliver {
         frames: Arc<TickFrames>,
         orders: Vec<Order>,
@@ -134,14 +158,10 @@ impl ShardHandle {
         self.shared.command(command);
     }
 
-    /// Gives the shard a client whose handshake is done; `lz4`: it wants columns packed.
-    pub fn adopt(&self, tcp: std::net::TcpStream, read_ahead: Vec<u8>, lz4: bool) {
+    /// Gives the shard a client whose handshake is done.
+    pub fn adopt(&self, arrival: Arrival) {
         self.shared.clients.fetch_add(1, Ordering::Relaxed);
-        self.command(Command::Adopt {
-            tcp,
-            read_ahead,
-            lz4,
-        });
+        self.command(Command::Adopt(Box::new(arrival)));
     }
 
     /// The large values of the client that was told this token; no answer when there is none.
@@ -201,6 +221,8 @@ pub struct ShardContext {
     pub limits: ShardLimits,
     /// Counters.
     pub metrics: Arc<Metrics>,
+    /// What tells who a client is, if clients have to show it.
+    pub tokens: Option<Arc<Tokens>>,
 }
 
 impl Shard {
@@ -276,9 +298,32 @@ impl Drop for Shard {
     }
 }
 
+/// Whether a client has shown who it is.
+enum Login {
+    /// Not yet.
+    Awaited {
+        /// At the latest.
+        until: Instant,
+        /// A request's number and token that wait for new keys, and which keys weren't enough.
+        token: Option<(u32, String, u64)>,
+    },
+    /// Yes, until this time if there is one.
+    Done(Option<SystemTime>),
+}
+
+impl Login {
+    fn is_over(&self, now: Instant) -> bool {
+        match self {
+            Self::Awaited { until, .. } => now >= *until,
+            Self::Done(until) => until.is_some_and(|until| SystemTime::now() >= until),
+        }
+    }
+}
+
 struct Client {
     id: ClientId,
     person: Arc<Person>,
+    login: Login,
     socket: Socket,
     session: Session,
     group: Option<usize>,
@@ -418,11 +463,7 @@ impl Run {
             match command {
                 None => return std::ops::ControlFlow::Continue(()),
                 Some(Command::Stop) => return std::ops::ControlFlow::Break(()),
-                Some(Command::Adopt {
-                    tcp,
-                    read_ahead,
-                    lz4,
-                }) => self.adopt(tcp, read_ahead, lz4),
+                Some(Command::Adopt(arrival)) => self.adopt(*arrival),
                 Some(Command::Drain { over }) => self.drain(over),
                 Some(Command::Attach { token, reply }) => self.attach(token, reply),
                 Some(Command::Streamed(id)) => self.streamed(id),
@@ -437,7 +478,13 @@ impl Run {
         }
     }
 
-    fn adopt(&mut self, tcp: std::net::TcpStream, read_ahead: Vec<u8>, lz4: bool) {
+    fn adopt(&mut self, arrival: Arrival) {
+        let Arrival {
+            tcp,
+            read_ahead,
+            lz4,
+            peer,
+        } = arrival;
         let adopted = Socket::new(tcp, read_ahead).and_then(|mut socket| {
             let place = self.clients.vacant_key();
             let interest = Interest::READABLE | Interest::WRITABLE;
@@ -462,9 +509,22 @@ impl Run {
             generation: self.generation,
             lz4,
         };
+        let hello = if peer.person == Person::default() {
+            Arc::clone(&self.hello)
+        } else {
+            Arc::new(self.maker.answer(0, 0, &self.welcome(&peer.person, 0)))
+        };
+        let login = match self.context.tokens {
+            None => Login::Done(None),
+            Some(_) => Login::Awaited {
+                until: Instant::now() + LOGIN_TIMEOUT,
+                token: None,
+            },
+        };
         self.clients.insert(Client {
             id,
-            person: Arc::default(),
+            person: Arc::new(peer.person),
+            login,
             socket,
             session: Session::default(),
             group: None,
@@ -478,7 +538,7 @@ impl Run {
         });
         self.context.metrics.sessions_opened.inc();
         if !ECHOES {
-            let said = self.clients[place].socket.answer(&Arc::clone(&self.hello));
+            let said = self.clients[place].socket.answer(&hello);
             self.settle(place, said.map(|()| true));
         }
         // Requests may have come with the handshake.
@@ -738,13 +798,24 @@ impl Run {
                 continue;
             }
             self.context.metrics.requests.inc();
+            let person = match client.login {
+                Login::Awaited { .. } => None,
+                Login::Done(None) => Some(&client.person),
+                Login::Done(_) if client.login.is_over(Instant::now()) => {
+                    return Err(Broken::NotLoggedIn);
+                }
+                Login::Done(_) => Some(&client.person),
+            };
             if bytes.is_empty() {
+                if person.is_none() {
+                    return Err(Broken::NotLoggedIn);
+                }
                 self.large_way(place)?;
                 continue;
             }
             let outcome = self
                 .answerer
-                .take(client.id, &client.person, &bytes)
+                .take(client.id, person, &bytes)
                 .map_err(|_| Broken::BadMessage)?;
             self.only_acks &= matches!(outcome, Outcome::Acknowledged(_));
             match outcome {
@@ -770,6 +841,8 @@ impl Run {
                         self.answer_operation(&answer);
                     }
                 }
+                Outcome::LogIn(to, token) => self.log_in(place, to, token)?,
+                Outcome::Stranger => return Err(Broken::NotLoggedIn),
                 Outcome::Acknowledged(tick) => heard |= client.session.acknowledged(tick),
                 Outcome::Paced(interval) => {
                     client.pace = interval.map(|interval| Pace {
@@ -784,6 +857,87 @@ impl Run {
         }
         self.again.insert(place);
         Ok(heard)
+    }
+
+    /// What a client is told that the relay knows.
+    fn welcome(&self, person: &Person, expires_in_ms: u64) -> Reply {
+        Reply::Hello(Hello {
+            authenticate: false,
+            user: person.user.clone().unwrap_or_default(),
+            expires_in_ms,
+            ..self.context.hello.clone()
+        })
+    }
+
+    /// Lets a client in that shows a good token, keeps waiting with one whose key may be on its way.
+    fn log_in(&mut self, place: usize, to: u32, token: String) -> Result<(), Broken> {
+        let checked = match &self.context.tokens {
+            None => Err(TokenError::Refused("this relay takes no tokens".into())),
+            Some(tokens) => {
+                let generation = tokens.generation();
+                match tokens.check(&token) {
+                    Err(TokenError::UnknownKey) => {
+                        let client = &mut self.clients[place];
+                        if let Login::Awaited { token: waits, .. } = &mut client.login {
+                            *waits = Some((to, token, generation));
+                            return Ok(());
+                        }
+                        let why = "the token is signed by a key that isn't known";
+                        Err(TokenError::Refused(why.into()))
+                    }
+                    other => other,
+                }
+            }
+        };
+        let client = &mut self.clients[place];
+        let synced = client.session.synced();
+        let is_renewal = matches!(client.login, Login::Done(_));
+        let refusal = match checked {
+            Ok(login) if is_renewal && login.person.user != client.person.user => {
+                "the new token is of another user".to_owned()
+            }
+            Ok(login) => {
+                let left = login.until.duration_since(SystemTime::now());
+                let left = u64::try_from(left.unwrap_or_default().as_millis()).unwrap_or(0);
+                log::info!("client {:?} is {}", client.id, login.person);
+                client.person = Arc::new(login.person);
+                client.login = Login::Done(Some(login.until));
+                let person = Arc::clone(&client.person);
+                let reply = self.welcome(&person, left.max(1));
+                let frame = Arc::new(self.maker.answer(synced, to, &reply));
+                return self.clients[place].socket.answer(&frame);
+            }
+            Err(TokenError::Refused(why)) => why,
+            Err(TokenError::UnknownKey) => "the token's key isn't known".into(),
+        };
+        self.refuse(place, to, refusal).map(|_| ())
+    }
+
+    /// Tells a client why its token isn't good.
+    fn refuse(&mut self, place: usize, to: u32, message: String) -> Result<bool, Broken> {
+        let client = &mut self.clients[place];
+        log::info!("client {:?} was not let in: {message}", client.id);
+        let problem = RequestProblem::Refused;
+        let reply = Reply::Error { problem, message };
+        let synced = client.session.synced();
+        let frame = Arc::new(self.maker.answer(synced, to, &reply));
+        client.socket.answer(&frame)?;
+        Err(Broken::NotLoggedIn)
+    }
+
+    /// Looks again at a token whose key wasn't known, if there are other keys by now.
+    fn log_in_again(&mut self, place: usize) {
+        let Some(tokens) = &self.context.tokens else {
+            return;
+        };
+        let generation = tokens.generation();
+        let client = &mut self.clients[place];
+        if let Login::Awaited { token, .. } = &mut client.login
+            && let Some((to, token, _)) = token.take_if(|(_, _, known)| *known != generation)
+        {
+            let done = self.log_in(place, to, token);
+            self.settle(place, done.map(|()| true));
+        }
     }
 
     fn answer_operation(&mut self, answer: &OpAnswer) {
@@ -843,6 +997,7 @@ impl Run {
             Broken::BadText => self.close(place, CloseCode::BadText),
             Broken::TooLarge => self.close(place, CloseCode::RequestTooLarge),
             Broken::TooManyWaiting => self.close(place, CloseCode::TooManyRequests),
+            Broken::NotLoggedIn => self.close(place, CloseCode::NotLoggedIn),
         }
     }
 
@@ -881,7 +1036,8 @@ impl Run {
     fn check(&mut self, now: Instant) {
         let evict_after = self.context.limits.evict_after;
         let stalled = |since: Instant| now.duration_since(since) >= evict_after;
-        let (mut gone, mut evicted) = (Vec::new(), Vec::new());
+        let (mut gone, mut evicted, mut over) = (Vec::new(), Vec::new(), Vec::new());
+        let mut waiting = Vec::new();
         for (place, client) in &mut self.clients {
             if client.large.progressed() {
                 client.stalled_since = client.stalled_since.map(|_| now);
@@ -890,7 +1046,28 @@ impl Run {
                 gone.push(place);
             } else if client.closing.is_none() && client.stalled_since.is_some_and(stalled) {
                 evicted.push(place);
+            } else if client.closing.is_none() && client.login.is_over(now) {
+                over.push(place);
+            } else if client.closing.is_none()
+                && matches!(client.login, Login::Awaited { token: Some(_), .. })
+            {
+                waiting.push(place);
             }
+        }
+        for place in over {
+            let client = &mut self.clients[place];
+            if let Login::Awaited { token, .. } = &mut client.login
+                && let Some((to, ..)) = token.take()
+            {
+                let why = "the token is signed by a key that isn't known";
+                let refused = self.refuse(place, to, why.into());
+                self.settle(place, refused);
+                continue;
+            }
+            self.close(place, CloseCode::NotLoggedIn);
+        }
+        for place in waiting {
+            self.log_in_again(place);
         }
         for place in gone {
             self.remove(place, None);

@@ -58,6 +58,8 @@ pub enum Broken {
     TooLarge,
     /// More answers wait than may.
     TooManyWaiting,
+    /// It hasn't shown who it is, or that holds no more.
+    NotLoggedIn,
 }
 
 impl From<io::Error> for Broken {

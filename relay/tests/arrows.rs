@@ -158,6 +158,7 @@ fn lib_lists_every_module_in_the_order_an_update_passes_them() {
     let way = [
         "source",
         "rule",
+        "auth",
         "wish",
         "registry",
         "table",
@@ -174,6 +175,7 @@ fn lib_lists_every_module_in_the_order_an_update_passes_them() {
         "stream",
         "shard",
         "admin",
+        "keys",
         "server",
     ];
     assert_eq!(order(), [&beside[..], &way].concat());

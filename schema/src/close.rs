@@ -18,6 +18,8 @@ pub enum CloseCode {
     ServiceRestart = 1012,
     /// The relay serves as many clients as it may.
     TryAgainLater = 1013,
+    /// The client hasn't shown in time who it is, its token is not good or is not good any more.
+    NotLoggedIn = 4401,
     /// A request that is no valid Request. A fault of the client's program.
     BadRequest = 4400,
     /// The client took nothing and acknowledged nothing for too long.
@@ -28,7 +30,7 @@ pub enum CloseCode {
 
 impl CloseCode {
     /// Every code, for tables and metrics.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Normal,
         Self::BadFrame,
         Self::BadText,
@@ -37,6 +39,7 @@ impl CloseCode {
         Self::ServiceRestart,
         Self::TryAgainLater,
         Self::BadRequest,
+        Self::NotLoggedIn,
         Self::NoProgress,
         Self::TooManyRequests,
     ];
@@ -68,6 +71,7 @@ impl CloseCode {
             Self::ServiceRestart => "relay is restarting",
             Self::TryAgainLater => "relay is full",
             Self::BadRequest => "not a valid request",
+            Self::NotLoggedIn => "not logged in: the token is missing, refused or expired",
             Self::NoProgress => "client took no data for too long",
             Self::TooManyRequests => "too many requests at once",
         }

@@ -462,6 +462,9 @@ impl<'a> FrameView<'a> {
                 max_subscriptions: body.u32(fb::Hello::VT_MAX_SUBSCRIPTIONS),
                 ack_interval_ms: body.u32(fb::Hello::VT_ACK_INTERVAL_MS),
                 not_found_after_ms: body.u32(fb::Hello::VT_NOT_FOUND_AFTER_MS),
+                authenticate: body.u8(fb::Hello::VT_AUTHENTICATE) != 0,
+                user: body.text(fb::Hello::VT_USER).to_owned(),
+                expires_in_ms: body.u64(fb::Hello::VT_EXPIRES_IN_MS),
             }),
             fb::ReplyBody::Subscribed => Reply::Subscribed {
                 ids: ids(body.vector(fb::Subscribed::VT_IDS, 4)),

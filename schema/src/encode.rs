@@ -359,6 +359,9 @@ impl FrameEncoder {
                     max_subscriptions: hello.max_subscriptions,
                     ack_interval_ms: hello.ack_interval_ms,
                     not_found_after_ms: hello.not_found_after_ms,
+                    authenticate: hello.authenticate,
+                    user: (!hello.user.is_empty()).then(|| builder.create_string(&hello.user)),
+                    expires_in_ms: hello.expires_in_ms,
                 };
                 (
                     fb::ReplyBody::Hello,

@@ -552,6 +552,12 @@ pub struct Hello {
     pub ack_interval_ms: u32,
     /// After how long a PV counts as not found.
     pub not_found_after_ms: u32,
+    /// An Authenticate must come first.
+    pub authenticate: bool,
+    /// Who the client is; empty without a name.
+    pub user: String,
+    /// When the connection ends; 0: not by itself.
+    pub expires_in_ms: u64,
 }
 
 /// The answer in a frame.
@@ -670,6 +676,11 @@ pub enum RequestBody {
         arguments: Vec<(String, PutValue)>,
         /// How long to wait for an answer; 0 takes the relay's default.
         timeout_ms: u32,
+    },
+    /// Shows who the client is.
+    Authenticate {
+        /// A JSON Web Token.
+        token: String,
     },
     /// Wants to be brought up to date at intervals only.
     Pace {

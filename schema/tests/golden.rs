@@ -155,6 +155,25 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
                 max_subscriptions: 20_000,
                 ack_interval_ms: 250,
                 not_found_after_ms: 5_000,
+                authenticate: false,
+                user: "jane".into(),
+                expires_in_ms: 3_600_000,
+            }),
+        );
+    });
+    frame("hello_stranger", FrameKind::Answer, 0, 0, &|e| {
+        e.reply(
+            0,
+            &Reply::Hello(Hello {
+                relay_version: "0.1.0".into(),
+                relay_instance: 0x0123_4567_89ab_cdef,
+                max_request_bytes: 1 << 20,
+                max_subscriptions: 20_000,
+                ack_interval_ms: 250,
+                not_found_after_ms: 5_000,
+                authenticate: true,
+                user: String::new(),
+                expires_in_ms: 0,
             }),
         );
     });
@@ -490,6 +509,15 @@ fn requests() -> Vec<(&'static str, Request)> {
             ),
         ),
         (
+            "request_authenticate",
+            request(
+                10,
+                RequestBody::Authenticate {
+                    token: "header.claims.signature".into(),
+                },
+            ),
+        ),
+        (
             "request_pace",
             request(0, RequestBody::Pace { interval_ms: 1_000 }),
         ),
@@ -636,7 +664,8 @@ fn reply(reply: &Reply) -> Value {
         Reply::Hello(hello) => json!({ "Hello": {
             "relayVersion": hello.relay_version, "relayInstance": hello.relay_instance.to_string(),
             "maxRequestBytes": hello.max_request_bytes, "maxSubscriptions": hello.max_subscriptions,
-            "ackIntervalMs": hello.ack_interval_ms, "notFoundAfterMs": hello.not_found_after_ms } }),
+            "ackIntervalMs": hello.ack_interval_ms, "notFoundAfterMs": hello.not_found_after_ms,
+            "authenticate": hello.authenticate, "user": hello.user, "expiresInMs": hello.expires_in_ms } }),
         Reply::Subscribed {
             ids: list,
             errors: bad,

@@ -233,6 +233,9 @@ def reply(frame):
                 "maxSubscriptions": hello.MaxSubscriptions(),
                 "ackIntervalMs": hello.AckIntervalMs(),
                 "notFoundAfterMs": hello.NotFoundAfterMs(),
+                "authenticate": hello.Authenticate(),
+                "user": text(hello.User()),
+                "expiresInMs": hello.ExpiresInMs(),
             }
         }
     if kind in ("Subscribed", "Got"):

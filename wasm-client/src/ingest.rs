@@ -223,6 +223,11 @@ impl Session {
         })
     }
 
+    /// Shows who this is.
+    pub fn authenticate(&mut self, token: String) -> Vec<u8> {
+        self.request(RequestBody::Authenticate { token }).1
+    }
+
     /// Measures the way to the relay.
     pub fn ping(&mut self, client_time_ns: i64) -> Vec<u8> {
         self.request(RequestBody::Ping { client_time_ns }).1
@@ -303,8 +308,10 @@ impl Session {
         match frame.reply() {
             Some(Reply::Hello(hello)) => {
                 applied.answered = Answered::Hello;
+                if !hello.authenticate {
+                    self.live.relay_found();
+                }
                 self.hello = Some(hello);
-                self.live.relay_found();
             }
             Some(Reply::Subscribed { ids, errors }) => {
                 applied.answered = Answered::Subscribe;

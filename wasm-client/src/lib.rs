@@ -392,6 +392,11 @@ impl Core {
         self.session.ack()
     }
 
+    /// A request that shows who this is.
+    pub fn authenticate(&mut self, token: String) -> Vec<u8> {
+        self.session.authenticate(token)
+    }
+
     /// A request to be brought up to date at intervals only; 0 for every update again.
     #[must_use]
     pub fn pace(&self, interval_ms: u32) -> Vec<u8> {
@@ -421,6 +426,7 @@ impl Core {
                 hello.relay_version.clone(),
                 format!("{:016x}", hello.relay_instance),
                 hello.ack_interval_ms.to_string(),
+                if hello.authenticate { "1" } else { "" }.to_owned(),
             ]
         })
     }

@@ -57,6 +57,42 @@ describe("a client", () => {
     slow.dispose();
   });
 
+  it("shows who it is where the relay wants it, with a new token for each connection", async () => {
+    client.dispose();
+    let asked = 0;
+    client = fakeClient({ token: () => `token ${String((asked += 1))}` });
+    client.pv("TEMP").subscribe(() => undefined);
+    for (const [nth, token] of ["token 1", "token 2"].entries()) {
+      const socket = FakeSocket.last;
+      socket.readyState = 1;
+      socket.frame("hello_stranger");
+      await settle();
+      expect(socket.requests.map(({ kind, names }) => [kind, ...names])).toEqual([
+        ["authenticate", token],
+      ]);
+      expect(state()).not.toBe("open");
+      socket.frame("hello");
+      await settle();
+      expect(state()).toBe("open");
+      expect(socket.sent("subscribe")).toHaveLength(1);
+      if (nth > 0) break;
+      socket.end(4401);
+      vi.advanceTimersByTime(1000);
+    }
+    expect(asked).toBe(2);
+  });
+
+  it("tries again when no token can be had", async () => {
+    client.dispose();
+    client = fakeClient({ token: () => Promise.reject(new Error("not logged in")) });
+    client.connection.subscribe(() => undefined);
+    FakeSocket.last.readyState = 1;
+    FakeSocket.last.frame("hello_stranger");
+    await settle();
+    const { reason, state } = client.connection.getSnapshot();
+    expect([state, reason]).toEqual(["lost", "Error: not logged in"]);
+  });
+
   it("says that the relay is lost, keeps the values, comes back and asks for everything", async () => {
     const socket = await open();
     socket.end(1006);

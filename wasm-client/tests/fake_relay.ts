@@ -6,7 +6,7 @@ import { golden, wasm, type GoldenName } from "./golden.js";
 
 /** What the last byte of a request's file says it is: the number in its union. */
 export type RequestKind =
-  "subscribe" | "unsubscribe" | "get" | "ack" | "ping" | "put" | "rpc" | "pace";
+  "subscribe" | "unsubscribe" | "get" | "ack" | "ping" | "put" | "rpc" | "pace" | "authenticate";
 
 const KINDS: readonly RequestKind[] = [
   "subscribe",
@@ -17,6 +17,7 @@ const KINDS: readonly RequestKind[] = [
   "put",
   "rpc",
   "pace",
+  "authenticate",
 ];
 
 /** A request as the relay reads it: enough of flatbuffers to tell id, kind, and names. */
@@ -63,7 +64,7 @@ export function readRequest(bytes: Uint8Array): ReadRequest {
   }
   if (kind === "ack") {
     tick = first === 0 ? 0 : Number(view.getBigUint64(first, true));
-  } else if (kind === "put" || kind === "rpc") {
+  } else if (["put", "rpc", "authenticate"].includes(kind)) {
     const text = deref(first);
     const length = view.getUint32(text, true);
     names.push(new TextDecoder().decode(bytes.subarray(text + 4, text + 4 + length)));

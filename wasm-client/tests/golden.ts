@@ -11,6 +11,7 @@ async function bytesOf(url: URL): Promise<ArrayBuffer> {
 
 const FILES = [
   "hello",
+  "hello_stranger",
   "snapshot",
   "update",
   "catch_up",

@@ -486,7 +486,11 @@ export class Client implements PvClient, PvOwner {
     const wasm = this.#core();
     switch (applied.answered) {
       case Answered.hello: {
-        const [version = "", instance = "", ackIntervalMs = ""] = wasm.core.hello();
+        const [version = "", instance = "", ackIntervalMs = "", isStranger] = wasm.core.hello();
+        if (isStranger) {
+          void this.#logIn();
+          break;
+        }
         // What is seen of a PV before its snapshot comes follows the connection.
         wasm.core.remove(Uint32Array.of(this.#blank));
         this.#blank = wasm.add("");
@@ -530,6 +534,16 @@ export class Client implements PvClient, PvOwner {
         }
         this.#pumpGets();
         break;
+    }
+  }
+
+  /** The relay wants to know who this is, and says hello again when it does. */
+  async #logIn(): Promise<void> {
+    try {
+      const token = await this.#options.token?.();
+      this.#request((wasm) => wasm.core.authenticate(token ?? ""));
+    } catch (error) {
+      this.#socket?.fail(String(error));
     }
   }
 

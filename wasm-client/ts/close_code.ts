@@ -16,6 +16,7 @@ const CODES: Readonly<Record<number, CloseCode>> = {
   1012: { reason: "the relay is restarting", retry: "within3s" },
   1013: { reason: "the relay is full", retry: "soon" },
   4400: { reason: "the relay can't read this client's requests", retry: "no" },
+  4401: { reason: "not logged in", retry: "soon" },
   4408: { reason: "this page took no data for too long", retry: "soon" },
   4429: { reason: "too many requests at once", retry: "slowly" },
 };

@@ -358,6 +358,11 @@ export interface ClientOptions {
   url: string | URL;
   /** @default the module that comes with this package, beside this file */
   wasm?: WasmSource | Promise<WasmSource>;
+  /**
+   * Gives the JSON Web Token that shows the relay who this is. Asked with every connection to a relay
+   * that wants one, so that it can be a new one each time.
+   */
+  token?: () => string | Promise<string>;
   /** @default the global `WebSocket` */
   webSocket?: typeof WebSocket;
   /**

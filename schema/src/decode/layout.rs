@@ -77,7 +77,17 @@ const CHANNEL: Layout = Layout(&[
 
 const NAME_ERROR: Layout = Layout(&[Number(4), Number(1), Text]);
 
-const HELLO: Layout = Layout(&[Text, Number(8), Number(4), Number(4), Number(4), Number(4)]);
+const HELLO: Layout = Layout(&[
+    Text,
+    Number(8),
+    Number(4),
+    Number(4),
+    Number(4),
+    Number(4),
+    Number(1),
+    Text,
+    Number(8),
+]);
 
 /// Subscribed, Unsubscribed and Got.
 const IDS: Layout = Layout(&[Field::vector(4), Tables(&NAME_ERROR)]);

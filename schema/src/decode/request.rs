@@ -92,6 +92,10 @@ pub fn request(bytes: &[u8]) -> Result<Request, DecodeError> {
         RequestBody::Pace {
             interval_ms: body.interval_ms(),
         }
+    } else if let Some(body) = root.body_as_authenticate() {
+        RequestBody::Authenticate {
+            token: body.token().unwrap_or_default().to_owned(),
+        }
     } else {
         return Err(DecodeError::Missing("request body"));
     };

@@ -84,6 +84,7 @@ pub fn request(request: &Request) -> Vec<u8> {
                 vec![Text(name), list, number(*timeout_ms)],
             )
         }
+        RequestBody::Authenticate { token } => (rq::RequestBody::Authenticate, vec![Text(token)]),
         RequestBody::Pace { interval_ms } => (rq::RequestBody::Pace, vec![number(*interval_ms)]),
     };
     let root = [number(request.id), Number(1, kind.0.into()), Table(body)];

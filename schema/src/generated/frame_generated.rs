@@ -2860,7 +2860,7 @@ impl ::core::fmt::Debug for NameError<'_> {
 pub enum HelloOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// First message after the handshake.
+/// First message after the handshake, and the answer to Authenticate.
 pub struct Hello<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -2880,6 +2880,9 @@ impl<'a> Hello<'a> {
   pub const VT_MAX_SUBSCRIPTIONS: ::flatbuffers::VOffsetT = 10;
   pub const VT_ACK_INTERVAL_MS: ::flatbuffers::VOffsetT = 12;
   pub const VT_NOT_FOUND_AFTER_MS: ::flatbuffers::VOffsetT = 14;
+  pub const VT_AUTHENTICATE: ::flatbuffers::VOffsetT = 16;
+  pub const VT_USER: ::flatbuffers::VOffsetT = 18;
+  pub const VT_EXPIRES_IN_MS: ::flatbuffers::VOffsetT = 20;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -2891,12 +2894,15 @@ impl<'a> Hello<'a> {
     args: &'args HelloArgs<'args>
   ) -> ::flatbuffers::WIPOffset<Hello<'bldr>> {
     let mut builder = HelloBuilder::new(_fbb);
+    builder.add_expires_in_ms(args.expires_in_ms);
     builder.add_relay_instance(args.relay_instance);
+    if let Some(x) = args.user { builder.add_user(x); }
     builder.add_not_found_after_ms(args.not_found_after_ms);
     builder.add_ack_interval_ms(args.ack_interval_ms);
     builder.add_max_subscriptions(args.max_subscriptions);
     builder.add_max_request_bytes(args.max_request_bytes);
     if let Some(x) = args.relay_version { builder.add_relay_version(x); }
+    builder.add_authenticate(args.authenticate);
     builder.finish()
   }
 
@@ -2949,6 +2955,30 @@ impl<'a> Hello<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(Hello::VT_NOT_FOUND_AFTER_MS, Some(0)).unwrap()}
   }
+  /// The relay takes no request before an Authenticate; the Hello that answers it has this false.
+  #[inline]
+  pub fn authenticate(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(Hello::VT_AUTHENTICATE, Some(false)).unwrap()}
+  }
+  /// Who the client is to the relay; empty when it has no name.
+  #[inline]
+  pub fn user(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Hello::VT_USER, None)}
+  }
+  /// The connection ends in so many milliseconds unless the client authenticates anew; 0: it doesn't.
+  #[inline]
+  pub fn expires_in_ms(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(Hello::VT_EXPIRES_IN_MS, Some(0)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for Hello<'_> {
@@ -2963,6 +2993,9 @@ impl ::flatbuffers::Verifiable for Hello<'_> {
      .visit_field::<u32>("max_subscriptions", Self::VT_MAX_SUBSCRIPTIONS, false)?
      .visit_field::<u32>("ack_interval_ms", Self::VT_ACK_INTERVAL_MS, false)?
      .visit_field::<u32>("not_found_after_ms", Self::VT_NOT_FOUND_AFTER_MS, false)?
+     .visit_field::<bool>("authenticate", Self::VT_AUTHENTICATE, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("user", Self::VT_USER, false)?
+     .visit_field::<u64>("expires_in_ms", Self::VT_EXPIRES_IN_MS, false)?
      .finish();
     Ok(())
   }
@@ -2974,6 +3007,9 @@ pub struct HelloArgs<'a> {
     pub max_subscriptions: u32,
     pub ack_interval_ms: u32,
     pub not_found_after_ms: u32,
+    pub authenticate: bool,
+    pub user: Option<::flatbuffers::WIPOffset<&'a str>>,
+    pub expires_in_ms: u64,
 }
 impl<'a> Default for HelloArgs<'a> {
   #[inline]
@@ -2985,6 +3021,9 @@ impl<'a> Default for HelloArgs<'a> {
       max_subscriptions: 0,
       ack_interval_ms: 0,
       not_found_after_ms: 0,
+      authenticate: false,
+      user: None,
+      expires_in_ms: 0,
     }
   }
 }
@@ -3019,6 +3058,18 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> HelloBuilder<'a, 'b, A> {
     self.fbb_.push_slot::<u32>(Hello::VT_NOT_FOUND_AFTER_MS, not_found_after_ms, 0);
   }
   #[inline]
+  pub fn add_authenticate(&mut self, authenticate: bool) {
+    self.fbb_.push_slot::<bool>(Hello::VT_AUTHENTICATE, authenticate, false);
+  }
+  #[inline]
+  pub fn add_user(&mut self, user: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Hello::VT_USER, user);
+  }
+  #[inline]
+  pub fn add_expires_in_ms(&mut self, expires_in_ms: u64) {
+    self.fbb_.push_slot::<u64>(Hello::VT_EXPIRES_IN_MS, expires_in_ms, 0);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> HelloBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     HelloBuilder {
@@ -3042,6 +3093,9 @@ impl ::core::fmt::Debug for Hello<'_> {
       ds.field("max_subscriptions", &self.max_subscriptions());
       ds.field("ack_interval_ms", &self.ack_interval_ms());
       ds.field("not_found_after_ms", &self.not_found_after_ms());
+      ds.field("authenticate", &self.authenticate());
+      ds.field("user", &self.user());
+      ds.field("expires_in_ms", &self.expires_in_ms());
       ds.finish()
   }
 }
@@ -3994,7 +4048,7 @@ impl<'a> Frame<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u32>>>(Frame::VT_SEQUENCES, None)}
   }
-  /// Request that `reply` answers; 0 for Hello.
+  /// Request that `reply` answers; 0 for the first Hello.
   #[inline]
   pub fn reply_to(&self) -> u32 {
     // Safety:

@@ -10,10 +10,10 @@ pub mod pvwire {
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 pub const ENUM_MIN_REQUEST_BODY: u8 = 0;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
-pub const ENUM_MAX_REQUEST_BODY: u8 = 8;
+pub const ENUM_MAX_REQUEST_BODY: u8 = 9;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 #[allow(non_camel_case_types)]
-pub const ENUM_VALUES_REQUEST_BODY: [RequestBody; 9] = [
+pub const ENUM_VALUES_REQUEST_BODY: [RequestBody; 10] = [
   RequestBody::NONE,
   RequestBody::Subscribe,
   RequestBody::Unsubscribe,
@@ -23,6 +23,7 @@ pub const ENUM_VALUES_REQUEST_BODY: [RequestBody; 9] = [
   RequestBody::Put,
   RequestBody::Rpc,
   RequestBody::Pace,
+  RequestBody::Authenticate,
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -39,9 +40,10 @@ impl RequestBody {
   pub const Put: Self = Self(6);
   pub const Rpc: Self = Self(7);
   pub const Pace: Self = Self(8);
+  pub const Authenticate: Self = Self(9);
 
   pub const ENUM_MIN: u8 = 0;
-  pub const ENUM_MAX: u8 = 8;
+  pub const ENUM_MAX: u8 = 9;
   pub const ENUM_VALUES: &'static [Self] = &[
     Self::NONE,
     Self::Subscribe,
@@ -52,6 +54,7 @@ impl RequestBody {
     Self::Put,
     Self::Rpc,
     Self::Pace,
+    Self::Authenticate,
   ];
   /// Returns the variant's name or "" if unknown.
   pub fn variant_name(self) -> Option<&'static str> {
@@ -65,6 +68,7 @@ impl RequestBody {
       Self::Put => Some("Put"),
       Self::Rpc => Some("Rpc"),
       Self::Pace => Some("Pace"),
+      Self::Authenticate => Some("Authenticate"),
       _ => None,
     }
   }
@@ -1488,6 +1492,105 @@ impl ::core::fmt::Debug for Pace<'_> {
       ds.finish()
   }
 }
+pub enum AuthenticateOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// Shows who the client is. Answered by a Hello that wants no authentication, or by a RequestError and
+/// the end of the connection.
+pub struct Authenticate<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for Authenticate<'a> {
+  type Inner = Authenticate<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> Authenticate<'a> {
+  pub const VT_TOKEN: ::flatbuffers::VOffsetT = 4;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    Authenticate { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args AuthenticateArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<Authenticate<'bldr>> {
+    let mut builder = AuthenticateBuilder::new(_fbb);
+    if let Some(x) = args.token { builder.add_token(x); }
+    builder.finish()
+  }
+
+
+  /// A JSON Web Token.
+  #[inline]
+  pub fn token(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Authenticate::VT_TOKEN, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for Authenticate<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("token", Self::VT_TOKEN, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct AuthenticateArgs<'a> {
+    pub token: Option<::flatbuffers::WIPOffset<&'a str>>,
+}
+impl<'a> Default for AuthenticateArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    AuthenticateArgs {
+      token: None,
+    }
+  }
+}
+
+pub struct AuthenticateBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> AuthenticateBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_token(&mut self, token: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Authenticate::VT_TOKEN, token);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> AuthenticateBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    AuthenticateBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<Authenticate<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for Authenticate<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("Authenticate");
+      ds.field("token", &self.token());
+      ds.finish()
+  }
+}
 pub enum RequestOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
@@ -1668,6 +1771,21 @@ impl<'a> Request<'a> {
     }
   }
 
+  #[inline]
+  #[allow(non_snake_case)]
+  pub fn body_as_authenticate(&self) -> Option<Authenticate<'a>> {
+    if self.body_type() == RequestBody::Authenticate {
+      self.body().map(|t| {
+       // Safety:
+       // Created from a valid Table for this object
+       // Which contains a valid union in this slot
+       unsafe { Authenticate::init_from_table(t) }
+     })
+    } else {
+      None
+    }
+  }
+
 }
 
 impl ::flatbuffers::Verifiable for Request<'_> {
@@ -1687,6 +1805,7 @@ impl ::flatbuffers::Verifiable for Request<'_> {
           RequestBody::Put => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Put>>("RequestBody::Put", pos),
           RequestBody::Rpc => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Rpc>>("RequestBody::Rpc", pos),
           RequestBody::Pace => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Pace>>("RequestBody::Pace", pos),
+          RequestBody::Authenticate => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Authenticate>>("RequestBody::Authenticate", pos),
           _ => Ok(()),
         }
      })?
@@ -1799,6 +1918,13 @@ impl ::core::fmt::Debug for Request<'_> {
         },
         RequestBody::Pace => {
           if let Some(x) = self.body_as_pace() {
+            ds.field("body", &x)
+          } else {
+            ds.field("body", &"InvalidFlatbuffer: Union discriminant does not match value.")
+          }
+        },
+        RequestBody::Authenticate => {
+          if let Some(x) = self.body_as_authenticate() {
             ds.field("body", &x)
           } else {
             ds.field("body", &"InvalidFlatbuffer: Union discriminant does not match value.")

@@ -1,0 +1,525 @@
+//! Does the relay know who a client is, and can nobody pass for somebody else?
+//!
+//! Topology: one relay that asks for tokens or believes a proxy, clients with tokens that the test signs
+//! itself; a soft IOC where a put matters.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use pvwire_schema::close::CloseCode;
+use pvwire_schema::types::{Outcome, PutValue, Reply, RequestBody};
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
+use serde_json::{Value, json};
+
+use support::{Client, Network, Relay, SoftIoc, eventually, handshake, prefix, relay_command};
+
+const AUDIENCE: &str = "pvwire";
+const ISSUER: &str = "https://login.example.org";
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut text = String::new();
+    for three in bytes.chunks(3) {
+        let mut word = [0; 4];
+        word[1..=three.len()].copy_from_slice(three);
+        let word = u32::from_be_bytes(word);
+        for digit in 0..=three.len() {
+            let sextet = word >> (18 - 6 * digit) & 63;
+            text.push(char::from(DIGITS[sextet as usize]));
+        }
+    }
+    text
+}
+
+enum Pair {
+    Es256(EcdsaKeyPair),
+    EdDsa(Ed25519KeyPair),
+}
+
+/// A key of somebody who issues tokens.
+struct Issuer {
+    id: String,
+    pair: Pair,
+}
+
+impl Issuer {
+    fn es256(id: &str) -> Self {
+        let (random, algorithm) = (SystemRandom::new(), &ECDSA_P256_SHA256_FIXED_SIGNING);
+        let document = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
+        let pair = EcdsaKeyPair::from_pkcs8(algorithm, document.as_ref(), &random).unwrap();
+        let (id, pair) = (id.to_owned(), Pair::Es256(pair));
+        Self { id, pair }
+    }
+
+    fn eddsa(id: &str) -> Self {
+        let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+        let pair = Ed25519KeyPair::from_pkcs8(document.as_ref()).unwrap();
+        let (id, pair) = (id.to_owned(), Pair::EdDsa(pair));
+        Self { id, pair }
+    }
+
+    fn jwk(&self) -> Value {
+        match &self.pair {
+            Pair::Es256(pair) => {
+                let point = pair.public_key().as_ref();
+                let (x, y) = (base64(&point[1..33]), base64(&point[33..]));
+                json!({"kty": "EC", "crv": "P-256", "alg": "ES256", "kid": self.id, "x": x, "y": y})
+            }
+            Pair::EdDsa(pair) => {
+                let x = base64(pair.public_key().as_ref());
+                json!({"kty": "OKP", "crv": "Ed25519", "use": "sig", "kid": self.id, "x": x})
+            }
+        }
+    }
+
+    fn header(&self) -> Value {
+        let algorithm = match self.pair {
+            Pair::Es256(_) => "ES256",
+            Pair::EdDsa(_) => "EdDSA",
+        };
+        json!({"alg": algorithm, "typ": "JWT", "kid": self.id})
+    }
+
+    fn sign(&self, header: &Value, claims: &Value) -> String {
+        let [header, claims] = [header, claims].map(|part| base64(part.to_string().as_bytes()));
+        let message = format!("{header}.{claims}");
+        let signature = match &self.pair {
+            Pair::Es256(pair) => {
+                let signed = pair.sign(&SystemRandom::new(), message.as_bytes());
+                base64(signed.unwrap().as_ref())
+            }
+            Pair::EdDsa(pair) => base64(pair.sign(message.as_bytes()).as_ref()),
+        };
+        format!("{message}.{signature}")
+    }
+
+    fn token(&self, claims: &Value) -> String {
+        self.sign(&self.header(), claims)
+    }
+}
+
+fn key_set(issuers: &[&Issuer]) -> String {
+    let keys: Vec<_> = issuers.iter().map(|issuer| issuer.jwk()).collect();
+    json!({ "keys": keys }).to_string()
+}
+
+fn seconds() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    since.as_secs().try_into().unwrap()
+}
+
+/// What a good token of `user` says.
+fn claims(user: &str) -> Value {
+    json!({
+        "sub": user, "groups": ["staff"], "aud": AUDIENCE, "iss": ISSUER, "exp": seconds() + 600,
+    })
+}
+
+fn with(mut claims: Value, key: &str, value: Value) -> Value {
+    match value {
+        Value::Null => claims.as_object_mut().unwrap().remove(key),
+        value => claims.as_object_mut().unwrap().insert(key.into(), value),
+    };
+    claims
+}
+
+fn file(name: &str, text: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn flags(keys: &str) -> Vec<String> {
+    let audience = format!("--jwt-audience={AUDIENCE}");
+    let issuer = format!("--jwt-issuer={ISSUER}");
+    vec![
+        "--auth=jwt".into(),
+        format!("--jwt-keys={keys}"),
+        audience,
+        issuer,
+    ]
+}
+
+fn relay(network: Network, keys: &str, more: &[&str]) -> Relay {
+    let flags = flags(keys);
+    let flags: Vec<_> = flags
+        .iter()
+        .map(String::as_str)
+        .chain(more.iter().copied())
+        .collect();
+    Relay::start(network, &flags)
+}
+
+fn put(client: &mut Client, name: &str, number: f64) -> (Outcome, String) {
+    let put = RequestBody::Put {
+        name: name.to_owned(),
+        value: PutValue::Number(number),
+        wait: true,
+        timeout_ms: 0,
+        expected: None,
+    };
+    match client.ask(put).0 {
+        Reply::PutDone { outcome, message } => (outcome, message),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn client_without_a_good_token_is_told_why_and_gets_nothing() {
+    let (issuer, other) = (Issuer::es256("one"), Issuer::es256("one"));
+    let edwards = Issuer::eddsa("two");
+    let path = file("keys_bad.json", &key_set(&[&issuer, &edwards]));
+    let relay = relay(Network::new(), path.to_str().unwrap(), &[]);
+    let good = claims("jane");
+    let header = issuer.header();
+    let whole = issuer.token(&good);
+    let parts: Vec<&str> = whole.split('.').collect();
+    let none = base64(br#"{"alg":"none"}"#);
+    let hmac = base64(br#"{"alg":"HS256","kid":"one"}"#);
+    let other_claims = base64(
+        with(good.clone(), "sub", json!("root"))
+            .to_string()
+            .as_bytes(),
+    );
+    for (token, why) in [
+        (String::new(), "a token is needed"),
+        ("x".into(), "no JSON Web Token"),
+        ("..".into(), "no JSON Web Token"),
+        ("x".repeat(20_000), "too long"),
+        (format!("{none}.{}.", parts[1]), "no JSON Web Token"),
+        (
+            format!("{hmac}.{}.{}", parts[1], parts[2]),
+            "no JSON Web Token",
+        ),
+        (format!("{}.{}.", parts[0], parts[1]), "signature"),
+        (
+            format!("{}.{other_claims}.{}", parts[0], parts[2]),
+            "signature",
+        ),
+        (other.token(&good), "signature"),
+        (edwards.sign(&header, &good), "signature"),
+        (
+            issuer.token(&with(good.clone(), "exp", json!(seconds() - 60))),
+            "expired",
+        ),
+        (issuer.token(&with(good.clone(), "exp", Value::Null)), "exp"),
+        (
+            issuer.token(&with(good.clone(), "exp", json!("tomorrow"))),
+            "",
+        ),
+        (
+            issuer.token(&with(good.clone(), "nbf", json!(seconds() + 60))),
+            "not valid yet",
+        ),
+        (
+            issuer.token(&with(good.clone(), "nbf", json!("tomorrow"))),
+            "",
+        ),
+        (
+            issuer.token(&with(good.clone(), "aud", json!("other"))),
+            "aud",
+        ),
+        (issuer.token(&with(good.clone(), "aud", Value::Null)), "aud"),
+        (
+            issuer.token(&with(good.clone(), "iss", json!("https://evil.test"))),
+            "iss",
+        ),
+        (issuer.token(&with(good.clone(), "iss", Value::Null)), "iss"),
+        (
+            issuer.token(&with(good.clone(), "sub", Value::Null)),
+            "no user",
+        ),
+        (
+            issuer.token(&with(good.clone(), "sub", json!(""))),
+            "no user",
+        ),
+        (
+            issuer.token(&with(good.clone(), "sub", json!("a\nb"))),
+            "no user",
+        ),
+        (
+            issuer.token(&with(good.clone(), "sub", json!(["jane"]))),
+            "",
+        ),
+        (
+            issuer.sign(&with(header.clone(), "crit", json!(["exp"])), &good),
+            "extension",
+        ),
+    ] {
+        let mut client = Client::connect(relay.address());
+        assert!(client.hello.as_ref().unwrap().authenticate);
+        let id = client.request(RequestBody::Authenticate {
+            token: token.clone(),
+        });
+        let (reply, _) = client.wait_answer(id);
+        let Reply::Error { message, .. } = reply else {
+            panic!("{token} was answered by {reply:?}");
+        };
+        assert!(message.contains(why), "{token}: {message}");
+        assert_eq!(
+            client.wait_closed(),
+            CloseCode::NotLoggedIn.number(),
+            "{message}"
+        );
+    }
+    for body in [
+        RequestBody::Ping { client_time_ns: 1 },
+        RequestBody::Get {
+            names: vec![format!("{}nobody", prefix())],
+            timeout_ms: 1,
+        },
+        RequestBody::Put {
+            name: format!("{}nobody", prefix()),
+            value: PutValue::Number(1.0),
+            wait: false,
+            timeout_ms: 1,
+            expected: None,
+        },
+    ] {
+        let mut client = Client::connect(relay.address());
+        client.request(body);
+        assert_eq!(client.wait_closed(), CloseCode::NotLoggedIn.number());
+    }
+    assert_eq!(relay.metric("pvwire_monitors_active"), 0.0);
+
+    for good in [issuer.token(&good), edwards.token(&good)] {
+        let mut client = Client::connect(relay.address());
+        assert!(client.log_in(&good));
+        let hello = client.hello.clone().unwrap();
+        assert_eq!((hello.authenticate, hello.user.as_str()), (false, "jane"));
+        client.ask(RequestBody::Ping { client_time_ns: 1 });
+    }
+    assert!(!relay.output().contains(&whole), "tokens are not for logs");
+}
+
+#[test]
+fn client_that_shows_nothing_is_closed_in_time() {
+    let issuer = Issuer::es256("one");
+    let path = file("keys_silent.json", &key_set(&[&issuer]));
+    let relay = relay(Network::new(), path.to_str().unwrap(), &[]);
+    let start = Instant::now();
+    let mut client = Client::connect(relay.address());
+    assert_eq!(client.wait_closed(), CloseCode::NotLoggedIn.number());
+    assert!(
+        start.elapsed() >= Duration::from_secs(4),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
+#[test]
+fn end_of_a_token_is_announced_and_then_ends_the_connection_unless_a_newer_one_comes() {
+    let issuer = Issuer::es256("one");
+    let path = file("keys_end.json", &key_set(&[&issuer]));
+    let relay = relay(Network::new(), path.to_str().unwrap(), &[]);
+    // The relay grants a leeway of five seconds.
+    let short = |user| issuer.token(&with(claims(user), "exp", json!(seconds() - 1)));
+    let mut client = Client::connect(relay.address());
+    let mut renewed = Client::connect(relay.address());
+    let mut taken_over = Client::connect(relay.address());
+    for client in [&mut client, &mut renewed, &mut taken_over] {
+        assert!(client.log_in(&short("jane")));
+        let left = client.hello.as_ref().unwrap().expires_in_ms;
+        assert!((1..=4_000).contains(&left), "{left}");
+    }
+    assert!(renewed.log_in(&issuer.token(&claims("jane"))));
+    assert!(
+        !taken_over.log_in(&issuer.token(&claims("root"))),
+        "of another user"
+    );
+
+    assert_eq!(taken_over.wait_closed(), CloseCode::NotLoggedIn.number());
+    assert_eq!(client.wait_closed(), CloseCode::NotLoggedIn.number());
+    renewed.ask(RequestBody::Ping { client_time_ns: 1 });
+}
+
+#[test]
+fn user_and_groups_of_a_token_decide_and_the_wrong_users_put_never_reaches_the_ioc() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, r#"record(ao, "$(P)set") { field(VAL, "1") }"#);
+    let set = ioc.name("set");
+    let issuer = Issuer::eddsa("one");
+    let path = file("keys_rules.json", &key_set(&[&issuer]));
+    let rules = file(
+        "users.toml",
+        &format!(
+            "enable_put = true\n[[rule]]\nuser = 'jane'\npv = '{set}'\nallow = 'put'\n\
+             [[rule]]\ngroup = 'operators'\npv = '*'\nallow = 'put'\n"
+        ),
+    );
+    let more = ["--config", rules.to_str().unwrap()];
+    let relay = relay(network, path.to_str().unwrap(), &more);
+    let log_in = |claims: Value| {
+        let mut client = Client::connect(relay.address());
+        assert!(client.log_in(&issuer.token(&claims)));
+        client
+    };
+    let mut jane = log_in(claims("jane"));
+    let mut mallory = log_in(claims("mallory"));
+    let operator = with(claims("otto"), "groups", json!("staff operators"));
+    let mut operator = log_in(operator);
+    jane.subscribe_live(&[&set]);
+
+    let (outcome, message) = put(&mut mallory, &set, 666.0);
+    assert_eq!(outcome, Outcome::NotAllowed);
+    assert!(
+        message.contains("user \"mallory\" may not put"),
+        "{message}"
+    );
+    assert_eq!(put(&mut jane, &set, 2.0).0, Outcome::Done);
+    jane.wait_number(&set, 2.0);
+    assert_eq!(put(&mut operator, &set, 3.0).0, Outcome::Done);
+    jane.wait_number(&set, 3.0);
+    let values = jane.pv(&set).rows.len();
+    assert_eq!(values, 3, "1, 2 and 3");
+}
+
+#[test]
+fn new_key_is_good_soon_and_the_old_one_no_more() {
+    let (old, new) = (Issuer::es256("old"), Issuer::es256("new"));
+    let path = file("keys_changing.json", &key_set(&[&old]));
+    let relay = relay(Network::new(), path.to_str().unwrap(), &[]);
+    let log_in = |issuer: &Issuer| {
+        let mut client = Client::connect(relay.address());
+        client.log_in(&issuer.token(&claims("jane")))
+    };
+    assert!(log_in(&old));
+
+    // Half a file changes nothing.
+    std::fs::write(&path, r#"{"keys": ["#).unwrap();
+    assert!(log_in(&old));
+    std::fs::write(&path, key_set(&[&new])).unwrap();
+    eventually("the new key is good", || log_in(&new));
+    let start = Instant::now();
+    assert!(!log_in(&old));
+    assert!(
+        start.elapsed() < Duration::from_secs(15),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
+/// Serves `body` to everybody by HTTP.
+fn serve(body: Arc<Mutex<String>>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 4096];
+            let _ = stream.read(&mut request);
+            let body = body.lock().unwrap().clone();
+            let length = body.len();
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
+            let _ = stream.write_all((head + &body).as_bytes());
+        }
+    });
+    format!("http://{address}/keys")
+}
+
+#[test]
+fn token_of_a_key_that_is_new_at_the_url_is_good_at_once() {
+    let (old, new) = (Issuer::es256("old"), Issuer::es256("new"));
+    let body = Arc::new(Mutex::new(key_set(&[&old])));
+    let url = serve(Arc::clone(&body));
+    let relay = relay(Network::new(), &url, &[]);
+    let mut client = Client::connect(relay.address());
+    assert!(client.log_in(&old.token(&claims("jane"))));
+
+    *body.lock().unwrap() = key_set(&[&old, &new]);
+    let mut client = Client::connect(relay.address());
+    assert!(client.log_in(&new.token(&claims("jane"))));
+    assert_eq!(client.hello.unwrap().user, "jane");
+}
+
+#[test]
+fn header_is_believed_from_the_proxy_only_and_said_once() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, r#"record(ao, "$(P)set") { field(VAL, "1") }"#);
+    let set = ioc.name("set");
+    let rules = file(
+        "header.toml",
+        "enable_put = true\n[[rule]]\ngroup = 'operators'\npv = '*'\nallow = 'put'\n",
+    );
+    let config = rules.to_str().unwrap();
+    let start = |proxy: &str| {
+        let flags = ["--config", config, "--auth=trusted-header", proxy];
+        Relay::start(network, &flags)
+    };
+    let foreign = start("--trusted-proxy=192.0.2.0/24");
+    let jane = ("X-Forwarded-User", "jane");
+    assert_eq!(handshake(foreign.address(), &[jane]).status, 403);
+    drop(foreign);
+
+    let relay = start("--trusted-proxy=127.0.0.0/8");
+    let address = relay.address();
+    for headers in [
+        &[][..],
+        &[("X-Forwarded-User", "")],
+        &[jane, ("X-Forwarded-User", "root")],
+        &[("X-Forwarded-Users", "jane")],
+    ] {
+        assert_eq!(handshake(address, headers).status, 401, "{headers:?}");
+    }
+    let mut one = Client::connect_with(address, &[jane]);
+    assert_eq!(one.hello.as_ref().unwrap().user, "jane");
+    assert_eq!(put(&mut one, &set, 2.0).0, Outcome::NotAllowed);
+    let groups = ("X-Forwarded-Groups", "staff, operators");
+    let mut two = Client::connect_with(address, &[("x-forwarded-user", "otto"), groups]);
+    assert_eq!(put(&mut two, &set, 3.0).0, Outcome::Done);
+    drop(relay);
+
+    // Who asks nobody believes no header.
+    let relay = Relay::start(network, &["--config", config]);
+    let mut client = Client::connect_with(relay.address(), &[jane, groups]);
+    assert_eq!(client.hello.as_ref().unwrap().user, "");
+    assert_eq!(put(&mut client, &set, 4.0).0, Outcome::NotAllowed);
+    assert!(!client.log_in("x"), "and takes no tokens");
+}
+
+#[test]
+fn relay_that_others_reach_does_not_start_without_authentication() {
+    for (flags, part) in [
+        (&["--listen=0.0.0.0:0"][..], "allow_anonymous"),
+        (&["--listen=[::]:0"], "allow_anonymous"),
+        (&["--listen=127.0.0.1:0", "--auth=jwt"], "jwt_keys"),
+        (
+            &["--listen=127.0.0.1:0", "--auth=jwt", "--jwt-keys=/nowhere"],
+            "jwt_audience",
+        ),
+        (
+            &["--auth=jwt", "--jwt-keys=/nowhere", "--jwt-audience=a"],
+            "/nowhere",
+        ),
+        (
+            &[
+                "--auth=jwt",
+                "--jwt-keys=http://login.test/keys",
+                "--jwt-audience=a",
+            ],
+            "https://",
+        ),
+        (&["--auth=trusted-header"], "trusted_proxy"),
+        (
+            &["--auth=trusted-header", "--trusted-proxy=proxy"],
+            "a network",
+        ),
+        (&["--auth=basic"], "trusted-header"),
+    ] {
+        let mut command = relay_command(Network::new());
+        let output = command.args(flags).output().unwrap();
+        assert_eq!(output.status.code(), Some(64), "{flags:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(part), "{flags:?}: {said}");
+    }
+    Relay::start(Network::new(), &["--allow-anonymous"]);
+}
