@@ -68,7 +68,7 @@ def plain():
 
 def keys():
     """The relay's configuration keys."""
-    return {"config", "log"} | set(re.findall(r"^\| `([a-z_]+)` \|", (ROOT / "docs/reference/config.md").read_text(), re.M))
+    return {"config", "log", "rule"} | set(re.findall(r"^\| `([a-z_]+)` \|", (ROOT / "docs/reference/config.md").read_text(), re.M))
 
 
 class Findings(list):

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use pvwire_graphql::Documents;
-use pvwire_relay::config::{Asked, Config};
+use pvwire_relay::config::{Access, Asked, Config};
+use pvwire_relay::rule::{Person, Rules};
 use pvwire_schema::types::Wish;
 use pvwire_schema::{decode, encode};
 use pvwire_wasm::ingest::Session;
@@ -236,6 +237,9 @@ fn graphql(bytes: &[u8]) {
 const CONFIG: &[&str] = &[
     "listen = \"127.0.0.1:0\"\nallow_origin = [\"https://a.example\", \"http://b.example:8080\"]\n\
      shards = 2\n",
+    "enable_put = true\n[[rule]]\nuser = \"a\"\ngroup = [\"g\", \"h\"]\npv = [\"SR:*:SET\", \"*\"]\n\
+     allow = \"put\"\ndeny = [\"read\"]\n[[rule]]\npv_regex = \"SR:[A-Z]{1,8}(\\.|:)(\\\\d+|.*)\"\nallow = \
+     [\"read\", \"put\"]\n",
     "# comment\nenable_put = true\nallow_put = [\"SR:*:SET\", \"pva://BL7:*\"]\nlinger_ms = 100\n",
     "default_source = \"pva\"\nallow_host = \"pvwire.example.org\"\nshortest_tick_ms = 5\n\
      longest_tick_ms = 50\n\0PVWIRE_MAX_CLIENTS=12\0--evict-after-ms\x001000",
@@ -260,6 +264,20 @@ const CONFIG_WORDS: &[&str] = &[
     "allow_put",
     "linger_ms",
     "rule",
+    "user = ",
+    "group = ",
+    "pv = ",
+    "pv_regex = ",
+    "allow = ",
+    "deny = ",
+    "\"put\"",
+    "(",
+    ")",
+    "+",
+    "{9999}",
+    "(?i)",
+    "\\\\p{L}",
+    "|",
     "shards",
     "-1",
     "0x10",
@@ -295,12 +313,38 @@ fn config(bytes: &[u8]) {
         found.map(|(_, value)| (*value).to_owned())
     };
     match Config::read(&arguments, environment, |_| Ok(file.clone())) {
-        Ok(Asked::Run(config)) => assert!(!config.show().is_empty()),
+        Ok(Asked::Run(config)) => {
+            assert!(!config.show().is_empty());
+            judge(&config);
+        }
         Ok(_) => {}
         Err(error) => {
             let said = error.to_string();
             let lines = said.lines().count();
             assert!(lines <= 1 && !said.is_empty(), "not one line: {said:?}");
+        }
+    }
+}
+
+/// Rules that were understood say something of every PV, and never allow what is switched off.
+fn judge(config: &Config) {
+    let rules = match Rules::new(config.enable_put, &config.all_rules()) {
+        Ok(rules) => rules,
+        Err(said) => {
+            assert_eq!(said.lines().count(), 1, "not one line: {said:?}");
+            return;
+        }
+    };
+    let person = Person {
+        user: Some("a".into()),
+        groups: vec!["g".into()],
+    };
+    for name in ["SR:A:SET", "SR:A.DRVH", "", "*", "é"] {
+        for who in [&person, &Person::default()] {
+            let verdict = rules.judge(who, "ca", name, Access::Put);
+            assert!(config.enable_put || !verdict.allowed);
+            assert!(!verdict.because.is_empty());
+            let _ = rules.judge(who, "pva", name, Access::Read);
         }
     }
 }

@@ -47,6 +47,8 @@ fn reference_of_the_configuration_lists_every_key() {
          where it stands and what was expected.\n\
          What is in effect is logged at the start.\n\n\
          {table}\n\
+         The file may also have `[[rule]]` tables, which say who may read and write what: \
+         [rules](../how-to/rules.md).\n\n\
          `PVWIRE_LOG` sets what is logged: `error`, `warn`, `info` (the default), `debug` (each client and \
          connection) or `trace`.\n\
          EPICS's own variables (`EPICS_CA_ADDR_LIST`, `EPICS_PVA_NAME_SERVERS`, …) mean what they always \
