@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::types::{ConnectionState, RequestBody};
 
-use support::{Client, Network, Relay, SoftIoc, eventually, relay_command};
+use support::{Client, Network, Relay, SoftIoc, eventually, prefix, relay_command};
 
 const RECORD: &str = r#"record(ao, "$(P)ao") { field(VAL, "1") }"#;
 const PING: RequestBody = RequestBody::Ping { client_time_ns: 1 };
@@ -69,19 +69,17 @@ fn pass(mut from: &TcpStream, mut to: &TcpStream, (cut, mended): &(Mutex<bool>, 
     let _ = from.shutdown(Shutdown::Both);
 }
 
-#[test]
-fn network_that_is_cut_between_relay_and_ioc_shows_within_ten_seconds_and_heals() {
-    let network = Network::new();
-    let mut ioc = SoftIoc::start(network, RECORD);
-    let wire = Wire::lay(network.server_port());
+/// Cuts the network between a relay and its IOC, which serves `name` by the port; both find each
+/// other by `variable` alone.
+fn cut_and_mend(network: Network, ioc: &mut SoftIoc, scheme: &str, variable: &str, port: u16) {
+    let wire = Wire::lay(port);
     let mut command = relay_command(network);
-    let by_wire = format!("127.0.0.2:{}", network.server_port());
     command
         .env("EPICS_CA_ADDR_LIST", "")
-        .env("EPICS_CA_NAME_SERVERS", by_wire);
+        .env(variable, format!("127.0.0.2:{port}"));
     let relay = Relay::spawn(command, &[]);
     let mut client = Client::connect(relay.address());
-    let name = ioc.name("ao");
+    let name = format!("{scheme}{}", ioc.name("ao"));
     client.subscribe_live(&[&name]);
 
     wire.set(true);
@@ -97,6 +95,22 @@ fn network_that_is_cut_between_relay_and_ioc_shows_within_ten_seconds_and_heals(
     wire.set(false);
     client.wait_state(&name, ConnectionState::Connected);
     client.wait_number(&name, 2.0);
+}
+
+#[test]
+fn network_that_is_cut_between_relay_and_ioc_shows_within_ten_seconds_and_heals() {
+    let network = Network::new();
+    let mut ioc = SoftIoc::start(network, RECORD);
+    let port = network.server_port();
+    cut_and_mend(network, &mut ioc, "", "EPICS_CA_NAME_SERVERS", port);
+}
+
+#[test]
+fn network_that_is_cut_between_relay_and_a_pv_access_server_shows_as_soon() {
+    let network = Network::new();
+    let mut ioc = SoftIoc::with_pv_access(network, &prefix(), RECORD);
+    let port = network.pva_port();
+    cut_and_mend(network, &mut ioc, "pva://", "EPICS_PVA_NAME_SERVERS", port);
 }
 
 #[test]

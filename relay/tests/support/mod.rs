@@ -81,6 +81,11 @@ impl Network {
         self.server_port
     }
 
+    /// Where its IOC serves pvAccess.
+    pub(crate) fn pva_port(self) -> u16 {
+        self.pva_port
+    }
+
     /// EPICS's variables for a process of this network, and nothing beyond this machine.
     pub(crate) fn apply(self, command: &mut Command) {
         let [pva, broadcast] =
