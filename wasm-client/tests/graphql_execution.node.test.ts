@@ -5,6 +5,7 @@ import {
   buildSchema,
   execute,
   getIntrospectionQuery,
+  graphql,
   graphqlSync,
   parse,
   type IntrospectionQuery,
@@ -51,7 +52,10 @@ function channel(name: string): unknown {
       string: (args: { units: boolean }) =>
         args.units && units !== null && units !== "" ? `${value.string} ${units}` : value.string,
       base64Array: null,
-      stringArray: null,
+      stringArray: ({ length }: { length: number }) =>
+        value.array instanceof Float64Array
+          ? Array.from(value.array, String).slice(0, length || undefined)
+          : null,
       table: null,
     },
     time: time && { ...time, seconds: time.seconds + time.nanoseconds / 1e9 },
@@ -64,7 +68,13 @@ function channel(name: string): unknown {
   };
 }
 
+const many = ({ ids }: { ids: readonly string[] }): unknown[] => ids.map(channel);
+
 const rootValue = {
+  getChannel: ({ id }: { id: string }): unknown => channel(id),
+  getChannels: many,
+  // Asked after our own have put.
+  putChannels: many,
   subscribeChannel: ({ id }: { id: string }): unknown => channel(id),
 };
 
@@ -161,6 +171,96 @@ describe("the first result of a subscription", () => {
   ])("is what the reference gives for %s", async (query, variables) => {
     const { ours, theirs } = await both(query, variables);
     expect(ours).toEqual(theirs);
+  });
+});
+
+/** One document with what may be in any, and the operation's name and variables. */
+type Request = [
+  query: string,
+  operationName?: string | undefined,
+  variables?: Record<string, unknown>,
+];
+
+const TWO = `
+  query A($id: ID = "loc://n", $units: Boolean! = false) {
+    getChannel(id: $id) { id value { string(units: $units) } }
+  }
+  query B($ids: [ID!]! = ["loc://n", "loc://s"]) { all: getChannels(ids: $ids) { ...id } }
+  mutation C($ids: [ID!]!, $values: [String!]!) {
+    first: putChannels(ids: $ids, values: $values, timeout: 1) { id value { float string } }
+    again: putChannels(ids: $ids, values: $values, timeout: 1) { ...id }
+  }
+  fragment id on Channel { id __typename }
+`;
+
+const REQUESTS: readonly Request[] = [
+  // Operations by name.
+  [TWO, "A"],
+  [TWO, "B"],
+  [TWO],
+  [TWO, "D"],
+  [TWO, ""],
+  ["fragment f on Channel { id }"],
+  // Variables: defaults, coercion and what doesn't fit.
+  [TWO, "A", { id: "loc://s" }],
+  [TWO, "A", { id: "loc://s", units: true, unknown: 1 }],
+  [TWO, "A", { id: null }],
+  [TWO, "A", { units: null }],
+  [TWO, "A", { id: 1.5, units: "true" }],
+  [TWO, "B", { ids: "loc://a" }],
+  [TWO, "B", { ids: [] }],
+  [TWO, "B", { ids: ["loc://n", null, [1], 2.5] }],
+  [TWO, "C", { ids: ["loc://n"], values: ["7"] }],
+  [TWO, "C", { ids: "loc://n", values: "8" }],
+  [TWO, "C"],
+  [TWO, "C", { ids: null, values: [1, true] }],
+  // Literals: lists, block strings, escapes.
+  ['{ getChannels(ids: "loc://n") { id } }'],
+  ['{ getChannels(ids: ["loc://n", "loc://a"]) { id value { stringArray(length: 1) } } }'],
+  ['{ getChannels(ids: [["loc://n"]]) { id } }'],
+  ["query($x: [[ID!]!]!) { getChannels(ids: $x) { id } }", undefined, { x: [["a"]] }],
+  ['{ getChannel(id: """\n      loc://n\n    """) { id } }'],
+  ['{ getChannel(id: "loc:\\u002f\\u{2F}\\u006E") { id } }'],
+  [
+    'mutation { putChannels(ids: ["loc://s"], values: ["\\uD83D\\uDE00 \\u00fc\\n\\"\\\\"]) { value { string } } }',
+  ],
+  [
+    'mutation { putChannels(ids: ["loc://s"], values: ["""\n    a\n      \\""" b\n  """]) { value { string } } }',
+  ],
+  // Aliases, fragments, directives, lists of objects in each other.
+  ['{ a: getChannel(id: "loc://n") { b: id c: value { d: float } } b: __typename }'],
+  [
+    'query($no: Boolean!) { getChannels(ids: ["loc://n", "loc://s"]) { id @skip(if: $no) ... on Channel @include(if: $no) { value { __typename float } } } a: __typename @include(if: $no) }',
+    undefined,
+    { no: true },
+  ],
+  [
+    '{ getChannel(id: "loc://n") { id } ... on Query { getChannel(id: "loc://n") { value { float } } ...f } } fragment f on Query { getChannel(id: "loc://n") { value { string } } }',
+  ],
+  // Many errors at once.
+  ["query Q($a: Int, $b: Nope) { getChannel(id: [1]) { vale } getChannels { id } ...g @nope }"],
+];
+
+describe("a request", () => {
+  beforeEach(async () => {
+    for (const name of ["n(1.5)", 's("text")', "a([1,2])"]) {
+      pvs.pv(`loc://${name}`).subscribe(() => undefined);
+    }
+    for (const name of ["n", "s", "a"]) pvs.pv(`loc://${name}`).subscribe(() => undefined);
+    await settle();
+  });
+
+  it.each(REQUESTS)("is answered as the reference does: %s %s %j", async (...request) => {
+    const [query, operationName, variables] = request;
+    const ours = await client.execute({ query, operationName, variables });
+    const theirs = await graphql({
+      schema,
+      source: query,
+      rootValue,
+      operationName,
+      variableValues: variables,
+    });
+    expect(plain(ours)).toEqual(plain(theirs));
   });
 });
 
