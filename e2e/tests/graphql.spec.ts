@@ -166,6 +166,50 @@ for (const name of APPS) {
       expect(third).toEqual({ subscribeChannel: { value: value(start + 2), display: null } });
     });
 
+    test("the documentation's own examples are answered as it says", async ({ app, prefix }) => {
+      const COUNT = `ca://${prefix}:COUNT`;
+      expect(
+        plain(
+          await app(name).run(
+            "query",
+            `query { getChannel(id: "${COUNT}") { value { string(units: true) } } }`,
+          ),
+        ),
+      ).toEqual({ data: { getChannel: { value: { string: "42" } } } });
+      expect(
+        plain(
+          await app(name).run(
+            "mutate",
+            `mutation {
+              putChannels(ids: ["${COUNT}"], values: ["45"]) { value { string(units: true) } }
+            }`,
+          ),
+        ),
+      ).toEqual({ data: { putChannels: [{ value: { string: "45" } }] } });
+      await app(name).subscribe(`subscription {
+        subscribeChannel(id: "ssim://sine") {
+          value { string }
+          status { quality }
+          display { description precision }
+        }
+      }`);
+      await expect.poll(async () => (await app(name).results()).length).toBeGreaterThanOrEqual(3);
+      const [first, ...others] = plain(await app(name).results()) as unknown[];
+      const value = { string: expect.stringMatching(/^-?\d\.\d{5}$/) as unknown };
+      const description = expect.stringMatching(/sine/i) as unknown;
+      expect(first).toEqual({
+        subscribeChannel: {
+          value,
+          status: { quality: expect.stringMatching(/VALID|WARNING|ALARM/) as unknown },
+          display: { description, precision: 5 },
+        },
+      });
+      // The quality is told only when it changes.
+      for (const other of others) {
+        expect(other).toMatchObject({ subscribeChannel: { value, display: null } });
+      }
+    });
+
     test("a subscription says that the IOC is gone", async ({ app, prefix, records }) => {
       await app(name).subscribe(`subscription {
         subscribeChannel(id: "ca://${prefix}:COUNT") { value { float } status { quality } }
