@@ -26,6 +26,17 @@ const MAX_GROUPS: usize = 1000;
 /// How far the clocks of the relay and of who issues the tokens may be apart.
 const LEEWAY: Duration = Duration::from_secs(5);
 
+/// What is known of a client from its handshake.
+#[derive(Clone, Debug, Default)]
+pub struct Peer {
+    /// Where it connects from.
+    pub address: String,
+    /// Origin of its page; empty for programs.
+    pub origin: String,
+    /// Who it is, as far as the handshake says.
+    pub person: Person,
+}
+
 /// Somebody who has shown who he is, and until when that holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Login {

@@ -53,6 +53,10 @@ pub struct Config {
     pub allow_put: Vec<String>,
     /// The file's rules, in order.
     pub rules: Vec<RuleText>,
+    /// File that attempts to write are put on record in; empty for none.
+    pub audit_file: String,
+    /// Whether nothing is written when that file can't be.
+    pub audit_fail_closed: bool,
     /// How long a put waits for its answer, unless it says otherwise.
     pub put_timeout: Duration,
     /// Shortest tick.
@@ -239,6 +243,8 @@ impl Default for Config {
             enable_put: false,
             allow_put: Vec::new(),
             rules: Vec::new(),
+            audit_file: String::new(),
+            audit_fail_closed: false,
             put_timeout: Duration::from_secs(10),
             shortest_tick: Duration::from_millis(5),
             longest_tick: Duration::from_millis(100),
@@ -582,6 +588,34 @@ const KEYS: &[Key] = &[
         },
         show: |config| config.allow_put.join(" "),
     },
+    text_key!(
+        "audit_file",
+        audit_file,
+        "FILE",
+        "File to which a line of JSON is added for every attempt to write"
+    ),
+    Key {
+        name: "audit_fail",
+        list: false,
+        value: "MODE",
+        help: "When the audit file can't be written: open (write all the same) or closed (take no puts)",
+        set: |config, value| {
+            config.audit_fail_closed = match value {
+                "open" => false,
+                "closed" => true,
+                _ => return Err("open or closed"),
+            };
+            Ok(())
+        },
+        show: |config| {
+            if config.audit_fail_closed {
+                "closed"
+            } else {
+                "open"
+            }
+            .to_owned()
+        },
+    },
     millis_key!(
         "put_timeout_ms",
         put_timeout,
@@ -739,6 +773,13 @@ impl Config {
                 "an address of this machine only, as 127.0.0.1:8080, or auth = jwt or trusted-header, \
                  or allow_anonymous if everybody who reaches this address may come in"
                     .into(),
+            );
+        }
+        if self.audit_fail_closed && self.audit_file.is_empty() {
+            return wrong(
+                "audit_file",
+                String::new(),
+                "a file, for audit_fail = closed".into(),
             );
         }
         if self.auth == Auth::Jwt {

@@ -6,6 +6,7 @@
 //! answer and the frames around it fit each other.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +22,7 @@ use crate::frame::{Frame, FrameMaker};
 use crate::large::{LargeValue, LargeValues};
 use crate::registry::Registry;
 use crate::set::PvSet;
-use crate::source::Intake;
+use crate::source::{Intake, RowValue};
 use crate::table::{Changes, Now, Table};
 use crate::tick::TickSink;
 
@@ -39,6 +40,15 @@ pub struct ClientId {
     pub generation: u64,
     /// It wants columns packed.
     pub lz4: bool,
+}
+
+/// Is told the latest value of a PV, if there is one.
+pub struct Peeked(pub Box<dyn FnOnce(Option<&RowValue>) + Send>);
+
+impl fmt::Debug for Peeked {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Peeked")
+    }
 }
 
 /// What a shard wants of this stage, on behalf of a client.
@@ -99,6 +109,13 @@ pub enum Demand {
         limit: usize,
         /// Where the answer goes.
         answer: tokio::sync::oneshot::Sender<Overview>,
+    },
+    /// The latest value of a PV that is held.
+    Peek {
+        /// The PV.
+        pv: PvId,
+        /// Learns it.
+        answer: Peeked,
     },
 }
 
@@ -633,6 +650,12 @@ impl Distributor {
                     });
                 }
                 Demand::Leave { client } => self.forget(client, now),
+                Demand::Peek { pv, answer } => {
+                    let entry = table.get(pv);
+                    (answer.0)(
+                        entry.and_then(|entry| entry.latest.as_ref().map(|latest| &latest.value)),
+                    );
+                }
                 Demand::Inspect { limit, answer } => {
                     // Whoever asked may have gone in the meantime.
                     let _ = answer.send(self.overview(table, limit));

@@ -33,6 +33,8 @@ pub mod large;
 
 pub mod group;
 
+pub mod audit;
+
 pub mod operation;
 
 pub mod request;

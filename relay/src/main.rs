@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pvwire_relay::admin::Admin;
+use pvwire_relay::audit::Audit;
 use pvwire_relay::auth;
 use pvwire_relay::config::{Access, Asked, Auth, Check, Config};
 use pvwire_relay::group::{Desk, Distributor, FrameSink};
@@ -163,6 +164,11 @@ async fn run(config: Config) -> Result<(), Failure> {
     let hello = hello(&config)?;
 
     let gate = gate(&config)?;
+    let audit = (!config.audit_file.is_empty()).then(|| {
+        Audit::open(&config.audit_file, config.audit_fail_closed)
+            .map_err(|error| Failure::Usage(format!("audit_file: {}: {error}", config.audit_file)))
+    });
+    let audit = audit.transpose()?.map(Arc::new);
     let tokens = match config.auth {
         Auth::Jwt => Some(keys::tokens(&config).await.map_err(Failure::Usage)?),
         Auth::None | Auth::TrustedHeader => None,
@@ -180,6 +186,7 @@ async fn run(config: Config) -> Result<(), Failure> {
         },
         metrics: Arc::clone(&metrics),
         tokens: tokens.clone(),
+        audit,
     };
     let shards = (0..config.shards)
         .map(|number| Shard::start(number, context.clone()))

@@ -6,11 +6,15 @@ use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
 use pvwire_schema::types::{Outcome, PvId};
+use serde_json::Value;
 
-use crate::group::ClientId;
+use crate::audit::{self, Attempt, Audit};
+use crate::auth::Peer;
+use crate::config::Access;
+use crate::group::{ClientId, Demand, Desk, Peeked};
 use crate::registry::Registry;
 use crate::rule::Person;
-use crate::source::{Call, OpEnd, OpTicket, Put, Sent};
+use crate::source::{Call, OpDone, OpEnd, OpTicket, Put, RowValue, Sent};
 
 /// What is to be done.
 #[derive(Debug)]
@@ -60,6 +64,25 @@ struct Open {
     ticket: Box<dyn OpTicket>,
     deadline: Instant,
     timeout: Duration,
+    record: Record,
+}
+
+/// What is put on record of an operation.
+struct Record {
+    person: Arc<Person>,
+    peer: Arc<Peer>,
+    begun: Instant,
+    old: Value,
+    new: Value,
+}
+
+/// Ticket of a put that waits until the value before it is known.
+struct Held;
+
+impl OpTicket for Held {
+    fn cancel(&self) -> bool {
+        true
+    }
 }
 
 /// Wakes the thread that owns the operations; called from sources' threads.
@@ -73,13 +96,30 @@ pub struct Operations {
     deadlines: BTreeSet<(Instant, u64)>,
     ended: Arc<SegQueue<(u64, OpEnd)>>,
     next: u64,
+    shard: usize,
+    desk: Arc<Desk>,
+    audit: Option<Arc<Audit>>,
+    /// Puts that wait until the value before them is known.
+    held: HashMap<u64, Put>,
+    peeked: Arc<SegQueue<(u64, Value)>>,
 }
 
 impl Operations {
     /// None yet.
     #[must_use]
-    pub fn new(registry: Arc<Registry>, wake: Wake) -> Self {
+    pub fn new(
+        shard: usize,
+        registry: Arc<Registry>,
+        desk: Arc<Desk>,
+        audit: Option<Arc<Audit>>,
+        wake: Wake,
+    ) -> Self {
         Self {
+            shard,
+            desk,
+            audit,
+            held: HashMap::new(),
+            peeked: Arc::default(),
             registry,
             wake,
             open: HashMap::new(),
@@ -90,45 +130,174 @@ impl Operations {
     }
 
     /// Begins an operation, or says at once why not.
-    pub fn begin(&mut self, order: OpOrder, now: Instant) -> Option<OpAnswer> {
+    pub fn begin(&mut self, order: OpOrder, peer: &Arc<Peer>, now: Instant) -> Option<OpAnswer> {
         self.next += 1;
         let number = self.next;
-        let (ended, wake) = (Arc::clone(&self.ended), Arc::clone(&self.wake));
-        let done = Box::new(move |end| {
-            ended.push((number, end));
-            wake();
-        });
-        let (pv, ticket): (_, Box<dyn OpTicket>) = match order.operation {
+        let new = match &order.operation {
+            _ if self.audit.is_none() => Value::Null,
+            Operation::Put(put) => audit::new_value(&put.value),
             Operation::Call(call) => {
-                self.registry.call(&order.name, &order.person, call, done);
-                (None, Box::new(Sent))
+                let named = |(name, value): &(String, _)| (name.clone(), audit::new_value(value));
+                Value::Object(call.arguments.iter().map(named).collect())
             }
-            Operation::Put(put) => match self.registry.acquire_to_put(&order.name, &order.person) {
-                Ok(pv) => (Some(pv), self.registry.put(pv, put, done)),
-                Err(refusal) => {
-                    log::info!("put to {} refused: {}", order.name, refusal.message);
-                    return Some(OpAnswer {
-                        client: order.client,
-                        request: order.request,
-                        is_call: false,
-                        end: refusal.into(),
-                    });
-                }
-            },
         };
-        let deadline = now + order.timeout;
-        self.deadlines.insert((deadline, number));
-        let open = Open {
+        let mut open = Open {
             client: order.client,
             request: order.request,
             name: order.name,
-            pv,
-            ticket,
-            deadline,
+            pv: None,
+            ticket: Box::new(Held),
+            deadline: now + order.timeout,
             timeout: order.timeout,
+            record: Record {
+                person: order.person,
+                peer: Arc::clone(peer),
+                begun: now,
+                old: Value::Null,
+                new,
+            },
         };
+        let permitted = match &order.operation {
+            Operation::Call(_) => {
+                let person = &open.record.person;
+                let permitted = self.registry.permit(&open.name, person, Access::Put);
+                permitted
+                    .map_err(OpEnd::from)
+                    .and_then(|()| self.put_on_record(number, &open))
+            }
+            Operation::Put(_) => {
+                let acquired = self
+                    .registry
+                    .acquire_to_put(&open.name, &open.record.person);
+                acquired.map(|pv| open.pv = Some(pv)).map_err(OpEnd::from)
+            }
+        };
+        let is_call = open.pv.is_none() && matches!(order.operation, Operation::Call(_));
+        if let Err(end) = permitted {
+            return Some(self.answer(number, open, is_call, end, now));
+        }
+        self.deadlines.insert((open.deadline, number));
+        match order.operation {
+            Operation::Call(call) => {
+                open.ticket = Box::new(Sent);
+                let done = self.done(number);
+                self.registry
+                    .call(&open.name, &open.record.person, call, done);
+            }
+            Operation::Put(put) => match (&self.audit, open.pv) {
+                (Some(_), Some(pv)) => {
+                    self.held.insert(number, put);
+                    let (peeked, wake) = (Arc::clone(&self.peeked), Arc::clone(&self.wake));
+                    let answer = Box::new(move |value: Option<&RowValue>| {
+                        peeked.push((number, value.map_or(Value::Null, audit::old_value)));
+                        wake();
+                    });
+                    let answer = Peeked(answer);
+                    self.desk.leave(Demand::Peek { pv, answer });
+                }
+                (_, pv) => {
+                    let done = self.done(number);
+                    open.ticket = pv.map_or_else(
+                        || Box::new(Sent) as Box<dyn OpTicket>,
+                        |pv| self.registry.put(pv, put, done),
+                    );
+                }
+            },
+        }
         self.open.insert(number, open);
         None
+    }
+
+    fn done(&self, number: u64) -> OpDone {
+        let (ended, wake) = (Arc::clone(&self.ended), Arc::clone(&self.wake));
+        Box::new(move |end| {
+            ended.push((number, end));
+            wake();
+        })
+    }
+
+    /// Sends the puts of which the value before them is known now.
+    fn send_held(&mut self, now: Instant) -> Vec<OpAnswer> {
+        let mut answers = Vec::new();
+        while let Some((number, old)) = self.peeked.pop() {
+            // It may have been given up meanwhile.
+            let Some(put) = self.held.remove(&number) else {
+                continue;
+            };
+            let Some(mut open) = self.open.remove(&number) else {
+                continue;
+            };
+            open.record.old = old;
+            match (self.put_on_record(number, &open), open.pv) {
+                (Ok(()), Some(pv)) => {
+                    open.ticket = self.registry.put(pv, put, self.done(number));
+                    self.open.insert(number, open);
+                }
+                (recorded, _) => {
+                    self.deadlines.remove(&(open.deadline, number));
+                    let end = recorded.err().unwrap_or(OpEnd::DONE);
+                    answers.push(self.answer(number, open, false, end, now));
+                }
+            }
+        }
+        answers
+    }
+
+    /// An attempt, as it is put on record.
+    fn attempt<'a>(
+        &self,
+        number: u64,
+        open: &'a Open,
+        result: &'a str,
+        message: &'a str,
+        now: Instant,
+    ) -> Attempt<'a> {
+        let record = &open.record;
+        Attempt {
+            kind: if open.pv.is_none() { "call" } else { "put" },
+            number: (self.shard, number),
+            person: &record.person,
+            peer: &record.peer.address,
+            origin: &record.peer.origin,
+            pv: &open.name,
+            old: &record.old,
+            new: &record.new,
+            result,
+            message,
+            latency: now.saturating_duration_since(record.begun),
+        }
+    }
+
+    /// Says beforehand that something is about to be written, where that is needed.
+    fn put_on_record(&self, number: u64, open: &Open) -> Result<(), OpEnd> {
+        let Some(audit) = &self.audit else {
+            return Ok(());
+        };
+        let attempt = self.attempt(number, open, "Begun", "", open.record.begun);
+        audit.begin(&attempt).map_err(|error| {
+            log::error!("the audit file can't be written: {error}");
+            let why = "this relay can't put it on record, and writes nothing then (audit_fail)";
+            OpEnd::failed(Outcome::NotAllowed, why)
+        })
+    }
+
+    /// The answer to an operation that is over, which is put on record.
+    fn answer(&self, number: u64, open: Open, is_call: bool, end: OpEnd, now: Instant) -> OpAnswer {
+        let kind = if is_call { "call" } else { "put" };
+        let result = format!("{:?}", end.outcome);
+        // Names come from clients and may hold anything.
+        log::info!("{kind} of {:?}: {result} {:?}", open.name, end.message);
+        if let Some(audit) = &self.audit {
+            let attempt = self.attempt(number, &open, &result, &end.message, now);
+            audit.end(&Attempt { kind, ..attempt });
+        }
+        self.registry.release(open.pv, now);
+        OpAnswer {
+            client: open.client,
+            request: open.request,
+            is_call,
+            end,
+        }
     }
 
     /// When the next operation is to be given up.
@@ -139,7 +308,7 @@ impl Operations {
 
     /// The answers to the operations that ended or were given up by now.
     pub fn answers(&mut self, now: Instant) -> Vec<OpAnswer> {
-        let mut answers = Vec::new();
+        let mut answers = self.send_held(now);
         while let Some((number, end)) = self.ended.pop() {
             answers.extend(self.end(number, end, now));
         }
@@ -179,16 +348,9 @@ impl Operations {
 
     fn end(&mut self, number: u64, end: OpEnd, now: Instant) -> Option<OpAnswer> {
         let open = self.open.remove(&number)?;
+        self.held.remove(&number);
         self.deadlines.remove(&(open.deadline, number));
         let is_call = open.pv.is_none();
-        self.registry.release(open.pv, now);
-        let what = if is_call { "call of" } else { "put to" };
-        log::info!("{what} {}: {:?} {}", open.name, end.outcome, end.message);
-        Some(OpAnswer {
-            client: open.client,
-            request: open.request,
-            is_call,
-            end,
-        })
+        Some(self.answer(number, open, is_call, end, now))
     }
 }

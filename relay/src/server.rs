@@ -18,9 +18,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tungstenite::handshake::derive_accept_key;
 
 use crate::admin::{Admin, STATUS_PAGE};
-use crate::auth;
+use crate::auth::{self, Peer};
 use crate::rule::Person;
-use crate::shard::{Arrival, Peer, ShardHandle};
+use crate::shard::{Arrival, ShardHandle};
 use crate::shutdown::Readiness;
 use crate::stream::StreamBody;
 

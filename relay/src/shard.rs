@@ -21,7 +21,8 @@ use pvwire_schema::types::{Hello, Reply, RequestProblem};
 use slab::Slab;
 use tokio::sync::oneshot;
 
-use crate::auth::{TokenError, Tokens};
+use crate::audit::Audit;
+use crate::auth::{Peer, TokenError, Tokens};
 use crate::frame::{Frame, FrameMaker, missed};
 use crate::group::{ClientId, Demand, Desk, FrameSink, GroupFrame, Order, TickFrames};
 use crate::large::large_steps;
@@ -83,17 +84,6 @@ pub struct Arrival {
     pub lz4: bool,
     /// Who that is.
     pub peer: Peer,
-}
-
-/// What is known of a client from its handshake.
-#[derive(Clone, Debug, Default)]
-pub struct Peer {
-    /// Where it connects from.
-    pub address: String,
-    /// Origin of its page; empty for programs.
-    pub origin: String,
-    /// Who it is, as far as the handshake says.
-    pub person: Person,
 }
 
 /// What reaches a shard from other threads.
@@ -223,6 +213,8 @@ pub struct ShardContext {
     pub metrics: Arc<Metrics>,
     /// What tells who a client is, if clients have to show it.
     pub tokens: Option<Arc<Tokens>>,
+    /// Where attempts to write are put on record, if they are.
+    pub audit: Option<Arc<Audit>>,
 }
 
 impl Shard {
@@ -254,7 +246,13 @@ impl Shard {
                 context.limits.get_timeout,
                 context.limits.put_timeout,
             ),
-            operations: Operations::new(Arc::clone(&context.registry), wake),
+            operations: Operations::new(
+                number,
+                Arc::clone(&context.registry),
+                Arc::clone(&context.desk),
+                context.audit.clone(),
+                wake,
+            ),
             context,
             hello,
             poll,
@@ -323,6 +321,7 @@ impl Login {
 struct Client {
     id: ClientId,
     person: Arc<Person>,
+    peer: Arc<Peer>,
     login: Login,
     socket: Socket,
     session: Session,
@@ -523,7 +522,8 @@ impl Run {
         };
         self.clients.insert(Client {
             id,
-            person: Arc::new(peer.person),
+            person: Arc::new(peer.person.clone()),
+            peer: Arc::new(peer),
             login,
             socket,
             session: Session::default(),
@@ -833,11 +833,12 @@ impl Run {
                     self.context.desk.leave(demand);
                 }
                 Outcome::Operation(order) => {
+                    let peer = Arc::clone(&client.peer);
                     if client.open_requests >= MAX_OPEN_REQUESTS {
                         return Err(Broken::TooManyWaiting);
                     }
                     client.open_requests += 1;
-                    if let Some(answer) = self.operations.begin(order, Instant::now()) {
+                    if let Some(answer) = self.operations.begin(order, &peer, Instant::now()) {
                         self.answer_operation(&answer);
                     }
                 }

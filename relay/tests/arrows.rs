@@ -168,6 +168,7 @@ fn lib_lists_every_module_in_the_order_an_update_passes_them() {
         "frame",
         "large",
         "group",
+        "audit",
         "operation",
         "request",
         "session",
