@@ -69,6 +69,18 @@ pub struct Config {
     pub max_clients: usize,
     /// Most subscriptions of one client.
     pub max_subscriptions: usize,
+    /// Most requests of one client a second, in the long run.
+    pub max_requests_per_s: usize,
+    /// Most puts and calls of one client a second, in the long run.
+    pub max_puts_per_s: usize,
+    /// Most names of one client a second that nobody had subscribed, in the long run.
+    pub max_new_names_per_s: usize,
+    /// Most connections of one user.
+    pub max_clients_per_user: usize,
+    /// Most PVs that are monitored.
+    pub max_pvs: usize,
+    /// With more memory than this in use, in MiB, nothing new is taken.
+    pub max_memory_mib: usize,
     /// A client that acknowledged nothing for so long gets no frames until it does.
     pub ack_window: Duration,
     /// A client that took nothing for so long is closed.
@@ -251,6 +263,12 @@ impl Default for Config {
             shards: std::thread::available_parallelism().map_or(1, usize::from),
             max_clients: 10_000,
             max_subscriptions: 20_000,
+            max_requests_per_s: 1_000,
+            max_puts_per_s: 200,
+            max_new_names_per_s: 1_000,
+            max_clients_per_user: 100,
+            max_pvs: 1_000_000,
+            max_memory_mib: 1_000_000,
             ack_window: Duration::from_secs(2),
             evict_after: Duration::from_secs(15),
             drain_delay: Duration::from_secs(2),
@@ -651,6 +669,42 @@ const KEYS: &[Key] = &[
         max_subscriptions,
         1_000_000,
         "Most subscriptions of one client"
+    ),
+    count_key!(
+        "max_requests_per_s",
+        max_requests_per_s,
+        1_000_000,
+        "Most requests of one client a second, in the long run; ten times as many at once"
+    ),
+    count_key!(
+        "max_puts_per_s",
+        max_puts_per_s,
+        1_000_000,
+        "Most puts and calls of one client a second, in the long run; ten times as many at once"
+    ),
+    count_key!(
+        "max_new_names_per_s",
+        max_new_names_per_s,
+        1_000_000,
+        "Most names of one client a second that no client had, in the long run; twice max_subscriptions at once"
+    ),
+    count_key!(
+        "max_clients_per_user",
+        max_clients_per_user,
+        1_000_000,
+        "Most connections of one user"
+    ),
+    count_key!(
+        "max_pvs",
+        max_pvs,
+        10_000_000,
+        "Most PVs that are monitored"
+    ),
+    count_key!(
+        "max_memory_mib",
+        max_memory_mib,
+        1_000_000,
+        "With more memory than this in use, in MiB, no new client and no new PV is taken"
     ),
     millis_key!(
         "ack_window_ms",

@@ -43,7 +43,9 @@ pub struct ClientId {
 }
 
 /// Is told the latest value of a PV, if there is one.
-pub struct Peeked(pub Box<dyn FnOnce(Option<&RowValue>) + Send>);
+pub struct Peeked(pub Box<Peek>);
+
+type Peek = dyn FnOnce(Option<&RowValue>) + Send;
 
 impl fmt::Debug for Peeked {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -15,6 +15,8 @@ pub mod rule;
 
 pub mod auth;
 
+pub mod quota;
+
 pub mod wish;
 
 pub mod registry;

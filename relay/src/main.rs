@@ -13,6 +13,7 @@ use pvwire_relay::config::{Access, Asked, Auth, Check, Config};
 use pvwire_relay::group::{Desk, Distributor, FrameSink};
 use pvwire_relay::keys;
 use pvwire_relay::metrics::Metrics;
+use pvwire_relay::quota::Users;
 use pvwire_relay::registry::Registry;
 use pvwire_relay::rule::{Person, Rules};
 use pvwire_relay::server::{ProxyHeaders, Server, Trust};
@@ -157,7 +158,9 @@ async fn run(config: Config) -> Result<(), Failure> {
         config.linger,
         Rules::new(config.enable_put, &config.all_rules()).map_err(Failure::Usage)?,
     );
-    let registry = Arc::new(registry);
+    let registry = Arc::new(registry.with_max_pvs(config.max_pvs));
+    let watched = Arc::clone(&registry);
+    tokio::task::spawn_local(watch_memory(watched, config.max_memory_mib << 20));
     let desk = Desk::new(Arc::clone(&intake));
     let metrics = Arc::new(Metrics::default());
     let ticks = Arc::new(TickCounters::default());
@@ -183,7 +186,11 @@ async fn run(config: Config) -> Result<(), Failure> {
             ack_window: config.ack_window,
             get_timeout: config.get_timeout,
             put_timeout: config.put_timeout,
+            requests_per_s: config.max_requests_per_s,
+            puts_per_s: config.max_puts_per_s,
+            new_names: (config.max_new_names_per_s, 2 * config.max_subscriptions),
         },
+        users: Users::new(config.max_clients_per_user),
         metrics: Arc::clone(&metrics),
         tokens: tokens.clone(),
         audit,
@@ -270,6 +277,22 @@ async fn drain(config: &Config, server: &Server) {
     let deadline = Instant::now() + config.drain_spread + FAREWELLS;
     while server.admin.sessions() > 0 && Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Lets the registry know when more memory is in use than there should be.
+async fn watch_memory(registry: Arc<Registry>, most: usize) {
+    loop {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<usize>().ok());
+        let short = kib.is_some_and(|kib| kib << 10 > most);
+        if short != registry.is_short() {
+            let what = if short { "over" } else { "within" };
+            log::warn!("memory in use is {what} max_memory_mib");
+            registry.set_short(short);
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
 

@@ -40,6 +40,8 @@ pub struct OpOrder {
     pub operation: Operation,
     /// How long to wait for the answer.
     pub timeout: Duration,
+    /// More were asked for than the client may.
+    pub too_fast: bool,
 }
 
 /// The answer to an operation.
@@ -158,6 +160,10 @@ impl Operations {
             },
         };
         let permitted = match &order.operation {
+            _ if order.too_fast => {
+                let why = "too many puts and calls a second: ask more slowly (max_puts_per_s)";
+                Err(OpEnd::failed(Outcome::NotAllowed, why))
+            }
             Operation::Call(_) => {
                 let person = &open.record.person;
                 let permitted = self.registry.permit(&open.name, person, Access::Put);

@@ -5,6 +5,7 @@
 //! has a number of its own, which all who wish the same share, and it holds the PV.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,20 @@ use crate::wish::WishKey;
 
 /// Different wishes of one PV: each costs a look with every update.
 const MAX_VIEWS: usize = 32;
+
+/// How many PVs that nobody has yet a client may still open.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Before others have to queue with the crowd.
+    pub fresh: usize,
+    /// At all.
+    pub new: usize,
+}
+
+impl Room {
+    /// For one PV that a client wants for an operation.
+    pub const ONE: Self = Self { fresh: 1, new: 1 };
+}
 
 /// A name that was not taken, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +62,9 @@ pub struct Registry {
     default_scheme: String,
     linger: Duration,
     rules: Rules,
+    max_pvs: usize,
+    /// Memory is short: nothing new is opened.
+    short: AtomicBool,
     open: Mutex<Open>,
 }
 
@@ -166,8 +184,43 @@ impl Registry {
             default_scheme,
             linger,
             rules,
+            max_pvs: usize::MAX,
+            short: AtomicBool::new(false),
             open: Mutex::default(),
         }
+    }
+
+    /// The same with so many PVs at most.
+    #[must_use]
+    pub fn with_max_pvs(self, max_pvs: usize) -> Self {
+        Self { max_pvs, ..self }
+    }
+
+    /// Memory is short, or isn't any more.
+    pub fn set_short(&self, short: bool) {
+        self.short.store(short, Ordering::Relaxed);
+    }
+
+    /// Whether memory is short.
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        self.short.load(Ordering::Relaxed)
+    }
+
+    /// Whether one more PV may be opened.
+    fn check_room(&self, open: &Open, room: &mut Room) -> Result<(), Refusal> {
+        let message = if self.is_short() {
+            "the relay is short of memory and takes no new PVs (max_memory_mib)".to_owned()
+        } else if open.by_name.len() >= self.max_pvs {
+            format!("the relay has {} PVs already (max_pvs)", self.max_pvs)
+        } else if room.new == 0 {
+            "new names are asked for too fast: try again later (max_new_names_per_s)".to_owned()
+        } else {
+            room.new -= 1;
+            return Ok(());
+        };
+        let problem = NameProblem::TooManyPvs;
+        Err(Refusal { problem, message })
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -182,9 +235,9 @@ impl Registry {
         &self,
         names: &[String],
         person: &Person,
-        fresh: &mut usize,
+        room: &mut Room,
     ) -> Vec<Result<PvId, Refusal>> {
-        self.acquire_wished(names, None, person, fresh)
+        self.acquire_wished(names, None, person, room)
     }
 
     /// The same of PVs of which only some updates are wished.
@@ -193,22 +246,25 @@ impl Registry {
         names: &[String],
         wish: Option<Wish>,
         person: &Person,
-        fresh: &mut usize,
+        room: &mut Room,
     ) -> Vec<Result<PvId, Refusal>> {
         let mut open = self.lock();
         let new = names.iter().filter(|name| !self.is_open(&open, name));
-        let mut none = 0;
-        let fresh = if new.take(*fresh + 1).count() > *fresh {
-            &mut none
-        } else {
-            fresh
-        };
+        let fresh = room.fresh;
+        let is_crowd = new.take(fresh + 1).count() > fresh;
+        if is_crowd {
+            room.fresh = 0;
+        }
         let acquire = |name: &String| {
             self.permit(name, person, Access::Read)?;
-            let base = self.acquire_one(&mut open, name, fresh)?;
+            let base = self.acquire_one(&mut open, name, room)?;
             wish.map_or(Ok(base), |wish| self.acquire_view(&mut open, base, wish))
         };
-        names.iter().map(acquire).collect()
+        let acquired = names.iter().map(acquire).collect();
+        if is_crowd {
+            room.fresh = fresh;
+        }
+        acquired
     }
 
     /// Takes hold of a view of a PV that is held, and takes that hold over.
@@ -280,7 +336,7 @@ impl Registry {
         })
     }
 
-    fn acquire_one(&self, open: &mut Open, name: &str, fresh: &mut usize) -> Result<PvId, Refusal> {
+    fn acquire_one(&self, open: &mut Open, name: &str, room: &mut Room) -> Result<PvId, Refusal> {
         let (scheme, bare, source) = self.source_of(name)?;
         let whole = format!("{scheme}://{bare}");
         if let Some(&id) = open.by_name.get(whole.as_str()) {
@@ -289,11 +345,12 @@ impl Registry {
             slot.idle_since = None;
             return Ok(id);
         }
+        self.check_room(open, room)?;
         let id = open.free_number();
         let puts = self.rules.takes_puts(scheme, bare);
-        let queue = match fresh.checked_sub(1) {
+        let queue = match room.fresh.checked_sub(1) {
             Some(rest) => {
-                *fresh = rest;
+                room.fresh = rest;
                 Queue::Front
             }
             None => Queue::Crowd,
@@ -345,7 +402,7 @@ impl Registry {
     /// As `permit`; nothing was opened then.
     pub fn acquire_to_put(&self, name: &str, person: &Person) -> Result<PvId, Refusal> {
         self.permit(name, person, Access::Put)?;
-        self.acquire_one(&mut self.lock(), name, &mut 1)
+        self.acquire_one(&mut self.lock(), name, &mut { Room::ONE })
     }
 
     /// Writes to a PV that is held; `done` learns what becomes of it.
@@ -458,7 +515,7 @@ fn check_name(scheme: &str, name: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     #[derive(Default)]
     struct Counted {
@@ -507,7 +564,7 @@ mod tests {
 
     fn one(registry: &Registry, name: &str) -> Result<PvId, Refusal> {
         registry
-            .acquire(&[name.to_owned()], &Person::default(), &mut 1)
+            .acquire(&[name.to_owned()], &Person::default(), &mut { Room::ONE })
             .remove(0)
     }
 
@@ -555,7 +612,7 @@ mod tests {
         });
         let names = ["TEMP".to_owned()];
         registry
-            .acquire_wished(&names, wish, &Person::default(), &mut 1)
+            .acquire_wished(&names, wish, &Person::default(), &mut { Room::ONE })
             .remove(0)
     }
 
@@ -610,11 +667,11 @@ mod tests {
     fn new_names_beyond_the_allowance_queue_with_the_crowd() {
         let (registry, counted) = registry();
         let names: Vec<_> = (0..5).map(|n| format!("PV{n}")).collect();
-        let mut fresh = 3;
+        let mut room = Room { fresh: 3, new: 9 };
         let mut acquire = |names: &[String]| {
-            registry.acquire(names, &Person::default(), &mut fresh);
+            registry.acquire(names, &Person::default(), &mut room);
             let opened = counted.opened.load(Ordering::Relaxed);
-            (fresh, opened, counted.crowded.load(Ordering::Relaxed))
+            (room.fresh, opened, counted.crowded.load(Ordering::Relaxed))
         };
         assert_eq!(acquire(&names[..2]), (1, 2, 0));
         assert_eq!(acquire(&names[..4]), (1, 4, 2), "too many at once");

@@ -9,7 +9,8 @@ use pvwire_schema::types::{NameError, PvId, Reply, RequestBody, RequestProblem, 
 
 use crate::group::{ClientId, Demand};
 use crate::operation::{OpOrder, Operation};
-use crate::registry::Registry;
+use crate::quota::Bucket;
+use crate::registry::{Registry, Room};
 use crate::rule::Person;
 use crate::source::{Call, Put};
 use crate::tick::wall_ns;
@@ -51,18 +52,27 @@ pub struct Answerer {
     get_timeout: Duration,
     put_timeout: Duration,
     /// What clients have left of their fresh names, and when they last used some.
-    fresh: HashMap<ClientId, (usize, Instant)>,
+    fresh: HashMap<ClientId, (usize, Instant, Bucket)>,
+    /// New names of a client a second, and at once.
+    new_names: (usize, usize),
 }
 
 impl Answerer {
-    /// An answerer; a get or put that names no time-out waits for `get_timeout` or `put_timeout`.
+    /// An answerer; a get or put that names no time-out waits for `get_timeout` or `put_timeout`. A client
+    /// may ask for so many `new_names` a second, and so many at once.
     #[must_use]
-    pub fn new(registry: Arc<Registry>, get_timeout: Duration, put_timeout: Duration) -> Self {
+    pub fn new(
+        registry: Arc<Registry>,
+        get_timeout: Duration,
+        put_timeout: Duration,
+        new_names: (usize, usize),
+    ) -> Self {
         Self {
             registry,
             get_timeout,
             put_timeout,
             fresh: HashMap::new(),
+            new_names,
         }
     }
 
@@ -167,6 +177,7 @@ impl Answerer {
                     expected,
                 }),
                 timeout: timeout(timeout_ms, self.put_timeout, LONGEST_PUT),
+                too_fast: false,
             }),
             RequestBody::Rpc {
                 name,
@@ -181,6 +192,7 @@ impl Answerer {
                     name,
                     operation: Operation::Call(Call { arguments, timeout }),
                     timeout,
+                    too_fast: false,
                 })
             }
         })
@@ -195,13 +207,19 @@ impl Answerer {
     ) -> (Vec<PvId>, Vec<NameError>) {
         let mut errors = Vec::new();
         let now = Instant::now();
-        let (fresh, used) = self.fresh.entry(client).or_insert((FRESH_NAMES, now));
+        let (per_second, at_once) = self.new_names;
+        let (fresh, used, names_left) = (self.fresh.entry(client))
+            .or_insert_with(|| (FRESH_NAMES, now, Bucket::new(per_second, at_once, now)));
         if now.duration_since(*used) >= FRESH_AGAIN {
             *fresh = FRESH_NAMES;
         }
         let before = *fresh;
-        let acquired = self.registry.acquire_wished(names, wish, person, fresh);
+        let new = names_left.left(now);
+        let mut room = Room { fresh: before, new };
+        let acquired = self.registry.acquire_wished(names, wish, person, &mut room);
         let acquired = acquired.into_iter().enumerate();
+        names_left.take(new - room.new);
+        *fresh = room.fresh;
         if *fresh < before || before == 0 {
             *used = now;
         }

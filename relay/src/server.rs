@@ -374,6 +374,12 @@ impl Server {
         if self.readiness.is_draining() {
             return Err((StatusCode::SERVICE_UNAVAILABLE, "the relay is stopping\n"));
         }
+        if self.admin.registry.is_short() {
+            return Err((
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the relay is short of memory: try again later\n",
+            ));
+        }
         if self.admin.sessions() >= self.max_clients {
             return Err((
                 StatusCode::SERVICE_UNAVAILABLE,

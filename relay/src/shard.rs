@@ -28,6 +28,7 @@ use crate::group::{ClientId, Demand, Desk, FrameSink, GroupFrame, Order, TickFra
 use crate::large::large_steps;
 use crate::metrics::Metrics;
 use crate::operation::{OpAnswer, Operations};
+use crate::quota::{Bucket, Seat, Users};
 use crate::registry::Registry;
 use crate::request::{Answerer, Outcome};
 use crate::rule::Person;
@@ -68,7 +69,16 @@ pub struct ShardLimits {
     pub get_timeout: Duration,
     /// Time that a put waits for its answer, unless it says otherwise.
     pub put_timeout: Duration,
+    /// Requests of a client a second.
+    pub requests_per_s: usize,
+    /// Puts and calls of a client a second.
+    pub puts_per_s: usize,
+    /// New names of a client a second, and at once.
+    pub new_names: (usize, usize),
 }
+
+/// A client may make the requests of so many seconds at once.
+const BURST: usize = 10;
 
 /// A client must have shown who it is by then.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -213,6 +223,8 @@ pub struct ShardContext {
     pub metrics: Arc<Metrics>,
     /// What tells who a client is, if clients have to show it.
     pub tokens: Option<Arc<Tokens>>,
+    /// How many connections each user has.
+    pub users: Arc<Users>,
     /// Where attempts to write are put on record, if they are.
     pub audit: Option<Arc<Audit>>,
 }
@@ -245,6 +257,7 @@ impl Shard {
                 Arc::clone(&context.registry),
                 context.limits.get_timeout,
                 context.limits.put_timeout,
+                context.limits.new_names,
             ),
             operations: Operations::new(
                 number,
@@ -323,6 +336,11 @@ struct Client {
     person: Arc<Person>,
     peer: Arc<Peer>,
     login: Login,
+    /// Its place among its user's connections.
+    seat: Option<Seat>,
+    /// Requests and operations that it may still make at present.
+    requests_left: Bucket,
+    puts_left: Bucket,
     socket: Socket,
     session: Session,
     group: Option<usize>,
@@ -338,6 +356,16 @@ struct Client {
     awaits_turn: bool,
     /// Our farewell is said; the socket is dropped at this time at the latest.
     closing: Option<Instant>,
+}
+
+impl Client {
+    /// Takes a place among its user's connections, unless it has one.
+    fn sit(&mut self, users: &Arc<Users>, person: &Person) -> Result<(), String> {
+        if let (None, Some(user)) = (&self.seat, &person.user) {
+            self.seat = Some(users.seat(user)?);
+        }
+        Ok(())
+    }
 }
 
 /// How a client wants to be brought up to date.
@@ -513,6 +541,11 @@ impl Run {
         } else {
             Arc::new(self.maker.answer(0, 0, &self.welcome(&peer.person, 0)))
         };
+        let (limits, now) = (self.context.limits, Instant::now());
+        let seat = peer.person.user.as_ref();
+        let seat = seat.map(|user| self.context.users.seat(user));
+        let is_full = seat.as_ref().is_some_and(Result::is_err);
+        let seat = seat.and_then(Result::ok);
         let login = match self.context.tokens {
             None => Login::Done(None),
             Some(_) => Login::Awaited {
@@ -525,6 +558,9 @@ impl Run {
             person: Arc::new(peer.person.clone()),
             peer: Arc::new(peer),
             login,
+            seat,
+            requests_left: Bucket::new(limits.requests_per_s, BURST * limits.requests_per_s, now),
+            puts_left: Bucket::new(limits.puts_per_s, BURST * limits.puts_per_s, now),
             socket,
             session: Session::default(),
             group: None,
@@ -540,6 +576,9 @@ impl Run {
         if !ECHOES {
             let said = self.clients[place].socket.answer(&hello);
             self.settle(place, said.map(|()| true));
+        }
+        if is_full && self.clients.contains(place) {
+            return self.close(place, CloseCode::TryAgainLater);
         }
         // Requests may have come with the handshake.
         self.on_socket(place, true, false);
@@ -798,6 +837,9 @@ impl Run {
                 continue;
             }
             self.context.metrics.requests.inc();
+            if !client.requests_left.take_one(Instant::now()) {
+                return Err(Broken::TooManyWaiting);
+            }
             let person = match client.login {
                 Login::Awaited { .. } => None,
                 Login::Done(None) => Some(&client.person),
@@ -832,7 +874,8 @@ impl Run {
                     client.open_requests += 1;
                     self.context.desk.leave(demand);
                 }
-                Outcome::Operation(order) => {
+                Outcome::Operation(mut order) => {
+                    order.too_fast = !client.puts_left.take_one(Instant::now());
                     let peer = Arc::clone(&client.peer);
                     if client.open_requests >= MAX_OPEN_REQUESTS {
                         return Err(Broken::TooManyWaiting);
@@ -897,6 +940,7 @@ impl Run {
             Ok(login) if is_renewal && login.person.user != client.person.user => {
                 "the new token is of another user".to_owned()
             }
+            Ok(login) if let Err(why) = client.sit(&self.context.users, &login.person) => why,
             Ok(login) => {
                 let left = login.until.duration_since(SystemTime::now());
                 let left = u64::try_from(left.unwrap_or_default().as_millis()).unwrap_or(0);

@@ -159,6 +159,7 @@ fn lib_lists_every_module_in_the_order_an_update_passes_them() {
         "source",
         "rule",
         "auth",
+        "quota",
         "wish",
         "registry",
         "table",

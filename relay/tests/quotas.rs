@@ -1,0 +1,178 @@
+//! What happens to a client that wants too much, and does it leave the others alone?
+//!
+//! Topology: one relay with small limits, one client that goes beyond them and one that doesn't; a soft
+//! IOC where a PV is needed.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod support;
+
+use pvwire_schema::close::CloseCode;
+use pvwire_schema::types::{NameProblem, Outcome, PutValue, Reply, RequestBody};
+
+use support::{Client, Network, Relay, SoftIoc, eventually, handshake, prefix};
+
+const PING: RequestBody = RequestBody::Ping { client_time_ns: 1 };
+
+const RECORD: &str = r#"record(ao, "$(P)set") { field(VAL, "1") }"#;
+
+fn put(name: &str, number: f64) -> RequestBody {
+    RequestBody::Put {
+        name: name.to_owned(),
+        value: PutValue::Number(number),
+        wait: false,
+        timeout_ms: 0,
+        expected: None,
+    }
+}
+
+#[test]
+fn client_that_floods_is_closed_and_the_others_are_served() {
+    let relay = Relay::start(Network::new(), &["--max-requests-per-s=2"]);
+    let mut good = Client::connect(relay.address());
+    let mut flooding = Client::connect(relay.address());
+    for _ in 0..100 {
+        flooding.request(PING);
+    }
+    assert_eq!(flooding.wait_closed(), CloseCode::TooManyRequests.number());
+    good.ask(PING);
+}
+
+#[test]
+fn puts_beyond_the_limit_are_refused_with_the_reason_and_never_reach_the_ioc() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, RECORD);
+    let set = ioc.name("set");
+    let flags = ["--enable-put", "--allow-put=*", "--max-puts-per-s=1"];
+    let relay = Relay::start(network, &flags);
+    let mut client = Client::connect(relay.address());
+    client.subscribe_live(&[&set]);
+    let asked: Vec<u32> = (0..40)
+        .map(|n| client.request(put(&set, f64::from(n))))
+        .collect();
+    let mut done = Vec::new();
+    for (n, id) in asked.into_iter().enumerate() {
+        match client.wait_answer(id).0 {
+            Reply::PutDone {
+                outcome: Outcome::Done,
+                ..
+            } => done.push(n as f64),
+            Reply::PutDone { outcome, message } => {
+                assert_eq!(outcome, Outcome::NotAllowed);
+                assert!(message.contains("max_puts_per_s"), "{message}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!((10..=30).contains(&done.len()), "ten at once: {done:?}");
+    client.wait_number(&set, *done.last().unwrap());
+    // Nobody else has to wait for that.
+    let mut other = Client::connect(relay.address());
+    let (reply, _) = other.ask(put(&set, 77.0));
+    assert!(
+        matches!(
+            reply,
+            Reply::PutDone {
+                outcome: Outcome::Done,
+                ..
+            }
+        ),
+        "{reply:?}"
+    );
+}
+
+#[test]
+fn new_names_come_only_so_fast_and_those_that_others_have_are_free() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, RECORD);
+    let set = ioc.name("set");
+    let flags = [
+        "--max-subscriptions=10",
+        "--max-new-names-per-s=1",
+        "--linger-ms=0",
+    ];
+    let relay = Relay::start(network, &flags);
+    let mut good = Client::connect(relay.address());
+    good.subscribe_live(&[&set]);
+    let mut greedy = Client::connect(relay.address());
+    let prefix = prefix();
+    let mut refused = Vec::new();
+    for round in 0..5 {
+        let names: Vec<_> = (0..8).map(|n| format!("{prefix}{round}:{n}")).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        refused.extend(greedy.get(&names, 1).1);
+    }
+    refused.retain(|error| error.problem != NameProblem::TimedOut);
+    assert!((10..=20).contains(&refused.len()), "{refused:?}");
+    for error in &refused {
+        assert_eq!(error.problem, NameProblem::TooManyPvs);
+        assert!(
+            error.message.contains("max_new_names_per_s"),
+            "{}",
+            error.message
+        );
+    }
+    assert_eq!(greedy.get(&[&set], 0).1, []);
+}
+
+#[test]
+fn full_relay_takes_no_new_pvs_and_keeps_those_that_it_has() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, RECORD);
+    let set = ioc.name("set");
+    let relay = Relay::start(network, &["--max-pvs=2"]);
+    let mut good = Client::connect(relay.address());
+    good.subscribe_live(&[&set]);
+    let mut greedy = Client::connect(relay.address());
+    let names = [prefix(), prefix(), prefix()].map(|name| format!("{name}x"));
+    let errors = greedy.subscribe(&names);
+    assert_eq!(errors.len(), 2);
+    assert!(
+        errors
+            .iter()
+            .all(|error| error.problem == NameProblem::TooManyPvs)
+    );
+    assert!(
+        errors[0].message.contains("max_pvs"),
+        "{}",
+        errors[0].message
+    );
+    let mut third = Client::connect(relay.address());
+    third.subscribe_live(&[&set]);
+    assert!(good.pv(&set).is_number(1.0));
+}
+
+#[test]
+fn relay_short_of_memory_refuses_new_clients() {
+    // Less than it needs to start: it is short as soon as it looks.
+    let relay = Relay::start(Network::new(), &["--max-memory-mib=1"]);
+    eventually("it says so", || {
+        relay.output().contains("over max_memory_mib")
+    });
+    assert_eq!(handshake(relay.address(), &[]).status, 503);
+}
+
+#[test]
+fn user_with_too_many_connections_is_sent_away_and_other_users_are_not() {
+    let flags = [
+        "--auth=trusted-header",
+        "--trusted-proxy=127.0.0.1",
+        "--max-clients-per-user=2",
+    ];
+    let relay = Relay::start(Network::new(), &flags);
+    let connect = |user| Client::connect_with(relay.address(), &[("X-Forwarded-User", user)]);
+    let (mut one, _two) = (connect("jane"), connect("jane"));
+    assert_eq!(
+        connect("jane").wait_closed(),
+        CloseCode::TryAgainLater.number()
+    );
+    connect("joe").ask(PING);
+    one.ask(PING);
+    drop(one);
+    eventually("there is room again", || {
+        let mut client = connect("jane");
+        client.request(PING);
+        client.read_for_a_moment();
+        client.closed.is_none() && !client.read_for_a_moment()
+    });
+}
