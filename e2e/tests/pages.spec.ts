@@ -40,7 +40,10 @@ test("wall: 5,000 readbacks, said in words too", async ({ demo }) => {
     /^5,000 of 5,000 connected · [\d,]+ minor, [\d,]+ major alarms/,
     { timeout: 30_000 },
   );
-  await expect(demo.page.getByRole("img", { name: /^5,000 readbacks/ })).toBeVisible();
+  const canvas = demo.page.getByRole("img", { name: /^5,000 readbacks/ });
+  await expect(canvas).toBeVisible();
+  const box = await canvas.boundingBox();
+  expect((box?.x ?? 0) + (box?.width ?? 0), "within the page").toBeLessThan(1440);
   await expectAccessible(demo.page);
 });
 

@@ -18,6 +18,28 @@ for (const colorScheme of ["light", "dark"] as const) {
       await save(demo, `demo-${colorScheme}.png`);
     });
 
+    test("the other pages", async ({ demo }) => {
+      for (const [page, ready] of [
+        ["Beamline", ".pvwire-image canvas"],
+        ["Wall", ".wall canvas"],
+        ["Health", ".health"],
+      ] as const) {
+        await demo.page.getByRole("link", { name: page }).click();
+        await expect(demo.page.locator(ready)).toBeVisible();
+        // Curves and bars need something to show.
+        await expect(demo.page.locator('[data-rate="updates"] dd')).not.toContainText("–");
+        const { updatesTotal } = await demo.stats();
+        await expect
+          .poll(async () => (await demo.stats()).updatesTotal, { timeout: 30_000 })
+          .toBeGreaterThan(updatesTotal + 300);
+        await save(demo, `${page.toLowerCase()}-${colorScheme}.png`);
+      }
+      await demo.page.setViewportSize({ width: 390, height: 844 });
+      await demo.page.getByRole("link", { name: "Beamline" }).click();
+      await expect(demo.page.locator(".pvwire-image canvas")).toBeVisible();
+      await save(demo, `beamline-phone-${colorScheme}.png`);
+    });
+
     test("relay lost", async ({ demo, relay }) => {
       await allIsShown(demo);
       await relay.kill();

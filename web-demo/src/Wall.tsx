@@ -46,7 +46,9 @@ export function Wall({ client }: { readonly client: PvClient }): ReactNode {
         ))}
       </span>
       <div className="wall">
-        <canvas ref={canvas} role="img" aria-label={`5,000 readbacks. ${summary}`} />
+        <div>
+          <canvas ref={canvas} role="img" aria-label={`5,000 readbacks. ${summary}`} />
+        </div>
       </div>
     </section>
   );
@@ -66,11 +68,17 @@ function paintWall(
   let colours = coloursOf(palette);
   let paints = 0;
 
+  const room = canvas.parentElement ?? canvas;
+  let scrolled = 0;
+
   const layOut = (): void => {
-    const width = canvas.parentElement?.clientWidth ?? 600;
+    const width = room.clientWidth;
     const scale = window.devicePixelRatio;
     columns = Math.max(1, Math.floor(width / CELL.width));
-    const height = Math.ceil(READBACKS / columns) * CELL.height;
+    const rows = Math.ceil(READBACKS / columns);
+    room.style.height = `${String(rows * CELL.height)}px`;
+    // No larger than the window: a browser hands the whole canvas on for each frame.
+    const height = Math.min(rows * CELL.height, window.innerHeight);
     Object.assign(canvas, { width: width * scale, height: height * scale });
     Object.assign(canvas.style, { width: `${String(width)}px`, height: `${String(height)}px` });
     context.scale(scale, scale);
@@ -81,18 +89,22 @@ function paintWall(
     paint();
   };
 
-  /** Cells in view whose PV changed. */
+  /** Cells in view whose PV changed; all in view when others came into it. */
   const paint = (): void => {
-    const { top } = canvas.getBoundingClientRect();
-    const rows = Math.ceil(READBACKS / columns);
-    const first = Math.max(0, Math.floor(-top / CELL.height));
-    const last = Math.min(rows, Math.ceil((window.innerHeight - top) / CELL.height));
+    const now = Math.max(0, canvas.getBoundingClientRect().top - room.getBoundingClientRect().top);
+    if (now !== scrolled) {
+      scrolled = now;
+      painted.fill(undefined);
+      context.clearRect(0, 0, canvas.width, canvas.height);
+    }
+    const first = Math.floor(scrolled / CELL.height);
+    const last = Math.ceil((scrolled + canvas.clientHeight) / CELL.height);
     for (let at = first * columns; at < Math.min(READBACKS, last * columns); at += 1) {
       const data = pvs[at]?.getSnapshot();
       if (data === undefined || data === painted[at]) continue;
       painted[at] = data;
       const x = (at % columns) * CELL.width;
-      const y = Math.floor(at / columns) * CELL.height;
+      const y = Math.floor(at / columns) * CELL.height - scrolled;
       const { ground, ink } = colours[lookOf(data)];
       context.fillStyle = ground;
       context.fillRect(x, y, CELL.width - 2, CELL.height - 2);
@@ -105,7 +117,7 @@ function paintWall(
   // One listener for all of them is called once per frame.
   const ends = pvs.map((pv) => pv.subscribe(paint));
   const observer = new ResizeObserver(layOut);
-  if (canvas.parentElement !== null) observer.observe(canvas.parentElement);
+  observer.observe(room);
   window.addEventListener("scroll", paint, { passive: true });
   const timer = window.setInterval(() => {
     const now = pvs.map((pv) => pv.getSnapshot());
