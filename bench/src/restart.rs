@@ -213,7 +213,7 @@ impl Hall {
     fn connect(&mut self, place: usize) -> Result<(), Box<dyn Error>> {
         self.seats[place].attempts += u32::from(self.lost_at.is_some());
         let (subscribe, now) = (self.subscribe.clone(), Instant::now());
-        match Client::connect(&self.plan.relay, subscribe, self.pvs, now) {
+        match Client::connect(&self.plan.relay, subscribe, self.pvs, false, now) {
             Ok(mut client) => {
                 let interest = Interest::READABLE | Interest::WRITABLE;
                 let registry = self.poll.registry();
