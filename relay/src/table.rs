@@ -18,7 +18,7 @@ use pvwire_schema::types::{
 
 use crate::source::intake::{Notice, Taken};
 use crate::source::{Event, Row, RowValue};
-use crate::wish::{Candidate, Gate, Verdict};
+use crate::wish::{Candidate, Gate, Verdict, less_of};
 pub use large::{LARGE_BYTES, LargeRow, is_large};
 
 /// The latest value of a PV.
@@ -77,10 +77,24 @@ struct Return {
 struct View {
     base: PvId,
     gate: Gate,
+    wish: Wish,
     /// Lost on the way in since the last update that passed.
     lost: Skips,
     /// An update is held, and its time is in `Table::held`.
     is_due: bool,
+}
+
+impl View {
+    /// A PV's update with as much of its value as is wished.
+    fn less(&self, newest: &Latest) -> Latest {
+        match less_of(&self.wish, &newest.value) {
+            Some(value) => Latest {
+                value,
+                ..newest.clone()
+            },
+            None => newest.clone(),
+        }
+    }
 }
 
 /// All parts of one PV and when each last changed.
@@ -317,8 +331,9 @@ impl Entry {
                 let mut skips = mem::take(&mut view.lost);
                 skips.wish = (steps - 1).saturating_sub(skips.total());
                 changes.counts.wish += u64::from(skips.wish);
-                let value = newest.value.clone();
-                self.record(changes, pv, newest.clone(), value, skips);
+                let latest = view.less(newest);
+                let value = latest.value.clone();
+                self.record(changes, pv, latest, value, skips);
                 None
             }
         }
@@ -503,15 +518,17 @@ impl Table {
         let view = View {
             base,
             gate: Gate::new(wish, now.instant),
+            wish,
             lost: Skips::NONE,
             is_due: false,
         };
+        let latest = of.latest.as_ref().map(|latest| view.less(latest));
         self.entries[pv.index()] = Entry {
             view: Some(Box::new(view)),
             opening,
             channel: of.channel,
             metadata: of.metadata.clone(),
-            latest: of.latest.clone(),
+            latest,
             channel_tick: tick,
             metadata_tick: tick,
             value_tick: tick,
@@ -1136,6 +1153,7 @@ mod tests {
         min_interval_ms: 100,
         deadband: 0.0,
         every: 0,
+        ..Wish::ALL
     };
     const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -1224,6 +1242,7 @@ mod tests {
             min_interval_ms: 0,
             deadband: 1.0,
             every: 0,
+            ..Wish::ALL
         };
         let mut bench = Bench::new();
         let line = connected(&mut bench);
@@ -1246,6 +1265,7 @@ mod tests {
             min_interval_ms: 0,
             deadband: 0.0,
             every: 5,
+            ..Wish::ALL
         };
         let mut bench = Bench::new();
         let line = connected(&mut bench);

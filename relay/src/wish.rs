@@ -6,12 +6,18 @@ use std::time::{Duration, Instant};
 
 use pvwire_schema::types::Wish;
 
+mod less;
+
+pub use self::less::less_of;
+
 /// A wish as part of a key: equal when the same updates pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WishKey {
     min_interval_ms: u32,
     deadband_bits: u64,
     every: u32,
+    /// Of arrays: stride, length, points, and whether in 32 bits.
+    less: (u32, u32, u32, bool),
 }
 
 impl From<Wish> for WishKey {
@@ -20,6 +26,7 @@ impl From<Wish> for WishKey {
             min_interval_ms: wish.min_interval_ms,
             deadband_bits: wish.deadband.to_bits(),
             every: wish.every,
+            less: (wish.stride, wish.max_length, wish.points, wish.float32),
         }
     }
 }
@@ -35,10 +42,16 @@ pub fn checked(wish: Wish) -> Result<Option<Wish>, String> {
             wish.deadband
         ));
     }
+    if wish.points == 1 {
+        return Err("a smallest and a largest element are 2 points at least, not 1".to_owned());
+    }
     let wish = Wish {
         // One in one, and minus nothing, are as good as nothing.
         every: if wish.every == 1 { 0 } else { wish.every },
         deadband: wish.deadband.abs(),
+        stride: if wish.stride == 1 { 0 } else { wish.stride },
+        // One more brings nothing: they come in pairs.
+        points: wish.points & !1,
         ..wish
     };
     Ok((wish != Wish::default()).then_some(wish))
@@ -87,6 +100,7 @@ impl Gate {
             min_interval_ms,
             deadband,
             every,
+            ..
         } = self.wish;
         if candidate.urgent {
             return Verdict::Pass;
@@ -119,11 +133,7 @@ fn is_within(passed: f64, newest: f64, deadband: f64) -> bool {
 mod tests {
     use super::*;
 
-    const ALL: Wish = Wish {
-        min_interval_ms: 0,
-        deadband: 0.0,
-        every: 0,
-    };
+    const ALL: Wish = Wish::ALL;
 
     fn verdict(wish: Wish, steps: u32, numbers: (f64, f64), after_ms: u64) -> Verdict {
         let start = Instant::now();
@@ -168,6 +178,7 @@ mod tests {
             min_interval_ms: 100,
             deadband: 1.0,
             every: 3,
+            ..Wish::ALL
         };
         assert_eq!(verdict(wish, 3, (0.0, 2.0), 100), Verdict::Pass);
         assert_eq!(verdict(wish, 2, (0.0, 2.0), 100), Verdict::Leave);
@@ -182,6 +193,7 @@ mod tests {
             min_interval_ms: 100,
             deadband: 1.0,
             every: 3,
+            ..Wish::ALL
         };
         let candidate = Candidate {
             steps: 1,
@@ -211,6 +223,10 @@ mod tests {
                 ..tenth
             })
         );
+        assert_eq!(checked(Wish { stride: 1, ..ALL }), Ok(None));
+        let points = |points| Wish { points, ..ALL };
+        assert_eq!(key(points(1_000)), key(points(1_001)));
+        assert!(checked(points(1)).is_err());
         for deadband in [-1.0, f64::NAN, f64::INFINITY] {
             let message = checked(Wish { deadband, ..ALL }).unwrap_err();
             assert_eq!(

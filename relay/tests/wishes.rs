@@ -10,14 +10,16 @@ mod support;
 use std::time::{Duration, Instant};
 
 use pvwire_schema::types::{
-    ConnectionState, FrameKind, NameProblem, Reply, RequestBody, RequestProblem, SkipCause, Wish,
+    ConnectionState, FrameKind, NameProblem, Reply, RequestBody, RequestProblem, SkipCause,
+    ValueType, Wish,
 };
-use support::{Client, How, Network, Pv, Relay, SoftIoc, keep_up};
+use support::{Client, How, Kept, Network, Pv, Relay, SoftIoc, keep_up};
 
 const ALL: Wish = Wish {
     min_interval_ms: 0,
     deadband: 0.0,
     every: 0,
+    ..Wish::ALL
 };
 
 const COUNTING: &str = r#"
@@ -319,4 +321,37 @@ fn what_is_left_out_is_counted_by_cause_at_the_client_and_in_the_relay_alike() {
     assert_eq!(skipped(&relay, "behind"), behind);
     assert_eq!(skipped(&relay, "paced"), paced);
     assert_eq!(skipped(&relay, "relay") + skipped(&relay, "source"), 0);
+}
+
+#[test]
+fn array_comes_with_as_much_of_it_as_is_wished_in_the_same_bytes_for_all_who_wish_it() {
+    let relay = Relay::start(Network::new(), &[]);
+    let name = "sim://waveform(size=100000,rate_hz=5)";
+    let wish = Wish {
+        points: 1_000,
+        float32: true,
+        ..ALL
+    };
+    let mut clients = [0, 1].map(|_| Client::connect(relay.address()));
+    for client in &mut clients {
+        assert_eq!(client.subscribe_with(&[name], wish), []);
+    }
+    let [one, other] = &mut clients;
+    keep_up("three values", &mut [one, other], |clients| {
+        clients.iter().all(|client| client.pv(name).rows.len() >= 3)
+    });
+    for client in &clients {
+        let pv = client.pv(name);
+        assert_eq!(pv.metadata.as_ref().unwrap().element_count, 100_000);
+        assert_eq!(pv.skipped, 0);
+        for row in &pv.rows {
+            let Kept::Array(ValueType::Float32, bytes) = &row.value else {
+                panic!("{row:?}")
+            };
+            assert_eq!(bytes.len(), 4 * 1_000);
+        }
+    }
+    let [one, other] = clients.each_ref().map(|client| &client.messages);
+    let shared = one.iter().filter(|message| other.contains(message));
+    assert!(shared.count() >= 2);
 }

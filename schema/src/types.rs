@@ -224,6 +224,27 @@ pub struct Wish {
     pub deadband: f64,
     /// Only one in so many; 0 and 1: all.
     pub every: u32,
+    /// Of arrays of numbers only one in so many elements; 0 and 1: all.
+    pub stride: u32,
+    /// Of what is left so many elements at most; 0: all.
+    pub max_length: u32,
+    /// Of what is left the smallest and the largest of half as many stretches; 0: all.
+    pub points: u32,
+    /// Of doubles those of 32 bits that are nearest.
+    pub float32: bool,
+}
+
+impl Wish {
+    /// Every update, and all of it.
+    pub const ALL: Self = Self {
+        min_interval_ms: 0,
+        deadband: 0.0,
+        every: 0,
+        stride: 0,
+        max_length: 0,
+        points: 0,
+        float32: false,
+    };
 }
 
 wire_enum! {

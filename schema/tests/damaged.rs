@@ -153,7 +153,7 @@ proptest! {
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
     ) {
         let names = vec!["A".into(), "ca://B".into()];
-        let wish = Wish { min_interval_ms: 100, deadband: 0.5, every: 3 };
+        let wish = Wish { min_interval_ms: 100, deadband: 0.5, every: 3, points: 100, ..Wish::ALL };
         let body = RequestBody::Subscribe { names, wish };
         let mut bytes = encode::request(&Request { id: 7, body });
         for (at, byte) in changes {

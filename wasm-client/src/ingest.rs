@@ -634,6 +634,7 @@ mod tests {
         min_interval_ms: 0,
         deadband: 0.0,
         every: 0,
+        ..Wish::ALL
     };
 
     /// What a slot has skipped, by the numbers of the causes.
@@ -799,6 +800,7 @@ mod tests {
             min_interval_ms: 100,
             deadband: 0.5,
             every: 3,
+            ..Wish::ALL
         };
         let (_, bytes) = session.subscribe(&[slot], wish);
         let body = decode::request(&bytes).unwrap().body;

@@ -225,17 +225,27 @@ impl Core {
 
     /// A request for as many of the slots as fit in one, all with the same wish; `taken` says how
     /// many.
+    // Each is a number in JavaScript: an object would have to be taken apart.
+    #[allow(clippy::too_many_arguments)]
     pub fn subscribe(
         &mut self,
         slots: &[Slot],
         min_interval_ms: u32,
         deadband: f64,
         every: u32,
+        stride: u32,
+        max_length: u32,
+        points: u32,
+        float32: bool,
     ) -> Vec<u8> {
         let wish = Wish {
             min_interval_ms,
             deadband,
             every,
+            stride,
+            max_length,
+            points,
+            float32,
         };
         let (taken, bytes) = self.session.subscribe(slots, wish);
         self.taken = taken;

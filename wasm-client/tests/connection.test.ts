@@ -338,7 +338,7 @@ describe("subscriptions", () => {
     };
     listen("TEMP");
     listen("TEMP", { rateHz: 3 });
-    listen("MODE", { deadband: 0.5, every: 10 });
+    listen("MODE", { deadband: 0.5, every: 10, stride: 2, maxLength: 9, points: 4, float32: true });
     listen("MODE", { rateHz: 3, deadband: undefined });
     listen("loc://x(1)", { rateHz: 3 });
     const socket = FakeSocket.last;
@@ -355,12 +355,21 @@ describe("subscriptions", () => {
         ["TEMP", "MODE"],
         [334, 0, 1],
       ],
-      [["MODE"], [0, 0.5, 10]],
+      [["MODE"], [0, 0.5, 10, 2, 9, 4, 1]],
     ]);
     expect(client.pv("TEMP", undefined, { rateHz: 3 })).toBe(
       client.pv("TEMP", undefined, { rateHz: 3, every: 1 }),
     );
-    expect(client.inspect("MODE", { every: 10, deadband: 0.5 })).toBeDefined();
+    expect(
+      client.inspect("MODE", {
+        every: 10,
+        deadband: 0.5,
+        stride: 2,
+        maxLength: 9,
+        points: 4,
+        float32: true,
+      }),
+    ).toBeDefined();
     expect(client.inspect("MODE")).toBeUndefined();
   });
 

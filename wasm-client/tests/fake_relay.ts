@@ -27,7 +27,7 @@ export interface ReadRequest {
   readonly names: readonly string[];
   readonly ids: readonly number[];
   readonly tick: number;
-  /** Of a Subscribe: minimum interval, deadband and one in how many; of a Pace: its interval. */
+  /** Of a Subscribe: minimum interval, deadband, one in how many and, with 32 bits, how much of arrays; of a Pace: its interval. */
   readonly wish: readonly number[];
 }
 
@@ -61,6 +61,9 @@ export function readRequest(bytes: Uint8Array): ReadRequest {
       deadband === 0 ? 0 : view.getFloat64(deadband, true),
       uint32(field(table, 2)),
     );
+    const less = [3, 4, 5].map((nth) => uint32(field(table, nth)));
+    const float32 = field(table, 6);
+    if (float32 !== 0) wish.push(...less, view.getUint8(float32));
   }
   if (kind === "ack") {
     tick = first === 0 ? 0 : Number(view.getBigUint64(first, true));

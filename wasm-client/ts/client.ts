@@ -9,7 +9,7 @@ import { Heartbeat } from "./heartbeat.js";
 import type { LargeStream } from "./large.js";
 import { isLocal, Locals } from "./local.js";
 import { Operations } from "./operations.js";
-import { PvHandle, wishOf, type PvOwner } from "./pv.js";
+import { PvHandle, wishOf, type PvOwner, type WishNumbers } from "./pv.js";
 import { callListener, Cell } from "./readable.js";
 import { Slot } from "./slot.js";
 import { LZ4_SUBPROTOCOLS, NOT_CONNECTED, RelaySocket, SUBPROTOCOL, socketUrl } from "./socket.js";
@@ -302,7 +302,7 @@ export class Client implements PvClient, PvOwner {
   /** A page that nobody sees needs its PVs at intervals only. */
   readonly #pace = (): void => {
     const { hiddenIntervalMs = 1000 } = this.#options;
-    if (hiddenIntervalMs > 0 && this.#socket?.isOpen === true) {
+    if (hiddenIntervalMs > 0 && this.#socket?.isOpen) {
       this.#request((wasm) => wasm.core.pace(isHidden() ? hiddenIntervalMs : 0));
     }
   };
@@ -354,14 +354,14 @@ export class Client implements PvClient, PvOwner {
 
   /** Asks for what is wanted, one request after the other. */
   #subscribe(): void {
-    if (this.#wasm === undefined || this.#socket?.isOpen !== true) return;
+    if (this.#wasm === undefined || !this.#socket?.isOpen) return;
     if (this.#subscribesOpen > 0 || this.#wanted.size === 0) return;
     const [{ wish }] = this.#wanted as unknown as [Held];
     // One request has one wish; the others' turn comes with the answer.
     const wanted = [...this.#wanted].filter((held) => held.wish === wish);
     const slots = Uint32Array.from(wanted, (held) => held.slot?.index ?? 0);
-    const [intervalMs = 0, deadband = 0, every = 0] = wish.split(" ").map(Number);
-    this.#request((wasm) => wasm.core.subscribe(slots, intervalMs, deadband, every));
+    const numbers = (wish || "0,0").split(",").map(Number) as unknown as WishNumbers;
+    this.#request((wasm) => wasm.core.subscribe(slots, ...numbers));
     this.#subscribesOpen += 1;
     for (const held of wanted.slice(0, this.#wasm.core.taken())) this.#wanted.delete(held);
   }
@@ -426,21 +426,20 @@ export class Client implements PvClient, PvOwner {
 
   #receive(data: unknown): void {
     this.#heartbeat.heard();
-    if (this.#large?.takes(data) === true) return;
+    if (this.#large?.takes(data)) return;
     if (data instanceof ArrayBuffer) this.#frame(data, data.byteLength);
     else this.#socket?.fail("the relay sent text");
-  }
-
-  /** From the first large value on, these may come beside the WebSocket. */
-  async #fetchLarge(): Promise<void> {
-    const { LargeStream } = await import("./large.js");
-    if (this.#socket?.isOpen === true) this.#large ??= new LargeStream(this.#socket, this.#frame);
   }
 
   readonly #frame = (data: ArrayBuffer, head: number): void => {
     this.#framesTotal += 1;
     this.#bytesTotal += data.byteLength;
-    if (data.byteLength >= LARGE_BYTES && this.#large === undefined) void this.#fetchLarge();
+    if (data.byteLength >= LARGE_BYTES) {
+      void import("./large.js").then(({ LargeStream }) => {
+        const socket = this.#socket;
+        if (socket?.isOpen) this.#large ??= new LargeStream(socket, this.#frame);
+      });
+    }
     const applied = this.#apply(data, head);
     if (applied === undefined) return;
     this.#updatesTotal = applied.updatesTotal;
@@ -567,7 +566,7 @@ export class Client implements PvClient, PvOwner {
 
   #pumpOperations(): void {
     const { reason, state } = this.connection.getSnapshot();
-    if (this.#wasm !== undefined && this.#socket?.isOpen === true) {
+    if (this.#wasm !== undefined && this.#socket?.isOpen) {
       this.#operations.pump(this.#wasm, this.#send);
     } else if (state === "lost") {
       this.#operations.lost("RELAY_LOST", `the relay is out of reach (${reason ?? "lost"})`);
@@ -577,7 +576,7 @@ export class Client implements PvClient, PvOwner {
   }
 
   #pumpGets(): void {
-    if (this.#wasm === undefined || this.#socket?.isOpen !== true) return;
+    if (this.#wasm === undefined || !this.#socket?.isOpen) return;
     this.#gets.pump(this.#wasm, this.#send);
   }
 

@@ -56,6 +56,7 @@ export class LargeStream {
     return true;
   }
 
+  /** Nothing of it is applied any more. */
   close(): void {
     this.#stop();
     this.#waiting = [];

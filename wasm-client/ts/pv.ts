@@ -6,14 +6,24 @@ import { Listeners } from "./readable.js";
 import type { Slot } from "./slot.js";
 import type { Pv, PvOptions } from "./types.js";
 
-/**
- * Options in one string, empty when every update is wanted: minimum interval in milliseconds, deadband
- * and one in how many.
- */
-export function wishOf({ rateHz = Infinity, deadband = 0, every = 1 }: PvOptions = {}): string {
-  const intervalMs = Math.min(Math.ceil(1000 / Math.max(0, rateHz)), 0xffffffff);
-  const wish = `\n${String(intervalMs)} ${String(deadband)} ${String(Math.max(1, every))}`;
-  return wish === "\n0 0 1" ? "" : wish;
+/** A wish's numbers: the arguments of the module's `subscribe`; those that are missing are 0. */
+export type WishNumbers = [
+  intervalMs: number,
+  deadband: number,
+  every: number,
+  stride: number,
+  maxLength: number,
+  points: number,
+  float32: boolean,
+];
+
+/** Options in one string, empty when every update is wanted, and all of it. */
+export function wishOf(options: PvOptions = {}): string {
+  const { deadband = 0, every = 1, float32, maxLength, points, rateHz, stride } = options;
+  const intervalMs = rateHz === undefined ? 0 : Math.min(Math.ceil(1000 / rateHz), 0xffffffff);
+  const less = [stride, maxLength, points, float32 && 1];
+  const wish = `\n${String([intervalMs, deadband, every, ...less])}`;
+  return wish === "\n0,0,1,,,," ? "" : wish;
 }
 
 /** What a PV's handle needs of its client. */

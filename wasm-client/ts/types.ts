@@ -210,6 +210,17 @@ export interface PvOptions {
   deadband?: number | undefined;
   /** Only one in so many updates. @default 1 */
   every?: number | undefined;
+  /** Of arrays of numbers only one in so many elements, beginning with the first. @default 1 */
+  stride?: number | undefined;
+  /** Of what is left so many elements at most, from the first on. @default all */
+  maxLength?: number | undefined;
+  /**
+   * Of what is left at most so many points, 2 or more: the smallest and the largest element of each of half
+   * as many stretches, so that a plot of so many pixels loses no peak. @default all
+   */
+  points?: number | undefined;
+  /** Doubles in arrays come as those of 32 bits, in half the bytes. @default false */
+  float32?: boolean | undefined;
 }
 
 /** One PV seen through one selection. */

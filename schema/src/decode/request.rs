@@ -119,6 +119,10 @@ fn wish(wish: rq::Wish<'_>) -> Wish {
         min_interval_ms: wish.min_interval_ms(),
         deadband: wish.deadband(),
         every: wish.every(),
+        stride: wish.stride(),
+        max_length: wish.max_length(),
+        points: wish.points(),
+        float32: wish.float32(),
     }
 }
 

@@ -36,6 +36,10 @@ pub fn request(request: &Request) -> Vec<u8> {
                     number(wish.min_interval_ms),
                     Number(8, wish.deadband.to_bits()),
                     number(wish.every),
+                    number(wish.stride),
+                    number(wish.max_length),
+                    number(wish.points),
+                    Number(1, u64::from(wish.float32)),
                 ])
             };
             (rq::RequestBody::Subscribe, vec![Texts(names), wish])

@@ -146,6 +146,10 @@ impl<'a> Wish<'a> {
   pub const VT_MIN_INTERVAL_MS: ::flatbuffers::VOffsetT = 4;
   pub const VT_DEADBAND: ::flatbuffers::VOffsetT = 6;
   pub const VT_EVERY: ::flatbuffers::VOffsetT = 8;
+  pub const VT_STRIDE: ::flatbuffers::VOffsetT = 10;
+  pub const VT_MAX_LENGTH: ::flatbuffers::VOffsetT = 12;
+  pub const VT_POINTS: ::flatbuffers::VOffsetT = 14;
+  pub const VT_FLOAT32: ::flatbuffers::VOffsetT = 16;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -158,8 +162,12 @@ impl<'a> Wish<'a> {
   ) -> ::flatbuffers::WIPOffset<Wish<'bldr>> {
     let mut builder = WishBuilder::new(_fbb);
     builder.add_deadband(args.deadband);
+    builder.add_points(args.points);
+    builder.add_max_length(args.max_length);
+    builder.add_stride(args.stride);
     builder.add_every(args.every);
     builder.add_min_interval_ms(args.min_interval_ms);
+    builder.add_float32(args.float32);
     builder.finish()
   }
 
@@ -190,6 +198,39 @@ impl<'a> Wish<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(Wish::VT_EVERY, Some(0)).unwrap()}
   }
+  /// Of arrays of numbers only one in so many elements, the first, and so on. 0 and 1: every one.
+  #[inline]
+  pub fn stride(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(Wish::VT_STRIDE, Some(0)).unwrap()}
+  }
+  /// Of what is left so many elements at most, from the first on. 0: all.
+  #[inline]
+  pub fn max_length(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(Wish::VT_MAX_LENGTH, Some(0)).unwrap()}
+  }
+  /// Of what is left so many points at most: the smallest and the largest of each of half as many
+  /// stretches of equal length, in the order in which they came. 0: all; not 1.
+  #[inline]
+  pub fn points(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(Wish::VT_POINTS, Some(0)).unwrap()}
+  }
+  /// Of doubles those of 32 bits that are nearest.
+  #[inline]
+  pub fn float32(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(Wish::VT_FLOAT32, Some(false)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for Wish<'_> {
@@ -201,6 +242,10 @@ impl ::flatbuffers::Verifiable for Wish<'_> {
      .visit_field::<u32>("min_interval_ms", Self::VT_MIN_INTERVAL_MS, false)?
      .visit_field::<f64>("deadband", Self::VT_DEADBAND, false)?
      .visit_field::<u32>("every", Self::VT_EVERY, false)?
+     .visit_field::<u32>("stride", Self::VT_STRIDE, false)?
+     .visit_field::<u32>("max_length", Self::VT_MAX_LENGTH, false)?
+     .visit_field::<u32>("points", Self::VT_POINTS, false)?
+     .visit_field::<bool>("float32", Self::VT_FLOAT32, false)?
      .finish();
     Ok(())
   }
@@ -209,6 +254,10 @@ pub struct WishArgs {
     pub min_interval_ms: u32,
     pub deadband: f64,
     pub every: u32,
+    pub stride: u32,
+    pub max_length: u32,
+    pub points: u32,
+    pub float32: bool,
 }
 impl<'a> Default for WishArgs {
   #[inline]
@@ -217,6 +266,10 @@ impl<'a> Default for WishArgs {
       min_interval_ms: 0,
       deadband: 0.0,
       every: 0,
+      stride: 0,
+      max_length: 0,
+      points: 0,
+      float32: false,
     }
   }
 }
@@ -239,6 +292,22 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> WishBuilder<'a, 'b, A> {
     self.fbb_.push_slot::<u32>(Wish::VT_EVERY, every, 0);
   }
   #[inline]
+  pub fn add_stride(&mut self, stride: u32) {
+    self.fbb_.push_slot::<u32>(Wish::VT_STRIDE, stride, 0);
+  }
+  #[inline]
+  pub fn add_max_length(&mut self, max_length: u32) {
+    self.fbb_.push_slot::<u32>(Wish::VT_MAX_LENGTH, max_length, 0);
+  }
+  #[inline]
+  pub fn add_points(&mut self, points: u32) {
+    self.fbb_.push_slot::<u32>(Wish::VT_POINTS, points, 0);
+  }
+  #[inline]
+  pub fn add_float32(&mut self, float32: bool) {
+    self.fbb_.push_slot::<bool>(Wish::VT_FLOAT32, float32, false);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> WishBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     WishBuilder {
@@ -259,6 +328,10 @@ impl ::core::fmt::Debug for Wish<'_> {
       ds.field("min_interval_ms", &self.min_interval_ms());
       ds.field("deadband", &self.deadband());
       ds.field("every", &self.every());
+      ds.field("stride", &self.stride());
+      ds.field("max_length", &self.max_length());
+      ds.field("points", &self.points());
+      ds.field("float32", &self.float32());
       ds.finish()
   }
 }

@@ -15,10 +15,19 @@ function usePvStore<T>(
   options: PvOptions | undefined,
 ): Readable<T | undefined> {
   const client = useClient();
-  const { deadband, every, rateHz } = options ?? {};
+  const { deadband, every, float32, maxLength, points, rateHz, stride } = options ?? {};
   return useMemo(
-    () => client.pv<T>(name, selection, { deadband, every, rateHz }),
-    [client, name, selection, deadband, every, rateHz],
+    () =>
+      client.pv<T>(name, selection, {
+        deadband,
+        every,
+        float32,
+        maxLength,
+        points,
+        rateHz,
+        stride,
+      }),
+    [client, name, selection, deadband, every, float32, maxLength, points, rateHz, stride],
   );
 }
 
@@ -80,12 +89,21 @@ function usePvsStore(
   options: PvOptions | undefined,
 ): PvsStore {
   const client = useClient();
-  const { deadband, every, rateHz } = options ?? {};
+  const { deadband, every, float32, maxLength, points, rateHz, stride } = options ?? {};
   // Callers write the list out in place: only what is in it counts.
   const key = JSON.stringify(names);
   return useMemo(
-    () => pvsStore(client, JSON.parse(key) as string[], selection, { deadband, every, rateHz }),
-    [client, key, selection, deadband, every, rateHz],
+    () =>
+      pvsStore(client, JSON.parse(key) as string[], selection, {
+        deadband,
+        every,
+        float32,
+        maxLength,
+        points,
+        rateHz,
+        stride,
+      }),
+    [client, key, selection, deadband, every, float32, maxLength, points, rateHz, stride],
   );
 }
 

@@ -31,10 +31,10 @@ export function useStats(): StatsSnapshot {
  */
 export function useRate(name: string, options?: PvOptions): number | undefined {
   const client = useClient();
-  const { deadband, every, rateHz } = options ?? {};
+  const { deadband, every, float32, maxLength, points, rateHz, stride } = options ?? {};
   const rate = useMemo(
-    () => rateOf(client, name, { deadband, every, rateHz }),
-    [client, name, deadband, every, rateHz],
+    () => rateOf(client, name, { deadband, every, float32, maxLength, points, rateHz, stride }),
+    [client, name, deadband, every, float32, maxLength, points, rateHz, stride],
   );
   return useSyncExternalStore(rate.subscribe, rate.getSnapshot, () => undefined);
 }
