@@ -460,11 +460,11 @@ export class Client implements PvClient, PvOwner {
     try {
       const applied = wasm.apply(data, head);
       if (applied !== undefined) return applied;
-      this.#socket?.fail(`the relay sent a damaged frame: ${wasm.core.mistake()}`);
+      this.#socket?.fail(`the relay sent a damaged message: ${wasm.core.mistake()}`);
     } catch (error) {
       // The module stopped half-way, for example without memory: nothing in it can be trusted.
       this.#newCore();
-      this.#socket?.fail(`fault of the WebAssembly module: ${String(error)}`);
+      this.#socket?.fail(`the WebAssembly module failed: ${String(error)}`);
     }
     return undefined;
   }

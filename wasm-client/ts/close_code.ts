@@ -10,14 +10,14 @@ const CODES: Readonly<Record<number, CloseCode>> = {
   1000: { reason: "the relay ended the connection", retry: "no" },
   1001: { reason: "the relay goes away", retry: "soon" },
   1002: { reason: "a message was damaged on its way to the relay", retry: "soon" },
-  1007: { reason: "a text was damaged on its way to the relay", retry: "soon" },
+  1007: { reason: "a message was damaged on its way to the relay", retry: "soon" },
   1009: { reason: "a request was too large", retry: "no" },
   1011: { reason: "fault of the relay", retry: "soon" },
   1012: { reason: "the relay is restarting", retry: "within3s" },
   1013: { reason: "the relay is full", retry: "soon" },
-  4400: { reason: "the relay can't read this client's requests", retry: "no" },
+  4400: { reason: "the relay can't read this page's requests", retry: "no" },
   4401: { reason: "not logged in", retry: "soon" },
-  4408: { reason: "this page took no data for too long", retry: "soon" },
+  4408: { reason: "this page took no data", retry: "soon" },
   4429: { reason: "too many requests at once", retry: "slowly" },
 };
 

@@ -72,16 +72,14 @@ const isBytes = (source: unknown): source is BufferSource =>
 export function isLoaded(source: WasmSource | Promise<WasmSource> | undefined): boolean {
   // Browsers compile only small modules without waiting; Node compiles any.
   const atOnce = isModule(source) || (isBytes(source) && typeof window === "undefined");
-  if (loaded === undefined && atOnce) loaded = initSync({ module: source });
+  if (loaded === undefined && atOnce) loaded = initSync(source);
   return loaded !== undefined;
 }
 
 /** Loads the module, once for all clients of a page. A failed attempt can be repeated. */
 export function load(source: WasmSource | Promise<WasmSource> | undefined): Promise<void> {
   if (isLoaded(source)) return Promise.resolve();
-  loading ??= init({
-    module_or_path: source ?? new URL("../pkg/pvwire_wasm_bg.wasm", import.meta.url),
-  }).then(
+  loading ??= init(source ?? new URL("../pkg/pvwire_wasm_bg.wasm", import.meta.url)).then(
     (module) => {
       loaded = module;
     },

@@ -109,7 +109,7 @@ export class RelaySocket {
   #connect(): void {
     const { clock, subprotocols, url, webSocket } = this.#options;
     if (webSocket === undefined) {
-      this.#end("there is no WebSocket here: pass one as `webSocket`");
+      this.#end("no WebSocket here: pass one as `webSocket`");
       return;
     }
     let socket: WebSocket;

@@ -144,21 +144,27 @@ fn run(command: &mut Command) -> Result<()> {
 
 /// Where the generated JavaScript has what no page of ours runs: from here to there, each ending left
 /// out of what is cut.
-const NEEDLESS: [(&str, &str); 5] = [
+const NEEDLESS: [(&str, &str); 9] = [
     // Every browser that can run the module has it.
     (
         "if (!('encodeInto' in cachedTextEncoder))",
         "let WASM_VECTOR_LEN",
     ),
-    // `ts/core.ts` gives one object, as it should.
+    // `ts/core.ts` gives what is to be loaded, and no object around it.
+    ("if (module !== undefined) {", "const imports"),
+    // It loads once, too.
     (
-        " else {\n            console.warn('using deprecated",
-        "\n    }\n\n    const imports",
+        "(module_or_path) {\n    if (wasm !== undefined)",
+        "(module_or_path) {\n\n",
     ),
+    ("if (module_or_path !== undefined) {", "const imports"),
+    // Whoever has WebAssembly has these.
     (
-        " else {\n            console.warn('using deprecated",
-        "\n    }\n\n\n    const imports",
+        "typeof Request === 'function' && ",
+        "module_or_path instanceof",
     ),
+    ("typeof URL === 'function' && ", "module_or_path instanceof"),
+    ("typeof Response === 'function' && ", "module instanceof"),
     // The browser's own error says it too.
     ("\"`WebAssembly.instantiateStreaming` failed", "e);"),
     // Strings are always given with the function that makes more room.
