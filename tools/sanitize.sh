@@ -15,19 +15,7 @@ triple=x86_64-unknown-linux-gnu
 target=${CARGO_TARGET_DIR:-target}/sanitize
 reports=.local/sanitize
 
-say() { printf '\033[1m== %s\033[0m\n' "$*"; }
-fail() { printf 'sanitize: %s\n' "$*" >&2; exit 1; }
-
-# Debian's packages, by whoever may install them.
-packages() {
-  local root=()
-  if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo > /dev/null || fail "install Debian's packages as root: $*"
-    root=(sudo)
-  fi
-  "${root[@]}" apt-get update -q
-  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
-}
+. tools/shell.sh
 
 needs() {
   [ "$(rustc -vV | sed -n 's/^host: //p')" = "$triple" ] || fail "the sanitizers need $triple"

@@ -8,8 +8,7 @@ cd "$(dirname "$0")/.."
 stamps=.local/stamps
 mkdir -p "$stamps"
 
-say() { printf '\033[1m== %s\033[0m\n' "$*"; }
-fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+. tools/shell.sh
 
 # done_for NAME INPUT…: whether step NAME was done for these very inputs.
 done_for() { [ -f "$stamps/$1" ] && [ "$(cat "$stamps/$1")" = "$(sum_of "${@:2}")" ]; }
@@ -31,17 +30,6 @@ tools() {
   command -v python3 > /dev/null || fail "python3 is missing: install Python 3.11 or later"
   [ "$(node -p 'process.versions.node.split(".")[0] >= 20')" = true ] ||
     fail "node is $(node --version), expected 20 or later"
-}
-
-# Debian's packages, by whoever may install them.
-packages() {
-  local root=()
-  if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo > /dev/null || fail "install Debian's packages as root: $*"
-    root=(sudo)
-  fi
-  "${root[@]}" apt-get update -q
-  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
 }
 
 # Rust links with the C compiler; pvAccess's library is C++.
