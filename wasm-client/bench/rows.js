@@ -121,7 +121,7 @@ function update(tick) {
 
 async function open(pkg) {
   const glue = await import(pathToFileURL(`${pkg}/pvwire_wasm.js`).href);
-  const { memory } = glue.initSync({ module: readFileSync(`${pkg}/pvwire_wasm_bg.wasm`) });
+  const { memory } = glue.initSync(readFileSync(`${pkg}/pvwire_wasm_bg.wasm`));
   const core = new glue.Core();
   const apply = (bytes) => {
     const at = core.reserve(bytes.length);

@@ -83,7 +83,7 @@ describe("the border to WebAssembly", () => {
 describe("the module's memory", () => {
   it("is in nothing that an application gets, so that arrays outlive its growth", async () => {
     // The module that is loaded already.
-    const { memory } = initSync({ module: new Uint8Array() });
+    const { memory } = initSync(new Uint8Array());
     const socket = await atTheSnapshot([20, 21, 22, 23, 24]);
     for (const name of [
       "update",

@@ -141,7 +141,7 @@ describe("a client", () => {
       const socket = await open();
       socket.onmessage?.({ data });
       expect(state()).toBe("lost");
-      expect(client.connection.getSnapshot().reason).toMatch(/damaged frame|text/);
+      expect(client.connection.getSnapshot().reason).toMatch(/damaged message|text/);
     }
   });
 

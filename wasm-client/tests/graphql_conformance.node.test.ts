@@ -23,7 +23,7 @@ interface Mistake {
 }
 
 beforeAll(() => {
-  initSync({ module: wasm as WebAssembly.Module });
+  initSync(wasm as WebAssembly.Module);
 });
 
 const plain = ({ message, locations }: GraphQLError): Mistake =>
