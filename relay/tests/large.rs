@@ -309,6 +309,8 @@ fn scalars_of_others_keep_coming_while_a_huge_value_is_taken_slowly_or_fast() {
     assert!(!peer.messages.iter().any(Message::is_catch_up));
     assert!(taken > 0, "the fast one got nothing");
     assert!(slow.pv(HUGE).now.is_none());
+    let sequence = slow.pv(HUGE).sequence;
+    peer.wait_until_known(HUGE, |pv| pv.sequence >= sequence + 3);
     slow.wait_pv(HUGE, "two values", |pv| pv.rows.len() >= 2);
     let pv = slow.pv(HUGE);
     assert!(pv.rows.iter().all(|row| bytes_of(&row.value) == 8_000_000));
@@ -353,7 +355,7 @@ fn client_that_fetches_its_large_values_gets_the_same_frames_in_the_same_order()
     let network = Network::new();
     let mut ioc = SoftIoc::start(network, &database());
     let relay = Relay::start(network, &[]);
-    let names = ioc.names(["wave", "a"]);
+    let names = ioc.names(["wave", "a", "b"]);
     let mut fetching = Client::connect(relay.address());
     let mut other = Client::connect(relay.address());
     fetching.fetch_large();
@@ -380,11 +382,16 @@ for i in range(1, 121):
     if i % 6 == 0: time.sleep(.02)
 ",
     );
-    keep_up("all of it", &mut [&mut fetching, &mut other], |clients| {
-        clients
-            .iter()
-            .all(|client| client.pv(&names[1]).is_number(120.0))
-    });
+    let mut both_have = |name: &str, number: f64| {
+        keep_up(name, &mut [&mut fetching, &mut other], |clients| {
+            let mut clients = clients.iter();
+            clients.all(|client| client.pv(name).is_number(number))
+        });
+    };
+    both_have(&names[1], 120.0);
+    // In a later frame, so that all large values of the earlier ones are there.
+    ioc.put("b", "1");
+    both_have(&names[2], 1.0);
 
     assert!(streamed() - before.0 >= 30.0);
     assert!(encoded() - before.1 < 200.0, "made once for both");
@@ -410,10 +417,12 @@ fn client_that_falls_behind_on_its_stream_gets_the_newest_and_nothing_of_others_
     let mut peer = Client::connect(relay.address());
     peer.subscribe_live(&[counter]);
     let first = peer.pv(counter).rows.len();
+    let sequence = slow.pv(HUGE).sequence;
 
-    // Some eight values, of which it takes none.
+    // Of these values it takes none.
     peer.wait_pv(counter, "200 more", |pv| pv.rows.len() >= first + 200);
     assert_eq!(peer.pv(counter).skipped, 0);
+    peer.wait_until_known(HUGE, |pv| pv.sequence >= sequence + 5);
     let seen = slow.pv(HUGE).rows.len();
     slow.wait_pv(HUGE, "two more", |pv| pv.rows.len() >= seen + 2);
 

@@ -1,6 +1,7 @@
 //! A plain client: it applies frames as the schema says, and fails when one doesn't fit.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -206,7 +207,7 @@ struct Row {
 }
 
 /// A frame that moved the client's tick, as it came.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) kind: FrameKind,
     pub(crate) tick: u64,
@@ -214,6 +215,25 @@ pub(crate) struct Message {
     /// It brings one large value, which the frames around it leave out.
     pub(crate) is_large: bool,
     pub(crate) bytes: Vec<u8>,
+}
+
+/// Its bytes are only counted: a failure is to be read.
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            kind,
+            tick,
+            rows,
+            is_large,
+            bytes,
+        } = self;
+        let large = if *is_large { " large" } else { "" };
+        write!(
+            f,
+            "{kind:?}{large} of tick {tick}, {rows} rows in {} bytes",
+            bytes.len()
+        )
+    }
 }
 
 impl Message {
