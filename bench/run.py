@@ -25,7 +25,7 @@ from report import summary, table
 
 SCENARIOS = ROOT / "bench/scenarios"
 
-WARM_UP_S = 3
+WARM_UP_S = 2
 
 # With --quick: enough to see that everything works, too short for figures to keep.
 QUICK_S, QUICK_WARM_UP_S = 2, 2
