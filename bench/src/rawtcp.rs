@@ -18,7 +18,7 @@ use crate::record::Record;
 /// As the relay's sockets have it (`relay/src/socket.rs`): the kernel asks more or less for the same
 /// bytes when these differ.
 const NOTSENT_LOWAT_BYTES: u32 = 64 << 10;
-const SEND_BUFFER_BYTES: usize = 128 << 10;
+const SEND_BUFFER_BYTES: usize = 64 << 10;
 
 /// Messages that are sent before the measurement, so that caches and TCP windows are as they are
 /// later.
@@ -131,7 +131,7 @@ mod tests {
         let relay = include_str!("../../relay/src/socket.rs");
         for line in [
             "const NOTSENT_LOWAT_BYTES: u32 = 64 << 10;",
-            "const SEND_BUFFER_BYTES: usize = 128 << 10;",
+            "const SEND_BUFFER_BYTES: usize = 64 << 10;",
         ] {
             let constant = format!("\n{line}\n");
             assert!(relay.contains(&constant), "the relay has no {line}");

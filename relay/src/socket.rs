@@ -20,7 +20,7 @@ use crate::frame::Frame;
 const NOTSENT_LOWAT_BYTES: u32 = 64 << 10;
 
 /// Send buffer of the kernel; bounds what a thousand stalled clients cost the machine.
-const SEND_BUFFER_BYTES: usize = 128 << 10;
+const SEND_BUFFER_BYTES: usize = 64 << 10;
 
 /// Requests are small and rare; tungstenite keeps this much for every client.
 const READ_BUFFER_BYTES: usize = 1 << 10;
