@@ -52,8 +52,9 @@ fn reference_of_the_configuration_lists_every_key() {
          `PVWIRE_LOG` sets what is logged: `error`, `warn`, `info` (the default), `debug` (each client and \
          connection) or `trace`.\n\
          EPICS's own variables (`EPICS_CA_ADDR_LIST`, `EPICS_PVA_NAME_SERVERS`, …) mean what they always \
-         mean; unless they are set, `EPICS_CA_CONN_TMO` and `EPICS_PVA_CONN_TMO` are 5 s and \
-         `EPICS_CA_MAX_ARRAY_BYTES` is 262,144; `EPICS_CA_AUTO_ARRAY_BYTES` is always `YES`.\n\n\
+         mean; unless they are set, `EPICS_CA_CONN_TMO` and `EPICS_PVA_CONN_TMO` are 5 s, \
+         `EPICS_CA_MAX_ARRAY_BYTES` is 262,144, and `EPICS_ALLOW_POSIX_THREAD_PRIORITY_SCHEDULING` \
+         is `NO`; `EPICS_CA_AUTO_ARRAY_BYTES` is always `YES`.\n\n\
          This page is made from the code: `PVWIRE_WRITE_REFERENCE=1 cargo test -p pvwire-relay --test \
          reference`.\n"
     );

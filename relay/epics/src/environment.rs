@@ -10,6 +10,10 @@ const CONN_TMO: &str = "5";
 /// arrays is automatic.
 const MAX_ARRAY_BYTES: &str = "262144";
 
+/// Where the process may, libCom gives its threads the priority of real time, so that a flood of large
+/// arrays would take the core from the threads that write to clients.
+const ALLOW_REAL_TIME: &str = "NO";
+
 /// One variable to set.
 #[derive(Debug, PartialEq, Eq)]
 struct Change {
@@ -28,6 +32,7 @@ struct Change {
 /// - `EPICS_CA_MAX_ARRAY_BYTES=262144` unless set: below it libca has a server leave updates out in
 ///   a burst of a few thousand.
 /// - `EPICS_CA_CONN_TMO=5` and `EPICS_PVA_CONN_TMO=5` unless set.
+/// - `EPICS_ALLOW_POSIX_THREAD_PRIORITY_SCHEDULING=NO` unless set: ingestion must not starve delivery.
 ///
 /// # Panics
 ///
@@ -73,6 +78,10 @@ fn changes(lookup: impl Fn(&str) -> Option<String>) -> Vec<Change> {
         ("EPICS_CA_MAX_ARRAY_BYTES", MAX_ARRAY_BYTES),
         ("EPICS_CA_CONN_TMO", CONN_TMO),
         ("EPICS_PVA_CONN_TMO", CONN_TMO),
+        (
+            "EPICS_ALLOW_POSIX_THREAD_PRIORITY_SCHEDULING",
+            ALLOW_REAL_TIME,
+        ),
     ];
     for (name, value) in defaults {
         if lookup(name).is_none() {
@@ -117,7 +126,12 @@ mod tests {
                 ("EPICS_CA_AUTO_ARRAY_BYTES", "YES", None),
                 ("EPICS_CA_MAX_ARRAY_BYTES", "262144", None),
                 ("EPICS_CA_CONN_TMO", "5", None),
-                ("EPICS_PVA_CONN_TMO", "5", None)
+                ("EPICS_PVA_CONN_TMO", "5", None),
+                (
+                    "EPICS_ALLOW_POSIX_THREAD_PRIORITY_SCHEDULING",
+                    "NO",
+                    None
+                )
             ]
         );
     }
@@ -129,6 +143,7 @@ mod tests {
             ("EPICS_CA_MAX_ARRAY_BYTES", "10000000"),
             ("EPICS_CA_CONN_TMO", "2.5"),
             ("EPICS_PVA_CONN_TMO", "7"),
+            ("EPICS_ALLOW_POSIX_THREAD_PRIORITY_SCHEDULING", "YES"),
         ];
 
         assert_eq!(changed(&set), []);
@@ -141,6 +156,7 @@ mod tests {
             ("EPICS_CA_MAX_ARRAY_BYTES", "16384"),
             ("EPICS_CA_CONN_TMO", "30"),
             ("EPICS_PVA_CONN_TMO", "30"),
+            ("EPICS_ALLOW_POSIX_THREAD_PRIORITY_SCHEDULING", "NO"),
         ];
 
         assert_eq!(
