@@ -33,6 +33,7 @@ SHAPES = [
     ("fixed", ["autoscaling.enabled=false", "podDisruptionBudget.enabled=false"], False),
     ("no policy", ["networkPolicy.enabled=false", "image.digest=sha256:" + "0" * 64], False),
     ("puts", ["config.enable_put=true", "config.allow_put={SR:*:SET,pva://BL7:*}"], False),
+    ("tls", ["tls.secretName=pvwire-tls"], False),
     ("host network", ["epics.hostNetwork=true"], True),
 ]
 
@@ -114,8 +115,11 @@ def check_pod(pod, less_restricted, found):
         for mount in container.get("volumeMounts", []):
             say(mount["name"] in declared, f"mounts {mount['name']}, which isn't there")
         ports = {port["name"] for port in container.get("ports", [])}
+        speaks_tls = any(each["name"] == "PVWIRE_TLS_CERT" for each in container.get("env", []))
         for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
             asked = container.get(probe, {})
+            scheme = asked.get("httpGet", {}).get("scheme", "HTTP")
+            say(not asked or scheme == ("HTTPS" if speaks_tls else "HTTP"), f"{probe} asks by {scheme}")
             port = (asked.get("httpGet") or asked.get("tcpSocket") or {}).get("port")
             say(port is None or port in ports, f"{probe} asks port {port}")
         if "relay" in name:

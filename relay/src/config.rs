@@ -15,6 +15,10 @@ use thiserror::Error;
 pub struct Config {
     /// Where the HTTP server listens.
     pub listen: SocketAddr,
+    /// File with the certificates that the relay shows; empty for plain HTTP.
+    pub tls_cert: String,
+    /// File with the key of the first of them.
+    pub tls_key: String,
     /// Origins of pages that may connect besides those that this host serves; `*` stands for all.
     pub allow_origin: Vec<String>,
     /// Host names by which clients may call this relay, besides IP addresses and `localhost`.
@@ -236,6 +240,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            tls_cert: String::new(),
+            tls_key: String::new(),
             allow_origin: Vec::new(),
             allow_host: Vec::new(),
             auth: Auth::None,
@@ -426,6 +432,18 @@ const KEYS: &[Key] = &[
         },
         show: |config| config.listen.to_string(),
     },
+    text_key!(
+        "tls_cert",
+        tls_cert,
+        "FILE",
+        "Certificate by which the relay speaks TLS (PEM, the chain's others behind it); read again when it changes"
+    ),
+    text_key!(
+        "tls_key",
+        tls_key,
+        "FILE",
+        "Private key of that certificate (PEM)"
+    ),
     Key {
         name: "allow_origin",
         list: true,
@@ -828,6 +846,15 @@ impl Config {
                  or allow_anonymous if everybody who reaches this address may come in"
                     .into(),
             );
+        }
+        for (key, value, other) in [
+            ("tls_cert", &self.tls_cert, &self.tls_key),
+            ("tls_key", &self.tls_key, &self.tls_cert),
+        ] {
+            if value.is_empty() && !other.is_empty() {
+                let expected = "a file: TLS needs tls_cert and tls_key";
+                return wrong(key, String::new(), expected.into());
+            }
         }
         if self.audit_fail_closed && self.audit_file.is_empty() {
             return wrong(

@@ -53,4 +53,6 @@ pub mod admin;
 
 pub mod keys;
 
+pub mod tls;
+
 pub mod server;

@@ -25,6 +25,7 @@ use pvwire_relay::source::sim::SimSource;
 use pvwire_relay::source::{Intake, Source};
 use pvwire_relay::table::Table;
 use pvwire_relay::tick::{TickCounters, TickLimits, Ticker};
+use pvwire_relay::tls::Tls;
 use pvwire_schema::limits::MAX_REQUEST_BYTES;
 use pvwire_schema::types::Hello;
 use tokio::net::TcpListener;
@@ -126,6 +127,8 @@ enum Failure {
 
 async fn run(config: Config) -> Result<(), Failure> {
     let started = Instant::now();
+    let tls = (!config.tls_cert.is_empty()).then(|| Tls::open(&config.tls_cert, &config.tls_key));
+    let tls = tls.transpose().map_err(Failure::Usage)?;
     // Before anybody is told that the relay runs: a signal would kill it until then.
     let mut end = Signals::new().map_err(|error| Failure::Start(error.to_string()))?;
     let listener = TcpListener::bind(config.listen).await.map_err(|error| {
@@ -243,12 +246,17 @@ async fn run(config: Config) -> Result<(), Failure> {
         },
         max_clients: config.max_clients,
         gate,
+        tls: tls.clone(),
     });
     if let Some(tokens) = tokens {
         tokio::task::spawn_local(keys::keep_fresh(tokens, config.jwt_keys.clone()));
     }
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    if let Some(tls) = tls {
+        tokio::task::spawn_local(tls.keep_fresh());
+    }
     readiness.listening();
-    log::info!("listening on http://{address}");
+    log::info!("listening on {scheme}://{address}");
     let serving = tokio::task::spawn_local(Arc::clone(&server).serve(listener));
     end.next().await;
     tokio::select! {

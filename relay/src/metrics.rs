@@ -66,6 +66,8 @@ pub struct Metrics {
     pub bytes_sent: Counter,
     /// WebSocket handshakes that were refused, by HTTP status.
     pub handshakes_refused: Family<CodeLabel, Counter>,
+    /// Connections that ended before TLS was agreed on.
+    pub tls_handshakes_failed: Counter,
     operations: Family<OutcomeLabel, Counter>,
     monitors_active: Gauge,
     sessions_active: Gauge,
@@ -161,6 +163,11 @@ impl Default for Metrics {
             "Bytes of data frames and large values handed to sockets, with their WebSocket headers; answers, \
              catch-ups and what TCP and TLS add are not",
         );
+        let tls_handshakes_failed = counter(
+            "tls_handshakes_failed",
+            "Connections that ended before TLS was agreed on: plain ones, those too slow, and those by which \
+             a client shows that it doesn't trust the certificate",
+        );
         let updates_received = counter(
             "updates_received",
             "Updates taken in from all sources, once per PV however many clients; those left out on the way in are not",
@@ -237,6 +244,7 @@ impl Default for Metrics {
             updates_sent,
             bytes_sent,
             handshakes_refused,
+            tls_handshakes_failed,
             operations,
             monitors_active,
             sessions_active,

@@ -1,6 +1,7 @@
 //! Who may talk to the relay over HTTP, and how does a request become a client of a shard?
 
 use std::convert::Infallible;
+use std::fmt::Display;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -11,10 +12,16 @@ use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::service::service_fn;
+use hyper::upgrade::Upgraded;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use pvwire_schema::{LZ4_SUBPROTOCOL, SUBPROTOCOL};
+use rustls::ServerConnection;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{Instant, timeout_at};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tungstenite::handshake::derive_accept_key;
 
 use crate::admin::{Admin, STATUS_PAGE};
@@ -23,9 +30,16 @@ use crate::rule::Person;
 use crate::shard::{Arrival, ShardHandle};
 use crate::shutdown::Readiness;
 use crate::stream::StreamBody;
+use crate::tls::Tls;
 
-/// A client must have sent its request by then.
+/// A client must have sent its request by then, TLS's handshake included.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What a client that wants TLS sends first; a method of HTTP begins with a letter.
+const TLS_HANDSHAKE: u8 = 0x16;
+
+/// A fatal alert of TLS, `handshake_failure`: what such a client understands.
+const TLS_REFUSAL: [u8; 7] = [0x15, 3, 1, 0, 2, 2, 40];
 
 /// How long to wait after the system refused a connection, as when file descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -120,6 +134,8 @@ pub struct Server {
     pub max_clients: usize,
     /// What a proxy says of who a client is, where that is asked.
     pub gate: Option<ProxyHeaders>,
+    /// The certificate, where connections are encrypted.
+    pub tls: Option<Arc<Tls>>,
 }
 
 /// Where a proxy says who a client is, and which proxies are believed.
@@ -174,19 +190,69 @@ impl Server {
                     continue;
                 }
             };
-            let server = Arc::clone(&self);
-            tokio::task::spawn_local(async move {
-                let service = service_fn(|request| server.answer(request, from));
-                let connection = hyper::server::conn::http1::Builder::new()
-                    .timer(TokioTimer::new())
-                    .header_read_timeout(HEADER_TIMEOUT)
-                    .max_buf_size(16 << 10)
-                    .serve_connection(TokioIo::new(stream), service)
-                    .with_upgrades();
-                if let Err(error) = connection.await {
-                    log::debug!("an HTTP connection ended: {error}");
+            tokio::task::spawn_local(Arc::clone(&self).converse(stream, from));
+        }
+    }
+
+    /// Finds out what a new connection speaks, and answers it if that is what this relay speaks.
+    async fn converse(self: Arc<Self>, tcp: TcpStream, from: SocketAddr) {
+        let until = Instant::now() + HEADER_TIMEOUT;
+        let mut first = [0];
+        let Ok(Ok(1..)) = timeout_at(until, tcp.peek(&mut first)).await else {
+            return log::debug!("a connection ended before it said anything");
+        };
+        let failed = |why: &dyn Display| {
+            self.admin.metrics.tls_handshakes_failed.inc();
+            log::debug!("no TLS with {from}: {why}");
+        };
+        match (&self.tls, first == [TLS_HANDSHAKE]) {
+            (None, false) => self.serve_http(tcp, from, until, false).await,
+            (Some(tls), true) => {
+                let accepting = TlsAcceptor::from(tls.in_use()).accept(tcp);
+                match timeout_at(until, accepting).await {
+                    Ok(Ok(stream)) => self.serve_http(stream, from, until, false).await,
+                    Ok(Err(error)) => failed(&error),
+                    Err(late) => failed(&late),
                 }
-            });
+            }
+            (Some(_), false) => {
+                failed(&"it is plain HTTP");
+                self.serve_http(tcp, from, until, true).await;
+            }
+            (None, true) => {
+                failed(&"this relay has no tls_cert");
+                let _ = timeout_at(until, refuse_tls(&tcp)).await;
+            }
+        }
+    }
+
+    /// Answers requests; one that `lacks_tls` gets nothing but that.
+    async fn serve_http<S>(
+        self: &Arc<Self>,
+        stream: S,
+        from: SocketAddr,
+        until: Instant,
+        lacks_tls: bool,
+    ) where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let service = service_fn(|request| async move {
+            if lacks_tls {
+                self.admin.metrics.refused(StatusCode::BAD_REQUEST.as_u16());
+                let message = "this port speaks TLS: use https:// and wss://\n";
+                return Ok(plain(StatusCode::BAD_REQUEST, message));
+            }
+            self.answer(request, from).await
+        });
+        let connection = hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(until.saturating_duration_since(Instant::now()))
+            .keep_alive(!lacks_tls)
+            .max_buf_size(16 << 10)
+            .serve_connection(TokioIo::new(stream), service)
+            .with_upgrades();
+        if let Err(error) = connection.await {
+            log::debug!("an HTTP connection ended: {error}");
         }
     }
 
@@ -259,15 +325,8 @@ impl Server {
         let upgrade = hyper::upgrade::on(&mut request);
         let server = Arc::clone(self);
         tokio::task::spawn_local(async move {
-            let handed = async {
-                let upgraded = upgrade.await.map_err(io::Error::other)?;
-                let parts = upgraded
-                    .downcast::<TokioIo<TcpStream>>()
-                    .map_err(|_| io::Error::other("not a TCP connection"))?;
-                Ok::<_, io::Error>((parts.io.into_inner().into_std()?, parts.read_buf.to_vec()))
-            };
-            match handed.await {
-                Ok((tcp, read_ahead)) => {
+            match upgrade.await.map_err(io::Error::other).and_then(taken_out) {
+                Ok((tcp, tls, read_ahead)) => {
                     let shards = &server.admin.shards;
                     if let Some(shard) = shards
                         .iter()
@@ -275,6 +334,7 @@ impl Server {
                     {
                         shard.adopt(Arrival {
                             tcp,
+                            tls,
                             read_ahead,
                             lz4: subprotocol == Some(LZ4_SUBPROTOCOL),
                             peer,
@@ -388,6 +448,44 @@ impl Server {
         }
         Ok((key.as_bytes().to_vec(), subprotocol))
     }
+}
+
+/// Tells a client that wants TLS that there is none, and waits until it has understood: what it has
+/// sent and nobody read would make the system take the answer back.
+async fn refuse_tls(tcp: &TcpStream) -> io::Result<()> {
+    tcp.writable().await?;
+    tcp.try_write(&TLS_REFUSAL)?;
+    loop {
+        tcp.readable().await?;
+        match tcp.try_read(&mut [0; 1024]) {
+            Ok(0) => return Ok(()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// What a shard needs of a connection: the socket, what encrypts it, and what was read ahead.
+type TakenOut = (std::net::TcpStream, Option<Box<ServerConnection>>, Vec<u8>);
+
+fn taken_out(upgraded: Upgraded) -> io::Result<TakenOut> {
+    let upgraded = match upgraded.downcast::<TokioIo<TcpStream>>() {
+        Ok(parts) => {
+            let tcp = parts.io.into_inner().into_std()?;
+            return Ok((tcp, None, parts.read_buf.to_vec()));
+        }
+        Err(upgraded) => upgraded,
+    };
+    let parts = upgraded
+        .downcast::<TokioIo<TlsStream<TcpStream>>>()
+        .map_err(|_| io::Error::other("not a connection of this server"))?;
+    let (tcp, tls) = parts.io.into_inner().into_inner();
+    Ok((
+        tcp.into_std()?,
+        Some(Box::new(tls)),
+        parts.read_buf.to_vec(),
+    ))
 }
 
 fn plain(status: StatusCode, message: &'static str) -> Answer {

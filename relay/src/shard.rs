@@ -88,6 +88,8 @@ const LOGIN_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Arrival {
     /// Its socket.
     pub tcp: std::net::TcpStream,
+    /// What encrypts it, where TLS is spoken.
+    pub tls: Option<Box<rustls::ServerConnection>>,
     /// What was read of it already.
     pub read_ahead: Vec<u8>,
     /// It wants columns packed.
@@ -508,11 +510,12 @@ impl Run {
     fn adopt(&mut self, arrival: Arrival) {
         let Arrival {
             tcp,
+            tls,
             read_ahead,
             lz4,
             peer,
         } = arrival;
-        let adopted = Socket::new(tcp, read_ahead).and_then(|mut socket| {
+        let adopted = Socket::new(tcp, tls, read_ahead).and_then(|mut socket| {
             let place = self.clients.vacant_key();
             let interest = Interest::READABLE | Interest::WRITABLE;
             self.poll

@@ -3,12 +3,17 @@
 //! tungstenite parses what the client sends; what it wants to send itself (pong, close) is caught
 //! and queued with our own frames, so that it never lands in the middle of one.
 
+mod wire;
+
+use self::wire::Wire;
+
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use mio::net::TcpStream;
 use pvwire_schema::limits::MAX_REQUEST_BYTES;
+use rustls::ServerConnection;
 use socket2::SockRef;
 use tungstenite::protocol::{Role, WebSocketConfig, WebSocketContext};
 use tungstenite::{Error as WsError, Message};
@@ -90,23 +95,15 @@ struct Waiting {
 
 /// Reads from the socket; keeps what tungstenite writes.
 struct Caught {
-    tcp: TcpStream,
+    wire: Wire,
     written: Vec<u8>,
     /// Bytes read so far.
     received: u64,
-    /// The last read gave less than there was room for, so the next one would find nothing.
-    drained: bool,
 }
 
 impl Read for Caught {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if std::mem::take(&mut self.drained) {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        let count = self.tcp.read(into)?;
-        // The poll tells of what comes after this. At the end of the stream there is nothing to
-        // wait for.
-        self.drained = count > 0 && count < into.len();
+        let count = self.wire.read(into)?;
         self.received += count as u64;
         Ok(count)
     }
@@ -144,11 +141,16 @@ fn least_on_the_wire(length: usize) -> u64 {
 }
 
 impl Socket {
-    /// Takes a socket over from the HTTP server, with the bytes that it had read ahead.
+    /// Takes a socket over from the HTTP server, with what encrypts it and the bytes that were read
+    /// ahead.
     ///
     /// # Errors
     /// When the socket is no more.
-    pub fn new(tcp: std::net::TcpStream, read_ahead: Vec<u8>) -> io::Result<Self> {
+    pub fn new(
+        tcp: std::net::TcpStream,
+        tls: Option<Box<ServerConnection>>,
+        read_ahead: Vec<u8>,
+    ) -> io::Result<Self> {
         tcp.set_nonblocking(true)?;
         let options = SockRef::from(&tcp);
         options.set_tcp_nodelay(true)?;
@@ -156,10 +158,9 @@ impl Socket {
         options.set_tcp_notsent_lowat(NOTSENT_LOWAT_BYTES)?;
         Ok(Self {
             stream: Caught {
-                tcp: TcpStream::from_std(tcp),
+                wire: Wire::new(TcpStream::from_std(tcp), tls),
                 written: Vec::new(),
                 received: read_ahead.len() as u64,
-                drained: false,
             },
             context: context(read_ahead),
             taken: 0,
@@ -173,13 +174,13 @@ impl Socket {
 
     /// For the poll.
     pub fn source(&mut self) -> &mut TcpStream {
-        &mut self.stream.tcp
+        self.stream.wire.tcp()
     }
 
     /// Whether bytes wait for the socket.
     #[must_use]
     pub fn is_blocked(&self) -> bool {
-        self.tail.is_some()
+        self.tail.is_some() || self.stream.wire.holds()
     }
 
     /// Whether what waits does so for this client's next turn, not for the kernel.
@@ -214,7 +215,7 @@ impl Socket {
     /// Sends what follows on a frame that the socket took: in the client's next turn, after all that
     /// waits already.
     pub fn follow(&mut self, frame: Arc<Frame>) {
-        if self.is_blocked() {
+        if self.tail.is_some() {
             let is_answer = false;
             self.waiting.push_back(Waiting { frame, is_answer });
         } else {
@@ -227,7 +228,7 @@ impl Socket {
     /// # Errors
     /// When the client is gone, or lets too many answers wait.
     pub fn answer(&mut self, frame: &Arc<Frame>) -> Result<(), Broken> {
-        if self.is_blocked() {
+        if self.tail.is_some() {
             if self.answers >= MAX_WAITING {
                 return Err(Broken::TooManyWaiting);
             }
@@ -247,8 +248,8 @@ impl Socket {
     /// # Errors
     /// When the client is gone.
     pub fn resume(&mut self) -> Result<usize, Broken> {
-        let mut taken = 0;
-        self.full = false;
+        let mut taken = self.stream.wire.flush()?;
+        self.full = self.stream.wire.holds();
         while taken < TURN_BYTES
             && !self.full
             && let Some((frame, at)) = self.tail.take()
@@ -278,14 +279,7 @@ impl Socket {
         let mut count = 0;
         while count < most {
             let slices = frame.slices(at + count, most - count);
-            // Most frames are of one piece, for which the plain call costs the kernel less.
-            let written = match &slices {
-                [first, second, third] if second.is_empty() && third.is_empty() => {
-                    self.stream.tcp.write(first)
-                }
-                _ => self.stream.tcp.write_vectored(&slices),
-            };
-            match written {
+            match self.stream.wire.write(&slices) {
                 Ok(0) => return Err(Broken::Gone),
                 Ok(written) => count += written,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -296,6 +290,7 @@ impl Socket {
                 Err(error) => return Err(error.into()),
             }
         }
+        self.full |= self.stream.wire.holds();
         Ok(count)
     }
 
@@ -381,7 +376,7 @@ impl Socket {
             // It may be gone already, and then there is nobody to tell.
             let _ = self.begin(&Arc::new(Frame::close(code, reason)));
         }
-        let _ = self.stream.tcp.shutdown(std::net::Shutdown::Write);
+        self.stream.wire.end();
     }
 }
 
@@ -404,7 +399,7 @@ mod tests {
     fn buffer_of_a_large_request_is_given_back_once_no_other_has_begun() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut far = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let mut socket = Socket::new(listener.accept().unwrap().0, Vec::new()).unwrap();
+        let mut socket = Socket::new(listener.accept().unwrap().0, None, Vec::new()).unwrap();
         let next = |socket: &mut Socket| {
             let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
             loop {
@@ -436,7 +431,7 @@ mod tests {
     fn nobody_gets_more_than_a_turn_at_once_however_fast_it_reads() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut far = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let mut socket = Socket::new(listener.accept().unwrap().0, Vec::new()).unwrap();
+        let mut socket = Socket::new(listener.accept().unwrap().0, None, Vec::new()).unwrap();
         let reader = thread::spawn(move || {
             let mut all = Vec::new();
             far.read_to_end(&mut all).unwrap();

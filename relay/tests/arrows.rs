@@ -178,6 +178,7 @@ fn lib_lists_every_module_in_the_order_an_update_passes_them() {
         "shard",
         "admin",
         "keys",
+        "tls",
         "server",
     ];
     assert_eq!(order(), [&beside[..], &way].concat());

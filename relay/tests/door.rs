@@ -399,6 +399,7 @@ fn client_that_asks_and_never_reads_is_dropped_when_too_many_answers_wait() {
         receive_buffer: Some(4096),
         acks: false,
         lz4: false,
+        trust: None,
     };
     let mut client = Client::connect_as(relay.address(), small);
     let closed = "pvwire_sessions_closed_total{code=\"4429\"} 1";

@@ -50,6 +50,7 @@ const SMALL: How = How {
     receive_buffer: Some(4096),
     acks: true,
     lz4: false,
+    trust: None,
 };
 
 /// Times that a test of stalled clients doesn't meet, however busy the machine is.

@@ -165,6 +165,7 @@ const SILENT: How = How {
     receive_buffer: None,
     acks: false,
     lz4: false,
+    trust: None,
 };
 
 fn is_probe(client: &Client) -> bool {
@@ -307,6 +308,7 @@ fn client_that_neither_reads_nor_answers_is_dropped() {
         receive_buffer: Some(4096),
         acks: false,
         lz4: false,
+        trust: None,
     };
     let mut gone = Client::connect_as(relay.address(), gone);
     gone.subscribe_live(&[&name]);

@@ -269,6 +269,7 @@ fn what_is_left_out_is_counted_by_cause_at_the_client_and_in_the_relay_alike() {
         receive_buffer: None,
         acks: false,
         lz4: false,
+        trust: None,
     };
     let mut silent = Client::connect_as(relay.address(), silent);
     silent.subscribe_live(&names);

@@ -15,7 +15,7 @@ use socket2::{Domain, Socket, Type};
 use tungstenite::client::ClientRequestBuilder;
 use tungstenite::{Error, Message as WsMessage, WebSocket};
 
-use super::DEADLINE;
+use super::{DEADLINE, Line, Trust};
 
 /// How long one look for a message waits.
 const GLANCE: Duration = Duration::from_millis(5);
@@ -252,6 +252,8 @@ pub(crate) struct How {
     pub(crate) acks: bool,
     /// Whether it wants columns packed.
     pub(crate) lz4: bool,
+    /// Whom it trusts, if it speaks TLS.
+    pub(crate) trust: Option<Trust>,
 }
 
 impl Default for How {
@@ -260,13 +262,14 @@ impl Default for How {
             receive_buffer: None,
             acks: true,
             lz4: false,
+            trust: None,
         }
     }
 }
 
 /// A connected client. It reads only while a test waits by it: otherwise it is stalled.
 pub(crate) struct Client {
-    socket: WebSocket<TcpStream>,
+    socket: WebSocket<Line>,
     how: How,
     pub(crate) hello: Option<Hello>,
     /// PVs that it holds, by id.
@@ -328,7 +331,11 @@ impl Client {
         Self::try_connect_with(address, how, &[])
     }
 
-    fn try_connect_with(address: SocketAddr, how: How, headers: &[(&str, &str)]) -> Option<Self> {
+    pub(crate) fn try_connect_with(
+        address: SocketAddr,
+        how: How,
+        headers: &[(&str, &str)],
+    ) -> Option<Self> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         if let Some(bytes) = how.receive_buffer {
             socket.set_recv_buffer_size(bytes).unwrap();
@@ -347,13 +354,15 @@ impl Client {
         for (name, value) in headers {
             request = request.with_header(*name, *value);
         }
-        let (socket, response) = tungstenite::client(request, stream).ok()?;
+        let (socket, response) =
+            tungstenite::client(request, Line::over(stream, how.trust)).ok()?;
         assert_eq!(
             response.headers()["sec-websocket-protocol"],
             subprotocol,
             "the relay agrees on the subprotocol"
         );
-        socket.get_ref().set_read_timeout(Some(GLANCE)).unwrap();
+        let tcp = socket.get_ref().tcp();
+        tcp.set_read_timeout(Some(GLANCE)).unwrap();
         Some(Self {
             socket,
             how,
@@ -376,7 +385,7 @@ impl Client {
     /// Takes large values from a stream from now on.
     pub(crate) fn fetch_large(&mut self) {
         let path = self.ask_for_stream();
-        let mut stream = Stream::open(self.address, &path);
+        let mut stream = Stream::open_by(self.how.trust, self.address, &path);
         assert_eq!(stream.record(), (Vec::new(), 0), "it begins at once");
         self.stream = Some(stream);
         self.send(&[]);
@@ -742,14 +751,18 @@ impl Client {
 
 /// The body of an HTTP answer that has no end.
 pub(crate) struct Stream {
-    tcp: BufReader<TcpStream>,
+    tcp: BufReader<Line>,
     /// What is left of a chunk.
     chunk: usize,
 }
 
 impl Stream {
     pub(crate) fn open(address: SocketAddr, path: &str) -> Self {
-        let mut tcp = BufReader::new(super::http::ask(address, path, &[]));
+        Self::open_by(None, address, path)
+    }
+
+    fn open_by(trust: Option<Trust>, address: SocketAddr, path: &str) -> Self {
+        let mut tcp = BufReader::new(super::http::ask(trust, address, path, &[]));
         let mut line = String::new();
         tcp.read_line(&mut line).unwrap();
         assert!(line.starts_with("HTTP/1.1 200"), "{line}");

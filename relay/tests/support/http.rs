@@ -1,9 +1,9 @@
 //! Plain HTTP requests, with every header as the test wants it.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 
-use super::DEADLINE;
+use super::{Line, Trust};
 
 /// An HTTP answer.
 #[derive(Debug)]
@@ -17,7 +17,17 @@ pub(crate) struct Answer {
 /// `GET`s a path. The headers `Host` and `Connection` are the relay's address and `close` unless
 /// given.
 pub(crate) fn get(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Answer {
-    let mut stream = ask(address, path, headers);
+    get_by(None, address, path, headers)
+}
+
+/// The same with TLS if somebody is trusted.
+pub(crate) fn get_by(
+    trust: Option<Trust>,
+    address: SocketAddr,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> Answer {
+    let mut stream = ask(trust, address, path, headers);
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).unwrap();
     let text = String::from_utf8(bytes).unwrap();
@@ -41,7 +51,7 @@ pub(crate) fn handshake(address: SocketAddr, headers: &[(&str, &str)]) -> Answer
         .filter(|(name, _)| !is_given(name))
         .chain(headers.iter().copied())
         .collect();
-    let mut stream = ask(address, "/ws", &all);
+    let mut stream = ask(None, address, "/ws", &all);
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") {
@@ -51,9 +61,13 @@ pub(crate) fn handshake(address: SocketAddr, headers: &[(&str, &str)]) -> Answer
     answer(std::str::from_utf8(&head).unwrap(), "")
 }
 
-pub(crate) fn ask(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> TcpStream {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+pub(crate) fn ask(
+    trust: Option<Trust>,
+    address: SocketAddr,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> Line {
+    let mut stream = Line::connect(address, trust);
     let host = address.to_string();
     let mut request = format!("GET {path} HTTP/1.1\r\n");
     for (name, usual) in [("Host", host.as_str()), ("Connection", "close")] {

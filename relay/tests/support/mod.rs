@@ -9,6 +9,7 @@
 mod client;
 mod http;
 mod ioc;
+mod line;
 pub(crate) mod records;
 mod relay;
 mod truth;
@@ -22,8 +23,9 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub(crate) use client::{Client, How, Kept, Message, Pv, RowSeen, Stream, connect_all, keep_up};
-pub(crate) use http::{Answer, get, handshake};
+pub(crate) use http::{Answer, get, get_by, handshake};
 pub(crate) use ioc::{SoftIoc, python};
+pub(crate) use line::{Line, Pair, Trust};
 pub(crate) use relay::{Relay, relay_command};
 pub(crate) use truth::{Told, Truth};
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{DEADLINE, Network, signal};
+use super::{DEADLINE, Network, Trust, signal};
 
 /// The relay's command with this network, not yet started.
 pub(crate) fn relay_command(network: Network) -> Command {
@@ -45,7 +45,8 @@ impl Relay {
         let seen = Arc::clone(&output);
         thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
-                if let Some((_, address)) = line.split_once("listening on http://") {
+                let listening_on = line.split_once("listening on ");
+                if let Some((_, address)) = listening_on.and_then(|(_, on)| on.split_once("://")) {
                     let _ = listening.send(address.parse::<SocketAddr>());
                 }
                 let mut seen = seen.lock().unwrap();
@@ -113,7 +114,12 @@ impl Relay {
 
     /// One metric's value, summed over its labels.
     pub(crate) fn metric(&self, name: &str) -> f64 {
-        let text = super::get(self.address, "/metrics", &[]).body;
+        self.metric_by(None, name)
+    }
+
+    /// The same of a relay that speaks TLS.
+    pub(crate) fn metric_by(&self, trust: Option<Trust>, name: &str) -> f64 {
+        let text = super::get_by(trust, self.address, "/metrics", &[]).body;
         text.lines()
             .filter_map(|line| {
                 let (key, value) = line.rsplit_once(' ')?;

@@ -1,0 +1,131 @@
+//! A client's connection, with TLS or without, and a certificate to try it with.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use super::prefix;
+
+/// What a client trusts; lives as long as the test, so that a client's ways can be copied.
+#[derive(Clone, Copy)]
+pub(crate) struct Trust(&'static Arc<ClientConfig>);
+
+impl fmt::Debug for Trust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Trust")
+    }
+}
+
+/// Certificate and key in files that the relay is started with, gone at the test's end.
+pub(crate) struct Pair {
+    folder: PathBuf,
+}
+
+impl Pair {
+    /// A new pair in a folder of its own, and what trusts it.
+    pub(crate) fn new() -> (Self, Trust) {
+        let folder = std::env::temp_dir().join(prefix().replace(':', ""));
+        std::fs::create_dir(&folder).unwrap();
+        let pair = Self { folder };
+        let trust = pair.replace();
+        (pair, trust)
+    }
+
+    pub(crate) fn cert(&self) -> PathBuf {
+        self.folder.join("cert.pem")
+    }
+
+    pub(crate) fn key(&self) -> PathBuf {
+        self.folder.join("key.pem")
+    }
+
+    /// Flags for a relay that uses it.
+    pub(crate) fn flags(&self) -> [String; 2] {
+        let flag = |name: &str, path: &Path| format!("--tls-{name}={}", path.display());
+        [flag("cert", &self.cert()), flag("key", &self.key())]
+    }
+
+    /// Puts another pair into the files, one after the other; says what trusts that one and no other.
+    pub(crate) fn replace(&self) -> Trust {
+        let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
+        let made = rcgen::generate_simple_self_signed(names).unwrap();
+        std::fs::write(self.cert(), made.cert.pem()).unwrap();
+        std::fs::write(self.key(), made.signing_key.serialize_pem()).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(made.cert.der().clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Trust(Box::leak(Box::new(Arc::new(config))))
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A connection as tests read and write it.
+pub(crate) enum Line {
+    Plain(TcpStream),
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+impl Line {
+    /// Encrypts a connection if its client trusts somebody.
+    pub(crate) fn over(tcp: TcpStream, trust: Option<Trust>) -> Self {
+        let Some(Trust(config)) = trust else {
+            return Self::Plain(tcp);
+        };
+        let name = ServerName::try_from("127.0.0.1").unwrap();
+        let tls = ClientConnection::new(Arc::clone(config), name).unwrap();
+        Self::Tls(Box::new(StreamOwned::new(tls, tcp)))
+    }
+
+    pub(crate) fn connect(address: SocketAddr, trust: Option<Trust>) -> Self {
+        let tcp = TcpStream::connect(address).unwrap();
+        tcp.set_read_timeout(Some(super::DEADLINE)).unwrap();
+        Self::over(tcp, trust)
+    }
+
+    pub(crate) fn tcp(&self) -> &TcpStream {
+        match self {
+            Self::Plain(tcp) => tcp,
+            Self::Tls(tls) => tls.get_ref(),
+        }
+    }
+}
+
+impl Read for Line {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(tcp) => tcp.read(into),
+            Self::Tls(tls) => tls.read(into),
+        }
+    }
+}
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(tcp) => tcp.write(bytes),
+            Self::Tls(tls) => tls.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(tcp) => tcp.flush(),
+            Self::Tls(tls) => tls.flush(),
+        }
+    }
+}
