@@ -73,6 +73,8 @@ pub struct Config {
     pub max_clients: usize,
     /// Most subscriptions of one client.
     pub max_subscriptions: usize,
+    /// Most names of one client that were searched in vain.
+    pub max_unresolved: usize,
     /// Most requests of one client a second, in the long run.
     pub max_requests_per_s: usize,
     /// Most puts and calls of one client a second, in the long run.
@@ -269,6 +271,7 @@ impl Default for Config {
             shards: std::thread::available_parallelism().map_or(1, usize::from),
             max_clients: 10_000,
             max_subscriptions: 20_000,
+            max_unresolved: 10_000,
             max_requests_per_s: 1_000,
             max_puts_per_s: 200,
             max_new_names_per_s: 1_000,
@@ -687,6 +690,12 @@ const KEYS: &[Key] = &[
         max_subscriptions,
         1_000_000,
         "Most subscriptions of one client"
+    ),
+    count_key!(
+        "max_unresolved",
+        max_unresolved,
+        1_000_000,
+        "Most names of one client that are not found; with so many it gets no others but those of PVs that are known"
     ),
     count_key!(
         "max_requests_per_s",

@@ -282,12 +282,21 @@ struct PendingGet {
     timeout: Duration,
 }
 
+/// How much one client may subscribe.
+#[derive(Clone, Copy, Debug)]
+pub struct SetLimits {
+    /// PVs.
+    pub subscriptions: usize,
+    /// PVs that were searched in vain, beyond which it gets none that isn't known to be there.
+    pub unresolved: usize,
+}
+
 /// The stage between ticks and shards.
 pub struct Distributor {
     desk: Arc<Desk>,
     registry: Arc<Registry>,
     shards: Vec<Box<dyn FrameSink>>,
-    max_subscriptions: usize,
+    limits: SetLimits,
     collected: Vec<Demand>,
     members: HashMap<ClientId, usize>,
     groups: Slab<Group>,
@@ -305,13 +314,13 @@ impl Distributor {
         desk: Arc<Desk>,
         registry: Arc<Registry>,
         shards: Vec<Box<dyn FrameSink>>,
-        max_subscriptions: usize,
+        limits: SetLimits,
     ) -> Self {
         Self {
             desk,
             registry,
             shards,
-            max_subscriptions,
+            limits,
             collected: Vec::new(),
             members: HashMap::new(),
             groups: Slab::new(),
@@ -409,12 +418,24 @@ impl Distributor {
         client: ClientId,
         mut ids: Vec<PvId>,
         mut errors: Vec<NameError>,
+        table: &Table,
         now: Now,
     ) -> (Option<usize>, Vec<PvId>, Reply) {
         let before = self.set_of(client);
+        let state = |id: PvId| table.entry(id).channel.state;
+        let in_vain = |id: &&PvId| state(**id) == ConnectionState::NotFound;
+        let is_there = |id: PvId| {
+            let state = state(id);
+            matches!(
+                state,
+                ConnectionState::Connected | ConnectionState::Disconnected
+            )
+        };
+        // Counted when it matters: a page's names are all there, mostly.
+        let mut may_search = None;
         let mut wanted = before.ids().to_vec();
         let mut fresh = Vec::new();
-        let mut surplus = Vec::new();
+        let (mut surplus, mut vain) = (Vec::new(), Vec::new());
         let mut seen = std::collections::HashSet::new();
         for (index, id) in ids.iter_mut().enumerate() {
             if *id == PvId::NONE {
@@ -427,12 +448,34 @@ impl Distributor {
                 }
                 continue;
             }
-            if wanted.len() >= self.max_subscriptions {
+            let SetLimits {
+                subscriptions,
+                unresolved,
+            } = self.limits;
+            let refusal = if wanted.len() >= subscriptions {
                 surplus.push(*id);
+                let message = format!("a client may subscribe {subscriptions} PVs");
+                Some((NameProblem::TooManySubscriptions, message))
+            } else if !is_there(*id)
+                && !*may_search.get_or_insert_with(|| {
+                    before.ids().iter().filter(in_vain).take(unresolved).count() < unresolved
+                })
+            {
+                vain.push(*id);
+                let message = format!(
+                    "{unresolved} of your names are not found, and this one isn't known: unsubscribe \
+                     some first (max_unresolved)"
+                );
+                Some((NameProblem::TooManyPvs, message))
+            } else {
+                None
+            };
+            if let Some((problem, message)) = refusal {
+                let index = index as u32;
                 errors.push(NameError {
-                    index: index as u32,
-                    problem: NameProblem::TooManySubscriptions,
-                    message: format!("a client may subscribe {} PVs", self.max_subscriptions),
+                    index,
+                    problem,
+                    message,
                 });
                 *id = PvId::NONE;
                 continue;
@@ -442,6 +485,7 @@ impl Distributor {
             wanted.push(*id);
         }
         self.registry.release(surplus, now.instant);
+        self.registry.discard(vain, now.instant);
         let group = self.regroup(client, PvSet::new(wanted));
         (group, fresh, Reply::Subscribed { ids, errors })
     }
@@ -572,7 +616,7 @@ impl Distributor {
                     ids,
                     errors,
                 } => {
-                    let (group, fresh, reply) = self.subscribe(client, ids, errors, now);
+                    let (group, fresh, reply) = self.subscribe(client, ids, errors, table, now);
                     let parts = (table, fresh.as_slice());
                     let frame = self.maker.packing(client.lz4).reply_with(
                         FrameKind::Snapshot,

@@ -10,7 +10,7 @@ use pvwire_relay::admin::Admin;
 use pvwire_relay::audit::Audit;
 use pvwire_relay::auth;
 use pvwire_relay::config::{Access, Asked, Auth, Check, Config};
-use pvwire_relay::group::{Desk, Distributor, FrameSink};
+use pvwire_relay::group::{Desk, Distributor, FrameSink, SetLimits};
 use pvwire_relay::keys;
 use pvwire_relay::metrics::Metrics;
 use pvwire_relay::quota::Users;
@@ -210,7 +210,10 @@ async fn run(config: Config) -> Result<(), Failure> {
         Arc::clone(&desk),
         Arc::clone(&registry),
         sinks.collect(),
-        config.max_subscriptions,
+        SetLimits {
+            subscriptions: config.max_subscriptions,
+            unresolved: config.max_unresolved,
+        },
     );
     let limits = TickLimits {
         shortest: config.shortest_tick,

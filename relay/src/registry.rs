@@ -433,6 +433,11 @@ impl Registry {
         }
     }
 
+    /// Lets go of PVs that aren't to linger: the next sweep closes those that nobody else holds.
+    pub fn discard(&self, ids: impl IntoIterator<Item = PvId>, now: Instant) {
+        self.release(ids, now.checked_sub(self.linger).unwrap_or(now));
+    }
+
     /// Closes the monitors that nobody has held for the linger; says how many.
     pub fn sweep(&self, now: Instant) -> usize {
         let mut open = self.lock();

@@ -8,7 +8,7 @@
 mod support;
 
 use pvwire_schema::close::CloseCode;
-use pvwire_schema::types::{NameProblem, Outcome, PutValue, Reply, RequestBody};
+use pvwire_schema::types::{ConnectionState, NameProblem, Outcome, PutValue, Reply, RequestBody};
 
 use support::{Client, Network, Relay, SoftIoc, eventually, handshake, prefix};
 
@@ -113,6 +113,41 @@ fn new_names_come_only_so_fast_and_those_that_others_have_are_free() {
         );
     }
     assert_eq!(greedy.get(&[&set], 0).1, []);
+}
+
+#[test]
+fn client_with_many_names_that_nobody_has_gets_no_more_of_them_until_it_gives_some_up() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, RECORD);
+    let set = ioc.name("set");
+    let flags = ["--max-unresolved=3", "--not-found-after-ms=100"];
+    let relay = Relay::start(network, &flags);
+    let mut good = Client::connect(relay.address());
+    good.subscribe_live(&[&set]);
+    let mut greedy = Client::connect(relay.address());
+    let unknown: Vec<_> = (0..6).map(|n| ioc.name(&format!("none{n}"))).collect();
+    assert_eq!(greedy.subscribe(&unknown[..3]), []);
+    for name in &unknown[..3] {
+        greedy.wait_state(name, ConnectionState::NotFound);
+    }
+
+    let errors = greedy.subscribe(&[&unknown[3], &set, &unknown[4]]);
+    let refused: Vec<_> = errors.iter().map(|error| error.index).collect();
+    assert_eq!(refused, [0, 2], "who is there is no burden: {errors:?}");
+    for error in &errors {
+        assert_eq!(error.problem, NameProblem::TooManyPvs);
+        assert!(error.message.contains("max_unresolved"), "{errors:?}");
+    }
+    greedy.wait_number(&set, 1.0);
+    // Nothing is searched for a client that is refused.
+    eventually("they are closed", || {
+        relay.metric("pvwire_monitors_active") == 4.0
+    });
+    // Another client has names of its own, and may have the same.
+    assert_eq!(good.subscribe(&unknown[3..5]), []);
+
+    greedy.unsubscribe(&[unknown[0].as_str()]);
+    assert_eq!(greedy.subscribe(&[&unknown[5]]), []);
 }
 
 #[test]
