@@ -93,8 +93,8 @@ bench-full: setup ## All benchmarks, which take over an hour, and their pictures
 	@status=0; $(PYTHON) bench/run.py --set full || status=$$?; \
 		$(MAKE) --no-print-directory bench-pictures; exit $$status
 
-bench-faults: setup ## 1,000 clients that stall beside 100 others; 1,000 whose relay is killed
-	@$(PYTHON) bench/run.py --scenario stalled-1000beside100 --scenario killed-1000 $(if $(QUICK),--quick)
+bench-faults: setup ## 1,000 clients that stall beside 100 others; 1,000 whose relay is killed, or restarted
+	@$(PYTHON) bench/run.py --scenario stalled-1000beside100 --scenario killed-1000 --scenario planned-1000 $(if $(QUICK),--quick)
 
 bench-pictures: ## docs/explanations/performance.md with what is in bench/results/
 	@[ -x .local/plots/bin/python ] || python3 -m venv .local/plots

@@ -1,16 +1,20 @@
-"""How soon does everybody have right values again after the relay was killed?"""
+"""How soon does everybody have right values again after the relay was killed, or told to stop?"""
 
 import json
 import subprocess
 import sys
+from contextlib import ExitStack
 
 from processes import OTHER_CORES, TARGET, Relay, say, wait_for_line
 
 ABOUT = (
-    "{clients} clients with {pvs} PVs × {rate_hz} Hz each; the relay is killed (SIGKILL) and another"
-    " started at once; clients connect again as browsers do, n = {rounds} rounds, relay on one core, IOC"
-    " and clients on the others."
+    "{clients} clients with {pvs} PVs × {rate_hz} Hz each; the relay gets {signal}, and clients connect"
+    " again as browsers do: to the next relay, which starts at once at the same address (SIGKILL) or runs"
+    " beside it (SIGTERM), n = {rounds} rounds, relays on one core, IOC and clients on the others."
 )
+
+# Not ready for 2 s, farewells over 3 s.
+LONGEST_END_S = 15
 
 
 def runs(scenario):
@@ -20,8 +24,12 @@ def runs(scenario):
 
 def measure(children, scenario, iocs, folder):
     """One round, and what came of it."""
-    with Relay(children, scenario, iocs) as relay:
+    with ExitStack() as next_relay, Relay(children, scenario, iocs) as relay:
         words = ["--relay", relay.address, "--clients", scenario["clients"], "--names", iocs.names]
+        is_planned = scenario["signal"] == "SIGTERM"
+        if is_planned:
+            beside = next_relay.enter_context(Relay(children, scenario, iocs))
+            words += ["--next", beside.address]
         load = children.start(
             [TARGET / "pvwire-bench", "restart", *words],
             OTHER_CORES,
@@ -29,13 +37,20 @@ def measure(children, scenario, iocs, folder):
             stderr=subprocess.PIPE,
         )
         wait_for_line(load.stderr, "ready", "the clients")
-        relay.process.kill()
-        relay.process.wait()
-        with Relay(children, scenario, iocs, listen=relay.address):
-            output = children.wait(load)
-            if load.returncode != 0:
-                sys.exit("the clients didn't come back")
+        if is_planned:
+            relay.process.terminate()
+        else:
+            relay.process.kill()
+            relay.process.wait()
+            next_relay.enter_context(Relay(children, scenario, iocs, listen=relay.address))
+        output = children.wait(load)
+        if load.returncode != 0:
+            sys.exit("the clients didn't come back")
+        if is_planned and relay.process.wait(LONGEST_END_S) != 0:
+            sys.exit(f"the relay ended with {relay.process.returncode}")
     run = json.loads(output)
+    if is_planned and run["told"] != run["clients"]:
+        sys.exit(f"only {run['told']} of {run['clients']} clients were told that the relay restarts")
     wrong = {what: run["faults"][what] for what in ("gaps", "wrongValues", "repeated")}
     if any(wrong.values()):
         sys.exit(f"clients that came back got something wrong: {wrong}")
@@ -49,7 +64,7 @@ def measure(children, scenario, iocs, folder):
 
 
 LABELS = {
-    "back_p50_s": ("Killed until every PV has a value again, median of clients", "s"),
+    "back_p50_s": ("Connection lost until every PV has a value again, median of clients", "s"),
     "back_p99_s": ("the same, 99 % of clients", "s"),
     "back_max_s": ("the same, last client", "s"),
     "attempts": ("Attempts to connect, per client", ""),

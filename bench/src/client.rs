@@ -26,6 +26,8 @@ pub(crate) struct Client {
     unread: Vec<u8>,
     follower: Follower,
     pub(crate) counts: Counts,
+    /// By which code the relay closed the connection, if it did.
+    pub(crate) closed_by: Option<u16>,
     ack_interval: Duration,
     last_ack: Instant,
     /// Tick that isn't acknowledged yet.
@@ -68,6 +70,7 @@ impl Client {
             unread: Vec::new(),
             follower: Follower::Alone(Box::new(Stream::new(pvs))),
             counts: Counts::default(),
+            closed_by: None,
             ack_interval: ACK_INTERVAL,
             last_ack: now,
             owed: None,
@@ -189,7 +192,9 @@ impl Client {
                 break;
             }
             if bytes[at] != 0x82 {
-                return Err(unexpected(bytes[at], &bytes[at + header..end]).into());
+                let payload = &bytes[at + header..end];
+                self.closed_by = close_code(bytes[at], payload);
+                return Err(unexpected(bytes[at], payload).into());
             }
             let message = Arrived {
                 payload: &bytes[at + header..end],
@@ -241,13 +246,18 @@ impl Client {
     }
 }
 
+fn close_code(first: u8, payload: &[u8]) -> Option<u16> {
+    let code = payload.first_chunk::<2>().filter(|_| first == 0x88)?;
+    Some(u16::from_be_bytes(*code))
+}
+
 /// What a message that holds no frame says.
 fn unexpected(first: u8, payload: &[u8]) -> String {
-    match payload.split_first_chunk::<2>() {
-        Some((code, reason)) if first == 0x88 => {
-            let (code, reason) = (u16::from_be_bytes(*code), String::from_utf8_lossy(reason));
+    match close_code(first, payload) {
+        Some(code) => {
+            let reason = String::from_utf8_lossy(&payload[2..]);
             format!("the relay closed a connection with {code}: {reason}")
         }
-        _ => format!("a message begins with {first:#x}"),
+        None => format!("a message begins with {first:#x}"),
     }
 }

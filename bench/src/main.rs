@@ -108,11 +108,14 @@ enum Part {
         #[arg(long)]
         seconds: u64,
     },
-    /// Clients whose relay is killed, and which look for another as browsers do.
+    /// Clients whose relay ends, and which look for another as browsers do.
     Restart {
-        /// Relay, as 127.0.0.1:8080; the next one listens there, too.
+        /// Relay, as 127.0.0.1:8080.
         #[arg(long)]
         relay: String,
+        /// The next one, if it listens elsewhere.
+        #[arg(long)]
+        next: Option<String>,
         /// Number of clients.
         #[arg(long)]
         clients: usize,
@@ -196,9 +199,11 @@ fn main() -> ExitCode {
         }),
         Part::Restart {
             relay,
+            next,
             clients,
             names,
         } => restart::run(restart::Plan {
+            next: next.unwrap_or_else(|| relay.clone()),
             relay,
             clients,
             names,

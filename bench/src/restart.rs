@@ -1,4 +1,4 @@
-//! How soon do clients have right values again whose relay was killed?
+//! How soon do clients have right values again whose relay was killed, or told to stop?
 
 use std::error::Error;
 use std::fs;
@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mio::{Events, Interest, Poll, Token};
+use pvwire_schema::close::CloseCode;
 use pvwire_schema::encode;
 use pvwire_schema::types::{Request, RequestBody, Wish};
 use serde_json::{Value, json};
@@ -28,6 +29,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(15);
 
 pub(crate) struct Plan {
     pub(crate) relay: String,
+    /// Where clients find one afterwards.
+    pub(crate) next: String,
     pub(crate) clients: usize,
     pub(crate) names: PathBuf,
 }
@@ -38,6 +41,8 @@ struct Seat {
     retry_at: Instant,
     failures: u32,
     attempts: u32,
+    /// When it lost its relay, and by which code.
+    lost: Option<(Instant, Option<u16>)>,
     back_after: Option<Duration>,
     counts: Counts,
 }
@@ -51,8 +56,6 @@ struct Hall {
     buffer: Vec<u8>,
     delays: Delays,
     random: u64,
-    /// When the first connection was lost.
-    lost_at: Option<Instant>,
 }
 
 /// Connects everybody, says `ready` and goes on until all have lost their relay and found another.
@@ -68,6 +71,7 @@ pub(crate) fn run(plan: Plan) -> Result<Value, Box<dyn Error>> {
         retry_at: now,
         failures: 0,
         attempts: 0,
+        lost: None,
         back_after: None,
         counts: Counts::default(),
     };
@@ -79,7 +83,6 @@ pub(crate) fn run(plan: Plan) -> Result<Value, Box<dyn Error>> {
         buffer: vec![0; 1 << 20],
         delays: Delays::default(),
         random: SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as u64 | 1,
-        lost_at: None,
         plan,
     };
     hall.rounds_until("not everybody had a picture", |hall| {
@@ -103,6 +106,7 @@ pub(crate) fn run(plan: Plan) -> Result<Value, Box<dyn Error>> {
         }
     }
     let attempts = hall.seats.iter().map(|seat| seat.attempts);
+    let told = hall.seats.iter().filter(|seat| seat.was_told()).count();
     Ok(json!({
         "clients": hall.seats.len(),
         "pvs": hall.pvs,
@@ -110,6 +114,7 @@ pub(crate) fn run(plan: Plan) -> Result<Value, Box<dyn Error>> {
         "longestSilenceMs": back.last().map_or(0.0, |last| last.as_secs_f64() * 1e3),
         "attempts": attempts.clone().sum::<u32>(),
         "mostAttempts": attempts.max(),
+        "told": told,
         "counts": counts.json(),
         "faults": counts.faults_json(),
     }))
@@ -119,6 +124,12 @@ impl Seat {
     fn is_served(&self) -> bool {
         let client = self.client.as_ref();
         client.is_some_and(|(client, _)| client.complete.is_some())
+    }
+
+    /// Whether its relay said that it restarts.
+    fn was_told(&self) -> bool {
+        let restart = CloseCode::ServiceRestart.number();
+        self.lost.is_some_and(|(_, code)| code == Some(restart))
     }
 }
 
@@ -176,9 +187,7 @@ impl Hall {
         client.read(reference, &mut reading)?;
         if client.complete.is_some() {
             seat.failures = 0;
-            if let Some(lost_at) = self.lost_at
-                && seat.attempts > 0
-            {
+            if let Some((lost_at, _)) = seat.lost {
                 seat.back_after.get_or_insert_with(|| lost_at.elapsed());
             }
         }
@@ -188,9 +197,9 @@ impl Hall {
     /// Its relay is gone: it tries again after a while of its own.
     fn lost(&mut self, place: usize) {
         let now = Instant::now();
-        self.lost_at.get_or_insert(now);
         let seat = &mut self.seats[place];
         if let Some((mut client, _)) = seat.client.take() {
+            seat.lost.get_or_insert((now, client.closed_by));
             seat.counts.add(&client.counts);
             // It is dropped at once, and the poll with it.
             let _ = self.poll.registry().deregister(client.source());
@@ -211,16 +220,22 @@ impl Hall {
     }
 
     fn connect(&mut self, place: usize) -> Result<(), Box<dyn Error>> {
-        self.seats[place].attempts += u32::from(self.lost_at.is_some());
+        let was_lost = self.seats[place].lost.is_some();
+        self.seats[place].attempts += u32::from(was_lost);
         let (subscribe, now) = (self.subscribe.clone(), Instant::now());
-        match Client::connect(&self.plan.relay, subscribe, self.pvs, false, now) {
+        let relay = if was_lost {
+            &self.plan.next
+        } else {
+            &self.plan.relay
+        };
+        match Client::connect(relay, subscribe, self.pvs, false, now) {
             Ok(mut client) => {
                 let interest = Interest::READABLE | Interest::WRITABLE;
                 let registry = self.poll.registry();
                 registry.register(client.source(), Token(place), interest)?;
                 self.seats[place].client = Some((client, Reference::new(1)));
             }
-            Err(error) if self.lost_at.is_none() => return Err(error),
+            Err(error) if !was_lost => return Err(error),
             Err(_) => self.wait(place, now),
         }
         Ok(())

@@ -3,7 +3,7 @@
 interface CloseCode {
   readonly reason: string;
   /** How to connect again; `no` where it can't help. */
-  readonly retry: "soon" | "within3s" | "slowly" | "no";
+  readonly retry: "soon" | "slowly" | "no";
 }
 
 const CODES: Readonly<Record<number, CloseCode>> = {
@@ -13,7 +13,7 @@ const CODES: Readonly<Record<number, CloseCode>> = {
   1007: { reason: "a message was damaged on its way to the relay", retry: "soon" },
   1009: { reason: "a request was too large", retry: "no" },
   1011: { reason: "fault of the relay", retry: "soon" },
-  1012: { reason: "the relay is restarting", retry: "within3s" },
+  1012: { reason: "the relay is restarting", retry: "soon" },
   1013: { reason: "the relay is full", retry: "soon" },
   4400: { reason: "the relay can't read this page's requests", retry: "no" },
   4401: { reason: "not logged in", retry: "soon" },
@@ -28,9 +28,6 @@ const CUT: CloseCode = { reason: "the connection was cut", retry: "soon" };
 export function closeCode(code: number): CloseCode {
   return CODES[code] ?? CUT;
 }
-
-/** A planned restart is over within three seconds; clients come back spread over them. */
-const RESTART_MS = 3000;
 
 const FIRST_DELAY_MS = 250;
 
@@ -47,10 +44,6 @@ export function retryDelayMs(
   switch (closeCode(code).retry) {
     case "no":
       return undefined;
-    case "within3s":
-      // Only the first time: a relay that stays away is waited for like any other.
-      if (failures === 0) return random * RESTART_MS;
-      break;
     case "slowly":
       return ((1 + random) * maxDelayMs) / 2;
     case "soon":
