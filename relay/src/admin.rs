@@ -1,5 +1,6 @@
 //! What does the relay tell the people who run it?
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -10,12 +11,15 @@ use serde_json::{Value, json};
 use crate::group::{Demand, Desk, Overview};
 use crate::metrics::{Metrics, Readings};
 use crate::registry::Registry;
-use crate::shard::ShardHandle;
+use crate::shard::{ClientSeen, ShardHandle};
 use crate::source::Intake;
 use crate::tick::TickCounters;
 
 /// PVs that the status page lists.
 const LISTED_PVS: usize = 500;
+
+/// Clients that it lists.
+const LISTED_CLIENTS: usize = 500;
 
 /// How long the status page waits for the tick thread.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -70,6 +74,22 @@ impl Admin {
         })
     }
 
+    /// The clients that were sent most, beginning with the first of them.
+    async fn clients_seen(&self) -> Vec<ClientSeen> {
+        let mut all = Vec::new();
+        let asked: Vec<_> = (self.shards.iter())
+            .map(|shard| shard.inspect(LISTED_CLIENTS))
+            .collect();
+        for clients in asked {
+            if let Ok(Ok(clients)) = tokio::time::timeout(PATIENCE, clients).await {
+                all.extend(clients);
+            }
+        }
+        all.sort_by_key(|seen| Reverse(seen.bytes));
+        all.truncate(LISTED_CLIENTS);
+        all
+    }
+
     /// For the status page and for people with curl.
     pub async fn status(&self) -> Value {
         let (answer, asked) = tokio::sync::oneshot::channel();
@@ -82,6 +102,8 @@ impl Admin {
             // The page says so by its numbers: the relay is alive but its ticks are not.
             _ => Overview::default(),
         };
+        let clients = self.clients_seen().await;
+        let client = |seen: &ClientSeen| json!({ "address": seen.address, "user": seen.user, "seconds": seen.connected.as_secs(), "bytes": seen.bytes, "inStep": seen.is_in_step });
         let pv = |(name, state, holders, updates): &(Arc<str>, ConnectionState, usize, u32)| json!({ "name": **name, "state": format!("{state:?}"), "clients": holders, "updates": updates });
         json!({
             "version": self.hello.relay_version,
@@ -111,6 +133,7 @@ impl Admin {
             "framesSkipped": self.metrics.frames_skipped.get(),
             "catchUps": self.metrics.catch_ups.get(),
             "bytesSent": self.metrics.bytes_sent.get(),
+            "clientList": clients.iter().map(client).collect::<Vec<_>>(),
             "list": overview.pvs.iter().map(pv).collect::<Vec<_>>(),
         })
     }

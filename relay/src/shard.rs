@@ -8,6 +8,7 @@ mod large;
 
 use self::large::LargeWay;
 
+use std::cmp::Reverse;
 use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -98,6 +99,21 @@ pub struct Arrival {
     pub peer: Peer,
 }
 
+/// A client as the status page shows it.
+#[derive(Clone, Debug)]
+pub struct ClientSeen {
+    /// Where it connects from.
+    pub address: String,
+    /// Who it is, if that is known.
+    pub user: Option<String>,
+    /// How long it has been connected.
+    pub connected: Duration,
+    /// Bytes of frames that it was sent, its stream included.
+    pub bytes: u64,
+    /// Whether it gets every tick's frame at present.
+    pub is_in_step: bool,
+}
+
 /// What reaches a shard from other threads.
 enum Command {
     Adopt(Box<Arrival>),
@@ -112,6 +128,11 @@ enum Command {
     },
     /// A client has taken all of its stream that there was, or has given it up.
     Streamed(ClientId),
+    /// Somebody wants to see the clients that got most.
+    Inspect {
+        limit: usize,
+        answer: oneshot::Sender<Vec<ClientSeen>>,
+    },
     /// Close every client with 1012, evenly over this time.
     Drain {
         over: Duration,
@@ -171,6 +192,13 @@ impl ShardHandle {
         let (reply, body) = oneshot::channel();
         self.command(Command::Attach { token, reply });
         body
+    }
+
+    /// The clients that were sent most, so many at most, in any order.
+    pub fn inspect(&self, limit: usize) -> oneshot::Receiver<Vec<ClientSeen>> {
+        let (answer, clients) = oneshot::channel();
+        self.command(Command::Inspect { limit, answer });
+        clients
     }
 
     /// Clients that it has or is about to have.
@@ -335,6 +363,7 @@ impl Login {
 
 struct Client {
     id: ClientId,
+    since: Instant,
     person: Arc<Person>,
     peer: Arc<Peer>,
     login: Login,
@@ -348,6 +377,8 @@ struct Client {
     group: Option<usize>,
     open_requests: usize,
     large: LargeWay,
+    /// Bytes that it was sent by its stream.
+    streamed: u64,
     /// Set when it wants to be brought up to date at intervals only.
     pace: Option<Pace>,
     /// Updates that it wasn't sent since it was last in step.
@@ -494,6 +525,10 @@ impl Run {
                 Some(Command::Stop) => return std::ops::ControlFlow::Break(()),
                 Some(Command::Adopt(arrival)) => self.adopt(*arrival),
                 Some(Command::Drain { over }) => self.drain(over),
+                Some(Command::Inspect { limit, answer }) => {
+                    // Whoever asked may have gone in the meantime.
+                    let _ = answer.send(self.inspect(limit));
+                }
                 Some(Command::Attach { token, reply }) => self.attach(token, reply),
                 Some(Command::Streamed(id)) => self.streamed(id),
                 Some(Command::Deliver { frames, orders }) => {
@@ -505,6 +540,24 @@ impl Run {
                 }
             }
         }
+    }
+
+    fn inspect(&self, limit: usize) -> Vec<ClientSeen> {
+        let sent = |client: &Client| client.socket.sent_bytes() + client.streamed;
+        let clients = self.clients.iter().map(|(_, client)| client);
+        let mut clients: Vec<_> = clients.filter(|client| client.closing.is_none()).collect();
+        if clients.len() > limit {
+            clients.select_nth_unstable_by_key(limit, |client| Reverse(sent(client)));
+            clients.truncate(limit);
+        }
+        let seen = |client: &Client| ClientSeen {
+            address: client.peer.address.clone(),
+            user: client.person.user.clone(),
+            connected: client.since.elapsed(),
+            bytes: sent(client),
+            is_in_step: client.session.is_abreast(),
+        };
+        clients.into_iter().map(seen).collect()
     }
 
     fn adopt(&mut self, arrival: Arrival) {
@@ -558,6 +611,7 @@ impl Run {
         };
         self.clients.insert(Client {
             id,
+            since: now,
             person: Arc::new(peer.person.clone()),
             peer: Arc::new(peer),
             login,
@@ -569,6 +623,7 @@ impl Run {
             group: None,
             open_requests: 0,
             large: LargeWay::Socket,
+            streamed: 0,
             pace: None,
             missed: 0,
             stalled_since: None,

@@ -86,6 +86,8 @@ pub struct Socket {
     answers: usize,
     /// The kernel took less than it was offered; the poll tells when it takes more.
     full: bool,
+    /// Bytes of frames that it took so far.
+    sent: u64,
 }
 
 struct Waiting {
@@ -169,12 +171,19 @@ impl Socket {
             waiting: VecDeque::new(),
             answers: 0,
             full: false,
+            sent: 0,
         })
     }
 
     /// For the poll.
     pub fn source(&mut self) -> &mut TcpStream {
         self.stream.wire.tcp()
+    }
+
+    /// Bytes of frames that were sent so far, without what TLS and TCP add.
+    #[must_use]
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent
     }
 
     /// Whether bytes wait for the socket.
@@ -291,6 +300,7 @@ impl Socket {
             }
         }
         self.full |= self.stream.wire.holds();
+        self.sent += count as u64;
         Ok(count)
     }
 

@@ -126,6 +126,39 @@ fn page_of_any_origin_may_connect_to_a_relay_that_is_told_so_and_takes_no_puts()
 }
 
 #[test]
+fn status_shows_which_client_takes_how_much_and_who_that_is() {
+    let flags = ["--auth=trusted-header", "--trusted-proxy=127.0.0.1"];
+    let relay = relay(&flags);
+    let connect = |user| Client::connect_with(relay.address(), &[("X-Forwarded-User", user)]);
+    let (mut busy, mut quiet, mut streaming) = (connect("jane"), connect("joe"), connect("jack"));
+    let fast = "sim://counter(rate_hz=100)";
+    busy.subscribe_live(&[fast]);
+    quiet.ask(RequestBody::Ping { client_time_ns: 1 });
+    streaming.fetch_large();
+    streaming.subscribe_live(&["sim://waveform(100000,rate_hz=10)"]);
+    let mut bytes_of = |user: &str| {
+        busy.read_for_a_moment();
+        let status = get(relay.address(), "/status", &[]).body;
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        let clients = status["clientList"].as_array().unwrap();
+        assert_eq!(clients.len(), 3, "{clients:?}");
+        let all: Vec<_> = clients
+            .iter()
+            .map(|client| client["bytes"].as_u64())
+            .collect();
+        assert!(all.is_sorted_by(|a, b| a >= b), "most first: {all:?}");
+        let client = clients.iter().find(|client| client["user"] == user);
+        let address = client.unwrap()["address"].as_str().unwrap();
+        assert!(address.starts_with("127.0.0.1:"), "{address}");
+        client.unwrap()["bytes"].as_u64().unwrap()
+    };
+    let (first, still) = (bytes_of("jane"), bytes_of("joe"));
+    eventually("it gets more", || bytes_of("jane") > first + 1000);
+    assert_eq!(bytes_of("joe"), still);
+    assert!(bytes_of("jack") > 800_000, "of the stream, too");
+}
+
+#[test]
 fn relay_that_is_called_by_a_foreign_name_answers_nothing_but_its_health() {
     let relay = relay(&["--allow-host", "pvwire.example.org"]);
     let address = relay.address();
@@ -222,6 +255,11 @@ fn pages_for_operators_say_what_goes_on() {
     let ao = list.iter().find(|pv| pv["name"] == format!("ca://{known}"));
     assert_eq!(ao.unwrap()["state"], "Connected");
     assert_eq!(ao.unwrap()["clients"], 1);
+    let clients = status["clientList"].as_array().unwrap();
+    assert_eq!(clients.len(), 1);
+    assert_eq!(clients[0]["inStep"], true);
+    assert!(clients[0]["user"].is_null());
+    assert!(clients[0]["bytes"].as_u64().unwrap() > 100);
 
     let metrics = answer("/metrics");
     assert!(

@@ -68,6 +68,7 @@ impl Client {
             match &self.large {
                 LargeWay::Stream(stream) => {
                     metrics.large_frames_streamed.inc();
+                    self.streamed += frame.length() as u64;
                     stream.push(&frame);
                     self.socket.follow(Arc::new(Frame::empty()));
                 }
