@@ -16,9 +16,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pvwire_schema::close::CloseCode;
-use pvwire_schema::types::{ConnectionState, RequestBody};
+use pvwire_schema::types::{ConnectionState, RequestBody, Severity, SkipCause, Wish};
 
-use support::{Client, Network, Relay, SoftIoc, eventually, prefix, relay_command};
+use support::{Client, Kept, Network, Relay, SoftIoc, eventually, keep_up, prefix, relay_command};
 
 const RECORD: &str = r#"record(ao, "$(P)ao") { field(VAL, "1") }"#;
 const PING: RequestBody = RequestBody::Ping { client_time_ns: 1 };
@@ -111,6 +111,128 @@ fn network_that_is_cut_between_relay_and_a_pv_access_server_shows_as_soon() {
     let mut ioc = SoftIoc::with_pv_access(network, &prefix(), RECORD);
     let port = network.pva_port();
     cut_and_mend(network, &mut ioc, "pva://", "EPICS_PVA_NAME_SERVERS", port);
+}
+
+/// An IOC that is found at two addresses ends at the one and goes on at the other.
+fn move_ioc(network: Network, variables: &[(&str, String)], scheme: &str) {
+    let start = |network, prefix: &str, value: u32| {
+        let record = RECORD.replace("\"1\"", &format!("\"{value}\""));
+        SoftIoc::with_pv_access(network, prefix, &record)
+    };
+    let prefix = prefix();
+    let ioc = start(network, &prefix, 1);
+    let mut command = relay_command(network);
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
+    let relay = Relay::spawn(command, &[]);
+    let mut client = Client::connect(relay.address());
+    let name = format!("{scheme}{}", ioc.name("ao"));
+    client.subscribe_live(&[&name]);
+    client.wait_number(&name, 1.0);
+
+    drop(ioc);
+    client.wait_state(&name, ConnectionState::Disconnected);
+    let mut ioc = start(network.at("127.0.0.2"), &prefix, 2);
+    client.wait_state(&name, ConnectionState::Connected);
+    client.wait_number(&name, 2.0);
+    ioc.put("ao", "3");
+    client.wait_number(&name, 3.0);
+}
+
+#[test]
+fn ioc_that_moves_to_another_address_is_found_there_and_shows_its_values() {
+    let network = Network::new();
+    let list = "127.0.0.1 127.0.0.2".to_owned();
+    move_ioc(network, &[("EPICS_CA_ADDR_LIST", list)], "ca://");
+}
+
+#[test]
+fn pv_access_server_that_moves_to_another_address_is_found_there_as_well() {
+    let network = Network::new();
+    let port = network.pva_port();
+    let servers = format!("127.0.0.1:{port} 127.0.0.2:{port}");
+    move_ioc(network, &[("EPICS_PVA_NAME_SERVERS", servers)], "pva://");
+}
+
+/// Stamps are EPICS's seconds and nanoseconds; every event number has a clock of its own, because an
+/// IOC never lets one go back.
+const JUMPS: &str = "
+import ctypes, time
+from epicscorelibs.path import get_lib
+com = ctypes.CDLL(get_lib('Com'))
+STAMP = ctypes.c_uint32 * 2
+def stamp(into, event):
+    into.contents[0], into.contents[1] = at
+    return 0
+kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(STAMP), ctypes.c_int)
+provider = kind(stamp)
+assert com.generalTimeRegisterEventProvider(b'jumps', 1, provider) == 0
+at = (0, 0)
+for i in range(1, 201):
+    at = ([1000000000, 500, 1500000000, 999999999][i % 4] + i, i)
+    ioc('dbpf %sx.TSE %d' % (P, i))
+    ioc('dbpf %sx %d' % (P, i))
+    time.sleep(.005)
+";
+
+/// What the client must see of the `nth` value.
+fn jumped_ns(nth: u32) -> i64 {
+    let second = [1_000_000_000, 500, 1_500_000_000, 999_999_999][nth as usize % 4];
+    (second + i64::from(nth) + 631_152_000) * 1_000_000_000 + i64::from(nth)
+}
+
+#[test]
+fn ioc_whose_clock_jumps_back_and_forth_loses_no_value_and_no_alarm_and_holds_up_nothing() {
+    let network = Network::new();
+    let mut ioc = SoftIoc::start(
+        network,
+        r#"record(longout, "$(P)x") {
+            field(VAL, "0") field(PINI, "YES")
+            field(HIGH, "100") field(HSV, "MINOR") field(HIHI, "150") field(HHSV, "MAJOR")
+        }"#,
+    );
+    let relay = Relay::start(network, &[]);
+    let name = ioc.name("x");
+    let mut all = Client::connect(relay.address());
+    let mut some = Client::connect(relay.address());
+    let mut late = Client::connect(relay.address());
+    all.subscribe_live(&[&name]);
+    let wish = Wish {
+        min_interval_ms: 100,
+        ..Wish::default()
+    };
+    assert_eq!(some.subscribe_with(&[&name], wish), []);
+    ioc.run(JUMPS);
+    // The clock of the wish is the relay's: the last value comes, whatever its stamp says.
+    let mut both = [&mut all, &mut some];
+    keep_up("the last value", &mut both, |clients| {
+        clients
+            .iter()
+            .all(|client| client.pv(&name).is_number(200.0))
+    });
+    late.subscribe_live(&[&name]);
+    assert_eq!(all.pv(&name).skipped, 0);
+    for client in [&all, &some, &late] {
+        let rows = client.pv(&name).rows.iter();
+        let told = rows.filter_map(|row| match row.value {
+            Kept::Number(number) if number >= 1.0 => Some((number as u32, row)),
+            _ => None,
+        });
+        let told: Vec<_> = told.collect();
+        assert!(told.is_sorted_by(|(a, _), (b, _)| a < b), "in their order");
+        for (nth, row) in told {
+            assert_eq!(row.time_ns, jumped_ns(nth), "as the IOC says it: {nth}");
+            let severity = match nth {
+                ..100 => Severity::NoAlarm,
+                100..150 => Severity::Minor,
+                _ => Severity::Major,
+            };
+            assert_eq!(row.alarm.severity, severity, "{nth}");
+        }
+    }
+    let numbers = all.pv(&name).numbers();
+    let last: Vec<_> = numbers.iter().rev().take(200).rev().copied().collect();
+    assert_eq!(last, (1..=200).map(f64::from).collect::<Vec<_>>());
+    assert!(some.pv(&name).skipped_by(SkipCause::Wish) > 50);
 }
 
 #[test]

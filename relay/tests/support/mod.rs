@@ -57,6 +57,8 @@ pub(crate) struct Network {
     pva_port: u16,
     pva_broadcast_port: u16,
     searches_by_udp: bool,
+    /// Where its IOCs listen.
+    host: &'static str,
 }
 
 impl Network {
@@ -67,6 +69,7 @@ impl Network {
             pva_port: free_port(),
             pva_broadcast_port: free_port(),
             searches_by_udp: false,
+            host: "127.0.0.1",
         }
     }
 
@@ -76,6 +79,11 @@ impl Network {
             searches_by_udp: true,
             ..Self::new()
         }
+    }
+
+    /// The same whose IOCs listen at another address of this machine.
+    pub(crate) fn at(self, host: &'static str) -> Self {
+        Self { host, ..self }
     }
 
     /// Where its IOC serves Channel Access.
@@ -97,7 +105,7 @@ impl Network {
             .env("EPICS_CA_AUTO_ADDR_LIST", "NO")
             .env("EPICS_CA_SERVER_PORT", self.server_port.to_string())
             .env("EPICS_CA_REPEATER_PORT", self.repeater_port.to_string())
-            .env("EPICS_CAS_INTF_ADDR_LIST", "127.0.0.1")
+            .env("EPICS_CAS_INTF_ADDR_LIST", self.host)
             .env("EPICS_CAS_BEACON_ADDR_LIST", "127.0.0.1")
             .env("EPICS_CAS_AUTO_BEACON_ADDR_LIST", "NO")
             .env("EPICS_CAS_BEACON_PORT", self.repeater_port.to_string())
@@ -107,7 +115,7 @@ impl Network {
             .env("EPICS_PVA_NAME_SERVERS", format!("127.0.0.1:{pva}"))
             .env("EPICS_PVA_SERVER_PORT", &pva)
             .env("EPICS_PVA_BROADCAST_PORT", &broadcast)
-            .env("EPICS_PVAS_INTF_ADDR_LIST", "127.0.0.1")
+            .env("EPICS_PVAS_INTF_ADDR_LIST", self.host)
             .env("EPICS_PVAS_BEACON_ADDR_LIST", "127.0.0.1")
             .env("EPICS_PVAS_AUTO_BEACON_ADDR_LIST", "NO")
             .env("EPICS_PVAS_SERVER_PORT", &pva)
