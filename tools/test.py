@@ -31,7 +31,7 @@ STEPS = [
     # 247 cases in 5 s, after half a minute of building a relay that echoes.
     ("rust", "WebSocket conformance", "make --no-print-directory conformance"),
     ("rust", "a stranger's reader", "make --no-print-directory stranger"),
-    # 25 s: 5 s each, in the build of the tests.
+    # 5 s for each reader, in the build of the tests.
     ("rust", "fuzzed input", "cargo run --quiet --locked -p pvwire-fuzz -- --seconds 5"),
     ("wasm", "WebAssembly and package", "make --no-print-directory wasm"),
     ("check", "eslint and prettier", "npm run --silent lint"),

@@ -7,6 +7,7 @@
 
 mod mutate;
 mod targets;
+mod tokens;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;

@@ -10,6 +10,8 @@ use pvwire_schema::types::Wish;
 use pvwire_schema::{decode, encode};
 use pvwire_wasm::ingest::Session;
 
+use crate::tokens;
+
 /// One reader.
 #[derive(Clone, Copy)]
 pub(crate) struct Target {
@@ -54,6 +56,12 @@ pub(crate) const TARGETS: &[Target] = &[
         seeds: || texts(CONFIG),
         words: CONFIG_WORDS,
         run: config,
+    },
+    Target {
+        name: "tokens",
+        seeds: tokens::seeds,
+        words: tokens::WORDS,
+        run: tokens::run,
     },
 ];
 
