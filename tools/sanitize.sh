@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Do the tests of relay/epics run without an error of memory, a leak or a data race?
+# Do the tests of relay/epics run without an error of memory, a leak or a data race, and those of the
+# relay, whose own code has nothing unsafe, without a data race?
 # `sanitize.sh [address] [thread]` runs them, with real IOCs, under each sanitizer named (both when
 # none is). Any report fails it, besides those of the EPICS libraries' own that tools/sanitizers/
 # gives a reason for.
@@ -33,16 +34,19 @@ needs() {
   fi
 }
 
+# What of the relay's runs under the thread sanitizer: its units, and what makes all threads meet.
+relay_tests=(-p pvwire-relay --lib --test values --test wishes --test slow_client --test large --test puts --test tls)
+
 # run NAME: the tests under that sanitizer.
 run() {
   local name=$1 began=$SECONDS status=0 log=$reports/$1.log found passed failed
   say "$name sanitizer"
   rm -rf "${reports:?}/$name" "$log"
   mkdir -p "$reports/$name"
-  local common="log_path=$root/$reports/$name/report"
+  local sanitized common="log_path=$root/$reports/$name/report"
   # Each test starts itself again as a process of its own, which writes its reports to a file and
   # ends with an error if it had any. Build scripts run on the host and are not instrumented.
-  env -u CARGO_ENCODED_RUSTFLAGS \
+  sanitized=(env -u CARGO_ENCODED_RUSTFLAGS \
     RUSTC_BOOTSTRAP=1 \
     RUSTFLAGS="-Zsanitizer=$name -Cforce-frame-pointers=yes" \
     CXXFLAGS="-fsanitize=$name -fno-omit-frame-pointer -g" \
@@ -50,8 +54,11 @@ run() {
     ASAN_OPTIONS="$common:detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1:check_initialization_order=1" \
     LSAN_OPTIONS="suppressions=$root/tools/sanitizers/leak.supp:print_suppressions=0" \
     TSAN_OPTIONS="$common:suppressions=$root/tools/sanitizers/thread.supp:history_size=7:second_deadlock_stack=1" \
-    cargo test --locked --no-fail-fast -Zbuild-std --target "$triple" --lib --tests \
-    -p ca-sys -p pvxs-sys -p pvwire-epics > "$log" 2>&1 || status=$?
+    cargo test --locked --no-fail-fast -Zbuild-std --target "$triple")
+  "${sanitized[@]}" --lib --tests -p ca-sys -p pvxs-sys -p pvwire-epics > "$log" 2>&1 || status=$?
+  if [ "$name" = thread ]; then
+    "${sanitized[@]}" "${relay_tests[@]}" >> "$log" 2>&1 || status=$?
+  fi
 
   # A program's result is its last such line: the output of a test that failed has one of its own.
   read -r passed failed < <(awk '
