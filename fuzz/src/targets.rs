@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pvwire_graphql::Documents;
 use pvwire_relay::config::{Access, Asked, Config};
-use pvwire_relay::rule::{Person, Rules};
+use pvwire_relay::rule::{AccessSecurity, Person, PvList, Rules};
 use pvwire_schema::types::Wish;
 use pvwire_schema::{decode, encode};
 use pvwire_wasm::ingest::Session;
@@ -62,6 +62,16 @@ pub(crate) const TARGETS: &[Target] = &[
         seeds: tokens::seeds,
         words: tokens::WORDS,
         run: tokens::run,
+        name: "pvlist",
+        seeds: || texts(PVLIST),
+        words: PVLIST_WORDS,
+        run: pvlist,
+    },
+    Target {
+        name: "security",
+        seeds: || texts(SECURITY),
+        words: SECURITY_WORDS,
+        run: security,
     },
 ];
 
@@ -352,6 +362,125 @@ fn judge(config: &Config) {
             let verdict = rules.judge(who, "ca", name, Access::Put);
             assert!(config.enable_put || !verdict.allowed);
             assert!(!verdict.because.is_empty());
+            let _ = rules.judge(who, "pva", name, Access::Read);
+        }
+    }
+}
+
+const PVLIST: &[&str] = &[
+    "# all but the secret\nEVALUATION ORDER ALLOW, DENY\n.* ALLOW\nSR:SECRET:.* DENY\n",
+    "SR:[A-Z]+:SET  ALLOW Set 1 # set points\nSR:(A|B)\\.DRV[HL] ALLOW Set 0\nS.* allow\n",
+    "EVALUATION ORDER DENY, ALLOW\nSR:.{1,8} ALLOW\n\\w+ DENY\nS PATTERN Set\n",
+];
+
+const PVLIST_WORDS: &[&str] = &[
+    " ALLOW",
+    " DENY",
+    " DENY FROM host",
+    " ALIAS X",
+    "EVALUATION ORDER ",
+    "ALLOW, DENY",
+    "DENY, ALLOW",
+    " Set",
+    " DEFAULT",
+    " 0",
+    " 1",
+    "\n",
+    "#",
+    ".*",
+    "SR:",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{1,8}",
+    "|",
+    "\\",
+    "\\w",
+    "!",
+    "^",
+    "$",
+];
+
+/// A gateway's list of PVs: it says something of every PV, and in one line what is wrong with it.
+fn pvlist(bytes: &[u8]) {
+    match PvList::parse("fuzz.pvlist", &String::from_utf8_lossy(bytes)) {
+        Ok(list) => {
+            let groups = "ASG(DEFAULT) { RULE(1, WRITE) } ASG(Set) { RULE(0, WRITE) }";
+            let security = AccessSecurity::parse("fuzz.acf", groups).ok();
+            judge_gateway(Some(list.clone()), None);
+            judge_gateway(Some(list), security);
+        }
+        Err(said) => assert!(said.starts_with("fuzz.pvlist:") && said.lines().count() == 1),
+    }
+}
+
+const SECURITY: &[&str] = &[
+    "UAG(ops) { anna, \"jane doe\", role/experts }\nASG(DEFAULT) {\n RULE(1, READ)\n RULE(1, \
+     WRITE, TRAPWRITE) { UAG(ops) }\n}\nASG(Set) { RULE(0, WRITE) }\n",
+    "HAG(control) { cr1, cr2 } # hosts\nUAG(nobody)\nASG(DEFAULT) { INPA(SR:CURRENT) RULE(1, WRITE, \
+     NOTRAPWRITE) { HAG(control) CALC(\"A<1\") } }\n",
+    "ASG(DEFAULT) { RULE(0, NONE) RULE(1, UNCACHED) RULE(1, PUT) { METHOD(x509) } }\nASG(Locked)",
+];
+
+const SECURITY_WORDS: &[&str] = &[
+    "UAG",
+    "HAG",
+    "ASG",
+    "RULE",
+    "CALC",
+    "INPA",
+    "(",
+    ")",
+    "{",
+    "}",
+    ",",
+    "\"",
+    "#",
+    "\n",
+    "0",
+    "1",
+    "NONE",
+    "READ",
+    "WRITE",
+    "TRAPWRITE",
+    "(DEFAULT)",
+    "ops",
+    "role/",
+];
+
+/// An access security file, as well.
+fn security(bytes: &[u8]) {
+    match AccessSecurity::parse("fuzz.acf", &String::from_utf8_lossy(bytes)) {
+        Ok(security) => judge_gateway(None, Some(security)),
+        Err(said) => assert!(
+            said.starts_with("fuzz.acf:") && said.lines().count() == 1,
+            "{said:?}"
+        ),
+    }
+}
+
+/// Files that were understood say something of every PV, or in one line why they can't be used.
+fn judge_gateway(pvlist: Option<PvList>, security: Option<AccessSecurity>) {
+    let rules = Rules::new(true, &[]).and_then(|rules| rules.with_gateway(pvlist, security));
+    let rules = match rules {
+        Ok(rules) => rules,
+        Err(said) => {
+            assert!(!said.is_empty());
+            return;
+        }
+    };
+    let person = Person {
+        user: Some("anna".into()),
+        groups: vec!["experts".into()],
+    };
+    for name in ["SR:A:SET", "SR:A.DRVH", "SR:SECRET:X/value", "", "é"] {
+        for who in [&person, &Person::default()] {
+            let put = rules.judge(who, "ca", name, Access::Put);
+            assert!(!put.because.is_empty());
+            // Whoever may write is told so beforehand, and may read.
+            assert!(!put.allowed || rules.takes_puts("ca", name));
+            assert!(!put.allowed || rules.judge(who, "ca", name, Access::Read).allowed);
             let _ = rules.judge(who, "pva", name, Access::Read);
         }
     }

@@ -57,6 +57,10 @@ pub struct Config {
     pub allow_put: Vec<String>,
     /// The file's rules, in order.
     pub rules: Vec<RuleText>,
+    /// List of the PVs that are served, as gateways have it; empty for all.
+    pub pvlist: String,
+    /// Access security file that is asked where no rule fits; empty for none.
+    pub access_security: String,
     /// File that attempts to write are put on record in; empty for none.
     pub audit_file: String,
     /// Whether nothing is written when that file can't be.
@@ -263,6 +267,8 @@ impl Default for Config {
             enable_put: false,
             allow_put: Vec::new(),
             rules: Vec::new(),
+            pvlist: String::new(),
+            access_security: String::new(),
             audit_file: String::new(),
             audit_fail_closed: false,
             put_timeout: Duration::from_secs(10),
@@ -628,6 +634,18 @@ const KEYS: &[Key] = &[
         show: |config| config.allow_put.join(" "),
     },
     text_key!(
+        "pvlist",
+        pvlist,
+        "FILE",
+        "List of the PVs that are served, as the gateways of Channel Access and pvAccess have it (.pvlist)"
+    ),
+    text_key!(
+        "access_security",
+        access_security,
+        "FILE",
+        "Access security file, as IOCs and gateways have it (.acf), that says who may read and write where no [[rule]] does"
+    ),
+    text_key!(
         "audit_file",
         audit_file,
         "FILE",
@@ -870,6 +888,14 @@ impl Config {
                 "audit_file",
                 String::new(),
                 "a file, for audit_fail = closed".into(),
+            );
+        }
+        if !self.access_security.is_empty() && !self.allow_put.is_empty() {
+            return wrong(
+                "allow_put",
+                self.allow_put.join(" "),
+                "nothing with access_security, which has the last word; a [[rule]] is asked before it"
+                    .into(),
             );
         }
         if self.auth == Auth::Jwt {

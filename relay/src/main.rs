@@ -98,7 +98,7 @@ fn main() -> ExitCode {
 
 /// What somebody may do with PVs, a line for each access, and which rule says so.
 fn check(config: &Config, check: Check) -> Result<String, String> {
-    let rules = Rules::new(config.enable_put, &config.all_rules())?;
+    let rules = Rules::read(config)?;
     let person = Person {
         user: check.user,
         groups: check.groups,
@@ -159,7 +159,7 @@ async fn run(config: Config) -> Result<(), Failure> {
         sources,
         &config.default_source,
         config.linger,
-        Rules::new(config.enable_put, &config.all_rules()).map_err(Failure::Usage)?,
+        Rules::read(&config).map_err(Failure::Usage)?,
     );
     let registry = Arc::new(registry.with_max_pvs(config.max_pvs));
     let watched = Arc::clone(&registry);

@@ -1,11 +1,25 @@
 //! Who may read and write which PVs, and which rule says so?
+//!
+//! A list of PVs, if there is one, says first which are served at all. Then the operator's rules are
+//! asked, and then an access security file.
 
+mod pvlist;
+mod security;
+
+use std::borrow::Cow;
 use std::fmt;
+use std::fs::File;
+use std::io::Read;
 
 use regex::Regex;
 use wildmatch::WildMatch;
 
-use crate::config::{Access, RuleText};
+pub use self::pvlist::PvList;
+pub use self::security::AccessSecurity;
+use crate::config::{Access, Config, RuleText};
+
+/// Longest list of PVs or access security file, in bytes.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Most memory that a rule's regular expression may take when it is compiled.
 const MAX_REGEX_BYTES: usize = 1 << 20;
@@ -68,8 +82,7 @@ impl Rule {
                 .size_limit(MAX_REGEX_BYTES)
                 .build()
                 .map_err(|error| {
-                    let reason = error.to_string();
-                    let reason = reason.lines().last().unwrap_or_default().trim().to_owned();
+                    let reason = regex_reason(&error);
                     format!("{}: pv_regex {expression:?}: {reason}", text.origin)
                 })?;
             patterns.push(Pattern::Regex(regex));
@@ -101,31 +114,47 @@ impl Rule {
     /// What it says of an access to a PV, whoever asks.
     fn says(&self, pv: &Names<'_>, access: Access) -> Option<bool> {
         let (_, allowed) = *self.verdicts.iter().find(|(of, _)| *of == access)?;
-        let fits = |name: &str| self.patterns.iter().any(|pattern| pattern.fits(name));
-        let exact = fits(pv.name) || fits(&pv.whole);
+        let any = |name: &str| self.patterns.iter().any(|pattern| pattern.fits(name));
+        let fits = |name: &str| any(name) || any(&format!("{}://{name}", pv.scheme));
         // What is denied of a record is denied of its fields.
-        let record = || !allowed && (fits(pv.record) || fits(&pv.whole_record));
-        (exact || record()).then_some(allowed)
+        let says = if allowed {
+            fits(pv.name)
+        } else {
+            pv.with_owners().any(fits)
+        };
+        says.then_some(allowed)
     }
+}
+
+/// Why the crate finds that an expression is none, in one line.
+fn regex_reason(error: &regex::Error) -> String {
+    let reason = error.to_string();
+    reason.lines().last().unwrap_or_default().trim().to_owned()
 }
 
 /// What a PV may be called by a rule.
 struct Names<'a> {
+    scheme: &'a str,
     name: &'a str,
-    whole: String,
-    record: &'a str,
-    whole_record: String,
 }
 
 impl<'a> Names<'a> {
-    fn new(scheme: &str, name: &'a str) -> Self {
-        let record = name.split('.').next().unwrap_or(name);
-        Self {
-            name,
-            whole: format!("{scheme}://{name}"),
-            record,
-            whole_record: format!("{scheme}://{record}"),
-        }
+    fn new(scheme: &'a str, name: &'a str) -> Self {
+        Self { scheme, name }
+    }
+
+    /// The name, and those of the structure and the record that it is a field of.
+    fn with_owners(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let until = |name: &'a str, mark| name.split(mark).next().unwrap_or(name);
+        let structure = match self.scheme {
+            "pva" => until(self.name, '/'),
+            _ => self.name,
+        };
+        let mut last = None;
+        let names = [self.name, structure, until(structure, '.')];
+        names
+            .into_iter()
+            .filter(move |name| last.replace(*name) != Some(name))
     }
 }
 
@@ -135,19 +164,30 @@ pub struct Verdict<'a> {
     /// Whether it is.
     pub allowed: bool,
     /// The rule, or what holds without one.
-    pub because: &'a str,
+    pub because: Cow<'a, str>,
+}
+
+impl<'a> Verdict<'a> {
+    fn new(allowed: bool, because: impl Into<Cow<'a, str>>) -> Self {
+        let because = because.into();
+        Self { allowed, because }
+    }
 }
 
 const READS_DEFAULT: &str = "no rule fits; reading is allowed then";
 const PUTS_DEFAULT: &str = "no rule of this relay allows it (allow_put or [[rule]])";
 const PUTS_OFF: &str = "this relay takes no puts (enable_put is off)";
 
-/// What the operator allows: the first rule that fits says it. Where none fits everybody may read
-/// and nobody may write.
+/// What the operator allows: what the list of PVs serves, and of that what the first rule that fits
+/// says, or else the access security file. Where there is none of them everybody may read and nobody
+/// may write.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
+    /// Whether anything may be written at all.
     puts: bool,
+    pvlist: Option<PvList>,
     rules: Vec<Rule>,
+    security: Option<AccessSecurity>,
 }
 
 impl Rules {
@@ -157,44 +197,101 @@ impl Rules {
     /// When a rule's expression is none.
     pub fn new(puts: bool, rules: &[RuleText]) -> Result<Self, String> {
         let rules = rules.iter().map(Rule::new).collect::<Result<_, _>>()?;
-        Ok(Self { puts, rules })
+        Ok(Self {
+            puts,
+            rules,
+            ..Self::default()
+        })
+    }
+
+    /// The rules of a configuration, with the files that it names.
+    ///
+    /// # Errors
+    /// What the operator has to change, and where.
+    pub fn read(config: &Config) -> Result<Self, String> {
+        let rules = Self::new(config.enable_put, &config.all_rules())?;
+        let pvlist = parsed(&config.pvlist, PvList::parse)?;
+        let security = parsed(&config.access_security, AccessSecurity::parse)?;
+        let rules = rules.with_gateway(pvlist, security)?;
+        let trap = rules.security.as_ref().and_then(AccessSecurity::trap);
+        if let Some(place) = trap
+            && config.audit_file.is_empty()
+        {
+            log::warn!("{place}: TRAPWRITE puts nothing on record without an audit_file");
+        }
+        Ok(rules)
+    }
+
+    /// The same with what a site has for its gateways.
+    ///
+    /// # Errors
+    /// What the operator has to change, and where.
+    pub fn with_gateway(
+        self,
+        pvlist: Option<PvList>,
+        security: Option<AccessSecurity>,
+    ) -> Result<Self, String> {
+        if let Some(security) = &security {
+            let groups = match &pvlist {
+                Some(list) => list.groups(),
+                None => vec![(pvlist::DEFAULT_GROUP, "the lack of a pvlist".to_owned())],
+            };
+            for (group, by) in groups {
+                security.check(group, &by)?;
+            }
+        }
+        Ok(Self {
+            pvlist,
+            security,
+            ..self
+        })
     }
 
     /// Whether somebody may read or write `scheme://name`.
     #[must_use]
     pub fn judge(&self, person: &Person, scheme: &str, name: &str, access: Access) -> Verdict<'_> {
         if access == Access::Put && !self.puts {
-            let (allowed, because) = (false, PUTS_OFF);
-            return Verdict { allowed, because };
+            return Verdict::new(false, PUTS_OFF);
         }
-        if !self.rules.is_empty() {
-            let names = Names::new(scheme, name);
-            for rule in self.rules.iter().filter(|rule| rule.is_for(person)) {
-                if let Some(allowed) = rule.says(&names, access) {
-                    let because = &rule.text;
-                    return Verdict { allowed, because };
-                }
+        let names = Names::new(scheme, name);
+        let listed = self.pvlist.as_ref().map(|list| list.find(&names));
+        if let Some(Err(why)) = listed {
+            return Verdict::new(false, why);
+        }
+        for rule in self.rules.iter().filter(|rule| rule.is_for(person)) {
+            if let Some(allowed) = rule.says(&names, access) {
+                return Verdict::new(allowed, &rule.text);
             }
         }
-        match access {
-            Access::Read => Verdict {
-                allowed: true,
-                because: READS_DEFAULT,
-            },
-            Access::Put => Verdict {
-                allowed: false,
-                because: PUTS_DEFAULT,
-            },
+        let listed = listed.and_then(Result::ok);
+        if let Some(security) = &self.security {
+            let Some((place, by)) = listed else {
+                let place = security::default_place();
+                let (allowed, why) = security.judge(person, &place, access);
+                return Verdict::new(allowed, why);
+            };
+            let (allowed, why) = security.judge(person, place, access);
+            return Verdict::new(allowed, format!("{why}, where it is by {by}"));
+        }
+        match (access, listed) {
+            (Access::Read, Some((_, by))) => Verdict::new(true, by),
+            (Access::Read, None) => Verdict::new(true, READS_DEFAULT),
+            (Access::Put, _) => Verdict::new(false, PUTS_DEFAULT),
         }
     }
 
     /// Whether there is anybody who may write `scheme://name`.
     #[must_use]
     pub fn takes_puts(&self, scheme: &str, name: &str) -> bool {
-        if !self.puts || self.rules.is_empty() {
+        if !self.puts {
             return false;
         }
         let names = Names::new(scheme, name);
+        let listed = match self.pvlist.as_ref().map(|list| list.find(&names)) {
+            Some(Err(_)) => return false,
+            Some(Ok((place, _))) => Some(place),
+            None => None,
+        };
         for rule in &self.rules {
             match rule.says(&names, Access::Put) {
                 Some(true) => return true,
@@ -202,8 +299,37 @@ impl Rules {
                 Some(false) | None => {}
             }
         }
-        false
+        self.security.as_ref().is_some_and(|security| match listed {
+            Some(place) => security.takes_puts(place),
+            None => security.takes_puts(&security::default_place()),
+        })
     }
+}
+
+/// What a file says, if there is to be one.
+fn parsed<T>(path: &str, parse: fn(&str, &str) -> Result<T, String>) -> Result<Option<T>, String> {
+    if path.is_empty() {
+        return Ok(None);
+    }
+    parse(path, &read_bounded(path)?).map(Some)
+}
+
+/// The text of a file of the operator's, unless it is longer than any that makes sense.
+fn read_bounded(path: &str) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(|error| format!("{path}: {error}"))?;
+    file.take(MAX_FILE_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| format!("{path}: {error}"))?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(format!("{path}: longer than {MAX_FILE_BYTES} bytes"));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let lines = error.as_bytes()[..at].iter();
+        let line = 1 + lines.filter(|byte| **byte == b'\n').count();
+        format!("{path}:{line}: not UTF-8")
+    })
 }
 
 #[cfg(test)]
@@ -313,6 +439,131 @@ mod tests {
             !may(&rules, &anybody, "pva://SET.DISP", Put),
             "only what is named is allowed"
         );
+    }
+
+    #[test]
+    fn denied_structure_is_denied_with_its_fields() {
+        let list = [deny(Access::Read, rule(&[], &[], "SECRET"))];
+        let rules = Rules::new(false, &list).unwrap();
+        for (name, expected) in [
+            ("pva://SECRET/value", false),
+            ("pva://SECRET.DESC/alarm/status", false),
+            ("pva://SECRETS/value", true),
+            // Channel Access knows no fields behind a slash: it is another PV.
+            ("ca://SECRET/value", true),
+        ] {
+            let may = may(&rules, &Person::default(), name, Access::Read);
+            assert_eq!(may, expected, "{name}");
+        }
+    }
+
+    fn gateway(pvlist: &str, security: &str, rules: &[RuleText]) -> Result<Rules, String> {
+        let pvlist = (!pvlist.is_empty()).then(|| PvList::parse("pvlist", pvlist).unwrap());
+        let parsed = || AccessSecurity::parse("acf", security).unwrap();
+        let security = (!security.is_empty()).then(parsed);
+        Rules::new(true, rules)
+            .unwrap()
+            .with_gateway(pvlist, security)
+    }
+
+    const ACF: &str = "UAG(ops) { anna }\nASG(DEFAULT) { RULE(1, READ) }\n\
+        ASG(Set) { RULE(1, READ) RULE(1, WRITE) { UAG(ops) } }\nASG(Locked)";
+
+    #[test]
+    fn list_is_asked_before_the_rules_and_access_security_after_them() {
+        use Access::{Put, Read};
+        let list = ".* ALLOW\nSR:.*:SET ALLOW Set\nLOCKED ALLOW Locked\nSECRET DENY";
+        let own = [
+            allow(Put, rule(&["jane"], &[], "*")),
+            deny(Put, rule(&[], &[], "SR:B:SET")),
+        ];
+        let own: Vec<_> = own
+            .into_iter()
+            .chain([allow(Read, rule(&["jane"], &[], "LOCKED"))])
+            .collect();
+        let rules = gateway(list, ACF, &own).unwrap();
+        for (user, name, access, expected, part) in [
+            ("jane", "SECRET", Put, false, "pvlist:4 (SECRET DENY)"),
+            ("jane", "SECRET.VAL", Read, false, "pvlist:4 (SECRET DENY)"),
+            ("jane", "LOCKED", Put, true, "a rule (user jane"),
+            ("jane", "LOCKED", Read, true, "a rule (user jane"),
+            (
+                "anna",
+                "LOCKED",
+                Read,
+                false,
+                "acf:4: no RULE of ASG(Locked)",
+            ),
+            (
+                "anna",
+                "SR:A:SET",
+                Put,
+                true,
+                "acf:3 (RULE(1, WRITE) for UAG(ops)",
+            ),
+            (
+                "anna",
+                "SR:A:SET",
+                Put,
+                true,
+                "where it is by pvlist:2 (SR:.*:SET ALLOW Set)",
+            ),
+            ("anna", "SR:B:SET", Put, false, "a rule (pv SR:B:SET"),
+            (
+                "",
+                "SR:A:SET",
+                Put,
+                false,
+                "acf:3: no RULE of ASG(Set) gives WRITE to somebody",
+            ),
+            ("", "SR:A:SET", Read, true, "acf:3 (RULE(1, READ)"),
+            ("anna", "X", Put, false, "acf:2: no RULE of ASG(DEFAULT)"),
+        ] {
+            let who = person(user, &[]);
+            let verdict = rules.judge(&who, "ca", name, access);
+            assert_eq!(
+                verdict.allowed, expected,
+                "{user} {name} {access} {verdict:?}"
+            );
+            assert!(verdict.because.contains(part), "{verdict:?}");
+        }
+        assert!(rules.takes_puts("ca", "X"), "jane");
+        assert!(!rules.takes_puts("ca", "SECRET"));
+        let without = gateway(list, ACF, &[]).unwrap();
+        assert!(without.takes_puts("ca", "SR:A:SET"));
+        assert!(!without.takes_puts("ca", "X"));
+        assert!(!without.takes_puts("ca", "LOCKED"));
+    }
+
+    #[test]
+    fn each_of_the_two_files_does_without_the_other() {
+        let rules = gateway("SR:.* ALLOW Set", "", &[]).unwrap();
+        let anna = person("anna", &[]);
+        assert!(may(&rules, &anna, "SR:A", Access::Read));
+        assert!(!may(&rules, &anna, "LI:A", Access::Read));
+        assert!(!may(&rules, &anna, "SR:A", Access::Put));
+        assert!(!rules.takes_puts("ca", "SR:A"));
+        let acf = "UAG(ops) { anna }\nASG(DEFAULT) { RULE(1, WRITE) { UAG(ops) } }";
+        let rules = gateway("", acf, &[]).unwrap();
+        assert!(may(&rules, &anna, "SR:A", Access::Put));
+        assert!(!may(&rules, &person("joe", &[]), "SR:A", Access::Read));
+        assert!(rules.takes_puts("ca", "SR:A"));
+    }
+
+    #[test]
+    fn group_that_the_list_names_and_the_file_has_not_is_refused() {
+        let error = gateway("A ALLOW\nSR:.* ALLOW Sett", ACF, &[]).unwrap_err();
+        assert!(
+            error.contains("ASG(Sett)") && error.contains("pvlist:2"),
+            "{error}"
+        );
+        let host = "HAG(h) { x }\nASG(DEFAULT) { RULE(1, WRITE) { HAG(h) } }\nASG(Set)";
+        assert!(
+            gateway("A ALLOW Set", host, &[]).is_ok(),
+            "nobody is in DEFAULT"
+        );
+        let error = gateway("", host, &[]).unwrap_err();
+        assert!(error.starts_with("acf:2: HAG(h)"), "{error}");
     }
 
     #[test]

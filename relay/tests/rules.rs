@@ -210,3 +210,174 @@ fn relay_does_not_start_with_a_rule_that_makes_no_sense() {
         assert!(said.contains("rule 1") && said.contains(part), "{said}");
     }
 }
+
+const PVLIST: &str = "\
+    EVALUATION ORDER ALLOW, DENY\n\
+    .*         ALLOW\n\
+    .*:set     ALLOW Set\n\
+    .*:secret  DENY\n";
+
+const ACF: &str = "\
+    UAG(operators) { jane, role/operators }\n\
+    ASG(DEFAULT) { RULE(1, READ) }\n\
+    ASG(Set) {\n\
+      RULE(1, READ)\n\
+      RULE(1, WRITE) { UAG(operators) }\n\
+    }\n";
+
+#[test]
+fn check_says_which_line_of_a_gateways_files_decides() {
+    let pvlist = file("check.pvlist", PVLIST);
+    let acf = file("check.acf", ACF);
+    let check = |arguments: &[&str]| {
+        let mut command = relay_command(Network::new());
+        let output = command
+            .args(["check", "--enable-put"])
+            .arg(format!("--pvlist={}", pvlist.display()))
+            .arg(format!("--access-security={}", acf.display()))
+            .args(arguments)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let (list, acf) = (pvlist.display(), acf.display());
+    let by = format!("where it is by {list}:3 (.*:set ALLOW Set)");
+    assert_eq!(
+        check(&["--user", "jane", "--pv", "SR:set"]),
+        format!(
+            "user \"jane\" may read ca://SR:set: {acf}:4 (RULE(1, READ) of ASG(Set)), {by}\n\
+             user \"jane\" may put ca://SR:set: {acf}:5 (RULE(1, WRITE) for UAG(operators) of ASG(Set)), {by}\n"
+        )
+    );
+    let joe = check(&[
+        "--user",
+        "joe",
+        "--pv",
+        "pva://SR:set",
+        "--pv",
+        "SR:secret.DESC",
+    ]);
+    let no = "no RULE of ASG(Set) gives WRITE to user \"joe\" at level 1";
+    assert!(
+        joe.contains(&format!("may not put pva://SR:set: {acf}:3: {no}, {by}")),
+        "{joe}"
+    );
+    let denied = format!("may not read ca://SR:secret.DESC: {list}:4 (.*:secret DENY)");
+    assert!(joe.contains(&denied), "{joe}");
+    let operator = check(&["--user", "joe", "--group", "operators", "--pv", "SR:set"]);
+    assert!(operator.contains("may put"), "{operator}");
+}
+
+#[test]
+fn what_a_gateways_files_deny_never_reaches_the_ioc() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, RECORDS);
+    let names = ioc.names(["set", "locked", "secret"]);
+    let [set, locked, secret] = names.each_ref().map(String::as_str);
+    let pvlist = file("gateway.pvlist", PVLIST);
+    let acf = file(
+        "gateway.acf",
+        "ASG(DEFAULT) { RULE(1, READ) }\nASG(Set) { RULE(1, WRITE) }\n",
+    );
+    let relay = Relay::start(
+        network,
+        &[
+            "--enable-put",
+            &format!("--pvlist={}", pvlist.display()),
+            &format!("--access-security={}", acf.display()),
+        ],
+    );
+    let mut client = Client::connect(relay.address());
+
+    let errors = client.subscribe(&[secret, &format!("pva://{secret}/value")]);
+    assert_eq!(errors.len(), 2);
+    for error in &errors {
+        assert_eq!(error.problem, NameProblem::NotAllowed);
+        assert!(
+            error.message.contains("gateway.pvlist:4"),
+            "{}",
+            error.message
+        );
+    }
+    assert!(client.subscribe(&[set, locked]).is_empty());
+    client.wait_number(set, 1.0);
+    client.wait_number(locked, 1.0);
+    assert!(client.pv(set).channel.unwrap().puts);
+    assert!(!client.pv(locked).channel.unwrap().puts);
+    for (name, line) in [(locked, "gateway.acf:1"), (secret, "gateway.pvlist:4")] {
+        let (outcome, message) = put(&mut client, name, 7.0);
+        assert_eq!(outcome, Outcome::NotAllowed, "{name}: {message}");
+        assert!(message.contains(line), "{name}: {message}");
+    }
+    assert_eq!(relay.metric("pvwire_monitors_active"), 2.0);
+    assert_eq!(put(&mut client, set, 2.0).0, Outcome::Done);
+    client.wait_number(set, 2.0);
+}
+
+#[test]
+fn relay_does_not_start_with_gateway_files_that_it_cannot_do_justice_to() {
+    let refused = |arguments: &[String]| {
+        let mut command = relay_command(Network::new());
+        let output = command
+            .args(["--listen=127.0.0.1:0"])
+            .args(arguments)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(64), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let name = |end: &str| format!("{}.{end}", prefix().replace(':', ""));
+    let pvlist = |text: &[u8]| {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name("pvlist"));
+        std::fs::write(&path, text).unwrap();
+        format!("--pvlist={}", path.display())
+    };
+    let acf = |text: &str| format!("--access-security={}", file(&name("acf"), text).display());
+    for (arguments, part) in [
+        (
+            vec![pvlist(b".* ALLOW\n.* DENY FROM gateway1\n")],
+            "pvlist:2: DENY FROM names hosts",
+        ),
+        (
+            vec![pvlist(b"A(.*) ALIAS B\\1\n")],
+            "pvlist:1: ALIAS: a relay can't give PVs other names",
+        ),
+        (
+            vec![pvlist(b"A ALLOW\n\xff ALLOW\n")],
+            "pvlist:2: not UTF-8",
+        ),
+        (
+            vec![pvlist(&b"A ALLOW\n".repeat(140_000))],
+            "longer than 1048576 bytes",
+        ),
+        (
+            vec!["--pvlist=/nowhere/x".into()],
+            "/nowhere/x: No such file",
+        ),
+        (
+            vec![acf(
+                "HAG(h) { x }\nASG(DEFAULT) {\nRULE(1, WRITE) { HAG(h) } }",
+            )],
+            "acf:3: HAG(h): a relay doesn't know on which host its user sits",
+        ),
+        (
+            vec![pvlist(b".* ALLOW Beam"), acf("ASG(DEFAULT)")],
+            "there is no ASG(Beam), which PVs are in by",
+        ),
+        (
+            vec![acf("ASG(DEFAULT)"), "--allow-put=X".into()],
+            "allow_put is \"X\", expected nothing with access_security",
+        ),
+    ] {
+        let said = refused(&arguments);
+        assert!(said.contains(part), "{said}");
+        assert_eq!(
+            said.lines()
+                .filter(|line| line.contains("pvwire-relay: "))
+                .count(),
+            1,
+            "{said}"
+        );
+    }
+}

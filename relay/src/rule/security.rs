@@ -1,0 +1,617 @@
+//! To whom does an access security file (`.acf`) give which access?
+
+use std::collections::{HashMap, HashSet};
+use std::iter::Peekable;
+use std::vec::IntoIter;
+
+use super::Person;
+use super::pvlist::{DEFAULT_GROUP, Place};
+use crate::config::Access;
+
+/// Before the name of one of a user's groups in a UAG.
+const ROLE: &str = "role/";
+
+/// What an access security file grants, in the syntax of IOCs and gateways.
+#[derive(Clone, Debug, Default)]
+pub struct AccessSecurity {
+    path: String,
+    /// UAG: users by group.
+    users: HashMap<String, HashSet<String>>,
+    /// HAG: only their names, so that a mistyped one is noticed.
+    hosts: HashSet<String>,
+    /// ASG.
+    groups: HashMap<String, Group>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Group {
+    line: usize,
+    rules: Vec<Rule>,
+}
+
+#[derive(Clone, Debug)]
+struct Rule {
+    line: usize,
+    level: u8,
+    grants: Grants,
+    /// Groups of users; none for everybody.
+    users: Vec<String>,
+    /// What it asks or gives that a relay can't, with its line.
+    beyond: Option<(usize, String)>,
+    /// Whether puts are to be put on record.
+    trap: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Grants {
+    Nothing,
+    Read,
+    Write,
+}
+
+impl Grants {
+    fn to(access: Access) -> Self {
+        match access {
+            Access::Read => Self::Read,
+            Access::Put => Self::Write,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "NONE",
+            Self::Read => "READ",
+            Self::Write => "WRITE",
+        }
+    }
+}
+
+impl AccessSecurity {
+    /// Reads the text of the file at `path`, which is named in what is said.
+    ///
+    /// # Errors
+    /// File, line and what was expected, when it makes no sense.
+    pub fn parse(path: &str, text: &str) -> Result<Self, String> {
+        let tokens = tokens(text).map_err(|(line, why)| format!("{path}:{line}: {why}"))?;
+        let last_line = text.lines().count().max(1);
+        let mut parser = Parser {
+            line: 1,
+            last_line,
+            tokens: tokens.into_iter().peekable(),
+        };
+        let mut security = Self {
+            path: path.to_owned(),
+            ..Self::default()
+        };
+        let read = security.read(&mut parser);
+        read.map_err(|why| format!("{path}:{}: {why}", parser.line))?;
+        security.check_names()?;
+        Ok(security)
+    }
+
+    fn read(&mut self, parser: &mut Parser) -> Result<(), String> {
+        while let Some(token) = parser.next() {
+            match token {
+                Token::Word(word) if word == "UAG" => {
+                    let (name, members) = parser.members()?;
+                    if self.users.insert(name.clone(), members).is_some() {
+                        return Err(format!("there is a UAG({name}) already"));
+                    }
+                }
+                Token::Word(word) if word == "HAG" => {
+                    let (name, _) = parser.members()?;
+                    self.hosts.insert(name);
+                }
+                Token::Word(word) if word == "ASG" => {
+                    let line = parser.line;
+                    let name = parser.name()?;
+                    let rules = parser.rules()?;
+                    let group = Group { line, rules };
+                    if self.groups.insert(name.clone(), group).is_some() {
+                        return Err(format!("there is an ASG({name}) already"));
+                    }
+                }
+                other => return Err(format!("expected UAG, HAG or ASG, not {other}")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses rules for user groups that there are not.
+    fn check_names(&self) -> Result<(), String> {
+        for group in self.groups.values() {
+            for rule in &group.rules {
+                if let Some(name) = rule
+                    .users
+                    .iter()
+                    .find(|name| !self.users.contains_key(*name))
+                {
+                    let line = rule.line;
+                    return Err(format!("{}:{line}: there is no UAG({name})", self.path));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a group that PVs are in and that a relay can't do justice to. `by` says who put them
+    /// there.
+    pub(super) fn check(&self, group: &str, by: &str) -> Result<(), String> {
+        let Some(found) = self.groups.get(group) else {
+            let path = &self.path;
+            return Err(format!(
+                "{path}: there is no ASG({group}), which PVs are in by {by}; add it"
+            ));
+        };
+        match found.rules.iter().find_map(|rule| rule.beyond.as_ref()) {
+            None => Ok(()),
+            Some((line, what)) => Err(format!(
+                "{}:{line}: {what}; PVs are in ASG({group}) by {by}: give the relay a file of its \
+                 own in which that RULE is left out or does without",
+                self.path
+            )),
+        }
+    }
+
+    /// Whether a rule asks for puts to be put on record, and where.
+    pub(super) fn trap(&self) -> Option<String> {
+        let rules = self.groups.values().flat_map(|group| &group.rules);
+        let line = rules.filter(|rule| rule.trap).map(|rule| rule.line).min()?;
+        Some(format!("{}:{line}", self.path))
+    }
+
+    /// Whether somebody may do something with the PVs at a place, and who says so.
+    pub(super) fn judge(&self, person: &Person, place: &Place, access: Access) -> (bool, String) {
+        let wanted = Grants::to(access);
+        let Some(group) = self.groups.get(&place.group) else {
+            let (path, group) = (&self.path, &place.group);
+            return (false, format!("{path}: there is no ASG({group})"));
+        };
+        let fits = |rule: &&Rule| rule.gives(place, wanted) && self.is_for(rule, person);
+        match group.rules.iter().find(fits) {
+            Some(rule) => (true, self.says(rule, &place.group)),
+            None => {
+                let (path, line, name) = (&self.path, group.line, &place.group);
+                let (wanted, level) = (wanted.name(), place.level);
+                let why = format!(
+                    "{path}:{line}: no RULE of ASG({name}) gives {wanted} to {person} at level {level}"
+                );
+                (false, why)
+            }
+        }
+    }
+
+    /// Whether there may be anybody who may write the PVs at a place.
+    pub(super) fn takes_puts(&self, place: &Place) -> bool {
+        let group = self.groups.get(&place.group);
+        let named = |rule: &Rule| {
+            let mut users = rule.users.iter().filter_map(|name| self.users.get(name));
+            rule.users.is_empty() || users.any(|members| !members.is_empty())
+        };
+        group.is_some_and(|group| {
+            let mut rules = group.rules.iter();
+            rules.any(|rule| rule.gives(place, Grants::Write) && named(rule))
+        })
+    }
+
+    fn is_for(&self, rule: &Rule, person: &Person) -> bool {
+        let is_in = |name: &String| {
+            self.users.get(name).is_some_and(|members| {
+                let role = |group: &String| members.contains(&format!("{ROLE}{group}"));
+                // A user whose name looks like a role is none.
+                let named = |user: &String| !user.starts_with(ROLE) && members.contains(user);
+                person.user.as_ref().is_some_and(named) || person.groups.iter().any(role)
+            })
+        };
+        rule.users.is_empty() || rule.users.iter().any(is_in)
+    }
+
+    fn says(&self, rule: &Rule, group: &str) -> String {
+        let (path, line, level, grants) = (&self.path, rule.line, rule.level, rule.grants.name());
+        let users = match rule.users.join(", ") {
+            users if users.is_empty() => users,
+            users => format!(" for UAG({users})"),
+        };
+        format!("{path}:{line} (RULE({level}, {grants}){users} of ASG({group}))")
+    }
+}
+
+impl Rule {
+    /// Whether it gives somebody so much of the PVs at a place.
+    fn gives(&self, place: &Place, wanted: Grants) -> bool {
+        self.beyond.is_none() && self.grants >= wanted && place.level <= self.level
+    }
+}
+
+/// A piece of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Token {
+    /// A keyword, a name or a number.
+    Word(String),
+    /// Text in quotes, which is never a keyword.
+    Text(String),
+    /// One of `(){},`.
+    Mark(char),
+}
+
+impl std::fmt::Display for Token {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Word(text) | Self::Text(text) => write!(formatter, "{text:?}"),
+            Self::Mark(mark) => write!(formatter, "{mark:?}"),
+        }
+    }
+}
+
+/// The pieces, each with its line.
+fn tokens(text: &str) -> Result<Vec<(usize, Token)>, (usize, String)> {
+    let is_mark = |c: char| "(){},".contains(c);
+    let mut tokens = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let mut rest = line.trim_start();
+        while let Some(first) = rest.chars().next() {
+            let length = if first == '#' {
+                break;
+            } else if is_mark(first) {
+                tokens.push((number, Token::Mark(first)));
+                1
+            } else if first == '"' {
+                let end = rest[1..].find('"');
+                let end = end.ok_or_else(|| (number, "a text without its second \"".to_owned()))?;
+                tokens.push((number, Token::Text(rest[1..=end].to_owned())));
+                end + 2
+            } else {
+                let ends = |c: char| c.is_whitespace() || is_mark(c) || c == '"' || c == '#';
+                let end = rest.find(ends).unwrap_or(rest.len());
+                tokens.push((number, Token::Word(rest[..end].to_owned())));
+                end
+            };
+            rest = rest[length..].trim_start();
+        }
+    }
+    Ok(tokens)
+}
+
+struct Parser {
+    tokens: Peekable<IntoIter<(usize, Token)>>,
+    /// Of the last token.
+    line: usize,
+    last_line: usize,
+}
+
+impl Parser {
+    fn next(&mut self) -> Option<Token> {
+        let (line, token) = self.tokens.next()?;
+        self.line = line;
+        Some(token)
+    }
+
+    fn is_next(&mut self, mark: char) -> bool {
+        let found = self.tokens.peek();
+        found.is_some_and(|(_, token)| *token == Token::Mark(mark))
+    }
+
+    /// Takes a mark that is there.
+    fn take(&mut self, mark: char) -> bool {
+        let found = self.is_next(mark);
+        if found {
+            self.next();
+        }
+        found
+    }
+
+    fn expected(&mut self, what: &str) -> String {
+        match self.next() {
+            Some(token) => format!("expected {what}, not {token}"),
+            None => {
+                self.line = self.last_line;
+                format!("expected {what}, but the file ends")
+            }
+        }
+    }
+
+    fn expect(&mut self, mark: char) -> Result<(), String> {
+        if self.take(mark) {
+            return Ok(());
+        }
+        Err(self.expected(&format!("{mark:?}")))
+    }
+
+    fn word(&mut self, what: &str) -> Result<String, String> {
+        match self.tokens.peek() {
+            Some((_, Token::Word(_) | Token::Text(_))) => match self.next() {
+                Some(Token::Word(text) | Token::Text(text)) => Ok(text),
+                _ => unreachable!("it was seen"),
+            },
+            _ => Err(self.expected(what)),
+        }
+    }
+
+    /// `(NAME)`
+    fn name(&mut self) -> Result<String, String> {
+        self.expect('(')?;
+        let name = self.word("a name")?;
+        self.expect(')')?;
+        Ok(name)
+    }
+
+    /// Names with commas between them, up to the mark that ends them.
+    fn names(&mut self, end: char) -> Result<Vec<String>, String> {
+        let mut names = Vec::new();
+        while !self.take(end) {
+            if !names.is_empty() {
+                self.expect(',')?;
+            }
+            names.push(self.word("a name")?);
+        }
+        Ok(names)
+    }
+
+    /// `(NAME) { MEMBER, … }`, also without members.
+    fn members(&mut self) -> Result<(String, HashSet<String>), String> {
+        let name = self.name()?;
+        let members = if self.take('{') {
+            self.names('}')?
+        } else {
+            Vec::new()
+        };
+        Ok((name, members.into_iter().collect()))
+    }
+
+    /// `{ RULE(…) … INPA(…) … }`, also nothing.
+    fn rules(&mut self) -> Result<Vec<Rule>, String> {
+        let mut rules = Vec::new();
+        if !self.take('{') {
+            return Ok(rules);
+        }
+        while !self.take('}') {
+            let keyword = self.word("RULE, INP or '}'")?;
+            match keyword.as_str() {
+                "RULE" => rules.push(self.rule()?),
+                // Alone it changes nothing; a CALC that uses it is noticed.
+                input if input.len() == 4 && input.starts_with("INP") => {
+                    self.name()?;
+                }
+                other => return Err(format!("expected RULE, INP or '}}', not {other:?}")),
+            }
+        }
+        Ok(rules)
+    }
+
+    /// `(LEVEL, ACCESS) { UAG(…) … }`, the braces also not.
+    fn rule(&mut self) -> Result<Rule, String> {
+        let line = self.line;
+        self.expect('(')?;
+        let level = match self.word("a level")?.as_str() {
+            "0" => 0,
+            "1" => 1,
+            other => return Err(format!("expected a level of 0 or 1, not {other:?}")),
+        };
+        self.expect(',')?;
+        let mut beyond = None;
+        let grants = match self.word("an access")?.as_str() {
+            // To a gateway of pvAccess UNCACHED is a get that goes to the IOC: there is none here.
+            "NONE" | "UNCACHED" => Grants::Nothing,
+            "READ" => Grants::Read,
+            "WRITE" => Grants::Write,
+            access @ ("PUT" | "RPC") => {
+                let what = format!("{access}: a relay knows READ and WRITE only");
+                beyond = Some((self.line, what));
+                Grants::Nothing
+            }
+            other => return Err(format!("expected NONE, READ or WRITE, not {other:?}")),
+        };
+        let mut trap = false;
+        if self.take(',') {
+            trap = match self.word("TRAPWRITE")?.as_str() {
+                "TRAPWRITE" => true,
+                "NOTRAPWRITE" => false,
+                other => return Err(format!("expected TRAPWRITE or NOTRAPWRITE, not {other:?}")),
+            };
+        }
+        self.expect(')')?;
+        let mut users = Vec::new();
+        if self.take('{') {
+            while !self.take('}') {
+                let keyword = self.word("UAG, HAG, CALC or '}'")?;
+                let keyword_line = self.line;
+                self.expect('(')?;
+                let names = self.names(')')?;
+                let what = match keyword.as_str() {
+                    "UAG" if !users.is_empty() => {
+                        return Err("a second UAG in a RULE; write UAG(a, b)".into());
+                    }
+                    "UAG" if names.is_empty() => return Err("expected a name in UAG()".into()),
+                    "UAG" => {
+                        users = names;
+                        continue;
+                    }
+                    "HAG" => "a relay doesn't know on which host its user sits",
+                    "CALC" => "a relay doesn't watch the PVs that it is computed of",
+                    _ => "a relay doesn't know this condition",
+                };
+                let what = format!("{keyword}({}): {what}", names.join(", "));
+                beyond.get_or_insert((keyword_line, what));
+            }
+        }
+        Ok(Rule {
+            line,
+            level,
+            grants,
+            users,
+            beyond,
+            trap,
+        })
+    }
+}
+
+/// Where all PVs are without a list of PVs.
+pub(super) fn default_place() -> Place {
+    Place {
+        group: DEFAULT_GROUP.to_owned(),
+        level: super::pvlist::DEFAULT_LEVEL,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = r#"
+        # who may do what at the ring
+        UAG(operators) { anna, ben }
+        UAG(experts) { "jane doe", role/experts }
+        UAG(nobody)
+        HAG(control) { cr1, cr2 }
+        ASG(DEFAULT) {
+            RULE(1, READ)
+            RULE(1, WRITE, TRAPWRITE) { UAG(operators, experts) }
+        }
+        ASG(Setpoints) { RULE(0, READ) RULE(0, WRITE) { UAG(experts) } }
+        ASG(Hidden) { RULE(1, NONE) RULE(1, WRITE) { UAG(nobody) } }
+        ASG(Locked)
+        ASG(Hosts) {
+            INPA(SR:CURRENT)
+            RULE(1, READ)
+            RULE(1, WRITE) { HAG(control) UAG(operators) }
+            RULE(1, WRITE) { CALC("A<1") }
+        }
+    "#;
+
+    fn security(text: &str) -> AccessSecurity {
+        AccessSecurity::parse("site.acf", text).unwrap()
+    }
+
+    fn person(user: &str, groups: &[&str]) -> Person {
+        Person {
+            user: (!user.is_empty()).then(|| user.to_owned()),
+            groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+        }
+    }
+
+    fn place(group: &str, level: u8) -> Place {
+        let group = group.to_owned();
+        Place { group, level }
+    }
+
+    #[test]
+    fn rule_that_gives_enough_to_this_user_at_this_level_decides() {
+        use Access::{Put, Read};
+        let security = security(FILE);
+        for (who, group, level, access, expected) in [
+            (person("", &[]), "DEFAULT", 1, Read, true),
+            (person("", &[]), "DEFAULT", 1, Put, false),
+            (person("anna", &[]), "DEFAULT", 1, Put, true),
+            (person("Anna", &[]), "DEFAULT", 1, Put, false),
+            (person("jane doe", &[]), "DEFAULT", 0, Put, true),
+            (person("joe", &["experts"]), "DEFAULT", 0, Put, true),
+            (person("joe", &["operators"]), "DEFAULT", 0, Put, false),
+            (person("role/experts", &[]), "DEFAULT", 0, Put, false),
+            (
+                person("anna", &["role/experts"]),
+                "Setpoints",
+                0,
+                Put,
+                false,
+            ),
+            (person("joe", &["experts"]), "Setpoints", 0, Put, true),
+            (person("joe", &["experts"]), "Setpoints", 1, Put, false),
+            (person("", &[]), "Setpoints", 0, Read, true),
+            (person("", &[]), "Setpoints", 1, Read, false),
+            (person("anna", &[]), "Hidden", 0, Read, false),
+            (person("anna", &[]), "Locked", 0, Read, false),
+            (person("anna", &[]), "Hosts", 0, Put, false),
+            (person("anna", &[]), "Unknown", 0, Read, false),
+        ] {
+            let (allowed, why) = security.judge(&who, &place(group, level), access);
+            assert_eq!(allowed, expected, "{who} {group} {level} {access}: {why}");
+        }
+        for (group, expected) in [
+            ("DEFAULT", true),
+            ("Hidden", false),
+            ("Locked", false),
+            ("Unknown", false),
+        ] {
+            assert_eq!(security.takes_puts(&place(group, 1)), expected, "{group}");
+        }
+        let (_, why) = security.judge(&person("ben", &[]), &place("DEFAULT", 1), Put);
+        let rule = "RULE(1, WRITE) for UAG(operators, experts) of ASG(DEFAULT)";
+        assert_eq!(why, format!("site.acf:9 ({rule})"));
+        let (_, why) = security.judge(&person("joe", &[]), &place("DEFAULT", 1), Put);
+        let no = "no RULE of ASG(DEFAULT) gives WRITE to user \"joe\" at level 1";
+        assert_eq!(why, format!("site.acf:7: {no}"));
+        assert_eq!(security.trap().unwrap(), "site.acf:9");
+    }
+
+    #[test]
+    fn condition_that_a_relay_cannot_check_is_refused_where_pvs_depend_on_it() {
+        let security = security(FILE);
+        assert_eq!(security.check("DEFAULT", "a list"), Ok(()));
+        let error = security.check("Hosts", "site.pvlist:3").unwrap_err();
+        let begin = "site.acf:17: HAG(control): a relay doesn't know on which host its user sits";
+        assert!(error.starts_with(begin), "{error}");
+        assert!(error.contains("site.pvlist:3"), "{error}");
+        let error = security.check("Nonsense", "site.pvlist:4").unwrap_err();
+        assert!(
+            error.starts_with("site.acf: there is no ASG(Nonsense)"),
+            "{error}"
+        );
+        for (rule, part) in [
+            ("RULE(1, WRITE) { CALC(\"A=1\") }", "CALC(A=1)"),
+            ("RULE(1, PUT)", "PUT: a relay knows READ and WRITE only"),
+            (
+                "RULE(1, WRITE) { METHOD(x509) }",
+                "doesn't know this condition",
+            ),
+        ] {
+            let one = self::security(&format!("ASG(DEFAULT) {{\n{rule} }}"));
+            let error = one.check("DEFAULT", "a list").unwrap_err();
+            assert!(error.starts_with("site.acf:2: "), "{error}");
+            assert!(error.contains(part), "{error}");
+            assert!(
+                !one.judge(&person("a", &[]), &place("DEFAULT", 0), Access::Put)
+                    .0
+            );
+        }
+    }
+
+    #[test]
+    fn file_that_makes_no_sense_is_refused_with_its_line() {
+        for (text, line, part) in [
+            ("\nASG(DEFAULT) { RULE(2, READ) }", 2, "a level of 0 or 1"),
+            ("ASG(A) { RULE(1, ALL) }", 1, "expected NONE, READ or WRITE"),
+            (
+                "ASG(A) {\nRULE(1, WRITE) { UAG(x) }\n}",
+                2,
+                "there is no UAG(x)",
+            ),
+            ("ASG(A)\nASG(A)", 2, "there is an ASG(A) already"),
+            ("UAG(A)\nUAG(A)", 2, "there is a UAG(A) already"),
+            ("UAG(A) { a b }", 1, "expected ','"),
+            ("UAG(A) { a,\nb", 2, "but the file ends"),
+            ("UAG(A) { \"a }", 1, "without its second"),
+            ("ASG A", 1, "expected '('"),
+            ("RULE(1, READ)", 1, "expected UAG, HAG or ASG"),
+            (
+                "ASG(A) { RULE(1, READ, LOG) }",
+                1,
+                "TRAPWRITE or NOTRAPWRITE",
+            ),
+            (
+                "UAG(u) { a }\nASG(A) { RULE(1, WRITE) { UAG(u) UAG(u) } }",
+                2,
+                "a second UAG",
+            ),
+            (
+                "UAG(u)\nASG(A) { RULE(1, WRITE) { UAG() } }",
+                2,
+                "a name in UAG()",
+            ),
+        ] {
+            let error = AccessSecurity::parse("site.acf", text).unwrap_err();
+            assert!(error.starts_with(&format!("site.acf:{line}: ")), "{error}");
+            assert!(error.contains(part), "{error}");
+            assert_eq!(error.lines().count(), 1, "{error}");
+        }
+    }
+}
