@@ -62,6 +62,8 @@ pub(crate) const TARGETS: &[Target] = &[
         seeds: tokens::seeds,
         words: tokens::WORDS,
         run: tokens::run,
+    },
+    Target {
         name: "pvlist",
         seeds: || texts(PVLIST),
         words: PVLIST_WORDS,

@@ -127,11 +127,7 @@ mod tests {
                 ("EPICS_CA_MAX_ARRAY_BYTES", "262144", None),
                 ("EPICS_CA_CONN_TMO", "5", None),
                 ("EPICS_PVA_CONN_TMO", "5", None),
-                (
-                    "EPICS_ALLOW_POSIX_THREAD_PRIORITY_SCHEDULING",
-                    "NO",
-                    None
-                )
+                ("EPICS_ALLOW_POSIX_THREAD_PRIORITY_SCHEDULING", "NO", None)
             ]
         );
     }
