@@ -6,6 +6,8 @@ fn main() {
     println!("cargo::rustc-link-arg=-Wl,-rpath,{epics}");
     // By it libca reads from busy circuits in fewer and larger pieces.
     println!("cargo::rustc-link-arg=-Wl,--export-dynamic-symbol=recv");
+    // By it a context presents the user for whom it was created.
+    println!("cargo::rustc-link-arg=-Wl,--export-dynamic-symbol=osiGetUserName");
     // A packed relay carries the libraries beside it.
     println!("cargo::rustc-link-arg-bins=-Wl,-rpath,$ORIGIN/../lib");
 }

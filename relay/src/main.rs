@@ -147,7 +147,7 @@ async fn run(config: Config) -> Result<(), Failure> {
     );
 
     let intake = Intake::new();
-    let ca = CaSource::default();
+    let ca = CaSource::new(config.auth != Auth::None);
     let pva = PvaSource::start()
         .map_err(|error| Failure::Start(format!("pvAccess can't start: {error}")))?;
     let [sim, ssim] = SimSource::start()

@@ -166,19 +166,24 @@ impl Answerer {
                 wait,
                 timeout_ms,
                 expected,
-            } => Outcome::Operation(OpOrder {
-                client,
-                person: Arc::clone(person),
-                request: id,
-                name,
-                operation: Operation::Put(Put {
-                    value,
-                    wait,
-                    expected,
-                }),
-                timeout: timeout(timeout_ms, self.put_timeout, LONGEST_PUT),
-                too_fast: false,
-            }),
+            } => {
+                let timeout = timeout(timeout_ms, self.put_timeout, LONGEST_PUT);
+                Outcome::Operation(OpOrder {
+                    client,
+                    person: Arc::clone(person),
+                    request: id,
+                    name,
+                    operation: Operation::Put(Put {
+                        value,
+                        wait,
+                        expected,
+                        user: person.user.clone(),
+                        timeout,
+                    }),
+                    timeout,
+                    too_fast: false,
+                })
+            }
             RequestBody::Rpc {
                 name,
                 arguments,
@@ -190,7 +195,11 @@ impl Answerer {
                     person: Arc::clone(person),
                     request: id,
                     name,
-                    operation: Operation::Call(Call { arguments, timeout }),
+                    operation: Operation::Call(Call {
+                        arguments,
+                        timeout,
+                        user: person.user.clone(),
+                    }),
                     timeout,
                     too_fast: false,
                 })

@@ -5,6 +5,7 @@ pub mod intake;
 pub mod operation;
 pub mod pva;
 pub mod sim;
+mod user;
 
 pub use intake::{Event, Intake, Line, Row, RowValue, ViewLine};
 pub use operation::{Call, LastPut, OpDone, OpEnd, OpTicket, Put, Sent};

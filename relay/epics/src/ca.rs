@@ -25,9 +25,11 @@ pub use self::event::{
     AccessRights, Array, ChannelEvents, ChannelInfo, Limits, Metadata, NativeType, Update, Value,
     text,
 };
+use self::handle::Purpose;
 use self::put::Job;
 pub use self::put::{Condition, Done, PutError, PutTicket, PutValue};
 pub use self::recv::{paced_reads_total, reads_total};
+use crate::user::UserName;
 
 /// Longest name in bytes: it must fit one of libca's search datagrams of 1,024 bytes with two
 /// headers, or the PV would be searched for ever without a packet being sent.
@@ -85,11 +87,24 @@ impl Client {
     ///
     /// When the system gives no thread or libca no context.
     pub fn start() -> Result<Self, StartError> {
+        Self::start_with(None)
+    }
+
+    /// The same, presenting itself to IOCs as this user.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start), and when the program doesn't export the symbol `osiGetUserName`.
+    pub fn start_as(user: UserName) -> Result<Self, StartError> {
+        Self::start_with(Some(user))
+    }
+
+    fn start_with(user: Option<UserName>) -> Result<Self, StartError> {
         let (commands, received) = channel();
         let (started, answer) = sync_channel(1);
         let thread = thread::Builder::new()
             .name("ca-cmd".to_owned())
-            .spawn(move || command::run(&received, &started))
+            .spawn(move || command::run(user.as_ref(), &received, &started))
             .map_err(StartError::Thread)?;
         let client = Self {
             commands,
@@ -109,6 +124,29 @@ impl Client {
     ///
     /// When the name cannot be that of a PV.
     pub fn open(&self, name: &str, events: Arc<dyn ChannelEvents>) -> Result<Channel, BadName> {
+        self.open_for(Purpose::Watch, name, events)
+    }
+
+    /// Opens a channel without monitors of its value: only to write to it. Of an enumeration it
+    /// learns the choices all the same, as [`PutValue::Text`] asks for them.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_to_put(
+        &self,
+        name: &str,
+        events: Arc<dyn ChannelEvents>,
+    ) -> Result<Channel, BadName> {
+        self.open_for(Purpose::Put, name, events)
+    }
+
+    fn open_for(
+        &self,
+        purpose: Purpose,
+        name: &str,
+        events: Arc<dyn ChannelEvents>,
+    ) -> Result<Channel, BadName> {
         if name.is_empty() {
             return Err(BadName::Empty);
         }
@@ -123,7 +161,11 @@ impl Client {
         let state = Arc::new(ChannelState::new(id, events, commands.clone()));
         // The thread ends before the client only by a bug of libca; the channel then stays
         // unconnected, which is true.
-        let _ = commands.send(Command::Open { name, state });
+        let _ = commands.send(Command::Open {
+            purpose,
+            name,
+            state,
+        });
         Ok(Channel { id, commands })
     }
 }

@@ -3,18 +3,21 @@
 //! [`ca`] is a Channel Access client over libca, [`pva`] a pvAccess client over pvxs. All `unsafe`
 //! of pvwire is in this crate: the owners of C handles in `ca/handle.rs`, `pva/handle.rs` and
 //! `pva/array.rs`, the functions that C calls in `ca/callback.rs`, `ca/recv.rs` and
-//! `pva/callback.rs`, the items in which pvxs's values come in `pva/items.rs`, and the one that
+//! `pva/callback.rs`, the user's name in `user.rs`, the items in which pvxs's values come in `pva/items.rs`, and the one that
 //! changes environment variables.
 //!
 //! A program that links this crate sets its run path to the folder named by
-//! `DEP_PVWIRE_EPICS_LIBDIR` in its own build script, and exports the symbol `recv`
-//! (`-Wl,--export-dynamic-symbol=recv`), so that libca reads by it.
+//! `DEP_PVWIRE_EPICS_LIBDIR` in its own build script, and exports the symbols `recv`
+//! (`-Wl,--export-dynamic-symbol=recv`), so that libca reads by it, and `osiGetUserName`, so that
+//! contexts can present users.
 
 pub mod ca;
 mod environment;
 mod guard;
 pub mod pva;
 mod throttle;
+mod user;
 
 pub use environment::prepare_environment;
 pub use guard::panics_caught;
+pub use user::{BadUserName, MAX_USER_BYTES, UserName};

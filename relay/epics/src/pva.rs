@@ -32,6 +32,7 @@ use self::operation::{Completion, OperationState, Request};
 pub use self::operation::{OpError, PutOptions, PutValue};
 pub use crate::ca::BadName;
 use crate::ca::MAX_NAME_BYTES;
+use crate::user::UserName;
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
@@ -65,11 +66,24 @@ impl Client {
     ///
     /// When the system gives no thread or pvxs no context.
     pub fn start() -> Result<Self, StartError> {
+        Self::start_with(None)
+    }
+
+    /// The same, presenting itself to IOCs as this user.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start), and when the program doesn't export the symbol `osiGetUserName`.
+    pub fn start_as(user: UserName) -> Result<Self, StartError> {
+        Self::start_with(Some(user))
+    }
+
+    fn start_with(user: Option<UserName>) -> Result<Self, StartError> {
         let (commands, received) = channel();
         let (started, answer) = sync_channel(1);
         let thread = thread::Builder::new()
             .name("pva-cmd".to_owned())
-            .spawn(move || command::run(&received, &started))
+            .spawn(move || command::run(user.as_ref(), &received, &started))
             .map_err(StartError::Thread)?;
         let client = Self {
             commands,

@@ -1,14 +1,19 @@
 //! How do Channel Access channels become rows and events of the relay?
 
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
+use pvwire_epics::UserName;
 use pvwire_epics::ca::{self, AccessRights, ChannelEvents, ChannelInfo, NativeType, PutError};
 use pvwire_schema::types::{
     Alarm, Array, BlobValue, Limits, Metadata, Outcome, PutValue, Severity, ValueType,
 };
 
+use super::user::{InUse, Limits as UserLimits, UserClient, UserClients, UserTicket};
+use super::user::{as_user, no_context};
 use super::{
     Event, LastPut, Line, Monitor, OpDone, OpEnd, OpTicket, Put, Queue, RowValue, Sent, Source,
 };
@@ -17,11 +22,28 @@ use super::{
 ///
 /// There are two, because libca searches all names of a context in turns that get slower with their
 /// number: after 10,000 names that nobody has, a good one takes ten seconds to be found. Each starts
-/// when it is needed, because libca looks after its search timers 60 times a second.
-#[derive(Default)]
+/// when it is needed, because libca looks after its search timers 60 times a second. Users that write
+/// have contexts of their own beside them.
 pub struct CaSource {
     front: Context,
     crowd: Context,
+    users: Arc<UserClients<CaUser>>,
+    /// Whether those who write have names.
+    by_name: bool,
+}
+
+impl CaSource {
+    /// No context yet. With `by_name` what an IOC says of the right to write is not passed on: it
+    /// says it of the relay, and another user may have it.
+    #[must_use]
+    pub fn new(by_name: bool) -> Self {
+        Self {
+            front: Context::new(),
+            crowd: Context::new(),
+            users: Arc::new(UserClients::new("ca-users", UserLimits::default())),
+            by_name,
+        }
+    }
 }
 
 type Context = OnceLock<Result<ca::Client, ca::StartError>>;
@@ -42,17 +64,26 @@ impl Source for CaSource {
             line,
             shape: Mutex::new((ValueType::Unknown, 0)),
             last_put: LastPut::default(),
+            by_name: self.by_name,
+            lost: AtomicBool::new(false),
         });
         match client.open(name, Arc::clone(&wiring) as _) {
-            Ok(channel) => Ok(Box::new(CaMonitor { channel, wiring })),
+            Ok(channel) => Ok(Box::new(CaMonitor {
+                name: name.to_owned(),
+                channel,
+                wiring,
+                users: Arc::clone(&self.users),
+            })),
             Err(error) => Err(error.to_string()),
         }
     }
 }
 
 struct CaMonitor {
+    name: String,
     channel: ca::Channel,
     wiring: Arc<Wiring>,
+    users: Arc<UserClients<CaUser>>,
 }
 
 impl Monitor for CaMonitor {
@@ -65,22 +96,144 @@ impl Monitor for CaMonitor {
             }
         };
         let (wiring, expected) = (Arc::clone(&self.wiring), put.expected);
-        let condition = Box::new(move || {
+        let condition = move || {
             let newest = wiring.line.newest();
             wiring.last_put.begin(newest, expected, Instant::now())
-        });
+        };
         let wiring = Arc::clone(&self.wiring);
-        let done = Box::new(move |result: Result<(), PutError>| {
+        let ended = move |result: Result<(), PutError>| {
             let end = result.map_or_else(|error| put_end(&error), |()| OpEnd::DONE);
             let unsure = matches!(end.outcome, Outcome::Done | Outcome::Interrupted);
             if end.outcome != Outcome::Moved {
                 wiring.last_put.end(unsure, Instant::now());
             }
-            done(end);
-        });
-        let ticket = self.channel.put(value, put.wait, Some(condition), done);
-        Box::new(CaTicket(ticket))
+            end
+        };
+        let Some(user) = put.user else {
+            let done = Box::new(move |result| done(ended(result)));
+            let condition = Box::new(condition);
+            let ticket = self.channel.put(value, put.wait, Some(condition), done);
+            return Box::new(CaTicket(ticket));
+        };
+        if self.wiring.lost.load(Ordering::Acquire) {
+            done(put_end(&PutError::NotConnected));
+            return Box::new(Sent);
+        }
+        let ticket = UserTicket::default();
+        let (name, wait, of_put) = (self.name.clone(), put.wait, ticket.clone());
+        let job = {
+            let user = user.clone();
+            move |client: Result<(&mut CaUser, InUse), String>| {
+                let opened = client.and_then(|(client, in_use)| {
+                    let channel = client.channel(&name)?;
+                    let uses = vec![in_use, Arc::clone(&channel.in_use)];
+                    Ok((channel, uses))
+                });
+                let (channel, uses) = match opened {
+                    Ok(opened) => opened,
+                    Err(why) => return done(no_context(&user, &why)),
+                };
+                if !of_put.keep(uses) {
+                    return;
+                }
+                let of_condition = of_put.clone();
+                let condition = Box::new(move || of_condition.begin() && condition());
+                let done = Box::new(move |result| {
+                    of_put.end();
+                    done(as_user(&user, ended(result)));
+                });
+                // Stopping it is up to the ticket, by the condition.
+                let _ = (channel.channel).put(value, wait, Some(condition), done);
+            }
+        };
+        self.users.run(&user, Box::new(job));
+        Box::new(ticket)
     }
+}
+
+/// Most channels of one user.
+const MAX_USER_CHANNELS: usize = 256;
+
+/// A context of libca that presents a user, with the channels that the user has written to.
+struct CaUser {
+    channels: HashMap<String, UserChannel>,
+    client: ca::Client,
+}
+
+struct UserChannel {
+    channel: ca::Channel,
+    state: Arc<UserChannelState>,
+    in_use: InUse,
+    used: Instant,
+}
+
+impl UserClient for CaUser {
+    fn start(user: UserName) -> Result<Self, String> {
+        Ok(Self {
+            channels: HashMap::new(),
+            client: ca::Client::start_as(user).map_err(|error| error.to_string())?,
+        })
+    }
+}
+
+impl CaUser {
+    /// The user's channel to a PV, opened if need be; it is connected soon, or is found to be lost.
+    fn channel(&mut self, name: &str) -> Result<&mut UserChannel, String> {
+        let is_lost = |open: &UserChannel| open.state.lost.load(Ordering::Acquire);
+        if self.channels.get(name).is_some_and(is_lost) {
+            // libca looks for a server that was lost ever more seldom, and for a new channel at once.
+            self.channels.remove(name);
+        }
+        if !self.channels.contains_key(name) {
+            if self.channels.len() >= MAX_USER_CHANNELS {
+                let free = self.channels.iter();
+                let free = free.filter(|(_, open)| Arc::strong_count(&open.in_use) == 1);
+                let oldest = free.min_by_key(|(_, open)| open.used);
+                let Some(oldest) = oldest.map(|(name, _)| name.clone()) else {
+                    let why = format!("{MAX_USER_CHANNELS} PVs are being written to already");
+                    return Err(why);
+                };
+                self.channels.remove(&oldest);
+            }
+            let state = Arc::new(UserChannelState::default());
+            let channel = (self.client.open_to_put(name, Arc::clone(&state) as _))
+                .map_err(|error| error.to_string())?;
+            let open = UserChannel {
+                channel,
+                state,
+                in_use: InUse::default(),
+                used: Instant::now(),
+            };
+            self.channels.insert(name.to_owned(), open);
+        }
+        let open = self.channels.get_mut(name);
+        let open = open.expect("it is there or was just made");
+        open.used = Instant::now();
+        Ok(open)
+    }
+}
+
+/// All that is to be known of a channel that is only written to.
+#[derive(Default)]
+struct UserChannelState {
+    /// Whether it was connected and isn't any more.
+    lost: AtomicBool,
+}
+
+impl ChannelEvents for UserChannelState {
+    fn connected(&self, _: ChannelInfo) {
+        self.lost.store(false, Ordering::Release);
+    }
+
+    fn disconnected(&self) {
+        self.lost.store(true, Ordering::Release);
+    }
+
+    fn access_rights(&self, _: AccessRights) {}
+
+    fn metadata(&self, _: ca::Metadata) {}
+
+    fn update(&self, _: ca::Update<'_>) {}
 }
 
 struct CaTicket(ca::PutTicket);
@@ -148,23 +301,28 @@ struct Wiring {
     /// of this channel take.
     shape: Mutex<(ValueType, u32)>,
     last_put: LastPut,
+    by_name: bool,
+    /// Whether it was connected and isn't any more.
+    lost: AtomicBool,
 }
 
 impl ChannelEvents for Wiring {
     fn connected(&self, info: ChannelInfo) {
+        self.lost.store(false, Ordering::Release);
         *self.shape.lock().unwrap_or_else(PoisonError::into_inner) =
             (value_type(info.native_type), info.element_count);
         self.line.connected(info.type_changed);
     }
 
     fn disconnected(&self) {
+        self.lost.store(true, Ordering::Release);
         self.line.event(Event::Disconnected);
     }
 
     fn access_rights(&self, rights: AccessRights) {
         self.line.event(Event::Access {
             read: rights.read,
-            write: rights.write,
+            write: rights.write || self.by_name,
         });
     }
 

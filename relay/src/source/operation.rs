@@ -17,6 +17,10 @@ pub struct Put {
     pub wait: bool,
     /// Write only if the PV is still at this update.
     pub expected: Option<Expected>,
+    /// As whom the IOC is to see it; without a name, as the relay.
+    pub user: Option<String>,
+    /// After how long nobody waits for the answer any more.
+    pub timeout: Duration,
 }
 
 /// What became of an operation.
@@ -56,6 +60,8 @@ pub struct Call {
     pub arguments: Vec<(String, PutValue)>,
     /// How long the service may take.
     pub timeout: Duration,
+    /// As whom the service is to see it; without a name, as the relay.
+    pub user: Option<String>,
 }
 
 /// Learns what became of an operation, once, from any thread. It is quick and waits for nothing.

@@ -9,12 +9,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use pvwire_epics::UserName;
 use pvwire_epics::pva::{self, ElementType, OpError, PvaEvents, TypeInfo, ValueKind};
 use pvwire_schema::types::{
-    Alarm, Array, BlobValue, Detail, Limits, Metadata, Node, NodeValue, Outcome, PutValue,
-    Severity, ValueType,
+    Alarm, Array, BlobValue, Detail, Expected, Limits, Metadata, Node, NodeValue, Outcome,
+    PutValue, Severity, ValueType,
 };
 
+use super::user::{InUse, Limits as UserLimits, UserClient, UserClients, UserTicket};
+use super::user::{as_user, no_context};
 use super::{
     Call, Event, LastPut, Line, Monitor, OpDone, OpEnd, OpTicket, Put, Queue, RowValue, Sent,
     Source,
@@ -55,7 +58,7 @@ const CONDITIONS: [&str; 22] = [
     "WRITE_ACCESS",
 ];
 
-/// The one pvAccess client context of the relay.
+/// The one pvAccess client context of the relay, beside those of users that write.
 pub struct PvaSource {
     shared: Arc<Shared>,
 }
@@ -64,6 +67,17 @@ struct Shared {
     client: pva::Client,
     channels: Mutex<HashMap<String, Channel>>,
     next: AtomicU64,
+    users: UserClients<PvaUser>,
+}
+
+/// A context of pvxs that presents a user.
+struct PvaUser(pva::Client);
+
+impl UserClient for PvaUser {
+    fn start(user: UserName) -> Result<Self, String> {
+        let client = pva::Client::start_as(user).map_err(|error| error.to_string())?;
+        Ok(Self(client))
+    }
 }
 
 /// The one monitor of a structure, and the PVs that it serves.
@@ -82,6 +96,7 @@ impl PvaSource {
             client: pva::Client::start()?,
             channels: Mutex::default(),
             next: AtomicU64::new(0),
+            users: UserClients::new("pva-users", UserLimits::default()),
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -147,18 +162,31 @@ impl Source for PvaSource {
     fn call(&self, name: &str, call: Call, done: OpDone) {
         let arguments = call.arguments.into_iter();
         let arguments = arguments.map(|(name, value)| (name, put_value(value)));
-        let ended = |result: Result<pva::Node, OpError>| {
-            done(match result {
-                Ok(answer) => OpEnd {
-                    result: Some(node(&answer)),
-                    ..OpEnd::DONE
-                },
-                Err(error) => op_end(&error),
-            });
+        let ended = |result: Result<pva::Node, OpError>| match result {
+            Ok(answer) => OpEnd {
+                result: Some(node(&answer)),
+                ..OpEnd::DONE
+            },
+            Err(error) => op_end(&error),
         };
-        self.shared
-            .client
-            .rpc(name, arguments.collect(), call.timeout, ended);
+        let arguments = arguments.collect();
+        let Some(user) = call.user else {
+            let client = &self.shared.client;
+            let ended = move |result| done(ended(result));
+            return client.rpc(name, arguments, call.timeout, ended);
+        };
+        let (name, timeout) = (name.to_owned(), call.timeout);
+        let job = {
+            let user = user.clone();
+            move |client: Result<(&mut PvaUser, InUse), String>| match client {
+                Ok((client, in_use)) => client.0.rpc(&name, arguments, timeout, move |result| {
+                    drop(in_use);
+                    done(as_user(&user, ended(result)));
+                }),
+                Err(why) => done(no_context(&user, &why)),
+            }
+        };
+        self.shared.users.run(&user, Box::new(job));
     }
 }
 
@@ -180,10 +208,9 @@ impl Monitor for PvaMonitor {
             && !wiring.is_connected.load(Ordering::Acquire)
         {
             done(refused(Outcome::NotConnected, "not connected"));
-        } else if !wiring
-            .last_put
-            .begin(wiring.line.newest(), put.expected, Instant::now())
-        {
+        } else if let Some(user) = put.user.clone() {
+            return self.put_as(user, put, done);
+        } else if !wiring.begin(put.expected) {
             done(refused(Outcome::Moved, "the PV has changed since"));
         } else {
             let wiring = Arc::clone(wiring);
@@ -191,16 +218,43 @@ impl Monitor for PvaMonitor {
                 wait: put.wait,
                 timeout: NO_TIMEOUT,
             };
-            let ended = move |result: Result<(), OpError>| {
-                let end = result.map_or_else(|error| op_end(&error), |()| OpEnd::DONE);
-                let unsure = !matches!(end.outcome, Outcome::BadValue | Outcome::Failed);
-                wiring.last_put.end(unsure, Instant::now());
-                done(end);
-            };
+            let ended = move |result| done(wiring.ended(result));
             let client = &self.shared.client;
             client.put(&self.structure, put_value(put.value), options, ended);
         }
         Box::new(Sent)
+    }
+}
+
+impl PvaMonitor {
+    /// Writes through the context of a user.
+    fn put_as(&self, user: String, put: Put, done: OpDone) -> Box<dyn OpTicket> {
+        let ticket = UserTicket::default();
+        let (structure, wiring) = (self.structure.clone(), Arc::clone(&self.wiring));
+        let (whom, of_put) = (user.clone(), ticket.clone());
+        let options = pva::PutOptions {
+            wait: put.wait,
+            timeout: put.timeout,
+        };
+        let job = move |client: Result<(&mut PvaUser, InUse), String>| {
+            let (client, in_use) = match client {
+                Ok(client) => client,
+                Err(why) => return done(no_context(&user, &why)),
+            };
+            if !of_put.begin() {
+                return;
+            }
+            if !wiring.begin(put.expected) {
+                return done(OpEnd::failed(Outcome::Moved, "the PV has changed since"));
+            }
+            let ended = move |result| {
+                drop(in_use);
+                done(as_user(&user, wiring.ended(result)));
+            };
+            (client.0).put(&structure, put_value(put.value), options, ended);
+        };
+        self.shared.users.run(&whom, Box::new(job));
+        Box::new(ticket)
     }
 }
 
@@ -276,6 +330,20 @@ impl PvaEvents for Events {
 }
 
 impl Wiring {
+    /// Whether a put may be sent now.
+    fn begin(&self, expected: Option<Expected>) -> bool {
+        let newest = self.line.newest();
+        self.last_put.begin(newest, expected, Instant::now())
+    }
+
+    /// What became of it.
+    fn ended(&self, result: Result<(), OpError>) -> OpEnd {
+        let end = result.map_or_else(|error| op_end(&error), |()| OpEnd::DONE);
+        let unsure = !matches!(end.outcome, Outcome::BadValue | Outcome::Failed);
+        self.last_put.end(unsure, Instant::now());
+        end
+    }
+
     fn metadata(&self, metadata: &pva::Metadata) {
         let (value_type, element_count) = match metadata.kind {
             ValueKind::Scalar(element) => (value_type(element), 1),

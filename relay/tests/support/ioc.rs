@@ -8,6 +8,12 @@ use std::thread;
 
 use super::{Network, eventually, prefix, signal};
 
+/// Runs an IOC with both protocols.
+const WITH_PV_ACCESS: &str = "import os, pvxslibs.path\n\
+    os.environ['PVXS_QSRV_ENABLE'] = 'YES'\n\
+    dbd = (('pvxsIoc.dbd', pvxslibs.path.dbd_path),)\n\
+    ioc.main(extra_dbd_load=dbd, extra_dso_load=('pvxslibs.lib.pvxsIoc',))\n";
+
 /// A running IOC, killed when dropped.
 pub(crate) struct SoftIoc {
     process: Child,
@@ -25,11 +31,12 @@ impl SoftIoc {
 
     /// The same with pvAccess (QSRV) besides Channel Access.
     pub(crate) fn with_pv_access(network: Network, prefix: &str, database: &str) -> Self {
-        let main = "import os, pvxslibs.path\n\
-            os.environ['PVXS_QSRV_ENABLE'] = 'YES'\n\
-            dbd = (('pvxsIoc.dbd', pvxslibs.path.dbd_path),)\n\
-            ioc.main(extra_dbd_load=dbd, extra_dso_load=('pvxslibs.lib.pvxsIoc',))\n";
-        Self::run_main(network, prefix, database, "", main)
+        Self::run_main(network, prefix, database, "", WITH_PV_ACCESS)
+    }
+
+    /// The same with access security rules.
+    pub(crate) fn with_pv_access_and_rules(network: Network, database: &str, rules: &str) -> Self {
+        Self::run_main(network, &prefix(), database, rules, WITH_PV_ACCESS)
     }
 
     /// The same with the pvAccess server of EPICS base's own library, which says when it put several

@@ -10,9 +10,10 @@ use std::sync::mpsc::{Receiver, SyncSender};
 
 use super::StartError;
 use super::channel_state::ChannelState;
-use super::handle::{Context, OpenChannel};
+use super::handle::{Context, OpenChannel, Purpose};
 use super::put::Job;
 use crate::guard::guard;
+use crate::user::{UserName, create_as};
 
 /// A batch ends here even when more commands wait, so that the first ones of 100,000 channels are
 /// sent while the last ones are still being opened.
@@ -25,6 +26,7 @@ const BATCH: usize = 1_000;
 pub(super) enum Command {
     /// Open a channel.
     Open {
+        purpose: Purpose,
         name: CString,
         state: Arc<ChannelState>,
     },
@@ -41,12 +43,18 @@ pub(super) enum Command {
 }
 
 /// Body of the ca-cmd thread. Says through `started` whether there is a context.
-pub(super) fn run(commands: &Receiver<Command>, started: &SyncSender<Result<(), StartError>>) {
-    let context = Context::create();
+pub(super) fn run(
+    user: Option<&UserName>,
+    commands: &Receiver<Command>,
+    started: &SyncSender<Result<(), StartError>>,
+) {
+    let context = create_as(user, || {
+        Context::create().map_err(|refused| refused.to_string())
+    });
     let answer = context
         .as_ref()
         .map(|_| ())
-        .map_err(|refused| StartError::Context(refused.to_string()));
+        .map_err(|reason| StartError::Context(reason.clone()));
     let started = started.send(answer);
     let (Ok(context), Ok(())) = (context, started) else {
         return;
@@ -58,7 +66,11 @@ pub(super) fn run(commands: &Receiver<Command>, started: &SyncSender<Result<(), 
             .take(BATCH);
         for command in batch {
             match command {
-                Command::Open { name, state } => open(&context, &mut channels, &name, state),
+                Command::Open {
+                    purpose,
+                    name,
+                    state,
+                } => open(&context, &mut channels, purpose, &name, state),
                 Command::Connected(id) => {
                     if let Some(channel) = channels.get_mut(&id) {
                         subscribe(channel);
@@ -90,11 +102,12 @@ pub(super) fn run(commands: &Receiver<Command>, started: &SyncSender<Result<(), 
 fn open<'context>(
     context: &'context Context,
     channels: &mut HashMap<u64, OpenChannel<'context>>,
+    purpose: Purpose,
     name: &CString,
     state: Arc<ChannelState>,
 ) {
     let id = state.id();
-    match OpenChannel::open(context, name, state) {
+    match OpenChannel::open(context, purpose, name, state) {
         Ok(channel) => {
             channels.insert(id, channel);
         }

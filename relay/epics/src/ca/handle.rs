@@ -20,7 +20,7 @@ use ca_sys::{
 use super::callback;
 use super::channel_state::{ChannelState, SentPut};
 use super::dbr;
-use super::event::text;
+use super::event::{NativeType, text};
 use super::put::{Job, PutError, Target, encode};
 
 /// Puts of one channel that may wait for it to be connected.
@@ -100,6 +100,15 @@ impl Drop for Context {
     }
 }
 
+/// What a channel is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To see its values, and perhaps to write to it.
+    Watch,
+    /// To write to it alone.
+    Put,
+}
+
 /// A channel of libca with its two subscriptions.
 ///
 /// When it is dropped, its last callback has returned.
@@ -107,6 +116,7 @@ pub(super) struct OpenChannel<'context> {
     channel: chid,
     update: evid,
     metadata: evid,
+    purpose: Purpose,
     /// What `channel` and the subscriptions point to.
     state: Arc<ChannelState>,
     /// Puts that wait for the channel to be connected.
@@ -118,6 +128,7 @@ impl<'context> OpenChannel<'context> {
     /// Opens a channel; libca searches it from now on.
     pub(super) fn open(
         _context: &'context Context,
+        purpose: Purpose,
         name: &CStr,
         state: Arc<ChannelState>,
     ) -> Result<Self, Refused> {
@@ -136,6 +147,7 @@ impl<'context> OpenChannel<'context> {
             channel,
             update: ptr::null_mut(),
             metadata: ptr::null_mut(),
+            purpose,
             state,
             waiting: VecDeque::new(),
             _context: PhantomData,
@@ -164,13 +176,17 @@ impl<'context> OpenChannel<'context> {
         self.state.set_subscribed(shape);
         let native = shape.native as chtype;
         let count = if shape.is_scalar() { 1 } else { 0 };
-        self.update = self.create_subscription(
-            DBR_TIME_STRING + native,
-            count,
-            DBE_VALUE | DBE_ALARM,
-            callback::on_update,
-        )?;
-        if let Some(metadata) = dbr::metadata_type(shape.native) {
+        if self.purpose == Purpose::Watch {
+            self.update = self.create_subscription(
+                DBR_TIME_STRING + native,
+                count,
+                DBE_VALUE | DBE_ALARM,
+                callback::on_update,
+            )?;
+        }
+        // Who only writes needs the labels of choices and nothing else.
+        let needed = self.purpose == Purpose::Watch || shape.native == NativeType::Enum;
+        if needed && let Some(metadata) = dbr::metadata_type(shape.native) {
             self.metadata = self.create_subscription(
                 DBR_CTRL_STRING + metadata as chtype,
                 1,

@@ -13,6 +13,7 @@ use super::handle::{Context, Operation, Subscription};
 use super::monitor_state::MonitorState;
 use super::operation::{OpError, OperationState, Request};
 use super::pacing::Pacing;
+use crate::user::{UserName, create_as};
 
 /// A batch ends here even when more commands wait, so that monitors are created meanwhile.
 const BATCH: usize = 1_000;
@@ -47,8 +48,12 @@ pub(super) enum Command {
 }
 
 /// Body of the pva-cmd thread. Says through `started` whether there is a context.
-pub(super) fn run(commands: &Receiver<Command>, started: &SyncSender<Result<(), StartError>>) {
-    let context = Context::create();
+pub(super) fn run(
+    user: Option<&UserName>,
+    commands: &Receiver<Command>,
+    started: &SyncSender<Result<(), StartError>>,
+) {
+    let context = create_as(user, Context::create);
     let answer = context
         .as_ref()
         .map(|_| ())
