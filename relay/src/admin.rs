@@ -9,6 +9,7 @@ use pvwire_schema::types::{ConnectionState, Hello, SkipCause};
 use serde_json::{Value, json};
 
 use crate::group::{Demand, Desk, Overview};
+use crate::latency::{Ages, ENDS_MICROS};
 use crate::metrics::{Metrics, Readings};
 use crate::registry::Registry;
 use crate::shard::{ClientSeen, ShardHandle};
@@ -61,6 +62,7 @@ impl Admin {
             monitors: self.registry.monitors(),
             sessions: self.sessions(),
             tick_micros: self.ticks.length_micros.load(Ordering::Relaxed),
+            ages_received: self.intake.ages().read(),
             updates_received: self.ticks.updates.load(Ordering::Relaxed),
             skipped_by_relay: self.ticks.lost_by_relay.load(Ordering::Relaxed),
             skipped_by_source: self.ticks.lost_by_source.load(Ordering::Relaxed),
@@ -105,6 +107,7 @@ impl Admin {
         let clients = self.clients_seen().await;
         let client = |seen: &ClientSeen| json!({ "address": seen.address, "user": seen.user, "seconds": seen.connected.as_secs(), "bytes": seen.bytes, "inStep": seen.is_in_step });
         let pv = |(name, state, holders, updates): &(Arc<str>, ConnectionState, usize, u32)| json!({ "name": **name, "state": format!("{state:?}"), "clients": holders, "updates": updates });
+        let ages = |Ages { counts, sum_micros }: Ages| json!({ "counts": counts, "sumMilliseconds": sum_micros as f64 / 1000.0 });
         json!({
             "version": self.hello.relay_version,
             "instance": format!("{:016x}", self.hello.relay_instance),
@@ -134,6 +137,11 @@ impl Admin {
             "catchUps": self.metrics.catch_ups.get(),
             "bytesSent": self.metrics.bytes_sent.get(),
             "clientList": clients.iter().map(client).collect::<Vec<_>>(),
+            "updateAge": {
+                "endsMilliseconds": ENDS_MICROS.map(|end| end / 1000),
+                "received": ages(self.intake.ages().read()),
+                "sent": ages(self.metrics.ages_sent.read()),
+            },
             "list": overview.pvs.iter().map(pv).collect::<Vec<_>>(),
         })
     }

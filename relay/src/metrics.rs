@@ -1,6 +1,7 @@
 //! What does the relay count, and how is it read by Prometheus?
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -10,6 +11,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::types::{Outcome, SkipCause};
+
+use crate::latency::{AgeCounter, AgeMetric, Ages};
 
 /// Close code of an ended session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -68,6 +71,9 @@ pub struct Metrics {
     pub handshakes_refused: Family<CodeLabel, Counter>,
     /// Connections that ended before TLS was agreed on.
     pub tls_handshakes_failed: Counter,
+    /// How old updates were when they had been handed to sockets.
+    pub ages_sent: Arc<AgeCounter>,
+    ages_received: Arc<AgeCounter>,
     operations: Family<OutcomeLabel, Counter>,
     monitors_active: Gauge,
     sessions_active: Gauge,
@@ -91,6 +97,8 @@ pub struct Readings {
     pub sessions: usize,
     /// Length of a tick in microseconds.
     pub tick_micros: u64,
+    /// How old updates were on receipt.
+    pub ages_received: Ages,
     /// Updates taken in.
     pub updates_received: u64,
     /// Updates lost on the way in.
@@ -221,6 +229,21 @@ impl Default for Metrics {
              per client), paced (a client asked to be brought up to date at intervals; likewise)",
             updates_skipped.clone(),
         );
+        let mut ages = |name: &str, help: &str| {
+            let ages = Arc::<AgeCounter>::default();
+            registry.register(name, help, AgeMetric(Arc::clone(&ages)));
+            ages
+        };
+        let ages_received = ages(
+            "update_age_received_seconds",
+            "From the IOC's stamp until the relay has the update, of one update in 16 of each PV. Differences \
+             between the clocks of IOC and relay are in it; a stamp that is still to come counts as 0",
+        );
+        let ages_sent = ages(
+            "update_age_sent_seconds",
+            "From the IOC's stamp until a tick's frames have been handed to the sockets of one shard's clients, \
+             of eight updates a tick and shard; snapshots, catch-ups and large values are not among them",
+        );
         let mut gauge = |name: &str, help: &str| {
             let gauge = Gauge::default();
             registry.register(name, help, gauge.clone());
@@ -245,6 +268,8 @@ impl Default for Metrics {
             bytes_sent,
             handshakes_refused,
             tls_handshakes_failed,
+            ages_sent,
+            ages_received,
             operations,
             monitors_active,
             sessions_active,
@@ -305,6 +330,7 @@ impl Metrics {
         let raise = |counter: &Counter, to: u64| {
             counter.inc_by(to.saturating_sub(counter.get()));
         };
+        self.ages_received.set(readings.ages_received);
         raise(&self.updates_received, readings.updates_received);
         for (cause, total) in [
             (SkipCause::Relay, readings.skipped_by_relay),

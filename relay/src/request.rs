@@ -8,12 +8,12 @@ use pvwire_schema::decode::{self, DecodeError};
 use pvwire_schema::types::{NameError, PvId, Reply, RequestBody, RequestProblem, Wish};
 
 use crate::group::{ClientId, Demand};
+use crate::latency::wall_ns;
 use crate::operation::{OpOrder, Operation};
 use crate::quota::Bucket;
 use crate::registry::{Registry, Room};
 use crate::rule::Person;
 use crate::source::{Call, Put};
-use crate::tick::wall_ns;
 use crate::wish;
 
 /// Longest time that a get may wait for first values.

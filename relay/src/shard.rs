@@ -27,6 +27,7 @@ use crate::auth::{Peer, TokenError, Tokens};
 use crate::frame::{Frame, FrameMaker, missed};
 use crate::group::{ClientId, Demand, Desk, FrameSink, GroupFrame, Order, TickFrames};
 use crate::large::large_steps;
+use crate::latency::{SENT_SAMPLES, wall_ns};
 use crate::metrics::Metrics;
 use crate::operation::{OpAnswer, Operations};
 use crate::quota::{Bucket, Seat, Users};
@@ -738,6 +739,12 @@ impl Run {
         metrics.frames_sent.inc_by(sent);
         metrics.updates_sent.inc_by(updates);
         metrics.bytes_sent.inc_by(bytes);
+        if sent > 0 {
+            let (now_ns, rows) = (wall_ns(), &frames.changes.rows);
+            for row in rows.iter().step_by(rows.len() / SENT_SAMPLES + 1) {
+                metrics.ages_sent.add(row.time_ns, now_ns);
+            }
+        }
         self.sent_ticks.push_back((frames.tick, start));
         let round = start.elapsed().as_micros() as u64;
         // One slow round must not stretch the ticks that follow.

@@ -7,8 +7,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
+use crate::latency::wall_ns;
 use crate::shutdown::Indispensable;
 use crate::source::Intake;
 use crate::table::{Changes, Now, Table};
@@ -197,15 +198,6 @@ impl<S: TickSink> Run<S> {
             .store(table.stale_rows_total(), Ordering::Relaxed);
         self.sink.tick(table, changes, now);
     }
-}
-
-/// Nanoseconds past the POSIX epoch by this machine's clock.
-#[must_use]
-pub fn wall_ns() -> i64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

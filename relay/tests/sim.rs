@@ -191,3 +191,19 @@ fn relay_with_busy_generators_stops_when_it_is_told() {
     assert_eq!(client.wait_closed(), 1012);
     assert!(relay.wait_end(Duration::from_secs(15)).success());
 }
+
+#[test]
+fn age_of_updates_is_measured_on_receipt_and_when_sent() {
+    let (relay, mut client) = start(&[]);
+    client.subscribe_live(&["sim://counter(rate_hz=100)"]);
+    let count = |when: &str| relay.metric(&format!("pvwire_update_age_{when}_seconds_count"));
+    keep_up("ages of some updates", &mut [&mut client], |_| {
+        count("received") >= 3.0 && count("sent") >= 20.0
+    });
+    let sum = |when: &str| relay.metric(&format!("pvwire_update_age_{when}_seconds_sum"));
+    assert!(sum("received") >= 0.0);
+    assert!(
+        sum("sent") / count("sent") < 5.0,
+        "the clock is the same one"
+    );
+}

@@ -15,6 +15,8 @@ use std::thread::Thread;
 use crossbeam_queue::{ArrayQueue, SegQueue};
 use pvwire_schema::types::{Alarm, BlobValue, Detail, Expected, Metadata, PvId, Wish};
 
+use crate::latency::AgeCounter;
+
 /// Rows that the ring holds: half a second of 100,000 updates/s, 5 MiB.
 const RING_ROWS: usize = 1 << 16;
 
@@ -136,6 +138,7 @@ pub struct Intake {
     sleeper: OnceLock<Thread>,
     numbers: AtomicU32,
     array_bytes: ArrayBytes,
+    ages: AgeCounter,
 }
 
 /// Bytes of array elements, by the way they came out of a library's hands.
@@ -174,12 +177,18 @@ impl Intake {
             sleeper: OnceLock::new(),
             numbers: AtomicU32::new(1),
             array_bytes: ArrayBytes::default(),
+            ages: AgeCounter::default(),
         }
     }
 
     /// How arrays came in.
     pub fn array_bytes(&self) -> &ArrayBytes {
         &self.array_bytes
+    }
+
+    /// How old updates were on receipt.
+    pub fn ages(&self) -> &AgeCounter {
+        &self.ages
     }
 
     fn next_number(&self) -> u32 {
@@ -306,6 +315,7 @@ impl Line {
         let sequence = self.sequence.load(Ordering::Relaxed).wrapping_add(1);
         self.sequence.store(sequence, Ordering::Relaxed);
         let epoch = self.epoch.load(Ordering::Relaxed);
+        self.intake.ages.sample(sequence, time_ns);
         self.intake.push(Row {
             pv: self.pv,
             sequence,

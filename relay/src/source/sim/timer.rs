@@ -6,8 +6,9 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
+use crate::latency::wall_ns;
 use crate::shutdown::Indispensable;
 
 /// What the thread does for a job whenever it is due.
@@ -138,11 +139,6 @@ impl<T: Task> Shared<T> {
             .unwrap_or_else(PoisonError::into_inner);
         }
     }
-}
-
-fn wall_ns() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as i64)
 }
 
 /// Tasks by the time that they are due. It has no clock of its own.
