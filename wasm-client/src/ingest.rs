@@ -95,6 +95,8 @@ pub struct Session {
     pub outcome: Outcome,
     /// Arrays and structures of the last frame: of the answer when it answered a Get, of the live PVs otherwise.
     pub arrays: Vec<ArrayRow>,
+    /// When the last answered Ping was sent, by our clock, and answered, by the relay's; 0 before the first.
+    pub pong: (i64, i64),
     without_room: Vec<Slot>,
     last_tick: u64,
     last_request: u32,
@@ -119,6 +121,7 @@ impl Session {
     pub fn relay_lost(&mut self, now_ms: f64) {
         self.live.relay_lost(now_ms);
         self.hello = None;
+        self.pong = (0, 0);
         self.subscribes.clear();
         self.without_room.clear();
         self.last_tick = 0;
@@ -339,7 +342,13 @@ impl Session {
                 }
                 self.name_errors = errors;
             }
-            Some(Reply::Pong { .. }) => applied.answered = Answered::Ping,
+            Some(Reply::Pong {
+                client_time_ns,
+                relay_time_ns,
+            }) => {
+                applied.answered = Answered::Ping;
+                self.pong = (client_time_ns, relay_time_ns);
+            }
             Some(Reply::PutDone { outcome, message }) => {
                 applied.answered = Answered::Put;
                 (self.outcome, self.error) = (outcome, message);

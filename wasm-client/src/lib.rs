@@ -23,7 +23,7 @@ use crate::store::{Slot, Store, Text};
 static MEMORY: talc::wasm::WasmDynamicTalc = talc::wasm::new_wasm_dynamic_allocator();
 
 /// Numbers of the summary that `Core::apply` leaves; `ts/core.ts` names their places.
-const SUMMARY_LEN: usize = 8;
+const SUMMARY_LEN: usize = 10;
 
 /// One client's state, as JavaScript holds it.
 #[wasm_bindgen]
@@ -93,6 +93,9 @@ impl Core {
             self.session.arrays.len() as f64,
             self.session.live.updates_total() as f64,
             self.session.live.skipped_total() as f64,
+            // When the last answered Ping was sent and answered, for `ts/latency`: milliseconds past the epoch.
+            self.session.pong.0 as f64 / 1e6,
+            self.session.pong.1 as f64 / 1e6,
         ];
         true
     }

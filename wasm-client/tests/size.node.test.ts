@@ -19,6 +19,9 @@ type Outputs = { fileName: string; type: string; code?: string; isDynamicEntry?:
 const MAX_REACT_GZIP_BYTES = 3 * 1024;
 const MAX_WIDGETS_GZIP_BYTES = 12 * 1024;
 
+/** What `pvwire/latency` may add. */
+const MAX_LATENCY_GZIP_BYTES = 2 * 1024;
+
 const PEERS = ["react", "react/jsx-runtime", "react/jsx-dev-runtime", "uplot"];
 
 /**
@@ -70,6 +73,13 @@ it("adds at most 8 KB for GraphQL, the schema's text included", async () => {
   expect(bytes).toBeLessThanOrEqual(MAX_GRAPHQL_GZIP_BYTES);
   expect(lazy).toHaveLength(2);
   console.log(`GraphQL: ${String(bytes)} bytes more, ${String(weigh(lazy))} on demand`);
+}, 30_000);
+
+it("adds at most 2 KB for latency", async () => {
+  const core = weigh((await bundle("../ts/index.ts")).core);
+  const latency = weigh((await bundle("../ts/latency/index.ts")).core);
+  expect(latency - core).toBeLessThanOrEqual(MAX_LATENCY_GZIP_BYTES);
+  console.log(`Latency: ${String(latency - core)} bytes more`);
 }, 30_000);
 
 it("adds at most 3 KB for React, and 12 KB for all widgets", async () => {

@@ -178,7 +178,7 @@ export class Client implements PvClient, PvOwner {
   async put(name: string, value: PutValue, options: PutOptions = {}): Promise<PutResult> {
     await this.#toBeReached();
     if (isLocal(name)) {
-      const { core } = this.#core();
+      const { core } = this.core();
       const result = this.#locals.put(core, name, value);
       if (core.dirty_len() > 0) this.#flusher.later();
       return result;
@@ -221,11 +221,11 @@ export class Client implements PvClient, PvOwner {
   }
 
   slotOf({ key, name }: PvHandle): Slot {
-    return this.#held.get(key)?.slot ?? new Slot(this.#core(), name, this.#blank);
+    return this.#held.get(key)?.slot ?? new Slot(this.core(), name, this.#blank);
   }
 
   columns(): Columns {
-    return this.#core().columns;
+    return this.core().columns;
   }
 
   attach(handle: PvHandle): void {
@@ -269,7 +269,7 @@ export class Client implements PvClient, PvOwner {
 
   /** The module is there: shows every PV for the first time and connects. */
   #begin(): void {
-    this.#core();
+    this.core();
     const options = this.#options;
     const { maxRetryDelayMs = 15_000, url, webSocket = globalThis.WebSocket } = options;
     const base = typeof location === "object" ? location.href : undefined;
@@ -307,8 +307,8 @@ export class Client implements PvClient, PvOwner {
     }
   };
 
-  /** The client's state in the module; only when that is loaded. */
-  #core(): Wasm {
+  /** The client's state in the module, also for entries beside this one; only when that is loaded. */
+  core(): Wasm {
     return this.#wasm ?? this.#newCore();
   }
 
@@ -456,7 +456,7 @@ export class Client implements PvClient, PvOwner {
   };
 
   #apply(data: ArrayBuffer, head: number): Applied | undefined {
-    const wasm = this.#core();
+    const wasm = this.core();
     try {
       const applied = wasm.apply(data, head);
       if (applied !== undefined) return applied;
@@ -482,7 +482,7 @@ export class Client implements PvClient, PvOwner {
   }
 
   #answered(applied: Applied, data: ArrayBuffer): void {
-    const wasm = this.#core();
+    const wasm = this.core();
     switch (applied.answered) {
       case Answered.hello: {
         const [version = "", instance = "", ackIntervalMs = "", isStranger] = wasm.core.hello();

@@ -1,0 +1,158 @@
+/** Are latencies told by one clock, and only of updates that came while somebody looked? */
+
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+
+import { Client } from "../ts/client.js";
+import {
+  measureLatency,
+  percentile,
+  watchRelayClock,
+  type Histogram,
+} from "../ts/latency/index.js";
+import {
+  createFakeClock,
+  createFakeRelay,
+  type FakeClock,
+  type FakeRelay,
+} from "../ts/testing/index.js";
+import { wasm } from "./golden.js";
+
+const RELAY_AHEAD_MS = 5000;
+
+let clock: FakeClock;
+let relay: FakeRelay;
+let client: Client;
+let ends: (() => void)[];
+
+/** The browser's clock, which is late. */
+const times = { epochMs: () => clock.epochMs() - RELAY_AHEAD_MS, now: () => clock.now() };
+
+beforeEach(async () => {
+  clock = createFakeClock();
+  relay = createFakeRelay({ clock, ...(wasm && { wasm }), pvs: { TEMP: { value: 21.5 } } });
+  client = new Client(
+    { url: "ws://relay.test/ws", webSocket: relay.webSocket, ...(wasm && { wasm }) },
+    { clock: { ...clock, ...times } },
+  );
+  await client.ready;
+  ends = [];
+});
+
+afterEach(() => {
+  for (const end of ends) end();
+  client.dispose();
+});
+
+const settled = async (): Promise<void> => {
+  for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
+};
+
+describe("the relay's clock", () => {
+  it("is known from the answers to pings, and not while the relay is lost", async () => {
+    const known = watchRelayClock(client, times);
+    ends.push(known.subscribe(() => undefined));
+    expect(known.getSnapshot()).toBeUndefined();
+    await settled();
+    clock.advance(1000);
+    expect(known.getSnapshot()).toMatchObject({ uncertaintyMs: 0, roundTripMs: 0 });
+    expect(known.getSnapshot()?.offsetMs).toBeCloseTo(RELAY_AHEAD_MS, 2);
+    relay.lose();
+    clock.advance(1000);
+    expect(known.getSnapshot()).toBeUndefined();
+  });
+
+  it("is asked of a client of createClient only", () => {
+    expect(() => watchRelayClock(Object.create(null) as Client)).toThrow(TypeError);
+  });
+});
+
+describe("latency", () => {
+  /** Until listeners were told of what was there already. */
+  async function firstValue(): Promise<void> {
+    let called = false;
+    ends.push(
+      client.pv("TEMP", "{ value { number } }").subscribe(() => {
+        called = true;
+      }),
+    );
+    await vi.waitFor(() => {
+      expect(called).toBe(true);
+    });
+  }
+
+  /** A change of the PV that takes so long until listeners are called. */
+  async function change(value: number, ms: number, timeMs = clock.epochMs()): Promise<void> {
+    let called = false;
+    const pv = client.pv("TEMP", "{ value { number } }");
+    const end = pv.subscribe(() => {
+      called = true;
+    });
+    relay.set("TEMP", { value, timeMs });
+    clock.advance(ms);
+    await vi.waitFor(() => {
+      expect(called).toBe(true);
+    });
+    end();
+  }
+
+  it("is told by the relay's clock, without what was there before", async () => {
+    const latency = measureLatency(client, ["TEMP"], {}, times);
+    ends.push(latency.subscribe(() => undefined));
+    await firstValue();
+    clock.advance(1000);
+    expect(latency.getSnapshot().stampToCallback.count).toBe(0);
+    await change(22, 30);
+    await vi.waitFor(() => {
+      clock.advance(1000);
+      expect(latency.getSnapshot().stampToPaint.count).toBe(1);
+    });
+    const { callbackToPaint, fromTheFuture, stampToCallback } = latency.getSnapshot();
+    expect(percentile(stampToCallback, 50)).toBe(50);
+    expect(stampToCallback.sumMs).toBeCloseTo(30, 2);
+    expect(callbackToPaint.count).toBe(1);
+    expect(fromTheFuture).toBe(0);
+    latency.reset();
+    expect(latency.getSnapshot().stampToCallback.count).toBe(0);
+  });
+
+  it("says how many stamps were still to come, and counts no time for them", async () => {
+    const latency = measureLatency(client, ["TEMP"], {}, times);
+    ends.push(latency.subscribe(() => undefined));
+    await firstValue();
+    clock.advance(1000);
+    await change(22, 30, clock.epochMs() + 60_000);
+    await vi.waitFor(() => {
+      clock.advance(1000);
+      expect(latency.getSnapshot().fromTheFuture).toBe(1);
+    });
+    expect(latency.getSnapshot().stampToCallback.count).toBe(0);
+  });
+
+  it("is not counted before the relay's clock is known", async () => {
+    const latency = measureLatency(client, ["TEMP"], {}, times);
+    ends.push(latency.subscribe(() => undefined));
+    await firstValue();
+    await change(22, 30);
+    await settled();
+    clock.advance(1000);
+    expect(latency.getSnapshot().clock).toBeDefined();
+    expect(latency.getSnapshot().stampToCallback.count).toBe(0);
+  });
+});
+
+describe("percentile", () => {
+  const of = (counts: number[]): Histogram => ({
+    endsMs: [1, 10, Infinity],
+    counts,
+    count: counts.reduce((sum, some) => sum + some, 0),
+    sumMs: 0,
+  });
+
+  it("is the end of the bar that so many don't exceed", () => {
+    expect(percentile(of([50, 49, 1]), 50)).toBe(1);
+    expect(percentile(of([50, 49, 1]), 99)).toBe(10);
+    expect(percentile(of([50, 49, 1]), 99.5)).toBe(Infinity);
+    expect(percentile(of([0, 0, 0]), 50)).toBeUndefined();
+    expect(percentile(of([0, 5, 0]), 0)).toBe(10);
+  });
+});

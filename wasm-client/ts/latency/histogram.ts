@@ -1,0 +1,47 @@
+/** How are times counted? By the bars that they fall in, as a histogram of Prometheus does. */
+
+export interface Histogram {
+  /** Upper ends of the bars, included in them; the last is Infinity. */
+  readonly endsMs: readonly number[];
+  /** How many fell in each bar. */
+  readonly counts: readonly number[];
+  readonly count: number;
+  readonly sumMs: number;
+}
+
+export class Bars {
+  readonly #endsMs: readonly number[];
+  #counts: number[];
+  #sumMs = 0;
+
+  constructor(endsMs: readonly number[]) {
+    this.#endsMs = [...endsMs, Infinity];
+    this.#counts = this.#endsMs.map(() => 0);
+  }
+
+  add(ms: number): void {
+    const at = this.#endsMs.findIndex((end) => ms <= end);
+    this.#counts[at] = (this.#counts[at] ?? 0) + 1;
+    this.#sumMs += ms;
+  }
+
+  snapshot(): Histogram {
+    const counts = [...this.#counts];
+    const count = counts.reduce((sum, some) => sum + some, 0);
+    return { endsMs: this.#endsMs, counts, count, sumMs: this.#sumMs };
+  }
+}
+
+/**
+ * The end of the bar that so many of 100 don't exceed: `percentile(histogram, 99)`; `undefined` of an
+ * empty histogram.
+ */
+export function percentile(histogram: Histogram, percent: number): number | undefined {
+  const wanted = (histogram.count * percent) / 100;
+  let count = 0;
+  const at = histogram.counts.findIndex((some) => {
+    count += some;
+    return count > 0 && count >= wanted;
+  });
+  return histogram.endsMs[at];
+}

@@ -1,0 +1,163 @@
+/** How long does an update take? From the IOC's stamp to the page's callback, and from there to paint. */
+
+import { Cell } from "../readable.js";
+import type { Pv, PvClient, PvConnection, PvTime, Readable } from "../types.js";
+import { Bars, type Histogram } from "./histogram.js";
+import { systemTimes, watchRelayClock, type RelayClock, type Times } from "./relay_clock.js";
+
+export interface LatencyOptions {
+  /** Upper ends of the histograms' bars; one without end follows. @default 1, 2, 5 … 5000 */
+  endsMs?: readonly number[];
+}
+
+export interface LatencySnapshot {
+  /** What the browser's clock was corrected by; nothing is counted before it is known. */
+  readonly clock: RelayClock | undefined;
+  /**
+   * From the IOC's stamp until a listener was called, by the relay's clock. The clocks of IOC and relay
+   * are taken to be the same, as they are where both follow one time server.
+   */
+  readonly stampToCallback: Histogram;
+  /** From there until the browser had painted the frame. */
+  readonly callbackToPaint: Histogram;
+  readonly stampToPaint: Histogram;
+  /** Updates whose stamp was still to come: the IOC's clock is ahead of the relay's. Not counted above. */
+  readonly fromTheFuture: number;
+}
+
+export interface Latency extends Readable<LatencySnapshot> {
+  /** Forgets what was counted. */
+  reset: () => void;
+}
+
+const ENDS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000] as const;
+
+const SELECTION = "{ time { seconds nanoseconds } connection { connected } }";
+
+interface Stamp {
+  readonly time: Pick<PvTime, "seconds" | "nanoseconds"> | null;
+  readonly connection: Pick<PvConnection, "connected">;
+}
+
+/**
+ * Counts how long the updates of some PVs take while somebody listens. Renewed once a second.
+ *
+ * ```ts
+ * const latency = measureLatency(client, ["MAGNET1:TEMP"]);
+ * latency.subscribe(() => {
+ *   const { stampToPaint } = latency.getSnapshot();
+ *   console.log(percentile(stampToPaint, 99));
+ * });
+ * ```
+ *
+ * An update that another one replaced before the page's next frame is never shown, and isn't counted.
+ */
+export function measureLatency(
+  client: PvClient,
+  names: readonly string[],
+  options: LatencyOptions = {},
+  times: Times = systemTimes,
+): Latency {
+  const { endsMs = ENDS_MS } = options;
+  const pvs = names.map((name) => client.pv<Stamp>(name, SELECTION));
+  const clock = watchRelayClock(client, times);
+  const empty = (): Bars[] => [new Bars(endsMs), new Bars(endsMs), new Bars(endsMs)];
+  let bars = empty();
+  let fromTheFuture = 0;
+  const snapshot = (): LatencySnapshot => {
+    const [stampToCallback, callbackToPaint, stampToPaint] = bars.map((some) =>
+      some.snapshot(),
+    ) as [Histogram, Histogram, Histogram];
+    const now = clock.getSnapshot();
+    return { clock: now, stampToCallback, callbackToPaint, stampToPaint, fromTheFuture };
+  };
+  const cell = new Cell(snapshot(), () => {
+    end ??= begin();
+  });
+  let end: (() => void) | undefined;
+
+  const begin = (): (() => void) => {
+    const seen = pvs.map((pv) => pv.getSnapshot());
+    const note = (): void => {
+      const fresh = stampsOf(pvs, seen);
+      const offsetMs = clock.getSnapshot()?.offsetMs;
+      // A page that nobody sees isn't painted.
+      if (fresh.length === 0 || offsetMs === undefined || isHidden()) return;
+      const calledMs = times.epochMs() + offsetMs;
+      const calledAt = times.now();
+      afterPaint(() => {
+        const toPaint = times.now() - calledAt;
+        const [stampToCallback, callbackToPaint, stampToPaint] = bars;
+        callbackToPaint?.add(toPaint);
+        for (const stampMs of fresh) {
+          const toCallback = calledMs - stampMs;
+          if (toCallback < 0) fromTheFuture += 1;
+          else {
+            stampToCallback?.add(toCallback);
+            stampToPaint?.add(toCallback + toPaint);
+          }
+        }
+      });
+    };
+    const ends = [
+      clock.subscribe(() => undefined),
+      ...pvs.map((pv) => pv.subscribe(note)),
+      client.stats.subscribe(() => {
+        cell.set(snapshot());
+      }),
+    ];
+    return () => {
+      for (const stop of ends) stop();
+    };
+  };
+
+  return {
+    getSnapshot: cell.getSnapshot,
+    subscribe: (listener) => {
+      const remove = cell.subscribe(listener);
+      return () => {
+        remove();
+        if (cell.listened) return;
+        end?.();
+        end = undefined;
+      };
+    },
+    reset: () => {
+      bars = empty();
+      fromTheFuture = 0;
+      cell.set(snapshot());
+    },
+  };
+}
+
+/** Stamps of what is new since the last look, in milliseconds past the POSIX epoch. */
+function stampsOf(pvs: readonly Pv<Stamp>[], seen: (Stamp | undefined)[]): number[] {
+  return pvs.flatMap((pv, at) => {
+    const before = seen[at];
+    const now = pv.getSnapshot();
+    if (now === before) return [];
+    seen[at] = now;
+    const isOld = now?.time == null || now.time === before?.time || !now.connection.connected;
+    // What came on subscribing or with a new connection may be from long ago.
+    if (isOld || before?.time == null || !before.connection.connected) return [];
+    return [now.time.seconds * 1000 + now.time.nanoseconds / 1e6];
+  });
+}
+
+function isHidden(): boolean {
+  return typeof document === "object" && document.visibilityState === "hidden";
+}
+
+/** Listeners are called before the page is painted; a message to oneself comes after it. */
+function afterPaint(callback: () => void): void {
+  if (typeof requestAnimationFrame === "undefined") {
+    setTimeout(callback, 0);
+    return;
+  }
+  const { port1, port2 } = new MessageChannel();
+  port1.onmessage = () => {
+    port1.close();
+    callback();
+  };
+  port2.postMessage(undefined);
+}

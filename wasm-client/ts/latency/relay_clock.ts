@@ -1,0 +1,83 @@
+/** How late is it at the relay? Told from the time in its answers to pings, and how long those took. */
+
+import { Client } from "../client.js";
+import type { PvClient, Readable } from "../types.js";
+import { Cell } from "../readable.js";
+
+/** Answers that are remembered: the fastest of them says most. */
+const SAMPLES = 8;
+
+/** Place of the last answer's two times behind the eight numbers of the summary, see `lib.rs`. */
+const PONG_PLACE = 8;
+
+/** An answer that is this much older than it should be was measured wrongly. */
+const LATE_MS = 3000;
+
+/** What is known of the relay's clock. */
+export interface RelayClock {
+  /** To add to the browser's clock to have the relay's. */
+  readonly offsetMs: number;
+  /** How wrong `offsetMs` can be: half the way there and back. */
+  readonly uncertaintyMs: number;
+  /** There and back, of the answer that this was told from. */
+  readonly roundTripMs: number;
+}
+
+export interface Times {
+  /** Milliseconds past the POSIX epoch. */
+  epochMs: () => number;
+  /** Milliseconds that only grow. */
+  now: () => number;
+}
+
+export const systemTimes: Times = { epochMs: () => Date.now(), now: () => performance.now() };
+
+/**
+ * The relay's clock, from the pings that the client sends anyway; `undefined` until one is answered and
+ * while there is no connection. Looks once a second while somebody listens.
+ */
+export function watchRelayClock(
+  client: PvClient,
+  times: Times = systemTimes,
+): Readable<RelayClock | undefined> {
+  if (!(client instanceof Client)) throw new TypeError("a client of createClient is needed");
+  let samples: RelayClock[] = [];
+  let instance: string | undefined;
+  let lastPingMs = 0;
+  let end: (() => void) | undefined;
+  const look = (): void => {
+    const { relayInstance, state } = client.connection.getSnapshot();
+    if (state !== "open" || relayInstance !== instance) {
+      instance = state === "open" ? relayInstance : undefined;
+      samples = [];
+      if (cell.getSnapshot() !== undefined) cell.set(undefined);
+    }
+    const { roundTripMs } = client.stats.getSnapshot();
+    if (state !== "open" || roundTripMs === undefined) return;
+    const { core, columns } = client.core();
+    const place = core.summary() + 8 * PONG_PLACE;
+    const [pingMs = 0, relayMs = 0] = new Float64Array(columns.value.buffer, place, 2);
+    if (relayMs === 0 || pingMs === lastPingMs) return;
+    lastPingMs = pingMs;
+    if (times.epochMs() - pingMs - roundTripMs > LATE_MS) return;
+    const uncertaintyMs = roundTripMs / 2;
+    samples.push({ offsetMs: relayMs - pingMs - uncertaintyMs, uncertaintyMs, roundTripMs });
+    samples = samples.slice(-SAMPLES);
+    cell.set(samples.reduce((best, one) => (one.roundTripMs < best.roundTripMs ? one : best)));
+  };
+  const cell = new Cell<RelayClock | undefined>(undefined, () => {
+    end ??= client.stats.subscribe(look);
+  });
+  return {
+    getSnapshot: cell.getSnapshot,
+    subscribe: (listener) => {
+      const remove = cell.subscribe(listener);
+      return () => {
+        remove();
+        if (cell.listened) return;
+        end?.();
+        end = undefined;
+      };
+    },
+  };
+}
