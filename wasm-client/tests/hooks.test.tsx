@@ -336,9 +336,11 @@ describe("useRate and useSkipped", () => {
     );
     const socket = await connect();
     expect(page.querySelector("s")?.textContent).toBe("– 0");
+    // What came on subscribing is no rate.
     act(() => {
       vi.advanceTimersByTime(1000);
     });
+    expect(page.querySelector("s")?.textContent).toMatch(/^– /);
     arrives(socket, "update");
     act(() => {
       vi.advanceTimersByTime(1000);

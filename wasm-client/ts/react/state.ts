@@ -52,9 +52,12 @@ function rateOf(client: PvClient, name: string, options: PvOptions): Readable<nu
       let before = count();
       const endStats = client.stats.subscribe(() => {
         const now = count();
-        const received = (now.updates ?? 0) - (before.updates ?? 0);
-        // Counts begin anew with another connection to the relay.
-        rate = received < 0 ? undefined : (1000 * received) / (now.atMs - before.atMs);
+        const { updates = 0 } = before;
+        const received = (now.updates ?? 0) - updates;
+        // Counts begin anew with another connection to the relay. The first value that comes is what
+        // was there already, whenever that was.
+        const isUnknown = received < 0 || (updates === 0 && received > 0);
+        rate = isUnknown ? undefined : (1000 * received) / (now.atMs - before.atMs);
         before = now;
         listener();
       });
