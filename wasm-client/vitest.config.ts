@@ -42,7 +42,10 @@ export default defineConfig({
             headless: true,
             screenshotFailures: false,
             provider: playwright({
-              launchOptions: { executablePath, args: ["--no-sandbox", "--disable-gpu"] },
+              launchOptions: {
+                executablePath, // WebGL without a graphics card, for the test of what is painted by one.
+                args: ["--no-sandbox", "--disable-gpu", "--enable-unsafe-swiftshader"],
+              },
             }),
             instances: [{ browser: "chromium" }],
           },

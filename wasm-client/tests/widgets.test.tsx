@@ -21,7 +21,8 @@ import {
   TableView,
   WaveformPlot,
 } from "../ts/widgets/index.js";
-import { paint, pictureOf, rangeOf } from "../ts/widgets/pixels.js";
+import { createGlPainter } from "../ts/widgets/gl.js";
+import { paint, pictureOf, rangeOf, type Picture } from "../ts/widgets/pixels.js";
 import "../ts/widgets/widgets.css";
 
 let relay: FakeRelay;
@@ -224,7 +225,12 @@ describe("ImageView", () => {
     show(<ImageView name="CAMERA" />);
     const pixels = (): Uint8ClampedArray | undefined => {
       const canvas = page.querySelector("canvas") as HTMLCanvasElement;
-      return canvas.getContext("2d")?.getImageData(0, 0, canvas.width, canvas.height).data;
+      // A copy, whatever it was painted by.
+      const copy = document.createElement("canvas");
+      Object.assign(copy, { width: canvas.width, height: canvas.height });
+      const context = copy.getContext("2d");
+      context?.drawImage(canvas, 0, 0);
+      return context?.getImageData(0, 0, canvas.width, canvas.height).data;
     };
     await until(() => {
       expect(page.querySelector("canvas")?.width).toBe(3);
@@ -235,6 +241,49 @@ describe("ImageView", () => {
     await until(() => {
       expect([...(pixels() ?? [])]).toEqual([0, 0, 0, 255, 255, 255, 255, 255]);
     });
+  });
+
+  it("has the same colours by the graphics card as by the processor", () => {
+    const canvas = document.createElement("canvas");
+    const options = { allowSoftware: true, onFailed: vi.fn() };
+    const painter = createGlPainter(canvas, options);
+    const context = canvas.getContext("webgl2");
+    const [width, height] = [16, 4];
+    const mono = { width, height, order: "mono" } as const;
+    const ramp = (step: number): number[] => Array.from({ length: 64 }, (_, at) => at * step);
+    const pictures: Picture[] = [
+      { ...mono, elements: Uint8Array.from(ramp(4)) },
+      { ...mono, elements: Uint16Array.from(ramp(1000)) },
+      { ...mono, elements: Float64Array.from(ramp(0.1)) },
+      {
+        width,
+        height,
+        order: "rgb1",
+        elements: Uint8Array.from([...ramp(1), ...ramp(2), ...ramp(4)]),
+      },
+    ];
+    for (const map of ["grey", "viridis", "heat"] as const) {
+      for (const picture of pictures) {
+        const range = rangeOf(picture.elements);
+        const expected = new Uint8ClampedArray(4 * width * height);
+        paint(picture, range, map, expected);
+        painter?.paint(picture, range, map);
+        const found = new Uint8Array(expected.length);
+        context?.readPixels(0, 0, width, height, context.RGBA, context.UNSIGNED_BYTE, found);
+        // The card counts rows from below; what lies between two of the map's levels may round.
+        const differing = [...found].filter((_, at) => {
+          const [row, column] = [Math.floor(at / (4 * width)), at % (4 * width)];
+          const other = expected[4 * width * (height - 1 - row) + column] ?? NaN;
+          return !(Math.abs((found[at] ?? NaN) - other) <= 8);
+        });
+        expect(differing).toEqual([]);
+      }
+    }
+    const huge = { ...mono, width: 1 << 20, height: 1, elements: new Uint8Array(1 << 20) };
+    expect(options.onFailed).not.toHaveBeenCalled();
+    painter?.paint(huge, [0, 1], "grey");
+    expect(options.onFailed, "larger than any card takes").toHaveBeenCalledOnce();
+    painter?.end();
   });
 
   it("knows every order of colours", () => {

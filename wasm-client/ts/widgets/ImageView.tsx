@@ -1,11 +1,12 @@
 /** What does a camera see? The newest frame; those that came too fast are left out. */
 
-import { useEffect, useMemo, useRef, type ReactNode } from "react";
+import { useEffect, useMemo, useRef, useState, type ReactNode } from "react";
 
 import { usePv } from "../react/index.js";
 import type { PvDisplay, PvValue } from "../types.js";
 import { CONDITION_FIELDS, useCondition, type ConditionData } from "./condition.js";
 import { Frame } from "./Frame.js";
+import { createGlPainter, type Painter } from "./gl.js";
 import { paint, pictureOf, rangeOf, type ColourMap } from "./pixels.js";
 
 const SELECTION = `{ value { array structure } display { description } ${CONDITION_FIELDS} }`;
@@ -52,19 +53,30 @@ export function ImageView(props: ImageViewProps): ReactNode {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [low, high] = range ?? [undefined, undefined];
 
+  // A canvas that was painted by the graphics card can't be painted otherwise: another one is.
+  const [byProcessor, setByProcessor] = useState(false);
+  const painter = useRef<Painter>(undefined);
   useEffect(() => {
-    const context = canvas.current?.getContext("2d");
-    if (context == null || picture === undefined) return;
-    const { elements, height, order, width: columns } = picture;
-    if (context.canvas.width !== columns || context.canvas.height !== height) {
-      Object.assign(context.canvas, { width: columns, height });
-    }
-    const pixels = context.createImageData(columns, height);
+    if (canvas.current === null) return;
+    const onFailed = (): void => {
+      setByProcessor(true);
+    };
+    painter.current =
+      (byProcessor ? undefined : createGlPainter(canvas.current, { onFailed })) ??
+      createPlainPainter(canvas.current);
+    return () => {
+      painter.current?.end();
+      painter.current = undefined;
+    };
+  }, [byProcessor]);
+
+  useEffect(() => {
+    if (picture === undefined) return;
+    const { elements, order } = picture;
     const isBytes = elements instanceof Uint8Array && order !== "mono";
     const given = low === undefined ? undefined : ([low, high] as const);
-    paint(picture, given ?? (isBytes ? [0, 255] : rangeOf(elements)), colourMap, pixels.data);
-    context.putImageData(pixels, 0, 0);
-  }, [picture, colourMap, low, high]);
+    painter.current?.paint(picture, given ?? (isBytes ? [0, 255] : rangeOf(elements)), colourMap);
+  }, [picture, colourMap, low, high, byProcessor]);
 
   const size = picture && `${String(picture.width)} × ${String(picture.height)}`;
   return (
@@ -81,10 +93,31 @@ export function ImageView(props: ImageViewProps): ReactNode {
       )}
       <canvas
         ref={canvas}
+        key={byProcessor ? "processor" : "card"}
         role="img"
         aria-label={`${label}: ${size === undefined ? "no image yet" : `image of ${size} pixels`}`}
         hidden={picture === undefined}
       />
     </Frame>
   );
+}
+
+function createPlainPainter(canvas: HTMLCanvasElement): Painter | undefined {
+  const context = canvas.getContext("2d");
+  if (context === null) return undefined;
+  let pixels: ImageData | undefined;
+  return {
+    paint: (picture, range, map) => {
+      const { height, width } = picture;
+      if (canvas.width !== width || canvas.height !== height) {
+        Object.assign(canvas, { width, height });
+      }
+      if (pixels?.width !== width || pixels.height !== height) {
+        pixels = context.createImageData(width, height);
+      }
+      paint(picture, range, map, pixels.data);
+      context.putImageData(pixels, 0, 0);
+    },
+    end: () => undefined,
+  };
 }

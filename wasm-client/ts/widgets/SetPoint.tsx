@@ -5,6 +5,7 @@ import { usePv } from "../react/index.js";
 import type { PvConnection, PvDisplay, PvStatus, PvTime, PvValue } from "../types.js";
 
 import { ChoiceControl } from "./ChoiceControl.js";
+import { staleText, useStale } from "./condition.js";
 import { useEntry, type Entry, type Outcome } from "./entry.js";
 import { formatClock, formatIsoNanoseconds } from "./format.js";
 import { limitsOf, NumberControl } from "./NumberControl.js";
@@ -60,12 +61,16 @@ export interface SetPointProps {
    * @default what fits the PV's type
    */
   readonly control?: keyof typeof CONTROLS;
+  /** Without an update for so long the value is said to be stale. @default never */
+  readonly staleAfterMs?: number;
 }
 
 /** Sets one PV within its limits, and says what became of each put. */
-export function SetPoint({ name, label = name, control }: SetPointProps): ReactNode {
+export function SetPoint(props: SetPointProps): ReactNode {
+  const { control, label = props.name, name, staleAfterMs } = props;
   const pv = usePv<SetPointData>(name, SELECTION);
   const entry = useEntry(name, pv?.time == null ? undefined : formatIsoNanoseconds(pv.time));
+  const isStale = useStale(pv, staleAfterMs);
   const id = useId();
   const problem = whyNotWritable(pv);
   // An alarm is a statement about the present value: without a connection there is none to make.
@@ -85,6 +90,7 @@ export function SetPoint({ name, label = name, control }: SetPointProps): ReactN
       data-writable={problem === undefined}
       data-state={pv?.connection.state ?? "connecting"}
       data-severity={severity}
+      data-stale={isStale || undefined}
     >
       <p className="pvwire-set-point-label">
         <span id={`${id}label`} title={pv?.display?.description}>
@@ -96,7 +102,11 @@ export function SetPoint({ name, label = name, control }: SetPointProps): ReactN
       </p>
       <div className="pvwire-set-point-control" title={problem}>
         <div className="pvwire-set-point-frame">
-          <StateIcon state={pv?.connection.state ?? "connecting"} severity={severity} />
+          <StateIcon
+            state={pv?.connection.state ?? "connecting"}
+            severity={severity}
+            isStale={isStale}
+          />
           <Control
             pv={pv}
             entry={entry}
@@ -108,6 +118,7 @@ export function SetPoint({ name, label = name, control }: SetPointProps): ReactN
       </div>
       <div className="pvwire-set-point-note">
         <span id={`${id}hint`} className="pvwire-set-point-hint" data-part="hint">
+          {isStale && `${staleText(pv?.time ?? null)} · `}
           {problem}
           {isUnsent && <Unsent pv={problem === undefined ? pv : undefined} />}
           {problem === undefined && !isUnsent && limitsOf(pv)}
@@ -127,8 +138,8 @@ export function SetPoint({ name, label = name, control }: SetPointProps): ReactN
 }
 
 /** One of an enum's choices. */
-export function EnumChoice({ name, label = name }: Omit<SetPointProps, "control">): ReactNode {
-  return <SetPoint name={name} label={label} control="choice" />;
+export function EnumChoice(props: Omit<SetPointProps, "control">): ReactNode {
+  return <SetPoint {...props} control="choice" />;
 }
 
 function controlOf(pv: SetPointData | undefined): keyof typeof CONTROLS {

@@ -20,6 +20,11 @@ export interface ConditionData {
   readonly connection: Pick<PvConnection, "state" | "connected" | "since" | "reason">;
 }
 
+interface StaleData {
+  readonly time: ConditionData["time"];
+  readonly connection: Pick<PvConnection, "connected">;
+}
+
 export interface Condition {
   readonly state: PvConnectionState;
   /** An alarm is a statement about the present: there is none without a connection. */
@@ -35,6 +40,15 @@ export interface Condition {
  * those that are known to change.
  */
 export function useCondition(pv: ConditionData | undefined, staleAfterMs?: number): Condition {
+  const isStale = useStale(pv, staleAfterMs);
+  const state = pv?.connection.state ?? "connecting";
+  const severity =
+    pv?.connection.connected === true ? (pv.status.severity ?? undefined) : undefined;
+  return { state, severity, isStale, text: conditionText(pv, isStale) };
+}
+
+/** Whether a PV that is connected has had no new time stamp for `staleAfterMs`. */
+export function useStale(pv: StaleData | undefined, staleAfterMs: number | undefined): boolean {
   const stamp = pv?.time == null ? "" : formatIsoNanoseconds(pv.time);
   const [staleStamp, setStaleStamp] = useState<string>();
   useEffect(() => {
@@ -46,11 +60,12 @@ export function useCondition(pv: ConditionData | undefined, staleAfterMs?: numbe
       clearTimeout(timer);
     };
   }, [stamp, staleAfterMs]);
-  const state = pv?.connection.state ?? "connecting";
-  const connected = pv?.connection.connected === true;
-  const isStale = connected && staleAfterMs !== undefined && staleStamp === stamp;
-  const severity = connected ? (pv.status.severity ?? undefined) : undefined;
-  return { state, severity, isStale, text: conditionText(pv, isStale) };
+  return pv?.connection.connected === true && staleAfterMs !== undefined && staleStamp === stamp;
+}
+
+/** What to say of a stale PV. */
+export function staleText(time: ConditionData["time"]): string {
+  return `Stale: no update${time === null ? "" : ` since ${formatClock(time.seconds * 1000)}`}`;
 }
 
 function conditionText(pv: ConditionData | undefined, isStale: boolean): string {
@@ -78,9 +93,7 @@ function conditionText(pv: ConditionData | undefined, isStale: boolean): string 
           : [...new Set([status.severity, status.alarmStatus, status.message])]
               .filter(Boolean)
               .join(" ");
-      if (!isStale) return alarm;
-      const last = time === null ? "" : ` since ${formatClock(time.seconds * 1000)}`;
-      return `Stale: no update${last} · ${alarm}`;
+      return isStale ? `${staleText(time)} · ${alarm}` : alarm;
     }
   }
 }
