@@ -1,10 +1,12 @@
 """What does it look like? Starts a softIOC, the relay and the demo page, and prints the URL.
 
-Everything listens on loopback only. An IOC or relay that is killed by hand is started again after
-five seconds, so that a visitor sees what the page says meanwhile. Ctrl-C ends all of it.
+Everything listens on loopback only. An IOC or relay that is killed, by hand or by the page's own
+buttons, is started again after five seconds, so that a visitor sees what the page says meanwhile.
+Ctrl-C ends all of it.
 """
 
 import argparse
+import json
 import os
 import signal
 import socket
@@ -13,10 +15,12 @@ import sys
 import threading
 import time
 import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+RELAY = Path(os.environ.get("PVWIRE_RELAY", TARGET / "release/pvwire-relay"))
 PYTHON = ROOT / ".local/venv/bin/python"
 PREFIX = "DEMO"
 
@@ -46,6 +50,7 @@ class Child:
 
     def start(self):
         self.said = []
+        self.paused = False
         # A session of its own: Ctrl-C reaches this program alone, which then ends the children.
         self.process = subprocess.Popen(
             self.command,
@@ -83,9 +88,31 @@ class Child:
     def give_up(self, what):
         sys.exit("\n".join([f"{self.name} {what}. It said:", *self.said]))
 
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def pause(self):
+        """As a machine that hangs: its connections stay and nothing comes of them."""
+        if self.is_running():
+            self.process.send_signal(signal.SIGSTOP)
+            self.paused = True
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
+        self.paused = False
+
+    @property
+    def state(self):
+        if not self.is_running():
+            return "gone"
+        return "paused" if self.paused else "running"
+
     def end(self):
         if self.is_running():
             self.process.terminate()
+            # What is paused ends when it goes on.
+            self.resume()
 
     def end_for_sure(self, deadline):
         try:
@@ -140,14 +167,77 @@ def start_relay(environment, port):
     quick = ["--drain-delay-ms", "0", "--drain-spread-ms", "200"]
     # Not to all that the page shows: one of its set points is there to be refused by the relay.
     puts = ["--enable-put", "--allow-put", f"{PREFIX}:*:SET", "--allow-put", f"{PREFIX}:OP:MESSAGE"]
-    command = [TARGET / "release/pvwire-relay", "--listen", f"127.0.0.1:{port}", *quick, *puts]
+    command = [RELAY, "--listen", f"127.0.0.1:{port}", *quick, *puts]
     relay = Child("relay", command, environment)
     relay.wait_until(answers(f"http://127.0.0.1:{port}/ready"))
     return relay
 
 
-def start_page(port, relay_port):
-    environment = dict(os.environ, PVWIRE_RELAY_PORT=str(relay_port), VITE_PV_PREFIX=PREFIX)
+class Control(ThreadingHTTPServer):
+    """What the page's buttons call: it kills and pauses what the demo runs, and nothing else."""
+
+    daemon_threads = True
+
+    def __init__(self, ioc, relay):
+        super().__init__(("127.0.0.1", 0), ControlRequest)
+        self.children = {"ioc": ioc, "relay": relay}
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def port(self):
+        return self.server_address[1]
+
+
+class ControlRequest(BaseHTTPRequestHandler):
+    """`GET /demo/processes` says how they are; `POST /demo/ioc/kill` does it, if the page asks."""
+
+    ACTIONS = {("ioc", "kill"), ("ioc", "pause"), ("ioc", "resume"), ("relay", "kill")}
+
+    def do_GET(self):
+        if self.is_for_us() and self.path == "/demo/processes":
+            self.tell()
+        else:
+            self.send_error(404)
+
+    def do_POST(self):
+        # No other site can send this header from a visitor's browser without asking, and it is told no.
+        if not self.is_for_us() or self.headers.get("X-Pvwire-Demo") != "yes":
+            self.send_error(403)
+            return
+        action = tuple(self.path.removeprefix("/demo/").split("/"))
+        if action not in self.ACTIONS:
+            self.send_error(404)
+            return
+        name, what = action
+        getattr(self.server.children[name], what)()
+        self.tell()
+
+    def is_for_us(self):
+        """Another name that leads here may be a foreign page's."""
+        host = self.headers.get("Host", "").rsplit(":", 1)[0]
+        return host in ("127.0.0.1", "localhost")
+
+    def tell(self):
+        states = {name: child.state for name, child in self.server.children.items()}
+        body = json.dumps({**states, "restartAfterSeconds": RESTART_AFTER_S}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def start_page(port, relay_port, control_port):
+    environment = dict(
+        os.environ,
+        PVWIRE_RELAY_PORT=str(relay_port),
+        PVWIRE_DEMO_CONTROL_PORT=str(control_port),
+        VITE_PV_PREFIX=PREFIX,
+    )
     vite = ROOT / "node_modules/vite/bin/vite.js"
     build = subprocess.run(
         ["node", vite, "build", "--logLevel", "error"], cwd=ROOT / "web-demo", env=environment
@@ -189,14 +279,16 @@ def main():
         say("starting the relay …")
         children.append(start_relay(environment, relay_port))
         say("building and serving the page …")
-        children.append(start_page(port, relay_port))
-        ioc, relay, _ = children
+        ioc, relay = children
+        control = Control(ioc, relay)
+        children.append(start_page(port, relay_port, control.port))
         say(
             f"""
   The page:            http://127.0.0.1:{port}/
   The relay's status:  http://127.0.0.1:{relay_port}/
 
-  See what it says when something dies; both start again after {RESTART_AFTER_S} s:
+  See what it says when something dies, by the buttons under "Break things" or by hand; both start
+  again after {RESTART_AFTER_S} s:
     the IOC:    kill -9 {ioc.pid}
     the relay:  kill -9 {relay.pid}
 

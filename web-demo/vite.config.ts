@@ -6,20 +6,31 @@ import { defineConfig } from "vite";
 /** Where the relay listens on this machine; its own default unless the environment says otherwise. */
 const relayPort = process.env.PVWIRE_RELAY_PORT ?? "8080";
 
+/** Where `make demo` takes the page's wishes to break things; nobody does in any other case. */
+const controlPort = process.env.PVWIRE_DEMO_CONTROL_PORT;
+
+const relay = {
+  target: `http://127.0.0.1:${relayPort}`,
+  // The relay compares Origin with Host: Host must stay the page's.
+  changeOrigin: false,
+};
+
 const server = {
   host: "127.0.0.1",
   proxy: {
-    "/ws": {
-      target: `http://127.0.0.1:${relayPort}`,
-      ws: true,
-      // The relay compares Origin with Host: Host must stay the page's.
-      changeOrigin: false,
-    },
+    "/ws": { ...relay, ws: true },
+    // What the relay says of itself, for the health page.
+    "/relay/status": { ...relay, rewrite: () => "/status" },
+    ...(controlPort === undefined
+      ? {}
+      : { "/demo": { target: `http://127.0.0.1:${controlPort}`, changeOrigin: false } }),
   },
 };
 
 export default defineConfig({
   plugins: [react()],
+  // GraphiQL's, fetched by the console alone.
+  build: { chunkSizeWarningLimit: 800 },
   server,
   preview: server,
 });

@@ -47,7 +47,10 @@ test("wall: 5,000 readbacks, said in words too", async ({ demo }) => {
   await expectAccessible(demo.page);
 });
 
-test("health: rates of each PV, what was left out, and the latency", async ({ demo, relay }) => {
+test("health: rates of each PV, what was left out, the latency, and what the relay says", async ({
+  demo,
+  relay,
+}) => {
   await demo.page.getByRole("link", { name: "Health" }).click();
   const counter = demo.page.getByRole("row", { name: /:N0000/ });
   await expect
@@ -55,8 +58,16 @@ test("health: rates of each PV, what was left out, and the latency", async ({ de
       timeout: 30_000,
     })
     .toBeGreaterThan(5);
-  await expect(demo.page.getByLabel("Latency")).toContainText(/\d updates/);
+  const latency = demo.page.getByLabel("Latency");
+  await expect(latency).toContainText(/\d updates; the relay's clock is \d+\.\d ms/);
+  // One machine, one clock.
+  await expect(latency).toContainText(/Stamp to callback\s*half ≤ \d+ ms/);
+  const relaySays = demo.page.getByLabel("What the relay says");
+  await expect(relaySays).toContainText(/Clients\s*1/);
+  await expect(relaySays).toContainText(/Updates in\s*[\d,]+ \/s/);
+  await expect(relaySays).toContainText(/Stamp to sent\s*half ≤ \d+ ms/, { timeout: 30_000 });
   await expectAccessible(demo.page);
   await relay.kill();
+  await expect(relaySays).toContainText("It doesn't answer", { timeout: 30_000 });
   await expect(demo.page.getByLabel("Connection", { exact: true })).toContainText("lost");
 });

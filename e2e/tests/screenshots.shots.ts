@@ -22,10 +22,15 @@ for (const colorScheme of ["light", "dark"] as const) {
       for (const [page, ready] of [
         ["Beamline", ".pvwire-image canvas"],
         ["Wall", ".wall canvas"],
+        ["Console", ".graphiql-container .CodeMirror"],
         ["Health", ".health"],
       ] as const) {
         await demo.page.getByRole("link", { name: page }).click();
-        await expect(demo.page.locator(ready)).toBeVisible();
+        await expect(demo.page.locator(ready).first()).toBeVisible();
+        if (page === "Console") {
+          await demo.page.getByRole("button", { name: /^Execute query/ }).click();
+          await expect(demo.page.locator(".result-window")).toContainText("string");
+        }
         // Curves and bars need something to show.
         const { updatesTotal } = await demo.stats();
         await expect
@@ -35,6 +40,8 @@ for (const colorScheme of ["light", "dark"] as const) {
           await expect(demo.page.getByLabel("Latency")).toContainText(/\d{3} updates/, {
             timeout: 30_000,
           });
+          const relaySays = demo.page.getByLabel("What the relay says");
+          await expect(relaySays).toContainText(/sent\s*half/, { timeout: 30_000 });
         }
         await save(demo, `${page.toLowerCase()}-${colorScheme}.png`);
       }

@@ -1,9 +1,10 @@
 /** What stands on each page, from top to bottom? */
 
-import type { ReactNode } from "react";
+import { lazy, Suspense, type ReactNode } from "react";
 import type { PvClient } from "pvwire";
 
 import { Beamline } from "./Beamline";
+import { BreakThings } from "./BreakThings";
 import { ConnectionBanner } from "./ConnectionBanner";
 import { Header } from "./Header";
 import { Health } from "./Health";
@@ -12,6 +13,9 @@ import { usePage } from "./pages";
 import { SetPoints } from "./SetPoints";
 import { ThousandPvs } from "./ThousandPvs";
 import { Wall } from "./Wall";
+
+/** With GraphiQL, which is larger than all the rest: fetched when somebody opens the page. */
+const Console = lazy(async () => await import("./Console"));
 
 export interface AppProps {
   readonly client: PvClient;
@@ -24,6 +28,7 @@ export function App({ client, prefix }: AppProps): ReactNode {
     <>
       <Header prefix={prefix} page={page} />
       <ConnectionBanner />
+      <BreakThings />
       <main>
         {page.id === "machine" && (
           <>
@@ -34,6 +39,11 @@ export function App({ client, prefix }: AppProps): ReactNode {
         )}
         {page.id === "beamline" && <Beamline prefix={prefix} />}
         {page.id === "wall" && <Wall client={client} />}
+        {page.id === "console" && (
+          <Suspense fallback={<p role="status">Loading the console…</p>}>
+            <Console client={client} prefix={prefix} />
+          </Suspense>
+        )}
         {page.id === "health" && <Health client={client} prefix={prefix} />}
       </main>
     </>

@@ -1,9 +1,12 @@
 /** How well does it work: the connection, what comes of each PV, and how long it takes to be seen? */
 
-import { useEffect, useState, type ReactNode } from "react";
-import type { PvClient, PvConnection, PvTime } from "pvwire";
+import { useMemo, useState, useSyncExternalStore, type ReactNode } from "react";
+import type { PvClient } from "pvwire";
+import { measureLatency, percentile, type Histogram } from "pvwire/latency";
 import { useConnection, useRate, useSkipped } from "pvwire/react";
 import { formatClock, formatCount, formatOneDigit } from "pvwire/widgets";
+
+import { usePolled } from "./polled";
 
 const PVS = ["RING:CURRENT", "RF:VOLTAGE", "VAC:PRESSURE", "RING:MODE", "N0000", "NOT_THERE"];
 
@@ -45,7 +48,8 @@ export function Health({ client, prefix }: HealthProps): ReactNode {
           </tbody>
         </table>
       </section>
-      <Latency client={client} names={PVS.map((pv) => `${prefix}:${pv}`)} />
+      <RelayPanel />
+      <LatencyPanel client={client} names={PVS.map((pv) => `${prefix}:${pv}`)} />
     </div>
   );
 }
@@ -72,89 +76,154 @@ function Rate({ name }: { readonly name: string }) {
   );
 }
 
-/** Upper ends of the histogram's bars, in milliseconds. */
-const BARS_MS = [5, 10, 20, 50, 100, 200, 500, Infinity] as const;
-
-/** From the IOC's time stamp until the browser has painted it. */
-function Latency({
+/** From the IOC's time stamp until the browser has painted it, and where on the way the time goes. */
+function LatencyPanel({
   client,
   names,
 }: {
   readonly client: PvClient;
   readonly names: readonly string[];
 }) {
-  const [counts, setCounts] = useState<readonly number[]>([]);
   const key = names.join(" ");
-  useEffect(() => measureLatency(client, key.split(" "), setCounts), [client, key]);
-  const all = counts.reduce((sum, count) => sum + count, 0);
+  const latency = useMemo(() => measureLatency(client, key.split(" ")), [client, key]);
+  const { callbackToPaint, clock, fromTheFuture, stampToCallback, stampToPaint } =
+    useSyncExternalStore(latency.subscribe, latency.getSnapshot);
+  const said =
+    stampToPaint.count === 0 ? "Measuring…" : `${formatCount(stampToPaint.count)} updates`;
   return (
     <section className="panel" aria-label="Latency">
       <h2>From the IOC&apos;s time stamp to paint</h2>
       <p className="summary">
-        {all === 0 ? "Measuring…" : `${formatCount(all)} updates`}; differences between the
-        computers&apos; clocks are in it.
+        {said}
+        {clock !== undefined &&
+          `; the relay's clock is ${ahead(clock.offsetMs)} this computer's, give or take ${formatOneDigit(clock.uncertaintyMs)} ms, and that is taken off`}
+        .
+        {fromTheFuture > 0 &&
+          ` ${formatCount(fromTheFuture)} more were stamped in the future: the IOC's clock is ahead of the relay's.`}
       </p>
-      <ul className="bars">
-        {BARS_MS.map((end, at) => {
-          const share = all === 0 ? 0 : (100 * (counts[at] ?? 0)) / all;
-          const label =
-            end === Infinity ? `over ${String(BARS_MS.at(-2))} ms` : `up to ${String(end)} ms`;
-          return (
-            <li key={end}>
-              <span>{label}</span>
-              <span className="bar" aria-hidden="true">
-                <span style={{ width: `${String(share)}%` }} />
-              </span>
-              <span className="bar-share">{`${formatOneDigit(share)} %`}</span>
-            </li>
-          );
-        })}
-      </ul>
+      <Bars endsMs={stampToPaint.endsMs} counts={stampToPaint.counts} />
+      <dl className="facts">
+        <Fact name="Stamp to callback" text={quantiles(stampToCallback)} />
+        <Fact name="Callback to paint" text={quantiles(callbackToPaint)} />
+        <Fact name="Stamp to paint" text={quantiles(stampToPaint)} />
+        <Fact name="There and back to the relay" text={milliseconds(clock?.roundTripMs)} />
+      </dl>
     </section>
   );
 }
 
-interface Stamp {
-  readonly time: Pick<PvTime, "seconds" | "nanoseconds"> | null;
-  readonly connection: Pick<PvConnection, "connected">;
+function ahead(offsetMs: number): string {
+  const ms = `${formatOneDigit(Math.abs(offsetMs))} ms`;
+  return offsetMs < 0 ? `${ms} behind` : `${ms} ahead of`;
 }
 
-function measureLatency(
-  client: PvClient,
-  names: readonly string[],
-  onCounts: (counts: readonly number[]) => void,
-): () => void {
-  const counts = BARS_MS.map(() => 0);
-  const pvs = names.map((name) =>
-    client.pv<Stamp>(name, "{ time { seconds nanoseconds } connection { connected } }"),
+function milliseconds(ms: number | undefined): string {
+  return ms === undefined ? "–" : `${formatOneDigit(ms)} ms`;
+}
+
+function quantiles(histogram: Histogram): string {
+  const [half, most] = [percentile(histogram, 50), percentile(histogram, 99)];
+  if (half === undefined || most === undefined) return "–";
+  return `half ${atMost(half, histogram)}, 99 % ${atMost(most, histogram)}`;
+}
+
+function atMost(endMs: number, { endsMs }: Histogram): string {
+  return endMs === Infinity ? `over ${String(endsMs.at(-2))} ms` : `≤ ${String(endMs)} ms`;
+}
+
+/** The bars that there is something in, and those between. */
+function Bars({ counts, endsMs }: Pick<Histogram, "counts" | "endsMs">) {
+  const all = counts.reduce((sum, count) => sum + count, 0);
+  const last = counts.findLastIndex((count) => count > 0);
+  return (
+    <ul className="bars">
+      {endsMs.slice(0, Math.max(6, last + 1)).map((end, at) => {
+        const share = all === 0 ? 0 : (100 * (counts[at] ?? 0)) / all;
+        const label =
+          end === Infinity ? `over ${String(endsMs.at(-2))} ms` : `up to ${String(end)} ms`;
+        return (
+          <li key={end}>
+            <span>{label}</span>
+            <span className="bar" aria-hidden="true">
+              <span style={{ width: `${String(share)}%` }} />
+            </span>
+            <span className="bar-share">{`${formatOneDigit(share)} %`}</span>
+          </li>
+        );
+      })}
+    </ul>
   );
-  const seen = new Array<Stamp | undefined>(pvs.length);
-  const note = (): void => {
-    const fresh = pvs.flatMap((pv, at) => {
-      const data = pv.getSnapshot();
-      // What came on subscribing may be from long ago.
-      const isFirst = seen[at]?.time == null;
-      if (data === seen[at] || data?.time == null || !data.connection.connected) return [];
-      seen[at] = data;
-      return isFirst ? [] : [data.time];
-    });
-    if (fresh.length === 0) return;
-    // Listeners are called before the page is painted, timers after.
-    setTimeout(() => {
-      const now = Date.now();
-      for (const { nanoseconds, seconds } of fresh) {
-        const ms = now - seconds * 1000 - nanoseconds / 1e6;
-        const bar = BARS_MS.findIndex((end) => ms <= end);
-        counts[bar] = (counts[bar] ?? 0) + 1;
-      }
-    }, 0);
+}
+
+/** What the relay's `/status` says, as far as it is shown here. */
+interface RelayStatus {
+  readonly uptimeSeconds: number;
+  readonly clients: number;
+  readonly monitors: number;
+  readonly pvs: Readonly<Record<"connected" | "disconnected" | "notFound", number>>;
+  readonly tickMilliseconds: number;
+  readonly updatesReceived: number;
+  readonly updatesSent: number;
+  readonly updatesSkipped: Readonly<Record<"relay" | "source" | "behind", number>>;
+  readonly updateAge: {
+    readonly endsMilliseconds: readonly number[];
+    readonly received: { readonly counts: readonly number[] };
+    readonly sent: { readonly counts: readonly number[] };
   };
-  const ends = pvs.map((pv) => pv.subscribe(note));
-  const timer = window.setInterval(() => {
-    onCounts([...counts]);
-  }, 1000);
-  return () => {
-    window.clearInterval(timer);
-    for (const end of ends) end();
+}
+
+const STATUS_EVERY_MS = 2000;
+
+/** The relay's own figures, of all its clients. */
+function RelayPanel() {
+  const { atMs, said } = usePolled<RelayStatus>("relay/status", STATUS_EVERY_MS);
+  const [last, setLast] = useState({ said, atMs });
+  const [before, setBefore] = useState(last);
+  if (last.atMs !== atMs) {
+    setBefore(last);
+    setLast({ said, atMs });
+  }
+  const rate = (of: (status: RelayStatus) => number): string => {
+    if (said === undefined || before.said === undefined) return "–";
+    const difference = of(said) - of(before.said);
+    const seconds = ((atMs ?? 0) - (before.atMs ?? 0)) / 1000;
+    return difference < 0 ? "–" : `${formatCount(Math.round(difference / seconds))} /s`;
   };
+  const age = (counts: readonly number[]): string => {
+    const endsMs = [...(said?.updateAge.endsMilliseconds ?? []), Infinity];
+    const count = counts.reduce((sum, some) => sum + some, 0);
+    return quantiles({ endsMs, counts, count, sumMs: 0 });
+  };
+  return (
+    <section className="panel" aria-label="What the relay says">
+      <h2>What the relay says</h2>
+      {said === undefined ? (
+        <p className="summary">
+          {atMs === undefined
+            ? "Asking…"
+            : "It doesn't answer, or this page doesn't lead to its status."}
+        </p>
+      ) : (
+        <dl className="facts">
+          <Fact name="Up for" text={`${formatCount(said.uptimeSeconds)} s`} />
+          <Fact name="Clients" text={formatCount(said.clients)} />
+          <Fact name="Monitors" text={formatCount(said.monitors)} />
+          <Fact
+            name="PVs"
+            text={`${formatCount(said.pvs.connected)} connected, ${formatCount(said.pvs.disconnected)} disconnected, ${formatCount(said.pvs.notFound)} not found`}
+          />
+          <Fact name="Updates in" text={rate((status) => status.updatesReceived)} />
+          <Fact name="Updates out" text={rate((status) => status.updatesSent)} />
+          <Fact
+            name="Lost on the way in"
+            text={formatCount(said.updatesSkipped.relay + said.updatesSkipped.source)}
+          />
+          <Fact name="Left out for slow clients" text={formatCount(said.updatesSkipped.behind)} />
+          <Fact name="Tick" text={milliseconds(said.tickMilliseconds)} />
+          <Fact name="Stamp to receipt" text={age(said.updateAge.received.counts)} />
+          <Fact name="Stamp to sent" text={age(said.updateAge.sent.counts)} />
+        </dl>
+      )}
+    </section>
+  );
 }

@@ -7,7 +7,7 @@ import { SetPoint } from "pvwire/widgets";
 
 export function SetPoints({ prefix }: { readonly prefix: string }): ReactNode {
   return (
-    <section className="machine" aria-label="Set points">
+    <section className="machine" aria-label="What can be set">
       {SET_POINTS.map((group) => (
         <section className="panel" key={group.title} aria-label={group.title}>
           <h2>{group.title}</h2>

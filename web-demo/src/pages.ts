@@ -3,7 +3,7 @@
 import { useSyncExternalStore } from "react";
 
 export interface PageSpec {
-  readonly id: "machine" | "beamline" | "wall" | "health";
+  readonly id: "machine" | "beamline" | "wall" | "console" | "health";
   readonly title: string;
 }
 
@@ -11,6 +11,7 @@ export const PAGES: readonly [PageSpec, ...PageSpec[]] = [
   { id: "machine", title: "Machine status" },
   { id: "beamline", title: "Beamline" },
   { id: "wall", title: "Wall" },
+  { id: "console", title: "Console" },
   { id: "health", title: "Health" },
 ];
 

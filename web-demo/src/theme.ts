@@ -1,8 +1,12 @@
 /** Light or dark? As the system has it unless the reader chose, and then the choice is kept. */
 
+import { useSyncExternalStore } from "react";
+
 export type Theme = "system" | "light" | "dark";
 
 export const THEMES: readonly Theme[] = ["system", "light", "dark"];
+
+const SYSTEM_DARK = window.matchMedia("(prefers-color-scheme: dark)");
 
 const STORAGE_KEY = "pvwire-demo-theme";
 
@@ -19,4 +23,24 @@ export function storeTheme(theme: Theme): void {
 /** Called before the first paint, so that a dark room sees no white flash. */
 export function applyStoredTheme(): void {
   document.documentElement.dataset.theme = storedTheme();
+}
+
+/** Whether the page is dark now, for parts of it that CSS alone doesn't tell. */
+export function useDark(): boolean {
+  return useSyncExternalStore(watchTheme, isDark);
+}
+
+function isDark(): boolean {
+  const theme = storedTheme();
+  return theme === "system" ? SYSTEM_DARK.matches : theme === "dark";
+}
+
+function watchTheme(listener: () => void): () => void {
+  const observer = new MutationObserver(listener);
+  observer.observe(document.documentElement, { attributeFilter: ["data-theme"] });
+  SYSTEM_DARK.addEventListener("change", listener);
+  return () => {
+    observer.disconnect();
+    SYSTEM_DARK.removeEventListener("change", listener);
+  };
 }

@@ -1,0 +1,73 @@
+/** What does the page say when something dies? Buttons to try it, where the demo offers that. */
+
+import { useState, type ReactNode } from "react";
+
+import { fetchJson, usePolled } from "./polled";
+
+const POLL_MS = 1000;
+
+interface Processes {
+  readonly ioc: "running" | "paused" | "gone";
+  readonly relay: "running" | "gone";
+  readonly restartAfterSeconds: number;
+}
+
+export function BreakThings(): ReactNode {
+  const { said } = usePolled<Processes>("demo/processes", POLL_MS, true);
+  const [answered, setAnswered] = useState<Processes>();
+  const [last, setLast] = useState(said);
+  if (said !== last) {
+    // What the last button's answer said is older now.
+    setLast(said);
+    setAnswered(undefined);
+  }
+  const now = said === undefined ? undefined : (answered ?? said);
+  if (now === undefined) return null;
+  const act = (what: string): void => {
+    const request = { method: "POST", headers: { "X-Pvwire-Demo": "yes" } };
+    void fetchJson<Processes>(`demo/${what}`, request).then(setAnswered);
+  };
+  const { ioc, relay, restartAfterSeconds } = now;
+  return (
+    <section className="break-things" aria-label="Break things">
+      <h2>Break things</h2>
+      <button
+        type="button"
+        disabled={ioc === "gone"}
+        onClick={() => {
+          act("ioc/kill");
+        }}
+      >
+        Kill the IOC
+      </button>
+      <button
+        type="button"
+        disabled={ioc === "gone"}
+        onClick={() => {
+          act(ioc === "paused" ? "ioc/resume" : "ioc/pause");
+        }}
+      >
+        {ioc === "paused" ? "Let the IOC go on" : "Pause the IOC"}
+      </button>
+      <button
+        type="button"
+        disabled={relay === "gone"}
+        onClick={() => {
+          act("relay/kill");
+        }}
+      >
+        Kill the relay
+      </button>
+      <p role="status">
+        {sentence("IOC", ioc, restartAfterSeconds)} {sentence("Relay", relay, restartAfterSeconds)}
+      </p>
+    </section>
+  );
+}
+
+function sentence(name: string, state: Processes["ioc"], restartAfterSeconds: number): string {
+  if (state === "gone")
+    return `${name}: killed, starts again ${String(restartAfterSeconds)} s later.`;
+  if (state === "paused") return `${name}: paused, as a machine that hangs.`;
+  return `${name}: running.`;
+}

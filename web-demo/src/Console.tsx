@@ -1,0 +1,140 @@
+/** What does the machine answer to a GraphQL document? GraphiQL, which asks the client in this page. */
+
+import { useEffect, useMemo, useRef, useState, type ReactNode } from "react";
+import { GraphiQL } from "graphiql";
+import type { PvClient } from "pvwire";
+import { createGraphqlClient, type GraphqlResult } from "pvwire/graphql";
+
+import { examples } from "./examples";
+import { useDark } from "./theme";
+import "graphiql/style.css";
+import "./console.css";
+
+/** Elements of an array that are printed; what follows them is counted. */
+const PRINTED_ELEMENTS = 20;
+
+export interface ConsoleProps {
+  readonly client: PvClient;
+  readonly prefix: string;
+}
+
+export default function Console({ client, prefix }: ConsoleProps): ReactNode {
+  const dark = useDark();
+  const graphql = useMemo(() => createGraphqlClient(client), [client]);
+  const documents = useMemo(() => examples(prefix), [prefix]);
+  const [at, setAt] = useState(0);
+  const { query = "", title = "" } = documents[at] ?? {};
+  const section = useRef<HTMLElement>(null);
+  useEffect(() => (section.current === null ? undefined : label(section.current)), []);
+  const running = useRef(new Set<AsyncIterableIterator<GraphqlResult>>());
+  // GraphiQL goes without ending what it began.
+  useEffect(() => {
+    const begun = running.current;
+    return () => {
+      for (const results of begun) void results.return?.();
+      begun.clear();
+    };
+  }, [title]);
+  return (
+    <section className="panel console" aria-label="GraphQL console" ref={section}>
+      <div className="console-examples" role="group" aria-label="Examples">
+        {documents.map((example, index) => (
+          <button
+            key={example.title}
+            type="button"
+            aria-pressed={index === at}
+            onClick={() => {
+              setAt(index);
+            }}
+          >
+            {example.title}
+          </button>
+        ))}
+      </div>
+      <GraphiQL
+        key={title}
+        fetcher={(payload) => {
+          const results = graphql.iterate(payload);
+          running.current.add(results);
+          return printable(results);
+        }}
+        defaultQuery={query}
+        defaultEditorToolsVisibility={false}
+        isHeadersEditorEnabled={false}
+        showPersistHeadersSettings={false}
+        storage={STORAGE}
+        forcedTheme={dark ? "dark" : "light"}
+      />
+    </section>
+  );
+}
+
+/** Nothing is left on somebody's machine, and each example begins as it was written. */
+class NoStorage implements Storage {
+  readonly length = 0;
+
+  key(): null {
+    return null;
+  }
+
+  getItem(): null {
+    return null;
+  }
+
+  setItem(): void {
+    // Forgotten.
+  }
+
+  removeItem(): void {
+    // Never there.
+  }
+
+  clear(): void {
+    // Never there.
+  }
+}
+
+const STORAGE = new NoStorage();
+
+/**
+ * GraphiQL's editors have no names for those who don't see them, and an answer that is longer than
+ * its window can't be scrolled by keys: given here, as soon as an editor is made.
+ */
+function label(section: HTMLElement): () => void {
+  const give = (): void => {
+    for (const input of section.querySelectorAll(".CodeMirror textarea:not([aria-label])")) {
+      const editor = input.closest("[aria-label]")?.getAttribute("aria-label");
+      input.setAttribute("aria-label", editor ?? "Editor");
+    }
+    for (const answer of section.querySelectorAll('.CodeMirror-scroll[tabindex="-1"]')) {
+      answer.setAttribute("tabindex", "0");
+    }
+  };
+  give();
+  const observer = new MutationObserver(give);
+  observer.observe(section, { childList: true, subtree: true });
+  return () => {
+    observer.disconnect();
+  };
+}
+
+/** Results without what JSON has no form for. */
+async function* printable(
+  results: AsyncIterableIterator<GraphqlResult>,
+): AsyncGenerator<{ data?: Record<string, unknown> }> {
+  for await (const result of results) {
+    yield JSON.parse(JSON.stringify(result, printed)) as { data?: Record<string, unknown> };
+  }
+}
+
+function printed(_key: string, value: unknown): unknown {
+  if (typeof value === "bigint") return `${String(value)}n`;
+  if (typeof value === "number" && !Number.isFinite(value)) return String(value);
+  if (!ArrayBuffer.isView(value) || value instanceof DataView) return value;
+  const elements = value as unknown as ArrayLike<number | bigint>;
+  const begin = Array.from({ length: Math.min(elements.length, PRINTED_ELEMENTS) }, (_, at) =>
+    printed("", elements[at]),
+  );
+  const left = elements.length - begin.length;
+  return left === 0 ? begin : [...begin, `and ${String(left)} more`];
+}

@@ -1,0 +1,44 @@
+/** What does a server beside the page say now, asked again and again while somebody looks? */
+
+import { useEffect, useState } from "react";
+
+/** `undefined` when it doesn't answer, or with something else than JSON; and when it said so. */
+export interface Polled<T> {
+  readonly said: T | undefined;
+  /** On the page's own clock; `undefined` before the first answer or its absence. */
+  readonly atMs: number | undefined;
+}
+
+/** `mayBeAbsent`: where it doesn't answer at first it never will, and isn't asked again. */
+export function usePolled<T>(url: string, everyMs: number, mayBeAbsent = false): Polled<T> {
+  const [polled, setPolled] = useState<Polled<T>>({ said: undefined, atMs: undefined });
+  useEffect(() => {
+    const ended = new AbortController();
+    let timer: number | undefined;
+    const ask = async (): Promise<void> => {
+      const said = await fetchJson<T>(url, { signal: ended.signal });
+      if (ended.signal.aborted) return;
+      setPolled({ said, atMs: performance.now() });
+      isThere ||= said !== undefined;
+      if (isThere || !mayBeAbsent) timer = window.setTimeout(() => void ask(), everyMs);
+    };
+    let isThere = false;
+    void ask();
+    return () => {
+      ended.abort();
+      window.clearTimeout(timer);
+    };
+  }, [url, everyMs, mayBeAbsent]);
+  return polled;
+}
+
+/** What is there, or nothing: a server that hasn't the address may answer with the page itself. */
+export async function fetchJson<T>(url: string, options: RequestInit): Promise<T | undefined> {
+  try {
+    const answer = await fetch(url, { cache: "no-store", ...options });
+    const isJson = answer.headers.get("Content-Type")?.startsWith("application/json") ?? false;
+    return answer.ok && isJson ? ((await answer.json()) as T) : undefined;
+  } catch {
+    return undefined;
+  }
+}
