@@ -1,10 +1,54 @@
 /** Does the package, as npm packs it, show a live PV where people will install it? */
 
-import { rm } from "node:fs/promises";
+import { readFile, rm, writeFile } from "node:fs/promises";
+import path from "node:path";
 
 import { run, serving } from "./command";
 import { expect, test } from "./fixtures";
 import { serveFolder } from "./static_server";
+
+/** Written as `latest` in the README; pinned here, so that a test doesn't change by itself. */
+const CREATE_VITE = "vite@9.3.0";
+
+test("README: what it says of a new app works as it is written", async ({
+  folder,
+  page,
+  pageUrl,
+  port,
+  relay,
+  tarball,
+}) => {
+  const readme = await readFile(path.resolve(import.meta.dirname, "../../README.md"), "utf8");
+  const section = readme.split(/^## /m).find((text) => text.startsWith("In your own React app"));
+  const block = (language: string): string =>
+    section?.split(`\n\`\`\`${language}\n`)[1]?.split("\n```")[0] ?? "";
+  const [make, create = "", install = ""] = block("sh").split("\n");
+  // The fixture packed it.
+  expect(make).toMatch(/^make package\b/);
+  expect(create).toMatch(/^cd \.\. && npm create vite@latest my-app /);
+  expect(install).toMatch(/^cd my-app && .* npm install \S+\/pvwire-[\d.]+\.tgz$/);
+  const commands = [
+    create.replace("cd .. && ", "").replace("vite@latest", CREATE_VITE),
+    install.replace(/\S+\.tgz$/, tarball),
+  ];
+  await run(["bash", "-euc", commands.join("\n")], {
+    cwd: folder,
+    env: { npm_config_prefer_offline: "true", npm_config_audit: "false", npm_config_yes: "true" },
+  });
+  const cwd = path.join(folder, "my-app");
+  await writeFile(path.join(cwd, "src/App.tsx"), block("tsx"));
+  const config = block("ts").replace("127.0.0.1:8080", `127.0.0.1:${String(relay.port)}`);
+  await writeFile(path.join(cwd, "vite.config.ts"), config);
+  await run(["npm", "run", "build"], { cwd });
+  const where = ["--", "--host=127.0.0.1", `--port=${String(port)}`, "--strictPort"];
+  await serving(["npm", "run", "dev", ...where], pageUrl, { cwd }, async () => {
+    await page.goto(pageUrl);
+    const shown = page.locator("#root span");
+    await expect(shown).toHaveText(/^-?\d+\.\d+/, { timeout: 60_000 });
+    const first = await shown.innerText();
+    await expect(shown).not.toHaveText(first);
+  });
+});
 
 test("Vite: built, type-checked, and while developing", async ({
   install,
