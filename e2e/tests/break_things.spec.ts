@@ -1,0 +1,101 @@
+/** What does a visitor of `make demo` see who breaks things by the page's own buttons? */
+
+import path from "node:path";
+
+import { expect, test as base, type Locator, type Page } from "@playwright/test";
+
+import { expectAccessible } from "../fixtures/accessible";
+import { Child } from "../fixtures/child";
+import { PYTHON, RELAY, ROOT } from "../fixtures/paths";
+import { test as withoutDemo } from "../fixtures/test";
+
+/** The demo builds its page before it says where that is. */
+const START_MS = 60_000;
+
+/** The IOC or the relay starts five seconds after its end, and is found again. */
+const BACK = { timeout: 60_000 };
+
+/** libca and the relay give a connection that is silent some seconds, and two of those. */
+const SILENT = { timeout: 30_000 };
+
+const test = base.extend<{ demoUrl: string }>({
+  // eslint-disable-next-line no-empty-pattern -- Playwright reads the fixtures it needs from here.
+  demoUrl: async ({}, provide) => {
+    const demo = Child.start({
+      what: "the demo",
+      command: PYTHON,
+      args: ["-u", path.join(ROOT, "tools/demo.py")],
+      env: { PVWIRE_RELAY: RELAY },
+    });
+    const [, url = ""] = await demo.waitForOutput(/The page: +(\S+)/, START_MS);
+    await provide(url);
+    await demo.end(20_000);
+  },
+});
+
+const readback = (page: Page): Locator => page.locator('[data-pv="DEMO:RF:VOLTAGE"]');
+
+const breaking = (page: Page): Locator => page.getByRole("region", { name: "Break things" });
+
+test.setTimeout(240_000);
+
+test("what is killed is said to be gone, and is right again when it is back", async ({
+  demoUrl,
+  page,
+}) => {
+  await page.goto(demoUrl);
+  await expect(readback(page)).toHaveAttribute("data-state", "connected", BACK);
+  await expect(breaking(page)).toContainText("IOC: running. Relay: running.");
+  await expectAccessible(page);
+
+  await breaking(page).getByRole("button", { name: "Kill the IOC" }).click();
+  await expect(readback(page)).toHaveAttribute("data-state", "disconnected");
+  await expect(readback(page)).toContainText("Disconnected · old since");
+  await expect(breaking(page)).toContainText("IOC: killed, starts again 5 s later.");
+  await expect(breaking(page).getByRole("button", { name: "Kill the IOC" })).toBeDisabled();
+  await expectAccessible(page);
+  await expect(readback(page)).toHaveAttribute("data-state", "connected", BACK);
+  await expect(breaking(page)).toContainText("IOC: running.", BACK);
+
+  await breaking(page).getByRole("button", { name: "Kill the relay" }).click();
+  await expect(page.getByRole("alert")).toContainText("Relay lost");
+  await expect(readback(page)).toHaveAttribute("data-state", "relayLost");
+  await expect(readback(page)).toHaveAttribute("data-state", "connected", BACK);
+  await expect(page.getByRole("alert")).toBeHidden();
+});
+
+test.describe("dark", () => {
+  test.use({ colorScheme: "dark" });
+
+  test("an IOC that hangs is said to be gone, and its value goes on when it does", async ({
+    demoUrl,
+    page,
+    request,
+  }) => {
+    await page.goto(demoUrl);
+    await expect(readback(page)).toHaveAttribute("data-state", "connected", BACK);
+    await breaking(page).getByRole("button", { name: "Pause the IOC" }).click();
+    await expect(breaking(page)).toContainText("IOC: paused, as a machine that hangs.");
+    await expect(readback(page)).toHaveAttribute("data-state", "disconnected", SILENT);
+    await expectAccessible(page);
+    await breaking(page).getByRole("button", { name: "Let the IOC go on" }).click();
+    await expect(readback(page)).toHaveAttribute("data-state", "connected", BACK);
+    await expect(breaking(page)).toContainText("IOC: running.");
+
+    // Only the page itself may do that: what a foreign one can send is refused.
+    const foreign = await request.post(new URL("demo/ioc/kill", demoUrl).href);
+    expect(foreign.status()).toBe(403);
+    const headers = { "X-Pvwire-Demo": "yes" };
+    const other = await request.post(new URL("demo/page/kill", demoUrl).href, { headers });
+    expect(other.status()).toBe(404);
+    await expect(breaking(page)).toContainText("IOC: running. Relay: running.");
+  });
+});
+
+withoutDemo("there are no such buttons where nobody offers it", async ({ demo }) => {
+  const asked = demo.page.waitForResponse(/demo\/processes/);
+  await demo.page.reload();
+  await (await asked).finished();
+  await expect(demo.readback("RF:VOLTAGE")).toHaveAttribute("data-state", "connected");
+  await expect(breaking(demo.page)).toHaveCount(0);
+});
