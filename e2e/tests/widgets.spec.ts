@@ -154,6 +154,12 @@ for (const colorScheme of ["light", "dark"] as const) {
           /^Stale: no update since \d\d:\d\d:\d\d · No alarm$/,
         );
       }
+      for (const label of SETTING) {
+        const hint = setting(page, label).locator('[data-part="hint"]');
+        await expect(hint).toContainText(/^Stale: no update since \d\d:\d\d:\d\d/);
+        // A stale value can be the right one: it may be set all the same.
+        await expect(setting(page, label)).toHaveAttribute("data-writable", "true");
+      }
       await expectAccessible(page);
     });
 

@@ -90,11 +90,11 @@ createRoot(document.getElementById("root") as HTMLElement).render(
     <main>
       <h1 className="pvwire-visually-hidden">Widgets</h1>
       <Readback name="TEMP" label="Readback" {...stale} />
-      <SetPoint name="SET" label="Set point" />
-      <SetPoint name="SET" label="Slider" control="slider" />
-      <SetPoint name="MESSAGE" label="Text" />
-      <EnumChoice name="MODE" label="Few choices" />
-      <EnumChoice name="MANY" label="Many choices" />
+      <SetPoint name="SET" label="Set point" {...stale} />
+      <SetPoint name="SET" label="Slider" control="slider" {...stale} />
+      <SetPoint name="MESSAGE" label="Text" {...stale} />
+      <EnumChoice name="MODE" label="Few choices" {...stale} />
+      <EnumChoice name="MANY" label="Many choices" {...stale} />
       <Meter name="METER" label="Meter" {...stale} />
       <Led name="LED" label="Lamp" {...stale} />
       <ByteMonitor name="BITS" label="Bits" labels={["Fan", "Pump"]} bits={6} {...stale} />
