@@ -10,7 +10,7 @@ import type { LargeStream } from "./large.js";
 import { isLocal, Locals } from "./local.js";
 import { Operations } from "./operations.js";
 import { PvHandle, wishOf, type PvOwner, type WishNumbers } from "./pv.js";
-import { callListener, Cell } from "./readable.js";
+import { Cell, Round } from "./readable.js";
 import { Slot } from "./slot.js";
 import { LZ4_SUBPROTOCOLS, NOT_CONNECTED, RelaySocket, SUBPROTOCOL, socketUrl } from "./socket.js";
 import { Stats } from "./stats.js";
@@ -52,7 +52,7 @@ export interface Surroundings {
 interface Held {
   readonly name: string;
   readonly wish: string;
-  readonly handles: Set<PvHandle>;
+  handles: readonly PvHandle[];
   /** Once the module is loaded. */
   slot: Slot | undefined;
   /** When it is given back; `undefined` while somebody listens. */
@@ -220,8 +220,8 @@ export class Client implements PvClient, PvOwner {
     else this.#end("disposed");
   }
 
-  slotOf({ key, name }: PvHandle): Slot {
-    return this.#held.get(key)?.slot ?? new Slot(this.core(), name, this.#blank);
+  slotOf({ held, key, name }: PvHandle): Slot {
+    return (held ?? this.#held.get(key))?.slot ?? new Slot(this.core(), name, this.#blank);
   }
 
   columns(): Columns {
@@ -233,18 +233,21 @@ export class Client implements PvClient, PvOwner {
     const { key, name, wish } = handle;
     let held = this.#held.get(key);
     if (held === undefined) {
-      held = { name, wish, handles: new Set(), slot: undefined, idleUntil: undefined };
+      held = { name, wish, handles: [], slot: undefined, idleUntil: undefined };
       this.#held.set(key, held);
       if (this.#wasm !== undefined) this.#place(held, this.#wasm);
     }
-    held.handles.add(handle);
+    held.handles = [...held.handles, handle];
     held.idleUntil = undefined;
+    handle.held = held;
   }
 
   detach(handle: PvHandle): void {
     const held = this.#held.get(handle.key);
-    held?.handles.delete(handle);
-    if (held === undefined || held.handles.size > 0) return;
+    handle.held = undefined;
+    if (held === undefined) return;
+    held.handles = held.handles.filter((other) => other !== handle);
+    if (held.handles.length > 0) return;
     held.idleUntil = this.#clock.now() + (this.#options.unsubscribeDelayMs ?? 2000);
     this.#giveBackLater();
   }
@@ -317,15 +320,15 @@ export class Client implements PvClient, PvOwner {
     this.#wasm = wasm;
     this.#blank = wasm.add("");
     this.#bySlot = [];
-    const listeners = new Set<() => void>();
+    const round = new Round();
     for (const held of this.#held.values()) {
       this.#place(held, wasm);
       for (const handle of held.handles) {
         handle.prepare();
-        for (const listener of handle.changed(ALL_PARTS)) listeners.add(listener);
+        round.add(handle.changed(ALL_PARTS));
       }
     }
-    for (const listener of listeners) callListener(listener);
+    round.call();
     return wasm;
   }
 
@@ -610,16 +613,14 @@ export class Client implements PvClient, PvOwner {
   #flush(): void {
     if (this.#wasm === undefined) return;
     const { parts } = this.#wasm.columns;
-    const listeners = new Set<() => void>();
+    const round = new Round();
     for (const slot of this.#wasm.dirty()) {
       const changed = parts[slot] as number;
       for (const handle of this.#bySlot[slot]?.handles ?? []) {
-        if ((handle.mask & changed) === 0) continue;
-        for (const listener of handle.changed(changed)) listeners.add(listener);
+        if ((handle.mask & changed) !== 0) round.add(handle.changed(changed));
       }
     }
     this.#wasm.core.clear_dirty();
-    // A listener that was given to several PVs is called once.
-    for (const listener of listeners) callListener(listener);
+    round.call();
   }
 }

@@ -1,6 +1,6 @@
 /** How JavaScript reads the WebAssembly module's memory: views that never leave this package. */
 
-import init, { compile, Core, fixed, initSync } from "../pkg/pvwire_wasm.js";
+import { compile, Core, fixed, initSync } from "../pkg/pvwire_wasm.js";
 import type { InitOutput } from "../pkg/pvwire_wasm.js";
 import { LoadError } from "./errors.js";
 import type { WasmSource } from "./types.js";
@@ -79,10 +79,7 @@ export function isLoaded(source: WasmSource | Promise<WasmSource> | undefined): 
 /** Loads the module, once for all clients of a page. A failed attempt can be repeated. */
 export function load(source: WasmSource | Promise<WasmSource> | undefined): Promise<void> {
   if (isLoaded(source)) return Promise.resolve();
-  loading ??= init(source ?? new URL("../pkg/pvwire_wasm_bg.wasm", import.meta.url)).then(
-    (module) => {
-      loaded = module;
-    },
+  loading ??= instantiate(source ?? new URL("../pkg/pvwire_wasm_bg.wasm", import.meta.url)).catch(
     (error: unknown) => {
       loading = undefined;
       const why = error instanceof Error ? error.message : String(error);
@@ -90,6 +87,22 @@ export function load(source: WasmSource | Promise<WasmSource> | undefined): Prom
     },
   );
   return loading;
+}
+
+/** Compiled when all of it is there: it is small, and so it may have any content type. */
+async function instantiate(given: WasmSource | Promise<WasmSource>): Promise<void> {
+  let source = await given;
+  if (!isModule(source)) {
+    const bytes = isBytes(source) ? source : await fetched(source);
+    source = await WebAssembly.compile(bytes);
+  }
+  loaded = initSync(source);
+}
+
+async function fetched(source: string | URL | Request | Response): Promise<ArrayBuffer> {
+  const response = source instanceof Response ? source : await fetch(source);
+  if (!response.ok) throw new Error(`${response.url}: ${String(response.status)}`);
+  return response.arrayBuffer();
 }
 
 /** A selection's plan, a line a field, or what is wrong with it; only when `isLoaded`. */
@@ -111,10 +124,8 @@ export class Wasm {
 
   /** The live PVs' columns. Good until the module is called again. */
   get columns(): Columns {
-    if (this.#columns === undefined || this.#columns.value.buffer !== this.#memory.buffer) {
-      this.#columns = this.#view(false);
-    }
-    return this.#columns;
+    // There is a slot from the beginning: a view without any lost its memory when that grew.
+    return this.#columns?.value.length ? this.#columns : (this.#columns = this.#view(false));
   }
 
   /** Columns of the last answered Get. Good until the next message. */

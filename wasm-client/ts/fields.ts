@@ -259,10 +259,12 @@ type RangeName = "controlRange" | "displayRange" | "alarmRange" | "warningRange"
 /** Every part, also those of fields that read none. */
 export const ALL_PARTS = -1;
 
-type Build = (values: readonly unknown[]) => object;
+/** Makes an object of the values from a place on; `before` is what it makes a new one of. */
+type Build = (values: readonly unknown[], from: number, before: object | undefined) => object;
 
 /** One object of a selection: its fields by place. */
 export interface ObjectPlan {
+  readonly keys: readonly string[];
   /** Parts that each field reads. */
   readonly masks: readonly number[];
   readonly fields: readonly (Reader | ObjectPlan)[];
@@ -271,6 +273,8 @@ export interface ObjectPlan {
   readonly present: Reader | undefined;
   /** Parts that all of it reads. */
   readonly mask: number;
+  /** How many values it and what is in it have. */
+  readonly size: number;
 }
 
 /** As an application writes it, or compiled; everything when it is left out. */
@@ -291,6 +295,7 @@ export function planObject(lines: string[], make?: MakeReader, path = ""): Objec
   const masks: number[] = [];
   const fields: (Reader | ObjectPlan)[] = [];
   let mask = 0;
+  let size = 0;
   let line: string | undefined;
   // The last line of all is empty.
   while ((line = lines.shift()) && line !== "}") {
@@ -302,12 +307,13 @@ export function planObject(lines: string[], make?: MakeReader, path = ""): Objec
       (sign === "{" ? planObject(lines, make, inner) : leaf(name, inner, path, args));
     // A function has no parts of its own.
     const parts = Number(own) | (field as ObjectPlan).mask;
+    size += 1 + ((field as Partial<ObjectPlan>).size ?? 0);
     keys.push(key);
     fields.push(field);
     masks.push(parts);
     mask |= parts;
   }
-  return { masks, fields, build: building(keys), present: presence(path), mask };
+  return { keys, masks, fields, build: building(keys), present: presence(path), mask, size };
 }
 
 const plans = new Map<string | undefined, ObjectPlan>();
@@ -352,95 +358,84 @@ function leaf(name: string, path: string, parent: string, args: string | undefin
   return reader;
 }
 
-/**
- * Objects of the selection of everything and of usual ones, written out: engines make these several
- * times as fast as objects whose keys they learn one by one.
- */
+/** Objects of usual selections, written out: engines make these several times as fast as others. */
 const BUILDS: Readonly<Record<string, Build>> = {
-  "id value time status display connection skipped skips": (v) => ({
-    id: v[0],
-    value: v[1],
-    time: v[2],
-    status: v[3],
-    display: v[4],
-    connection: v[5],
-    skipped: v[6],
-    skips: v[7],
+  "id value time status": (v, n) => ({
+    id: v[n],
+    value: v[n + 1],
+    time: v[n + 2],
+    status: v[n + 3],
   }),
-  "float string number text array exact bigint structure": (v) => ({
-    float: v[0],
-    string: v[1],
-    number: v[2],
-    text: v[3],
-    array: v[4],
-    exact: v[5],
-    bigint: v[6],
-    structure: v[7],
-  }),
-  "id value time status": (v) => ({ id: v[0], value: v[1], time: v[2], status: v[3] }),
-  float: (v) => ({ float: v[0] }),
-  "datetime seconds nanoseconds userTag": (v) => ({
-    datetime: v[0],
-    seconds: v[1],
-    nanoseconds: v[2],
-    userTag: v[3],
-  }),
-  "quality severity alarmStatus message mutable writable": (v) => ({
-    quality: v[0],
-    severity: v[1],
-    alarmStatus: v[2],
-    message: v[3],
-    mutable: v[4],
-    writable: v[5],
-  }),
+  float: (v, n) => ({ float: v[n] }),
+  "float string": (v, n) => ({ float: v[n], string: v[n + 1] }),
+  string: (v, n) => ({ string: v[n] }),
+  seconds: (v, n) => ({ seconds: v[n] }),
+  "datetime seconds": (v, n) => ({ datetime: v[n], seconds: v[n + 1] }),
+  quality: (v, n) => ({ quality: v[n] }),
 };
 
-function building(keys: readonly string[]): Build {
-  return (
-    BUILDS[keys.join(" ")] ??
-    ((values) => {
-      const object: Record<string, unknown> = {};
-      for (let at = 0; at < keys.length; at += 1) object[keys[at] as string] = values[at];
-      return object;
-    })
-  );
+const building = (keys: readonly string[]): Build =>
+  BUILDS[keys.join(" ")] ??
+  ((values, from, before) => {
+    // A copy is made several times as fast as an object whose keys come one by one.
+    const object: Record<string, unknown> = { ...before };
+    for (let at = 0; at < keys.length; at += 1) {
+      const key = keys[at] as string;
+      const value = values[from + at];
+      if (before === undefined || !Object.is(object[key], value)) object[key] = value;
+    }
+    return object;
+  });
+
+/**
+ * Reads again what the changed parts touch. The values of the plan's fields stand from a place on, and
+ * behind them those of the objects in it; what didn't change stays the same object.
+ */
+function read(
+  { build, fields, masks, present }: ObjectPlan,
+  values: unknown[],
+  from: number,
+  before: object | null | undefined,
+  slot: Slot,
+  columns: Columns,
+  changedParts: number,
+): object | null {
+  if (present !== undefined && present(slot, columns) === false) return null;
+  const parts = before ? changedParts : ALL_PARTS;
+  let same = Boolean(before);
+  let inner = from + fields.length;
+  for (let at = 0; at < fields.length; at += 1) {
+    const field = fields[at] as Reader | ObjectPlan;
+    const isReader = typeof field === "function";
+    if (parts === ALL_PARTS || ((masks[at] as number) & parts) !== 0) {
+      const last = values[from + at];
+      const now = isReader
+        ? field(slot, columns)
+        : read(field, values, inner, last as object | null, slot, columns, parts);
+      if (!Object.is(now, last)) {
+        values[from + at] = now;
+        same = false;
+      }
+    }
+    if (!isReader) inner += field.size;
+  }
+  return same ? (before as object) : build(values, from, before ?? undefined);
 }
 
-/** What one reader of a selection saw last, so that what didn't change stays the same object. */
+/** What one reader of a selection saw last. */
 export class View {
   #plan: ObjectPlan;
-  #values: unknown[] = [];
-  #inner: (View | undefined)[];
+  #values: unknown[];
   #shown: object | null = null;
 
   constructor(plan: ObjectPlan) {
     this.#plan = plan;
-    this.#inner = plan.fields.map((field) =>
-      typeof field === "function" ? undefined : new View(field),
-    );
+    this.#values = new Array<unknown>(plan.size).fill(undefined);
   }
 
-  /** Reads again what the changed parts touch. */
   show(slot: Slot, columns: Columns, changedParts: number): object | null {
-    const { build, fields, masks, present } = this.#plan;
-    if (present !== undefined && present(slot, columns) === false) {
-      this.#shown = null;
-      return null;
-    }
-    const parts = this.#shown === null ? ALL_PARTS : changedParts;
-    const values = this.#values;
-    let same = this.#shown !== null;
-    for (let at = 0; at < fields.length; at += 1) {
-      if (parts !== ALL_PARTS && ((masks[at] as number) & parts) === 0) continue;
-      const inner = this.#inner[at];
-      const now =
-        inner === undefined
-          ? (fields[at] as Reader)(slot, columns)
-          : inner.show(slot, columns, parts);
-      same &&= Object.is(now, values[at]);
-      values[at] = now;
-    }
-    if (!same) this.#shown = build(values);
-    return this.#shown;
+    const shown = read(this.#plan, this.#values, 0, this.#shown, slot, columns, changedParts);
+    this.#shown = shown;
+    return shown;
   }
 }

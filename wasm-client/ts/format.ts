@@ -15,6 +15,12 @@ const EXACT = 2 ** 52;
 /** The largest power of ten that a double holds exactly. */
 const EXACT_POWER = 22;
 
+/** "000" to "999". */
+const THREE = Array.from({ length: 1000 }, (_, number) => String(number).padStart(3, "0"));
+
+/** Of so many digits at most a table has the part after the point. */
+const TABLE_DIGITS = 3;
+
 /** A number with `digits` after the point, as C's `"%.*f"` prints it: exact ties go to even. */
 export function formatNumber(value: number, digits: number): string {
   if (!Number.isFinite(value)) {
@@ -27,9 +33,17 @@ export function formatNumber(value: number, digits: number): string {
   if (size >= TOO_LARGE || scaled >= EXACT || places > EXACT_POWER) {
     return exactlyFixed(value, places);
   }
-  const mayBeTie = scaled - Math.floor(scaled) === 0.5;
+  const down = Math.floor(scaled);
+  const rest = scaled - down;
   const isMinusZero = value === 0 && Object.is(value, -0);
-  return mayBeTie || isMinusZero ? exactlyFixed(value, places) : value.toFixed(places);
+  if (rest === 0.5 || isMinusZero) return exactlyFixed(value, places);
+  // The product's rounding can't have carried it over a tie, only onto one.
+  if (places === 0 || places > TABLE_DIGITS) return value.toFixed(places);
+  const rounded = rest > 0.5 ? down + 1 : down;
+  const power = 10 ** places;
+  const whole = Math.floor(rounded / power);
+  const after = THREE[rounded - whole * power] as string;
+  return `${value < 0 ? "-" : ""}${String(whole)}.${places === 3 ? after : after.slice(3 - places)}`;
 }
 
 /** How many elements of an array are shown in text. */
@@ -61,5 +75,7 @@ export function formatTime(seconds: number, nanoseconds: number): string {
     lastSeconds = seconds;
     lastPrefix = new Date(seconds * 1000).toISOString().slice(0, -4);
   }
-  return `${lastPrefix}${String(Math.floor(nanoseconds / 1000)).padStart(6, "0")}Z`;
+  const micros = Math.floor(nanoseconds / 1000);
+  const thousands = Math.floor(micros / 1000);
+  return `${lastPrefix}${THREE[thousands] as string}${THREE[micros - 1000 * thousands] as string}Z`;
 }

@@ -2,7 +2,7 @@
 
 import type { Columns } from "./core.js";
 import { ALL_PARTS, planSelection, View, type Selection } from "./fields.js";
-import { Listeners } from "./readable.js";
+import { Listeners, type Listener } from "./readable.js";
 import type { Slot } from "./slot.js";
 import type { Pv, PvOptions } from "./types.js";
 
@@ -40,6 +40,8 @@ export interface PvOwner {
 export class PvHandle implements Pv<unknown> {
   /** Parts that the selection reads; none before it is compiled. */
   mask = 0;
+  /** The PV as its client holds it, while somebody listens. */
+  held: { readonly slot: Slot | undefined } | undefined;
   #owner: PvOwner;
   #selection: Selection;
   #view: View | undefined;
@@ -66,7 +68,7 @@ export class PvHandle implements Pv<unknown> {
   }
 
   get listened(): boolean {
-    return this.#listeners.size > 0;
+    return this.#listeners.all.length > 0;
   }
 
   /** Reads the selection if it can be read yet; throws what is wrong with it. */
@@ -93,13 +95,13 @@ export class PvHandle implements Pv<unknown> {
   }
 
   /** Something in these parts has changed. Gives who is to be told. */
-  changed(parts: number): (() => void)[] {
+  changed(parts: number): readonly Listener[] {
     this.#changed |= parts;
-    return this.#listeners.copy();
+    return this.#listeners.all;
   }
 
   readonly subscribe = (listener: () => void): (() => void) => {
-    const first = this.#listeners.size === 0;
+    const first = !this.listened;
     const remove = this.#listeners.add(listener);
     if (first) {
       this.prepare();
@@ -107,7 +109,7 @@ export class PvHandle implements Pv<unknown> {
       this.#owner.attach(this);
     }
     return () => {
-      if (remove() && this.#listeners.size === 0) this.#owner.detach(this);
+      if (remove() && !this.listened) this.#owner.detach(this);
     };
   };
 
@@ -115,7 +117,7 @@ export class PvHandle implements Pv<unknown> {
     this.compile();
     if (this.#view === undefined) return undefined;
     // Without listeners nobody says when something changes.
-    const parts = this.#listeners.size === 0 ? ALL_PARTS : this.#changed;
+    const parts = this.listened ? this.#changed : ALL_PARTS;
     if (parts !== 0) {
       const slot = this.#owner.slotOf(this);
       this.#shown = this.#view.show(slot, this.#owner.columns(), parts);

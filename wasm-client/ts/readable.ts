@@ -2,34 +2,67 @@
 
 import type { Readable } from "./types.js";
 
-/** Calls a listener; what it throws is reported and stops nobody else. */
+/** What a listener throws is reported and stops nobody else. */
+export function report(error: unknown): void {
+  if (typeof reportError === "function") reportError(error);
+  else console.error(error);
+}
+
 export function callListener(listener: () => void): void {
   try {
     listener();
   } catch (error) {
-    if (typeof reportError === "function") reportError(error);
-    else console.error(error);
+    report(error);
+  }
+}
+
+/** A function that listens, to however many PVs. */
+export interface Listener {
+  readonly call: () => void;
+  /** The last round that it was part of. */
+  round: number;
+}
+
+const known = new WeakMap<() => void, Listener>();
+
+let rounds = 0;
+
+/** Whoever is to be told of changes, each once. */
+export class Round {
+  #number = ++rounds;
+  #listeners: Listener[] = [];
+
+  add(listeners: readonly Listener[]): void {
+    for (const listener of listeners) {
+      if (listener.round === this.#number) continue;
+      listener.round = this.#number;
+      this.#listeners.push(listener);
+    }
+  }
+
+  call(): void {
+    for (const { call } of this.#listeners) callListener(call);
   }
 }
 
 /** Listeners in the order they came; the same function twice is two listeners. */
 export class Listeners {
-  #listeners = new Map<symbol, () => void>();
-
-  get size(): number {
-    return this.#listeners.size;
-  }
+  /** Replaced as a whole: listeners come and go while others are called. */
+  all: readonly Listener[] = [];
 
   /** Gives a function that takes the listener away; calling it again does nothing. */
-  add(listener: () => void): () => boolean {
-    const key = Symbol();
-    this.#listeners.set(key, listener);
-    return () => this.#listeners.delete(key);
-  }
-
-  /** A copy: listeners come and go while others are called. */
-  copy(): (() => void)[] {
-    return [...this.#listeners.values()];
+  add(call: () => void): () => boolean {
+    const listener = known.get(call) ?? { call, round: 0 };
+    known.set(call, listener);
+    this.all = [...this.all, listener];
+    let listens = true;
+    return () => {
+      if (!listens) return false;
+      listens = false;
+      const place = this.all.indexOf(listener);
+      this.all = this.all.filter((_, at) => at !== place);
+      return true;
+    };
   }
 }
 
@@ -45,7 +78,7 @@ export class Cell<T> implements Readable<T> {
   }
 
   get listened(): boolean {
-    return this.#listeners.size > 0;
+    return this.#listeners.all.length > 0;
   }
 
   readonly subscribe = (listener: () => void): (() => void) => {
@@ -58,6 +91,6 @@ export class Cell<T> implements Readable<T> {
 
   set(value: T): void {
     this.#value = value;
-    for (const listener of this.#listeners.copy()) callListener(listener);
+    for (const { call } of this.#listeners.all) callListener(call);
   }
 }

@@ -100,7 +100,7 @@ class Executor {
   }
 
   #get(root: Root, ids: readonly string[]): Promise<GetResult<unknown>[]> {
-    const selection = this.#plans.channel(root).channel;
+    const selection = this.#plans.channel(root);
     return this.#client.get(ids, { selection, timeoutMs: milliseconds(root.args.timeout) });
   }
 

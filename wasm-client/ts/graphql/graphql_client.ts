@@ -2,7 +2,7 @@
 
 import { Client } from "../client.js";
 import { PvwireError } from "../errors.js";
-import { callListener } from "../readable.js";
+import { callListener, report } from "../readable.js";
 import type { ClientOptions, ConnectionSnapshot, PvClient } from "../types.js";
 import { execute, nothing } from "./execute.js";
 import { Plans, type Operation, type Root } from "./plans.js";
@@ -206,11 +206,19 @@ export class RelayGraphqlClient implements GraphqlClient {
       this.#last(running, { errors });
       return;
     }
+    const { key } = root;
+    // A usual key that is written out is made faster than one that isn't known.
+    const dataOf: (value: unknown) => Record<string, unknown> =
+      key === "subscribeChannel"
+        ? (subscribeChannel) => ({ subscribeChannel })
+        : (value) => ({ [key]: value });
     const tell = (value: unknown): void => {
       if (running.done) return;
-      callListener(() => {
-        running.sink.next({ data: { [root.key]: value } as never });
-      });
+      try {
+        running.sink.next({ data: dataOf(value) as never });
+      } catch (error) {
+        report(error);
+      }
     };
     const stop = this.#start(root, plans, tell);
     // The first result may have ended it.

@@ -3,7 +3,7 @@
 import { plan } from "../../pkg/pvwire_wasm.js";
 import { planObject, type ObjectPlan } from "../fields.js";
 import { projection, type Project } from "./project.js";
-import { makeReader, settled } from "./readers.js";
+import { makeReader } from "./readers.js";
 import type { GraphqlError, GraphqlPayload } from "./types.js";
 
 /** Plans of selections that are kept. */
@@ -32,25 +32,12 @@ export interface Refusal {
   readonly invalid: boolean;
 }
 
-/** A PV's plan for `subscribeChannel`: what is selected, and whether there is enough to show. */
-export interface WatchPlan {
-  readonly channel: ObjectPlan;
-  /** Of its fields, in their order. */
-  readonly keys: readonly string[];
-  readonly watch: ObjectPlan;
-}
-
-export interface Watched {
-  readonly channel: object;
-  readonly settled: boolean;
-}
-
 const inJson = (_: string, value: unknown): unknown =>
   typeof value === "bigint" ? value.toString() : value;
 
 /** Only when the module is loaded. */
 export class Plans {
-  #channels = new Map<string, WatchPlan>();
+  #channels = new Map<string, ObjectPlan>();
 
   operation({ operationName, query, variables }: GraphqlPayload): Operation | Refusal {
     const json = variables ? JSON.stringify(variables, inJson) : "";
@@ -64,20 +51,10 @@ export class Plans {
   }
 
   /** The plan of what a field selects of a PV. */
-  channel({ selection }: Root): WatchPlan {
+  channel({ selection }: Root): ObjectPlan {
     let planned = this.#channels.get(selection);
     if (planned === undefined) {
-      const lines = selection.split("\n");
-      const keys = topKeys(lines);
-      const channel = planObject(lines, makeReader);
-      const watch: ObjectPlan = {
-        masks: [channel.mask, -1],
-        fields: [channel, settled],
-        build: (values) => ({ channel: values[0], settled: values[1] }),
-        present: undefined,
-        mask: channel.mask,
-      };
-      planned = { channel, keys, watch };
+      planned = planObject(selection.split("\n"), makeReader);
       if (this.#channels.size >= MAX_PLANS) this.#channels.clear();
       this.#channels.set(selection, planned);
     }
@@ -88,19 +65,6 @@ export class Plans {
   project({ selection }: Root): Project {
     return projection(selection.split("\n"));
   }
-}
-
-/** Keys of a plan's outermost fields. */
-function topKeys(lines: readonly string[]): string[] {
-  const keys: string[] = [];
-  let depth = 0;
-  for (const line of lines) {
-    const [sign, key] = line.split(" ");
-    if (depth === 0 && key !== undefined) keys.push(key);
-    if (sign === "{") depth += 1;
-    else if (sign === "}") depth -= 1;
-  }
-  return keys;
 }
 
 function readOperation(text: string): Operation {

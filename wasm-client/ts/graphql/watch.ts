@@ -3,46 +3,49 @@
 import type { Client } from "../client.js";
 import { ALL_PARTS, type ObjectPlan } from "../fields.js";
 import { PvHandle } from "../pv.js";
-import type { Watched, WatchPlan } from "./plans.js";
+import { settled } from "./readers.js";
 
 type Shown = Record<string, unknown>;
 
 /** One PV as one subscription sees it. */
 class Watch {
   readonly handle: PvHandle;
-  #plan: ObjectPlan;
-  #keys: readonly string[];
+  #client: Client;
+  #mask: number;
+  /** Keys of what is an object or null. */
+  #objects: readonly string[];
   #told: Shown | undefined;
 
-  constructor(client: Client, id: string, { channel, keys, watch }: WatchPlan) {
-    this.handle = new PvHandle(client, id, watch);
+  constructor(client: Client, id: string, plan: ObjectPlan) {
+    const { fields, keys, mask } = plan;
+    this.handle = new PvHandle(client, id, plan);
     this.handle.prepare();
     // Until there is enough to show, whatever comes may bring it.
     this.handle.mask = ALL_PARTS;
-    this.#plan = channel;
-    this.#keys = keys;
+    this.#client = client;
+    this.#mask = mask;
+    this.#objects = keys.filter((_, at) => typeof fields[at] === "object");
   }
 
-  /** What is to be told now; nothing when none of it is new. */
+  /** What is to be told now; nothing when none of it is new. Objects that are as before are null. */
   next(): object | undefined {
-    const { channel, settled } = this.handle.getSnapshot() as Watched;
-    const now = channel as Shown;
+    const { handle } = this;
     const before = this.#told;
     if (before === undefined) {
-      if (!settled) return undefined;
-      this.handle.mask = this.#plan.mask;
-      this.#told = now;
-      return now;
+      if (settled(this.#client.slotOf(handle), this.#client.columns()) !== true) return undefined;
+      handle.mask = this.#mask;
     }
-    if (now === before) return undefined;
+    const now = handle.getSnapshot() as Shown;
     this.#told = now;
-    const { build, fields } = this.#plan;
-    return build(
-      this.#keys.map((key, at) => {
-        const isObject = typeof fields[at] === "object";
-        return isObject && now[key] === before[key] ? null : now[key];
-      }),
-    );
+    if (before === undefined) return now;
+    if (now === before) return undefined;
+    let news: Shown | undefined;
+    for (const key of this.#objects) {
+      if (now[key] !== before[key] || now[key] === null) continue;
+      news ??= { ...now };
+      news[key] = null;
+    }
+    return news ?? now;
   }
 }
 
@@ -50,7 +53,7 @@ class Watch {
 export function watchOne(
   client: Client,
   id: string,
-  plan: WatchPlan,
+  plan: ObjectPlan,
   tell: (channel: object) => void,
 ): () => void {
   const watch = new Watch(client, id, plan);
@@ -67,7 +70,7 @@ export function watchOne(
 export function watchMany(
   client: Client,
   ids: readonly string[],
-  plan: WatchPlan,
+  plan: ObjectPlan,
   tell: (channels: readonly object[]) => void,
 ): () => void {
   const changed = new Set<Watch>();
