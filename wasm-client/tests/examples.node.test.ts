@@ -8,7 +8,7 @@ import { expect, it } from "vitest";
 
 const PACKAGE = path.resolve(import.meta.dirname, "..");
 
-const ENTRIES = ["graphql", "latency", "react", "testing", "widgets", "adapters/cs-web-lib"];
+const ENTRIES = ["graphql", "latency", "react", "testing", "widgets", "worker", "adapters/cs-web-lib"];
 
 /** The document's blocks of TypeScript. */
 async function examplesOf(document: string): Promise<Map<string, string>> {
@@ -60,7 +60,12 @@ function mistakes(files: ReadonlyMap<string, string>): string[] {
   });
 }
 
-const DOCUMENTS = ["README.md", "docs/how-to/react.md", "docs/how-to/widgets.md"];
+const DOCUMENTS = [
+  "README.md",
+  "docs/how-to/react.md",
+  "docs/how-to/widgets.md",
+  "docs/how-to/worker.md",
+];
 
 it("do, and one that is wrong doesn't", { timeout: 120_000 }, async () => {
   const examples = await Promise.all(DOCUMENTS.map(examplesOf));

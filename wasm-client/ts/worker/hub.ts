@@ -1,0 +1,262 @@
+/** How do several pages share one connection to a relay? */
+
+import { Frame, Kind, NO_ID, pace, Reply, Request, unsubscribe } from "./wire.js";
+
+/** The way to a page: frames, and at the end a close code. */
+export interface PagePort {
+  postMessage(message: ArrayBuffer | number, transfer: Transferable[]): void;
+}
+
+/** A page that says nothing while it has so much before it is let go: it comes back by itself. */
+const MAX_UNHEARD_FRAMES = 1000;
+const MAX_UNHEARD_BYTES = 1 << 26;
+
+/** Requests that may wait for an answer; the relay takes 64. */
+const MAX_OPEN = 60;
+
+/** Ids that one Unsubscribe may hold. */
+const MAX_IDS = 10_000;
+
+/** The relay's code for a client that took no data. */
+const TOOK_NOTHING = 4408;
+
+interface Page {
+  readonly port: PagePort;
+  /** PVs that it has subscribed. */
+  readonly ids: Set<number>;
+  /** It has had a snapshot: updates mean something to it. */
+  started: boolean;
+  /** How often it wants to be brought up to date; 0 for every update. */
+  intervalMs: number;
+  /** What it was sent since it said anything. */
+  unheardFrames: number;
+  unheardBytes: number;
+}
+
+/** A request that is on its way, and its number at the page. */
+interface Open {
+  readonly page: Page | undefined;
+  readonly id: number;
+  readonly kind: number;
+}
+
+/**
+ * One connection, which the first page opens and the last one ends. Frames name no client, so each
+ * page gets those of all; only answers go to who asked.
+ */
+export class Hub {
+  #connect: () => WebSocket;
+  #socket: WebSocket | undefined;
+  #hello: ArrayBuffer | undefined;
+  #pages = new Set<Page>();
+  #open = new Map<number, Open>();
+  #waiting: { page: Page | undefined; request: Request }[] = [];
+  #lastId = 0;
+  #subscribesOpen = 0;
+  #ackedTick = 0n;
+  #intervalMs = 0;
+  #authenticates = false;
+
+  constructor(connect: () => WebSocket) {
+    this.#connect = connect;
+  }
+
+  /** Takes a page in. Gives what takes its requests; `undefined` says that it goes. */
+  join(port: PagePort): (request: ArrayBuffer | undefined) => void {
+    const page: Page = {
+      port,
+      ids: new Set(),
+      started: false,
+      intervalMs: 0,
+      unheardFrames: 0,
+      unheardBytes: 0,
+    };
+    this.#pages.add(page);
+    this.#socket ??= this.#begin();
+    if (this.#hello !== undefined) this.#post(page, this.#hello.slice(0));
+    this.#pace();
+    return (data) => {
+      if (!this.#pages.has(page)) return;
+      if (data === undefined) this.#leave(page);
+      else this.#request(page, data);
+    };
+  }
+
+  #begin(): WebSocket {
+    const socket = this.#connect();
+    socket.binaryType = "arraybuffer";
+    socket.onmessage = ({ data }: MessageEvent<unknown>) => {
+      // Nothing is asked for that would be answered by text or by an empty message.
+      if (data instanceof ArrayBuffer && data.byteLength > 0) this.#frame(new Frame(data));
+    };
+    socket.onclose = ({ code }) => {
+      this.#end(code);
+    };
+    return socket;
+  }
+
+  /** The connection is gone, and every page opens the next one for itself. */
+  #end(code: number): void {
+    const pages = [...this.#pages];
+    this.#forget();
+    for (const { port } of pages) port.postMessage(code, []);
+  }
+
+  #forget(): void {
+    const socket = this.#socket;
+    this.#socket = undefined;
+    this.#hello = undefined;
+    this.#pages.clear();
+    this.#open.clear();
+    this.#waiting = [];
+    this.#subscribesOpen = 0;
+    this.#ackedTick = 0n;
+    this.#intervalMs = 0;
+    this.#authenticates = false;
+    if (socket === undefined) return;
+    socket.onmessage = null;
+    socket.onclose = null;
+    if (socket.readyState < 2) socket.close(1000);
+  }
+
+  #leave(page: Page): void {
+    this.#pages.delete(page);
+    if (this.#pages.size === 0) {
+      this.#forget();
+      return;
+    }
+    this.#giveBack([...page.ids]);
+    this.#pace();
+  }
+
+  /** Ends subscriptions that no other page has. */
+  #giveBack(ids: readonly number[]): void {
+    for (let at = 0; at < ids.length; at += MAX_IDS) {
+      this.#waiting.push({ page: undefined, request: unsubscribe(ids.slice(at, at + MAX_IDS)) });
+    }
+    this.#pump();
+  }
+
+  #request(page: Page, data: ArrayBuffer): void {
+    page.unheardFrames = 0;
+    page.unheardBytes = 0;
+    // An empty message asks for a stream of large values, which only one page could have.
+    if (data.byteLength === 0) return;
+    const request = new Request(data);
+    switch (request.kind) {
+      case Kind.ack:
+        // The fastest page speaks for all: the others are looked after here.
+        if (request.tick <= this.#ackedTick) break;
+        this.#ackedTick = request.tick;
+        this.#send(request);
+        break;
+      case Kind.pace:
+        page.intervalMs = request.intervalMs;
+        this.#pace();
+        break;
+      case Kind.authenticate:
+        // Once: pages of one origin have one user.
+        if (this.#authenticates) break;
+        this.#authenticates = true;
+        this.#forward(page, request);
+        break;
+      default:
+        this.#waiting.push({ page, request });
+        this.#pump();
+    }
+  }
+
+  /** As often as the page wants it that wants it most often. */
+  #pace(): void {
+    const intervalMs = Math.min(...[...this.#pages].map((page) => page.intervalMs));
+    if (intervalMs === this.#intervalMs || this.#hello === undefined) return;
+    this.#intervalMs = intervalMs;
+    this.#send(pace(intervalMs));
+  }
+
+  #pump(): void {
+    while (this.#open.size < MAX_OPEN) {
+      const [first] = this.#waiting;
+      if (first === undefined) return;
+      // The answer to an open Subscribe may hold one of the PVs that are given back.
+      if (first.request.kind === Kind.unsubscribe && this.#subscribesOpen > 0) return;
+      this.#waiting.shift();
+      this.#forward(first.page, first.request);
+    }
+  }
+
+  #forward(page: Page | undefined, request: Request): void {
+    const { id, kind } = request;
+    if (kind === Kind.unsubscribe) {
+      const { ids } = request;
+      ids.forEach((pv, at) => {
+        page?.ids.delete(pv);
+        // The relay passes over the id of no PV.
+        if ([...this.#pages].some((other) => other.ids.has(pv))) ids[at] = NO_ID;
+      });
+      if (page === undefined && ids.every((pv) => pv === NO_ID)) return;
+    } else if (kind === Kind.subscribe) {
+      this.#subscribesOpen += 1;
+    }
+    this.#lastId += 1;
+    this.#open.set(this.#lastId, { page, id, kind });
+    request.id = this.#lastId;
+    this.#send(request);
+  }
+
+  #send({ data }: Request): void {
+    if (this.#socket?.readyState === 1) this.#socket.send(new Uint8Array(data));
+  }
+
+  #frame(frame: Frame): void {
+    if (frame.reply === Reply.hello) {
+      this.#open.clear();
+      this.#hello = frame.data;
+      for (const page of this.#pages) this.#post(page, frame.data.slice(0));
+      return;
+    }
+    if (frame.reply === Reply.none) {
+      this.#broadcast(frame.data);
+      return;
+    }
+    const open = this.#open.get(frame.replyTo);
+    this.#open.delete(frame.replyTo);
+    if (open?.kind === Kind.subscribe) this.#subscribesOpen -= 1;
+    const page = open?.page !== undefined && this.#pages.has(open.page) ? open.page : undefined;
+    if (frame.isData) {
+      // It moves the connection's tick, which the others' next frames build upon.
+      for (const other of this.#pages) {
+        if (other !== page && other.started) this.#post(other, frame.withoutReply());
+      }
+    }
+    if (frame.reply === Reply.subscribed) {
+      const ids = [...frame.ids].filter((id) => id !== NO_ID);
+      if (page === undefined) this.#giveBack(ids);
+      else {
+        for (const id of ids) page.ids.add(id);
+        page.started = true;
+      }
+    }
+    if (page !== undefined) this.#post(page, frame.answering(open?.id ?? 0));
+    this.#pump();
+  }
+
+  #broadcast(data: ArrayBuffer): void {
+    const pages = [...this.#pages].filter(({ started }) => started);
+    // One of them gets the message itself.
+    pages.forEach((page, at) => {
+      this.#post(page, at + 1 < pages.length ? data.slice(0) : data);
+    });
+  }
+
+  #post(page: Page, data: ArrayBuffer): void {
+    page.unheardFrames += 1;
+    page.unheardBytes += data.byteLength;
+    if (page.unheardFrames > MAX_UNHEARD_FRAMES || page.unheardBytes > MAX_UNHEARD_BYTES) {
+      page.port.postMessage(TOOK_NOTHING, []);
+      this.#leave(page);
+      return;
+    }
+    page.port.postMessage(data, [data]);
+  }
+}

@@ -1,0 +1,133 @@
+/** What must a worker know of a message to hand it to the right page? Read and changed in place. */
+
+/** Numbers of the requests, and of the answers in a frame, as the schema has them. */
+export const Kind = { subscribe: 1, unsubscribe: 2, ack: 4, pace: 8, authenticate: 9 } as const;
+export const Reply = { none: 0, hello: 1, subscribed: 2 } as const;
+
+/** A frame of this kind changes no PV. */
+const ANSWER = 3;
+
+/** The id of no PV. */
+export const NO_ID = 0xffff_ffff;
+
+/** Places of fields in their tables. */
+const REQUEST = { id: 0, kind: 1, body: 2 } as const;
+const FRAME = { kind: 0, replyTo: 10, replyType: 11, reply: 12 } as const;
+
+/** Where a table's field is; 0 when it has its default. */
+function place(view: DataView, table: number, field: number): number {
+  const vtable = table - view.getInt32(table, true);
+  const entry = 4 + 2 * field;
+  if (entry >= view.getUint16(vtable, true)) return 0;
+  const offset = view.getUint16(vtable + entry, true);
+  return offset === 0 ? 0 : table + offset;
+}
+
+const follow = (view: DataView, at: number): number => at + view.getUint32(at, true);
+
+const byte = (view: DataView, at: number): number => (at === 0 ? 0 : view.getUint8(at));
+
+/** The ids that a table's first field lists; empty when it lists none. */
+function idsAt(view: DataView, table: number): Uint32Array {
+  const field = table === 0 ? 0 : place(view, table, 0);
+  if (field === 0) return new Uint32Array();
+  const vector = follow(view, field);
+  return new Uint32Array(view.buffer, vector + 4, view.getUint32(vector, true));
+}
+
+/** What a page asks of the relay. */
+export class Request {
+  readonly kind: number;
+  #view: DataView;
+  #root: number;
+
+  constructor(readonly data: ArrayBuffer) {
+    this.#view = new DataView(data);
+    this.#root = follow(this.#view, 0);
+    this.kind = byte(this.#view, place(this.#view, this.#root, REQUEST.kind));
+  }
+
+  get id(): number {
+    const at = place(this.#view, this.#root, REQUEST.id);
+    return at === 0 ? 0 : this.#view.getUint32(at, true);
+  }
+
+  set id(id: number) {
+    const at = place(this.#view, this.#root, REQUEST.id);
+    if (at !== 0) this.#view.setUint32(at, id, true);
+  }
+
+  /** Of an Unsubscribe; whoever writes to it changes the request. */
+  get ids(): Uint32Array {
+    return idsAt(this.#view, this.#body());
+  }
+
+  /** Of an Ack. */
+  get tick(): bigint {
+    const at = place(this.#view, this.#body(), 0);
+    return at === 0 ? 0n : this.#view.getBigUint64(at, true);
+  }
+
+  /** Of a Pace. */
+  get intervalMs(): number {
+    const at = place(this.#view, this.#body(), 0);
+    return at === 0 ? 0 : this.#view.getUint32(at, true);
+  }
+
+  #body(): number {
+    return follow(this.#view, place(this.#view, this.#root, REQUEST.body));
+  }
+}
+
+/** What the relay sends. */
+export class Frame {
+  readonly reply: number;
+  readonly replyTo: number;
+  /** Whether it changes what is known of subscribed PVs. */
+  readonly isData: boolean;
+  #view: DataView;
+  #root: number;
+
+  constructor(readonly data: ArrayBuffer) {
+    const view = new DataView(data);
+    const root = follow(view, 0);
+    this.#view = view;
+    this.#root = root;
+    this.reply = byte(view, place(view, root, FRAME.replyType));
+    const replyTo = place(view, root, FRAME.replyTo);
+    this.replyTo = replyTo === 0 ? 0 : view.getUint32(replyTo, true);
+    this.isData = byte(view, place(view, root, FRAME.kind)) !== ANSWER;
+  }
+
+  /** Of a Subscribed. */
+  get ids(): Uint32Array {
+    return idsAt(this.#view, follow(this.#view, place(this.#view, this.#root, FRAME.reply)));
+  }
+
+  /** The same frame as the answer to another request. */
+  answering(id: number): ArrayBuffer {
+    const at = place(this.#view, this.#root, FRAME.replyTo);
+    if (at !== 0) this.#view.setUint32(at, id, true);
+    return this.data;
+  }
+
+  /** A copy of an answer that answers nobody. */
+  withoutReply(): ArrayBuffer {
+    const copy = this.data.slice(0);
+    const at = place(this.#view, this.#root, FRAME.replyType);
+    new DataView(copy).setUint8(at, Reply.none);
+    return copy;
+  }
+}
+
+/** A request whose body is one field: a number, or the offset of a list that follows. */
+function request(kind: number, ...body: number[]): Request {
+  const identifier = 0x5257_5650;
+  const words = [20, identifier, 10 | (16 << 16), 4 | (12 << 16), 8, 12, 1, 16, kind];
+  return new Request(Uint32Array.from([...words, 6 | (8 << 16), 4, 8, ...body]).buffer);
+}
+
+export const unsubscribe = (ids: readonly number[]): Request =>
+  request(Kind.unsubscribe, 4, ids.length, ...ids);
+
+export const pace = (intervalMs: number): Request => request(Kind.pace, intervalMs);
