@@ -52,6 +52,7 @@ test("README: what it says of a new app works as it is written", async ({
 
 test("Vite: built, type-checked, and while developing", async ({
   install,
+  page,
   pageUrl,
   port,
   relayUrl,
@@ -61,7 +62,13 @@ test("Vite: built, type-checked, and while developing", async ({
   const env = { VITE_RELAY: relayUrl };
   const where = ["--", "--host=127.0.0.1", `--port=${String(port)}`, "--strictPort"];
   await run(["npm", "run", "build"], { cwd, env });
-  await serving(["npm", "run", "preview", ...where], pageUrl, { cwd, env }, () => seeLive(pageUrl));
+  await serving(["npm", "run", "preview", ...where], pageUrl, { cwd, env }, async () => {
+    await seeLive(pageUrl);
+    await expect(page.locator(".pvwire-readback-text"), "a widget, without uPlot").toHaveText(
+      /^\d/,
+    );
+    await expect(page.locator("#graphql")).toHaveText(/^\d/);
+  });
   await serving(["npm", "run", "dev", ...where], pageUrl, { cwd, env }, () => seeLive(pageUrl));
 });
 
@@ -103,8 +110,44 @@ test('plain <script type="module">', async ({ install, pageUrl, port, relayUrl, 
   await end();
 });
 
+test("one connection for two tabs, in a worker that they share", async ({
+  context,
+  install,
+  page,
+  pageUrl,
+  port,
+  relay,
+  relayUrl,
+  seeLive,
+}) => {
+  const end = await serveFolder(await install("plain"), port);
+  const clients = async (): Promise<unknown> => {
+    const status = await fetch(`http://127.0.0.1:${String(relay.port)}/status`);
+    return ((await status.json()) as { clients: unknown }).clients;
+  };
+  const url = (place: string): string =>
+    `${pageUrl}shared.html?in=${place}&relay=${encodeURIComponent(relayUrl)}`;
+  await expect.poll(clients, { message: "those of other tests are gone" }).toBe(0);
+  await seeLive(url("shared"));
+  const other = await context.newPage();
+  await other.goto(url("shared"));
+  const shown = async (): Promise<number> => Number(await other.locator("output").innerText());
+  await expect.poll(shown).toBeGreaterThan(0);
+  expect(await clients()).toBe(1);
+
+  await page.close();
+  const before = await shown();
+  await expect.poll(shown, { message: "the other tab goes on" }).toBeGreaterThan(before + 5);
+  expect(await clients()).toBe(1);
+  await other.goto(url("dedicated"));
+  await expect.poll(shown, { message: "in a worker of its own" }).toBeGreaterThan(before + 5);
+  await other.close();
+  await expect.poll(clients, { message: "the last tab ends the connection" }).toBe(0);
+  await end();
+});
+
 test("Node: in an application's tests", async ({ install, relayUrl }) => {
   const cwd = await install("node");
   const output = await run(["npm", "test"], { cwd, env: { RELAY: relayUrl } });
-  expect(output).toMatch(/pass 2\b/);
+  expect(output).toMatch(/pass 6\b/);
 });

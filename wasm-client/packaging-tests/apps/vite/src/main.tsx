@@ -1,20 +1,51 @@
 /** A live PV in React, with types, as an app made by Vite has it. */
 
+import { useEffect, useState } from "react";
 import { createRoot } from "react-dom/client";
-import type { PvValue } from "pvwire";
+import { createClient, type PvValue } from "pvwire";
+import { createGraphqlClient } from "pvwire/graphql";
 import { PvProvider, usePv } from "pvwire/react";
+import { Readback } from "pvwire/widgets";
+import "pvwire/widgets.css";
+import { socketIn } from "pvwire/worker";
+
+const COUNTER = "sim://counter(rate_hz=5)";
 
 interface Count {
   readonly value: Pick<PvValue, "string"> | null;
 }
 
 function Counter() {
-  const pv = usePv<Count>("sim://counter(rate_hz=5)", "{ value { string } }");
+  const pv = usePv<Count>(COUNTER, "{ value { string } }");
   return <output>{pv?.value?.string}</output>;
+}
+
+const graphql = createGraphqlClient(
+  createClient({ url: import.meta.env.VITE_RELAY as string, webSocket: socketIn("shared") }),
+);
+
+function Graphql() {
+  const [float, setFloat] = useState<number>();
+  useEffect(() => {
+    const query = `subscription { subscribeChannel(id: "${COUNTER}") { value { float } } }`;
+    return graphql.subscribe<{ subscribeChannel: { value: { float: number } | null } }>(
+      { query },
+      {
+        next: ({ data }) => {
+          setFloat((before) => data?.subscribeChannel.value?.float ?? before);
+        },
+        error: console.error,
+        complete: () => undefined,
+      },
+    );
+  }, []);
+  return <span id="graphql">{float}</span>;
 }
 
 createRoot(document.getElementById("root") as HTMLElement).render(
   <PvProvider url={import.meta.env.VITE_RELAY as string}>
     <Counter />
+    <Readback name={COUNTER} />
+    <Graphql />
   </PvProvider>,
 );
