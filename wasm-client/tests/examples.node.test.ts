@@ -8,7 +8,15 @@ import { expect, it } from "vitest";
 
 const PACKAGE = path.resolve(import.meta.dirname, "..");
 
-const ENTRIES = ["graphql", "latency", "react", "testing", "widgets", "worker", "adapters/cs-web-lib"];
+const ENTRIES = [
+  "graphql",
+  "latency",
+  "react",
+  "testing",
+  "widgets",
+  "worker",
+  "adapters/cs-web-lib",
+];
 
 /** The document's blocks of TypeScript. */
 async function examplesOf(document: string): Promise<Map<string, string>> {
