@@ -53,7 +53,7 @@ soak: setup ## Faults at random for SECONDS=600; SEED=… repeats a run's choice
 	@PVWIRE_SOAK_SECONDS=$(SECONDS) PVWIRE_SOAK_SEED=$(SEED) \
 		cargo test --quiet --locked -p pvwire-relay --test soak -- --ignored --nocapture
 
-sanitize: setup ## Address and thread sanitizer over the tests of relay/epics, the latter over the relay's too
+sanitize: setup ## Address and thread sanitizer over the tests of relay/epics, the latter over the relay's units too
 	@tools/sanitize.sh
 
 check: setup wasm ## Formatting, lints, documentation, types
