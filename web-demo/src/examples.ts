@@ -9,7 +9,8 @@ export function examples(prefix: string): readonly Example[] {
   return [
     {
       title: "Live",
-      query: `# A subscription: press the round button, and the answer follows the machine.
+      query: `# Press the round button: the answer follows the machine.
+# What did not change is null, as Coniql has it.
 subscription Live {
   subscribeChannel(id: "${prefix}:RING:CURRENT") {
     value { string(units: true) }

@@ -8,6 +8,8 @@
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int, c_uint};
 
+use crate::guard::guard;
+
 /// Longest name of a user, in bytes: all of it fits wherever the EPICS libraries keep one.
 pub const MAX_USER_BYTES: usize = 63;
 
@@ -114,11 +116,15 @@ pub(crate) fn create_as<T>(
 #[unsafe(no_mangle)]
 #[allow(non_snake_case, reason = "a name of EPICS base")]
 unsafe extern "C" fn osiGetUserName(buffer: *mut c_char, size: c_uint) -> c_int {
-    let name = PRESENTED.with(|presented| {
-        let mut presented = presented.try_borrow_mut().ok()?;
-        let presented = presented.as_mut()?;
-        presented.asked = true;
-        Some(presented.name.clone())
+    let mut name = None;
+    guard("osiGetUserName", || {
+        name = PRESENTED.with(|presented| {
+            let mut presented = presented.borrow_mut();
+            let presented = presented.as_mut()?;
+            let name = presented.name.clone();
+            presented.asked = true;
+            Some(name)
+        });
     });
     match name {
         None => {
