@@ -46,6 +46,7 @@ export function createGlPainter(
   canvas: HTMLCanvasElement,
   { allowSoftware = false, onFailed }: GlOptions,
 ): Painter | undefined {
+  if (!allowSoftware && !hasCard()) return undefined;
   const gl = canvas.getContext("webgl2", {
     alpha: false,
     antialias: false,
@@ -100,6 +101,21 @@ export function createGlPainter(
       gl.deleteProgram(program);
     },
   };
+}
+
+let card: boolean | undefined;
+
+/** Asked of another canvas: one that was once WebGL's can't be painted otherwise. */
+function hasCard(): boolean {
+  if (card === undefined) {
+    const gl = document.createElement("canvas").getContext("webgl2");
+    const names = gl?.getExtension("WEBGL_debug_renderer_info");
+    const name = gl?.getParameter(names?.UNMASKED_RENDERER_WEBGL ?? gl.RENDERER) as unknown;
+    // Not every browser says of these that they are slow, and large images by them are.
+    card = gl != null && !/swiftshader|llvmpipe|software|basic render/i.test(String(name));
+    gl?.getExtension("WEBGL_lose_context")?.loseContext();
+  }
+  return card;
 }
 
 interface Levels {
