@@ -1,4 +1,4 @@
-/** How do the stories run? One after the other in Chromium: each starts an IOC and a relay. */
+/** How do the stories run? Two at a time in Chromium: each starts an IOC and a relay of its own. */
 
 import { existsSync } from "node:fs";
 
@@ -13,7 +13,7 @@ export default defineConfig({
   testDir: "tests",
   globalSetup: "./global_setup.ts",
   outputDir: "test-results",
-  workers: 1,
+  workers: 2,
   forbidOnly: true,
   timeout: 90_000,
   expect: { timeout: 10_000 },

@@ -23,6 +23,7 @@ for (const colorScheme of ["light", "dark"] as const) {
       await ioc.put("RING:CURRENT", 123.4);
       await demo.page.getByRole("link", { name: "Console" }).click();
       const console = demo.page.getByRole("region", { name: "GraphQL console" });
+      await expect(console.getByText("subscription Live")).toBeVisible();
       await console.getByRole("button", { name: /^Execute query/ }).click();
       await expect(answer(console)).toContainText('"string": "123.4');
       await ioc.put("RING:CURRENT", 234.5);
@@ -43,9 +44,11 @@ test("the other examples answer: a query, and a mutation that is refused in part
   await demo.page.getByRole("link", { name: "Console" }).click();
   const console = demo.page.getByRole("region", { name: "GraphQL console" });
   await console.getByRole("button", { name: "Read" }).click();
+  await expect(console.getByText("query Read")).toBeVisible();
   await console.getByRole("button", { name: /^Execute query/ }).click();
   await expect(answer(console)).toContainText('"units": "MV"');
   await console.getByRole("button", { name: "Write" }).click();
+  await expect(console.getByText("mutation Write")).toBeVisible();
   await console.getByRole("button", { name: /^Execute query/ }).click();
   await expect(answer(console)).toContainText('"string": "1.90 MV"');
   await expect(answer(console)).toContainText('"path"');
