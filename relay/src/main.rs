@@ -40,6 +40,9 @@ const ACK_INTERVAL: Duration = Duration::from_millis(500);
 /// After the drain, how long farewells may take.
 const FAREWELLS: Duration = Duration::from_secs(2);
 
+/// So many clients that come or go leave memory that is worth giving back.
+const MANY_CLIENTS: usize = 20;
+
 fn main() -> ExitCode {
     let log = env_logger::Env::new().filter_or("PVWIRE_LOG", "info");
     env_logger::Builder::from_env(log)
@@ -258,6 +261,7 @@ async fn run(config: Config) -> Result<(), Failure> {
     if let Some(tls) = tls {
         tokio::task::spawn_local(tls.keep_fresh());
     }
+    tokio::task::spawn_local(give_back_memory(Arc::clone(&server)));
     readiness.listening();
     log::info!("listening on {scheme}://{address}");
     let serving = tokio::task::spawn_local(Arc::clone(&server).serve(listener));
@@ -304,6 +308,21 @@ async fn watch_memory(registry: Arc<Registry>, most: usize) {
             registry.set_short(short);
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// When many clients have come or gone and no more do, gives back what they took only meanwhile: first
+/// values of a thousand clients are megabytes.
+async fn give_back_memory(server: Arc<Server>) {
+    let (mut settled, mut before) = (0_usize, 0);
+    loop {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let clients = server.admin.sessions();
+        if clients == before && clients.abs_diff(settled) >= MANY_CLIENTS {
+            settled = clients;
+            pvwire_epics::give_back_free_memory();
+        }
+        before = clients;
     }
 }
 

@@ -14,10 +14,12 @@
 pub mod ca;
 mod environment;
 mod guard;
+mod memory;
 pub mod pva;
 mod throttle;
 mod user;
 
 pub use environment::prepare_environment;
 pub use guard::panics_caught;
+pub use memory::give_back_free_memory;
 pub use user::{BadUserName, MAX_USER_BYTES, UserName};
