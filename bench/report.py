@@ -47,7 +47,7 @@ def checked(result):
         return "Checked: every PV has its value, and none was lost in the seconds after."
     words = "none missing, repeated, wrong or skipped"
     if settings.get("may_skip"):
-        words = "none repeated or wrong; those that were left out are counted below"
+        words = "none wrong; those that were left out are counted below"
     return (
         f"Checked: {result['checked_updates']:,} updates, each sequence number and value; {words},"
         f" no PV lost; the longest silence of a client was {result['longest_silence_ms']:.0f} ms."
