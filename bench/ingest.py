@@ -81,7 +81,9 @@ def array_figures(scenario, run, counters, copied):
     array = scenario["elements"] * 8
     if run["counts"]["bytes"] < array * run["counts"]["updates"]:
         sys.exit("the arrays had not all their elements")
-    # Two that are on their way are counted by one counter and not yet by the other.
+    # Some that are on their way are counted by one counter and not yet by the other: more of them
+    # where they come faster than they are dealt with.
+    on_the_way = 4.5 if scenario.get("may_skip") else 2.5
     updates = counters["pvwire_updates_received_total"]
     out = {
         way: counters[f"pvwire_array_bytes_{way}_total"] / array / updates
@@ -89,7 +91,7 @@ def array_figures(scenario, run, counters, copied):
     }
     wanted = {"ca": (1, 0), "pva": (0, 1)}[scenario["protocol"]]
     for is_now, should_be in zip(out.values(), wanted):
-        if abs(is_now - should_be) * updates > 2.5:
+        if abs(is_now - should_be) * updates > on_the_way:
             sys.exit(f"arrays were copied out {out['copied']} times, shared {out['shared']} times")
     own_ns = sum(
         ns for name, ns in run["relayCpuNsByThread"].items() if name in OWN_THREADS or name in REST
