@@ -10,8 +10,8 @@ const CONN_TMO: &str = "5";
 /// arrays is automatic.
 const MAX_ARRAY_BYTES: &str = "262144";
 
-/// Where the process may, libCom gives its threads the priority of real time, so that a flood of large
-/// arrays would take the core from the threads that write to clients.
+/// Where the process may, libCom gives its threads the priority of real time. What takes in must not
+/// come before what writes to clients.
 const ALLOW_REAL_TIME: &str = "NO";
 
 /// One variable to set.
