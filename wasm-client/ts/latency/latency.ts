@@ -1,9 +1,9 @@
 /** How long does an update take? From the IOC's stamp to the page's callback, and from there to paint. */
 
-import { Cell } from "../readable.js";
 import type { Pv, PvClient, PvConnection, PvTime, Readable } from "../types.js";
 import { Bars, type Histogram } from "./histogram.js";
 import { systemTimes, watchRelayClock, type RelayClock, type Times } from "./relay_clock.js";
+import { WatchedCell } from "./watched_cell.js";
 
 export interface LatencyOptions {
   /** Upper ends of the histograms' bars; one without end follows. @default 1, 2, 5 … 5000 */
@@ -71,11 +71,6 @@ export function measureLatency(
     const now = clock.getSnapshot();
     return { clock: now, stampToCallback, callbackToPaint, stampToPaint, fromTheFuture };
   };
-  const cell = new Cell(snapshot(), () => {
-    end ??= begin();
-  });
-  let end: (() => void) | undefined;
-
   const begin = (): (() => void) => {
     const seen = pvs.map((pv) => pv.getSnapshot());
     const note = (): void => {
@@ -111,17 +106,10 @@ export function measureLatency(
     };
   };
 
+  const cell = new WatchedCell(snapshot(), begin);
   return {
     getSnapshot: cell.getSnapshot,
-    subscribe: (listener) => {
-      const remove = cell.subscribe(listener);
-      return () => {
-        remove();
-        if (cell.listened) return;
-        end?.();
-        end = undefined;
-      };
-    },
+    subscribe: cell.subscribe,
     reset: () => {
       bars = empty();
       fromTheFuture = 0;

@@ -2,7 +2,7 @@
 
 import { Client } from "../client.js";
 import type { PvClient, Readable } from "../types.js";
-import { Cell } from "../readable.js";
+import { WatchedCell } from "./watched_cell.js";
 
 /** Answers that are remembered: the fastest of them says most. */
 const SAMPLES = 8;
@@ -44,7 +44,6 @@ export function watchRelayClock(
   let samples: RelayClock[] = [];
   let instance: string | undefined;
   let lastPingMs = 0;
-  let end: (() => void) | undefined;
   const look = (): void => {
     const { relayInstance, state } = client.connection.getSnapshot();
     if (state !== "open" || relayInstance !== instance) {
@@ -65,19 +64,8 @@ export function watchRelayClock(
     samples = samples.slice(-SAMPLES);
     cell.set(samples.reduce((best, one) => (one.roundTripMs < best.roundTripMs ? one : best)));
   };
-  const cell = new Cell<RelayClock | undefined>(undefined, () => {
-    end ??= client.stats.subscribe(look);
-  });
-  return {
-    getSnapshot: cell.getSnapshot,
-    subscribe: (listener) => {
-      const remove = cell.subscribe(listener);
-      return () => {
-        remove();
-        if (cell.listened) return;
-        end?.();
-        end = undefined;
-      };
-    },
-  };
+  const cell = new WatchedCell<RelayClock | undefined>(undefined, () =>
+    client.stats.subscribe(look),
+  );
+  return cell;
 }
