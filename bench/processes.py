@@ -325,6 +325,8 @@ class Relay:
             if is_disturbed(result, waited):
                 raise Disturbed(", ".join(wrong))
             sys.exit(f"the relay lost something: {', '.join(wrong)}")
+        if result["missingBefore"] and not scenario.get("may_skip"):
+            raise Disturbed(f"{result['missingBefore']} values were missing while clients connected")
         return result
 
     def __enter__(self):
@@ -345,7 +347,7 @@ MOST_WAITED = 0.1
 
 
 class Disturbed(Exception):
-    """The load client or an IOC didn't get round to its work: the round says nothing."""
+    """The load client or an IOC didn't get round to its work: the round says nothing, and is repeated."""
 
 
 def is_disturbed(relay, iocs_waited):

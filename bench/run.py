@@ -211,7 +211,7 @@ def measure_point(name, label, settings):
                 measured.append(KINDS[settings["kind"]].measure(children, settings, iocs, folder))
             except Disturbed as disturbed:
                 repeated += 1
-                say(f"   the machine kept load client or IOC from running: {disturbed}")
+                say(f"   the machine kept load client or IOC from running, so once more: {disturbed}")
                 if repeated > MOST_REPEATED:
                     sys.exit(f"the machine is too busy: {disturbed}")
     per_round, raw_rounds = ([each[of] for each in measured] for of in (0, 1))

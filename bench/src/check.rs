@@ -4,6 +4,8 @@
 //! calls the next update must be the next value, too. An array's elements are one more than the one
 //! before, and the first of them counts.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use pvwire_schema::decode::{BlobView, DecodeError, FrameView, NumberRow, frame};
 use pvwire_schema::types::{ConnectionState, FrameKind, PvId, Reply, ValueType};
 use serde_json::{Value, json};
@@ -242,6 +244,9 @@ impl Stream {
                     1.0.. => self.counts.missing += ahead as u64,
                     _ => self.counts.repeated += 1,
                 }
+                if ahead != 0.0 {
+                    tell_jump(view, &number, before, steps);
+                }
                 if kind != FrameKind::Snapshot {
                     self.counts.skipped += u64::from(steps.saturating_sub(1));
                 }
@@ -255,6 +260,18 @@ impl Stream {
             }
         }
         Ok(())
+    }
+}
+
+/// Says where a value isn't the one that its sequence number says, a few times in a run.
+fn tell_jump(view: &FrameView<'_>, row: &NumberRow, before: f64, steps: u32) {
+    static LEFT: AtomicU32 = AtomicU32::new(10);
+    if LEFT.fetch_sub(1, Ordering::Relaxed).cast_signed() > 0 {
+        let (kind, tick) = (view.kind(), view.tick());
+        eprintln!(
+            "{:?} is {} after {before} and {steps} updates, in a frame {kind:?} at tick {tick}",
+            row.id, row.value
+        );
     }
 }
 
