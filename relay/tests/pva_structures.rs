@@ -24,7 +24,7 @@ struct Server(Child);
 
 impl Server {
     fn start(network: Network, prefix: &str) -> Self {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("epics/tests/pva_server.py");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("epics/tests/epics/pva_server.py");
         let mut command = Command::new(python());
         network.apply(&mut command);
         let mut process = command

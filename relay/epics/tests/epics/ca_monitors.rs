@@ -1,9 +1,5 @@
 //! Does the client tell what a real IOC does, and nothing else?
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod support;
-
 use std::collections::HashMap;
 use std::process::Command;
 use std::sync::Arc;
@@ -14,7 +10,8 @@ use pvwire_epics::ca::{
 };
 use pvwire_epics::panics_caught;
 
-use support::{Event, OwnValue, Recorder, SoftIoc, eventually, in_own_process, prefix};
+use crate::support::ca::{Event, OwnValue, Recorder};
+use crate::support::{Server, eventually, in_own_process, prefix};
 
 fn open(client: &Client, name: &str) -> (Arc<Recorder>, Channel) {
     let recorder = Recorder::new();
@@ -44,7 +41,7 @@ fn in_40_bytes(text: &str) -> [u8; 40] {
 
 #[test]
 fn values_of_every_type_arrive_exactly() {
-    in_own_process("values_of_every_type_arrive_exactly", || {
+    in_own_process!("values_of_every_type_arrive_exactly", || {
         let database = b"
             record(ai, \"$(P)ai\") { field(VAL, \"0.1\") field(PREC, \"3\") field(TPRO, \"0\") }
             record(longout, \"$(P)longout\") { field(VAL, \"-2147483648\") }
@@ -121,7 +118,7 @@ fn values_of_every_type_arrive_exactly() {
             ("empty", Double, 9, OwnValue::Array(Double, 0, Vec::new())),
         ];
         let prefix = prefix();
-        let _ioc = SoftIoc::start(&prefix, database);
+        let _ioc = Server::soft_ioc(&prefix, database);
         let client = Client::start().unwrap();
         let opened = cases.map(|(name, native_type, element_count, value)| {
             let (recorder, channel) = open(&client, &format!("{prefix}{name}"));
@@ -150,13 +147,13 @@ fn values_of_every_type_arrive_exactly() {
 
 #[test]
 fn stamps_are_the_iocs_to_the_nanosecond() {
-    in_own_process("stamps_are_the_iocs_to_the_nanosecond", || {
+    in_own_process!("stamps_are_the_iocs_to_the_nanosecond", || {
         let database = b"
             record(calc, \"$(P)calc\") { field(CALC, \"VAL+1\") field(SCAN, \".1 second\") }
             record(ai, \"$(P)never\") {}
         ";
         let prefix = prefix();
-        let _ioc = SoftIoc::start(&prefix, database);
+        let _ioc = Server::soft_ioc(&prefix, database);
         let client = Client::start().unwrap();
         // A filter of the IOC that puts a part of the stamp in the place of the value.
         let part = |number: &str| {
@@ -191,7 +188,7 @@ fn stamps_are_the_iocs_to_the_nanosecond() {
 
 #[test]
 fn alarms_come_with_the_value_that_raised_them() {
-    in_own_process("alarms_come_with_the_value_that_raised_them", || {
+    in_own_process!("alarms_come_with_the_value_that_raised_them", || {
         let database = b"
             record(ai, \"$(P)ai\") {
                 field(HIHI, \"9\") field(HIGH, \"8\") field(LOW, \"-8\") field(LOLO, \"-9\")
@@ -200,7 +197,7 @@ fn alarms_come_with_the_value_that_raised_them() {
             }
         ";
         let prefix = prefix();
-        let mut ioc = SoftIoc::start(&prefix, database);
+        let mut ioc = Server::soft_ioc(&prefix, database);
         let client = Client::start().unwrap();
         let (recorder, _channel) = open(&client, &format!("{prefix}ai"));
         let (mut from, _) = recorder.wait_update(0, |_| true);
@@ -224,7 +221,7 @@ fn alarms_come_with_the_value_that_raised_them() {
 
 #[test]
 fn metadata_comes_at_connect_and_at_each_change() {
-    in_own_process("metadata_comes_at_connect_and_at_each_change", || {
+    in_own_process!("metadata_comes_at_connect_and_at_each_change", || {
         let database = b"
             record(ai, \"$(P)ai\") {
                 field(EGU, \"\xb0C\") field(PREC, \"2\") field(HOPR, \"10\") field(LOPR, \"-10\")
@@ -247,7 +244,7 @@ fn metadata_comes_at_connect_and_at_each_change() {
             record(stringin, \"$(P)stringin\") {}
         ";
         let prefix = prefix();
-        let mut ioc = SoftIoc::start(&prefix, database);
+        let mut ioc = Server::soft_ioc(&prefix, database);
         let client = Client::start().unwrap();
         let names = ["ai", "ao", "longout", "mbbo", "bi", "float", "stringin"];
         let opened: HashMap<_, _> = names
@@ -313,10 +310,10 @@ fn metadata_comes_at_connect_and_at_each_change() {
 
 #[test]
 fn killed_ioc_disconnects_and_comes_back() {
-    in_own_process("killed_ioc_disconnects_and_comes_back", || {
+    in_own_process!("killed_ioc_disconnects_and_comes_back", || {
         let database = b"record(ai, \"$(P)ai\") { field(VAL, \"1\") field(EGU, \"V\") }";
         let prefix = prefix();
-        let ioc = SoftIoc::start(&prefix, database);
+        let ioc = Server::soft_ioc(&prefix, database);
         let client = Client::start().unwrap();
         let (recorder, _channel) = open(&client, &format!("{prefix}ai"));
         recorder.wait_value(0, &OwnValue::Number(1.0));
@@ -333,7 +330,7 @@ fn killed_ioc_disconnects_and_comes_back() {
         });
         assert_eq!(rights, down + 1);
 
-        let mut ioc = SoftIoc::start(&prefix, database);
+        let mut ioc = Server::soft_ioc(&prefix, database);
         let (up, info) = recorder.wait_connected(down);
         assert!(!info.type_changed);
         recorder.wait_value(up, &OwnValue::Number(1.0));
@@ -350,10 +347,10 @@ fn killed_ioc_disconnects_and_comes_back() {
 
 #[test]
 fn hung_ioc_disconnects_and_comes_back_with_its_value() {
-    in_own_process("hung_ioc_disconnects_and_comes_back_with_its_value", || {
+    in_own_process!("hung_ioc_disconnects_and_comes_back_with_its_value", || {
         let database = b"record(ai, \"$(P)ai\") { field(VAL, \"1\") }";
         let prefix = prefix();
-        let ioc = SoftIoc::start(&prefix, database);
+        let ioc = Server::soft_ioc(&prefix, database);
         let client = Client::start().unwrap();
         let (recorder, _channel) = open(&client, &format!("{prefix}ai"));
         recorder.wait_value(0, &OwnValue::Number(1.0));
@@ -452,7 +449,7 @@ fn enum_life() -> Life {
 
 #[test]
 fn changed_type_after_a_restart_is_followed() {
-    in_own_process("changed_type_after_a_restart_is_followed", || {
+    in_own_process!("changed_type_after_a_restart_is_followed", || {
         const LIVES: usize = 3;
         let pvs: [(&str, [Life; LIVES]); 4] = [
             ("a", [scalar_life(), array_life(), string_life()]),
@@ -471,7 +468,7 @@ fn changed_type_after_a_restart_is_followed() {
                 .iter()
                 .map(|(name, lives)| lives[life].record.replace("NAME", name) + "\n")
                 .collect();
-            let mut ioc = SoftIoc::start(&prefix, database.as_bytes());
+            let mut ioc = Server::soft_ioc(&prefix, database.as_bytes());
             for (((name, lives), (recorder, _)), from) in pvs.iter().zip(&opened).zip(&mut from) {
                 let now = &lives[life];
                 let before = life.checked_sub(1).map(|before| &lives[before]);
@@ -505,7 +502,7 @@ fn changed_type_after_a_restart_is_followed() {
 
 #[test]
 fn access_rights_follow_the_iocs_rules() {
-    in_own_process("access_rights_follow_the_iocs_rules", || {
+    in_own_process!("access_rights_follow_the_iocs_rules", || {
         let prefix = prefix();
         let rules = format!(
             "ASG(DEFAULT) {{ RULE(1, READ) RULE(1, WRITE) }}
@@ -524,7 +521,7 @@ fn access_rights_follow_the_iocs_rules() {
             record(ao, \"$(P)switched\") { field(VAL, \"4\") field(ASG, \"SWITCHED\") }
             record(ao, \"$(P)switch\") { field(VAL, \"0\") field(PINI, \"YES\") }
         ";
-        let mut ioc = SoftIoc::with_access_security(&prefix, database, &rules);
+        let mut ioc = Server::with_access_security(&prefix, database, &rules);
         let client = Client::start().unwrap();
         let open = |name: &str| open(&client, &format!("{prefix}{name}"));
         let wait_rights = |recorder: &Recorder, from, read, write| {
@@ -569,7 +566,7 @@ fn access_rights_follow_the_iocs_rules() {
 
 #[test]
 fn closed_channel_is_silent_and_forgotten() {
-    in_own_process("closed_channel_is_silent_and_forgotten", || {
+    in_own_process!("closed_channel_is_silent_and_forgotten", || {
         const RECORDS: usize = 100;
         const CHANNELS: usize = 1_000;
         let database: String = (0..RECORDS)
@@ -582,7 +579,7 @@ fn closed_channel_is_silent_and_forgotten() {
             })
             .collect();
         let prefix = prefix();
-        let _ioc = SoftIoc::start(&prefix, database.as_bytes());
+        let _ioc = Server::soft_ioc(&prefix, database.as_bytes());
         let client = Client::start().unwrap();
         let (witness, _witness) = open(&client, &format!("{prefix}0"));
         let (mut seen, _) = witness.wait_update(0, |_| true);
@@ -632,11 +629,11 @@ fn panic_in_a_sink_costs_one_event() {
             panic!("as the test wants");
         }
     }
-    in_own_process("panic_in_a_sink_costs_one_event", || {
+    in_own_process!("panic_in_a_sink_costs_one_event", || {
         let database =
             b"record(calc, \"$(P)calc\") { field(CALC, \"VAL+1\") field(SCAN, \".1 second\") }";
         let prefix = prefix();
-        let _ioc = SoftIoc::start(&prefix, database);
+        let _ioc = Server::soft_ioc(&prefix, database);
         let client = Client::start().unwrap();
         let name = format!("{prefix}calc");
         let _panics = client.open(&name, Arc::new(Panics)).unwrap();
@@ -653,10 +650,10 @@ fn panic_in_a_sink_costs_one_event() {
 
 #[test]
 fn dropped_client_closes_its_channels() {
-    in_own_process("dropped_client_closes_its_channels", || {
+    in_own_process!("dropped_client_closes_its_channels", || {
         let database = b"record(ai, \"$(P)ai\") { field(VAL, \"1\") }";
         let prefix = prefix();
-        let _ioc = SoftIoc::start(&prefix, database);
+        let _ioc = Server::soft_ioc(&prefix, database);
         for _ in 0..3 {
             let client = Client::start().unwrap();
             let (found, channel) = open(&client, &format!("{prefix}ai"));
@@ -675,7 +672,7 @@ fn dropped_client_closes_its_channels() {
 
 #[test]
 fn names_that_cannot_be_are_refused() {
-    in_own_process("names_that_cannot_be_are_refused", || {
+    in_own_process!("names_that_cannot_be_are_refused", || {
         let client = Client::start().unwrap();
         let refused = |name: &str| client.open(name, Recorder::new()).unwrap_err();
 
@@ -693,10 +690,10 @@ fn names_that_cannot_be_are_refused() {
 
 #[test]
 fn longest_name_is_found() {
-    in_own_process("longest_name_is_found", || {
+    in_own_process!("longest_name_is_found", || {
         let database = b"record(ai, \"$(P)ai\") { field(VAL, \"1\") }";
         let prefix = prefix();
-        let _ioc = SoftIoc::start(&prefix, database);
+        let _ioc = Server::soft_ioc(&prefix, database);
         let client = Client::start().unwrap();
         // Blanks in a filter are allowed, and make a name as long as one likes.
         let (head, tail) = (format!("{prefix}ai.VAL{{"), "\"ts\":{}}");

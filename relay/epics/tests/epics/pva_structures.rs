@@ -1,10 +1,5 @@
 //! Do structures of any type arrive as trees, and are procedures called?
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-#[allow(dead_code, reason = "the other tests of pvAccess use the rest of it")]
-mod support_pva;
-
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
@@ -14,7 +9,8 @@ use pvwire_epics::pva::{
     Client, ElementType, Monitor, Node, NodeValue, OpError, PutOptions, PutValue, ValueKind,
 };
 
-use support_pva::{DEADLINE, OwnUpdate, OwnValue, Recorder, Server, in_own_process, prefix};
+use crate::support::pva::{OwnUpdate, OwnValue, Recorder};
+use crate::support::{DEADLINE, Server, in_own_process, prefix};
 
 fn open(client: &Client, name: &str) -> (Arc<Recorder>, Monitor) {
     let recorder = Recorder::new();
@@ -90,7 +86,7 @@ fn number(number: f64) -> NodeValue {
 
 #[test]
 fn structures_arrive_as_trees_and_say_what_changed() {
-    in_own_process("structures_arrive_as_trees_and_say_what_changed", || {
+    in_own_process!("structures_arrive_as_trees_and_say_what_changed", || {
         let prefix = prefix();
         let _server = Server::structures(&prefix);
         let client = Client::start().unwrap();
@@ -154,7 +150,7 @@ fn structures_arrive_as_trees_and_say_what_changed() {
 
 #[test]
 fn scalars_of_every_type_in_a_structure_are_exact() {
-    in_own_process("scalars_of_every_type_in_a_structure_are_exact", || {
+    in_own_process!("scalars_of_every_type_in_a_structure_are_exact", || {
         let prefix = prefix();
         let _server = Server::structures(&prefix);
         let client = Client::start().unwrap();
@@ -186,7 +182,7 @@ fn scalars_of_every_type_in_a_structure_are_exact() {
 
 #[test]
 fn image_and_multi_channel_arrive_whole() {
-    in_own_process("image_and_multi_channel_arrive_whole", || {
+    in_own_process!("image_and_multi_channel_arrive_whole", || {
         let prefix = prefix();
         let _server = Server::structures(&prefix);
         let client = Client::start().unwrap();
@@ -233,7 +229,7 @@ fn image_and_multi_channel_arrive_whole() {
 
 #[test]
 fn type_that_changes_in_a_running_server_is_followed() {
-    in_own_process("type_that_changes_in_a_running_server_is_followed", || {
+    in_own_process!("type_that_changes_in_a_running_server_is_followed", || {
         let prefix = prefix();
         let _server = Server::structures(&prefix);
         let client = Client::start().unwrap();
@@ -251,7 +247,7 @@ fn type_that_changes_in_a_running_server_is_followed() {
 
 #[test]
 fn scalars_that_no_record_has_are_watched_and_put() {
-    in_own_process("scalars_that_no_record_has_are_watched_and_put", || {
+    in_own_process!("scalars_that_no_record_has_are_watched_and_put", || {
         let prefix = prefix();
         let _server = Server::structures(&prefix);
         let client = Client::start().unwrap();
@@ -301,7 +297,7 @@ fn scalars_that_no_record_has_are_watched_and_put() {
 
 #[test]
 fn put_is_done_when_the_server_says_so_and_refused_with_its_reason() {
-    in_own_process(
+    in_own_process!(
         "put_is_done_when_the_server_says_so_and_refused_with_its_reason",
         || {
             let prefix = prefix();
@@ -322,7 +318,7 @@ fn put_is_done_when_the_server_says_so_and_refused_with_its_reason() {
 
 #[test]
 fn procedure_gets_its_arguments_and_answers_or_fails() {
-    in_own_process("procedure_gets_its_arguments_and_answers_or_fails", || {
+    in_own_process!("procedure_gets_its_arguments_and_answers_or_fails", || {
         let prefix = prefix();
         let server = Server::structures(&prefix);
         let client = Client::start().unwrap();
@@ -382,7 +378,7 @@ fn procedure_gets_its_arguments_and_answers_or_fails() {
 
 #[test]
 fn metadata_that_a_server_repeats_is_told_once() {
-    in_own_process("metadata_that_a_server_repeats_is_told_once", || {
+    in_own_process!("metadata_that_a_server_repeats_is_told_once", || {
         let prefix = prefix();
         let _server = Server::structures(&prefix);
         let client = Client::start().unwrap();

@@ -1,11 +1,6 @@
 //! Does libca read from a busy circuit in fewer pieces, lose nothing by it, and hold up no update of
 //! a circuit that isn't busy?
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-#[allow(dead_code, reason = "the other tests of this crate use the rest of it")]
-mod support;
-
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +10,7 @@ use pvwire_epics::ca::{
     reads_total,
 };
 
-use support::{SoftIoc, eventually, in_own_process, prefix};
+use crate::support::{Server, eventually, in_own_process, prefix};
 
 /// Counts updates, and those whose value is not the one after the last.
 #[derive(Default)]
@@ -46,7 +41,7 @@ impl ChannelEvents for Counter {
 
 #[test]
 fn every_update_of_bursts_arrives_in_order_by_fewer_reads() {
-    in_own_process(
+    in_own_process!(
         "every_update_of_bursts_arrives_in_order_by_fewer_reads",
         || {
             let mut database = String::from("record(event, \"$(P)all\") { field(VAL, \"7\") }\n");
@@ -60,7 +55,7 @@ fn every_update_of_bursts_arrives_in_order_by_fewer_reads() {
                 .unwrap();
             }
             let prefix = prefix();
-            let mut ioc = SoftIoc::start(&prefix, database.as_bytes());
+            let mut ioc = Server::soft_ioc(&prefix, database.as_bytes());
             let client = Client::start().unwrap();
             let opened: Vec<_> = (0..2_000)
                 .map(|number| {
@@ -101,11 +96,11 @@ fn every_update_of_bursts_arrives_in_order_by_fewer_reads() {
 
 #[test]
 fn circuit_with_an_update_now_and_then_is_never_waited_for() {
-    in_own_process(
+    in_own_process!(
         "circuit_with_an_update_now_and_then_is_never_waited_for",
         || {
             let prefix = prefix();
-            let _ioc = SoftIoc::start(
+            let _ioc = Server::soft_ioc(
                 &prefix,
                 b"record(calc, \"$(P)slow\") { field(CALC, \"VAL+1\") field(SCAN, \".5 second\") }",
             );

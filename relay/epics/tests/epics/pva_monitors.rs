@@ -1,10 +1,5 @@
 //! Does the pvAccess client tell what a real IOC does, and nothing else?
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-#[allow(dead_code, reason = "the other tests of pvAccess use the rest of it")]
-mod support_pva;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +8,8 @@ use pvwire_epics::pva::{
     BadName, Client, ElementType, Limits, Metadata, Monitor, PvaEvents, TypeInfo, Update, ValueKind,
 };
 
-use support_pva::{Event, OwnValue, Recorder, Server, eventually, in_own_process, prefix};
+use crate::support::pva::{Event, OwnValue, Recorder};
+use crate::support::{Server, eventually, in_own_process, prefix};
 
 fn open(client: &Client, name: &str) -> (Arc<Recorder>, Monitor) {
     let recorder = Recorder::new();
@@ -29,7 +25,7 @@ fn same(limits: Limits, low: f64, high: f64) -> bool {
 
 #[test]
 fn values_of_every_type_arrive_exactly() {
-    in_own_process("values_of_every_type_arrive_exactly", || {
+    in_own_process!("values_of_every_type_arrive_exactly", || {
         let database = r#"
             record(ai, "$(P)double") { field(VAL, "0.1") field(PREC, "3") field(TPRO, "0") }
             record(longout, "$(P)long") { field(VAL, "-2147483648") }
@@ -44,7 +40,7 @@ fn values_of_every_type_arrive_exactly() {
         "#;
         use ElementType::{Float64, Int16, Int32, Int64, Text, UInt8};
         use ValueKind::{Enum, Scalar};
-        let test = "values_of_every_type_arrive_exactly";
+        let test = "pva_monitors::values_of_every_type_arrive_exactly";
         let cases = [
             ("double", Scalar(Float64), OwnValue::Number(0.1)),
             ("double.PREC", Scalar(Int16), OwnValue::Number(3.0)),
@@ -85,7 +81,7 @@ fn values_of_every_type_arrive_exactly() {
 
 #[test]
 fn arrays_of_every_type_arrive_whole_and_outlive_their_monitor() {
-    in_own_process(
+    in_own_process!(
         "arrays_of_every_type_arrive_whole_and_outlive_their_monitor",
         || {
             let database = r#"
@@ -176,7 +172,7 @@ fn arrays_of_every_type_arrive_whole_and_outlive_their_monitor() {
 
 #[test]
 fn alarm_and_time_come_with_the_value() {
-    in_own_process("alarm_and_time_come_with_the_value", || {
+    in_own_process!("alarm_and_time_come_with_the_value", || {
         let database = r#"
             record(ao, "$(P)ao") {
                 field(HIGH, "5") field(HSV, "MINOR") field(HIHI, "9") field(HHSV, "MAJOR")
@@ -211,7 +207,7 @@ fn alarm_and_time_come_with_the_value() {
 
 #[test]
 fn metadata_comes_first_and_at_each_change() {
-    in_own_process("metadata_comes_first_and_at_each_change", || {
+    in_own_process!("metadata_comes_first_and_at_each_change", || {
         let database = r#"
             record(ao, "$(P)ao") {
                 field(DESC, "beam energy") field(EGU, "µm") field(PREC, "2")
@@ -284,7 +280,7 @@ fn metadata_comes_first_and_at_each_change() {
 
 #[test]
 fn killed_ioc_disconnects_and_comes_back_with_another_type() {
-    in_own_process(
+    in_own_process!(
         "killed_ioc_disconnects_and_comes_back_with_another_type",
         || {
             let prefix = prefix();
@@ -326,7 +322,7 @@ fn killed_ioc_disconnects_and_comes_back_with_another_type() {
 
 #[test]
 fn thousands_of_monitors_all_connect_beside_as_many_absent_names() {
-    in_own_process(
+    in_own_process!(
         "thousands_of_monitors_all_connect_beside_as_many_absent_names",
         || {
             #[derive(Default)]
@@ -366,7 +362,7 @@ fn thousands_of_monitors_all_connect_beside_as_many_absent_names() {
 
 #[test]
 fn closed_monitor_is_silent_and_its_sink_dropped() {
-    in_own_process("closed_monitor_is_silent_and_its_sink_dropped", || {
+    in_own_process!("closed_monitor_is_silent_and_its_sink_dropped", || {
         let database =
             r#"record(calc, "$(P)calc") { field(CALC, "VAL+1") field(SCAN, ".1 second") }"#;
         let prefix = prefix();
@@ -388,7 +384,7 @@ fn closed_monitor_is_silent_and_its_sink_dropped() {
 
 #[test]
 fn panic_in_a_sink_costs_one_event() {
-    in_own_process("panic_in_a_sink_costs_one_event", || {
+    in_own_process!("panic_in_a_sink_costs_one_event", || {
         #[derive(Default)]
         struct Panics(AtomicU64);
         impl PvaEvents for Panics {
@@ -415,7 +411,7 @@ fn panic_in_a_sink_costs_one_event() {
 
 #[test]
 fn bad_names_are_refused() {
-    in_own_process("bad_names_are_refused", || {
+    in_own_process!("bad_names_are_refused", || {
         let client = Client::start().unwrap();
         let refused = |name: &str| client.open(name, Recorder::new()).unwrap_err();
 

@@ -1,10 +1,5 @@
 //! Does a put write what it was given, and does whoever asked learn what a real IOC did?
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-#[allow(dead_code, reason = "the other tests of this crate use the rest of it")]
-mod support;
-
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -12,9 +7,8 @@ use std::time::{Duration, Instant};
 use pvwire_epics::ca::{Channel, Client, NativeType, PutError, PutTicket, PutValue};
 use pvwire_epics::panics_caught;
 
-use support::{OwnValue, Recorder, SoftIoc, in_own_process, prefix};
-
-const DEADLINE: Duration = Duration::from_secs(30);
+use crate::support::ca::{OwnValue, Recorder};
+use crate::support::{DEADLINE, Server, in_own_process, prefix};
 
 /// One channel, and what a test does with it.
 struct Pv {
@@ -59,7 +53,7 @@ fn text(text: &str) -> PutValue {
 
 #[test]
 fn puts_of_every_kind_are_written_with_and_without_completion() {
-    in_own_process(
+    in_own_process!(
         "puts_of_every_kind_are_written_with_and_without_completion",
         || {
             let database = b"
@@ -73,7 +67,7 @@ fn puts_of_every_kind_are_written_with_and_without_completion() {
                 record(waveform, \"$(P)string\") { field(FTVL, \"STRING\") field(NELM, \"3\") }
             ";
             let prefix = prefix();
-            let _ioc = SoftIoc::start(&prefix, database);
+            let _ioc = Server::soft_ioc(&prefix, database);
             let client = Client::start().unwrap();
             let numbers = |numbers: &[f64]| PutValue::Numbers(numbers.to_vec());
             let strings =
@@ -135,7 +129,7 @@ fn puts_of_every_kind_are_written_with_and_without_completion() {
 
 #[test]
 fn refused_put_says_why_and_writes_nothing() {
-    in_own_process("refused_put_says_why_and_writes_nothing", || {
+    in_own_process!("refused_put_says_why_and_writes_nothing", || {
         let database = b"
             record(ao, \"$(P)ao\") { field(VAL, \"1\") field(PINI, \"YES\") }
             record(ao, \"$(P)disp\") { field(VAL, \"1\") field(PINI, \"YES\") field(DISP, \"1\") }
@@ -150,7 +144,7 @@ fn refused_put_says_why_and_writes_nothing() {
         let rules =
             "ASG(DEFAULT) { RULE(1, READ) RULE(1, WRITE) }\nASG(readonly) { RULE(1, READ) }\n";
         let prefix = prefix();
-        let _ioc = SoftIoc::with_access_security(&prefix, database, rules);
+        let _ioc = Server::with_access_security(&prefix, database, rules);
         let client = Client::start().unwrap();
         let open = |name: &str| Pv::open(&client, &format!("{prefix}{name}"));
 
@@ -193,7 +187,7 @@ fn refused_put_says_why_and_writes_nothing() {
 
 #[test]
 fn completion_waits_for_the_record_and_no_completion_does_not() {
-    in_own_process(
+    in_own_process!(
         "completion_waits_for_the_record_and_no_completion_does_not",
         || {
             let database = b"
@@ -203,7 +197,7 @@ fn completion_waits_for_the_record_and_no_completion_does_not() {
                 record(ao, \"$(P)sink\") {}
             ";
             let prefix = prefix();
-            let _ioc = SoftIoc::start(&prefix, database);
+            let _ioc = Server::soft_ioc(&prefix, database);
             let client = Client::start().unwrap();
             let slow = Pv::open(&client, &format!("{prefix}slow.A"));
             let sink = Pv::open(&client, &format!("{prefix}sink"));
@@ -224,7 +218,7 @@ fn completion_waits_for_the_record_and_no_completion_does_not() {
 
 #[test]
 fn put_before_the_connection_is_sent_at_the_connect_unless_it_is_cancelled() {
-    in_own_process(
+    in_own_process!(
         "put_before_the_connection_is_sent_at_the_connect_unless_it_is_cancelled",
         || {
             let database = b"
@@ -239,7 +233,7 @@ fn put_before_the_connection_is_sent_at_the_connect_unless_it_is_cancelled() {
             let (never, ticket) = late.begin(PutValue::Number(8.0), true);
             assert!(ticket.cancel(), "nothing can have been sent");
 
-            let ioc = SoftIoc::start(&prefix, database);
+            let ioc = Server::soft_ioc(&prefix, database);
             assert_eq!(written.recv_timeout(DEADLINE), Ok(Ok(())));
             early.recorder.wait_value(0, &OwnValue::Number(1.0));
             late.recorder.wait_value(0, &OwnValue::Number(7.0));
@@ -263,14 +257,14 @@ fn put_before_the_connection_is_sent_at_the_connect_unless_it_is_cancelled() {
 
 #[test]
 fn put_whose_ioc_dies_before_it_is_done_is_said_to_be_uncertain() {
-    in_own_process(
+    in_own_process!(
         "put_whose_ioc_dies_before_it_is_done_is_said_to_be_uncertain",
         || {
             let database = b"
                 record(calcout, \"$(P)slow\") { field(CALC, \"A\") field(ODLY, \"60\") }
             ";
             let prefix = prefix();
-            let ioc = SoftIoc::start(&prefix, database);
+            let ioc = Server::soft_ioc(&prefix, database);
             let client = Client::start().unwrap();
             let slow = Pv::open(&client, &format!("{prefix}slow.A"));
             let (dies, ticket) = slow.begin(PutValue::Number(1.0), true);
@@ -289,14 +283,14 @@ fn put_whose_ioc_dies_before_it_is_done_is_said_to_be_uncertain() {
 
 #[test]
 fn channel_that_is_closed_with_a_put_under_way_answers_it() {
-    in_own_process(
+    in_own_process!(
         "channel_that_is_closed_with_a_put_under_way_answers_it",
         || {
             let database = b"
             record(calcout, \"$(P)slow\") { field(CALC, \"A\") field(ODLY, \"60\") }
         ";
             let prefix = prefix();
-            let _ioc = SoftIoc::start(&prefix, database);
+            let _ioc = Server::soft_ioc(&prefix, database);
             let client = Client::start().unwrap();
             let slow = Pv::open(&client, &format!("{prefix}slow.A"));
             let (open, _) = slow.begin(PutValue::Number(1.0), true);
@@ -309,10 +303,10 @@ fn channel_that_is_closed_with_a_put_under_way_answers_it() {
 
 #[test]
 fn condition_is_asked_when_it_is_the_puts_turn() {
-    in_own_process("condition_is_asked_when_it_is_the_puts_turn", || {
+    in_own_process!("condition_is_asked_when_it_is_the_puts_turn", || {
         let database = b"record(ao, \"$(P)ao\") { field(VAL, \"1\") field(PINI, \"YES\") }";
         let prefix = prefix();
-        let _ioc = SoftIoc::start(&prefix, database);
+        let _ioc = Server::soft_ioc(&prefix, database);
         let client = Client::start().unwrap();
         let ao = Pv::open(&client, &format!("{prefix}ao"));
         for (holds, result) in [(false, Err(PutError::Moved)), (true, Ok(()))] {

@@ -1,16 +1,11 @@
 //! Do gets and puts end as they should, once, on a real IOC?
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-#[allow(dead_code, reason = "the other tests of pvAccess use the rest of it")]
-mod support_pva;
-
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use pvwire_epics::pva::{Client, ElementType, Node, NodeValue, OpError, PutOptions, PutValue};
 
-use support_pva::{DEADLINE, Server, in_own_process, prefix};
+use crate::support::{DEADLINE, Server, in_own_process, prefix};
 
 /// Waits for the one result of an operation, and that its completion is gone after it.
 fn result<T>(results: &Receiver<T>) -> T {
@@ -57,7 +52,7 @@ fn text(text: &str) -> PutValue {
 
 #[test]
 fn value_that_fits_is_put_and_another_refused_with_the_reason() {
-    in_own_process(
+    in_own_process!(
         "value_that_fits_is_put_and_another_refused_with_the_reason",
         || {
             let database = r#"
@@ -162,7 +157,7 @@ fn value_that_fits_is_put_and_another_refused_with_the_reason() {
 
 #[test]
 fn choice_is_put_by_index_or_label_and_an_unknown_one_refused() {
-    in_own_process(
+    in_own_process!(
         "choice_is_put_by_index_or_label_and_an_unknown_one_refused",
         || {
             let database = r#"
@@ -207,7 +202,7 @@ fn choice_is_put_by_index_or_label_and_an_unknown_one_refused() {
 
 #[test]
 fn array_is_put_whole_in_the_type_of_the_record() {
-    in_own_process("array_is_put_whole_in_the_type_of_the_record", || {
+    in_own_process!("array_is_put_whole_in_the_type_of_the_record", || {
         let database = r#"
             record(waveform, "$(P)double") { field(FTVL, "DOUBLE") field(NELM, "8") }
             record(waveform, "$(P)short") { field(FTVL, "SHORT") field(NELM, "8") }
@@ -262,7 +257,7 @@ fn array_is_put_whole_in_the_type_of_the_record() {
 
 #[test]
 fn put_that_waits_is_done_when_the_record_is() {
-    in_own_process("put_that_waits_is_done_when_the_record_is", || {
+    in_own_process!("put_that_waits_is_done_when_the_record_is", || {
         let database = r#"
             record(calcout, "$(P)slow") { field(CALC, "A") field(ODLY, "1") field(OUT, "$(P)end PP") }
             record(ao, "$(P)end") {}
@@ -288,7 +283,7 @@ fn put_that_waits_is_done_when_the_record_is() {
 
 #[test]
 fn operation_without_an_answer_ends_all_the_same() {
-    in_own_process("operation_without_an_answer_ends_all_the_same", || {
+    in_own_process!("operation_without_an_answer_ends_all_the_same", || {
         let database = r#"
             record(calcout, "$(P)slow") { field(CALC, "A") field(ODLY, "60") field(OUT, "$(P)end PP") }
             record(calcout, "$(P)slower") { field(CALC, "A") field(ODLY, "60") }
@@ -322,7 +317,7 @@ fn operation_without_an_answer_ends_all_the_same() {
 
 #[test]
 fn put_that_a_crash_cut_off_is_not_put_again() {
-    in_own_process("put_that_a_crash_cut_off_is_not_put_again", || {
+    in_own_process!("put_that_a_crash_cut_off_is_not_put_again", || {
         let database = r#"
             record(calcout, "$(P)slow") { field(CALC, "A") field(ODLY, "60") field(OUT, "$(P)end PP") }
             record(ao, "$(P)end") {}

@@ -3,11 +3,6 @@
 //! A busy IOC refuses now and then, no server does so when it is told to. So this one speaks just
 //! enough of the protocol to refuse.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-#[allow(dead_code, reason = "the other tests of pvAccess use the rest of it")]
-mod support_pva;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -17,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use pvwire_epics::pva::{Client, NodeValue};
 
-use support_pva::{Event, OwnValue, Recorder, in_own_process};
+use crate::support::in_own_process;
+use crate::support::pva::{Event, OwnValue, Recorder};
 
 const CONNECTION_VALIDATION: u8 = 1;
 const ECHO: u8 = 2;
@@ -129,7 +125,7 @@ fn serve(mut stream: TcpStream, port: u16, monitors: &AtomicU32, refusals: u32) 
 
 #[test]
 fn refused_or_ended_monitor_is_tried_again() {
-    in_own_process("refused_or_ended_monitor_is_tried_again", || {
+    in_own_process!("refused_or_ended_monitor_is_tried_again", || {
         let port = std::env::var("EPICS_PVA_SERVER_PORT")
             .unwrap()
             .parse()
