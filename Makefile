@@ -89,7 +89,7 @@ packaging-test: setup-browser wasm ## The packed package in apps of Vite, webpac
 bench: setup ## Benchmarks of the goals in ten minutes; results in bench/results/
 	@$(PYTHON) bench/run.py --set quick
 
-bench-full: setup ## All benchmarks, which take over an hour, and their pictures
+bench-full: setup ## All benchmarks, which take about an hour, and their pictures
 	@status=0; $(PYTHON) bench/run.py --set full || status=$$?; \
 		$(MAKE) --no-print-directory bench-pictures; exit $$status
 
