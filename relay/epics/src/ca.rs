@@ -141,6 +141,14 @@ impl Client {
         self.open_for(Purpose::Put, name, events)
     }
 
+    /// Opens all channels anew in a new context, which reads the environment variables of EPICS again
+    /// and looks up the host names in them. Never waits; meanwhile the channels are disconnected, and
+    /// puts without an answer end as [`PutError::Interrupted`].
+    pub fn renew(&self) {
+        // The thread is gone only by a bug of libca.
+        let _ = self.commands.send(Command::Renew);
+    }
+
     fn open_for(
         &self,
         purpose: Purpose,

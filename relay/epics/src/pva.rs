@@ -167,6 +167,14 @@ impl Client {
         self.operate(name, Request::Call { arguments }, timeout, done);
     }
 
+    /// Opens all monitors anew in a new context, which reads the environment variables of EPICS again
+    /// and looks up the host names in them. Never waits; meanwhile the PVs are disconnected, and
+    /// operations that aren't done end as [`OpError::Disconnected`].
+    pub fn renew(&self) {
+        // The thread is gone only by a bug of pvxs.
+        let _ = self.commands.send(Command::Renew);
+    }
+
     fn operate(&self, name: &str, request: Request, timeout: Duration, done: Completion) {
         if let Err(bad) = check(name) {
             done(Err(OpError::Invalid(bad.to_string())));

@@ -160,6 +160,12 @@ impl ChannelState {
         }
     }
 
+    /// Channel and subscriptions are cleared, to be opened anew; called by the ca-cmd thread.
+    pub(super) fn closed(&self) {
+        self.on_disconnected();
+        self.subscribed.store(None);
+    }
+
     pub(super) fn on_access_rights(&self, rights: AccessRights) {
         self.readable.store(rights.read, Ordering::Release);
         self.events.access_rights(rights);
@@ -355,6 +361,28 @@ mod tests {
 
         assert_eq!(state.live_shape(), Some(SCALAR));
         assert_eq!(subscribe(&state), None);
+        assert_eq!(
+            *recorder.0.lock().unwrap(),
+            [
+                "connected Double 1 changed=false",
+                "disconnected",
+                "connected Double 1 changed=false"
+            ]
+        );
+    }
+
+    #[test]
+    fn channel_that_was_closed_is_lost_and_subscribed_anew() {
+        let (state, recorder, _received) = state();
+        state.on_connected(SCALAR);
+        subscribe(&state);
+        state.closed();
+        assert!(state.is_lost());
+        assert_eq!(subscribe(&state), None);
+        state.on_connected(SCALAR);
+
+        assert_eq!(state.live_shape(), None);
+        assert_eq!(subscribe(&state), Some(SCALAR));
         assert_eq!(
             *recorder.0.lock().unwrap(),
             [

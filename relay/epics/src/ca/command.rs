@@ -7,6 +7,8 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
+use std::thread;
+use std::time::Duration;
 
 use super::StartError;
 use super::channel_state::ChannelState;
@@ -18,6 +20,9 @@ use crate::user::{UserName, create_as};
 /// A batch ends here even when more commands wait, so that the first ones of 100,000 channels are
 /// sent while the last ones are still being opened.
 const BATCH: usize = 1_000;
+
+/// Between two tries to create a context that takes the place of another.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// What the ca-cmd thread is asked to do.
 ///
@@ -38,6 +43,8 @@ pub(super) enum Command {
     Put(u64, Job),
     /// Close the channel of this id.
     Close(u64),
+    /// Open all channels anew, in a new context.
+    Renew,
     /// Close all and end.
     Stop,
 }
@@ -48,18 +55,57 @@ pub(super) fn run(
     commands: &Receiver<Command>,
     started: &SyncSender<Result<(), StartError>>,
 ) {
-    let context = create_as(user, || {
-        Context::create().map_err(|refused| refused.to_string())
-    });
+    let create = || {
+        create_as(user, || {
+            Context::create().map_err(|refused| refused.to_string())
+        })
+    };
+    let context = create();
     let answer = context
         .as_ref()
         .map(|_| ())
         .map_err(|reason| StartError::Context(reason.clone()));
     let started = started.send(answer);
-    let (Ok(context), Ok(())) = (context, started) else {
+    let (Ok(mut context), Ok(())) = (context, started) else {
         return;
     };
+    let mut channels = Vec::new();
+    while let End::Renew(open) = serve(&context, commands, channels) {
+        channels = open;
+        // libca has one context for each thread at most.
+        drop(context);
+        context = loop {
+            match create() {
+                Ok(context) => break context,
+                Err(reason) => log::error!("no new context of libca yet: {reason}"),
+            }
+            thread::sleep(RETRY);
+        };
+    }
+}
+
+/// What it takes to open a channel anew.
+struct Reopen {
+    purpose: Purpose,
+    name: CString,
+    state: Arc<ChannelState>,
+}
+
+/// Why a context is not needed any more.
+enum End {
+    /// Nobody wants the client.
+    Stop,
+    /// Another is to have these channels.
+    Renew(Vec<Reopen>),
+}
+
+/// Does what is asked for with one context, beginning with these channels.
+fn serve(context: &Context, commands: &Receiver<Command>, begin: Vec<Reopen>) -> End {
     let mut channels = HashMap::new();
+    for each in begin {
+        open(context, &mut channels, each.purpose, &each.name, each.state);
+    }
+    context.flush();
     while let Ok(first) = commands.recv() {
         let batch = std::iter::once(first)
             .chain(commands.try_iter())
@@ -70,7 +116,7 @@ pub(super) fn run(
                     purpose,
                     name,
                     state,
-                } => open(&context, &mut channels, purpose, &name, state),
+                } => open(context, &mut channels, purpose, &name, state),
                 Command::Connected(id) => {
                     if let Some(channel) = channels.get_mut(&id) {
                         subscribe(channel);
@@ -92,11 +138,29 @@ pub(super) fn run(
                 }),
                 // The caller's sink may be dropped here, and may panic at that.
                 Command::Close(id) => guard("close", || drop(channels.remove(&id))),
-                Command::Stop => return,
+                Command::Renew => return End::Renew(close_all(channels)),
+                Command::Stop => return End::Stop,
             }
         }
         context.flush();
     }
+    End::Stop
+}
+
+/// Closes the channels, which their sinks take for a loss of the connection.
+fn close_all(channels: HashMap<u64, OpenChannel<'_>>) -> Vec<Reopen> {
+    let close = |channel: OpenChannel<'_>| {
+        let reopen = Reopen {
+            purpose: channel.purpose(),
+            name: channel.c_name(),
+            state: channel.state(),
+        };
+        // What the caller gave with a put may panic when it is told; no callback comes after this.
+        guard("close", || drop(channel));
+        guard("disconnected", || reopen.state.closed());
+        reopen
+    };
+    channels.into_values().map(close).collect()
 }
 
 fn open<'context>(

@@ -1,7 +1,7 @@
 //! Who owns libca's context, channels and subscriptions, and in which order do they end?
 
 use std::collections::VecDeque;
-use std::ffi::{CStr, c_int, c_long, c_ulong, c_void};
+use std::ffi::{CStr, CString, c_int, c_long, c_ulong, c_void};
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::Arc;
@@ -305,8 +305,23 @@ impl<'context> OpenChannel<'context> {
 
     /// The name that it was opened with.
     pub(super) fn name(&self) -> String {
+        text(self.c_name().to_bytes())
+    }
+
+    /// The same as libca has it.
+    pub(super) fn c_name(&self) -> CString {
         // SAFETY: the channel is ours and open, and owns its name.
-        text(unsafe { CStr::from_ptr(ca_name(self.channel)) }.to_bytes())
+        unsafe { CStr::from_ptr(ca_name(self.channel)) }.to_owned()
+    }
+
+    /// What it was opened for.
+    pub(super) fn purpose(&self) -> Purpose {
+        self.purpose
+    }
+
+    /// What its callbacks tell.
+    pub(super) fn state(&self) -> Arc<ChannelState> {
+        Arc::clone(&self.state)
     }
 
     /// Host and port of its server, for the log.

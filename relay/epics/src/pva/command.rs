@@ -43,6 +43,8 @@ pub(super) enum Command {
     },
     /// The operation with this id has ended.
     Done(u64),
+    /// Open all monitors anew, in a new context.
+    Renew,
     /// Close all and end.
     Stop,
 }
@@ -53,16 +55,47 @@ pub(super) fn run(
     commands: &Receiver<Command>,
     started: &SyncSender<Result<(), StartError>>,
 ) {
-    let context = create_as(user, Context::create);
+    let create = || create_as(user, Context::create);
+    let context = create();
     let answer = context
         .as_ref()
         .map(|_| ())
         .map_err(|reason| StartError::Context(reason.clone()));
     let started = started.send(answer);
-    let (Ok(context), Ok(())) = (context, started) else {
+    let (Ok(mut context), Ok(())) = (context, started) else {
         return;
     };
-    let mut desk = Desk::new(&context);
+    let mut monitors = Vec::new();
+    while let End::Renew(open) = serve(&context, commands, monitors) {
+        match create() {
+            // Closes the old one, and no callback of it comes after that.
+            Ok(new) => context = new,
+            Err(reason) => log::error!("the context of pvxs stays, there is no new one: {reason}"),
+        }
+        open.iter().for_each(|(_, state)| state.closed());
+        monitors = open;
+    }
+}
+
+/// Why a context is not needed any more.
+enum End {
+    /// Nobody wants the client.
+    Stop,
+    /// Another is to have these monitors.
+    Renew(Vec<(String, Arc<MonitorState>)>),
+}
+
+/// Does what is asked for with one context, beginning with these monitors.
+fn serve(
+    context: &Context,
+    commands: &Receiver<Command>,
+    begin: Vec<(String, Arc<MonitorState>)>,
+) -> End {
+    let mut desk = Desk::new(context);
+    for (name, state) in begin {
+        desk.carry_out(Command::Open { name, state });
+    }
+    desk.create_monitors();
     loop {
         let first = match desk.wake() {
             None => commands.recv().ok(),
@@ -70,15 +103,16 @@ pub(super) fn run(
                 match commands.recv_timeout(wake.saturating_duration_since(Instant::now())) {
                     Ok(command) => Some(command),
                     Err(RecvTimeoutError::Timeout) => None,
-                    Err(RecvTimeoutError::Disconnected) => return,
+                    Err(RecvTimeoutError::Disconnected) => return End::Stop,
                 }
             }
         };
         for command in first.into_iter().chain(commands.try_iter()).take(BATCH) {
-            if matches!(command, Command::Stop) {
-                return;
+            match command {
+                Command::Stop => return End::Stop,
+                Command::Renew => return End::Renew(desk.into_monitors()),
+                command => desk.carry_out(command),
             }
-            desk.carry_out(command);
         }
         desk.create_monitors();
         desk.end_late_operations();
@@ -151,8 +185,16 @@ impl<'context> Desk<'context> {
             Command::Done(id) => {
                 self.operations.remove(&id);
             }
-            Command::Stop => {}
+            Command::Renew | Command::Stop => {}
         }
+    }
+
+    /// Ends all that is open, operations for good.
+    fn into_monitors(self) -> Vec<(String, Arc<MonitorState>)> {
+        let monitors = self.monitors.into_values();
+        monitors
+            .map(|monitor| (monitor.name, monitor.state))
+            .collect()
     }
 
     /// Ends a subscription that is dead and makes another one later.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use super::command::Command;
 use super::event::{Metadata, PvaEvents, TypeInfo, Update, ValueKind};
+use crate::guard::guard;
 
 /// What the callbacks of one monitor and the pva-cmd thread share.
 ///
@@ -23,6 +24,7 @@ pub(super) struct MonitorState {
 /// What was told of the latest connection.
 #[derive(Default)]
 struct Known {
+    is_connected: bool,
     /// Of its structure's definition.
     signature: Option<u64>,
     type_id: String,
@@ -60,6 +62,7 @@ impl MonitorState {
             known.type_id.clone_from(&type_id);
             known.kind = Some(kind);
             known.metadata = None;
+            known.is_connected = true;
         }
         self.events.connected(TypeInfo {
             type_id,
@@ -69,7 +72,19 @@ impl MonitorState {
     }
 
     pub(super) fn on_disconnected(&self) {
-        self.events.disconnected();
+        let mut was_connected = true;
+        if let Ok(mut known) = self.known.lock() {
+            was_connected = std::mem::take(&mut known.is_connected);
+        }
+        if was_connected {
+            self.events.disconnected();
+        }
+    }
+
+    /// The subscription is closed, to be made anew; called by the pva-cmd thread when no callback comes
+    /// any more.
+    pub(super) fn closed(&self) {
+        guard("disconnected", || self.on_disconnected());
     }
 
     /// Passes metadata on unless it is the same as before: some servers mark it as changed with
