@@ -95,6 +95,8 @@ pub struct Config {
     pub ack_window: Duration,
     /// A client that took nothing for so long is closed.
     pub evict_after: Duration,
+    /// How often the IOCs' host names are looked up; zero for once.
+    pub host_lookup: Duration,
     /// How long the relay says that it isn't ready before it closes clients.
     pub drain_delay: Duration,
     /// Time over which clients are closed when the relay stops.
@@ -286,6 +288,7 @@ impl Default for Config {
             max_memory_mib: 1_000_000,
             ack_window: Duration::from_secs(2),
             evict_after: Duration::from_secs(15),
+            host_lookup: Duration::from_secs(10),
             drain_delay: Duration::from_secs(2),
             drain_spread: Duration::from_secs(3),
         }
@@ -762,6 +765,13 @@ const KEYS: &[Key] = &[
         evict_after,
         100,
         "A client that took nothing for so long is closed"
+    ),
+    millis_key!(
+        "host_lookup_ms",
+        host_lookup,
+        0,
+        "How often the host names in EPICS's address lists and name servers are looked up again, so that \
+         an IOC that moves is found; 0 for once"
     ),
     millis_key!(
         "drain_delay_ms",

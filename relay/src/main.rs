@@ -20,6 +20,7 @@ use pvwire_relay::server::{ProxyHeaders, Server, Trust};
 use pvwire_relay::shard::{Shard, ShardContext, ShardLimits};
 use pvwire_relay::shutdown::Readiness;
 use pvwire_relay::source::ca::CaSource;
+use pvwire_relay::source::host::Hosts;
 use pvwire_relay::source::pva::PvaSource;
 use pvwire_relay::source::sim::SimSource;
 use pvwire_relay::source::{Intake, Source};
@@ -169,6 +170,13 @@ async fn run(config: Config) -> Result<(), Failure> {
     tokio::task::spawn_local(watch_memory(watched, config.max_memory_mib << 20));
     let desk = Desk::new(Arc::clone(&intake));
     let metrics = Arc::new(Metrics::default());
+    let (sources, renewed) = (Arc::clone(&registry), Arc::clone(&metrics));
+    let renew = move |scheme: &str| {
+        sources.renew(scheme);
+        renewed.sources_renewed.inc();
+    };
+    let hosts = Hosts::read(|name| std::env::var(name).ok());
+    tokio::task::spawn_local(hosts.watch(config.host_lookup, renew));
     let ticks = Arc::new(TickCounters::default());
     let hello = hello(&config)?;
 

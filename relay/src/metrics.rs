@@ -71,6 +71,8 @@ pub struct Metrics {
     pub handshakes_refused: Family<CodeLabel, Counter>,
     /// Connections that ended before TLS was agreed on.
     pub tls_handshakes_failed: Counter,
+    /// Times that a source looked for all its servers again because their host names had moved.
+    pub sources_renewed: Counter,
     /// How old updates were when they had been handed to sockets.
     pub ages_sent: Arc<AgeCounter>,
     ages_received: Arc<AgeCounter>,
@@ -176,6 +178,11 @@ impl Default for Metrics {
             "Connections that ended before TLS was agreed on: plain ones, those too slow, and those by which \
              a client shows that it doesn't trust the certificate",
         );
+        let sources_renewed = counter(
+            "sources_renewed",
+            "Times that all PVs of Channel Access or of pvAccess were searched again because a host name in \
+             EPICS's address lists or name servers stood for other addresses",
+        );
         let updates_received = counter(
             "updates_received",
             "Updates taken in from all sources, once per PV however many clients; those left out on the way in are not",
@@ -268,6 +275,7 @@ impl Default for Metrics {
             bytes_sent,
             handshakes_refused,
             tls_handshakes_failed,
+            sources_renewed,
             ages_sent,
             ages_received,
             operations,

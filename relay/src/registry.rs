@@ -465,6 +465,14 @@ impl Registry {
         closed.len()
     }
 
+    /// Has the source of a scheme look for its servers again, by their host names.
+    pub fn renew(&self, scheme: &str) {
+        let mut sources = self.sources.iter();
+        if let Some(source) = sources.find(|source| source.scheme() == scheme) {
+            source.renew();
+        }
+    }
+
     /// Open monitors, held or lingering.
     pub fn monitors(&self) -> usize {
         self.lock().by_name.len()

@@ -1,6 +1,7 @@
 //! What must a protocol offer so that the relay can monitor PVs through it?
 
 pub mod ca;
+pub mod host;
 pub mod intake;
 pub mod operation;
 pub mod pva;
@@ -37,6 +38,10 @@ pub trait Source: Send + Sync {
         let why = "this source has no services to call";
         done(OpEnd::failed(Outcome::NotSupported, why));
     }
+
+    /// Looks for all its servers again, by their host names. Never waits; meanwhile its PVs are
+    /// disconnected.
+    fn renew(&self) {}
 }
 
 /// An open monitor. Dropping it closes it.

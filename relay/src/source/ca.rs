@@ -77,6 +77,15 @@ impl Source for CaSource {
             Err(error) => Err(error.to_string()),
         }
     }
+
+    fn renew(&self) {
+        for context in [&self.front, &self.crowd] {
+            if let Some(Ok(client)) = context.get() {
+                client.renew();
+            }
+        }
+        self.users.renew();
+    }
 }
 
 struct CaMonitor {
@@ -173,6 +182,10 @@ impl UserClient for CaUser {
             channels: HashMap::new(),
             client: ca::Client::start_as(user).map_err(|error| error.to_string())?,
         })
+    }
+
+    fn renew(&self) {
+        self.client.renew();
     }
 }
 

@@ -78,6 +78,10 @@ impl UserClient for PvaUser {
         let client = pva::Client::start_as(user).map_err(|error| error.to_string())?;
         Ok(Self(client))
     }
+
+    fn renew(&self) {
+        self.0.renew();
+    }
 }
 
 /// The one monitor of a structure, and the PVs that it serves.
@@ -187,6 +191,11 @@ impl Source for PvaSource {
             }
         };
         self.shared.users.run(&user, Box::new(job));
+    }
+
+    fn renew(&self) {
+        self.shared.client.renew();
+        self.shared.users.renew();
     }
 }
 

@@ -5,7 +5,7 @@
 //! closes them when they are idle: neither is quick.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -44,6 +44,9 @@ impl Default for Limits {
 pub(super) trait UserClient: Sized + 'static {
     /// Creates one.
     fn start(user: UserName) -> Result<Self, String>;
+
+    /// Begins anew with the servers' names looked up again.
+    fn renew(&self);
 }
 
 /// Keeps a context, or something in it, from being closed.
@@ -60,6 +63,8 @@ pub(super) struct UserClients<C: UserClient> {
 }
 
 struct Thread<C> {
+    /// Contexts that there are by now are to begin anew before the next look or job.
+    renew: Arc<AtomicBool>,
     jobs: Option<SyncSender<(String, Job<C>)>>,
     handle: Option<JoinHandle<()>>,
 }
@@ -92,14 +97,24 @@ impl<C: UserClient> UserClients<C> {
         }
     }
 
+    /// Has all contexts begin anew. Never waits.
+    pub(super) fn renew(&self) {
+        if let Some(Ok(Thread { renew, .. })) = self.thread.get() {
+            renew.store(true, Ordering::Release);
+        }
+    }
+
     fn start(&self) -> Result<Thread<C>, String> {
         let (jobs, received) = sync_channel(self.limits.waiting);
         let limits = self.limits;
+        let renew = Arc::<AtomicBool>::default();
+        let asked = Arc::clone(&renew);
         let handle = thread::Builder::new()
             .name(self.name.to_owned())
-            .spawn(move || serve(&received, limits))
+            .spawn(move || serve(&received, limits, &asked))
             .map_err(|error| format!("no thread for users' contexts: {error}"))?;
         Ok(Thread {
+            renew,
             jobs: Some(jobs),
             handle: Some(handle),
         })
@@ -128,7 +143,7 @@ impl<C> Open<C> {
 }
 
 /// Body of the thread.
-fn serve<C: UserClient>(jobs: &Receiver<(String, Job<C>)>, limits: Limits) {
+fn serve<C: UserClient>(jobs: &Receiver<(String, Job<C>)>, limits: Limits, renew: &AtomicBool) {
     let mut open = HashMap::<String, Open<C>>::new();
     loop {
         let next = if open.is_empty() {
@@ -136,6 +151,9 @@ fn serve<C: UserClient>(jobs: &Receiver<(String, Job<C>)>, limits: Limits) {
         } else {
             jobs.recv_timeout(limits.look)
         };
+        if renew.swap(false, Ordering::AcqRel) {
+            open.values().for_each(|each| each.client.renew());
+        }
         match next {
             Ok((user, job)) => match client(&mut open, &user, limits.users) {
                 Ok(found) => {
@@ -259,6 +277,7 @@ mod tests {
 
     static STARTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
     static ENDED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    static RENEWED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
     struct Fake(String);
 
@@ -270,6 +289,10 @@ mod tests {
             }
             STARTED.lock().unwrap().push(name.clone());
             Ok(Self(name))
+        }
+
+        fn renew(&self) {
+            RENEWED.lock().unwrap().push(self.0.clone());
         }
     }
 
@@ -346,6 +369,19 @@ mod tests {
             assert!(Instant::now() < deadline);
             thread::yield_now();
         }
+    }
+
+    #[test]
+    fn open_contexts_begin_anew_once_before_the_next_job() {
+        let clients = UserClients::<Fake>::new("test-users", limits());
+        clients.renew();
+        drop(run(&clients, "anew-anna").unwrap());
+        clients.renew();
+        drop(run(&clients, "anew-anna").unwrap());
+        drop(run(&clients, "anew-anna").unwrap());
+        let renewed = RENEWED.lock().unwrap();
+        let annas = renewed.iter().filter(|name| name.contains("anew-anna"));
+        assert_eq!(annas.count(), 1);
     }
 
     #[test]

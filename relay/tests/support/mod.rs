@@ -26,7 +26,7 @@ pub(crate) use client::{Client, How, Kept, Message, Pv, RowSeen, Stream, connect
 pub(crate) use http::{Answer, get, get_by, handshake};
 pub(crate) use ioc::{SoftIoc, python};
 pub(crate) use line::{Line, Pair, Trust};
-pub(crate) use relay::{Relay, relay_command};
+pub(crate) use relay::{Relay, relay_command, relay_command_with_hosts};
 pub(crate) use truth::{Told, Truth};
 
 /// More than anything here takes on a busy machine; reached only by a failure.

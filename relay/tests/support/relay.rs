@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
@@ -14,6 +15,32 @@ pub(crate) fn relay_command(network: Network) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pvwire-relay"));
     network.apply(&mut command);
     command.stdin(Stdio::null());
+    command
+}
+
+/// The same where the machine's list of hosts is this file, whose content may change. Needs the right to
+/// mount: root's, or that of user namespaces.
+pub(crate) fn relay_command_with_hosts(network: Network, hosts: &Path) -> Command {
+    const MOUNT: &str = r#"mount --bind "$0" /etc/hosts && exec "$@""#;
+    let relay = relay_command(network);
+    let may = |flags: &&str| {
+        let mut command = Command::new("unshare");
+        command.args([flags, "sh", "-c", MOUNT]).arg(hosts);
+        let tried = command.arg("true").output();
+        tried.is_ok_and(|output| output.status.success())
+    };
+    // A mount namespace, by itself or with a user who may mount in it.
+    let Some(flags) = ["-m", "-rm"].into_iter().find(may) else {
+        panic!(
+            "this test gives the relay a /etc/hosts of its own by unshare(1) and mount(8), and this machine \
+             lets neither root nor a user namespace do that"
+        );
+    };
+    let mut command = Command::new("unshare");
+    network.apply(&mut command);
+    command.stdin(Stdio::null());
+    command.args([flags, "sh", "-c", MOUNT]).arg(hosts);
+    command.arg(relay.get_program());
     command
 }
 
