@@ -25,7 +25,8 @@ def measure(children, scenario, iocs, folder):
     figures = round_figures(scenario, without, beside)
     say(
         f"   {figures['ratio_cpu']:.2f} times the CPU, {figures['user_kb']:.0f} KB of the relay and"
-        f" {figures['tcp_kb_per_stalled']:.0f} KB of the kernel for each; 99 % of the others' updates"
+        f" {figures['tcp_kb_per_stalled']:.0f} KB of the kernel for each at both ends, in all"
+        f" {figures['relay_tcp_mb']:.0f} MB at the relay's; 99 % of the others' updates"
         f" after {figures['ratio_p99']:.2f} times the time"
     )
     return figures, {"relay": beside, "without": without}
@@ -43,6 +44,7 @@ def round_figures(scenario, without, beside):
         "tcp_kb_per_stalled": max(0, held["atEnd"]["tcpKb"] - without["memory"]["atEnd"]["tcpKb"])
         / scenario["stalled"],
         "relay_rss_mb": held["atEnd"]["rssKb"] / 1024,
+        "relay_tcp_mb": held["atEnd"]["relayTcpKb"] / 1024,
         "tcp_mb": held["atEnd"]["tcpKb"] / 1024,
         "ratio_p99": other["latency_p99_ms"] / one["latency_p99_ms"],
         "latency_p50_ms": other["latency_p50_ms"],
@@ -62,6 +64,7 @@ LABELS = {
     "user_kb": ("Relay: memory that they cost, all together", "KB"),
     "tcp_kb_per_stalled": ("Kernel: TCP memory for each of them, both ends", "KB"),
     "relay_rss_mb": ("Relay: memory in all", "MB"),
+    "relay_tcp_mb": ("Kernel: TCP memory in all, the relay's end", "MB"),
     "tcp_mb": ("Kernel: TCP memory in all, both ends", "MB"),
     "ratio_p99": ("Ratio of the others' 99 % latency with and without them", ""),
     "latency_p50_ms": ("The others: IOC time stamp to client, median", "ms"),

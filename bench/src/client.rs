@@ -3,11 +3,13 @@
 use std::error::Error;
 use std::io::{self, Read, Write};
 use std::mem;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
 use pvwire_schema::encode;
 use pvwire_schema::types::{Request, RequestBody};
+use socket2::{Domain, Socket, Type};
 
 use crate::check::{Counts, Seen, Stream};
 use crate::latency::Delays;
@@ -50,6 +52,14 @@ pub(crate) struct Reading<'a> {
     pub(crate) record: Option<&'a mut (Instant, Record)>,
 }
 
+/// Connects with a small receive buffer, which has to be so before the other side is told its size.
+fn connect_with(relay: SocketAddr, receive_bytes: usize) -> io::Result<std::net::TcpStream> {
+    let socket = Socket::new(Domain::for_address(relay), Type::STREAM, None)?;
+    socket.set_recv_buffer_size(receive_bytes)?;
+    socket.connect(&relay.into())?;
+    Ok(socket.into())
+}
+
 impl Client {
     /// Connects and asks for a WebSocket; `subscribe` follows as soon as there is one.
     pub(crate) fn connect(
@@ -58,8 +68,12 @@ impl Client {
         pvs: usize,
         lz4: bool,
         started: Instant,
+        receive_bytes: Option<usize>,
     ) -> Result<Self, Box<dyn Error>> {
-        let tcp = std::net::TcpStream::connect(relay)?;
+        let tcp = match receive_bytes {
+            None => std::net::TcpStream::connect(relay)?,
+            Some(bytes) => connect_with(relay.parse()?, bytes)?,
+        };
         tcp.set_nodelay(true)?;
         tcp.set_nonblocking(true)?;
         let now = Instant::now();

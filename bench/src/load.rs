@@ -43,6 +43,10 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const AT_A_TIME: usize = 50;
 const TIMES: usize = 20;
 
+/// Receive buffer of who is going to stall. Their own would take in seconds of updates, which then
+/// wait at their end and not at the relay's, as it is with clients of this machine only.
+const STALLED_RECEIVE_BYTES: usize = 8 << 10;
+
 /// How often somebody who watches is told how far it is.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
@@ -133,6 +137,15 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
     let [relay_waited, own_waited] =
         [0, 1].map(|whose| waited[whose].saturating_sub(waited_before[whose]));
     let at_end = memory::held(plan.pid)?;
+    let mut at_end = at_end.json();
+    if plan.stalled > 0 {
+        let port = plan
+            .relay
+            .rsplit(':')
+            .next()
+            .and_then(|port| port.parse().ok());
+        at_end["relayTcpKb"] = memory::relay_end_kb(port.ok_or("the relay has no port")?)?.into();
+    }
 
     let (mut counts, mut of_awake) = (Counts::default(), Counts::default());
     for (place, client) in crowd.clients.iter().enumerate() {
@@ -179,7 +192,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
         "memory": {
             "before": before.json(),
             "connected": connected.json(),
-            "atEnd": at_end.json(),
+            "atEnd": at_end,
             "samples": samples,
         },
         "resumed": resumed,
@@ -273,7 +286,16 @@ impl Crowd {
             for wanted in &picked[connecting..end] {
                 let subscribe = subscribe(&names, wanted);
                 let started = if plan.storm { started } else { Instant::now() };
-                let mut client = Client::connect(&plan.relay, subscribe, each, plan.lz4, started)?;
+                let stalls = self.clients.len() >= plan.clients - plan.stalled;
+                let receive_bytes = stalls.then_some(STALLED_RECEIVE_BYTES);
+                let mut client = Client::connect(
+                    &plan.relay,
+                    subscribe,
+                    each,
+                    plan.lz4,
+                    started,
+                    receive_bytes,
+                )?;
                 let token = Token(self.clients.len());
                 let interest = Interest::READABLE | Interest::WRITABLE;
                 let registry = self.poll.registry();

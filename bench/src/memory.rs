@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -35,6 +36,40 @@ pub(crate) fn held(pid: u32) -> io::Result<Held> {
     })
 }
 
+/// What the kernel holds for the sockets of the relay that listens on a port, and so for one end of each
+/// connection: bytes that wait to be sent, acknowledged or read, and what it has set aside for more.
+pub(crate) fn relay_end_kb(port: u16) -> io::Result<u64> {
+    let here = format!("sport = :{port}");
+    let ss = Command::new("ss").args(["-tmnH", &here]).output();
+    let ss =
+        ss.map_err(|error| io::Error::new(error.kind(), format!("ss of iproute2: {error}")))?;
+    if !ss.status.success() {
+        return Err(io::Error::other(format!(
+            "ss: {}",
+            String::from_utf8_lossy(&ss.stderr)
+        )));
+    }
+    let bytes: u64 = (String::from_utf8_lossy(&ss.stdout).lines())
+        .filter_map(socket_bytes)
+        .sum();
+    Ok(bytes >> 10)
+}
+
+/// The memory in use of one socket, as `skmem:(r0,rb131072,t0,tb87040,f576,w81344,o0,bl0,d0)` says it:
+/// to be read, set aside, being sent, options, and what came while somebody read.
+fn socket_bytes(line: &str) -> Option<u64> {
+    let (_, fields) = line.split_once("skmem:(")?;
+    let fields = fields.split_once(')')?.0.split(',');
+    let bytes = fields.filter_map(|field| {
+        let digits = field.find(|c: char| c.is_ascii_digit())?;
+        let (name, bytes) = field.split_at(digits);
+        ["r", "f", "w", "o", "bl"]
+            .contains(&name)
+            .then(|| bytes.parse::<u64>().ok())?
+    });
+    Some(bytes.sum())
+}
+
 fn rss_kb(rollup: &str) -> Option<u64> {
     let line = rollup.lines().find_map(|line| line.strip_prefix("Rss:"))?;
     line.split_whitespace().next()?.parse().ok()
@@ -56,6 +91,9 @@ mod tests {
         assert_eq!(rss_kb(rollup), Some(2496));
         let sockets = "sockets: used 77\nTCP: inuse 6 orphan 0 tw 8 alloc 9 mem 31\nUDP: mem 5\n";
         assert_eq!(tcp_pages(sockets), Some(31));
+        let socket = "\t skmem:(r1,rb131072,t7,tb131072,f20,w300,o4000,bl50000,d9)";
+        assert_eq!(socket_bytes(socket), Some(54_321));
+        assert_eq!(socket_bytes("ESTAB 0 80512 127.0.0.1:40303"), None);
         assert!(held(std::process::id()).unwrap().rss_kb > 0);
     }
 }

@@ -228,7 +228,7 @@ impl Hall {
         } else {
             &self.plan.relay
         };
-        match Client::connect(relay, subscribe, self.pvs, false, now) {
+        match Client::connect(relay, subscribe, self.pvs, false, now, None) {
             Ok(mut client) => {
                 let interest = Interest::READABLE | Interest::WRITABLE;
                 let registry = self.poll.registry();
