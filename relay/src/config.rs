@@ -1039,6 +1039,15 @@ impl Config {
         self.rules.iter().cloned().chain(last).collect()
     }
 
+    /// The keys whose values differ, beside those that say who may do what.
+    #[must_use]
+    pub fn differing(&self, other: &Self) -> Vec<&'static str> {
+        const ACCESS: [&str; 3] = ["allow_put", "pvlist", "access_security"];
+        let differs = |key: &&Key| (key.show)(self) != (key.show)(other);
+        let keys = KEYS.iter().filter(|key| !ACCESS.contains(&key.name));
+        keys.filter(differs).map(|key| key.name).collect()
+    }
+
     /// The configuration in effect, for the log.
     #[must_use]
     pub fn show(&self) -> String {

@@ -5,7 +5,7 @@
 //! cores. Subscriptions, gets and catching up are answered here too, between two ticks, so that an
 //! answer and the frames around it fit each other.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::mem;
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use crate::dirty::Dirty;
 use crate::frame::{Frame, FrameMaker};
 use crate::large::{LargeValue, LargeValues};
 use crate::registry::Registry;
+use crate::rule::Person;
 use crate::set::PvSet;
 use crate::source::{Intake, RowValue};
 use crate::table::{Changes, Now, Table};
@@ -99,6 +100,13 @@ pub enum Demand {
         since: u64,
         /// Why it is so far back.
         cause: SkipCause,
+    },
+    /// Whether the client may still read all that it has.
+    Recheck {
+        /// Which client.
+        client: ClientId,
+        /// Who it is.
+        person: Arc<Person>,
     },
     /// The client is gone.
     Leave {
@@ -235,6 +243,11 @@ pub enum Order {
         /// The tick.
         tick: u64,
     },
+    /// Close it: it has a PV that it may not read any more.
+    Refuse {
+        /// Who.
+        client: ClientId,
+    },
 }
 
 impl Order {
@@ -244,7 +257,8 @@ impl Order {
         match self {
             Self::Answer { client, .. }
             | Self::Regroup { client, .. }
-            | Self::CaughtUp { client, .. } => *client,
+            | Self::CaughtUp { client, .. }
+            | Self::Refuse { client } => *client,
         }
     }
 }
@@ -366,6 +380,16 @@ impl Distributor {
             };
         }
         frames
+    }
+
+    /// Whether a client subscribes, or waits for, one of these PVs.
+    fn holds_any(&self, client: ClientId, pvs: &HashSet<PvId>) -> bool {
+        if pvs.is_empty() {
+            return false;
+        }
+        let mut gets = self.gets.iter().filter(|get| get.client == client);
+        self.set_of(client).ids().iter().any(|id| pvs.contains(id))
+            || gets.any(|get| get.ids.iter().any(|id| pvs.contains(id)))
     }
 
     fn set_of(&self, client: ClientId) -> Arc<PvSet> {
@@ -608,6 +632,8 @@ impl Distributor {
         orders.resize_with(self.shards.len(), Vec::new);
         // Clients of one group that fell behind together are caught up by the same bytes.
         let mut catch_ups: HashMap<(usize, bool, u64, SkipCause), CatchUp> = HashMap::new();
+        // Many clients may be the same person, or nobody by name.
+        let mut denied: HashMap<Arc<Person>, HashSet<PvId>> = HashMap::new();
         for demand in mem::take(&mut self.collected) {
             match demand {
                 Demand::Subscribe {
@@ -694,6 +720,13 @@ impl Distributor {
                         large,
                         tick,
                     });
+                }
+                Demand::Recheck { client, person } => {
+                    let denied = (denied.entry(person))
+                        .or_insert_with_key(|person| self.registry.unreadable(person));
+                    if self.holds_any(client, denied) {
+                        orders[client.shard].push(Order::Refuse { client });
+                    }
                 }
                 Demand::Leave { client } => self.forget(client, now),
                 Demand::Peek { pv, answer } => {

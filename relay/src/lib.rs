@@ -56,4 +56,6 @@ pub mod keys;
 
 pub mod tls;
 
+pub mod reload;
+
 pub mod server;

@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use pvwire_relay::admin::Admin;
 use pvwire_relay::audit::Audit;
 use pvwire_relay::auth;
-use pvwire_relay::config::{Access, Asked, Auth, Check, Config};
+use pvwire_relay::config::{Access, Asked, Auth, Check, Config, ConfigError};
 use pvwire_relay::group::{Desk, Distributor, FrameSink, SetLimits};
 use pvwire_relay::keys;
 use pvwire_relay::metrics::Metrics;
 use pvwire_relay::quota::Users;
 use pvwire_relay::registry::Registry;
+use pvwire_relay::reload::Reload;
 use pvwire_relay::rule::{Person, Rules};
 use pvwire_relay::server::{ProxyHeaders, Server, Trust};
 use pvwire_relay::shard::{Shard, ShardContext, ShardLimits};
@@ -54,7 +55,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     let environment = |name: &str| std::env::var(name).ok();
     let read_file = |path: &str| std::fs::read_to_string(path).map_err(|error| error.to_string());
-    let config = match Config::read(&arguments, environment, read_file) {
+    let read = move || Config::read(&arguments, environment, read_file);
+    let config = match read() {
         Ok(Asked::Run(config)) => *config,
         Ok(Asked::Check(config, check)) => {
             return match self::check(&config, check) {
@@ -87,7 +89,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match tokio::task::LocalSet::new().block_on(&runtime, run(config)) {
+    match tokio::task::LocalSet::new().block_on(&runtime, run(config, read)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Usage(line)) => {
             eprintln!("pvwire-relay: {line}");
@@ -129,11 +131,15 @@ enum Failure {
     Start(String),
 }
 
-async fn run(config: Config) -> Result<(), Failure> {
+async fn run(
+    config: Config,
+    read: impl Fn() -> Result<Asked, ConfigError> + 'static,
+) -> Result<(), Failure> {
     let started = Instant::now();
     let tls = (!config.tls_cert.is_empty()).then(|| Tls::open(&config.tls_cert, &config.tls_key));
     let tls = tls.transpose().map_err(Failure::Usage)?;
     // Before anybody is told that the relay runs: a signal would kill it until then.
+    let hangup = signal(SignalKind::hangup()).map_err(|error| Failure::Start(error.to_string()))?;
     let mut end = Signals::new().map_err(|error| Failure::Start(error.to_string()))?;
     let listener = TcpListener::bind(config.listen).await.map_err(|error| {
         Failure::Usage(format!(
@@ -240,6 +246,13 @@ async fn run(config: Config) -> Result<(), Failure> {
     )
     .map_err(|error| Failure::Start(format!("the tick thread can't start: {error}")))?;
 
+    let reload = Reload::new(
+        config.clone(),
+        Arc::clone(&registry),
+        handles.clone(),
+        Arc::clone(&metrics),
+    );
+    tokio::task::spawn_local(reload.keep_fresh(read, hangup));
     let readiness = Arc::new(Readiness::default());
     let admin = Admin {
         metrics,

@@ -73,6 +73,10 @@ pub struct Metrics {
     pub tls_handshakes_failed: Counter,
     /// Times that a source looked for all its servers again because their host names had moved.
     pub sources_renewed: Counter,
+    /// Times that changed rules took effect.
+    pub rules_changed: Counter,
+    /// Whether there are changed rules that can't take effect.
+    pub rules_stale: Gauge,
     /// How old updates were when they had been handed to sockets.
     pub ages_sent: Arc<AgeCounter>,
     ages_received: Arc<AgeCounter>,
@@ -183,6 +187,10 @@ impl Default for Metrics {
             "Times that all PVs of Channel Access or of pvAccess were searched again because a host name in \
              EPICS's address lists or name servers stood for other addresses",
         );
+        let rules_changed = counter(
+            "rules_changed",
+            "Times that changed rules, a changed pvlist or access security file took effect",
+        );
         let updates_received = counter(
             "updates_received",
             "Updates taken in from all sources, once per PV however many clients; those left out on the way in are not",
@@ -257,6 +265,11 @@ impl Default for Metrics {
             gauge
         };
         let monitors_active = gauge("monitors_active", "Open monitors, lingering ones included");
+        let rules_stale = gauge(
+            "rules_stale",
+            "1 while the configuration file, pvlist or access security file has an error and so what it said \
+             before holds; 0 otherwise",
+        );
         let sessions_active = gauge("sessions_active", "Connected clients");
         let tick_micros = gauge("tick_length_microseconds", "Present length of a tick");
         Self {
@@ -276,6 +289,8 @@ impl Default for Metrics {
             handshakes_refused,
             tls_handshakes_failed,
             sources_renewed,
+            rules_changed,
+            rules_stale,
             ages_sent,
             ages_received,
             operations,

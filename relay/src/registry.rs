@@ -4,9 +4,9 @@
 //! that a page that is loaded again costs the IOC nothing. A PV as seen through a wish is a *view*: it
 //! has a number of its own, which all who wish the same share, and it holds the PV.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use pvwire_schema::limits::MAX_NAME_BYTES;
@@ -15,7 +15,8 @@ use pvwire_schema::types::{NameProblem, Outcome, PvId, Wish};
 use crate::config::Access;
 use crate::rule::{Person, Rules};
 use crate::source::{
-    Call, Intake, Line, Monitor, OpDone, OpEnd, OpTicket, Put, Queue, Source, ViewLine,
+    Call, Event, Intake, Line, Monitor, Notice, OpDone, OpEnd, OpTicket, Put, Queue, Source,
+    ViewLine,
 };
 use crate::wish::WishKey;
 
@@ -61,7 +62,7 @@ pub struct Registry {
     sources: Vec<Box<dyn Source>>,
     default_scheme: String,
     linger: Duration,
-    rules: Rules,
+    rules: RwLock<Arc<Rules>>,
     max_pvs: usize,
     /// Memory is short: nothing new is opened.
     short: AtomicBool,
@@ -157,6 +158,8 @@ enum Shows {
     /// A PV, of which these are views.
     Pv {
         monitor: Box<dyn Monitor>,
+        /// See [`Line::opening`].
+        opening: u32,
         views: Vec<PvId>,
     },
     /// A PV through a wish.
@@ -183,7 +186,7 @@ impl Registry {
             sources,
             default_scheme,
             linger,
-            rules,
+            rules: RwLock::new(Arc::new(rules)),
             max_pvs: usize::MAX,
             short: AtomicBool::new(false),
             open: Mutex::default(),
@@ -347,7 +350,7 @@ impl Registry {
         }
         self.check_room(open, room)?;
         let id = open.free_number();
-        let puts = self.rules.takes_puts(scheme, bare);
+        let puts = self.rules().takes_puts(scheme, bare);
         let queue = match room.fresh.checked_sub(1) {
             Some(rest) => {
                 room.fresh = rest;
@@ -356,6 +359,7 @@ impl Registry {
             None => Queue::Crowd,
         };
         let line = Line::open(&self.intake, id, puts);
+        let opening = line.opening();
         let monitor = match source.open(bare, line, queue) {
             Ok(monitor) => monitor,
             Err(message) => {
@@ -373,6 +377,7 @@ impl Registry {
             puts,
             shows: Shows::Pv {
                 monitor,
+                opening,
                 views: Vec::new(),
             },
         };
@@ -386,7 +391,8 @@ impl Registry {
     /// The rule that denies it, or what is wrong with the name.
     pub fn permit(&self, name: &str, person: &Person, access: Access) -> Result<(), Refusal> {
         let (scheme, bare, _) = self.source_of(name)?;
-        let verdict = self.rules.judge(person, scheme, bare, access);
+        let rules = self.rules();
+        let verdict = rules.judge(person, scheme, bare, access);
         if verdict.allowed {
             return Ok(());
         }
@@ -394,6 +400,46 @@ impl Registry {
             problem: NameProblem::NotAllowed,
             message: format!("{person} may not {access} this PV: {}", verdict.because),
         })
+    }
+
+    fn rules(&self) -> Arc<Rules> {
+        Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// From now on these rules hold. Of what is open already only whether anybody may write it is looked
+    /// at here; `unreadable` tells the rest.
+    pub fn set_rules(&self, rules: Rules) {
+        let rules = Arc::new(rules);
+        let mut open = self.lock();
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&rules);
+        for (index, slot) in open.slots.iter_mut().enumerate() {
+            let Some(slot) = slot else { continue };
+            let (scheme, bare) = slot.name.split_once("://").unwrap_or_default();
+            let puts = rules.takes_puts(scheme, bare);
+            let changed = std::mem::replace(&mut slot.puts, puts) != puts;
+            if let Shows::Pv { opening, .. } = slot.shows
+                && changed
+            {
+                self.intake.notify(Notice {
+                    pv: PvId(index as u32),
+                    opening,
+                    event: Event::Puts(puts),
+                });
+            }
+        }
+    }
+
+    /// The PVs that are open and that `person` may not read.
+    pub fn unreadable(&self, person: &Person) -> HashSet<PvId> {
+        let (open, rules) = (self.lock(), self.rules());
+        let pvs = open.slots.iter().enumerate();
+        let denied = pvs.filter(|(_, slot)| {
+            slot.as_ref().is_some_and(|slot| {
+                let (scheme, bare) = slot.name.split_once("://").unwrap_or_default();
+                !rules.judge(person, scheme, bare, Access::Read).allowed
+            })
+        });
+        denied.map(|(index, _)| PvId(index as u32)).collect()
     }
 
     /// Takes hold of a PV that `person` wants to write.

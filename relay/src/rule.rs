@@ -25,7 +25,7 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 const MAX_REGEX_BYTES: usize = 1 << 20;
 
 /// Who asks, as far as the relay knows. Without a user: anybody.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Person {
     /// Name, as the relay's operator knows it.
     pub user: Option<String>,

@@ -138,6 +138,8 @@ enum Command {
     Drain {
         over: Duration,
     },
+    /// Find out whether all clients may still read what they have.
+    Recheck,
     Stop,
 }
 
@@ -211,6 +213,11 @@ impl ShardHandle {
     /// Closes every client with 1012, evenly over this time.
     pub fn drain(&self, over: Duration) {
         self.command(Command::Drain { over });
+    }
+
+    /// The rules have changed: closes every client that has a PV which it may not read any more.
+    pub fn recheck(&self) {
+        self.command(Command::Recheck);
     }
 }
 
@@ -526,6 +533,7 @@ impl Run {
                 Some(Command::Stop) => return std::ops::ControlFlow::Break(()),
                 Some(Command::Adopt(arrival)) => self.adopt(*arrival),
                 Some(Command::Drain { over }) => self.drain(over),
+                Some(Command::Recheck) => self.recheck(),
                 Some(Command::Inspect { limit, answer }) => {
                     // Whoever asked may have gone in the meantime.
                     let _ = answer.send(self.inspect(limit));
@@ -834,6 +842,7 @@ impl Run {
         let client = &mut self.clients[id.place];
         match order {
             Order::Regroup { group, .. } => client.group = group,
+            Order::Refuse { .. } => self.close(id.place, CloseCode::RightsChanged),
             Order::Answer { frame, large, .. } => {
                 client.open_requests -= 1;
                 let rows = frame.rows();
@@ -1108,6 +1117,18 @@ impl Run {
             Broken::TooLarge => self.close(place, CloseCode::RequestTooLarge),
             Broken::TooManyWaiting => self.close(place, CloseCode::TooManyRequests),
             Broken::NotLoggedIn => self.close(place, CloseCode::NotLoggedIn),
+        }
+    }
+
+    /// Behind all that this shard's clients have asked for so far.
+    fn recheck(&self) {
+        for (_, client) in &self.clients {
+            if client.closing.is_none() {
+                self.context.desk.leave(Demand::Recheck {
+                    client: client.id,
+                    person: Arc::clone(&client.person),
+                });
+            }
         }
     }
 

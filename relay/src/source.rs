@@ -8,7 +8,7 @@ pub mod pva;
 pub mod sim;
 mod user;
 
-pub use intake::{Event, Intake, Line, Row, RowValue, ViewLine};
+pub use intake::{Event, Intake, Line, Notice, Row, RowValue, ViewLine};
 pub use operation::{Call, LastPut, OpDone, OpEnd, OpTicket, Put, Sent};
 use pvwire_schema::types::Outcome;
 

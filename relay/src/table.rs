@@ -353,6 +353,7 @@ impl Table {
         match event {
             Event::Opened { .. } | Event::ViewOpened { .. } => {}
             Event::ViewClosed => return self.close_view(pv),
+            Event::Puts(puts) => entry.channel.puts = puts,
             Event::Queued => entry.searched_since = None,
             Event::Searched => {
                 if entry.searched_since.is_none() {

@@ -179,6 +179,7 @@ fn lib_lists_every_module_in_the_order_an_update_passes_them() {
         "admin",
         "keys",
         "tls",
+        "reload",
         "server",
     ];
     assert_eq!(order(), [&beside[..], &way].concat());

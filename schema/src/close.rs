@@ -20,6 +20,9 @@ pub enum CloseCode {
     TryAgainLater = 1013,
     /// The client hasn't shown in time who it is, its token is not good or is not good any more.
     NotLoggedIn = 4401,
+    /// The operator has changed who may read what, and the client held a PV that it may not read any
+    /// more. It connects again and is told which.
+    RightsChanged = 4403,
     /// A request that is no valid Request. A fault of the client's program.
     BadRequest = 4400,
     /// The client took nothing and acknowledged nothing for too long.
@@ -30,7 +33,7 @@ pub enum CloseCode {
 
 impl CloseCode {
     /// Every code, for tables and metrics.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Normal,
         Self::BadFrame,
         Self::BadText,
@@ -40,6 +43,7 @@ impl CloseCode {
         Self::TryAgainLater,
         Self::BadRequest,
         Self::NotLoggedIn,
+        Self::RightsChanged,
         Self::NoProgress,
         Self::TooManyRequests,
     ];
@@ -72,6 +76,7 @@ impl CloseCode {
             Self::TryAgainLater => "relay is full",
             Self::BadRequest => "not a valid request",
             Self::NotLoggedIn => "not logged in: the token is missing, refused or expired",
+            Self::RightsChanged => "what this client may read has changed",
             Self::NoProgress => "client took no data for too long",
             Self::TooManyRequests => "too many requests at once",
         }

@@ -17,6 +17,7 @@ const CODES: Readonly<Record<number, CloseCode>> = {
   1013: { reason: "the relay is full", retry: "soon" },
   4400: { reason: "the relay can't read this page's requests", retry: "no" },
   4401: { reason: "not logged in", retry: "soon" },
+  4403: { reason: "what this page may read has changed", retry: "soon" },
   4408: { reason: "this page took no data", retry: "soon" },
   4429: { reason: "too many requests at once", retry: "slowly" },
 };

@@ -76,6 +76,8 @@ pub enum Event {
         /// Whether the relay takes puts to it.
         puts: bool,
     },
+    /// Whether the relay takes puts to it has changed.
+    Puts(bool),
     /// It waits for its turn to be searched, which `Searched` tells.
     Queued,
     /// From now on it is searched; at once after `Opened` unless it is `Queued`.
@@ -212,7 +214,8 @@ impl Intake {
         self.wake();
     }
 
-    fn notify(&self, notice: Notice) {
+    /// Leaves word of something that happened to a PV.
+    pub fn notify(&self, notice: Notice) {
         self.notices.push(notice);
         self.wake();
     }
@@ -296,6 +299,12 @@ impl Line {
         };
         line.event(Event::Opened { puts });
         line
+    }
+
+    /// Which opening of the PV it belongs to.
+    #[must_use]
+    pub fn opening(&self) -> u32 {
+        self.opening
     }
 
     /// Hands over an update. Allocates nothing and takes no lock while the ring has room.

@@ -1,0 +1,117 @@
+//! When do changed rules take effect, and what happens to those who may do less by them?
+//!
+//! What says who may do what is read again when it changes, and at once on SIGHUP: the file's rules and
+//! `allow_put`, the pvlist and the access security file. Everything else waits for the next start.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::signal::unix::Signal;
+
+use crate::config::{Asked, Config, ConfigError};
+use crate::metrics::Metrics;
+use crate::registry::Registry;
+use crate::rule::Rules;
+use crate::shard::ShardHandle;
+
+/// How often the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What was found at one look.
+#[derive(PartialEq, Eq)]
+struct Found {
+    config: Result<Config, String>,
+    /// The files that it names; `None` where one can't be read, which `Rules::read` then says.
+    files: [Option<Vec<u8>>; 2],
+}
+
+/// The rules in effect, and whom they concern.
+pub struct Reload {
+    /// As the relay was started.
+    started: Config,
+    registry: Arc<Registry>,
+    shards: Vec<ShardHandle>,
+    metrics: Arc<Metrics>,
+}
+
+impl Reload {
+    /// The rules of a configuration are in effect.
+    #[must_use]
+    pub fn new(
+        started: Config,
+        registry: Arc<Registry>,
+        shards: Vec<ShardHandle>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self {
+            started,
+            registry,
+            shards,
+            metrics,
+        }
+    }
+
+    /// Looks at the files for ever; `read` reads the configuration as at the start. A change counts when
+    /// it is still there at the next look, because several files are never written at once, or on SIGHUP.
+    pub async fn keep_fresh(
+        self,
+        read: impl Fn() -> Result<Asked, ConfigError>,
+        mut hangup: Signal,
+    ) {
+        let mut in_effect = self.look(&read);
+        let mut before = None;
+        loop {
+            let asked = tokio::select! {
+                () = tokio::time::sleep(LOOK_EVERY) => false,
+                _ = hangup.recv() => true,
+            };
+            let found = self.look(&read);
+            let settled = before.as_ref() == Some(&found);
+            if asked || (settled && found != in_effect) {
+                self.apply(&found);
+                in_effect = found;
+                before = None;
+            } else {
+                before = Some(found);
+            }
+        }
+    }
+
+    fn look(&self, read: &impl Fn() -> Result<Asked, ConfigError>) -> Found {
+        let config = match read() {
+            Ok(Asked::Run(config)) => Ok(*config),
+            Ok(_) => Ok(self.started.clone()),
+            Err(error) => Err(error.to_string()),
+        };
+        let of = config.as_ref().unwrap_or(&self.started);
+        let files = [&of.pvlist, &of.access_security].map(|path| std::fs::read(path).ok());
+        Found { config, files }
+    }
+
+    /// Has what was found take effect, or says what is wrong with it.
+    fn apply(&self, found: &Found) {
+        let rules = found.config.clone().and_then(|config| {
+            let differing = self.started.differing(&config);
+            if !differing.is_empty() {
+                let keys = differing.join(", ");
+                log::warn!("changed, and in effect after the next start only: {keys}");
+            }
+            // Whether puts are taken at all is no rule.
+            let enable_put = self.started.enable_put;
+            Rules::read(&Config {
+                enable_put,
+                ..config
+            })
+        });
+        self.metrics.rules_stale.set(i64::from(rules.is_err()));
+        match rules {
+            Ok(rules) => {
+                self.registry.set_rules(rules);
+                self.shards.iter().for_each(ShardHandle::recheck);
+                self.metrics.rules_changed.inc();
+                log::info!("the rules were read again and are in effect");
+            }
+            Err(error) => log::error!("{error}; the rules from before stay in effect"),
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! What happens to clients and their puts when the operator changes who may do what?
+//!
+//! Topology: a relay with a file of rules, or with a site's gateway files, that changes while it runs; a
+//! soft IOC and two clients.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use pvwire_schema::close::CloseCode;
+use pvwire_schema::types::{NameProblem, Outcome, PutValue, Reply, RequestBody, Wish};
+
+use support::{Client, Network, Relay, SoftIoc, eventually};
+
+const RECORDS: &str = r#"
+    record(ao, "$(P)set") { field(VAL, "1") }
+    record(ao, "$(P)secret") { field(VAL, "1") }
+"#;
+
+fn file(ioc: &SoftIoc, end: &str, text: &str) -> PathBuf {
+    let name = format!("{}.reload.{end}", ioc.prefix().trim_end_matches(':'));
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn put(client: &mut Client, name: &str, number: f64) -> (Outcome, String) {
+    let put = RequestBody::Put {
+        name: name.to_owned(),
+        value: PutValue::Number(number),
+        wait: true,
+        timeout_ms: 0,
+        expected: None,
+    };
+    match client.ask(put).0 {
+        Reply::PutDone { outcome, message } => (outcome, message),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Waits until changed files have taken effect so often.
+fn wait_changes(relay: &Relay, count: f64) {
+    eventually("the change is in effect", || {
+        relay.metric("pvwire_rules_changed_total") == count
+    });
+}
+
+#[test]
+fn client_that_may_not_read_a_pv_any_more_loses_it_at_once_and_is_told_which_rule_it_was() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, RECORDS);
+    let names = ioc.names(["set", "secret"]);
+    let [set, secret] = names.each_ref().map(String::as_str);
+    let open = "[[rule]]\npv = '*'\nallow = 'read'\n";
+    let rules = file(&ioc, "toml", open);
+    let relay = Relay::start(network, &["--config", rules.to_str().unwrap()]);
+    let mut holder = Client::connect(relay.address());
+    holder.subscribe_live(&names);
+    let mut wisher = Client::connect(relay.address());
+    let wish = Wish {
+        every: 2,
+        ..Wish::default()
+    };
+    assert_eq!(wisher.subscribe_with(&[secret], wish), []);
+    let mut other = Client::connect(relay.address());
+    other.subscribe_live(&[set]);
+
+    let closed = format!("[[rule]]\npv = '{secret}'\ndeny = 'read'\n{open}");
+    let since = Instant::now();
+    std::fs::write(&rules, &closed).unwrap();
+    for client in [&mut holder, &mut wisher] {
+        assert_eq!(client.wait_closed(), CloseCode::RightsChanged.number());
+    }
+    assert!(
+        since.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        since.elapsed()
+    );
+    let mut again = Client::connect(relay.address());
+    let errors = again.subscribe(&names);
+    assert_eq!(errors.len(), 1);
+    assert_eq!(errors[0].problem, NameProblem::NotAllowed);
+    assert!(
+        errors[0].message.contains("rule 1"),
+        "{}",
+        errors[0].message
+    );
+    again.wait_number(set, 1.0);
+    other.ask(RequestBody::Ping { client_time_ns: 1 });
+    assert!(
+        other.closed.is_none(),
+        "it holds nothing that it may not read"
+    );
+
+    std::fs::write(&rules, open).unwrap();
+    wait_changes(&relay, 2.0);
+    assert_eq!(again.subscribe(&[secret]), []);
+    again.wait_number(secret, 1.0);
+}
+
+#[test]
+fn puts_obey_the_new_rules_and_pages_see_whether_they_are_taken() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, RECORDS);
+    let names = ioc.names(["set"]);
+    let set = names[0].as_str();
+    let rules = file(&ioc, "toml", "allow_put = ['*']\n");
+    let flags = ["--enable-put", "--config", rules.to_str().unwrap()];
+    let relay = Relay::start(network, &flags);
+    let mut client = Client::connect(relay.address());
+    client.subscribe_live(&names);
+    assert!(client.pv(set).channel.unwrap().puts);
+    assert_eq!(put(&mut client, set, 2.0).0, Outcome::Done);
+
+    // Whether puts are taken at all isn't changed by the file while the relay runs.
+    let none = "allow_put = []\nenable_put = false\n";
+    std::fs::write(&rules, none).unwrap();
+    client.wait_pv(set, "it takes no puts", |pv| !pv.channel.unwrap().puts);
+    let (outcome, message) = put(&mut client, set, 3.0);
+    assert_eq!(outcome, Outcome::NotAllowed, "{message}");
+
+    std::fs::write(&rules, "allow_put = ['*']\nlinger_ms = 7\n").unwrap();
+    client.wait_pv(set, "it takes puts again", |pv| pv.channel.unwrap().puts);
+    assert_eq!(put(&mut client, set, 4.0).0, Outcome::Done);
+    client.wait_number(set, 4.0);
+    let later = "changed, and in effect after the next start only: linger_ms";
+    assert!(relay.output().contains(later), "{}", relay.output());
+    assert!(client.closed.is_none());
+}
+
+#[test]
+fn file_with_an_error_changes_nothing_and_is_complained_of_until_it_is_mended() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, RECORDS);
+    let names = ioc.names(["set", "secret"]);
+    let [set, secret] = names.each_ref().map(String::as_str);
+    let pvlist = file(&ioc, "pvlist", ".* ALLOW\n");
+    let acf = file(
+        &ioc,
+        "acf",
+        "ASG(DEFAULT) { RULE(1, READ) RULE(1, WRITE) }\n",
+    );
+    let flags = [
+        "--enable-put".to_owned(),
+        format!("--pvlist={}", pvlist.display()),
+        format!("--access-security={}", acf.display()),
+    ];
+    let relay = Relay::start(network, &flags.each_ref().map(String::as_str));
+    let mut client = Client::connect(relay.address());
+    client.subscribe_live(&names);
+    assert_eq!(put(&mut client, set, 2.0).0, Outcome::Done);
+
+    std::fs::write(&acf, "ASG(DEFAULT) { RULE(1, READ)\n").unwrap();
+    eventually("it is complained of", || {
+        relay.metric("pvwire_rules_stale") == 1.0
+    });
+    let output = relay.output();
+    let stays = "the rules from before stay in effect";
+    let said = output.lines().find(|line| line.contains(stays)).unwrap();
+    assert!(said.contains("reload.acf:"), "{said}");
+    assert_eq!(put(&mut client, set, 3.0).0, Outcome::Done);
+    assert!(client.closed.is_none());
+
+    std::fs::write(&acf, "ASG(DEFAULT) { RULE(1, READ) }\n").unwrap();
+    wait_changes(&relay, 1.0);
+    assert_eq!(relay.metric("pvwire_rules_stale"), 0.0);
+    assert_eq!(put(&mut client, set, 4.0).0, Outcome::NotAllowed);
+    assert!(client.closed.is_none(), "it may read as before");
+
+    let denies = format!(".* ALLOW\n{secret} DENY\n");
+    std::fs::write(&pvlist, denies).unwrap();
+    assert_eq!(client.wait_closed(), CloseCode::RightsChanged.number());
+}
+
+#[test]
+fn signal_has_the_rules_read_at_once_and_does_not_end_the_relay() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, RECORDS);
+    let rules = file(&ioc, "toml", "allow_put = []\n");
+    let flags = ["--enable-put", "--config", rules.to_str().unwrap()];
+    let mut relay = Relay::start(network, &flags);
+    relay.signal("HUP");
+    wait_changes(&relay, 1.0);
+    assert!(relay.runs());
+    Client::connect(relay.address()).subscribe_live(&[ioc.name("set")]);
+}
