@@ -23,6 +23,7 @@ import { serveConiql } from "./coniql_server";
 import type { WayName } from "./page/costs";
 import type {} from "./page/main";
 import type { FeedName } from "./page/widgets";
+import { modes } from "./modes";
 import { PEERS, pvNames, PVS, RATE_HZ } from "./pvs";
 import { goalLine, load, origin, report, reportGoals } from "./report";
 import type { Judged, Point, Round, Scenario } from "./report";
@@ -31,7 +32,7 @@ import type { Judged, Point, Round, Scenario } from "./report";
 const LEAST_SHARE = 0.9;
 
 /** What every measurement finds. */
-interface Bench {
+export interface Bench {
   /** A new page in a browser of its own, so that nothing is left of the one before. */
   readonly open: <T>(work: (page: Page) => Promise<T>) => Promise<T>;
   readonly relayUrl: string;
@@ -41,7 +42,7 @@ interface Bench {
   readonly ms: number;
 }
 
-interface Measurement extends Scenario {
+export interface Measurement extends Scenario {
   /** One round of each point. */
   readonly points: readonly {
     readonly label: string;
@@ -321,7 +322,7 @@ const arrays: Measurement = {
   })),
 };
 
-const MEASUREMENTS = [decode, react, latency, arrays];
+const MEASUREMENTS = [decode, react, latency, arrays, modes({ mainThread, checkArrived })];
 
 /** What the page has; runs there. */
 declare const measurements: NonNullable<Window["measurements"]>;

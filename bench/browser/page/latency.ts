@@ -1,6 +1,7 @@
 /** How old is a value when JavaScript is called with it? */
 
 import { createClient, type PvClient } from "pvwire";
+import { socketIn, type SocketPlace } from "pvwire/worker";
 
 interface Stamped {
   readonly time: { readonly seconds: number; readonly nanoseconds: number } | null;
@@ -20,8 +21,9 @@ export async function latency(
   names: readonly string[],
   warmUpMs: number,
   ms: number,
+  webSocket = WebSocket,
 ): Promise<LatencyFigures> {
-  const client = createClient({ url });
+  const client = createClient({ url, webSocket });
   const agesMs: number[] = [];
   let measuring = false;
   const clockMs = clock();
@@ -51,6 +53,15 @@ export async function latency(
     updates_per_s: updates / seconds,
   };
 }
+
+/** The same with the connection elsewhere. */
+export const latencyIn = (
+  place: SocketPlace,
+  url: string,
+  names: readonly string[],
+  warmUpMs: number,
+  ms: number,
+): Promise<LatencyFigures> => latency(url, names, warmUpMs, ms, socketIn(place));
 
 const received = (client: PvClient, names: readonly string[]): number =>
   names.reduce((sum, name) => sum + (client.inspect(name)?.updatesReceived ?? 0), 0);

@@ -2,10 +2,19 @@
 
 import { arrays } from "./arrays";
 import { lastRead, recordScans, runWay, startWay } from "./costs";
-import { latency } from "./latency";
+import { latency, latencyIn } from "./latency";
 import { showWidgets } from "./widgets";
 
-const measurements = { arrays, lastRead, latency, recordScans, runWay, showWidgets, startWay };
+const measurements = {
+  arrays,
+  lastRead,
+  latency,
+  latencyIn,
+  recordScans,
+  runWay,
+  showWidgets,
+  startWay,
+};
 
 declare global {
   interface Window {
