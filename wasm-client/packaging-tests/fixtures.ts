@@ -101,7 +101,8 @@ export const test = base.extend<PackagingTest, PackagingWorker>({
   },
 });
 
-async function seeLive(page: Page, url: string, relay: Relay): Promise<void> {
+/** Opens the page and waits until it shows a PV that changes. */
+export async function seeLive(page: Page, url: string, relay: Relay): Promise<void> {
   const said: string[] = [];
   page.on("console", (message) => said.push(message.text()));
   page.on("pageerror", (error) => said.push(error.stack ?? error.message));

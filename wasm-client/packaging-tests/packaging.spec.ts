@@ -3,8 +3,11 @@
 import { readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 
+import type { Page } from "@playwright/test";
+
+import type { Relay } from "../../e2e/fixtures/relay";
 import { run, serving } from "./command";
-import { expect, test } from "./fixtures";
+import { expect, seeLive, test } from "./fixtures";
 import { serveFolder } from "./static_server";
 
 /** Written as `latest` in the README; pinned here, so that a test doesn't change by itself. */
@@ -121,17 +124,14 @@ test("one connection for two tabs, in a worker that they share", async ({
   seeLive,
 }) => {
   const end = await serveFolder(await install("plain"), port);
-  const clients = async (): Promise<unknown> => {
-    const status = await fetch(`http://127.0.0.1:${String(relay.port)}/status`);
-    return ((await status.json()) as { clients: unknown }).clients;
-  };
+  const clients = (): Promise<unknown> => clientsOf(relay);
   const url = (place: string): string =>
     `${pageUrl}shared.html?in=${place}&relay=${encodeURIComponent(relayUrl)}`;
   await expect.poll(clients, { message: "those of other tests are gone" }).toBe(0);
   await seeLive(url("shared"));
   const other = await context.newPage();
   await other.goto(url("shared"));
-  const shown = async (): Promise<number> => Number(await other.locator("output").innerText());
+  const shown = (): Promise<number> => shownOn(other);
   await expect.poll(shown).toBeGreaterThan(0);
   expect(await clients()).toBe(1);
 
@@ -143,6 +143,112 @@ test("one connection for two tabs, in a worker that they share", async ({
   await expect.poll(shown, { message: "in a worker of its own" }).toBeGreaterThan(before + 5);
   await other.close();
   await expect.poll(clients, { message: "the last tab ends the connection" }).toBe(0);
+  await end();
+});
+
+const shownOn = async (page: Page): Promise<number> =>
+  Number(await page.locator("output").innerText());
+
+/** The clients that a relay counts. */
+async function clientsOf({ port }: Relay): Promise<unknown> {
+  const status = await fetch(`http://127.0.0.1:${String(port)}/status`);
+  return ((await status.json()) as { clients: unknown }).clients;
+}
+
+/** Why the connection isn't where the page wanted it, as its console says. */
+function reasons(page: Page): string[] {
+  const said: string[] = [];
+  page.on("console", (message) => {
+    const reason = /^pvwire: the connection can't be in (.*)/.exec(message.text());
+    if (reason?.[1] !== undefined) said.push(reason[1]);
+  });
+  return said;
+}
+
+test("a worker that can't be had: another one, or the page itself, holds the connection", async ({
+  context,
+  install,
+  pageUrl,
+  port,
+  relay,
+  relayUrl,
+}) => {
+  const folder = await install("plain");
+  const end = await serveFolder(folder, port);
+  const url = `${pageUrl}shared.html?in=shared&relay=${encodeURIComponent(relayUrl)}`;
+
+  await test.step("no SharedWorker in this browser", async () => {
+    const page = await context.newPage();
+    const said = reasons(page);
+    await page.addInitScript(() => {
+      Reflect.deleteProperty(window, "SharedWorker");
+    });
+    await seeLive(page, url, relay);
+    expect(said).toEqual(["a shared worker (there is no SharedWorker here)"]);
+    expect(page.workers()).toHaveLength(1);
+
+    await page.workers()[0]?.evaluate(() => {
+      setTimeout(() => {
+        throw new Error("died in a test");
+      });
+    });
+    await expect.poll(() => said.length, { message: "a worker that fails" }).toBe(2);
+    expect(said[1]).toMatch(/^a dedicated worker \(.*died in a test/);
+    await expect.poll(() => page.workers().length).toBe(0);
+    const before = await shownOn(page);
+    await expect
+      .poll(() => shownOn(page), { message: "the page goes on by itself" })
+      .toBeGreaterThan(before + 2);
+    await page.close();
+  });
+
+  await test.step("a shared worker that ends while two tabs use it", async () => {
+    const pages = [await context.newPage(), await context.newPage()];
+    const said = pages.map(reasons);
+    for (const page of pages) await seeLive(page, url, relay);
+    const session = await context.browser()?.newBrowserCDPSession();
+    const { targetInfos = [] } = (await session?.send("Target.getTargets")) ?? {};
+    const worker = targetInfos.find(({ type }) => type === "shared_worker");
+    await session?.send("Target.closeTarget", { targetId: worker?.targetId ?? "" });
+    await expect.poll(() => clientsOf(relay), { message: "the worker is gone" }).toBe(0);
+    for (const page of pages) {
+      const before = await shownOn(page);
+      await expect.poll(() => shownOn(page)).toBeGreaterThan(before + 2);
+    }
+    expect(await clientsOf(relay), "they share a new worker").toBe(1);
+    expect(said).toEqual([[], []]);
+    for (const page of pages) await page.close();
+  });
+
+  await test.step("a page that may have no workers", async () => {
+    const page = await context.newPage();
+    const said = reasons(page);
+    const html = await readFile(path.join(folder, "shared.html"), "utf8");
+    const policy = `<meta http-equiv="Content-Security-Policy" content="worker-src 'none'" />`;
+    await writeFile(path.join(folder, "no_workers.html"), html.replace("<meta", `${policy}<meta`));
+    await seeLive(page, url.replace("shared.html", "no_workers.html"), relay);
+    expect(said.map((reason) => reason.split(" (")[0])).toEqual([
+      "a shared worker",
+      "a dedicated worker",
+    ]);
+    expect(page.workers()).toHaveLength(0);
+    await page.close();
+  });
+
+  const worker = path.join(folder, "node_modules/pvwire/dist/worker/socket_worker.js");
+  for (const [what, spoil, reason] of [
+    ["a worker that says nothing", () => writeFile(worker, ""), "it doesn't answer"],
+    ["a worker's file that isn't there", () => rm(worker), "its file can't be loaded"],
+  ] as const) {
+    await test.step(what, async () => {
+      await spoil();
+      const page = await context.newPage();
+      const said = reasons(page);
+      await seeLive(page, url, relay);
+      expect(said).toEqual([`a shared worker (${reason})`, `a dedicated worker (${reason})`]);
+      await page.close();
+    });
+  }
   await end();
 });
 

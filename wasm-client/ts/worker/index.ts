@@ -1,5 +1,7 @@
 /** pvwire/worker: a connection to the relay that a worker holds, one for all tabs if wanted. */
 
+import { HERE } from "./here.js";
+
 /** Where the connection is: in the page, in a worker of its own, or in one worker for all tabs. */
 export type SocketPlace = "main" | "dedicated" | "shared";
 
@@ -8,55 +10,71 @@ type Handler<Event> = ((event: Event) => void) | null;
 /** What ends a connection that a browser cut. */
 const CUT = 1006;
 
-/** Where a worker's file couldn't be loaded: no attempt is made again. */
+/** A worker says at once that it is there; so much later it never will. */
+const SILENCE_MS = 4000;
+
+/** What is tried when a place fails. */
+const NEXT = { dedicated: "main", shared: "dedicated" } as const;
+
+type WorkerPlace = keyof typeof NEXT;
+
+/** Places that failed: this page tries them no more. */
 const broken = new Set<SocketPlace>();
 
-/** The way to a worker, and what ends it. */
+/** Says why the connection isn't where it was wanted. */
+function giveUp(place: WorkerPlace, why: string): void {
+  if (broken.has(place)) return;
+  broken.add(place);
+  console.warn(`pvwire: the connection can't be in a ${place} worker (${why})`);
+}
+
+/** The place itself or the nearest other one that works here. */
+function usable(place: SocketPlace): SocketPlace {
+  if (place === "main") return place;
+  const kind = place === "shared" ? "SharedWorker" : "Worker";
+  if (!(kind in globalThis)) giveUp(place, `there is no ${kind} here`);
+  return broken.has(place) ? usable(NEXT[place]) : place;
+}
+
+/** The way to what holds the connection, and what ends it. */
 interface Way {
-  readonly port: MessagePort;
+  readonly send: (bytes: ArrayBuffer) => void;
   readonly end: () => void;
 }
 
-function shared(onError: () => void): Way {
+function shared(onError: Handler<Event>): readonly [MessagePort, end: () => void] {
   const worker = new SharedWorker(new URL("./socket_worker.js", import.meta.url), {
     type: "module",
   });
   worker.onerror = onError;
   const { port } = worker;
-  return {
+  return [
     port,
-    end: () => {
+    () => {
       port.close();
     },
-  };
+  ];
 }
 
-function dedicated(onError: () => void): Way {
+function dedicated(onError: Handler<Event>): readonly [MessagePort, end: () => void] {
   const worker = new Worker(new URL("./socket_worker.js", import.meta.url), { type: "module" });
   worker.onerror = onError;
   const { port1, port2 } = new MessageChannel();
   worker.postMessage(port2, [port2]);
-  return {
-    port: port1,
-    end: () => {
+  return [
+    port1,
+    () => {
       worker.terminate();
     },
-  };
-}
-
-function usable(place: SocketPlace): SocketPlace {
-  if (place === "shared" && (typeof SharedWorker === "undefined" || broken.has(place))) {
-    return usable("dedicated");
-  }
-  const works = typeof Worker !== "undefined" && !broken.has(place);
-  return place === "dedicated" && !works ? "main" : place;
+  ];
 }
 
 /**
  * What `createClient` takes as `webSocket`, so that a worker holds the connection. With `shared` all
  * tabs of the browser have one connection and one subscription of each PV, with one user; a relay
- * counts them as one client. Where a browser has no such worker, or can't load its file, the nearest
- * other place is taken. Large values come over the WebSocket then, not by a stream beside it.
+ * counts them as one client. Where a browser has no such worker, can't load its file, or where the
+ * worker fails, the nearest other place is taken, and the console says why. Large values come over
+ * the WebSocket then, not by a stream beside it.
  *
  * ```ts
  * const client = createClient({ url: "ws://localhost:8080/ws", webSocket: socketIn("shared") });
@@ -78,50 +96,114 @@ class WorkerSocket {
   onmessage: Handler<{ readonly data: unknown }> = null;
   onclose: Handler<{ readonly code: number }> = null;
   onerror: Handler<unknown> = null;
+  readonly #url: string;
+  readonly #protocols: string | string[];
   #way: Way | undefined;
 
   constructor(place: SocketPlace, url: string, protocols: string | string[]) {
-    const to = usable(place);
-    const onError = (): void => {
-      broken.add(to);
-      this.#ended(CUT);
-    };
-    try {
-      this.#way = to === "shared" ? shared(onError) : dedicated(onError);
-    } catch {
-      // Some browsers throw where a page may have no worker; the next attempt goes elsewhere.
-      queueMicrotask(onError);
-      return;
-    }
-    const { port } = this.#way;
-    port.onmessage = ({ data }: MessageEvent<ArrayBuffer | number>) => {
-      if (typeof data === "number") this.#ended(data);
-      else {
-        this.readyState = 1;
-        this.onmessage?.({ data });
-      }
-    };
-    port.postMessage([url, protocols]);
+    this.#url = url;
+    this.#protocols = protocols;
+    this.#open(place);
     addEventListener("pagehide", this.#hidden);
   }
 
   send(bytes: Uint8Array): void {
-    const copy = bytes.slice();
-    this.#way?.port.postMessage(copy.buffer, [copy.buffer]);
+    this.#way?.send(bytes.slice().buffer);
   }
 
   close(): void {
     this.readyState = 3;
     removeEventListener("pagehide", this.#hidden);
-    this.#way?.port.postMessage(null);
     this.#way?.end();
     this.#way = undefined;
+  }
+
+  #open(wanted: SocketPlace): void {
+    const place = usable(wanted);
+    try {
+      this.#way = place === "main" ? this.#inPage() : this.#inWorker(place);
+    } catch (error) {
+      // Some browsers throw where a page may have no worker.
+      if (place !== "main") giveUp(place, String(error));
+      // Not before whoever makes this socket listens to it.
+      queueMicrotask(() => {
+        if (place === "main") this.#ended(CUT);
+        else if (this.readyState < 3) this.#open(place);
+      });
+    }
+  }
+
+  #inPage(): Way {
+    const socket = new WebSocket(this.#url, this.#protocols);
+    socket.binaryType = "arraybuffer";
+    socket.onmessage = ({ data }: MessageEvent<unknown>) => {
+      this.#received(data);
+    };
+    socket.onclose = ({ code }) => {
+      this.#ended(code);
+    };
+    return {
+      send: (bytes) => {
+        socket.send(bytes);
+      },
+      end: () => {
+        socket.onmessage = null;
+        socket.onclose = null;
+        socket.close();
+      },
+    };
+  }
+
+  #inWorker(place: WorkerPlace): Way {
+    let isOver = false;
+    const failed = (why: string): void => {
+      if (isOver) return;
+      giveUp(place, why);
+      if (this.readyState === 0) {
+        // Nothing has begun: the client needn't know.
+        way.end();
+        this.#open(place);
+      } else {
+        this.#ended(CUT);
+      }
+    };
+    const [port, end] = (place === "shared" ? shared : dedicated)((event) => {
+      const { message } = event as Partial<ErrorEvent>;
+      failed(message === undefined || message === "" ? "its file can't be loaded" : message);
+    });
+    const silence = setTimeout(() => {
+      failed("it doesn't answer");
+    }, SILENCE_MS);
+    port.onmessage = ({ data }: MessageEvent<unknown>) => {
+      clearTimeout(silence);
+      if (isOver || data === HERE) return;
+      if (typeof data === "number") this.#ended(data);
+      else this.#received(data);
+    };
+    port.postMessage([this.#url, this.#protocols]);
+    const way = {
+      send: (bytes: ArrayBuffer) => {
+        port.postMessage(bytes, [bytes]);
+      },
+      end: () => {
+        isOver = true;
+        clearTimeout(silence);
+        port.postMessage(null);
+        end();
+      },
+    };
+    return way;
   }
 
   /** The page goes, or is kept as it is and comes back with another connection. */
   readonly #hidden = (): void => {
     this.#ended(CUT);
   };
+
+  #received(data: unknown): void {
+    this.readyState = 1;
+    this.onmessage?.({ data });
+  }
 
   #ended(code: number): void {
     if (this.readyState === 3) return;

@@ -1,5 +1,6 @@
 /** The worker that holds the connections to relays: of one page, or of all tabs of the browser. */
 
+import { HERE } from "./here.js";
 import { Hub } from "./hub.js";
 
 /** One for each relay. */
@@ -11,8 +12,12 @@ type Opening = readonly [url: string, protocols: string | string[]];
 function serve(port: MessagePort): void {
   let take: ((request: ArrayBuffer | undefined) => void) | undefined;
   port.onmessage = ({ data }: MessageEvent<Opening | ArrayBuffer | null>) => {
-    if (Array.isArray(data)) take = join(data as unknown as Opening, port);
-    else take?.((data as ArrayBuffer | null) ?? undefined);
+    if (Array.isArray(data)) {
+      port.postMessage(HERE);
+      take = join(data as unknown as Opening, port);
+    } else {
+      take?.((data as ArrayBuffer | null) ?? undefined);
+    }
   };
   // Where browsers tell it, a page that crashed goes at once.
   port.addEventListener("close", () => {
