@@ -252,6 +252,48 @@ test("a worker that can't be had: another one, or the page itself, holds the con
   await end();
 });
 
+test("large values of a worker's connection come by one stream, whole, to every tab", async ({
+  context,
+  install,
+  pageUrl,
+  port,
+  relay,
+  relayUrl,
+}) => {
+  const end = await serveFolder(await install("plain"), port);
+  const streamed = async (): Promise<number> => {
+    const text = await (await fetch(`http://127.0.0.1:${String(relay.port)}/metrics`)).text();
+    return Number(/^pvwire_large_frames_streamed_total (\d+)$/m.exec(text)?.[1]);
+  };
+  const clients = (): Promise<unknown> => clientsOf(relay);
+  await expect.poll(clients, { message: "those of other tests are gone" }).toBe(0);
+  for (const [place, tabs] of [
+    ["dedicated", 1],
+    ["shared", 2],
+  ] as const) {
+    const url = `${pageUrl}large.html?in=${place}&relay=${encodeURIComponent(relayUrl)}`;
+    const wrong: Error[] = [];
+    const before = await streamed();
+    const pages: Page[] = [];
+    while (pages.length < tabs) {
+      const page = await context.newPage();
+      page.on("pageerror", (error) => wrong.push(error));
+      await seeLive(page, url, relay);
+      pages.push(page);
+    }
+    await expect.poll(streamed, { message: place }).toBeGreaterThan(before + 3);
+    for (const page of pages) {
+      const shown = await shownOn(page);
+      await expect.poll(() => shownOn(page)).toBeGreaterThan(shown + 2);
+    }
+    expect(wrong).toEqual([]);
+    expect(await clients(), "they have one connection").toBe(1);
+    for (const page of pages) await page.close();
+    await expect.poll(clients).toBe(0);
+  }
+  await end();
+});
+
 test("Node: in an application's tests", async ({ install, relayUrl }) => {
   const cwd = await install("node");
   const output = await run(["npm", "test"], { cwd, env: { RELAY: relayUrl } });

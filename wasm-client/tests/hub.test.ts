@@ -55,7 +55,8 @@ beforeEach(() => {
   vi.useFakeTimers();
   FakeSocket.all = [];
   PageSocket.requests = [];
-  hub = new Hub(() => new FakeSocket("ws://relay.test/ws", "pvwire.v1") as unknown as WebSocket);
+  const url = "ws://relay.test/ws";
+  hub = new Hub(url, () => new FakeSocket(url, "pvwire.v1") as unknown as WebSocket);
 });
 
 afterEach(() => {
@@ -144,8 +145,8 @@ describe("pages with one connection", () => {
 
 describe("a page", () => {
   /** One that says what the test makes it say. */
-  const quiet = (): { got: (ArrayBuffer | number)[]; say: (request: Request) => void } => {
-    const got: (ArrayBuffer | number)[] = [];
+  const quiet = (): { got: unknown[]; say: (request: Request) => void } => {
+    const got: unknown[] = [];
     const take = hub.join({ postMessage: (message) => got.push(message) });
     return {
       got,

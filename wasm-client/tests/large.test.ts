@@ -2,7 +2,7 @@
 
 import { afterEach, describe, expect, it, vi } from "vitest";
 
-import { LargeStream } from "../ts/large.js";
+import { largeStream } from "../ts/large.js";
 import { readRecords, type LargeRecord } from "../ts/records.js";
 import { settle } from "./fake_relay.js";
 
@@ -58,7 +58,7 @@ function fake(socket = { sent: 0, failed: [] as string[] }) {
   // In the page, whose fetch the test is, not in a worker.
   vi.stubGlobal("Worker", undefined);
   const applied: [number, number][] = [];
-  const stream = new LargeStream(
+  const stream = largeStream(
     Object.assign(socket, {
       url: "wss://relay.test/site/ws",
       send: () => {

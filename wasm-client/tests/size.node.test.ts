@@ -13,8 +13,9 @@ const MAX_GRAPHQL_GZIP_BYTES = 8 * 1024;
 /** What is fetched when the first large value comes, its worker aside. */
 const MAX_LARGE_GZIP_BYTES = 2 * 1024;
 
-/** What `pvwire/worker` may weigh, in the page and in the worker. */
-const MAX_WORKER_GZIP_BYTES = 2.5 * 1024;
+/** What `pvwire/worker` may weigh in the page, and in the worker, which reads large values too. */
+const MAX_WORKER_PAGE_GZIP_BYTES = 2 * 1024;
+const MAX_WORKER_GZIP_BYTES = 3.5 * 1024;
 
 type Outputs = { fileName: string; type: string; code?: string; isDynamicEntry?: boolean }[];
 
@@ -85,10 +86,10 @@ it("adds at most 2 KB for latency", async () => {
   console.log(`Latency: ${String(latency - core)} bytes more`);
 }, 30_000);
 
-it("adds at most 2.5 KB for connections in a worker, and the same in the worker itself", async () => {
+it("adds at most 2 KB for connections in a worker, and 3.5 KB in the worker itself", async () => {
   const page = weigh((await bundle("../ts/worker/index.ts")).core);
   const worker = weigh((await bundle("../ts/worker/socket_worker.ts")).core);
-  expect(page).toBeLessThanOrEqual(MAX_WORKER_GZIP_BYTES);
+  expect(page).toBeLessThanOrEqual(MAX_WORKER_PAGE_GZIP_BYTES);
   expect(worker).toBeLessThanOrEqual(MAX_WORKER_GZIP_BYTES);
   console.log(`Worker: ${String(page)} bytes in the page, ${String(worker)} in the worker`);
 }, 30_000);

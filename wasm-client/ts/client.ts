@@ -6,11 +6,12 @@ import { ALL_PARTS, skipped } from "./fields.js";
 import { Flusher } from "./flush.js";
 import { Gets, type PlannedOptions } from "./get.js";
 import { Heartbeat } from "./heartbeat.js";
-import type { LargeStream } from "./large.js";
+import type { LargeStream } from "./large_stream.js";
 import { isLocal, Locals } from "./local.js";
 import { Operations } from "./operations.js";
 import { PvHandle, wishOf, type PvOwner, type WishNumbers } from "./pv.js";
 import { Cell, Round } from "./readable.js";
+import type { LargeRecord } from "./records.js";
 import { Slot } from "./slot.js";
 import { LZ4_SUBPROTOCOLS, NOT_CONNECTED, RelaySocket, SUBPROTOCOL, socketUrl } from "./socket.js";
 import { Stats } from "./stats.js";
@@ -427,20 +428,26 @@ export class Client implements PvClient, PvOwner {
     this.#socket?.send(bytes);
   };
 
-  #receive(data: unknown): void {
+  #receive(message: unknown): void {
     this.#heartbeat.heard();
-    if (this.#large?.takes(data)) return;
-    if (data instanceof ArrayBuffer) this.#frame(data, data.byteLength);
-    else this.#socket?.fail("the relay sent text");
+    if (this.#large?.takes(message)) return;
+    if (typeof message === "string") {
+      this.#socket?.fail("the relay sent text");
+      return;
+    }
+    // A worker that holds the connection hands records of its stream on as they are.
+    const bytes = message as ArrayBuffer & Partial<LargeRecord>;
+    const { data = bytes, head = data.byteLength } = bytes;
+    this.#frame(data, head);
   }
 
   readonly #frame = (data: ArrayBuffer, head: number): void => {
     this.#framesTotal += 1;
     this.#bytesTotal += data.byteLength;
     if (data.byteLength >= LARGE_BYTES) {
-      void import("./large.js").then(({ LargeStream }) => {
+      void import("./large.js").then(({ largeStream }) => {
         const socket = this.#socket;
-        if (socket?.isOpen) this.#large ??= new LargeStream(socket, this.#frame);
+        if (socket?.isOpen) this.#large ??= largeStream(socket, this.#frame);
       });
     }
     const applied = this.#apply(data, head);

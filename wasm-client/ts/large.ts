@@ -1,142 +1,38 @@
-/** How do large values that come beside the WebSocket get back into its order? */
+/** Who fetches the large values of a page? A worker, or the page where it may have none. */
 
-import { readRecords, type LargeRecord } from "./records.js";
+import { LargeStream, readHere, type LargeSocket, type Reader } from "./large_stream.js";
+import type { LargeRecord } from "./records.js";
 
-/** What a stream needs of its WebSocket. */
-export interface LargeSocket {
-  readonly url: string;
-  send(bytes: Uint8Array<ArrayBuffer>): void;
-  fail(reason: string): void;
-}
+/** The large values of a connection that the page holds. */
+export const largeStream = (
+  socket: LargeSocket,
+  apply: (data: ArrayBuffer, head: number) => void,
+): LargeStream => new LargeStream(socket, apply, readInWorker);
 
-/** After so many streams of a client that brought nothing it asks for no more. */
-const TRIES = 3;
-
-/** Streams that brought nothing, in a row. */
-const failures = new WeakMap<LargeSocket, number>();
-
-/**
- * The large values of one connection. The relay announces each by an empty message among those of
- * the WebSocket; what comes after an announcement waits until the value is there. As long as it
- * isn't known that the body gets through, large values come over the WebSocket, and if it doesn't
- * they stay there.
- */
-export class LargeStream {
-  #socket: LargeSocket;
-  #apply: (data: ArrayBuffer, head: number) => void;
-  /** Messages of the WebSocket that wait; the first is an announcement. */
-  #waiting: ArrayBuffer[] = [];
-  #records: LargeRecord[] = [];
-  #open = false;
-  #closed = false;
-  #stop: () => void = () => undefined;
-
-  /** `apply` takes a message, of which so much comes before its array's elements. */
-  constructor(socket: LargeSocket, apply: (data: ArrayBuffer, head: number) => void) {
-    this.#socket = socket;
-    this.#apply = apply;
-    const before = failures.get(socket) ?? 0;
-    if (before >= TRIES) return;
-    failures.set(socket, before + 1);
-    this.#step();
+const readInWorker: Reader = (url, onRecord, onLost) => {
+  let worker: Worker;
+  try {
+    worker = new Worker(new URL("./large_worker.js", import.meta.url), { type: "module" });
+  } catch {
+    return readHere(url, onRecord, onLost);
   }
-
-  /** Whether a message of the WebSocket is the stream's business. */
-  takes(message: unknown): boolean {
-    if (typeof message === "string") {
-      const address = new URL(message, this.#socket.url);
-      address.protocol = address.protocol.replace("ws", "http");
-      this.#fetch(address.href);
-      return true;
-    }
-    const isData = message instanceof ArrayBuffer;
-    if (!isData || (message.byteLength > 0 && this.#waiting.length === 0)) return false;
-    this.#waiting.push(message);
-    this.#advance();
-    return true;
-  }
-
-  /** Nothing of it is applied any more. */
-  close(): void {
-    this.#stop();
-    this.#waiting = [];
-    this.#records = [];
-    this.#closed = true;
-  }
-
-  /** Asks where the stream is, and later for its use. */
-  #step(): void {
-    this.#socket.send(new Uint8Array());
-  }
-
-  #fetch(url: string): void {
-    try {
-      const worker = new Worker(new URL("./large_worker.js", import.meta.url), { type: "module" });
-      worker.onmessage = ({ data }: MessageEvent<LargeRecord | string>) => {
-        if (typeof data === "string") this.#lost(data);
-        else this.#record(data);
-      };
-      worker.onerror = () => {
-        worker.terminate();
-        // Where workers are forbidden or their file isn't found the page reads for itself.
-        if (this.#open) this.#lost("the worker failed");
-        else this.#fetchHere(url);
-      };
-      worker.postMessage(url);
-      this.#stop = () => {
-        worker.terminate();
-      };
-    } catch {
-      this.#fetchHere(url);
-    }
-  }
-
-  #fetchHere(url: string): void {
-    const end = new AbortController();
-    this.#stop = () => {
-      end.abort();
-    };
-    readRecords(
-      url,
-      (record) => {
-        this.#record(record);
-      },
-      end.signal,
-    ).catch((error: unknown) => {
-      this.#lost(error instanceof Error ? error.message : String(error));
-    });
-  }
-
-  #record(record: LargeRecord): void {
-    if (this.#closed) return;
-    if (this.#open) {
-      failures.delete(this.#socket);
-      this.#records.push(record);
-      this.#advance();
-    } else {
-      // The first is empty and says that bodies get through.
-      this.#open = true;
-      this.#step();
-    }
-  }
-
-  /** Applies what waits as far as it is there. */
-  #advance(): void {
-    for (;;) {
-      const [message] = this.#waiting;
-      if (message === undefined) return;
-      const isAnnounced = message.byteLength === 0;
-      const next = isAnnounced
-        ? this.#records.shift()
-        : { data: message, head: message.byteLength };
-      if (next === undefined) return;
-      this.#waiting.shift();
-      this.#apply(next.data, next.head);
-    }
-  }
-
-  #lost(reason: string): void {
-    // Large values go on over the WebSocket where no body gets through.
-    if (this.#open && !this.#closed) this.#socket.fail(`the stream of large values: ${reason}`);
-  }
-}
+  let isRead = false;
+  let stop = (): void => {
+    worker.terminate();
+  };
+  worker.onmessage = ({ data }: MessageEvent<LargeRecord | string>) => {
+    isRead = true;
+    if (typeof data === "string") onLost(data);
+    else onRecord(data);
+  };
+  worker.onerror = () => {
+    worker.terminate();
+    // Where workers are forbidden or their file isn't found the page reads for itself.
+    if (isRead) onLost("the worker failed");
+    else stop = readHere(url, onRecord, onLost);
+  };
+  worker.postMessage(url);
+  return () => {
+    stop();
+  };
+};

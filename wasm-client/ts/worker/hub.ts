@@ -1,21 +1,29 @@
 /** How do several pages share one connection to a relay? */
 
+import { LargeStream, readHere, type LargeSocket } from "../large_stream.js";
+import type { LargeRecord } from "../records.js";
 import { Frame, Kind, NO_ID, pace, Reply, Request, unsubscribe } from "./wire.js";
 
-/** The way to a page: frames, and at the end a close code. */
+/** The way to a page: frames, those of the stream with their heads, and at the end a close code. */
 export interface PagePort {
-  postMessage(message: ArrayBuffer | number, transfer: Transferable[]): void;
+  postMessage(message: ArrayBuffer | LargeRecord | number, transfer: Transferable[]): void;
 }
 
 /** A page that says nothing while it has so much before it is let go: it comes back by itself. */
 const MAX_UNHEARD_FRAMES = 1000;
-const MAX_UNHEARD_BYTES = 1 << 26;
+const MAX_UNHEARD_BYTES = 1 << 28;
 
 /** Requests that may wait for an answer; the relay takes 64. */
 const MAX_OPEN = 60;
 
 /** Ids that one Unsubscribe may hold. */
 const MAX_IDS = 10_000;
+
+/** From frames of so many bytes on a stream beside the WebSocket pays. */
+const LARGE_BYTES = 1 << 16;
+
+/** What ends a connection that was cut. */
+const CUT = 1006;
 
 /** The relay's code for a client that took no data. */
 const TOOK_NOTHING = 4408;
@@ -47,6 +55,9 @@ interface Open {
 export class Hub {
   #connect: () => WebSocket;
   #socket: WebSocket | undefined;
+  #large: LargeStream | undefined;
+  /** The same for every connection: streams that bring nothing are counted by it. */
+  readonly #streamed: LargeSocket;
   #hello: ArrayBuffer | undefined;
   #pages = new Set<Page>();
   #open = new Map<number, Open>();
@@ -57,8 +68,17 @@ export class Hub {
   #intervalMs = 0;
   #authenticates = false;
 
-  constructor(connect: () => WebSocket) {
+  constructor(url: string, connect: () => WebSocket) {
     this.#connect = connect;
+    this.#streamed = {
+      url,
+      send: (bytes) => {
+        this.#socket?.send(bytes);
+      },
+      fail: () => {
+        this.#end(CUT);
+      },
+    };
   }
 
   /** Takes a page in. Gives what takes its requests; `undefined` says that it goes. */
@@ -86,14 +106,22 @@ export class Hub {
     const socket = this.#connect();
     socket.binaryType = "arraybuffer";
     socket.onmessage = ({ data }: MessageEvent<unknown>) => {
-      // Nothing is asked for that would be answered by text or by an empty message.
-      if (data instanceof ArrayBuffer && data.byteLength > 0) this.#frame(new Frame(data));
+      if (this.#large?.takes(data)) return;
+      if (data instanceof ArrayBuffer) this.#received(data, data.byteLength);
     };
     socket.onclose = ({ code }) => {
       this.#end(code);
     };
     return socket;
   }
+
+  readonly #received = (data: ArrayBuffer, head: number): void => {
+    // One stream serves all pages, as the connection does.
+    if (data.byteLength >= LARGE_BYTES) {
+      this.#large ??= new LargeStream(this.#streamed, this.#received, readHere);
+    }
+    this.#frame(new Frame(data, head));
+  };
 
   /** The connection is gone, and every page opens the next one for itself. */
   #end(code: number): void {
@@ -104,6 +132,8 @@ export class Hub {
 
   #forget(): void {
     const socket = this.#socket;
+    this.#large?.close();
+    this.#large = undefined;
     this.#socket = undefined;
     this.#hello = undefined;
     this.#pages.clear();
@@ -140,7 +170,7 @@ export class Hub {
   #request(page: Page, data: ArrayBuffer): void {
     page.unheardFrames = 0;
     page.unheardBytes = 0;
-    // An empty message asks for a stream of large values, which only one page could have.
+    // An empty message asks for a stream of large values: it is asked for here.
     if (data.byteLength === 0) return;
     const request = new Request(data);
     switch (request.kind) {
@@ -216,7 +246,7 @@ export class Hub {
       return;
     }
     if (frame.reply === Reply.none) {
-      this.#broadcast(frame.data);
+      this.#broadcast(frame);
       return;
     }
     const open = this.#open.get(frame.replyTo);
@@ -226,7 +256,7 @@ export class Hub {
     if (frame.isData) {
       // It moves the connection's tick, which the others' next frames build upon.
       for (const other of this.#pages) {
-        if (other !== page && other.started) this.#post(other, frame.withoutReply());
+        if (other !== page && other.started) this.#post(other, frame.withoutReply(), frame.head);
       }
     }
     if (frame.reply === Reply.subscribed) {
@@ -237,19 +267,19 @@ export class Hub {
         page.started = true;
       }
     }
-    if (page !== undefined) this.#post(page, frame.answering(open?.id ?? 0));
+    if (page !== undefined) this.#post(page, frame.answering(open?.id ?? 0), frame.head);
     this.#pump();
   }
 
-  #broadcast(data: ArrayBuffer): void {
+  #broadcast({ data, head }: Frame): void {
     const pages = [...this.#pages].filter(({ started }) => started);
     // One of them gets the message itself.
     pages.forEach((page, at) => {
-      this.#post(page, at + 1 < pages.length ? data.slice(0) : data);
+      this.#post(page, at + 1 < pages.length ? data.slice(0) : data, head);
     });
   }
 
-  #post(page: Page, data: ArrayBuffer): void {
+  #post(page: Page, data: ArrayBuffer, head = data.byteLength): void {
     page.unheardFrames += 1;
     page.unheardBytes += data.byteLength;
     if (page.unheardFrames > MAX_UNHEARD_FRAMES || page.unheardBytes > MAX_UNHEARD_BYTES) {
@@ -257,6 +287,6 @@ export class Hub {
       this.#leave(page);
       return;
     }
-    page.port.postMessage(data, [data]);
+    page.port.postMessage(head < data.byteLength ? { data, head } : data, [data]);
   }
 }

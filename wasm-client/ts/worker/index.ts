@@ -73,8 +73,7 @@ function dedicated(onError: Handler<Event>): readonly [MessagePort, end: () => v
  * What `createClient` takes as `webSocket`, so that a worker holds the connection. With `shared` all
  * tabs of the browser have one connection and one subscription of each PV, with one user; a relay
  * counts them as one client. Where a browser has no such worker, can't load its file, or where the
- * worker fails, the nearest other place is taken, and the console says why. Large values come over
- * the WebSocket then, not by a stream beside it.
+ * worker fails, the nearest other place is taken, and the console says why.
  *
  * ```ts
  * const client = createClient({ url: "ws://localhost:8080/ws", webSocket: socketIn("shared") });

@@ -30,7 +30,7 @@ function join(opening: Opening, port: MessagePort): (request: ArrayBuffer | unde
   let hub = hubs.get(key);
   if (hub === undefined) {
     const [url, protocols] = opening;
-    hub = new Hub(() => new WebSocket(url, protocols));
+    hub = new Hub(url, () => new WebSocket(url, protocols));
     hubs.set(key, hub);
   }
   return hub.join(port);

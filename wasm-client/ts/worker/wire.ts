@@ -88,7 +88,11 @@ export class Frame {
   #view: DataView;
   #root: number;
 
-  constructor(readonly data: ArrayBuffer) {
+  constructor(
+    readonly data: ArrayBuffer,
+    /** How much of it comes before its array's elements. */
+    readonly head: number,
+  ) {
     const view = new DataView(data);
     const root = follow(view, 0);
     this.#view = view;
