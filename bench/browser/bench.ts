@@ -7,48 +7,29 @@
 
 import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { parseArgs } from "node:util";
 
-import { chromium, type Browser, type CDPSession, type Page } from "playwright";
+import { chromium, type Browser, type Page } from "playwright";
 import { build, preview } from "vite";
 
-import { privateEpicsNetwork, type EpicsNetwork } from "../../e2e/fixtures/epics";
+import { privateEpicsNetwork } from "../../e2e/fixtures/epics";
 import { PYTHON, ROOT, THOUSAND_DB } from "../../e2e/fixtures/paths";
 import { freePort } from "../../e2e/fixtures/ports";
 import { Relay } from "../../e2e/fixtures/relay";
 import { SoftIoc } from "../../e2e/fixtures/soft_ioc";
 import { serveConiql } from "./coniql_server";
+import { camera } from "./measure_camera";
+import { wall } from "./measure_wall";
+import { checkArrived, mainThread, performance, type Bench, type Measurement } from "./measure";
+import { modes } from "./measure_modes";
 import type { WayName } from "./page/costs";
 import type {} from "./page/main";
-import type { FeedName } from "./page/widgets";
-import { modes } from "./modes";
+import { isOwn, OWN_FEEDS, type FeedName } from "./feeds";
 import { PEERS, pvNames, PVS, RATE_HZ } from "./pvs";
 import { goalLine, load, origin, report, reportGoals } from "./report";
-import type { Judged, Point, Round, Scenario } from "./report";
-
-/** Fewer than this share of the updates that are made: something is broken. */
-const LEAST_SHARE = 0.9;
-
-/** What every measurement finds. */
-export interface Bench {
-  /** A new page in a browser of its own, so that nothing is left of the one before. */
-  readonly open: <T>(work: (page: Page) => Promise<T>) => Promise<T>;
-  readonly relayUrl: string;
-  readonly coniqlUrl: string;
-  readonly network: EpicsNetwork;
-  readonly warmUpMs: number;
-  readonly ms: number;
-}
-
-export interface Measurement extends Scenario {
-  /** One round of each point. */
-  readonly points: readonly {
-    readonly label: string;
-    readonly measure: (bench: Bench) => Promise<Round>;
-  }[];
-}
+import type { Judged, Point, Round } from "./report";
 
 const decode: Measurement = {
   name: "browser-decode",
@@ -147,7 +128,8 @@ const react: Measurement = {
   about:
     `${String(PVS)} PVs × ${String(RATE_HZ)} Hz, a component each, live: pvwire from a relay, the others the same` +
     " updates as Coniql's messages from a local server, with a store that renders once per animation" +
-    " frame. Share of the main thread as Chromium's own `TaskDuration` tells it.",
+    " frame. By hand: pvwire's callbacks write the same text nodes, without React. Share of the main" +
+    " thread as Chromium's own `TaskDuration` tells it.",
   settings: { pvs: PVS, rate_hz: RATE_HZ },
   labels: {
     main_thread_percent: ["main thread", "%"],
@@ -160,8 +142,15 @@ const react: Measurement = {
   goals: [
     { id: "browser-main-thread", figure: "main_thread_percent", bound: "at most", goal: 40 },
     { id: "browser-frames", figure: "frames_per_s", bound: "at least", goal: 55 },
+    {
+      id: "browser-by-hand",
+      figure: "main_thread_cpu_percent",
+      per: "text nodes by hand",
+      bound: "at most",
+      goal: 1.15,
+    },
   ],
-  points: (["pvwire", ...PEERS] as const).map((feed) => ({
+  points: [...OWN_FEEDS, ...PEERS].map((feed) => ({
     label: feed,
     measure: async (bench) => await widgets(bench, feed),
   })),
@@ -170,7 +159,8 @@ const react: Measurement = {
 async function widgets(bench: Bench, feed: FeedName): Promise<Round> {
   const { coniqlUrl, ms, open, relayUrl, warmUpMs } = bench;
   return await open(async (page) => {
-    const url = feed === "pvwire" ? relayUrl : coniqlUrl;
+    const own = isOwn(feed);
+    const url = own ? relayUrl : coniqlUrl;
     const totals = await page.evaluateHandle(
       ([feed, url]) => measurements().showWidgets(feed, url),
       [feed, url] as const,
@@ -189,7 +179,7 @@ async function widgets(bench: Bench, feed: FeedName): Promise<Round> {
     const after = await now();
     const seconds = after.Timestamp - before.Timestamp;
     const perSecond = (of: keyof typeof after): number => (after[of] - before[of]) / seconds;
-    if (feed === "pvwire") checkArrived(perSecond("updates") + perSecond("skipped"));
+    if (own) checkArrived(perSecond("updates") + perSecond("skipped"));
     return {
       main_thread_percent: 100 * perSecond("TaskDuration"),
       main_thread_cpu_percent: 100 * perSecond("cpuSeconds"),
@@ -199,45 +189,6 @@ async function widgets(bench: Bench, feed: FeedName): Promise<Round> {
       updates_per_s: perSecond("updates"),
     };
   });
-}
-
-function checkArrived(updatesPerS: number): void {
-  if (updatesPerS >= LEAST_SHARE * PVS * RATE_HZ) return;
-  throw new Error(`only ${String(Math.round(updatesPerS))} updates a second arrived`);
-}
-
-/** Reads the CPU time of the page's main thread, in nanoseconds: others on the machine don't count. */
-async function mainThread(page: Page): Promise<() => number> {
-  const browser = page.context().browser();
-  if (browser === null) throw new Error("the page has no browser");
-  const session = await browser.newBrowserCDPSession();
-  const { processInfo } = await session.send("SystemInfo.getProcessInfo");
-  // The browser keeps a spare process beside the page's, which does nothing.
-  const files = processInfo
-    .filter(({ type }) => type === "renderer")
-    .map(({ id }) => `/proc/${String(id)}/task/${String(id)}/schedstat`);
-  return () => files.reduce((sum, file) => sum + cpuNs(file), 0);
-}
-
-const cpuNs = (schedstat: string): number => Number(readFileSync(schedstat, "utf8").split(" ")[0]);
-
-const PERFORMANCE = [
-  "Timestamp",
-  "TaskDuration",
-  "ScriptDuration",
-  "LayoutDuration",
-  "RecalcStyleDuration",
-] as const;
-
-/** Seconds that Chromium has spent in the page's main thread, by what it did. */
-async function performance(cdp: CDPSession): Promise<Record<(typeof PERFORMANCE)[number], number>> {
-  await cdp.send("Performance.enable");
-  const { metrics } = await cdp.send("Performance.getMetrics");
-  const value = (name: string): number => metrics.find((one) => one.name === name)?.value ?? NaN;
-  return Object.fromEntries(PERFORMANCE.map((name) => [name, value(name)])) as Record<
-    (typeof PERFORMANCE)[number],
-    number
-  >;
 }
 
 const latency: Measurement = {
@@ -322,7 +273,7 @@ const arrays: Measurement = {
   })),
 };
 
-const MEASUREMENTS = [decode, react, latency, arrays, modes({ mainThread, checkArrived })];
+const MEASUREMENTS = [decode, react, wall, latency, modes, arrays, camera];
 
 /** What the page has; runs there. */
 declare const measurements: NonNullable<Window["measurements"]>;
@@ -337,13 +288,17 @@ export async function main(words: string[]): Promise<number> {
     options: {
       scenario: { type: "string", multiple: true },
       rounds: { type: "string", default: "5" },
+      /** Of what takes long. */
+      minutes: { type: "string", default: "10" },
       /** One short round, printed and not written. */
       quick: { type: "boolean", default: false },
     },
   });
   const wanted = MEASUREMENTS.filter(({ name }) => values.scenario?.includes(name) ?? true);
   const rounds = values.quick ? 1 : Number(values.rounds);
-  const [warmUpMs, ms] = values.quick ? [2000, 2000] : [3000, 8000];
+  const [warmUpMs, ms, longMs] = values.quick
+    ? [2000, 2000, 30_000]
+    : [3000, 8000, 60_000 * Number(values.minutes)];
 
   await build({ root: PAGE, logLevel: "error", build: { outDir: BUILT, emptyOutDir: true } });
   mkdirSync(path.dirname(THOUSAND_DB), { recursive: true });
@@ -371,6 +326,7 @@ export async function main(words: string[]): Promise<number> {
     network,
     warmUpMs,
     ms,
+    longMs,
   };
   try {
     const goals: Judged[] = [];
@@ -389,12 +345,13 @@ export async function main(words: string[]): Promise<number> {
 
 /** All rounds, each of all points in turn. */
 async function carryOut(
-  { points, ...scenario }: Measurement,
+  { mostRounds = Infinity, points, ...scenario }: Measurement,
   bench: Bench,
-  rounds: number,
+  wantedRounds: number,
   keep: boolean,
 ): Promise<readonly Judged[]> {
   const before = load();
+  const rounds = Math.min(wantedRounds, mostRounds);
   const measured: (Point & { rounds: Round[] })[] = points.map(({ label }) => ({
     label,
     rounds: [],

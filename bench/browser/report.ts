@@ -18,6 +18,8 @@ export interface Goal {
   readonly figure: string;
   readonly bound: "at most" | "at least";
   readonly goal: number;
+  /** Divided, round by round, by that of the point with this label. */
+  readonly per?: string;
 }
 
 export interface Scenario {
@@ -56,7 +58,7 @@ export function report(
 ): { readonly text: string; readonly goals: readonly Judged[] } {
   const { about, labels, name, question, settings } = scenario;
   const summed = points.map((point) => ({ ...point, figures: summary(point.rounds) }));
-  const goals = scenario.goals.map((goal) => judged(goal, labels, summed[0]?.figures ?? {}));
+  const goals = scenario.goals.map((goal) => judged(goal, labels, points));
   const told = Object.entries(circumstances)
     .map(([key, value]) => `${key} ${String(value)}`)
     .join(", ");
@@ -94,8 +96,11 @@ export function reportGoals(goals: readonly Judged[]): void {
 }
 
 export const goalLine = ({ bound, goal, measured, met, unit, what }: Judged): string =>
-  `Goal: ${what} ${bound} ${String(goal)} ${unit}; ${met ? "met" : "not met"} by a median of` +
-  ` ${figure(measured)} ${unit}.`;
+  `Goal: ${what} ${bound} ${withUnit(String(goal), unit)}; ${met ? "met" : "not met"} by a median of` +
+  ` ${withUnit(figure(measured), unit)}.`;
+
+const withUnit = (value: string, unit: string): string =>
+  unit === "" ? value : `${value} ${unit}`;
 
 /** Machine, commit and moment of a result. */
 export function origin(): Record<string, string> {
@@ -146,12 +151,19 @@ function middle(values: readonly number[]): Summary {
 function judged(
   goal: Goal,
   labels: Scenario["labels"],
-  figures: Readonly<Record<string, Summary>>,
+  [first, ...others]: readonly Point[],
 ): Judged {
-  const [what, unit] = labels[goal.figure] ?? [goal.figure, ""];
-  const measured = figures[goal.figure]?.median ?? NaN;
-  const met = goal.bound === "at most" ? measured <= goal.goal : measured >= goal.goal;
-  return { ...goal, what, unit, measured, met };
+  const { bound, figure, per } = goal;
+  const [label, ownUnit] = labels[figure] ?? [figure, ""];
+  const divisors = others.find((point) => point.label === per)?.rounds;
+  const values = (first?.rounds ?? []).map((round, at) => {
+    const value = round[figure] ?? NaN;
+    return per === undefined ? value : value / (divisors?.[at]?.[figure] ?? NaN);
+  });
+  const measured = middle(values).median;
+  const met = bound === "at most" ? measured <= goal.goal : measured >= goal.goal;
+  const what = per === undefined ? label : `${label}, ÷ that of ${per},`;
+  return { ...goal, what, unit: per === undefined ? ownUnit : "", measured, met };
 }
 
 /** Three digits, or all that stand before the point. */

@@ -4,12 +4,9 @@ import { useEffect, useRef, useState, type ReactNode } from "react";
 import type { Pv, PvClient, PvConnection, PvStatus, PvValue } from "pvwire";
 import { formatCount } from "pvwire/widgets";
 
-const READBACKS = 5000;
+import { WALL_NAMES } from "./wall_names";
 
-const NAMES = Array.from(
-  { length: READBACKS },
-  (_, index) => `sim://sine(${String(5 + (index % 60))},amplitude=9,offset=${String(index % 977)})`,
-);
+const READBACKS = WALL_NAMES.length;
 
 const SELECTION = "{ value { string } status { severity } connection { connected } }";
 
@@ -60,7 +57,7 @@ function paintWall(
   palette: HTMLElement,
   onSummary: (text: string) => void,
 ): () => void {
-  const pvs: Pv<CellData>[] = NAMES.map((name) => client.pv<CellData>(name, SELECTION));
+  const pvs: Pv<CellData>[] = WALL_NAMES.map((name) => client.pv<CellData>(name, SELECTION));
   const painted = new Array<CellData | undefined>(READBACKS);
   const context = canvas.getContext("2d");
   if (context === null) return () => undefined;

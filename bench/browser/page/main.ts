@@ -5,6 +5,11 @@ import { lastRead, recordScans, runWay, startWay } from "./costs";
 import { latency, latencyIn } from "./latency";
 import { showWidgets } from "./widgets";
 
+/** Fetched when they are measured: their style sheets are for the whole page. */
+const showWall = async (url: string) => (await import("./wall")).showWall(url);
+const showCamera = async (url: string, name: string) =>
+  (await import("./camera")).showCamera(url, name);
+
 const measurements = {
   arrays,
   lastRead,
@@ -12,6 +17,8 @@ const measurements = {
   latencyIn,
   recordScans,
   runWay,
+  showCamera,
+  showWall,
   showWidgets,
   startWay,
 };

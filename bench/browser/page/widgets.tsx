@@ -1,14 +1,16 @@
-/** 1,000 widgets in React, one for each PV: fed by pvwire's hook, or by a peer through a small store. */
+/** 1,000 widgets, one for each PV: by pvwire's hook or widget, by hand, or fed by a peer through a small store. */
 
 import { memo, useSyncExternalStore, type ReactNode } from "react";
-import { createRoot } from "react-dom/client";
-import { createClient } from "pvwire";
+import { createRoot, type Root } from "react-dom/client";
+import { createClient, type PvClient } from "pvwire";
 import { PvProvider, usePv } from "pvwire/react";
+import { Readback } from "pvwire/widgets";
+import "pvwire/widgets.css";
 
+import { isOwn, type FeedName, type OwnFeed } from "../feeds";
 import { CELL, pvNames, PVS, type Channel, type PeerName } from "../pvs";
 import { startPeer } from "./peers";
-
-export type FeedName = "pvwire" | PeerName;
+import { writeReadbacks } from "./readbacks_by_hand";
 
 /** What happened since the page began. */
 export interface Totals {
@@ -25,17 +27,18 @@ export function showWidgets(feed: FeedName, url: string): () => Totals {
     paints += 1;
     requestAnimationFrame(count);
   });
-  const counted = feed === "pvwire" ? showPvwire(url) : showPeer(feed, url);
+  const counted = isOwn(feed) ? showPvs(feed, url) : showPeer(feed, url);
   return () => ({ paints, ...counted() });
 }
 
 type Counted = () => Omit<Totals, "paints">;
 
-const render = (cells: ReactNode): void => {
-  createRoot(document.getElementById("root") as HTMLElement).render(
-    <div className="cells">{cells}</div>,
-  );
-};
+let shown: Root | undefined;
+
+function render(cells: ReactNode, className = "cells"): void {
+  shown = createRoot(document.getElementById("root") as HTMLElement);
+  shown.render(<div className={className}>{cells}</div>);
+}
 
 function Cell({ channel }: { readonly channel: Channel | undefined }): ReactNode {
   return (
@@ -49,16 +52,66 @@ const PvwireCell = memo(function PvwireCell({ name }: { readonly name: string })
   return <Cell channel={usePv<Channel>(name, CELL)} />;
 });
 
-function showPvwire(url: string): Counted {
+const SHOW: Readonly<Record<OwnFeed, (client: PvClient, names: readonly string[]) => void>> = {
+  pvwire: (client, names) => {
+    render(
+      <PvProvider client={client}>
+        {names.map((name) => (
+          <PvwireCell key={name} name={name} />
+        ))}
+      </PvProvider>,
+    );
+  },
+  "text nodes by hand": (client, names) => {
+    const cells = document.createElement("div");
+    cells.className = "cells";
+    for (const name of names) {
+      const cell = document.createElement("span");
+      cell.className = "cell";
+      const text = cell.appendChild(document.createTextNode("–"));
+      cells.append(cell);
+      let quality: string | undefined;
+      const pv = client.pv<Channel>(name, CELL);
+      // The client calls in an animation frame, once.
+      pv.subscribe(() => {
+        const channel = pv.getSnapshot();
+        text.data = channel?.value?.string ?? "–";
+        if (channel?.status?.quality === quality) return;
+        quality = channel?.status?.quality;
+        cell.dataset.quality = quality;
+      });
+    }
+    document.getElementById("root")?.append(cells);
+  },
+  Readback: (client, names) => {
+    render(
+      <PvProvider client={client}>
+        {names.map((name, pv) => (
+          <Readback key={name} name={name} label={`PV ${String(pv)}`} />
+        ))}
+      </PvProvider>,
+      "readbacks",
+    );
+  },
+  "Readback by hand": (client, names) => {
+    SHOW.Readback(client, names);
+    const root = document.getElementById("root") as HTMLElement;
+    const timer = setInterval(() => {
+      if (root.querySelectorAll("[data-severity]").length < names.length) return;
+      clearInterval(timer);
+      // A copy that React doesn't know.
+      const copy = document.importNode(root.firstElementChild as Element, true);
+      shown?.unmount();
+      root.append(copy);
+      writeReadbacks(client, root);
+    }, 100);
+  },
+};
+
+function showPvs(feed: OwnFeed, url: string): Counted {
   const client = createClient({ url });
   const names = pvNames();
-  render(
-    <PvProvider client={client}>
-      {names.map((name) => (
-        <PvwireCell key={name} name={name} />
-      ))}
-    </PvProvider>,
-  );
+  SHOW[feed](client, names);
   const sum = (of: "updatesReceived" | "skipped"): number =>
     names.reduce((total, name) => total + (client.inspect(name)?.[of] ?? 0), 0);
   return () => ({ updates: sum("updatesReceived"), skipped: sum("skipped") });

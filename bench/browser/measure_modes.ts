@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 
 import type { Page } from "playwright";
 
-import type { Bench, Measurement } from "./bench";
+import { checkArrived, mainThread, type Bench, type Measurement } from "./measure";
 import type {} from "./page/main";
 import { pvNames, PVS, RATE_HZ } from "./pvs";
 import type { Round } from "./report";
@@ -23,16 +23,10 @@ const PLACES: readonly (readonly [place: Place, tabs: number])[] = [
   ["shared", 2],
 ];
 
-/** What `bench.ts` measures by. */
-interface Means {
-  readonly mainThread: (page: Page) => Promise<() => number>;
-  readonly checkArrived: (updatesPerS: number) => void;
-}
-
 /** The page's clock begins when it has loaded, this one a moment before. */
 const MARGIN_MS = 500;
 
-export const modes = (means: Means): Measurement => ({
+export const modes: Measurement = {
   name: "browser-modes",
   question:
     "Where should the connection be: in the page, in a worker, or in one worker for all tabs?",
@@ -53,11 +47,11 @@ export const modes = (means: Means): Measurement => ({
   goals: [],
   points: PLACES.map(([place, tabs]) => ({
     label: `${place}, ${tabs === 1 ? "one tab" : "two tabs"}`,
-    measure: async (bench) => await measure(means, bench, place, tabs),
+    measure: async (bench) => await measure(bench, place, tabs),
   })),
-});
+};
 
-async function measure(means: Means, bench: Bench, place: Place, tabs: number): Promise<Round> {
+async function measure(bench: Bench, place: Place, tabs: number): Promise<Round> {
   const { ms, open, relayUrl, warmUpMs } = bench;
   return await open(async (page) => {
     const pages = [page];
@@ -72,7 +66,7 @@ async function measure(means: Means, bench: Bench, place: Place, tabs: number): 
           ),
       ),
     );
-    const usedNs = [await means.mainThread(page), await wholeBrowser(page)] as const;
+    const usedNs = [await mainThread(page), await wholeBrowser(page)] as const;
     const now = () => [performance.now() * 1e6, ...usedNs.map((read) => read())] as const;
     await page.waitForTimeout(warmUpMs + MARGIN_MS);
     const connections = await clientsOf(relayUrl);
@@ -84,7 +78,7 @@ async function measure(means: Means, bench: Bench, place: Place, tabs: number): 
     );
     const figures = await running;
     const updates = Math.min(...figures.map(({ updates_per_s }) => updates_per_s));
-    means.checkArrived(updates);
+    checkArrived(updates);
     if (connections !== (place === "shared" ? 1 : tabs)) {
       throw new Error(`${String(tabs)} tabs have ${String(connections)} connections`);
     }
