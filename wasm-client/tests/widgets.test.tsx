@@ -320,6 +320,26 @@ describe("ImageView", () => {
     expect(pictureOf(null, Uint8Array.of(1), undefined)).toBeUndefined();
     expect(rangeOf(Int16Array.of(3, -5, 2))).toEqual([-5, 3]);
   });
+
+  it("gives the elements of cameras the colours of the same numbers", () => {
+    const levels = [7, 0, 255, 128, 20, 200];
+    const cameras = [
+      Uint8Array.from(levels),
+      Uint16Array.from(levels),
+      Uint16Array.from(levels, (level) => 257 * level),
+    ];
+    for (const elements of cameras) {
+      const painted = [elements, Float64Array.from(elements)].map((elements) => {
+        const rgba = new Uint8ClampedArray(24);
+        const picture: Picture = { width: 6, height: 1, order: "mono", elements };
+        paint(picture, [10, rangeOf(elements)[1]], "viridis", rgba);
+        return [...rgba];
+      });
+      expect(painted[0]).toEqual(painted[1]);
+      expect(rangeOf(elements)).toEqual([0, Math.max(...elements)]);
+    }
+    expect(rangeOf(new Uint16Array())).toEqual([0, 1]);
+  });
 });
 
 describe("TableView", () => {
