@@ -25,20 +25,6 @@ fn lines(path: &Path) -> Vec<Value> {
     text.lines().map(read).collect()
 }
 
-fn put(client: &mut Client, name: &str, value: PutValue) -> Outcome {
-    let put = RequestBody::Put {
-        name: name.to_owned(),
-        value,
-        wait: true,
-        timeout_ms: 0,
-        expected: None,
-    };
-    match client.ask(put).0 {
-        Reply::PutDone { outcome, .. } => outcome,
-        other => panic!("{other:?}"),
-    }
-}
-
 const RECORDS: &str = r#"
     record(ao, "$(P)set") { field(VAL, "1.5") }
     record(stringout, "$(P)text") { field(VAL, "before") }
@@ -80,7 +66,7 @@ fn every_attempt_is_on_record_with_who_and_what_and_what_became_of_it() {
         ),
     ];
     for (name, value, outcome) in &attempts {
-        assert_eq!(put(&mut client, name, value.clone()), *outcome, "{name:?}");
+        assert_eq!(client.put(name, value.clone()).0, *outcome, "{name:?}");
     }
     client.ask(RequestBody::Rpc {
         name: set.clone(),
@@ -137,7 +123,7 @@ fn put_that_cannot_be_put_on_record_is_refused_before_it_reaches_the_ioc_if_that
     let mut client = Client::connect(relay.address());
     client.subscribe_live(&[&set]);
     assert_eq!(
-        put(&mut client, &set, PutValue::Number(9.0)),
+        client.put(&set, PutValue::Number(9.0)).0,
         Outcome::NotAllowed
     );
     let call = RequestBody::Rpc {
@@ -163,7 +149,7 @@ fn put_that_cannot_be_put_on_record_is_refused_before_it_reaches_the_ioc_if_that
         client.pv(&set).is_number(1.5),
         "the refused one wrote nothing"
     );
-    assert_eq!(put(&mut client, &set, PutValue::Number(2.0)), Outcome::Done);
+    assert_eq!(client.put(&set, PutValue::Number(2.0)).0, Outcome::Done);
     drop((client, relay));
 
     // With room, the attempt is on record before it is made, and its end after it.
@@ -178,7 +164,7 @@ fn put_that_cannot_be_put_on_record_is_refused_before_it_reaches_the_ioc_if_that
     let relay = Relay::start(network, &flags);
     let mut client = Client::connect(relay.address());
     client.subscribe_live(&[&set]);
-    assert_eq!(put(&mut client, &set, PutValue::Number(3.0)), Outcome::Done);
+    assert_eq!(client.put(&set, PutValue::Number(3.0)).0, Outcome::Done);
     let lines = lines(&path);
     let results: Vec<_> = lines
         .iter()

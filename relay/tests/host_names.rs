@@ -9,7 +9,7 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use pvwire_schema::types::{ConnectionState, Outcome, PutValue, Reply, RequestBody};
+use pvwire_schema::types::{ConnectionState, Outcome};
 
 use support::{Client, Network, Relay, SoftIoc, eventually, prefix, relay_command_with_hosts};
 
@@ -95,17 +95,7 @@ fn moves(site: &Site, variable: &str, port: u16) {
     client.wait_state(name, ConnectionState::Connected);
     second.put("ao", "3");
     client.wait_number(name, 3.0);
-    let (reply, _) = client.ask(RequestBody::Put {
-        name: name.clone(),
-        value: PutValue::Number(4.0),
-        wait: true,
-        timeout_ms: 0,
-        expected: None,
-    });
-    let Reply::PutDone { outcome, .. } = reply else {
-        panic!("{reply:?} answers a put");
-    };
-    assert_eq!(outcome, Outcome::Done);
+    assert_eq!(client.put_number(name, 4.0).0, Outcome::Done);
     client.wait_number(name, 4.0);
     assert_eq!(relay.metric("pvwire_sources_renewed_total"), 1.0);
     assert!(

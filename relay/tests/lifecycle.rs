@@ -7,13 +7,13 @@
 mod support;
 
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use pvwire_schema::close::CloseCode;
 
-use support::{Client, Network, Relay, connect_all, get, handshake, keep_up, relay_command};
+use support::{Client, Network, Relay, connect_all, file, get, handshake, keep_up, relay_command};
 
 fn run(configure: impl FnOnce(&mut Command)) -> Output {
     let mut command = relay_command(Network::new());
@@ -32,12 +32,6 @@ fn refused(parts: &[&str], configure: impl FnOnce(&mut Command)) {
         assert!(error.contains(part), "{error:?} doesn't name {part:?}");
     }
     assert_eq!(output.stdout, b"");
-}
-
-fn file(name: &str, text: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::write(&path, text).unwrap();
-    path
 }
 
 #[test]

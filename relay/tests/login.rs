@@ -9,7 +9,7 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -20,7 +20,9 @@ use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
 
-use support::{Client, Network, Relay, SoftIoc, eventually, handshake, prefix, relay_command};
+use support::{
+    Client, Network, Relay, SoftIoc, eventually, file, handshake, prefix, relay_command,
+};
 
 const AUDIENCE: &str = "pvwire";
 const ISSUER: &str = "https://login.example.org";
@@ -132,12 +134,6 @@ fn with(mut claims: Value, key: &str, value: Value) -> Value {
     claims
 }
 
-fn file(name: &str, text: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::write(&path, text).unwrap();
-    path
-}
-
 fn flags(keys: &str) -> Vec<String> {
     let audience = format!("--jwt-audience={AUDIENCE}");
     let issuer = format!("--jwt-issuer={ISSUER}");
@@ -157,20 +153,6 @@ fn relay(network: Network, keys: &str, more: &[&str]) -> Relay {
         .chain(more.iter().copied())
         .collect();
     Relay::start(network, &flags)
-}
-
-fn put(client: &mut Client, name: &str, number: f64) -> (Outcome, String) {
-    let put = RequestBody::Put {
-        name: name.to_owned(),
-        value: PutValue::Number(number),
-        wait: true,
-        timeout_ms: 0,
-        expected: None,
-    };
-    match client.ask(put).0 {
-        Reply::PutDone { outcome, message } => (outcome, message),
-        other => panic!("{other:?}"),
-    }
 }
 
 #[test]
@@ -369,15 +351,15 @@ fn user_and_groups_of_a_token_decide_and_the_wrong_users_put_never_reaches_the_i
     let mut operator = log_in(operator);
     jane.subscribe_live(&[&set]);
 
-    let (outcome, message) = put(&mut mallory, &set, 666.0);
+    let (outcome, message) = mallory.put_number(&set, 666.0);
     assert_eq!(outcome, Outcome::NotAllowed);
     assert!(
         message.contains("user \"mallory\" may not put"),
         "{message}"
     );
-    assert_eq!(put(&mut jane, &set, 2.0).0, Outcome::Done);
+    assert_eq!(jane.put_number(&set, 2.0).0, Outcome::Done);
     jane.wait_number(&set, 2.0);
-    assert_eq!(put(&mut operator, &set, 3.0).0, Outcome::Done);
+    assert_eq!(operator.put_number(&set, 3.0).0, Outcome::Done);
     jane.wait_number(&set, 3.0);
     let values = jane.pv(&set).rows.len();
     assert_eq!(values, 3, "1, 2 and 3");
@@ -472,17 +454,17 @@ fn header_is_believed_from_the_proxy_only_and_said_once() {
     }
     let mut one = Client::connect_with(address, &[jane]);
     assert_eq!(one.hello.as_ref().unwrap().user, "jane");
-    assert_eq!(put(&mut one, &set, 2.0).0, Outcome::NotAllowed);
+    assert_eq!(one.put_number(&set, 2.0).0, Outcome::NotAllowed);
     let groups = ("X-Forwarded-Groups", "staff, operators");
     let mut two = Client::connect_with(address, &[("x-forwarded-user", "otto"), groups]);
-    assert_eq!(put(&mut two, &set, 3.0).0, Outcome::Done);
+    assert_eq!(two.put_number(&set, 3.0).0, Outcome::Done);
     drop(relay);
 
     // Who asks nobody believes no header.
     let relay = Relay::start(network, &["--config", config]);
     let mut client = Client::connect_with(relay.address(), &[jane, groups]);
     assert_eq!(client.hello.as_ref().unwrap().user, "");
-    assert_eq!(put(&mut client, &set, 4.0).0, Outcome::NotAllowed);
+    assert_eq!(client.put_number(&set, 4.0).0, Outcome::NotAllowed);
     assert!(!client.log_in("x"), "and takes no tokens");
 }
 

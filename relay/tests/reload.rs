@@ -7,11 +7,11 @@
 
 mod support;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pvwire_schema::close::CloseCode;
-use pvwire_schema::types::{NameProblem, Outcome, PutValue, Reply, RequestBody, Wish};
+use pvwire_schema::types::{NameProblem, Outcome, RequestBody, Wish};
 
 use support::{Client, Network, Relay, SoftIoc, eventually};
 
@@ -22,23 +22,7 @@ const RECORDS: &str = r#"
 
 fn file(ioc: &SoftIoc, end: &str, text: &str) -> PathBuf {
     let name = format!("{}.reload.{end}", ioc.prefix().trim_end_matches(':'));
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::write(&path, text).unwrap();
-    path
-}
-
-fn put(client: &mut Client, name: &str, number: f64) -> (Outcome, String) {
-    let put = RequestBody::Put {
-        name: name.to_owned(),
-        value: PutValue::Number(number),
-        wait: true,
-        timeout_ms: 0,
-        expected: None,
-    };
-    match client.ask(put).0 {
-        Reply::PutDone { outcome, message } => (outcome, message),
-        other => panic!("{other:?}"),
-    }
+    support::file(&name, text)
 }
 
 /// Waits until changed files have taken effect so often.
@@ -113,18 +97,18 @@ fn puts_obey_the_new_rules_and_pages_see_whether_they_are_taken() {
     let mut client = Client::connect(relay.address());
     client.subscribe_live(&names);
     assert!(client.pv(set).channel.unwrap().puts);
-    assert_eq!(put(&mut client, set, 2.0).0, Outcome::Done);
+    assert_eq!(client.put_number(set, 2.0).0, Outcome::Done);
 
     // Whether puts are taken at all isn't changed by the file while the relay runs.
     let none = "allow_put = []\nenable_put = false\n";
     std::fs::write(&rules, none).unwrap();
     client.wait_pv(set, "it takes no puts", |pv| !pv.channel.unwrap().puts);
-    let (outcome, message) = put(&mut client, set, 3.0);
+    let (outcome, message) = client.put_number(set, 3.0);
     assert_eq!(outcome, Outcome::NotAllowed, "{message}");
 
     std::fs::write(&rules, "allow_put = ['*']\nlinger_ms = 7\n").unwrap();
     client.wait_pv(set, "it takes puts again", |pv| pv.channel.unwrap().puts);
-    assert_eq!(put(&mut client, set, 4.0).0, Outcome::Done);
+    assert_eq!(client.put_number(set, 4.0).0, Outcome::Done);
     client.wait_number(set, 4.0);
     let later = "changed, and in effect after the next start only: linger_ms";
     assert!(relay.output().contains(later), "{}", relay.output());
@@ -151,7 +135,7 @@ fn file_with_an_error_changes_nothing_and_is_complained_of_until_it_is_mended() 
     let relay = Relay::start(network, &flags.each_ref().map(String::as_str));
     let mut client = Client::connect(relay.address());
     client.subscribe_live(&names);
-    assert_eq!(put(&mut client, set, 2.0).0, Outcome::Done);
+    assert_eq!(client.put_number(set, 2.0).0, Outcome::Done);
 
     std::fs::write(&acf, "ASG(DEFAULT) { RULE(1, READ)\n").unwrap();
     eventually("it is complained of", || {
@@ -161,13 +145,13 @@ fn file_with_an_error_changes_nothing_and_is_complained_of_until_it_is_mended() 
     let stays = "the rules from before stay in effect";
     let said = output.lines().find(|line| line.contains(stays)).unwrap();
     assert!(said.contains("reload.acf:"), "{said}");
-    assert_eq!(put(&mut client, set, 3.0).0, Outcome::Done);
+    assert_eq!(client.put_number(set, 3.0).0, Outcome::Done);
     assert!(client.closed.is_none());
 
     std::fs::write(&acf, "ASG(DEFAULT) { RULE(1, READ) }\n").unwrap();
     wait_changes(&relay, 1.0);
     assert_eq!(relay.metric("pvwire_rules_stale"), 0.0);
-    assert_eq!(put(&mut client, set, 4.0).0, Outcome::NotAllowed);
+    assert_eq!(client.put_number(set, 4.0).0, Outcome::NotAllowed);
     assert!(client.closed.is_none(), "it may read as before");
 
     let denies = format!(".* ALLOW\n{secret} DENY\n");

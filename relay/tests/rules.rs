@@ -7,37 +7,17 @@
 
 mod support;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use pvwire_schema::types::{NameProblem, Outcome, PutValue, Reply, RequestBody, Wish};
+use pvwire_schema::types::{NameProblem, Outcome, Wish};
 
-use support::{Client, Network, Relay, SoftIoc, prefix, relay_command};
+use support::{Client, Network, Relay, SoftIoc, file, prefix, relay_command};
 
 const RECORDS: &str = r#"
     record(ao, "$(P)set") { field(VAL, "1") }
     record(ao, "$(P)locked") { field(VAL, "1") }
     record(ao, "$(P)secret") { field(VAL, "1") field(DESC, "hidden") }
 "#;
-
-fn file(name: &str, text: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::write(&path, text).unwrap();
-    path
-}
-
-fn put(client: &mut Client, name: &str, number: f64) -> (Outcome, String) {
-    let put = RequestBody::Put {
-        name: name.to_owned(),
-        value: PutValue::Number(number),
-        wait: true,
-        timeout_ms: 0,
-        expected: None,
-    };
-    match client.ask(put).0 {
-        Reply::PutDone { outcome, message } => (outcome, message),
-        other => panic!("{other:?}"),
-    }
-}
 
 #[test]
 fn put_that_no_rule_allows_never_reaches_the_ioc_and_says_which_rule_it_was() {
@@ -80,7 +60,7 @@ fn put_that_no_rule_allows_never_reaches_the_ioc_and_says_which_rule_it_was() {
         (secret.to_owned(), "no rule of this relay allows it"),
         (format!("{set}.DISP"), "no rule of this relay allows it"),
     ] {
-        let (outcome, message) = put(&mut client, &name, 7.0);
+        let (outcome, message) = client.put_number(&name, 7.0);
         assert_eq!(outcome, Outcome::NotAllowed, "{name}: {message}");
         assert!(message.contains(rule), "{name}: {message}");
         assert!(
@@ -91,7 +71,7 @@ fn put_that_no_rule_allows_never_reaches_the_ioc_and_says_which_rule_it_was() {
     // Nothing was even searched for that.
     assert_eq!(relay.metric("pvwire_monitors_active"), 3.0);
 
-    assert_eq!(put(&mut client, set, 2.0).0, Outcome::Done);
+    assert_eq!(client.put_number(set, 2.0).0, Outcome::Done);
     client.wait_number(set, 2.0);
     assert!(client.pv(locked).is_number(1.0));
     let refused: Vec<_> = (client.pv(locked).rows.iter())
@@ -306,12 +286,12 @@ fn what_a_gateways_files_deny_never_reaches_the_ioc() {
     assert!(client.pv(set).channel.unwrap().puts);
     assert!(!client.pv(locked).channel.unwrap().puts);
     for (name, line) in [(locked, "gateway.acf:1"), (secret, "gateway.pvlist:4")] {
-        let (outcome, message) = put(&mut client, name, 7.0);
+        let (outcome, message) = client.put_number(name, 7.0);
         assert_eq!(outcome, Outcome::NotAllowed, "{name}: {message}");
         assert!(message.contains(line), "{name}: {message}");
     }
     assert_eq!(relay.metric("pvwire_monitors_active"), 2.0);
-    assert_eq!(put(&mut client, set, 2.0).0, Outcome::Done);
+    assert_eq!(client.put_number(set, 2.0).0, Outcome::Done);
     client.wait_number(set, 2.0);
 }
 

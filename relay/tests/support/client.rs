@@ -7,8 +7,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use pvwire_schema::types::{
-    Alarm, Channel, ConnectionState, FrameKind, Hello, Metadata, NameError, Node, NodeValue, PvId,
-    Reply, Request, RequestBody, SkipCause, ValueType, Wish,
+    Alarm, Channel, ConnectionState, FrameKind, Hello, Metadata, NameError, Node, NodeValue,
+    Outcome, PutValue, PvId, Reply, Request, RequestBody, SkipCause, ValueType, Wish,
 };
 use pvwire_schema::{LZ4_SUBPROTOCOL, SUBPROTOCOL, decode, encode};
 use socket2::{Domain, Socket, Type};
@@ -570,6 +570,26 @@ impl Client {
     pub(crate) fn ask(&mut self, body: RequestBody) -> (Reply, HashMap<PvId, Pv>) {
         let id = self.request(body);
         self.wait_answer(id)
+    }
+
+    /// Writes with completion; what came of it, and why.
+    pub(crate) fn put(&mut self, name: &str, value: PutValue) -> (Outcome, String) {
+        let (reply, _) = self.ask(RequestBody::Put {
+            name: name.to_owned(),
+            value,
+            wait: true,
+            timeout_ms: 0,
+            expected: None,
+        });
+        match reply {
+            Reply::PutDone { outcome, message } => (outcome, message),
+            other => panic!("{other:?} answers a put"),
+        }
+    }
+
+    /// The same of a number.
+    pub(crate) fn put_number(&mut self, name: &str, number: f64) -> (Outcome, String) {
+        self.put(name, PutValue::Number(number))
     }
 
     /// Waits for the answer to a request.

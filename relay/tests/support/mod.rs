@@ -16,6 +16,7 @@ mod truth;
 
 use std::collections::HashSet;
 use std::net::{TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{LazyLock, Mutex};
@@ -31,6 +32,13 @@ pub(crate) use truth::{Told, Truth};
 
 /// More than anything here takes on a busy machine; reached only by a failure.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A file of a test with this text.
+pub(crate) fn file(name: &str, text: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
 
 /// Waits until `done`, for what has no event.
 pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
