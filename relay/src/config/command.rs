@@ -1,0 +1,103 @@
+//! What does the command line look like, and what may it ask for?
+
+use clap::{Arg, ArgAction, Command};
+
+use super::Config;
+use super::key::{KEYS, Key};
+
+/// Somebody who might ask for a PV.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Check {
+    /// User name, if there is one.
+    pub user: Option<String>,
+    /// Groups.
+    pub groups: Vec<String>,
+    /// The PVs.
+    pub pvs: Vec<String>,
+}
+
+/// What the command line asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Run with this.
+    Run(Box<Config>),
+    /// Print this and end well: help or version.
+    Print(String),
+    /// Say what would happen with this if somebody asked, and end.
+    Check(Box<Config>, Check),
+}
+
+/// As it is written on the command line.
+pub(super) fn flag(key: &Key) -> String {
+    key.name.replace('_', "-")
+}
+
+/// All of the command line.
+pub(super) fn command() -> Command {
+    let command = Command::new("pvwire-relay")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Relays EPICS process variables to web browsers")
+        .after_help(
+            "Every flag is also a key of the file (with underscores) and an environment variable \
+             (PVWIRE_LISTEN, ...); flags win over the environment, that over the file. EPICS's own \
+             variables (EPICS_CA_ADDR_LIST, ...) mean what they always mean. Log: PVWIRE_LOG=debug.",
+        );
+    let check = Command::new("check")
+        .about("Says what somebody may do with a PV, and which rule says so")
+        .args([
+            Arg::new("user")
+                .long("user")
+                .value_name("U")
+                .help("User name; without one it is somebody who hasn't logged in"),
+            Arg::new("group")
+                .long("group")
+                .value_name("G")
+                .action(ArgAction::Append)
+                .help("Group of the user; may be repeated"),
+            Arg::new("pv")
+                .long("pv")
+                .value_name("P")
+                .action(ArgAction::Append)
+                .required(true)
+                .help("PV name, with or without a source; may be repeated"),
+        ]);
+    let (command, check) = (with_keys(command), with_keys(check));
+    command.subcommand(check)
+}
+
+/// Adds a flag for every key.
+fn with_keys(mut command: Command) -> Command {
+    command = command.arg(
+        Arg::new("config")
+            .long("config")
+            .value_name("FILE")
+            .help("Configuration file (TOML); also PVWIRE_CONFIG"),
+    );
+    let defaults = Config::default();
+    for key in KEYS {
+        let default = (key.show)(&defaults);
+        let help = if default.is_empty() {
+            key.help.to_owned()
+        } else {
+            format!("{} [default: {default}]", key.help)
+        };
+        let action = if key.list {
+            ArgAction::Append
+        } else {
+            ArgAction::Set
+        };
+        let mut arg = Arg::new(key.name)
+            .long(flag(key))
+            .value_name(key.value)
+            .help(help)
+            .action(action);
+        if key.value == "BOOL" {
+            arg = arg
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("true");
+        }
+        command = command.arg(arg);
+    }
+    command
+}

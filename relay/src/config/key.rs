@@ -1,0 +1,438 @@
+//! Which keys are there, what do they mean and what fits each?
+
+use std::time::Duration;
+
+use super::{Auth, Config};
+
+type Set = fn(&mut Config, &str) -> Result<(), &'static str>;
+type Show = fn(&Config) -> String;
+
+/// One thing that may be set.
+pub(super) struct Key {
+    pub(super) name: &'static str,
+    pub(super) list: bool,
+    pub(super) value: &'static str,
+    pub(super) help: &'static str,
+    pub(super) set: Set,
+    pub(super) show: Show,
+}
+
+fn millis(value: &str, least: u64) -> Option<Duration> {
+    value
+        .parse()
+        .ok()
+        .filter(|ms| (least..=86_400_000).contains(ms))
+        .map(Duration::from_millis)
+}
+
+macro_rules! millis_key {
+    ($name:literal, $field:ident, $least:literal, $help:literal) => {
+        Key {
+            name: $name,
+            list: false,
+            value: "MS",
+            help: $help,
+            set: |config, value| {
+                config.$field = millis(value, $least).ok_or(concat!(
+                    "milliseconds from ",
+                    $least,
+                    " to 86400000"
+                ))?;
+                Ok(())
+            },
+            show: |config| config.$field.as_millis().to_string(),
+        }
+    };
+}
+
+macro_rules! count_key {
+    ($name:literal, $field:ident, $most:literal, $help:literal) => {
+        Key {
+            name: $name,
+            list: false,
+            value: "N",
+            help: $help,
+            set: |config, value| {
+                config.$field = (value.parse().ok())
+                    .filter(|count| (1..=$most).contains(count))
+                    .ok_or(concat!("a whole number from 1 to ", $most))?;
+                Ok(())
+            },
+            show: |config| config.$field.to_string(),
+        }
+    };
+}
+
+macro_rules! text_key {
+    ($name:literal, $field:ident, $value:literal, $help:literal) => {
+        Key {
+            name: $name,
+            list: false,
+            value: $value,
+            help: $help,
+            set: |config, value| {
+                config.$field = value.to_owned();
+                Ok(())
+            },
+            show: |config| config.$field.clone(),
+        }
+    };
+}
+
+/// All of them, in the order of the reference.
+pub(super) const KEYS: &[Key] = &[
+    Key {
+        name: "listen",
+        list: false,
+        value: "ADDRESS:PORT",
+        help: "Where the HTTP server listens; port 0 takes a free one",
+        set: |config, value| {
+            config.listen = value
+                .parse()
+                .map_err(|_| "an IP address and a port, as 127.0.0.1:8080")?;
+            Ok(())
+        },
+        show: |config| config.listen.to_string(),
+    },
+    text_key!(
+        "tls_cert",
+        tls_cert,
+        "FILE",
+        "Certificate by which the relay speaks TLS (PEM, the chain's others behind it); read again when it changes"
+    ),
+    text_key!(
+        "tls_key",
+        tls_key,
+        "FILE",
+        "Private key of that certificate (PEM)"
+    ),
+    Key {
+        name: "allow_origin",
+        list: true,
+        value: "ORIGIN",
+        help: "Origin of a page that may connect, as https://screens.example.org; may be repeated; * for pages of any origin, which nobody may put from",
+        set: |config, value| {
+            if value == "*" {
+                config.allow_origin.push(value.to_owned());
+                return Ok(());
+            }
+            let rest = value
+                .strip_prefix("https://")
+                .or_else(|| value.strip_prefix("http://"));
+            let host = rest.filter(|host| !host.is_empty() && !host.contains(['/', '*', ' ']));
+            host.ok_or("an origin without a path, as https://screens.example.org, or *")?;
+            config.allow_origin.push(value.to_ascii_lowercase());
+            Ok(())
+        },
+        show: |config| config.allow_origin.join(" "),
+    },
+    Key {
+        name: "allow_host",
+        list: true,
+        value: "NAME",
+        help: "Host name by which clients may call this relay, besides IP addresses and localhost; may be repeated",
+        set: |config, value| {
+            let named = !value.is_empty() && !value.contains(['/', ':', '*', ' ']);
+            named
+                .then_some(())
+                .ok_or("a host name without port, as pvwire.example.org")?;
+            config.allow_host.push(value.to_ascii_lowercase());
+            Ok(())
+        },
+        show: |config| config.allow_host.join(" "),
+    },
+    Key {
+        name: "auth",
+        list: false,
+        value: "MODE",
+        help: "How clients show who they are: none, jwt (a token in their first message) or trusted-header (a proxy in front says it)",
+        set: |config, value| {
+            config.auth = match value {
+                "none" => Auth::None,
+                "jwt" => Auth::Jwt,
+                "trusted-header" => Auth::TrustedHeader,
+                _ => return Err("none, jwt or trusted-header"),
+            };
+            Ok(())
+        },
+        show: |config| {
+            let mode = match config.auth {
+                Auth::None => "none",
+                Auth::Jwt => "jwt",
+                Auth::TrustedHeader => "trusted-header",
+            };
+            mode.to_owned()
+        },
+    },
+    Key {
+        name: "allow_anonymous",
+        list: false,
+        value: "BOOL",
+        help: "Whether a relay without authentication may listen where other machines reach it",
+        set: |config, value| {
+            config.allow_anonymous = value.parse().map_err(|_| "true or false")?;
+            Ok(())
+        },
+        show: |config| config.allow_anonymous.to_string(),
+    },
+    text_key!(
+        "jwt_keys",
+        jwt_keys,
+        "FILE|URL",
+        "JSON Web Key Set with the keys that tokens are signed by; read again when it changes"
+    ),
+    text_key!(
+        "jwt_audience",
+        jwt_audience,
+        "AUD",
+        "Whom tokens must be for (aud)"
+    ),
+    text_key!(
+        "jwt_issuer",
+        jwt_issuer,
+        "ISS",
+        "Who must have issued tokens (iss); without it anybody with one of the keys"
+    ),
+    text_key!(
+        "jwt_user_claim",
+        jwt_user_claim,
+        "CLAIM",
+        "Claim of a token that names the user"
+    ),
+    text_key!(
+        "jwt_groups_claim",
+        jwt_groups_claim,
+        "CLAIM",
+        "Claim of a token that names the user's groups"
+    ),
+    Key {
+        name: "trusted_proxy",
+        list: true,
+        value: "NETWORK",
+        help: "Network of proxies whose headers say who a client is, as 10.1.0.0/16; may be repeated",
+        set: |config, value| {
+            config.trusted_proxy.push(value.to_owned());
+            Ok(())
+        },
+        show: |config| config.trusted_proxy.join(" "),
+    },
+    text_key!(
+        "user_header",
+        user_header,
+        "NAME",
+        "Header in which the proxy says the user's name"
+    ),
+    text_key!(
+        "groups_header",
+        groups_header,
+        "NAME",
+        "Header in which the proxy says the user's groups, with commas between them"
+    ),
+    Key {
+        name: "default_source",
+        list: false,
+        value: "SOURCE",
+        help: "Source of PV names without one: ca or pva",
+        set: |config, value| {
+            ["ca", "pva"]
+                .contains(&value)
+                .then_some(())
+                .ok_or("ca or pva")?;
+            config.default_source = value.to_owned();
+            Ok(())
+        },
+        show: |config| config.default_source.clone(),
+    },
+    millis_key!(
+        "linger_ms",
+        linger,
+        0,
+        "How long a monitor stays open when nobody wants it any more"
+    ),
+    millis_key!(
+        "not_found_after_ms",
+        not_found_after,
+        10,
+        "After how long without an answer a PV counts as not found"
+    ),
+    millis_key!(
+        "get_timeout_ms",
+        get_timeout,
+        1,
+        "How long a get waits for first values, unless it says otherwise"
+    ),
+    Key {
+        name: "enable_put",
+        list: false,
+        value: "BOOL",
+        help: "Whether clients may write, to the PVs that allow_put or a [[rule]] names",
+        set: |config, value| {
+            config.enable_put = value.parse().map_err(|_| "true or false")?;
+            Ok(())
+        },
+        show: |config| config.enable_put.to_string(),
+    },
+    Key {
+        name: "allow_put",
+        list: true,
+        value: "PATTERN",
+        help: "PVs that everybody may write unless a [[rule]] of the file says otherwise, as SR:*:SET or pva://BL7:*; may be repeated",
+        set: |config, value| {
+            (!value.is_empty())
+                .then_some(())
+                .ok_or("a PV name, with * for any characters and ? for one")?;
+            config.allow_put.push(value.to_owned());
+            Ok(())
+        },
+        show: |config| config.allow_put.join(" "),
+    },
+    text_key!(
+        "pvlist",
+        pvlist,
+        "FILE",
+        "List of the PVs that are served, as the gateways of Channel Access and pvAccess have it (.pvlist)"
+    ),
+    text_key!(
+        "access_security",
+        access_security,
+        "FILE",
+        "Access security file, as IOCs and gateways have it (.acf), that says who may read and write where no [[rule]] does"
+    ),
+    text_key!(
+        "audit_file",
+        audit_file,
+        "FILE",
+        "File to which a line of JSON is added for every attempt to write"
+    ),
+    Key {
+        name: "audit_fail",
+        list: false,
+        value: "MODE",
+        help: "When the audit file can't be written: open (write all the same) or closed (take no puts)",
+        set: |config, value| {
+            config.audit_fail_closed = match value {
+                "open" => false,
+                "closed" => true,
+                _ => return Err("open or closed"),
+            };
+            Ok(())
+        },
+        show: |config| {
+            if config.audit_fail_closed {
+                "closed"
+            } else {
+                "open"
+            }
+            .to_owned()
+        },
+    },
+    millis_key!(
+        "put_timeout_ms",
+        put_timeout,
+        1,
+        "How long a put waits for its answer, unless it says otherwise"
+    ),
+    millis_key!(
+        "shortest_tick_ms",
+        shortest_tick,
+        1,
+        "Shortest time over which updates are gathered into one frame"
+    ),
+    millis_key!(
+        "longest_tick_ms",
+        longest_tick,
+        1,
+        "Longest such time, reached with many clients"
+    ),
+    count_key!(
+        "shards",
+        shards,
+        256,
+        "Threads that write to clients; by default one per core"
+    ),
+    count_key!(
+        "max_clients",
+        max_clients,
+        1_000_000,
+        "Most clients at a time"
+    ),
+    count_key!(
+        "max_subscriptions",
+        max_subscriptions,
+        1_000_000,
+        "Most subscriptions of one client"
+    ),
+    count_key!(
+        "max_unresolved",
+        max_unresolved,
+        1_000_000,
+        "Most names of one client that are not found; with so many it gets no others but those of PVs that are known"
+    ),
+    count_key!(
+        "max_requests_per_s",
+        max_requests_per_s,
+        1_000_000,
+        "Most requests of one client a second, in the long run; ten times as many at once"
+    ),
+    count_key!(
+        "max_puts_per_s",
+        max_puts_per_s,
+        1_000_000,
+        "Most puts and calls of one client a second, in the long run; ten times as many at once"
+    ),
+    count_key!(
+        "max_new_names_per_s",
+        max_new_names_per_s,
+        1_000_000,
+        "Most names of one client a second that no client had, in the long run; twice max_subscriptions at once"
+    ),
+    count_key!(
+        "max_clients_per_user",
+        max_clients_per_user,
+        1_000_000,
+        "Most connections of one user"
+    ),
+    count_key!(
+        "max_pvs",
+        max_pvs,
+        10_000_000,
+        "Most PVs that are monitored"
+    ),
+    count_key!(
+        "max_memory_mib",
+        max_memory_mib,
+        1_000_000,
+        "With more memory than this in use, in MiB, no new client and no new PV is taken"
+    ),
+    millis_key!(
+        "ack_window_ms",
+        ack_window,
+        100,
+        "A client that acknowledged nothing for so long gets no frames until it does"
+    ),
+    millis_key!(
+        "evict_after_ms",
+        evict_after,
+        100,
+        "A client that took nothing for so long is closed"
+    ),
+    millis_key!(
+        "host_lookup_ms",
+        host_lookup,
+        0,
+        "How often the host names in EPICS's address lists and name servers are looked up again, so that \
+         an IOC that moves is found; 0 for once"
+    ),
+    millis_key!(
+        "drain_delay_ms",
+        drain_delay,
+        0,
+        "How long the relay says that it isn't ready before it closes clients"
+    ),
+    millis_key!(
+        "drain_spread_ms",
+        drain_spread,
+        0,
+        "Time over which clients are closed when the relay stops"
+    ),
+];
