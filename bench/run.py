@@ -94,6 +94,8 @@ def main():
     )
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # A terminal that is closed: the relay takes that signal for another one.
+    signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))
     say("== building relay and load client (release)")
     subprocess.run(
         "cargo build --quiet --locked --release -p pvwire-relay -p pvwire-bench".split(),

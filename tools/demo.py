@@ -271,6 +271,8 @@ def main():
     arguments = parser.parse_args()
     port, relay_port = arguments.port or free_port(), arguments.relay_port or free_port()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # A terminal that is closed: the relay takes that signal for another one.
+    signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))
     children = []
     try:
         environment = epics_environment()
