@@ -21,7 +21,7 @@ type Outputs = { fileName: string; type: string; code?: string; isDynamicEntry?:
 
 /** What `pvwire/react` may add, and how much `pvwire/widgets` is beside the client, React and uPlot. */
 const MAX_REACT_GZIP_BYTES = 3 * 1024;
-const MAX_WIDGETS_GZIP_BYTES = 12 * 1024;
+const MAX_WIDGETS_GZIP_BYTES = 12.5 * 1024;
 
 /** What `pvwire/latency` may add. */
 const MAX_LATENCY_GZIP_BYTES = 2 * 1024;

@@ -135,6 +135,52 @@ describe("every widget", () => {
   }
 });
 
+interface Shown {
+  readonly found: () => HTMLElement;
+  readonly text: () => string | null | undefined;
+}
+
+describe("Readback", () => {
+  it("keeps up where it is seen, lags a second behind where it isn't, and catches up when it is", async () => {
+    show(
+      <>
+        <Readback name="TEMP" label="Seen" />
+        <div style={{ height: 20_000 }} />
+        <Readback name="TEMP" label="Below" />
+      </>,
+    );
+    const [seen, below] = ["Seen", "Below"].map((label) => {
+      const found = (): HTMLElement => page.querySelector(`[aria-label="${label}"]`) as HTMLElement;
+      return { found, text: () => found().querySelector('[data-part="value"]')?.textContent };
+    }) as [Shown, Shown];
+    const set = async (value: number): Promise<void> => {
+      relay.set("TEMP", { value });
+      await until(() => {
+        expect(seen.text()).toBe(`${value.toFixed(1)} °C`);
+      });
+    };
+    let value = 30;
+    const isBehind = async (): Promise<void> => {
+      value += 1;
+      await set(value);
+      expect(below.text(), "behind once the browser skips it").not.toBe(seen.text());
+    };
+    await vi.waitFor(isBehind, { timeout: 10_000 });
+    await until(() => {
+      expect(below.text(), "not for long").toBe(seen.text());
+    });
+    await set(90);
+    below.found().scrollIntoView();
+    await until(() => {
+      expect(below.text()).toBe("90.0 °C");
+    });
+    relay.set("TEMP", { value: 91 });
+    await until(() => {
+      expect(below.text()).toBe("91.0 °C");
+    });
+  });
+});
+
 describe("Meter", () => {
   it("is a meter with a scale, a value and its words", async () => {
     show(<Meter name="TEMP" label="Coil" />);

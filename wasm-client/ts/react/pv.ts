@@ -8,8 +8,8 @@ import type { Selected } from "./selected.js";
 
 const nothing = (): undefined => undefined;
 
-/** Options that callers write out in place: only what is in them counts. */
-function usePvStore<T>(
+/** Options that callers write out in place: only what is in them counts. For hooks of this package. */
+export function usePvStore<T>(
   name: string,
   selection: string | undefined,
   options: PvOptions | undefined,

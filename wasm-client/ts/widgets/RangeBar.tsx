@@ -1,6 +1,6 @@
 /** Where in its range is a number, and where do the alarms begin? */
 
-import type { ReactNode } from "react";
+import { memo, type ReactNode } from "react";
 import type { PvDisplay, PvRange } from "../types.js";
 
 export interface RangeBarProps {
@@ -16,8 +16,7 @@ export function RangeBar({ display, number }: RangeBarProps): ReactNode {
   }
   return (
     <span className="pvwire-gauge" aria-hidden="true">
-      <Bands kind="warning" range={display.warningRange} percent={scale} />
-      <Bands kind="alarm" range={display.alarmRange} percent={scale} />
+      <Bands display={display} />
       {number !== null && Number.isFinite(number) && (
         <span className="pvwire-gauge-mark" style={{ left: `${String(scale(number))}%` }} />
       )}
@@ -25,14 +24,27 @@ export function RangeBar({ display, number }: RangeBarProps): ReactNode {
   );
 }
 
-interface BandsProps {
+/** Where warnings and alarms begin, which is known before the value is. */
+const Bands = memo(function Bands({ display }: Pick<RangeBarProps, "display">) {
+  const { alarmRange, displayRange, warningRange } = display;
+  const percent = scaleOf(displayRange);
+  if (percent === undefined) return null;
+  return (
+    <>
+      <Band kind="warning" range={warningRange} percent={percent} />
+      <Band kind="alarm" range={alarmRange} percent={percent} />
+    </>
+  );
+});
+
+interface BandProps {
   readonly kind: "warning" | "alarm";
   readonly range: PvRange | null;
   readonly percent: (value: number) => number;
 }
 
 /** What lies outside `range`, to the left and to the right. */
-function Bands({ kind, range, percent }: BandsProps) {
+function Band({ kind, range, percent }: BandProps) {
   return (
     <>
       {range?.min != null && (

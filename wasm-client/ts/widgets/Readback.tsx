@@ -1,12 +1,12 @@
 /** How does one PV read: its value, whether it is to be trusted, and from when it is? */
 
-import type { ReactNode } from "react";
-import { usePv } from "../react/index.js";
+import { memo, type ReactNode } from "react";
 import type { PvConnection, PvDisplay, PvStatus, PvTime, PvValue } from "../types.js";
 
 import { useCondition } from "./condition.js";
 import { formatIsoNanoseconds, formatSmall, formatTimeStamp } from "./format.js";
 import { RangeBar } from "./RangeBar.js";
+import { useSeenPv } from "./seen.js";
 import { StateIcon } from "./StateIcon.js";
 
 const SELECTION = `{
@@ -47,10 +47,12 @@ export interface ReadbackProps {
 
 /** One PV's value with units, alarm, limits, time stamp and access rights. */
 export function Readback({ name, label = name, notation, staleAfterMs }: ReadbackProps): ReactNode {
-  const pv = usePv<ReadbackData>(name, SELECTION);
+  const [pv, ref] = useSeenPv<ReadbackData>(name, SELECTION);
   const { state, severity, isStale, text } = useCondition(pv, staleAfterMs);
+  const stamp = pv?.time == null ? undefined : formatIsoNanoseconds(pv.time);
   return (
     <div
+      ref={ref}
       className="pvwire-readback"
       role="group"
       aria-label={label}
@@ -78,15 +80,10 @@ export function Readback({ name, label = name, notation, staleAfterMs }: Readbac
         <span title={name}>{name}</span>
         {pv?.connection.connected === true && <Access mutable={pv.status.mutable} />}
       </p>
-      <p
-        className="pvwire-readback-condition"
-        title={pv?.time == null ? undefined : `Value of ${formatIsoNanoseconds(pv.time)}`}
-      >
+      <p className="pvwire-readback-condition" title={stamp && `Value of ${stamp}`}>
         <span data-part="condition">{text}</span>
         {pv?.time != null && severity !== undefined && (
-          <time dateTime={formatIsoNanoseconds(pv.time)} title={formatIsoNanoseconds(pv.time)}>
-            {formatTimeStamp(pv.time)}
-          </time>
+          <time dateTime={stamp}>{formatTimeStamp(pv.time)}</time>
         )}
       </p>
     </div>
@@ -94,7 +91,7 @@ export function Readback({ name, label = name, notation, staleAfterMs }: Readbac
 }
 
 /** What the IOC allows to be done with the PV. */
-function Access({ mutable }: { readonly mutable: boolean }) {
+const Access = memo(function Access({ mutable }: { readonly mutable: boolean }) {
   return (
     <span
       className="pvwire-access"
@@ -107,7 +104,7 @@ function Access({ mutable }: { readonly mutable: boolean }) {
       </span>
     </span>
   );
-}
+});
 
 function valueText(pv: ReadbackData | undefined, notation: "exponent" | undefined): string {
   if (pv?.value == null) {

@@ -1,6 +1,6 @@
 /** Which shape stands for which condition? Each has its own, so that nobody needs the colour. */
 
-import type { ReactNode } from "react";
+import { memo, type ReactNode } from "react";
 import type { PvConnectionState, Severity } from "../types.js";
 
 export interface StateIconProps {
@@ -11,7 +11,9 @@ export interface StateIconProps {
   readonly isStale?: boolean;
 }
 
-export function StateIcon({ state, severity, isStale = false }: StateIconProps): ReactNode {
+/** Changes less often than what it stands beside. */
+export const StateIcon = memo(function StateIcon(props: StateIconProps): ReactNode {
+  const { isStale = false, severity, state } = props;
   return (
     <svg className="pvwire-state-icon" viewBox="0 0 16 16" aria-hidden="true">
       {isStale ? (
@@ -23,7 +25,7 @@ export function StateIcon({ state, severity, isStale = false }: StateIconProps):
       )}
     </svg>
   );
-}
+});
 
 function SeverityShape({ severity }: { readonly severity: Severity }) {
   switch (severity) {

@@ -49,7 +49,8 @@ export function useCondition(pv: ConditionData | undefined, staleAfterMs?: numbe
 
 /** Whether a PV that is connected has had no new time stamp for `staleAfterMs`. */
 export function useStale(pv: StaleData | undefined, staleAfterMs: number | undefined): boolean {
-  const stamp = pv?.time == null ? "" : formatIsoNanoseconds(pv.time);
+  const time = staleAfterMs === undefined ? undefined : pv?.time;
+  const stamp = time == null ? "" : formatIsoNanoseconds(time);
   const [staleStamp, setStaleStamp] = useState<string>();
   useEffect(() => {
     if (staleAfterMs === undefined) return;

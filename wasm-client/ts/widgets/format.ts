@@ -24,7 +24,13 @@ export function formatOneDigit(value: number): string {
 export function formatClock(ms: number): string {
   const at = new Date(ms);
   const clock = [at.getHours(), at.getMinutes(), at.getSeconds()].map(twoDigits).join(":");
-  if (at.toDateString() === new Date().toDateString()) {
+  const now = new Date();
+  // Compared as numbers: every update of every widget asks.
+  if (
+    at.getDate() === now.getDate() &&
+    at.getMonth() === now.getMonth() &&
+    at.getFullYear() === now.getFullYear()
+  ) {
     return clock;
   }
   return `${String(at.getFullYear())}-${twoDigits(at.getMonth() + 1)}-${twoDigits(at.getDate())} ${clock}`;
