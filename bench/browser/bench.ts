@@ -134,6 +134,7 @@ const react: Measurement = {
   labels: {
     main_thread_percent: ["main thread", "%"],
     main_thread_cpu_percent: ["its CPU time", "%"],
+    times_by_hand: ["CPU time ÷ that of text nodes by hand", ""],
     script_percent: ["of it JavaScript", "%"],
     layout_percent: ["of it style and layout", "%"],
     frames_per_s: ["screen frames", "/s"],
@@ -142,14 +143,14 @@ const react: Measurement = {
   goals: [
     { id: "browser-main-thread", figure: "main_thread_percent", bound: "at most", goal: 40 },
     { id: "browser-frames", figure: "frames_per_s", bound: "at least", goal: 55 },
-    {
-      id: "browser-by-hand",
-      figure: "main_thread_cpu_percent",
-      per: "text nodes by hand",
-      bound: "at most",
-      goal: 1.15,
-    },
+    { id: "browser-by-hand", figure: "times_by_hand", bound: "at most", goal: 1.15 },
   ],
+  ratio: {
+    name: "times_by_hand",
+    figure: "main_thread_cpu_percent",
+    of: "pvwire",
+    per: "text nodes by hand",
+  },
   points: [...OWN_FEEDS, ...PEERS].map((feed) => ({
     label: feed,
     measure: async (bench) => await widgets(bench, feed),

@@ -18,8 +18,6 @@ export interface Goal {
   readonly figure: string;
   readonly bound: "at most" | "at least";
   readonly goal: number;
-  /** Divided, round by round, by that of the point with this label. */
-  readonly per?: string;
 }
 
 export interface Scenario {
@@ -31,6 +29,13 @@ export interface Scenario {
   /** Of the first point. */
   readonly goals: readonly Goal[];
   readonly settings: Readonly<Record<string, number | string>>;
+  /** A figure more of one point: another of its figures, divided round by round by that of a second point. */
+  readonly ratio?: {
+    readonly name: string;
+    readonly figure: string;
+    readonly of: string;
+    readonly per: string;
+  };
 }
 
 interface Summary {
@@ -52,13 +57,14 @@ const RESULTS = path.join(ROOT, "bench/results");
 /** Writes the result as JSON and as a table, which it gives too, with how the goals are met. */
 export function report(
   scenario: Scenario,
-  points: readonly Point[],
+  measured: readonly Point[],
   circumstances: Readonly<Record<string, string | number>>,
   keep: boolean,
 ): { readonly text: string; readonly goals: readonly Judged[] } {
   const { about, labels, name, question, settings } = scenario;
+  const points = withRatio(measured, scenario.ratio);
   const summed = points.map((point) => ({ ...point, figures: summary(point.rounds) }));
-  const goals = scenario.goals.map((goal) => judged(goal, labels, points));
+  const goals = scenario.goals.map((goal) => judged(goal, labels, summed[0]?.figures ?? {}));
   const told = Object.entries(circumstances)
     .map(([key, value]) => `${key} ${String(value)}`)
     .join(", ");
@@ -151,19 +157,26 @@ function middle(values: readonly number[]): Summary {
 function judged(
   goal: Goal,
   labels: Scenario["labels"],
-  [first, ...others]: readonly Point[],
+  figures: Readonly<Record<string, Summary>>,
 ): Judged {
-  const { bound, figure, per } = goal;
-  const [label, ownUnit] = labels[figure] ?? [figure, ""];
-  const divisors = others.find((point) => point.label === per)?.rounds;
-  const values = (first?.rounds ?? []).map((round, at) => {
-    const value = round[figure] ?? NaN;
-    return per === undefined ? value : value / (divisors?.[at]?.[figure] ?? NaN);
+  const [what, unit] = labels[goal.figure] ?? [goal.figure, ""];
+  const measured = figures[goal.figure]?.median ?? NaN;
+  const met = goal.bound === "at most" ? measured <= goal.goal : measured >= goal.goal;
+  return { ...goal, what, unit, measured, met };
+}
+
+function withRatio(points: readonly Point[], ratio: Scenario["ratio"]): readonly Point[] {
+  if (ratio === undefined) return points;
+  const { figure, name, of, per } = ratio;
+  const divisors = points.find(({ label }) => label === per)?.rounds ?? [];
+  return points.map((point) => {
+    if (point.label !== of) return point;
+    const rounds = point.rounds.map((round, at) => ({
+      ...round,
+      [name]: (round[figure] ?? NaN) / (divisors[at]?.[figure] ?? NaN),
+    }));
+    return { ...point, rounds };
   });
-  const measured = middle(values).median;
-  const met = bound === "at most" ? measured <= goal.goal : measured >= goal.goal;
-  const what = per === undefined ? label : `${label}, ÷ that of ${per},`;
-  return { ...goal, what, unit: per === undefined ? ownUnit : "", measured, met };
 }
 
 /** Three digits, or all that stand before the point. */
