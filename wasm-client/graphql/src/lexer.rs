@@ -78,13 +78,15 @@ impl<'a> Lexer<'a> {
         let kind = match byte {
             0 if self.is_at_end() => token::END,
             b'A'..=b'Z' | b'a'..=b'z' | b'_' => {
-                for byte in self.text.as_bytes().iter().skip(start) {
+                let mut end = start;
+                for byte in self.text.as_bytes().get(start..).unwrap_or_default() {
                     if !is_name(*byte) {
                         break;
                     }
                     hash = hash.wrapping_mul(31).wrapping_add(u32::from(*byte));
-                    self.at += 1;
+                    end += 1;
                 }
+                self.at = end;
                 token::NAME
             }
             b'!' | b'$' | b'&' | b'(' | b')' | b':' | b'=' | b'@' | b'[' | b']' | b'{' | b'|'
@@ -233,9 +235,20 @@ impl<'a> Lexer<'a> {
     }
 }
 
+/// Which bytes names are made of: most of a document is names.
+static NAME: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric() || byte as u8 == b'_';
+        byte += 1;
+    }
+    table
+};
+
 #[inline(always)]
-const fn is_name(byte: u8) -> bool {
-    matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_')
+fn is_name(byte: u8) -> bool {
+    NAME[usize::from(byte)]
 }
 
 /// Stands for no character: Unicode says that no text holds it.

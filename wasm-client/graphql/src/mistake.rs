@@ -36,20 +36,18 @@ pub(crate) fn fill(template: &str, words: &[&str]) -> String {
 /// Line and column of a place, both from 1; columns in UTF-16 units, as JavaScript counts.
 pub(crate) fn location(text: &str, place: u32) -> (u32, u32) {
     let (mut line, mut column) = (1, 1);
-    let mut last = '\0';
-    for (at, c) in text.char_indices() {
-        if at as u32 >= place {
-            break;
-        }
-        if c == '\n' || c == '\r' {
-            if last != '\r' || c == '\r' {
+    let mut last = 0;
+    for byte in text.bytes().take(place as usize) {
+        if byte == b'\n' || byte == b'\r' {
+            if last != b'\r' || byte == b'\r' {
                 line += 1;
             }
             column = 1;
         } else {
-            column += c.len_utf16() as u32;
+            // A character counts with its first byte, one of four bytes twice.
+            column += u32::from(byte & 0xc0 != 0x80) + u32::from(byte >= 0xf0);
         }
-        last = c;
+        last = byte;
     }
     (line, column)
 }

@@ -36,13 +36,14 @@ pub(crate) struct Overlaps<'a> {
 }
 
 impl<'a> Overlaps<'a> {
-    pub(crate) const fn new(document: &'a Document) -> Self {
+    pub(crate) fn new(document: &'a Document) -> Self {
         Self {
             document,
             compared: Vec::new(),
             conflicts: Vec::new(),
             budget: BUDGET,
-            fields: Vec::new(),
+            // Most sets have no more.
+            fields: Vec::with_capacity(32),
             visited: Vec::new(),
         }
     }

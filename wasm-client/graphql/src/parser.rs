@@ -137,12 +137,14 @@ impl<'a> Parser<'a> {
         before
     }
 
+    #[inline(always)]
     fn text(&self, span: Span) -> &'a str {
         let text = self.lexer.text.get(span.start as usize..span.end as usize);
         text.unwrap_or_default()
     }
 
     /// Passes the next token if it is of this kind.
+    #[inline(always)]
     fn skip(&mut self, kind: u8) -> bool {
         let fits = self.token.kind == kind;
         if fits {
@@ -209,6 +211,7 @@ impl<'a> Parser<'a> {
         at
     }
 
+    #[inline(always)]
     fn node(&mut self, at: u32) -> &mut Node {
         let at = (at as usize).min(self.document.nodes.len() - 1);
         &mut self.document.nodes[at]

@@ -40,7 +40,8 @@ pub(crate) fn plan(
         document,
         given,
         fields: 0,
-        asked: Vec::new(),
+        // Most documents need no more.
+        asked: Vec::with_capacity(64),
         visited: Vec::new(),
         out: String::with_capacity(document.text.len() * 2),
         mistake: None,

@@ -173,7 +173,7 @@ impl Document {
         }
     }
 
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn str(&self, span: Span) -> &str {
         let text = self.text.get(span.start as usize..span.end as usize);
         text.unwrap_or_default()

@@ -104,7 +104,9 @@ impl<'a> Validator<'a> {
                 look = self.mistakes.len() > said;
                 self.mistakes.truncate(said);
                 self.followed.clear();
-                self.overlaps = Overlaps::new(document);
+                if look {
+                    self.overlaps = Overlaps::new(document);
+                }
                 self.has_usages = true;
             }
         }
@@ -493,7 +495,7 @@ impl<'a> Validator<'a> {
                         self.say(node.name.start, "Unknown fragment \"%\".", &[name]);
                     }
                     let on = object(document.node(fragment).ty);
-                    self.possible(&fill(" \"%\"", &[name]), on, parent, node.at);
+                    self.possible(name, on, parent, node.at);
                     self.unique_directives(at);
                     self.directives(at, "FRAGMENT_SPREAD");
                 }
@@ -517,12 +519,17 @@ impl<'a> Validator<'a> {
     }
 
     /// A fragment can only stand in an object of its own type.
-    fn possible(&mut self, which: &str, on: Option<u8>, parent: Option<u8>, at: u32) {
+    fn possible(&mut self, fragment: &str, on: Option<u8>, parent: Option<u8>, at: u32) {
         if let (Some(on), Some(parent)) = (on, parent)
             && on != parent
         {
+            let which = if fragment.is_empty() {
+                String::new()
+            } else {
+                fill(" \"%\"", &[fragment])
+            };
             let template = "Fragment% cannot be spread here as objects of type \"%\" can never be of type \"%\".";
-            let words = [which, schema::named(parent).name, schema::named(on).name];
+            let words = [&which, schema::named(parent).name, schema::named(on).name];
             self.say(at, template, &words);
         }
     }
@@ -540,16 +547,22 @@ impl<'a> Validator<'a> {
             let template = "Cannot query field \"%\" on type \"%\".%";
             self.say(node.at, template, &[name, ty.name, &hint]);
         }
-        self.unique_directives(at);
-        self.unique_arguments(at);
+        // Most fields have neither arguments nor directives: what is selected comes after those.
+        let is_bare = node.child == 0 || document.node(node.child).is_selection();
+        if !is_bare {
+            self.unique_directives(at);
+            self.unique_arguments(at);
+        }
         if matches!(name, "__schema" | "__type") && self.is_deep(at, 0) {
             self.looked_through.clear();
             self.say(node.at, "Maximum introspection depth exceeded", &[]);
         }
         let parameters: &[Parameter] = field.map_or(&[], |field| field.arguments);
-        let object = schema::named(parent.unwrap_or(id::INT)).name;
-        self.arguments(at, parameters, field.map(|_| (object, name)));
-        self.directives(at, "FIELD");
+        if !is_bare {
+            let object = schema::named(parent.unwrap_or(id::INT)).name;
+            self.arguments(at, parameters, field.map(|_| (object, name)));
+            self.directives(at, "FIELD");
+        }
         if node.inner_at != 0 {
             self.set(at, node);
         }

@@ -117,8 +117,7 @@ pub(crate) fn coerce(
         coercion.name = document.name(variable);
         coercion.at = variable.at;
         let mut out = String::new();
-        let key = fill("\"%\"", &[coercion.name]);
-        let value = coercion.json.argument(object, &key);
+        let value = coercion.json.argument(object, &quoted(coercion.name));
         let default = document.node(variable.child);
         let mut problem = "";
         if value != 0 {
@@ -144,6 +143,15 @@ pub(crate) fn coerce(
         });
     }
     (given, coercion.mistakes)
+}
+
+/// As a key stands in JSON; names of variables need no escapes.
+fn quoted(name: &str) -> String {
+    let mut key = String::with_capacity(name.len() + 2);
+    for part in ["\"", name, "\""] {
+        key.push_str(part);
+    }
+    key
 }
 
 impl Coercion<'_> {
