@@ -18,7 +18,7 @@ export interface HealthProps {
 export function Health({ client, prefix }: HealthProps): ReactNode {
   const { attempt, reason, relayInstance, relayVersion, sinceMs, state } = useConnection();
   return (
-    <div className="machine">
+    <div className="stacks">
       <section className="panel" aria-label="Connection">
         <h2>Connection</h2>
         <dl className="facts">
