@@ -325,8 +325,10 @@ class Relay:
             if is_disturbed(result, waited):
                 raise Disturbed(", ".join(wrong))
             sys.exit(f"the relay lost something: {', '.join(wrong)}")
-        if result["missingBefore"] and not scenario.get("may_skip"):
-            raise Disturbed(f"{result['missingBefore']} values were missing while clients connected")
+        before = [(what, result[f"{what}Before"]) for what in ("missing", "repeated")]
+        if any(count for _, count in before) and not scenario.get("may_skip"):
+            words = " and ".join(f"{count} values {what}" for what, count in before if count)
+            raise Disturbed(f"{words} while clients connected")
         return result
 
     def __enter__(self):

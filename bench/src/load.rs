@@ -103,13 +103,15 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
     crowd.awake = plan.clients - plan.stalled;
     let connected = memory::held(plan.pid)?;
     crowd.run_for(plan.warm_up)?;
-    let (mut skipped_before, mut missing_before) = (0, 0);
+    let (mut skipped_before, mut missing_before, mut repeated_before) = (0, 0, 0);
     for client in &mut crowd.clients {
         // Those that had to wait while others connected may have fallen behind, and the kernel gives
         // a connection the buffers for large messages only when it has seen some.
         skipped_before += std::mem::take(&mut client.counts.skipped);
         // An IOC that is asked for thousands of monitors may leave values out, and doesn't say so.
         missing_before += std::mem::take(&mut client.counts.missing);
+        // One that is behind with an array sends newer elements early, and then once more.
+        repeated_before += std::mem::take(&mut client.counts.repeated);
     }
     eprintln!("the measurement begins");
 
@@ -179,6 +181,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
         "faults": of_awake.faults_json(),
         "skippedBefore": skipped_before,
         "missingBefore": missing_before,
+        "repeatedBefore": repeated_before,
         "silentClients": silent,
         "longestSilenceMs": millis(&longest_silence),
         "latency": latency,
