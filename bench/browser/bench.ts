@@ -24,6 +24,7 @@ import { camera } from "./measure_camera";
 import { wall } from "./measure_wall";
 import { checkArrived, mainThread, performance, type Bench, type Measurement } from "./measure";
 import { modes } from "./measure_modes";
+import { packageSize } from "./measure_package";
 import type { WayName } from "./page/costs";
 import type {} from "./page/main";
 import { isOwn, OWN_FEEDS, type FeedName } from "./feeds";
@@ -274,7 +275,7 @@ const arrays: Measurement = {
   })),
 };
 
-const MEASUREMENTS = [decode, react, wall, latency, modes, arrays, camera];
+const MEASUREMENTS = [packageSize, decode, react, wall, latency, modes, arrays, camera];
 
 /** What the page has; runs there. */
 declare const measurements: NonNullable<Window["measurements"]>;

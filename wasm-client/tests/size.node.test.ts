@@ -1,9 +1,10 @@
 /** How much does a page load that imports this package? */
 
-import { gzipSync } from "node:zlib";
-
-import { build } from "vite";
 import { expect, it } from "vitest";
+
+import { bundle as bundled, codeOf, weigh } from "./weight.js";
+
+const bundle = async (entry: string) => await bundled(new URL(entry, import.meta.url).pathname);
 
 const MAX_GZIP_BYTES = 15 * 1024;
 
@@ -17,48 +18,12 @@ const MAX_LARGE_GZIP_BYTES = 2 * 1024;
 const MAX_WORKER_PAGE_GZIP_BYTES = 2 * 1024;
 const MAX_WORKER_GZIP_BYTES = 3.5 * 1024;
 
-type Outputs = { fileName: string; type: string; code?: string; isDynamicEntry?: boolean }[];
-
 /** What `pvwire/react` may add, and how much `pvwire/widgets` is beside the client, React and uPlot. */
 const MAX_REACT_GZIP_BYTES = 3 * 1024;
 const MAX_WIDGETS_GZIP_BYTES = 12.5 * 1024;
 
 /** What `pvwire/latency` may add. */
 const MAX_LATENCY_GZIP_BYTES = 2 * 1024;
-
-const PEERS = ["react", "react/jsx-runtime", "react/jsx-dev-runtime", "uplot"];
-
-/**
- * The package's own code, in one piece but for what is loaded on demand. As for a server, because a
- * bundle for pages also has Vite's own loader, once for a whole app.
- */
-async function bundle(entry: string): Promise<{ core: Outputs; lazy: Outputs }> {
-  const result = await build({
-    configFile: false,
-    logLevel: "silent",
-    build: {
-      write: false,
-      ssr: true,
-      minify: true,
-      rolldownOptions: {
-        input: new URL(entry, import.meta.url).pathname,
-        external: PEERS,
-        preserveEntrySignatures: "strict",
-      },
-    },
-  });
-  const outputs = (Array.isArray(result) ? result : [result]).flatMap((built) =>
-    "output" in built ? (built.output as Outputs) : [],
-  );
-  const chunks = outputs.filter(({ type }) => type === "chunk");
-  return {
-    core: chunks.filter((file) => file.isDynamicEntry !== true),
-    lazy: chunks.filter((file) => file.isDynamicEntry === true),
-  };
-}
-
-const codeOf = (outputs: Outputs): string => outputs.map(({ code }) => code).join("");
-const weigh = (outputs: Outputs): number => gzipSync(codeOf(outputs), { level: 9 }).length;
 
 it("is at most 15 KB of JavaScript, beside the WebAssembly module", async () => {
   const { core, lazy } = await bundle("../ts/index.ts");

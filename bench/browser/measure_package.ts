@@ -1,0 +1,50 @@
+/** How much does a page load that imports the package? */
+
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { gzipSync } from "node:zlib";
+
+import { ROOT } from "../../e2e/fixtures/paths";
+import { bundle, weigh } from "../../wasm-client/tests/weight";
+import type { Measurement } from "./measure";
+import type { Round } from "./report";
+
+const PACKAGE = path.join(ROOT, "wasm-client");
+
+const bytesOf = async (entry: string): Promise<number> =>
+  weigh((await bundle(path.join(PACKAGE, "ts", entry, "index.ts"))).core);
+
+export const packageSize: Measurement = {
+  name: "package",
+  question: "How much does a page load that imports the package?",
+  about: "Minified by Vite and compressed by gzip; what is loaded on demand only is not counted.",
+  settings: {},
+  mostRounds: 1,
+  labels: {
+    wasm_kb: ["WebAssembly", "KiB"],
+    js_kb: ["JavaScript of `pvwire`", "KiB"],
+    react_kb: ["`pvwire/react` adds", "KiB"],
+    graphql_kb: ["`pvwire/graphql` adds", "KiB"],
+    widgets_kb: ["`pvwire/widgets`, beside React and uPlot", "KiB"],
+  },
+  goals: [
+    { id: "package-wasm", figure: "wasm_kb", bound: "at most", goal: 60 },
+    { id: "package-js", figure: "js_kb", bound: "at most", goal: 15 },
+  ],
+  points: [
+    {
+      label: "sizes",
+      measure: async (): Promise<Round> => {
+        const module = readFileSync(path.join(PACKAGE, "pkg/pvwire_wasm_bg.wasm"));
+        const core = await bytesOf("");
+        return {
+          wasm_kb: gzipSync(module, { level: 9 }).length / 1024,
+          js_kb: core / 1024,
+          react_kb: ((await bytesOf("react")) - core) / 1024,
+          graphql_kb: ((await bytesOf("graphql")) - core) / 1024,
+          widgets_kb: (await bytesOf("widgets")) / 1024,
+        };
+      },
+    },
+  ],
+};
