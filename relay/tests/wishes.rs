@@ -47,15 +47,20 @@ fn client_that_wishes(relay: &Relay, names: &[impl AsRef<str>], wish: Wish) -> C
 }
 
 /// What a client knows of a counting PV fits itself and the count: each value that there was came or
-/// was left out, and that for this cause.
-fn assert_accounted(pv: &Pv, cause: SkipCause) {
+/// was left out.
+fn assert_complete(pv: &Pv) {
     let (first, last) = (pv.rows.first().unwrap(), pv.rows.last().unwrap());
     let steps = last.sequence.wrapping_sub(first.sequence);
     assert_eq!(pv.rows.len() as u64 + pv.skipped, u64::from(steps) + 1);
-    assert_eq!(pv.skipped, pv.skipped_by(cause), "{:?}", pv.skips);
     let numbers = pv.numbers();
     let counted = numbers.last().unwrap() - numbers.first().unwrap();
     assert_eq!(counted, f64::from(steps), "the record counts by one");
+}
+
+/// The same, and all that was left out was so for this cause.
+fn assert_accounted(pv: &Pv, cause: SkipCause) {
+    assert_complete(pv);
+    assert_eq!(pv.skipped, pv.skipped_by(cause), "{:?}", pv.skips);
 }
 
 fn skipped(relay: &Relay, cause: &str) -> u64 {
@@ -302,25 +307,32 @@ fn what_is_left_out_is_counted_by_cause_at_the_client_and_in_the_relay_alike() {
         })
     });
 
-    let sum = |client: &Client, cause| {
-        let held = names.iter().filter_map(|name| client.held(name));
-        held.map(|pv| {
-            assert_accounted(pv, cause);
-            pv.skipped
-        })
-        .sum::<u64>()
+    let clients = [&whole, &wishing, &paced, &alone, &silent];
+    let held = |client: &Client| -> Vec<Pv> {
+        names
+            .iter()
+            .filter_map(|name| client.held(name).cloned())
+            .collect()
     };
-    assert_eq!(sum(&whole, SkipCause::Unknown), 0);
-    let withheld = sum(&wishing, SkipCause::Wish);
-    let behind = sum(&silent, SkipCause::Behind);
-    let paced = sum(&paced, SkipCause::Paced) + sum(&alone, SkipCause::Paced);
-    assert!(
-        withheld > 80 && behind > 60 && paced > 80,
-        "{withheld} {behind} {paced}"
-    );
-    assert_eq!(skipped(&relay, "wish"), withheld);
-    assert_eq!(skipped(&relay, "behind"), behind);
-    assert_eq!(skipped(&relay, "paced"), paced);
+    clients
+        .iter()
+        .flat_map(|client| held(client))
+        .for_each(|pv| assert_complete(&pv));
+    let by = |client: &Client, cause| -> u64 {
+        held(client).iter().map(|pv| pv.skipped_by(cause)).sum()
+    };
+    assert!(by(&wishing, SkipCause::Wish) > 80);
+    assert!(by(&silent, SkipCause::Behind) > 60);
+    assert!(by(&paced, SkipCause::Paced) + by(&alone, SkipCause::Paced) > 80);
+    // On a busy machine those who acknowledge may fall behind too, which then is told as that.
+    for (name, cause) in [
+        ("wish", SkipCause::Wish),
+        ("behind", SkipCause::Behind),
+        ("paced", SkipCause::Paced),
+    ] {
+        let told: u64 = clients.iter().map(|client| by(client, cause)).sum();
+        assert_eq!(skipped(&relay, name), told, "{name}");
+    }
     assert_eq!(skipped(&relay, "relay") + skipped(&relay, "source"), 0);
 }
 
