@@ -31,7 +31,7 @@ export function writeReadbacks(client: PvClient, widgets: ParentNode): void {
       time.data = formatTimeStamp(shown.time);
       const number = shown.value.number ?? NaN;
       if (Number.isNaN(middle)) middle = Math.round(number);
-      mark.style.left = `${String(50 * (1 + number - middle))}%`;
+      mark.style.backgroundPositionX = `${String(50 * (1 + number - middle))}%`;
       if (shown.status.severity === severity) return;
       severity = shown.status.severity;
       widget.dataset.severity = severity ?? undefined;

@@ -18,7 +18,11 @@ export function RangeBar({ display, number }: RangeBarProps): ReactNode {
     <span className="pvwire-gauge" aria-hidden="true">
       <Bands display={display} />
       {number !== null && Number.isFinite(number) && (
-        <span className="pvwire-gauge-mark" style={{ left: `${String(scale(number))}%` }} />
+        <span
+          className="pvwire-gauge-mark"
+          // Unlike its place, a new background needs no layout.
+          style={{ backgroundPositionX: `${String(scale(number))}%` }}
+        />
       )}
     </span>
   );

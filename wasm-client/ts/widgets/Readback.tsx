@@ -95,13 +95,13 @@ const Access = memo(function Access({ mutable }: { readonly mutable: boolean }) 
   return (
     <span
       className="pvwire-access"
+      // Not as text that only a screen reader sees: to cut that off costs a layer to paint.
+      role="img"
+      aria-label={mutable ? "read and write" : "read only"}
       data-access={mutable ? "write" : "read-only"}
       title={mutable ? "The IOC allows reading and writing" : "The IOC allows reading only"}
     >
       {mutable ? "rw" : "ro"}
-      <span className="pvwire-visually-hidden">
-        {mutable ? " (read and write)" : " (read only)"}
-      </span>
     </span>
   );
 });

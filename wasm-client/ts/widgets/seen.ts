@@ -1,4 +1,4 @@
-/** Which widgets may lag behind their PV? Those that the browser doesn't lay out because nobody sees them. */
+/** Which widgets may lag behind their PV? Those that nobody sees, because they are scrolled out of sight. */
 
 import { useMemo, useState, useSyncExternalStore } from "react";
 
@@ -9,20 +9,21 @@ const LAG_MS = 1000;
 
 /** Widgets out of sight are told in so many groups, one after the other. */
 const GROUPS = 10;
+const TURN_MS = LAG_MS / GROUPS;
 
-/** `content-visibility: auto` tells; not yet in every list of events. */
-const SKIPPED = "contentvisibilityautostatechange";
+/** So far beyond the edge of what is seen a widget keeps up: it is about to be scrolled in. */
+const MARGIN = "100px";
 
 const nothing = (): undefined => undefined;
 
 /**
- * A PV for a widget whose style has `content-visibility: auto`, and what becomes the `ref` of its
- * element. While the browser skips that, it renders at most once a second.
+ * A PV for a widget, and what becomes the `ref` of its element. While that is out of sight, it
+ * renders at most once a second.
  */
 export function useSeenPv<T>(
   name: string,
   selection: string,
-): readonly [T | undefined, (element: HTMLElement | null) => void] {
+): readonly [T | undefined, (element: Element | null) => void] {
   const pv = usePvStore<T>(name, selection, undefined);
   const [sight] = useState(() => new Sight());
   const subscribe = useMemo(
@@ -46,53 +47,82 @@ let sights = 0;
 /** One widget, and whether it is seen. */
 class Sight {
   readonly group = sights++ % GROUPS;
-  #element: HTMLElement | null = null;
-  #isSkipped = false;
+  #element: Element | undefined;
+  #isSeen = true;
 
-  readonly watch = (element: HTMLElement | null): void => {
-    this.#element?.removeEventListener(SKIPPED, this.#changed);
-    this.#element = element;
-    this.#isSkipped = false;
-    element?.addEventListener(SKIPPED, this.#changed);
+  readonly watch = (element: Element | null): void => {
+    if (this.#element !== undefined) {
+      observer?.unobserve(this.#element);
+      watched.delete(this.#element);
+    }
+    this.#element = element ?? undefined;
+    this.#isSeen = true;
+    if (element === null) return;
+    watched.set(element, this);
+    observing()?.observe(element);
   };
 
   tell(listener: () => void): void {
-    if (this.#isSkipped) tellLater(this, listener);
-    else listener();
+    if (this.#isSeen) listener();
+    else tellLater(this, listener);
   }
 
   forget(): void {
     waiting.delete(this);
   }
 
-  readonly #changed = (event: Event): void => {
-    // Of widgets inside this one too.
-    if (event.target !== this.#element) return;
-    this.#isSkipped = (event as ContentVisibilityAutoStateChangeEvent).skipped;
-    if (this.#isSkipped) return;
+  changed(isSeen: boolean): void {
+    this.#isSeen = isSeen;
+    if (!isSeen) return;
     const listener = waiting.get(this);
     waiting.delete(this);
     listener?.();
-  };
+  }
+}
+
+const watched = new WeakMap<Element, Sight>();
+let observer: IntersectionObserver | undefined;
+
+/** One for all widgets; none where there is no page. */
+function observing(): IntersectionObserver | undefined {
+  if (typeof IntersectionObserver !== "function") return undefined;
+  observer ??= new IntersectionObserver(
+    (entries) => {
+      for (const { isIntersecting, target } of entries)
+        watched.get(target)?.changed(isIntersecting);
+    },
+    { rootMargin: MARGIN },
+  );
+  return observer;
 }
 
 const waiting = new Map<Sight, () => void>();
-let timer: ReturnType<typeof setInterval> | undefined;
+let isTelling = false;
+let timer: ReturnType<typeof setTimeout> | undefined;
 let turn = 0;
+
+const turnNow = (): number => Math.floor(performance.now() / TURN_MS);
 
 function tellLater(sight: Sight, listener: () => void): void {
   waiting.set(sight, listener);
-  timer ??= setInterval(tellGroup, LAG_MS / GROUPS);
+  timer ??= setTimeout(tellDue, 2 * TURN_MS);
+  if (isTelling || turnNow() === turn) return;
+  // With the widgets that are seen: a frame of its own would cost more than what is written in it.
+  isTelling = true;
+  queueMicrotask(tellDue);
 }
 
-function tellGroup(): void {
-  turn = (turn + 1) % GROUPS;
+/** Tells the groups whose turn has come since the last time. */
+function tellDue(): void {
+  const now = turnNow();
+  const groups = now - turn;
+  turn = now;
+  isTelling = false;
+  clearTimeout(timer);
   for (const [sight, listener] of waiting) {
-    if (sight.group !== turn) continue;
+    if ((now - sight.group) % GROUPS >= groups) continue;
     waiting.delete(sight);
     listener();
   }
-  if (waiting.size > 0) return;
-  clearInterval(timer);
-  timer = undefined;
+  timer = waiting.size > 0 ? setTimeout(tellDue, 2 * TURN_MS) : undefined;
 }
