@@ -141,7 +141,7 @@ interface Shown {
 }
 
 describe("Readback", () => {
-  it("keeps up where it is seen, lags a second behind where it isn't, and catches up when it is", async () => {
+  it("keeps up where it is seen, lags behind where it isn't, and catches up when it is", async () => {
     show(
       <>
         <Readback name="TEMP" label="Seen" />

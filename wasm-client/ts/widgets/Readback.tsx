@@ -1,6 +1,6 @@
 /** How does one PV read: its value, whether it is to be trusted, and from when it is? */
 
-import { memo, type ReactNode } from "react";
+import { memo, type PointerEvent, type ReactNode } from "react";
 import type { PvConnection, PvDisplay, PvStatus, PvTime, PvValue } from "../types.js";
 
 import { useCondition } from "./condition.js";
@@ -49,7 +49,6 @@ export interface ReadbackProps {
 export function Readback({ name, label = name, notation, staleAfterMs }: ReadbackProps): ReactNode {
   const [pv, ref] = useSeenPv<ReadbackData>(name, SELECTION);
   const { state, severity, isStale, text } = useCondition(pv, staleAfterMs);
-  const stamp = pv?.time == null ? undefined : formatIsoNanoseconds(pv.time);
   return (
     <div
       ref={ref}
@@ -68,9 +67,7 @@ export function Readback({ name, label = name, notation, staleAfterMs }: Readbac
         <StateIcon state={state} severity={severity} isStale={isStale} />
         <span className="pvwire-readback-text" data-part="value">
           {valueText(pv, notation)}
-          {pv?.value != null && pv.display !== null && pv.display.units !== "" && (
-            <span className="pvwire-unit"> {pv.display.units}</span>
-          )}
+          {pv?.value != null && pv.display !== null && <Unit units={pv.display.units} />}
         </span>
         {pv?.display?.displayRange != null && severity !== undefined && (
           <RangeBar display={pv.display} number={pv.value?.number ?? null} />
@@ -80,14 +77,25 @@ export function Readback({ name, label = name, notation, staleAfterMs }: Readbac
         <span title={name}>{name}</span>
         {pv?.connection.connected === true && <Access mutable={pv.status.mutable} />}
       </p>
-      <p className="pvwire-readback-condition" title={stamp && `Value of ${stamp}`}>
+      <p className="pvwire-readback-condition">
         <span data-part="condition">{text}</span>
         {pv?.time != null && severity !== undefined && (
-          <time dateTime={stamp}>{formatTimeStamp(pv.time)}</time>
+          <time dateTime={formatIsoNanoseconds(pv.time)} onPointerEnter={titleStamp}>
+            {formatTimeStamp(pv.time)}
+          </time>
         )}
       </p>
     </div>
   );
+}
+
+const Unit = memo(function Unit({ units }: { readonly units: string }) {
+  return units !== "" && <span className="pvwire-unit"> {units}</span>;
+});
+
+/** The whole time stamp for who points at it: a title for each new value would cost a style. */
+function titleStamp({ currentTarget }: PointerEvent<HTMLTimeElement>): void {
+  currentTarget.title = `Value of ${currentTarget.dateTime}`;
 }
 
 /** What the IOC allows to be done with the PV. */
@@ -95,9 +103,8 @@ const Access = memo(function Access({ mutable }: { readonly mutable: boolean }) 
   return (
     <span
       className="pvwire-access"
-      // Not as text that only a screen reader sees: to cut that off costs a layer to paint.
+      // Its title in words to a screen reader; text to be hidden from others costs a layer to paint.
       role="img"
-      aria-label={mutable ? "read and write" : "read only"}
       data-access={mutable ? "write" : "read-only"}
       title={mutable ? "The IOC allows reading and writing" : "The IOC allows reading only"}
     >

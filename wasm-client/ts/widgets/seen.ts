@@ -5,10 +5,10 @@ import { useMemo, useState, useSyncExternalStore } from "react";
 import { usePvStore } from "../react/pv.js";
 
 /** So long at most: a screen reader reads what nobody sees. */
-const LAG_MS = 1000;
+const LAG_MS = 2000;
 
 /** Widgets out of sight are told in so many groups, one after the other. */
-const GROUPS = 10;
+const GROUPS = 20;
 const TURN_MS = LAG_MS / GROUPS;
 
 /** So far beyond the edge of what is seen a widget keeps up: it is about to be scrolled in. */
@@ -18,7 +18,7 @@ const nothing = (): undefined => undefined;
 
 /**
  * A PV for a widget, and what becomes the `ref` of its element. While that is out of sight, it
- * renders at most once a second.
+ * renders at most every other second.
  */
 export function useSeenPv<T>(
   name: string,
@@ -47,19 +47,18 @@ let sights = 0;
 /** One widget, and whether it is seen. */
 class Sight {
   readonly group = sights++ % GROUPS;
-  #element: Element | undefined;
+  #element: Element | null = null;
   #isSeen = true;
 
   readonly watch = (element: Element | null): void => {
-    if (this.#element !== undefined) {
-      observer?.unobserve(this.#element);
-      watched.delete(this.#element);
-    }
-    this.#element = element ?? undefined;
+    if (this.#element !== null) observer?.unobserve(this.#element);
+    this.#element = element;
     this.#isSeen = true;
-    if (element === null) return;
+    // Tests of applications may run where there is no layout.
+    if (element === null || typeof IntersectionObserver !== "function") return;
     watched.set(element, this);
-    observing()?.observe(element);
+    observer ??= new IntersectionObserver(observed, { rootMargin: MARGIN });
+    observer.observe(element);
   };
 
   tell(listener: () => void): void {
@@ -81,19 +80,11 @@ class Sight {
 }
 
 const watched = new WeakMap<Element, Sight>();
+/** One for all widgets. */
 let observer: IntersectionObserver | undefined;
 
-/** One for all widgets; none where there is no page. */
-function observing(): IntersectionObserver | undefined {
-  if (typeof IntersectionObserver !== "function") return undefined;
-  observer ??= new IntersectionObserver(
-    (entries) => {
-      for (const { isIntersecting, target } of entries)
-        watched.get(target)?.changed(isIntersecting);
-    },
-    { rootMargin: MARGIN },
-  );
-  return observer;
+function observed(entries: readonly IntersectionObserverEntry[]): void {
+  for (const { isIntersecting, target } of entries) watched.get(target)?.changed(isIntersecting);
 }
 
 const waiting = new Map<Sight, () => void>();
