@@ -13,8 +13,21 @@ interface Shown {
 const SELECTION =
   "{ value { string number } time { seconds nanoseconds } status { severity alarmStatus } }";
 
-/** Writes what changes of each PV into the elements of its widget, which nobody else changes. */
+/**
+ * Writes what changes of each PV into the elements of its widget, which nobody else changes. As the
+ * widget does, where it is seen: what comes into view has the next update.
+ */
 export function writeReadbacks(client: PvClient, widgets: ParentNode): void {
+  const seen = new Set<Element>();
+  const observer = new IntersectionObserver(
+    (entries) => {
+      for (const { isIntersecting, target } of entries) {
+        if (isIntersecting) seen.add(target);
+        else seen.delete(target);
+      }
+    },
+    { rootMargin: "100px" },
+  );
   for (const widget of widgets.querySelectorAll<HTMLElement>("[data-pv]")) {
     const part = (selector: string): HTMLElement => widget.querySelector(selector) as HTMLElement;
     const value = part("[data-part=value]").firstChild as Text;
@@ -24,7 +37,9 @@ export function writeReadbacks(client: PvClient, widgets: ParentNode): void {
     const pv = client.pv<Shown>(widget.dataset.pv ?? "", SELECTION);
     let severity: string | null | undefined;
     let middle = NaN;
+    observer.observe(widget);
     pv.subscribe(() => {
+      if (!seen.has(widget)) return;
       const shown = pv.getSnapshot();
       if (shown?.value == null || shown.time === null) return;
       value.data = shown.value.string;
