@@ -211,7 +211,7 @@ test("a worker that can't be had: another one, or the page itself, holds the con
     const worker = targetInfos.find(({ type }) => type === "shared_worker");
     await session?.send("Target.closeTarget", { targetId: worker?.targetId ?? "" });
     await expect.poll(() => clientsOf(relay), { message: "the worker is gone" }).toBe(0);
-    // Nobody's counter begins anew after some seconds, so that it may well be less.
+    // The relay closes a counter that nobody has for some seconds; it then begins anew, below what is frozen.
     const frozen = await Promise.all(pages.map(shownOn));
     for (const [at, page] of pages.entries()) {
       await expect.poll(() => shownOn(page), { timeout: 60_000 }).not.toBe(frozen[at]);
