@@ -31,7 +31,7 @@ interface PackagingWorker {
 interface PackagingTest {
   pageUrl: string;
   relayUrl: string;
-  /** Makes an app from its template and installs the package in it; gives its folder. */
+  /** Makes an app from its template in a folder of its own and installs the package in it; gives its folder. */
   install: (app: string) => Promise<string>;
   /** Opens the page and waits until it shows a PV that changes. */
   seeLive: (url: string) => Promise<void>;
@@ -86,7 +86,8 @@ export const test = base.extend<PackagingTest, PackagingWorker>({
 
   install: async ({ folder, tarball }, provide) => {
     await provide(async (app) => {
-      const home = path.join(folder, app);
+      // A new one each time: some tests spoil what is installed.
+      const home = await mkdtemp(path.join(folder, `${app}-`));
       await cp(path.join(APPS, app), home, { recursive: true });
       // Not `npm ci`: that asks for Next's binaries of other systems, and not every registry has them.
       await run(["npm", "install", "--no-save", ...NPM, tarball], { cwd: home });

@@ -276,8 +276,10 @@ test("large values of a worker's connection come by one stream, whole, to every 
     const wrong: Error[] = [];
     const before = await streamed();
     const pages: Page[] = [];
+    const elsewhere: string[][] = [];
     while (pages.length < tabs) {
       const page = await context.newPage();
+      elsewhere.push(reasons(page));
       page.on("pageerror", (error) => wrong.push(error));
       await seeLive(page, url, relay);
       pages.push(page);
@@ -288,6 +290,7 @@ test("large values of a worker's connection come by one stream, whole, to every 
       await expect.poll(() => shownOn(page)).toBeGreaterThan(shown + 2);
     }
     expect(wrong).toEqual([]);
+    expect(elsewhere.flat()).toEqual([]);
     expect(await clients(), "they have one connection").toBe(1);
     for (const page of pages) await page.close();
     await expect.poll(clients).toBe(0);
