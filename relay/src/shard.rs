@@ -491,7 +491,10 @@ impl Run {
             }
             let now = Instant::now();
             for answer in self.operations.answers(now) {
-                self.answer_operation(&answer);
+                let said = self.answer_operation(&answer);
+                if self.serves(answer.client) {
+                    self.settle(answer.client.place, said.map(|()| false));
+                }
             }
             self.let_go(now);
             self.bring_up_paced(now);
@@ -956,7 +959,7 @@ impl Run {
                     }
                     client.open_requests += 1;
                     if let Some(answer) = self.operations.begin(order, &peer, Instant::now()) {
-                        self.answer_operation(&answer);
+                        self.answer_operation(&answer)?;
                     }
                 }
                 Outcome::LogIn(to, token) => self.log_in(place, to, token)?,
@@ -1059,11 +1062,12 @@ impl Run {
         }
     }
 
-    fn answer_operation(&mut self, answer: &OpAnswer) {
+    /// Tells a client, if it is still there, what became of its put or call.
+    fn answer_operation(&mut self, answer: &OpAnswer) -> Result<(), Broken> {
         let id = answer.client;
         self.context.metrics.operation_ended(answer.end.outcome);
         if !self.serves(id) {
-            return;
+            return Ok(());
         }
         let client = &mut self.clients[id.place];
         client.open_requests -= 1;
@@ -1077,9 +1081,7 @@ impl Run {
             };
             self.maker.answer(synced, request, &reply)
         };
-        let frame = Arc::new(frame);
-        let said = client.socket.answer(&frame);
-        self.settle(id.place, said.map(|()| false));
+        client.socket.answer(&Arc::new(frame))
     }
 
     /// After something was done with a client: part from it, note its progress, let it catch up.

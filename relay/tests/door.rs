@@ -12,7 +12,7 @@ use pvwire_schema::close::CloseCode;
 use pvwire_schema::encode;
 use pvwire_schema::limits::{MAX_NAME_BYTES, MAX_NAMES, MAX_REQUEST_BYTES};
 use pvwire_schema::types::{
-    ConnectionState, NameProblem, PvId, Reply, Request, RequestBody, RequestProblem, Wish,
+    ConnectionState, NameProblem, PutValue, PvId, Reply, Request, RequestBody, RequestProblem, Wish,
 };
 
 use support::{
@@ -448,6 +448,28 @@ fn client_that_asks_and_never_reads_is_dropped_when_too_many_answers_wait() {
         }
         get(relay.address(), "/metrics", &[]).body.contains(closed)
     });
+}
+
+#[test]
+fn client_that_is_gone_before_its_puts_are_refused_takes_nobody_with_it() {
+    let relay = relay(&[]);
+    let name = format!("{}nobody", prefix());
+    for _ in 0..50 {
+        let mut client = Client::connect(relay.address());
+        for _ in 0..10 {
+            client.request(RequestBody::Put {
+                name: name.clone(),
+                value: PutValue::Number(1.0),
+                wait: true,
+                timeout_ms: 0,
+                expected: None,
+            });
+        }
+        // Answers that nobody has read make this a reset.
+        drop(client);
+    }
+    let mut client = Client::connect(relay.address());
+    client.ask(RequestBody::Ping { client_time_ns: 1 });
 }
 
 #[test]
