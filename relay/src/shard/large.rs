@@ -10,7 +10,9 @@ use std::sync::Arc;
 use pvwire_schema::close::CloseCode;
 use tokio::sync::oneshot;
 
-use super::{Client, Command, Run};
+use super::Run;
+use super::client::Client;
+use super::handle::Command;
 use crate::frame::{Frame, FrameMaker};
 use crate::group::ClientId;
 use crate::large::LargeValue;
@@ -46,11 +48,6 @@ impl LargeWay {
 }
 
 impl Client {
-    /// Whether something waits for it to take it.
-    pub(super) fn is_blocked(&self) -> bool {
-        self.socket.is_blocked() || self.large.is_busy()
-    }
-
     /// Queues large values behind the frame that leaves them out. `is_first`: the client may not
     /// have had a value of these PVs before.
     pub(super) fn follow_up<'a>(
@@ -104,14 +101,14 @@ impl Run {
     /// Gives a client's stream to whoever knows its token, once.
     pub(super) fn attach(&mut self, token: u128, reply: oneshot::Sender<StreamBody>) {
         let client = self.clients.iter_mut().find(|(_, client)| {
-            client.closing.is_none()
+            !client.is_closing()
                 && matches!(client.large, LargeWay::Offered(offered) if offered == token)
         });
         let Some((_, client)) = client else {
             return;
         };
-        let (id, shared) = (client.id, Arc::clone(&self.shared));
-        let (sender, body) = stream(move || shared.command(Command::Streamed(id)));
+        let (id, mailbox) = (client.id, Arc::clone(&self.mailbox));
+        let (sender, body) = stream(move || mailbox.put(Command::Streamed(id)));
         client.large = LargeWay::Fetched(sender);
         // Who asked may be gone already; then the body tells its end.
         let _ = reply.send(body);
@@ -154,7 +151,7 @@ impl Run {
                 continue;
             };
             client.awaits_turn = false;
-            if client.closing.is_some() {
+            if client.is_closing() {
                 continue;
             }
             // It may have had its turn already, with the last tick's frames, and be behind since.

@@ -1,0 +1,155 @@
+//! What becomes of the requests that a client sends?
+//!
+//! They are read some at a time, so that nobody waits long for who sends many; each gets its answer
+//! here, or from the stage that owns the answer.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use pvwire_schema::types::Reply;
+
+use super::{ECHOES, Run, ShardLimits};
+use crate::operation::OpAnswer;
+use crate::quota::Bucket;
+use crate::request::Outcome;
+use crate::socket::Broken;
+
+/// Requests of one client that are read before the others get their turn.
+const REQUESTS_PER_TURN: usize = 32;
+
+/// Answers that one client may be waiting for.
+const MAX_OPEN_REQUESTS: usize = 64;
+
+/// A client may make the requests of so many seconds at once.
+const BURST: usize = 10;
+
+/// What a client may still ask for at present.
+pub(super) struct Allowance {
+    requests_left: Bucket,
+    puts_left: Bucket,
+    open_requests: usize,
+}
+
+impl Allowance {
+    pub(super) fn new(limits: ShardLimits, now: Instant) -> Self {
+        let bucket = |per_second| Bucket::new(per_second, BURST * per_second, now);
+        Self {
+            requests_left: bucket(limits.requests_per_s),
+            puts_left: bucket(limits.puts_per_s),
+            open_requests: 0,
+        }
+    }
+
+    /// A request was left with somebody who answers it later.
+    fn open(&mut self) -> Result<(), Broken> {
+        if self.open_requests >= MAX_OPEN_REQUESTS {
+            return Err(Broken::TooManyWaiting);
+        }
+        self.open_requests += 1;
+        Ok(())
+    }
+
+    /// Such a request has its answer.
+    pub(super) fn answered(&mut self) {
+        self.open_requests -= 1;
+    }
+}
+
+impl Run {
+    /// Reads the requests that are there; says whether the client got on.
+    pub(super) fn read(&mut self, place: usize) -> Result<bool, Broken> {
+        let mut heard = false;
+        for _ in 0..REQUESTS_PER_TURN {
+            let client = &mut self.clients[place];
+            if ECHOES {
+                if client.socket.echo()? {
+                    continue;
+                }
+                return Ok(true);
+            }
+            let Some(bytes) = client.socket.receive()? else {
+                return Ok(heard);
+            };
+            if client.is_closing() {
+                continue;
+            }
+            self.context.metrics.requests.inc();
+            if !client.allowance.requests_left.take_one(Instant::now()) {
+                return Err(Broken::TooManyWaiting);
+            }
+            let person = client.known()?;
+            if bytes.is_empty() {
+                if person.is_none() {
+                    return Err(Broken::NotLoggedIn);
+                }
+                self.large_way(place)?;
+                continue;
+            }
+            let outcome = self
+                .answerer
+                .take(client.id, person, &bytes)
+                .map_err(|_| Broken::BadMessage)?;
+            self.only_acks &= matches!(outcome, Outcome::Acknowledged(_));
+            match outcome {
+                Outcome::Answered(reply, to) => {
+                    let synced = client.session.synced();
+                    let frame = Arc::new(self.maker.answer(synced, to, &reply));
+                    client.socket.answer(&frame)?;
+                }
+                Outcome::Demanded(demand) => {
+                    if let Err(too_many) = client.allowance.open() {
+                        self.answerer.withdraw(demand);
+                        return Err(too_many);
+                    }
+                    self.context.desk.leave(demand);
+                }
+                Outcome::Operation(mut order) => {
+                    order.too_fast = !client.allowance.puts_left.take_one(Instant::now());
+                    client.allowance.open()?;
+                    let peer = Arc::clone(&client.peer);
+                    if let Some(answer) = self.operations.begin(order, &peer, Instant::now()) {
+                        self.answer_operation(&answer)?;
+                    }
+                }
+                Outcome::LogIn(to, token) => self.log_in(place, to, token)?,
+                Outcome::Stranger => return Err(Broken::NotLoggedIn),
+                Outcome::Acknowledged(tick) => heard |= client.session.acknowledged(tick),
+                Outcome::Paced(interval) => self.pace(place, interval)?,
+            }
+        }
+        self.again.insert(place);
+        Ok(heard)
+    }
+
+    /// Answers the puts and calls that have ended.
+    pub(super) fn answer_operations(&mut self, now: Instant) {
+        for answer in self.operations.answers(now) {
+            let said = self.answer_operation(&answer);
+            if self.serves(answer.client) {
+                self.settle(answer.client.place, said.map(|()| false));
+            }
+        }
+    }
+
+    /// Tells a client, if it is still there, what became of its put or call.
+    fn answer_operation(&mut self, answer: &OpAnswer) -> Result<(), Broken> {
+        let id = answer.client;
+        self.context.metrics.operation_ended(answer.end.outcome);
+        if !self.serves(id) {
+            return Ok(());
+        }
+        let client = &mut self.clients[id.place];
+        client.allowance.answered();
+        let (synced, request) = (client.session.synced(), answer.request);
+        let frame = if answer.is_call {
+            self.maker.call_answer(synced, request, &answer.end)
+        } else {
+            let reply = Reply::PutDone {
+                outcome: answer.end.outcome,
+                message: answer.end.message.clone(),
+            };
+            self.maker.answer(synced, request, &reply)
+        };
+        client.socket.answer(&Arc::new(frame))
+    }
+}
