@@ -136,3 +136,28 @@ fn searched(others: &[(PvId, Slot)], id: PvId) -> Slot {
 fn forget(texts: &mut [Text], at: usize) {
     texts[at] = Text::None;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_split_as_division_does_it() {
+        let mut seconds = Seconds::default();
+        for time_ns in [
+            0,
+            1,
+            -1,
+            999_999_999,
+            1_000_000_000,
+            i64::MAX,
+            i64::MIN,
+            -5,
+            1_753_000_000_123_456_789,
+        ] {
+            let (second, nanoseconds) = seconds.split(time_ns);
+            assert_eq!(second, time_ns.div_euclid(1_000_000_000) as f64);
+            assert_eq!(i64::from(nanoseconds), time_ns.rem_euclid(1_000_000_000));
+        }
+    }
+}

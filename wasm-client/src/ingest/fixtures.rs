@@ -1,0 +1,58 @@
+//! Which frames and which session do several tests begin with?
+
+use pvwire_schema::encode::FrameEncoder;
+use pvwire_schema::types::{Channel, ConnectionState, FrameKind, Wish};
+
+use super::Session;
+use crate::store::Slot;
+
+pub(super) const ALL: Wish = Wish {
+    min_interval_ms: 0,
+    deadband: 0.0,
+    every: 0,
+    ..Wish::ALL
+};
+
+pub(super) fn golden(name: &str) -> Vec<u8> {
+    let path = format!(
+        "{}/../schema/tests/golden/{name}.bin",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    std::fs::read(path).unwrap()
+}
+
+/// A session that asked for the PVs of the golden snapshot and has their snapshot.
+pub(super) fn at_the_snapshot() -> (Session, Vec<Slot>) {
+    let mut session = Session::new();
+    session.apply(&golden("hello")).unwrap();
+    let slots: Vec<Slot> = ["TEMP", "MODE", "TEXT", "NONE", ""]
+        .iter()
+        .map(|name| session.live.add(name))
+        .collect();
+    assert_eq!(session.subscribe(&slots, ALL).0, 5);
+    session.apply(&golden("snapshot")).unwrap();
+    (session, slots)
+}
+
+pub(super) fn frame(
+    kind: FrameKind,
+    tick: u64,
+    prev: u64,
+    fill: impl Fn(&mut FrameEncoder),
+) -> Vec<u8> {
+    let mut encoder = FrameEncoder::new();
+    encoder.begin(kind, tick, prev);
+    fill(&mut encoder);
+    encoder.finish().to_vec()
+}
+
+pub(super) fn connected() -> Channel {
+    Channel {
+        puts: false,
+        heard_ns: 0,
+        state: ConnectionState::Connected,
+        since_ns: 5_000_000,
+        read: true,
+        write: true,
+    }
+}

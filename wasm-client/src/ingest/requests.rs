@@ -1,0 +1,309 @@
+//! What does the client ask the relay for, and what of it is still open?
+
+use pvwire_schema::encode;
+use pvwire_schema::limits::{MAX_NAMES, MAX_REQUEST_BYTES};
+use pvwire_schema::types::{PutValue, PvId, Request, RequestBody, Wish};
+
+use super::Session;
+use crate::store::{NO_SLOT, Slot};
+
+/// Bytes that a name takes in a request beside its own: offset, length, terminating zero, padding.
+const NAME_OVERHEAD_BYTES: usize = 12;
+
+/// Bytes of a request that are no names.
+const REQUEST_OVERHEAD_BYTES: usize = 96;
+
+/// There is no update that a put could be bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoUpdate;
+
+/// The requests of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    /// Number of the last one.
+    last: u32,
+    /// Open Subscribes by number, with the slots that they are for.
+    subscribes: Vec<(u32, Vec<Slot>)>,
+    /// Slots that the relay had no room for.
+    without_room: Vec<Slot>,
+}
+
+impl Requests {
+    /// Nothing is open any more: the connection is gone.
+    pub(super) fn clear(&mut self) {
+        self.subscribes.clear();
+        self.without_room.clear();
+    }
+
+    /// Closes a Subscribe and gives its slots.
+    pub(super) fn subscribed(&mut self, request: u32) -> Vec<Slot> {
+        let open = self.subscribes.iter().position(|(id, _)| *id == request);
+        open.map_or_else(Vec::new, |at| self.subscribes.swap_remove(at).1)
+    }
+
+    /// The relay had no room for a slot.
+    pub(super) fn found_no_room(&mut self, slot: Slot) {
+        self.without_room.push(slot);
+    }
+
+    /// The next request: its number and its bytes.
+    fn encode(&mut self, body: RequestBody) -> (u32, Vec<u8>) {
+        self.last = self.last.wrapping_add(1).max(1);
+        let id = self.last;
+        (id, encode::request(&Request { id, body }))
+    }
+}
+
+impl Session {
+    /// Asks for as many of `slots` as fit in one request, all with one wish; says for how many.
+    pub fn subscribe(&mut self, slots: &[Slot], wish: Wish) -> (usize, Vec<u8>) {
+        let names = self.fitting(slots.iter().map(|slot| self.live.name(*slot)));
+        let taken = names.len();
+        let (id, bytes) = self.requests.encode(RequestBody::Subscribe { names, wish });
+        self.requests.subscribes.push((id, slots[..taken].to_vec()));
+        (taken, bytes)
+    }
+
+    /// Gives slots back, 10,000 at most, and the PVs that no other slot wants; `None` when there are
+    /// none of these. Not to be called while a Subscribe is open: its answer might hold one of these
+    /// PVs again.
+    pub fn remove(&mut self, slots: &[Slot]) -> Option<Vec<u8>> {
+        debug_assert!(self.requests.subscribes.is_empty(), "a Subscribe is open");
+        let mut ids = Vec::new();
+        for slot in slots {
+            let id = self.live.id(*slot);
+            self.requests.without_room.retain(|waiting| waiting != slot);
+            self.live.remove(*slot);
+            if id != PvId::NONE && self.live.first(id) == NO_SLOT {
+                ids.push(id);
+            }
+        }
+        debug_assert!(ids.len() <= MAX_NAMES, "more than the relay reads");
+        (!ids.is_empty()).then(|| self.requests.encode(RequestBody::Unsubscribe { ids }).1)
+    }
+
+    /// Slots that the relay had no room for: worth asking for again after others were given back.
+    pub fn take_without_room(&mut self) -> Vec<Slot> {
+        std::mem::take(&mut self.requests.without_room)
+    }
+
+    /// Asks for the present state of as many of `names` as fit in one request; says for how many.
+    pub fn get(&mut self, names: &[String], timeout_ms: u32) -> (usize, Vec<u8>) {
+        let names = self.fitting(names.iter().map(String::as_str));
+        let taken = names.len();
+        (
+            taken,
+            self.requests
+                .encode(RequestBody::Get { names, timeout_ms })
+                .1,
+        )
+    }
+
+    /// The number of the last request.
+    #[must_use]
+    pub fn last_request(&self) -> u32 {
+        self.requests.last
+    }
+
+    /// Says up to which tick everything was processed.
+    #[must_use]
+    pub fn ack(&self) -> Vec<u8> {
+        encode::request(&Request {
+            id: 0,
+            body: RequestBody::Ack {
+                tick: self.last_tick,
+            },
+        })
+    }
+
+    /// Asks to be brought up to date at intervals only; 0 for every update again.
+    #[must_use]
+    pub fn pace(&self, interval_ms: u32) -> Vec<u8> {
+        encode::request(&Request {
+            id: 0,
+            body: RequestBody::Pace { interval_ms },
+        })
+    }
+
+    /// Shows who this is.
+    pub fn authenticate(&mut self, token: String) -> Vec<u8> {
+        self.requests.encode(RequestBody::Authenticate { token }).1
+    }
+
+    /// Measures the way to the relay.
+    pub fn ping(&mut self, client_time_ns: i64) -> Vec<u8> {
+        self.requests.encode(RequestBody::Ping { client_time_ns }).1
+    }
+
+    /// Writes a PV. `slot`: only if the PV is still at the update that this slot shows.
+    ///
+    /// # Errors
+    /// When the slot shows no update that could be expected.
+    pub fn put(
+        &mut self,
+        name: &str,
+        value: PutValue,
+        wait: bool,
+        timeout_ms: u32,
+        slot: Option<Slot>,
+    ) -> Result<Vec<u8>, NoUpdate> {
+        let expected = slot.map(|slot| self.live.expected(slot).ok_or(NoUpdate));
+        let body = RequestBody::Put {
+            name: name.to_owned(),
+            value,
+            wait,
+            timeout_ms,
+            expected: expected.transpose()?,
+        };
+        Ok(self.requests.encode(body).1)
+    }
+
+    /// Calls a service.
+    pub fn rpc(
+        &mut self,
+        name: &str,
+        arguments: Vec<(String, PutValue)>,
+        timeout_ms: u32,
+    ) -> Vec<u8> {
+        let name = name.to_owned();
+        self.requests
+            .encode(RequestBody::Rpc {
+                name,
+                arguments,
+                timeout_ms,
+            })
+            .1
+    }
+
+    /// As many of the names as fit in one request.
+    fn fitting<'a>(&self, names: impl Iterator<Item = &'a str>) -> Vec<String> {
+        let limit = self
+            .hello
+            .as_ref()
+            .map_or(MAX_REQUEST_BYTES, |hello| hello.max_request_bytes as usize);
+        let mut room = limit.saturating_sub(REQUEST_OVERHEAD_BYTES);
+        let mut taken = Vec::new();
+        for name in names.take(MAX_NAMES) {
+            let bytes = name.len() + NAME_OVERHEAD_BYTES;
+            // One name is always taken: a relay that can't read it says so.
+            if bytes > room && !taken.is_empty() {
+                break;
+            }
+            room = room.saturating_sub(bytes);
+            taken.push(name.to_owned());
+        }
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::{ALL, connected, frame, golden};
+    use super::*;
+    use crate::store::state;
+    use pvwire_schema::decode;
+    use pvwire_schema::encode::RowMarks;
+    use pvwire_schema::types::{
+        Alarm, FrameKind, Metadata, NameError, NameProblem, Reply, Severity,
+    };
+
+    #[test]
+    fn wish_and_pace_are_asked_for_as_they_are() {
+        let mut session = Session::new();
+        let slot = session.live.add("X");
+        let wish = Wish {
+            min_interval_ms: 100,
+            deadband: 0.5,
+            every: 3,
+            ..Wish::ALL
+        };
+        let (_, bytes) = session.subscribe(&[slot], wish);
+        let body = decode::request(&bytes).unwrap().body;
+        let names = vec!["X".to_owned()];
+        assert_eq!(body, RequestBody::Subscribe { names, wish });
+        let interval_ms = 1000;
+        let body = decode::request(&session.pace(interval_ms)).unwrap().body;
+        assert_eq!(body, RequestBody::Pace { interval_ms });
+    }
+
+    #[test]
+    fn a_request_is_no_longer_than_the_relay_reads() {
+        let mut session = Session::new();
+        session.apply(&golden("hello")).unwrap();
+        session.hello.as_mut().unwrap().max_request_bytes = 2_000;
+        let slots: Vec<Slot> = (0..300)
+            .map(|n| session.live.add(&format!("SOME:LONG:NAME:{n}")))
+            .collect();
+        let (mut at, mut requests) = (0, 0);
+        while at < slots.len() {
+            let (taken, bytes) = session.subscribe(&slots[at..], ALL);
+            assert!(bytes.len() <= 2_000 && taken > 0);
+            at += taken;
+            requests += 1;
+        }
+        assert!(requests > 3);
+
+        session.hello.as_mut().unwrap().max_request_bytes = u32::MAX;
+        let slots: Vec<Slot> = (0..MAX_NAMES + 1).map(|_| session.live.add("X")).collect();
+        assert_eq!(session.subscribe(&slots, ALL).0, MAX_NAMES);
+    }
+
+    #[test]
+    fn a_pv_of_two_names_is_given_back_with_its_last_slot() {
+        let mut session = Session::new();
+        let (a, b) = (session.live.add("X"), session.live.add("ca://X"));
+        session.subscribe(&[a, b], ALL);
+        let reply = Reply::Subscribed {
+            ids: vec![PvId(5), PvId(5)],
+            errors: Vec::new(),
+        };
+        let bytes = frame(FrameKind::Snapshot, 1, 0, |e| {
+            e.reply(1, &reply);
+            e.metadata(PvId(5), &Metadata::default());
+            e.channel(PvId(5), connected());
+            let alarm = Some(Alarm {
+                severity: Severity::NoAlarm,
+                status: 0,
+            });
+            let marks = RowMarks {
+                alarm,
+                sequence: 1,
+                ..Default::default()
+            };
+            e.number(PvId(5), 0, 3.0, marks);
+        });
+        session.apply(&bytes).unwrap();
+        assert_eq!(session.live.columns.value, [3.0, 3.0]);
+        assert_eq!(session.live.updates_total(), 1);
+
+        assert_eq!(session.remove(&[a]), None);
+        let request = decode::request(&session.remove(&[b]).unwrap()).unwrap();
+        assert_eq!(
+            request.body,
+            RequestBody::Unsubscribe { ids: vec![PvId(5)] }
+        );
+    }
+
+    #[test]
+    fn a_name_without_room_is_remembered_until_it_is_given_back() {
+        let mut session = Session::new();
+        let slots = [session.live.add("A"), session.live.add("B")];
+        session.subscribe(&slots, ALL);
+        let no_room = |index| NameError {
+            index,
+            problem: NameProblem::TooManySubscriptions,
+            message: "full".into(),
+        };
+        let reply = Reply::Subscribed {
+            ids: vec![PvId::NONE, PvId::NONE],
+            errors: vec![no_room(0), no_room(1)],
+        };
+        session
+            .apply(&frame(FrameKind::Snapshot, 1, 0, |e| e.reply(1, &reply)))
+            .unwrap();
+        assert_eq!(session.live.columns.state, [state::REFUSED; 2]);
+        session.remove(&slots[..1]);
+        assert_eq!(session.take_without_room(), [slots[1]]);
+        assert_eq!(session.take_without_room(), []);
+    }
+}
