@@ -13,7 +13,8 @@ use std::thread;
 use pvwire_schema::types::{ConnectionState, FrameKind, RequestBody, Severity, ValueType, Wish};
 
 use support::{
-    Client, How, Kept, Message, Network, Relay, SoftIoc, Stream, eventually, get, keep_up, prefix,
+    Client, How, Kept, Message, Network, Relay, RowSeen, SoftIoc, Stream, eventually, get, keep_up,
+    prefix,
 };
 
 /// Elements of the array when it is large: twice the bytes that make it so.
@@ -196,20 +197,24 @@ for _ in range(80):
         let alarm = slow.now.as_ref().unwrap().alarm;
         assert_eq!(alarm.severity == Severity::Major, is_alarmed, "{alarm:?}");
         assert_eq!(slow.sequence, true_pv.sequence);
-        assert_eq!(true_pv.skipped, 0);
+        // On a busy machine who reads may fall behind, too.
         assert_eq!(
             slow.rows.len() as u64 + slow.skipped,
-            true_pv.rows.len() as u64
+            true_pv.rows.len() as u64 + true_pv.skipped
         );
         for row in &slow.rows {
-            let true_row = &true_pv.rows[(row.sequence - true_pv.rows[0].sequence) as usize];
+            let same = |at: &&RowSeen| at.sequence == row.sequence;
+            let Some(true_row) = true_pv.rows.iter().find(same) else {
+                continue;
+            };
             assert_eq!(
                 (&row.value, row.alarm, row.time_ns),
                 (&true_row.value, true_row.alarm, true_row.time_ns)
             );
         }
     }
-    assert!(stalled.pv(&names[0]).skipped > 100);
+    let skipped = |client: &Client| client.pv(&names[0]).skipped;
+    assert!(skipped(&stalled) > skipped(&truth) + 100);
     assert!(stalled.messages.iter().any(Message::is_catch_up));
 }
 
