@@ -1,0 +1,120 @@
+/** How do cs-web-lib's own widgets come to their PVs? Its store's actions are answered here. */
+
+import type { PvClient } from "../../types.js";
+import {
+  createCsWebLibConnection,
+  type CsConnection,
+  type CsConnectionOptions,
+} from "./connection.js";
+import type { ValueData } from "./values.js";
+
+/** What is used of cs-web-lib's store, which is a Redux store. */
+export interface CsStore {
+  dispatch: (action: { type: string; payload?: unknown }) => unknown;
+}
+
+export interface CsWebLibOptions extends CsConnectionOptions {
+  /**
+   * The names that pvwire answers; cs-web-lib asks PVWS or its own simulator for the others.
+   * @default all of them
+   */
+  takes?: (pvName: string) => boolean;
+}
+
+/** What cs-web-lib's hooks and widgets dispatch. */
+interface Asked {
+  readonly pvName: string;
+  readonly device: string;
+  readonly value: { readonly value: ValueData };
+}
+
+/**
+ * Lets the widgets of `@diamondlightsource/cs-web-lib` have their PVs from a relay. Call it once,
+ * before anything is rendered; what it gives ends it.
+ *
+ * cs-web-lib makes its connection itself, to PVWS only. So its store is met where widgets talk to
+ * it: subscriptions, writes and device queries go to the client and no further, and what the client
+ * tells goes through the store's own middleware, which gathers values for `THROTTLE_PERIOD`.
+ *
+ * ```ts
+ * connectCsWebLib(store(), createClient({ url: "/ws" }));
+ * ```
+ */
+export function connectCsWebLib(
+  store: CsStore,
+  client: PvClient,
+  { takes = () => true, ...options }: CsWebLibOptions = {},
+): () => void {
+  const { dispatch } = store;
+  const connection = createCsWebLibConnection(client, options);
+  connection.connect(
+    (pvName, value) => dispatch({ type: "connection_changed", payload: { pvName, value } }),
+    (pvName, value) => dispatch({ type: "value_changed", payload: { pvName, value } }),
+    (device, value) => dispatch({ type: "device_queried", payload: { device, value } }),
+  );
+  const subscriptions = new Subscriptions(connection);
+  const answers: Readonly<Record<string, (asked: Asked) => void>> = {
+    subscribe: ({ pvName }) => {
+      subscriptions.add(pvName);
+    },
+    unsubscribe: ({ pvName }) => {
+      subscriptions.remove(pvName);
+    },
+    write_pv: ({ pvName, value }) => {
+      connection.putPv(pvName, value);
+    },
+    query_device: ({ device }) => {
+      connection.getDevice(device);
+    },
+  };
+  store.dispatch = (action) => {
+    const answer = answers[action.type];
+    if (answer === undefined) return dispatch(action);
+    const asked = action.payload as Asked;
+    if (!takes(action.type === "query_device" ? asked.device : asked.pvName)) {
+      return dispatch(action);
+    }
+    answer(asked);
+    return action;
+  };
+  return () => {
+    store.dispatch = dispatch;
+    for (const pvName of subscriptions.end()) {
+      const value = { isConnected: false, isReadonly: true };
+      dispatch({ type: "connection_changed", payload: { pvName, value } });
+    }
+  };
+}
+
+/** A PV is subscribed to from its first widget to its last. */
+class Subscriptions {
+  readonly #connection: CsConnection;
+  readonly #users = new Map<string, number>();
+
+  constructor(connection: CsConnection) {
+    this.#connection = connection;
+  }
+
+  add(pvName: string): void {
+    const users = this.#users.get(pvName) ?? 0;
+    this.#users.set(pvName, users + 1);
+    if (users === 0) this.#connection.subscribe(pvName);
+  }
+
+  remove(pvName: string): void {
+    const users = this.#users.get(pvName) ?? 0;
+    if (users > 1) {
+      this.#users.set(pvName, users - 1);
+    } else if (this.#users.delete(pvName)) {
+      this.#connection.unsubscribe(pvName);
+    }
+  }
+
+  /** Gives back all; says which. */
+  end(): readonly string[] {
+    const names = [...this.#users.keys()];
+    for (const pvName of names) this.#connection.unsubscribe(pvName);
+    this.#users.clear();
+    return names;
+  }
+}

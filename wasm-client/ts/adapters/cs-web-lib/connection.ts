@@ -1,0 +1,127 @@
+/** What is a client to cs-web-lib? Its `Connection`. */
+
+import type { PutValue, PvClient, PvData } from "../../types.js";
+import { CsValue, valueOf, type ValueData } from "./values.js";
+
+/** cs-web-lib's `ConnectionState`. */
+export interface CsConnectionState {
+  readonly isConnected: boolean;
+  readonly isReadonly: boolean;
+}
+
+/** cs-web-lib's `Connection`, as version 0.9 publishes it. */
+export interface CsConnection {
+  subscribe: (pvName: string, type?: object) => string;
+  putPv: (pvName: string, value: { readonly value: ValueData }) => void;
+  connect: (
+    connectionCallback: (pvName: string, value: CsConnectionState) => void,
+    valueCallback: (pvName: string, value: CsValue) => void,
+    deviceQueried: (device: string, value: CsValue) => void,
+  ) => void;
+  isConnected: () => boolean;
+  unsubscribe: (pvName: string) => void;
+  getDevice: (device: string) => void;
+}
+
+export interface CsConnectionOptions {
+  /**
+   * What became of a put that isn't done: `putPv` itself says nothing.
+   * @default a message on the console
+   */
+  onPutFailed?: (pvName: string, reason: string) => void;
+}
+
+/**
+ * A connection for a store of your own, made with cs-web-lib's `connectionMiddleware` or
+ * `ConnectionForwarder`, which its package doesn't export: with the package as it is, use
+ * `connectCsWebLib`.
+ *
+ * ```ts
+ * const connection = createCsWebLibConnection(createClient({ url: "/ws" }));
+ * ```
+ */
+export function createCsWebLibConnection(
+  client: PvClient,
+  options: CsConnectionOptions = {},
+): CsConnection {
+  return new Connection(client, options);
+}
+
+class Connection implements CsConnection {
+  #client: PvClient;
+  #onPutFailed: (pvName: string, reason: string) => void;
+  #callbacks: Parameters<CsConnection["connect"]> | undefined;
+  #ends = new Map<string, () => void>();
+
+  constructor(client: PvClient, { onPutFailed }: CsConnectionOptions) {
+    this.#client = client;
+    this.#onPutFailed =
+      onPutFailed ??
+      ((pvName, reason) => {
+        console.warn(`${pvName} was not written: ${reason}`);
+      });
+  }
+
+  readonly connect: CsConnection["connect"] = (...callbacks) => {
+    this.#callbacks = callbacks;
+  };
+
+  readonly isConnected = (): boolean => this.#callbacks !== undefined;
+
+  readonly subscribe = (pvName: string): string => {
+    if (this.#ends.has(pvName)) return pvName;
+    const pv = this.#client.pv(pvName);
+    let before: PvData | undefined;
+    const tell = (): void => {
+      const now = pv.getSnapshot();
+      if (now === undefined || now === before) return;
+      const [onConnection, onValue] = this.#callbacks ?? [];
+      const state = stateOf(now);
+      const last = before === undefined ? undefined : stateOf(before);
+      const wasTold =
+        last?.isConnected === state.isConnected && last.isReadonly === state.isReadonly;
+      before = now;
+      if (!wasTold) onConnection?.(pvName, state);
+      // Also of a PV that is gone: its alarm is then undefined, and its last value old.
+      if (now.value !== null || now.display !== null) onValue?.(pvName, valueOf(now));
+    };
+    this.#ends.set(pvName, pv.subscribe(tell));
+    tell();
+    return pvName;
+  };
+
+  readonly unsubscribe = (pvName: string): void => {
+    this.#ends.get(pvName)?.();
+    this.#ends.delete(pvName);
+  };
+
+  readonly putPv = (pvName: string, { value }: { readonly value: ValueData }): void => {
+    const put = putValueOf(value);
+    if (put === undefined) {
+      this.#onPutFailed(pvName, "there is no value to write");
+      return;
+    }
+    void this.#client.put(pvName, put).then((result) => {
+      if (!result.ok) this.#onPutFailed(pvName, result.error.message);
+    });
+  };
+
+  readonly getDevice = (device: string): void => {
+    const [, , onDevice] = this.#callbacks ?? [];
+    const alarm = {
+      quality: "undefined",
+      message: "there are no device descriptions in EPICS",
+    } as const;
+    onDevice?.(device, new CsValue({}, alarm, undefined, {}));
+  };
+}
+
+const stateOf = ({ connection, status }: PvData): CsConnectionState => ({
+  isConnected: connection.connected,
+  isReadonly: !status.writable,
+});
+
+function putValueOf(value: ValueData): PutValue | undefined {
+  const { arrayValue, doubleValue, stringArray, stringValue } = value;
+  return stringValue ?? doubleValue ?? arrayValue ?? stringArray;
+}
