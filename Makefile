@@ -82,7 +82,7 @@ relay: setup ## target/release/pvwire-relay
 package: wasm ## The npm package as a file in .local/
 	@npm pack --silent --workspace pvwire --pack-destination .local
 
-packaging-test: setup-browser wasm ## The packed package in apps of Vite, webpack, Next.js, plain HTML and Node
+packaging-test: setup-browser wasm ## The packed package in apps of Vite, webpack, Next.js, cs-web-lib, plain HTML and Node
 	@cargo build --quiet --locked -p pvwire-relay
 	@npm run --silent test:packaging -w pvwire
 

@@ -1,12 +1,15 @@
 /** What does every check start from? The packed package, a relay, and an app in a folder of its own. */
 
+import { randomBytes } from "node:crypto";
 import { cp, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 
 import { test as base, type Page } from "@playwright/test";
 
+import { Child } from "../../e2e/fixtures/child";
 import { privateEpicsNetwork } from "../../e2e/fixtures/epics";
+import { PYTHON } from "../../e2e/fixtures/paths";
 import { freePort } from "../../e2e/fixtures/ports";
 import { Relay } from "../../e2e/fixtures/relay";
 import { run } from "./command";
@@ -15,6 +18,7 @@ export { expect } from "@playwright/test";
 
 const PACKAGE = path.resolve(import.meta.dirname, "..");
 const APPS = path.join(import.meta.dirname, "apps");
+const SET_POINT_DB = path.join(import.meta.dirname, "set_point.db");
 
 /** What has been fetched before isn't asked for again. */
 const NPM = ["--prefer-offline", "--no-audit", "--no-fund", "--loglevel=error"];
@@ -35,6 +39,8 @@ interface PackagingTest {
   install: (app: string) => Promise<string>;
   /** Opens the page and waits until it shows a PV that changes. */
   seeLive: (url: string) => Promise<void>;
+  /** A record that may be written, and a relay of its own. */
+  records: { prefix: string; putRelay: Relay };
 }
 
 export const test = base.extend<PackagingTest, PackagingWorker>({
@@ -93,6 +99,26 @@ export const test = base.extend<PackagingTest, PackagingWorker>({
       await run(["npm", "install", "--no-save", ...NPM, tarball], { cwd: home });
       return home;
     });
+  },
+
+  records: async ({ port }, provide) => {
+    const network = await privateEpicsNetwork();
+    const prefix = `P${randomBytes(4).toString("hex")}`;
+    const ioc = Child.start({
+      what: "softIOC",
+      command: PYTHON,
+      args: ["-m", "epicscorelibs.ioc", "-m", `P=${prefix}`, "-d", SET_POINT_DB],
+      env: network.env,
+    });
+    await ioc.waitForOutput(/complete/, 20_000);
+    const putRelay = await Relay.start(network, [
+      `--allow-origin=http://127.0.0.1:${String(port)}`,
+      "--enable-put",
+      `--allow-put=${prefix}:*`,
+    ]);
+    await provide({ prefix, putRelay });
+    await putRelay.kill();
+    await ioc.kill();
   },
 
   seeLive: async ({ page, relay }, provide) => {

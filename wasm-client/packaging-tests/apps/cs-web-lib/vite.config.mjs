@@ -1,0 +1,6 @@
+import { defineConfig } from "vite";
+
+export default defineConfig({
+  // cs-web-lib reads its settings from here, if they aren't given to `store`.
+  define: { "process.env": {} },
+});
