@@ -14,8 +14,7 @@ export function decimate(
 ): Points {
   const shown: { x: number[]; y: (number | null)[] } = { x: [], y: [] };
   const add = (index: number): void => {
-    const value = values[index];
-    const number = value === null || value === undefined ? NaN : Number(value);
+    const number = Number(values[index] ?? NaN);
     shown.x.push(x(index));
     shown.y.push(Number.isFinite(number) ? number : null);
   };
@@ -27,21 +26,30 @@ export function decimate(
   for (let column = 0; column < columns; column += 1) {
     const from = Math.floor((column * count) / columns);
     const to = Math.floor(((column + 1) * count) / columns);
-    let [lowest, highest] = [-1, -1];
-    let [low, high] = [Infinity, -Infinity];
+    let lowest = -1;
+    let highest = -1;
     let gap = -1;
+    let low = Infinity;
+    let high = -Infinity;
     for (let index = from; index < to; index += 1) {
-      const value = values[index];
-      const number = value === null || value === undefined ? NaN : Number(value);
+      const number = Number(values[index] ?? NaN);
       if (!Number.isFinite(number)) {
         gap = index;
         continue;
       }
-      if (number < low) [low, lowest] = [number, index];
-      if (number > high) [high, highest] = [number, index];
+      if (number < low) {
+        low = number;
+        lowest = index;
+      }
+      if (number > high) {
+        high = number;
+        highest = index;
+      }
     }
-    for (const index of [...new Set([lowest, highest, gap])].sort((a, b) => a - b)) {
-      if (index >= 0) add(index);
+    let last = -1;
+    for (const index of Int32Array.of(lowest, highest, gap).sort()) {
+      if (index > last) add(index);
+      last = index;
     }
   }
   return shown;
