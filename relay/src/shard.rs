@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use mio::event::Event;
 use mio::{Events, Interest, Poll, Token, Waker};
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::types::{Hello, Reply};
@@ -219,7 +220,7 @@ impl Run {
                 } else {
                     // The next piece of a large message must not wait for anybody.
                     self.only_acks &= !(event.is_writable() && self.is_blocked(event.token().0));
-                    self.on_socket(event.token().0, event.is_readable(), event.is_writable());
+                    self.on_event(event);
                 }
             }
             for place in std::mem::take(&mut self.again) {
@@ -349,6 +350,16 @@ impl Run {
         }
         // Requests may have come with the handshake.
         self.on_socket(place, true, false);
+    }
+
+    fn on_event(&mut self, event: &Event) {
+        let place = event.token().0;
+        if event.is_readable()
+            && let Some(client) = self.clients.get_mut(place)
+        {
+            client.socket.comes(event.is_read_closed());
+        }
+        self.on_socket(place, event.is_readable(), event.is_writable());
     }
 
     fn on_socket(&mut self, place: usize, readable: bool, writable: bool) {

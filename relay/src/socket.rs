@@ -304,6 +304,11 @@ impl Socket {
         Ok(count)
     }
 
+    /// The poll says that there is something to read, and whether the end is behind it.
+    pub fn comes(&mut self, ends: bool) {
+        self.stream.wire.comes(ends);
+    }
+
     /// The next whole request, if there is one.
     ///
     /// # Errors

@@ -17,8 +17,16 @@ const RECORD_BYTES: usize = 16 << 10;
 pub(super) struct Wire {
     tcp: TcpStream,
     tls: Option<Box<ServerConnection>>,
+    incoming: Incoming,
+}
+
+/// What is known of bytes that wait to be read.
+#[derive(Default)]
+struct Incoming {
     /// The last read gave less than there was room for, so the next one would find nothing.
     drained: bool,
+    /// The client sends no more: behind its last bytes is the end, which no poll tells again.
+    ends: bool,
 }
 
 impl Wire {
@@ -29,8 +37,14 @@ impl Wire {
         Self {
             tcp,
             tls,
-            drained: false,
+            incoming: Incoming::default(),
         }
+    }
+
+    /// The poll says that there is something to read, and whether the end is behind it.
+    pub(super) fn comes(&mut self, ends: bool) {
+        self.incoming.drained = false;
+        self.incoming.ends |= ends;
     }
 
     /// For the poll.
@@ -94,23 +108,26 @@ impl Wire {
         let _ = self.tcp.shutdown(Shutdown::Write);
     }
 
-    fn read_tcp(tcp: &mut TcpStream, drained: &mut bool, into: &mut [u8]) -> io::Result<usize> {
-        if std::mem::take(drained) {
+    fn read_tcp(
+        tcp: &mut TcpStream,
+        incoming: &mut Incoming,
+        into: &mut [u8],
+    ) -> io::Result<usize> {
+        if std::mem::take(&mut incoming.drained) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let count = tcp.read(into)?;
-        // The poll tells of what comes after this. At the end of the stream there is nothing to
-        // wait for.
-        *drained = count > 0 && count < into.len();
+        // The poll tells of what comes after this, but of the end only once.
+        incoming.drained = count > 0 && count < into.len() && !incoming.ends;
         Ok(count)
     }
 }
 
 impl Read for Wire {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let Self { tcp, tls, drained } = self;
+        let Self { tcp, tls, incoming } = self;
         let Some(tls) = tls else {
-            return Self::read_tcp(tcp, drained, into);
+            return Self::read_tcp(tcp, incoming, into);
         };
         loop {
             match tls.reader().read(into) {
@@ -119,7 +136,7 @@ impl Read for Wire {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 other => return other,
             }
-            tls.read_tls(&mut Encrypted { tcp, drained })?;
+            tls.read_tls(&mut Encrypted { tcp, incoming })?;
             if let Err(error) = tls.process_new_packets() {
                 // What is wrong is told as far as the socket takes it.
                 let _ = tls.write_tls(tcp);
@@ -132,11 +149,11 @@ impl Read for Wire {
 /// What comes in before it is decrypted.
 struct Encrypted<'a> {
     tcp: &'a mut TcpStream,
-    drained: &'a mut bool,
+    incoming: &'a mut Incoming,
 }
 
 impl Read for Encrypted<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        Wire::read_tcp(self.tcp, self.drained, into)
+        Wire::read_tcp(self.tcp, self.incoming, into)
     }
 }
