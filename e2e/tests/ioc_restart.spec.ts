@@ -6,7 +6,10 @@ const ALL_READBACKS = 18;
 const NOT_THERE = 1;
 const CELLS = 1000;
 
-test("IOC killed: disconnected within half a second; restarted: right again", async ({ demo, ioc }) => {
+test("IOC killed: disconnected within half a second; restarted: right again", async ({
+  demo,
+  ioc,
+}) => {
   await ioc.put("RF:VOLTAGE:SET", 2.2);
   await ioc.put("OP:MESSAGE", "before the crash");
   await expect(demo.value("RF:VOLTAGE:SET")).toHaveText("2.20 MV");
