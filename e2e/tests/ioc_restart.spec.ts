@@ -6,10 +6,7 @@ const ALL_READBACKS = 18;
 const NOT_THERE = 1;
 const CELLS = 1000;
 
-test("IOC killed: disconnected within half a second; restarted: right again", async ({
-  demo,
-  ioc,
-}) => {
+test("IOC killed: disconnected within a second; restarted: right again", async ({ demo, ioc }) => {
   await ioc.put("RF:VOLTAGE:SET", 2.2);
   await ioc.put("OP:MESSAGE", "before the crash");
   await expect(demo.value("RF:VOLTAGE:SET")).toHaveText("2.20 MV");
@@ -21,7 +18,7 @@ test("IOC killed: disconnected within half a second; restarted: right again", as
   await ioc.kill();
   const tookMs = (await disconnected()) - killedAtMs;
   test.info().annotations.push({ type: "disconnected after", description: `${String(tookMs)} ms` });
-  expect(tookMs).toBeLessThan(500);
+  expect(tookMs).toBeLessThan(1000);
 
   // The last value stays and is said to be old; of its alarm nothing is claimed any more.
   await expect(demo.inState("disconnected")).toHaveCount(ALL_READBACKS - NOT_THERE + CELLS);
