@@ -8,7 +8,13 @@ use std::path::{Path, PathBuf};
 const LOOKUP_OLD: &[u8] = b"_ZNK4pvxs5Value6lookupERKSs";
 const LOOKUP_NEW: &[u8] = b"_ZNK4pvxs5Value6lookupERKNSt7__cxx1112";
 
-const SOURCES: [&str; 4] = ["context.cpp", "items.cpp", "monitor.cpp", "operation.cpp"];
+const SOURCES: [&str; 5] = [
+    "context.cpp",
+    "items.cpp",
+    "monitor.cpp",
+    "operation.cpp",
+    "plan.cpp",
+];
 
 struct Libpvxs {
     lib: PathBuf,

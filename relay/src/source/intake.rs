@@ -324,11 +324,15 @@ impl Line {
         let sequence = self.sequence.load(Ordering::Relaxed).wrapping_add(1);
         self.sequence.store(sequence, Ordering::Relaxed);
         let epoch = self.epoch.load(Ordering::Relaxed);
+        let squashed = self.squashed.load(Ordering::Relaxed);
+        if squashed != 0 {
+            self.squashed.store(0, Ordering::Relaxed);
+        }
         self.intake.ages.sample(sequence, time_ns);
         self.intake.push(Row {
             pv: self.pv,
             sequence,
-            squashed: self.squashed.swap(0, Ordering::Relaxed),
+            squashed,
             epoch,
             time_ns,
             value,

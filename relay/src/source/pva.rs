@@ -128,6 +128,7 @@ impl Source for PvaSource {
             path: path.to_owned(),
             is_connected: AtomicBool::new(false),
             was_connected: AtomicBool::new(false),
+            has_detail: AtomicBool::new(false),
             detail: Mutex::default(),
             last_put: LastPut::default(),
         });
@@ -289,6 +290,8 @@ struct Wiring {
     path: String,
     is_connected: AtomicBool,
     was_connected: AtomicBool,
+    /// Whether `detail` is something.
+    has_detail: AtomicBool,
     /// As last told, so that it is not made again for every update. Taken by the callback alone.
     detail: Mutex<Option<Arc<Detail>>>,
     last_put: LastPut,
@@ -410,13 +413,18 @@ impl Wiring {
     }
 
     fn detail(&self, user_tag: i32, message: &str) -> Option<Arc<Detail>> {
+        let some = user_tag != 0 || !message.is_empty();
+        // Most PVs have none ever, and need no lock.
+        if !some && !self.has_detail.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.has_detail.store(some, Ordering::Relaxed);
         let mut last = self.detail.lock().unwrap_or_else(PoisonError::into_inner);
         let same = match last.as_deref() {
             None => user_tag == 0 && message.is_empty(),
             Some(last) => last.user_tag == user_tag && last.message == message,
         };
         if !same {
-            let some = user_tag != 0 || !message.is_empty();
             let message = message.to_owned();
             *last = some.then(|| Arc::new(Detail { user_tag, message }));
         }

@@ -9,7 +9,7 @@ using pvs::Array;
 pvs_context *pvs_context_create(char *reason, size_t size) {
     return pvs::no_throw(reason, size, [] {
         pvxs::logger_config_env();
-        return new pvs_context{pvxs::client::Context::fromEnv()};
+        return new pvs_context{pvxs::client::Context::fromEnv(), std::make_shared<pvs::Plans>()};
     });
 }
 

@@ -11,118 +11,9 @@ using pvxs::TypeCode;
 using pvxs::Value;
 namespace client = pvxs::client;
 
-// pvxs declares this struct a friend of Value, so that code of its own can reach the fields. Ours
-// has members that its own has not. A Value is a place among the fields of its structure and the
-// description of what is there.
-struct pvxs::Value::Helper {
-    typedef impl::FieldDesc Description;
-
-    static const Description *pvs_description(const Value &value) { return value.desc; }
-
-    static ptrdiff_t pvs_offset(const Value &top, const Value &field) {
-        return reinterpret_cast<const char *>(field.store.get()) -
-               reinterpret_cast<const char *>(top.store.get());
-    }
-
-    static Value pvs_at(const Value &top, ptrdiff_t offset, const Description *description) {
-        auto place = reinterpret_cast<char *>(top.store.get()) + offset;
-        Value field;
-        field.store = decltype(field.store)(
-            top.store, reinterpret_cast<decltype(field.store.get())>(place));
-        field.desc = description;
-        return field;
-    }
-};
-
 namespace pvs {
 
 namespace {
-
-typedef Value::Helper Raw;
-
-enum Field {
-    VALUE,
-    INDEX,
-    CHOICES,
-    SEVERITY,
-    STATUS,
-    MESSAGE,
-    SECONDS,
-    NANOSECONDS,
-    USER_TAG,
-    DISPLAY,
-    CONTROL,
-    VALUE_ALARM,
-    DESCRIPTOR,
-    FIELDS
-};
-
-const char *const NAMES[FIELDS] = {
-    "value",
-    "value.index",
-    "value.choices",
-    "alarm.severity",
-    "alarm.status",
-    "alarm.message",
-    "timeStamp.secondsPastEpoch",
-    "timeStamp.nanoseconds",
-    "timeStamp.userTag",
-    "display",
-    "control",
-    "valueAlarm",
-    "descriptor",
-};
-
-// Where the fields are in the structures of one type. Looking up nine names takes longer than all
-// else that is done for an update of a scalar, so each is looked up once for a connection.
-class Plan {
-    const Raw::Description *top = nullptr;
-    struct Place {
-        ptrdiff_t offset;
-        const Raw::Description *description;
-    } places[FIELDS];
-    // Whether two structures of the type have their fields in the same places. They have in every
-    // pvxs so far; nothing promises it for the next.
-    bool same_places = false;
-
-    static const Value lookup(const Value &structure, int field) {
-        return structure[NAMES[field]];
-    }
-
-public:
-    void forget() { top = nullptr; }
-
-    // A description lives as long as the connection, so its address stands for the type.
-    bool fits(const Value &structure) const {
-        return top && top == Raw::pvs_description(structure);
-    }
-
-    void make(const Value &structure) {
-        const Value other(structure.cloneEmpty());
-        same_places = true;
-        for (int field = 0; field < FIELDS; field++) {
-            const Value found(lookup(structure, field));
-            places[field] = Place{0, Raw::pvs_description(found)};
-            if (!found)
-                continue;
-            places[field].offset = Raw::pvs_offset(structure, found);
-            const Value second(lookup(other, field));
-            same_places &= Raw::pvs_description(second) == places[field].description &&
-                           Raw::pvs_offset(other, second) == places[field].offset;
-        }
-        top = Raw::pvs_description(structure);
-    }
-
-    // An empty Value when the type has no such field.
-    Value at(const Value &structure, Field field) const {
-        const Place &place = places[field];
-        if (!place.description)
-            return Value();
-        if (!same_places)
-            return lookup(structure, field);
-        return Raw::pvs_at(structure, place.offset, place.description);
-    }
-};
 
 bool starts_with(const std::string &text, const char *start) {
     return text.compare(0, std::strlen(start), start) == 0;
@@ -132,18 +23,18 @@ bool is_scalar(TypeCode type) {
     return !type.isarray() && type.kind() != Kind::Compound && type.kind() != Kind::Null;
 }
 
-uint8_t kind_of(const Value &top, const Value &value, const Value &index, const Value &choices) {
+uint8_t kind_of(const Value &top, const Plan &plan) {
     if (top.type() != TypeCode::Struct)
         return PVS_STRUCTURE;
     const std::string &id = top.id();
-    const TypeCode type = value.type();
+    const TypeCode type = plan.type(VALUE), index = plan.type(INDEX);
     if (starts_with(id, "epics:nt/NTScalar:") && is_scalar(type))
         return PVS_SCALAR;
     if (starts_with(id, "epics:nt/NTScalarArray:") && type.isarray() &&
         type.kind() != Kind::Compound)
         return PVS_ARRAY;
-    if (starts_with(id, "epics:nt/NTEnum:") && index.type().kind() == Kind::Integer &&
-        !index.type().isarray() && choices.type() == TypeCode::StringA)
+    if (starts_with(id, "epics:nt/NTEnum:") && index.kind() == Kind::Integer &&
+        !index.isarray() && plan.type(CHOICES) == TypeCode::StringA)
         return PVS_ENUM;
     return PVS_STRUCTURE;
 }
@@ -199,11 +90,17 @@ pvxs::shared_array<const std::string> strings(const Value &field) {
                          : array.castTo<const std::string>();
 }
 
+// Fields of which one has changed when the metadata has.
+const Field METADATA[] = {DISPLAY, CONTROL, VALUE_ALARM, CHOICES, DESCRIPTOR};
+
 // What the callback of a subscription needs. Used on the thread of the context only.
 class Monitor {
     const User user;
-    const pvs_monitor_calls calls;
-    Plan plan;
+    const pvs_monitor_calls &calls;
+    const std::shared_ptr<Plans> plans;
+    // Of the connection; null before the first structure.
+    const void *type = nullptr;
+    std::shared_ptr<const Plan> plan;
     uint8_t kind = PVS_STRUCTURE;
     bool live = false;
     // Not told yet.
@@ -212,8 +109,8 @@ class Monitor {
     std::string message;
 
 public:
-    Monitor(void *user, const pvs_monitor_calls &calls)
-        : user(user, calls.release), calls(calls) {}
+    Monitor(void *user, const pvs_monitor_calls &calls, std::shared_ptr<Plans> plans)
+        : user(user, calls.release), calls(calls), plans(std::move(plans)) {}
 
     void on_event(client::Subscription &subscription) noexcept {
         client::SubscriptionStat counts;
@@ -246,7 +143,7 @@ private:
     void fail(const char *reason) { calls.failed(user.get(), pvs_text{reason, std::strlen(reason)}); }
 
     void on_gone() {
-        plan.forget();
+        type = nullptr;
         squashed = 0;
         if (live) {
             live = false;
@@ -255,34 +152,37 @@ private:
     }
 
     void on_structure(Value &top) {
-        const bool first = !plan.fits(top);
+        const bool first = type_of(top) != type;
         if (first) {
             on_type(top);
             // A server may leave out what has the value that it has by default.
             top.mark();
         }
-        if (first || marked(top, DISPLAY) || marked(top, CONTROL) || marked(top, VALUE_ALARM) ||
-            marked(top, CHOICES) || marked(top, DESCRIPTOR))
+        if (first || metadata_changed(top))
             tell_metadata(top);
         tell_update(top);
     }
 
     void on_type(const Value &top) {
-        plan.make(top);
-        const Value value(plan.at(top, VALUE));
-        kind = kind_of(top, value, plan.at(top, INDEX), plan.at(top, CHOICES));
-        pvs_type type;
-        type.id = top.type() == TypeCode::Struct ? text(top.id()) : pvs_text{nullptr, 0};
-        type.signature = 0xcbf29ce484222325u;
-        sign(type.signature, top);
-        type.kind = kind;
-        type.code = value.type().code;
+        plan = plans->of(top);
+        type = type_of(top);
+        kind = kind_of(top, *plan);
+        pvs_type told;
+        told.id = top.type() == TypeCode::Struct ? text(top.id()) : pvs_text{nullptr, 0};
+        told.signature = 0xcbf29ce484222325u;
+        sign(told.signature, top);
+        told.kind = kind;
+        told.code = plan->type(VALUE).code;
         live = true;
-        calls.connected(user.get(), &type);
+        calls.connected(user.get(), &told);
     }
 
-    bool marked(const Value &top, Field field) const {
-        return plan.at(top, field).isMarked(true, true);
+    bool metadata_changed(const Value &top) const {
+        Value found;
+        for (const Field field : METADATA)
+            if (plan->find(top, field, found) && found.isMarked(true, true))
+                return true;
+        return false;
     }
 
     void tell_metadata(const Value &top) const {
@@ -295,7 +195,8 @@ private:
         const double form_index = real(top, "display.form.index");
         if (form_index >= 0 && form_index < double(forms.size()))
             form = forms[size_t(form_index)];
-        const auto labels(strings(plan.at(top, CHOICES)));
+        Value found;
+        const auto labels(plan->find(top, CHOICES, found) ? strings(found) : strings(Value()));
         std::vector<pvs_text> choices;
         for (auto &label : labels)
             choices.push_back(text(label));
@@ -321,39 +222,40 @@ private:
         calls.metadata(user.get(), &metadata);
     }
 
-    int64_t integer(const Value &top, Field field) const {
-        const Value found(plan.at(top, field));
+    int64_t integer(const Value &top, Field field, Value &found) const {
+        const TypeCode type = plan->type(field);
         int64_t number = 0;
         // A server may give the field any type.
-        if (found.type().kind() == Kind::Integer && !found.type().isarray())
+        if (type.kind() == Kind::Integer && !type.isarray() && plan->find(top, field, found))
             found.copyOut(&number, StoreType::Integer);
         return number;
     }
 
     void tell_update(const Value &top) {
         pvs_update update;
-        const auto seconds = __int128(integer(top, SECONDS)) * 1000000000;
-        const auto stamp = seconds + integer(top, NANOSECONDS);
+        // One for all fields, so that it isn't made and destroyed for each.
+        Value found;
+        const auto seconds = __int128(integer(top, SECONDS, found)) * 1000000000;
+        const auto stamp = seconds + integer(top, NANOSECONDS, found);
         const __int128 most = std::numeric_limits<int64_t>::max();
         update.time_ns = int64_t(std::max(-most - 1, std::min(most, stamp)));
-        update.user_tag = int32_t(integer(top, USER_TAG));
-        update.severity = int32_t(integer(top, SEVERITY));
-        update.status = int32_t(integer(top, STATUS));
+        update.user_tag = int32_t(integer(top, USER_TAG, found));
+        update.severity = int32_t(integer(top, SEVERITY, found));
+        update.status = int32_t(integer(top, STATUS, found));
         message.clear();
-        const Value said(plan.at(top, MESSAGE));
-        if (said.type() == TypeCode::String)
-            said.copyOut(&message, StoreType::String);
+        if (plan->type(MESSAGE) == TypeCode::String && plan->find(top, MESSAGE, found))
+            found.copyOut(&message, StoreType::String);
         update.message = text(message);
         update.squashed = squashed;
         squashed = 0;
 
         if (kind == PVS_SCALAR || kind == PVS_ENUM) {
-            const Value value(plan.at(top, kind == PVS_ENUM ? INDEX : VALUE));
+            const Field field = kind == PVS_ENUM ? INDEX : VALUE;
             pvs_item item;
             std::memset(&item, 0, sizeof item);
-            item.type = value.type().code;
+            item.type = plan->type(field).code;
             item.changed = 1;
-            if (number(value, item)) {
+            if (plan->find(top, field, found) && number(found, item)) {
                 update.items = &item;
                 update.item_count = 1;
                 calls.update(user.get(), &update);
@@ -361,7 +263,7 @@ private:
             }
         }
         Items items;
-        items.add(kind == PVS_STRUCTURE ? top : plan.at(top, VALUE), pvs_text{nullptr, 0});
+        items.add(kind == PVS_STRUCTURE ? top : top["value"], pvs_text{nullptr, 0});
         update.items = items.data();
         update.item_count = items.size();
         calls.update(user.get(), &update);
@@ -381,7 +283,7 @@ pvs_monitor *pvs_monitor_create(pvs_context *context, pvs_text name,
                                 size_t size) {
     std::shared_ptr<pvs::Monitor> monitor;
     try {
-        monitor = std::make_shared<pvs::Monitor>(user, *calls);
+        monitor = std::make_shared<pvs::Monitor>(user, *calls, context->plans);
     } catch (...) {
         calls->release(user);
         pvs::say("no memory", reason, size);

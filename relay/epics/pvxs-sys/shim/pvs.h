@@ -117,7 +117,7 @@ pvs_context *pvs_context_create(char *reason, size_t size);
 /* Waits for the last call. Monitors and operations are to be destroyed before. */
 void pvs_context_destroy(pvs_context *context);
 
-/* Never waits. */
+/* Never waits. The calls must be there as long as the monitor. */
 pvs_monitor *pvs_monitor_create(pvs_context *context, pvs_text name,
                                 const pvs_monitor_calls *calls, void *user, char *reason,
                                 size_t size);

@@ -2,6 +2,7 @@
 #ifndef PVS_SHIM_HPP
 #define PVS_SHIM_HPP
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <exception>
@@ -13,10 +14,13 @@
 #include <pvxs/client.h>
 #include <pvxs/data.h>
 
+#include "plan.hpp"
 #include "pvs.h"
 
 struct pvs_context {
     pvxs::client::Context context;
+    // Of the structures of its monitors. For the thread of the context.
+    const std::shared_ptr<pvs::Plans> plans;
 };
 
 namespace pvs {
@@ -47,8 +51,9 @@ inline std::string string(pvs_text from) { return std::string(from.bytes, from.l
 
 inline void say(const char *what, char *reason, size_t size) {
     if (size) {
-        std::strncpy(reason, what, size - 1);
-        reason[size - 1] = '\0';
+        const size_t length = std::min(std::strlen(what), size - 1);
+        std::memcpy(reason, what, length);
+        reason[length] = '\0';
     }
 }
 

@@ -76,11 +76,14 @@ impl<'a> Items<'a> {
                 // SAFETY: lives as long as the items.
                 Value::Text(unsafe { bytes(first.text) })
             }
-            _ => match self.node()?.value {
+            code if code & ARRAY == 0 => match scalar(first) {
                 NodeValue::Number(number) => Value::Number(number),
                 NodeValue::Int64(number) => Value::Int64(number),
                 NodeValue::UInt64(number) => Value::UInt64(number),
                 NodeValue::Boolean(flag) => Value::Boolean(flag),
+                _ => return None,
+            },
+            _ => match self.node()?.value {
                 NodeValue::Array {
                     element,
                     count,

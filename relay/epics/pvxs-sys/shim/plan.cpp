@@ -1,0 +1,70 @@
+// How are the fields of a structure of pvxs found without their names?
+
+#include "plan.hpp"
+
+#include <algorithm>
+
+using pvxs::Value;
+
+namespace pvs {
+
+namespace {
+
+typedef Value::Helper Raw;
+
+const char *const NAMES[FIELDS] = {
+    "value",
+    "value.index",
+    "value.choices",
+    "alarm.severity",
+    "alarm.status",
+    "alarm.message",
+    "timeStamp.secondsPastEpoch",
+    "timeStamp.nanoseconds",
+    "timeStamp.userTag",
+    "display",
+    "control",
+    "valueAlarm",
+    "descriptor",
+};
+
+} // namespace
+
+Plan::Plan(const Value &structure) {
+    const Value other(structure.cloneEmpty());
+    for (int field = 0; field < FIELDS; field++) {
+        const Value found(structure[NAMES[field]]);
+        if (!found)
+            continue;
+        const Value second(other[NAMES[field]]);
+        Place &place = places[field];
+        place.type = found.type();
+        place.value = Raw::pvs_values(found) - Raw::pvs_values(structure);
+        place.description = Raw::pvs_description(found) - Raw::pvs_description(structure);
+        same_places &= Raw::pvs_description(second) == Raw::pvs_description(found) &&
+                       Raw::pvs_values(second) - Raw::pvs_values(other) == place.value;
+    }
+}
+
+void Plan::look_up(const Value &structure, Field field, Value &found) {
+    found = structure[NAMES[field]];
+}
+
+std::shared_ptr<const Plan> Plans::of(const Value &structure) {
+    auto plan = std::make_shared<const Plan>(structure);
+    bool some_gone = false;
+    for (const auto &one : known) {
+        const auto other = one.lock();
+        some_gone |= !other;
+        if (other && *other == *plan)
+            return other;
+    }
+    if (some_gone)
+        known.erase(std::remove_if(known.begin(), known.end(),
+                                   [](const auto &one) { return one.expired(); }),
+                    known.end());
+    known.push_back(plan);
+    return plan;
+}
+
+} // namespace pvs

@@ -1,0 +1,114 @@
+// Where are the fields that each update needs in the structures of one type?
+#ifndef PVS_PLAN_HPP
+#define PVS_PLAN_HPP
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include <pvxs/data.h>
+
+// pvxs declares this struct a friend of Value, so that code of its own can reach the fields. Ours
+// has members that its own has not. A Value is a place among the fields of its structure and the
+// description of what is there.
+struct pvxs::Value::Helper {
+    static const char *pvs_description(const Value &value) {
+        return reinterpret_cast<const char *>(value.desc);
+    }
+
+    static char *pvs_values(const Value &value) {
+        return reinterpret_cast<char *>(value.store.get());
+    }
+
+    static void pvs_point(Value &field, char *value, const char *description) {
+        typedef decltype(field.store) Store;
+        field.store = Store(Store(), reinterpret_cast<decltype(field.store.get())>(value));
+        field.desc = reinterpret_cast<decltype(field.desc)>(description);
+    }
+};
+
+namespace pvs {
+
+enum Field {
+    VALUE,
+    INDEX,
+    CHOICES,
+    SEVERITY,
+    STATUS,
+    MESSAGE,
+    SECONDS,
+    NANOSECONDS,
+    USER_TAG,
+    DISPLAY,
+    CONTROL,
+    VALUE_ALARM,
+    DESCRIPTOR,
+    FIELDS
+};
+
+// Looking up so many names takes longer than all else that is done for an update of a scalar, so
+// each is looked up once for a connection.
+class Plan {
+    struct Place {
+        // From the top's value, and from the top's description.
+        ptrdiff_t value = 0;
+        ptrdiff_t description = 0;
+        pvxs::TypeCode type;
+
+        bool operator==(const Place &other) const {
+            return value == other.value && description == other.description && type == other.type;
+        }
+    };
+
+    std::array<Place, FIELDS> places;
+    // Whether two structures of the type have their fields in the same places. They have in every
+    // pvxs so far; nothing promises it for the next.
+    bool same_places = true;
+
+public:
+    explicit Plan(const pvxs::Value &structure);
+
+    bool operator==(const Plan &other) const {
+        return same_places == other.same_places && places == other.places;
+    }
+
+    // Null when the type has no such field.
+    pvxs::TypeCode type(Field field) const { return places[field].type; }
+
+    // Lets `found` be the field, without a share in the memory: it can be used as long as the
+    // structure is there. False when the type has no such field.
+    bool find(const pvxs::Value &structure, Field field, pvxs::Value &found) const {
+        typedef pvxs::Value::Helper Raw;
+        const Place &place = places[field];
+        if (!place.description)
+            return false;
+        if (same_places)
+            Raw::pvs_point(found, Raw::pvs_values(structure) + place.value,
+                           Raw::pvs_description(structure) + place.description);
+        else
+            look_up(structure, field, found);
+        return true;
+    }
+
+private:
+    static void look_up(const pvxs::Value &structure, Field field, pvxs::Value &found);
+};
+
+// What stands for the type of a structure, as long as its connection lives.
+inline const void *type_of(const pvxs::Value &structure) {
+    return pvxs::Value::Helper::pvs_description(structure);
+}
+
+// Plans of the types that are in use. Most monitors have one of a few, which stay in the
+// processor's caches when they share them.
+class Plans {
+    std::vector<std::weak_ptr<const Plan>> known;
+
+public:
+    std::shared_ptr<const Plan> of(const pvxs::Value &structure);
+};
+
+} // namespace pvs
+
+#endif
