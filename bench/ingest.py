@@ -1,12 +1,13 @@
 """What do updates cost on their way in: small ones, large ones, and the first of each PV?"""
 
+import json
 import os
 import struct
 import subprocess
 import sys
 from pathlib import Path
 
-from processes import Relay, say
+from processes import PYTHON, SERVER_CORE, Disturbed, Relay, say
 
 # The relay's threads that aren't the EPICS libraries'.
 OWN_THREADS = {"tick": "tick", "shard": "shards"}
@@ -27,7 +28,7 @@ ABOUT = {
 
 def runs(scenario):
     """Clients of each part of a round, for how long it takes."""
-    return [1, 1] if scenario["kind"] == "array" else [1]
+    return [1, 1] if scenario["kind"] == "array" or "floor" in scenario else [1]
 
 
 def measure(children, scenario, iocs, folder):
@@ -43,6 +44,9 @@ def measure(children, scenario, iocs, folder):
         raw["openedAgain"] = again
         return figures, raw
     figures = update_figures(run)
+    if scenario.get("floor"):
+        raw["floor"] = floor(children, scenario, iocs, folder)
+        figures |= floor_figures(figures, raw["floor"])
     if scenario["kind"] == "array":
         raw["copies"] = copies(children, scenario, iocs, folder)
         figures |= array_figures(scenario, run, counters, raw["copies"])
@@ -70,6 +74,41 @@ def update_figures(run):
         "latency_p99_ms": run["latency"]["p99Ms"],
         "latency_max_ms": run["latency"]["maxMs"],
         "first_values_s": run["firstValuesMs"] / 1000,
+    }
+
+
+def floor(children, scenario, iocs, folder):
+    """The same updates taken by pvxs on the same core and thrown away."""
+    program, source = folder / "floor", Path(__file__).with_name("floor.cpp")
+    if not program.exists():
+        [packages] = PYTHON.parent.parent.glob("lib/python*/site-packages")
+        pvxs, base = packages / "pvxslibs", packages / "epicscorelibs"
+        # The layout of strings is that of the wheel.
+        flags = ["-O2", "-std=c++17", "-D_GLIBCXX_USE_CXX11_ABI=0", "-o", program, source]
+        for package in (pvxs, base):
+            library = package / "lib"
+            flags += [f"-I{package / 'include'}", f"-L{library}", f"-Wl,-rpath,{library}"]
+        for system in ("os/Linux", "compiler/gcc"):
+            flags.append(f"-I{base / 'include' / system}")
+        compiler = os.environ.get("CXX", "c++")
+        subprocess.run([compiler, *flags, "-lpvxs", "-lCom"], check=True)
+    words = [iocs.names, scenario["warm_up_s"], scenario["seconds"]]
+    child = children.start(
+        [program, *words], {SERVER_CORE}, env=iocs.environment, stdout=subprocess.PIPE
+    )
+    found = json.loads(children.wait(child))
+    due = scenario["rate_hz"] * scenario["seconds"]
+    if child.returncode != 0 or found["wrong"] or found["least"] < due - 2 or found["most"] > due + 2:
+        raise Disturbed(f"pvxs alone took other than {due} updates of each PV: {found}")
+    return found
+
+
+def floor_figures(figures, found):
+    us_per_update = found["cpuNs"] / found["updates"] / 1000
+    say(f"   {us_per_update:.3g} µs by pvxs alone")
+    return {
+        "floor_us_per_update": us_per_update,
+        "ratio_to_floor": figures["relay_us_per_update"] / us_per_update,
     }
 
 
@@ -141,6 +180,8 @@ UPDATE_LABELS = {
     "tick_us_per_update": ("of it: tick", "µs"),
     "shards_us_per_update": ("of it: shards, which encode and write", "µs"),
     "rest_us_per_update": ("of it: the rest", "µs"),
+    "floor_us_per_update": ("pvxs alone, which takes each update and throws it away: CPU", "µs"),
+    "ratio_to_floor": ("Relay, all threads ÷ pvxs alone", ""),
     "relay_cores": ("Relay: cores used", ""),
     "updates_per_s": ("Updates delivered", "/s"),
     "bytes_per_update": ("Bytes on the wire per update", "B"),
