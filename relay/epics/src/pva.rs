@@ -24,7 +24,7 @@ use std::time::Duration;
 pub use self::array::SharedArray;
 use self::command::Command;
 pub use self::event::{
-    ElementType, Limits, Metadata, PvaEvents, TypeInfo, Update, Value, ValueKind,
+    ElementType, Limits, Metadata, PvaEvents, TypeInfo, Update, Value, ValueKind, memory,
 };
 use self::monitor_state::MonitorState;
 pub use self::node::{Node, NodeValue};

@@ -330,6 +330,14 @@ impl PvaEvents for Events {
         }
     }
 
+    fn reads(&self) -> Vec<*const [u8]> {
+        let of_wirings = self.0.iter().map(|wiring| pva::memory(&**wiring));
+        [pva::memory(self), pva::memory(&*self.0)]
+            .into_iter()
+            .chain(of_wirings)
+            .collect()
+    }
+
     fn update(&self, update: pva::Update<'_>) {
         for wiring in &self.0 {
             wiring.update(&update);

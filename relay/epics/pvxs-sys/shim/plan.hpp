@@ -91,7 +91,16 @@ public:
         return true;
     }
 
+    // Where pvxs says what a field is that the type has.
+    const void *description(const pvxs::Value &structure, Field field) const {
+        return pvxs::Value::Helper::pvs_description(structure) + places[field].description +
+               DESCRIBED;
+    }
+
 private:
+    // Within a description, which is pvxs's own; elsewhere another line would be fetched, and no more.
+    static const ptrdiff_t DESCRIBED = 0x60;
+
     static void look_up(const pvxs::Value &structure, Field field, pvxs::Value &found);
 };
 

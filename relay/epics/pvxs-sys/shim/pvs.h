@@ -96,6 +96,12 @@ typedef struct pvs_monitor_calls {
     void (*release)(void *user);
 } pvs_monitor_calls;
 
+/* A piece of memory that a call reads. */
+typedef struct pvs_range {
+    const void *start;
+    size_t bytes;
+} pvs_range;
+
 enum { PVS_DONE = 0, PVS_DISCONNECTED = 1, PVS_REMOTE = 2, PVS_INVALID = 3 };
 
 /* `done` comes at most once, then `release`, which comes also after a cancel. */
@@ -117,9 +123,11 @@ pvs_context *pvs_context_create(char *reason, size_t size);
 /* Waits for the last call. Monitors and operations are to be destroyed before. */
 void pvs_context_destroy(pvs_context *context);
 
-/* Never waits. The calls must be there as long as the monitor. */
+/* Never waits. The calls must be there as long as the monitor. `reads` says what `update` reads;
+ * it is only fetched ahead of a call, and may be gone. */
 pvs_monitor *pvs_monitor_create(pvs_context *context, pvs_text name,
-                                const pvs_monitor_calls *calls, void *user, char *reason,
+                                const pvs_monitor_calls *calls, void *user,
+                                const pvs_range *reads, size_t read_count, char *reason,
                                 size_t size);
 /* Does not wait for a call that runs. */
 void pvs_monitor_destroy(pvs_monitor *monitor);

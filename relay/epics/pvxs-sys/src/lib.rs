@@ -193,18 +193,31 @@ pub struct pvs_operation_calls {
     pub release: unsafe extern "C" fn(user: *mut c_void),
 }
 
+/// A piece of memory that a call reads.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct pvs_range {
+    /// Its first byte.
+    pub start: *const c_void,
+    /// How long it is.
+    pub bytes: usize,
+}
+
 unsafe extern "C" {
     /// Creates a context as the `EPICS_PVA_` environment variables say. Null on failure, with the
     /// reason and a NUL in `reason`.
     pub fn pvs_context_create(reason: *mut c_char, size: usize) -> *mut pvs_context;
     /// Ends a context without monitors and operations. Waits for the last call.
     pub fn pvs_context_destroy(context: *mut pvs_context);
-    /// Subscribes. Null on failure; `release` is called then, too.
+    /// Subscribes. Null on failure; `release` is called then, too. The calls must be there as long as
+    /// the monitor. What is in `reads` is only fetched ahead of an `update`, and may be gone.
     pub fn pvs_monitor_create(
         context: *mut pvs_context,
         name: pvs_text,
         calls: *const pvs_monitor_calls,
         user: *mut c_void,
+        reads: *const pvs_range,
+        read_count: usize,
         reason: *mut c_char,
         size: usize,
     ) -> *mut pvs_monitor;

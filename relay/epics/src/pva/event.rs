@@ -1,5 +1,7 @@
 //! What does a monitor tell the one who opened it?
 
+use std::ptr;
+
 use super::array::SharedArray;
 use super::node::Node;
 pub use crate::ca::Limits;
@@ -26,9 +28,20 @@ pub trait PvaEvents: Send + Sync + 'static {
     fn metadata(&self, metadata: Metadata);
     /// What the server sent, in order; also the first of each connection.
     fn update(&self, update: Update<'_>);
+    /// The memory that `update` reads of this and of what it points to, which is fetched while pvxs
+    /// prepares the call: between two updates of a PV it leaves the processor's caches. Asked for
+    /// once; nothing is read through these pointers. See [`memory`].
+    fn reads(&self) -> Vec<*const [u8]> {
+        Vec::new()
+    }
     /// The server refused or ended the monitor, and why. It is tried again, after 1 s at first and
     /// never later than after 30 s.
     fn failed(&self, reason: &str);
+}
+
+/// Where something is, for [`PvaEvents::reads`].
+pub fn memory<T: ?Sized>(of: &T) -> *const [u8] {
+    ptr::slice_from_raw_parts(ptr::from_ref(of).cast(), size_of_val(of))
 }
 
 /// What a server says of a PV when it is connected.

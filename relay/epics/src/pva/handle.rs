@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use pvxs_sys::{
     pvs_context, pvs_context_create, pvs_context_destroy, pvs_get, pvs_monitor, pvs_monitor_create,
-    pvs_monitor_destroy, pvs_operation, pvs_operation_destroy, pvs_put, pvs_rpc,
+    pvs_monitor_destroy, pvs_operation, pvs_operation_destroy, pvs_put, pvs_range, pvs_rpc,
 };
 
 use super::callback;
@@ -58,15 +58,24 @@ impl<'context> Subscription<'context> {
         name: &str,
         state: Arc<MonitorState>,
     ) -> Result<Self, String> {
+        let reads: Vec<_> = (state.reads().into_iter())
+            .map(|memory| pvs_range {
+                start: memory.cast(),
+                bytes: memory.len(),
+            })
+            .collect();
         let user: *mut c_void = Arc::into_raw(state).cast_mut().cast();
-        // SAFETY: the name and the table are copied. The calls take the state, whose count goes
-        // with `user` to the shim, which gives it back by `release`, also on failure.
+        // SAFETY: the name and the ranges are copied, and the table is there for ever. The calls take
+        // the state, whose count goes with `user` to the shim, which gives it back by `release`, also
+        // on failure.
         let monitor = checked(|reason, size| unsafe {
             pvs_monitor_create(
                 context.0.as_ptr(),
                 text(name),
                 &raw const callback::MONITOR,
                 user,
+                reads.as_ptr(),
+                reads.len(),
                 reason,
                 size,
             )

@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
 use super::command::Command;
-use super::event::{Metadata, PvaEvents, TypeInfo, Update, ValueKind};
+use super::event::{Metadata, PvaEvents, TypeInfo, Update, ValueKind, memory};
 use crate::guard::guard;
 
 /// What the callbacks of one monitor and the pva-cmd thread share.
@@ -42,6 +42,13 @@ impl MonitorState {
             settled: AtomicBool::new(false),
             known: Mutex::default(),
         }
+    }
+
+    /// What an update reads.
+    pub(super) fn reads(&self) -> Vec<*const [u8]> {
+        let mut reads = vec![memory(self)];
+        reads.extend(self.events.reads());
+        reads
     }
 
     pub(super) fn id(&self) -> u64 {
