@@ -31,19 +31,22 @@ const char *const NAMES[FIELDS] = {
 } // namespace
 
 Plan::Plan(const Value &structure) {
-    const Value other(structure.cloneEmpty());
     for (int field = 0; field < FIELDS; field++) {
         const Value found(structure[NAMES[field]]);
         if (!found)
             continue;
-        const Value second(other[NAMES[field]]);
         Place &place = places[field];
         place.type = found.type();
         place.value = Raw::pvs_values(found) - Raw::pvs_values(structure);
         place.description = Raw::pvs_description(found) - Raw::pvs_description(structure);
-        same_places &= Raw::pvs_description(second) == Raw::pvs_description(found) &&
-                       Raw::pvs_values(second) - Raw::pvs_values(other) == place.value;
     }
+}
+
+void Plan::compare(const Value &structure) {
+    const Value other(structure.cloneEmpty());
+    const Plan second(other);
+    same_places = second.places == places &&
+                  Raw::pvs_description(other) == Raw::pvs_description(structure);
 }
 
 void Plan::look_up(const Value &structure, Field field, Value &found) {
@@ -51,14 +54,15 @@ void Plan::look_up(const Value &structure, Field field, Value &found) {
 }
 
 std::shared_ptr<const Plan> Plans::of(const Value &structure) {
-    auto plan = std::make_shared<const Plan>(structure);
+    const auto plan = std::make_shared<Plan>(structure);
     bool some_gone = false;
     for (const auto &one : known) {
         const auto other = one.lock();
         some_gone |= !other;
-        if (other && *other == *plan)
+        if (other && other->has_places_of(*plan))
             return other;
     }
+    plan->compare(structure);
     if (some_gone)
         known.erase(std::remove_if(known.begin(), known.end(),
                                    [](const auto &one) { return one.expired(); }),

@@ -64,14 +64,15 @@ class Plan {
     std::array<Place, FIELDS> places;
     // Whether two structures of the type have their fields in the same places. They have in every
     // pvxs so far; nothing promises it for the next.
-    bool same_places = true;
+    bool same_places = false;
 
 public:
     explicit Plan(const pvxs::Value &structure);
 
-    bool operator==(const Plan &other) const {
-        return same_places == other.same_places && places == other.places;
-    }
+    // Looks at a second structure of the type.
+    void compare(const pvxs::Value &structure);
+
+    bool has_places_of(const Plan &other) const { return places == other.places; }
 
     // Null when the type has no such field.
     pvxs::TypeCode type(Field field) const { return places[field].type; }
