@@ -28,7 +28,7 @@ test: setup-browser ## All tests, as CI runs them
 	@$(PYTHON) tools/test.py
 
 conformance: setup ## Autobahn's cases of WebSocket against a relay that echoes
-	@cargo test --quiet --locked -p pvwire-relay --features conformance --test conformance
+	@cargo test --quiet --locked -p pvwire-relay --features conformance --test relay conformance::
 
 fuzz: SECONDS := 60
 fuzz: setup ## Changed input for every reader of what others wrote, SECONDS=60 each; SEED=… repeats
@@ -51,7 +51,7 @@ image-check: setup ## The relay in the image's root file system serves a PV (IMA
 soak: SECONDS := 600
 soak: setup ## Faults at random for SECONDS=600; SEED=… repeats a run's choices
 	@PVWIRE_SOAK_SECONDS=$(SECONDS) PVWIRE_SOAK_SEED=$(SEED) \
-		cargo test --quiet --locked -p pvwire-relay --test soak -- --ignored --nocapture
+		cargo test --quiet --locked -p pvwire-relay --test relay soak:: -- --ignored --nocapture
 
 sanitize: setup ## Address and thread sanitizer over the tests of relay/epics, the latter over the relay's units too
 	@tools/sanitize.sh

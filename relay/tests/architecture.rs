@@ -1,7 +1,5 @@
 //! Do the tests that documents name exist: ARCHITECTURE.md for its invariants, and fidelity.md?
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
 use std::fs;
 use std::path::Path;
 

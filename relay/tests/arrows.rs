@@ -3,8 +3,6 @@
 //!
 //! Topology: none; it reads the sources of the workspace.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -3,16 +3,12 @@
 //!
 //! Topology: one relay with an audit file, one client, a soft IOC.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod support;
-
 use std::path::{Path, PathBuf};
 
 use pvwire_schema::types::{Outcome, PutValue, Reply, RequestBody};
 use serde_json::Value;
 
-use support::{Client, Network, Relay, SoftIoc, eventually, prefix};
+use crate::support::{Client, Network, Relay, SoftIoc, eventually, prefix};
 
 fn fresh(name: &str) -> PathBuf {
     let name = format!("{}{name}", prefix().replace(':', "-"));

@@ -4,13 +4,9 @@
 //! cases as the package kosoku runs them. Left out are 9.*, which measure messages of up to 16 MiB,
 //! more than a relay reads, and 12.* and 13.*, which are about compression, which it refuses.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod support;
-
 use std::process::Command;
 
-use support::{Network, Relay, python};
+use crate::support::{Network, Relay, python};
 
 /// Cases of the suite that are about what the relay does.
 const CASES: usize = 247;

@@ -3,13 +3,9 @@
 //! Topology: one relay, one client with 10,000 names that nobody has, one client with a good one, a
 //! soft IOC.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod support;
-
 use std::time::{Duration, Instant};
 
-use support::{Client, Network, Relay, SoftIoc};
+use crate::support::{Client, Network, Relay, SoftIoc};
 
 #[test]
 fn ten_thousand_unknown_names_of_one_client_hold_up_another_by_less_than_a_second() {

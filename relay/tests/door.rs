@@ -2,10 +2,6 @@
 //!
 //! Topology: one relay, plain HTTP requests or one or two clients; an IOC where a PV is needed.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod support;
-
 use std::time::Duration;
 
 use pvwire_schema::close::CloseCode;
@@ -15,7 +11,7 @@ use pvwire_schema::types::{
     ConnectionState, NameProblem, PutValue, PvId, Reply, Request, RequestBody, RequestProblem, Wish,
 };
 
-use support::{
+use crate::support::{
     Client, How, Network, Relay, SoftIoc, eventually, get, handshake, prefix, relay_command,
 };
 

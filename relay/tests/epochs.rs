@@ -2,8 +2,6 @@
 //!
 //! Topology: none; a line of a source, the table and the ticks between them, step by step.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

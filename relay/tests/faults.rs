@@ -3,10 +3,6 @@
 //! Topology: an IOC, the relay and its clients; between IOC and relay a wire that can be cut, or
 //! beside the clients somebody who means harm.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod support;
-
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
@@ -18,7 +14,9 @@ use std::time::{Duration, Instant};
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::types::{ConnectionState, RequestBody, Severity, SkipCause, Wish};
 
-use support::{Client, Kept, Network, Relay, SoftIoc, eventually, keep_up, prefix, relay_command};
+use crate::support::{
+    Client, Kept, Network, Relay, SoftIoc, eventually, keep_up, prefix, relay_command,
+};
 
 const RECORD: &str = r#"record(ao, "$(P)ao") { field(VAL, "1") }"#;
 const PING: RequestBody = RequestBody::Ping { client_time_ns: 1 };
@@ -263,7 +261,7 @@ fn relay_without_file_descriptors_serves_those_it_has_and_later_new_ones() {
     drop(crowd);
     let mut late = None;
     eventually("there is room again", || {
-        late = Client::try_connect(address, support::How::default());
+        late = Client::try_connect(address, crate::support::How::default());
         late.is_some()
     });
     let mut late = late.unwrap();

@@ -3,14 +3,12 @@
 //! Topology: a soft IOC with hundreds of records, a relay, a client that stalls, one that reads all
 //! the time, and an independent Channel Access client that tells the truth.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod support;
-
 use pvwire_schema::types::Severity;
 
-use support::records::record;
-use support::{Client, How, Kept, Message, Network, Pv, Relay, SoftIoc, Truth, keep_up, prefix};
+use crate::support::records::record;
+use crate::support::{
+    Client, How, Kept, Message, Network, Pv, Relay, SoftIoc, Truth, keep_up, prefix,
+};
 
 const ALARMED: usize = 300;
 

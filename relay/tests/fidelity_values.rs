@@ -3,16 +3,12 @@
 //! Topology: one soft IOC, one relay, one client, and an independent Channel Access client that
 //! tells the truth.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod support;
-
 use std::time::{Duration, Instant};
 
 use pvwire_schema::types::{ConnectionState, Severity, ValueType};
 
-use support::records::{KINDS, record};
-use support::{Client, Kept, Network, Relay, SoftIoc, Truth, prefix};
+use crate::support::records::{KINDS, record};
+use crate::support::{Client, Kept, Network, Relay, SoftIoc, Truth, prefix};
 
 struct Stage {
     network: Network,

@@ -3,15 +3,13 @@
 //! Topology: two IOCs with the same PVs at 127.0.0.2 and 127.0.0.3, one name for both in a list of hosts
 //! that is the relay's own, and a client.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod support;
-
 use std::path::{Path, PathBuf};
 
 use pvwire_schema::types::{ConnectionState, Outcome};
 
-use support::{Client, Network, Relay, SoftIoc, eventually, prefix, relay_command_with_hosts};
+use crate::support::{
+    Client, Network, Relay, SoftIoc, eventually, prefix, relay_command_with_hosts,
+};
 
 const RECORD: &str = r#"record(ao, "$(P)ao") { field(VAL, "1") }"#;
 const HOST: &str = "ioc.pvwire.test";

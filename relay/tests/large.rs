@@ -3,16 +3,12 @@
 //! Topology: one relay, a soft IOC with an array that changes its size and its alarm or the relay's
 //! own generators, clients that keep up, stall or come late.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod support;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use pvwire_schema::types::{ConnectionState, FrameKind, RequestBody, Severity, ValueType, Wish};
 
-use support::{
+use crate::support::{
     Client, How, Kept, Message, Network, Relay, RowSeen, SoftIoc, Stream, eventually, get, keep_up,
     prefix,
 };

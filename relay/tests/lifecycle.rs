@@ -2,10 +2,6 @@
 //!
 //! Topology: the relay's program with good and bad settings; clients that are there when it stops.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod support;
-
 use std::net::TcpListener;
 
 use std::process::{Command, Output, Stdio};
@@ -13,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use pvwire_schema::close::CloseCode;
 
-use support::{Client, Network, Relay, connect_all, file, get, handshake, keep_up, relay_command};
+use crate::support::{
+    Client, Network, Relay, connect_all, file, get, handshake, keep_up, relay_command,
+};
 
 fn run(configure: impl FnOnce(&mut Command)) -> Output {
     let mut command = relay_command(Network::new());
@@ -158,7 +156,7 @@ fn stopping_relay_is_not_ready_at_once_and_then_sends_its_clients_elsewhere_one_
 
     let start = Instant::now();
     relay.signal("TERM");
-    support::eventually("it isn't ready", || {
+    crate::support::eventually("it isn't ready", || {
         get(address, "/ready", &[]).status == 503
     });
     assert!(start.elapsed() < Duration::from_millis(500));
@@ -196,7 +194,7 @@ fn second_signal_ends_the_relay_at_once() {
     let address = relay.address();
     let mut client = Client::connect(address);
     relay.signal("TERM");
-    support::eventually("it isn't ready", || {
+    crate::support::eventually("it isn't ready", || {
         get(address, "/ready", &[]).status == 503
     });
     assert!(relay.runs());

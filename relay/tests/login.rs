@@ -3,10 +3,6 @@
 //! Topology: one relay that asks for tokens or believes a proxy, clients with tokens that the test signs
 //! itself; a soft IOC where a put matters.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod support;
-
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
@@ -20,7 +16,7 @@ use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
 
-use support::{
+use crate::support::{
     Client, Network, Relay, SoftIoc, eventually, file, handshake, prefix, relay_command,
 };
 

@@ -2,15 +2,11 @@
 //!
 //! Topology: one relay that takes puts to some PVs, one or two clients, a soft IOC.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod support;
-
 use std::time::{Duration, Instant};
 
 use pvwire_schema::types::{Array, Expected, Outcome, PutValue, Reply, RequestBody, ValueType};
 
-use support::{Client, Kept, Network, Relay, SoftIoc, prefix};
+use crate::support::{Client, Kept, Network, Relay, SoftIoc, prefix};
 
 /// Flags of a relay that takes puts to every PV.
 const ALL: [&str; 2] = ["--enable-put", "--allow-put=*"];
@@ -372,7 +368,7 @@ fn put_of_a_client_that_left_is_not_sent_later() {
         Reply::Pong { .. }
     ));
     drop(leaver);
-    support::eventually("the client is gone", || {
+    crate::support::eventually("the client is gone", || {
         relay.metric("pvwire_sessions_active") == 1.0
     });
     let database = r#"record(ao, "$(P)ao") { field(VAL, "7") field(PINI, "YES") }"#;

@@ -3,15 +3,11 @@
 //! Topology: one relay that takes puts, one client, a soft IOC with pvAccess (QSRV) that dies and
 //! lives again.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod support;
-
 use pvwire_schema::types::{
     Array, ConnectionState, Outcome, PutValue, Reply, RequestBody, Severity, SkipCause, ValueType,
 };
 
-use support::{Client, Kept, Network, Relay, SoftIoc, prefix};
+use crate::support::{Client, Kept, Network, Relay, SoftIoc, prefix};
 
 const ALL: [&str; 2] = ["--enable-put", "--allow-put=*"];
 

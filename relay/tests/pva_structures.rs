@@ -3,10 +3,6 @@
 //! Topology: one relay, one client, a p4p server of structures that no record has, and p4p's own
 //! client to compare with.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod support;
-
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -17,7 +13,7 @@ use pvwire_schema::types::{
 };
 use serde_json::{Map, Value, json};
 
-use support::{Client, Kept, Network, Relay, prefix, python};
+use crate::support::{Client, Kept, Network, Relay, prefix, python};
 
 /// The server, killed when dropped.
 struct Server(Child);

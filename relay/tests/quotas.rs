@@ -3,14 +3,10 @@
 //! Topology: one relay with small limits, one client that goes beyond them and one that doesn't; a soft
 //! IOC where a PV is needed.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod support;
-
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::types::{ConnectionState, NameProblem, Outcome, PutValue, Reply, RequestBody};
 
-use support::{Client, Network, Relay, SoftIoc, eventually, handshake, prefix};
+use crate::support::{Client, Network, Relay, SoftIoc, eventually, handshake, prefix};
 
 const PING: RequestBody = RequestBody::Ping { client_time_ns: 1 };
 

@@ -2,11 +2,7 @@
 //!
 //! Topology: a soft IOC, a relay, a client.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod support;
-
-use support::{Client, Network, Relay, SoftIoc};
+use crate::support::{Client, Network, Relay, SoftIoc};
 
 #[test]
 fn relay_exports_the_function_that_libca_reads_by() {

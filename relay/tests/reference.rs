@@ -1,8 +1,6 @@
 //! Do the references in `docs/` and the dashboard say what the code does?
 //!
-//! `PVWIRE_WRITE_REFERENCE=1 cargo test -p pvwire-relay --test reference` writes the references.
-
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+//! `PVWIRE_WRITE_REFERENCE=1 cargo test -p pvwire-relay --test relay reference::` writes the references.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,7 +25,7 @@ fn hold(path: &str, expected: &str) {
     let found = std::fs::read_to_string(&file).unwrap_or_default();
     assert!(
         found == expected,
-        "{path} is stale: PVWIRE_WRITE_REFERENCE=1 cargo test -p pvwire-relay --test reference"
+        "{path} is stale: PVWIRE_WRITE_REFERENCE=1 cargo test -p pvwire-relay --test relay reference::"
     );
 }
 
@@ -55,8 +53,8 @@ fn reference_of_the_configuration_lists_every_key() {
          mean; unless they are set, `EPICS_CA_CONN_TMO` and `EPICS_PVA_CONN_TMO` are 5 s, \
          `EPICS_CA_MAX_ARRAY_BYTES` is 262,144, and `EPICS_ALLOW_POSIX_THREAD_PRIORITY_SCHEDULING` \
          is `NO`; `EPICS_CA_AUTO_ARRAY_BYTES` is always `YES`.\n\n\
-         This page is made from the code: `PVWIRE_WRITE_REFERENCE=1 cargo test -p pvwire-relay --test \
-         reference`.\n"
+         This page is made from the code: `PVWIRE_WRITE_REFERENCE=1 cargo test -p pvwire-relay --test relay \
+         reference::`.\n"
     );
     hold("docs/reference/config.md", &text);
 }
@@ -106,8 +104,8 @@ fn reference_of_the_metrics_lists_every_one_with_what_it_counts() {
          How to read them: [reading the metrics](../how-to/metrics.md). A dashboard for Grafana: \
          [deploy/grafana/pvwire.json](../../deploy/grafana/pvwire.json).\n\n\
          {table}\n\
-         This page is made from the code: `PVWIRE_WRITE_REFERENCE=1 cargo test -p pvwire-relay --test \
-         reference`.\n"
+         This page is made from the code: `PVWIRE_WRITE_REFERENCE=1 cargo test -p pvwire-relay --test relay \
+         reference::`.\n"
     );
     hold("docs/reference/metrics.md", &text);
 }

@@ -3,17 +3,13 @@
 //! Topology: a relay with a file of rules, or with a site's gateway files, that changes while it runs; a
 //! soft IOC and two clients.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod support;
-
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::types::{NameProblem, Outcome, RequestBody, Wish};
 
-use support::{Client, Network, Relay, SoftIoc, eventually};
+use crate::support::{Client, Network, Relay, SoftIoc, eventually};
 
 const RECORDS: &str = r#"
     record(ao, "$(P)set") { field(VAL, "1") }
@@ -22,7 +18,7 @@ const RECORDS: &str = r#"
 
 fn file(ioc: &SoftIoc, end: &str, text: &str) -> PathBuf {
     let name = format!("{}.reload.{end}", ioc.prefix().trim_end_matches(':'));
-    support::file(&name, text)
+    crate::support::file(&name, text)
 }
 
 /// Waits until changed files have taken effect so often.

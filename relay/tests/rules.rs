@@ -3,15 +3,11 @@
 //!
 //! Topology: one relay with a file of rules, one client, a soft IOC; or the command `check` alone.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod support;
-
 use std::path::Path;
 
 use pvwire_schema::types::{NameProblem, Outcome, Wish};
 
-use support::{Client, Network, Relay, SoftIoc, file, prefix, relay_command};
+use crate::support::{Client, Network, Relay, SoftIoc, file, prefix, relay_command};
 
 const RECORDS: &str = r#"
     record(ao, "$(P)set") { field(VAL, "1") }

@@ -2,10 +2,6 @@
 //!
 //! Topology: one relay, one or two clients.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod support;
-
 use std::f64::consts::TAU;
 use std::time::Duration;
 
@@ -13,7 +9,7 @@ use pvwire_schema::types::{
     ConnectionState, NameProblem, Outcome, PutValue, Reply, RequestBody, Severity, ValueType,
 };
 
-use support::{Client, Kept, Network, Relay, keep_up};
+use crate::support::{Client, Kept, Network, Relay, keep_up};
 
 fn start(flags: &[&str]) -> (Relay, Client) {
     let relay = Relay::start(Network::new(), flags);

@@ -2,17 +2,13 @@
 //!
 //! Topology: one soft IOC that makes bursts, one relay, clients that stall or fall silent.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod support;
-
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::types::{FrameKind, RequestBody};
 
-use support::{Client, How, Kept, Message, Network, Relay, SoftIoc, eventually, keep_up};
+use crate::support::{Client, How, Kept, Message, Network, Relay, SoftIoc, eventually, keep_up};
 
 /// Several scalars with alarm limits, and an array large enough to fill a socket.
 fn database() -> String {

@@ -5,10 +5,7 @@
 //! tells the truth when it is calm again. `make soak` runs it; `PVWIRE_SOAK_SECONDS` says for how
 //! long and `PVWIRE_SOAK_SEED` repeats the driver's choices.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![allow(clippy::print_stdout, reason = "it says what it does")]
-
-mod support;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -19,8 +16,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pvwire_schema::types::RequestBody;
 
-use support::records::{ANALOG, CHOICES, KINDS, TEXTS, analog_value, record};
-use support::{Client, How, Network, Pv, Relay, SoftIoc, Truth, prefix};
+use crate::support::records::{ANALOG, CHOICES, KINDS, TEXTS, analog_value, record};
+use crate::support::{Client, How, Network, Pv, Relay, SoftIoc, Truth, prefix};
 
 const RECORDS: usize = 100;
 /// After this long everything must be right again.

@@ -2,15 +2,11 @@
 //!
 //! Topology: one relay, one client that reads all the time, a soft IOC that dies and lives again.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod support;
-
 use std::time::{Duration, Instant};
 
 use pvwire_schema::types::{Channel, ConnectionState, NameProblem, Severity, ValueType};
 
-use support::{Client, Kept, Network, Pv, Relay, SoftIoc, prefix, relay_command};
+use crate::support::{Client, Kept, Network, Pv, Relay, SoftIoc, prefix, relay_command};
 
 fn states(pv: &Pv) -> Vec<ConnectionState> {
     let mut states: Vec<_> = pv.states.iter().map(|channel| channel.state).collect();

@@ -3,10 +3,6 @@
 //! Topology: a relay with a certificate that the test made, clients that trust it or don't; a soft IOC
 //! where a PV is needed.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod support;
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Output;
@@ -15,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use pvwire_schema::types::RequestBody;
 
-use support::{
+use crate::support::{
     Client, How, Kept, Line, Message, Network, Pair, Relay, SoftIoc, Trust, eventually, get,
     get_by, handshake, keep_up, relay_command,
 };

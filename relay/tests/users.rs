@@ -4,16 +4,12 @@
 //! Topology: one relay behind a proxy that says who clients are, clients of two users, a soft IOC
 //! whose access security lets one of them write.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod support;
-
 use std::path::Path;
 
 use pvwire_schema::types::{ConnectionState, Outcome, PutValue, Reply, RequestBody};
 use serde_json::Value;
 
-use support::{Client, Network, Relay, SoftIoc, prefix};
+use crate::support::{Client, Network, Relay, SoftIoc, prefix};
 
 const RECORDS: &str = r#"
     record(ao, "$(P)gap") { field(VAL, "1") field(PINI, "YES") }

@@ -2,10 +2,6 @@
 //!
 //! Topology: one soft IOC, one relay, one or two clients that read all the time.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod support;
-
 use std::time::{Duration, Instant};
 
 use pvwire_schema::decode;
@@ -14,7 +10,7 @@ use pvwire_schema::types::{
     ValueType,
 };
 
-use support::{Client, How, Kept, Network, Relay, RowSeen, SoftIoc, keep_up};
+use crate::support::{Client, How, Kept, Network, Relay, RowSeen, SoftIoc, keep_up};
 
 const CALM: Alarm = Alarm {
     severity: Severity::NoAlarm,

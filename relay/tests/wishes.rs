@@ -3,17 +3,13 @@
 //!
 //! Topology: one soft IOC, one relay, one to five clients with different wishes.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod support;
-
 use std::time::{Duration, Instant};
 
+use crate::support::{Client, How, Kept, Network, Pv, Relay, SoftIoc, keep_up};
 use pvwire_schema::types::{
     ConnectionState, FrameKind, NameProblem, Reply, RequestBody, RequestProblem, SkipCause,
     ValueType, Wish,
 };
-use support::{Client, How, Kept, Network, Pv, Relay, SoftIoc, keep_up};
 
 const ALL: Wish = Wish {
     min_interval_ms: 0,

@@ -1,11 +1,5 @@
 //! What do the relay's tests share: a real soft IOC, a relay process and a client that keeps books.
 
-#![allow(
-    dead_code,
-    unused_imports,
-    reason = "each test program uses its part of it"
-)]
-
 mod client;
 mod http;
 mod ioc;
@@ -24,11 +18,11 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub(crate) use client::{Client, How, Kept, Message, Pv, RowSeen, Stream, connect_all, keep_up};
-pub(crate) use http::{Answer, get, get_by, handshake};
+pub(crate) use http::{get, get_by, handshake};
 pub(crate) use ioc::{SoftIoc, python};
 pub(crate) use line::{Line, Pair, Trust};
 pub(crate) use relay::{Relay, relay_command, relay_command_with_hosts};
-pub(crate) use truth::{Told, Truth};
+pub(crate) use truth::Truth;
 
 /// More than anything here takes on a busy machine; reached only by a failure.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);

@@ -1,0 +1,40 @@
+//! The relay, tested from outside: a real IOC, a real relay process and a client that keeps books.
+//!
+//! One program, because each one more would link the whole relay again.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod architecture;
+mod arrows;
+mod audit;
+#[cfg(feature = "conformance")]
+mod conformance;
+mod crowd;
+mod door;
+mod epochs;
+mod faults;
+mod fidelity_load;
+mod fidelity_restart;
+mod fidelity_values;
+mod host_names;
+mod large;
+mod lifecycle;
+mod login;
+mod monitors;
+mod puts;
+mod pva;
+mod pva_structures;
+mod quotas;
+mod recv;
+mod reference;
+mod reload;
+mod rules;
+mod sim;
+mod slow_client;
+mod soak;
+mod states;
+mod support;
+mod tls;
+mod users;
+mod values;
+mod wishes;
