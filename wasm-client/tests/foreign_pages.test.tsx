@@ -1,0 +1,176 @@
+/** Do the widgets look the same on pages whose own styles they don't know? */
+
+import { createRoot } from "react-dom/client";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+
+import { PvProvider } from "../ts/react/index.js";
+import { createFakeRelay } from "../ts/testing/index.js";
+import {
+  ByteMonitor,
+  EnumChoice,
+  ImageView,
+  Led,
+  Meter,
+  Readback,
+  SetPoint,
+  StripChart,
+  TableView,
+  WaveformPlot,
+} from "../ts/widgets/index.js";
+import "../ts/widgets/widgets.css";
+import poster from "./pages/poster.css?raw";
+import vite from "./pages/vite.css?raw";
+import vite5 from "./pages/vite_5.css?raw";
+
+const NAMES =
+  "Readback SetPoint EnumChoice slider text Led ByteMonitor Meter strip wave image table";
+
+const relay = createFakeRelay({
+  pvs: {
+    TEMP: {
+      value: 21.5,
+      units: "°C",
+      precision: 1,
+      displayRange: { min: 0, max: 100 },
+      controlRange: { min: 0, max: 90 },
+    },
+    TEXT: { value: "all is well" },
+    MODE: { value: 1, choices: ["Off", "On"] },
+    BITS: { value: 5, type: "Int32" },
+    WAVE: { value: Float64Array.from({ length: 200 }, (_, at) => Math.sin(at / 10)) },
+    IMAGE: { value: Uint8Array.of(0, 1, 2, 3, 4, 255) },
+    TABLE: {
+      value: { labels: ["Name", "Size"], value: { n: ["a", "b"], s: Int32Array.of(1, 2) } },
+    },
+  },
+});
+const client = relay.client({ unsubscribeDelayMs: 0 });
+
+/** The page's styles, and what it undoes at the end. */
+const ends: (() => void)[] = [];
+
+beforeEach(async () => {
+  await client.ready;
+});
+
+afterEach(() => {
+  for (const end of ends.splice(0)) end();
+});
+
+/** A page with one of each widget; `width` is that of its content. */
+async function open(css: string, width?: number): Promise<HTMLElement> {
+  const style = document.createElement("style");
+  style.textContent = css;
+  // Before those of the widgets, which an app imports in its components.
+  document.head.prepend(style);
+  const page = document.createElement("div");
+  page.id = "root";
+  if (width !== undefined) page.style.width = `${String(width)}px`;
+  document.body.append(page);
+  const root = createRoot(page);
+  ends.push(() => {
+    root.unmount();
+    page.remove();
+    style.remove();
+  });
+  root.render(
+    <PvProvider client={client}>
+      <Readback name="TEMP" />
+      <SetPoint name="TEMP" />
+      <EnumChoice name="MODE" />
+      <SetPoint name="TEMP" control="slider" />
+      <SetPoint name="TEXT" />
+      <Led name="BITS" />
+      <ByteMonitor name="BITS" bits={3} />
+      <Meter name="TEMP" />
+      <StripChart name="TEMP" />
+      <WaveformPlot name="WAVE" />
+      <ImageView name="IMAGE" width={3} />
+      <TableView name="TABLE" />
+    </PvProvider>,
+  );
+  await vi.waitFor(
+    () => {
+      expect(page.textContent).toContain("21.5 °C");
+      expect(page.querySelectorAll(".u-over")).toHaveLength(2);
+      expect(page.querySelectorAll("td")).toHaveLength(4);
+      expect(page.querySelector(".pvwire-image canvas")).toHaveProperty("hidden", false);
+    },
+    { timeout: 10_000 },
+  );
+  await new Promise(requestAnimationFrame);
+  return page;
+}
+
+interface Look {
+  readonly texts: string[];
+  readonly places: number[];
+}
+
+/** How the text of a widget's elements is set, and where they are. What isn't ours is left out. */
+function look(widget: Element): Look {
+  const from = widget.getBoundingClientRect();
+  const all = [widget, ...widget.querySelectorAll("*")].filter(
+    (part) => part.closest("svg, option, .u-axis, .u-over, .u-under, time") === null,
+  );
+  const texts = all.map((part) => {
+    const style = getComputedStyle(part);
+    const text = [
+      style.color,
+      style.fontSize,
+      style.fontStyle,
+      style.fontVariantCaps,
+      style.fontWeight,
+      style.letterSpacing,
+      style.lineHeight,
+      style.textAlign,
+      style.textIndent,
+      style.textShadow,
+      style.textTransform,
+      style.whiteSpace,
+      style.wordSpacing,
+    ];
+    return [part.localName, part.className, ...text].join(" | ");
+  });
+  const places = all.flatMap((part) => {
+    const { height, left, top, width } = part.getBoundingClientRect();
+    return [left - from.left, top - from.top, width, height];
+  });
+  return { texts, places };
+}
+
+/** Halves of pixels are rounded by where on the page the widget stands. */
+const TOLERANCE_PX = 1;
+
+const FONT = "#root { font-family: system-ui; color-scheme: light }";
+
+for (const [name, css] of Object.entries({
+  "Vite's template": vite,
+  "Vite's former template": vite5,
+  "a page that sets all that text inherits": poster,
+})) {
+  it(`looks on ${name} as on an empty page`, async () => {
+    const kinds = NAMES.split(" ");
+    const page = await open(css + FONT);
+    const widgets = [...page.children];
+    expect(widgets).toHaveLength(kinds.length);
+    const style = getComputedStyle(page);
+    const around = ["paddingLeft", "paddingRight", "borderLeftWidth", "borderRightWidth"] as const;
+    const width = around.reduce(
+      (left, side) => left - parseFloat(style[side]),
+      page.getBoundingClientRect().width,
+    );
+    const foreign = widgets.map(look);
+    for (const end of ends.splice(0)) end();
+    const own = [...(await open(FONT, width)).children].map(look);
+    for (const [at, kind] of kinds.entries()) {
+      const [found, expected] = [foreign[at], own[at]] as [Look, Look];
+      expect(found.texts, kind).toEqual(expected.texts);
+      const moved = found.places.map((place, which) =>
+        Math.abs(place - (expected.places[which] ?? NaN)),
+      );
+      expect(Math.max(...moved), kind).toBeLessThanOrEqual(TOLERANCE_PX);
+    }
+    expect(width).toBeGreaterThan(280);
+  });
+}
