@@ -1,83 +1,15 @@
 /** What does a user see of each widget in each state, in light and in dark, and is it accessible? */
 
-import path from "node:path";
-
-import { expect, test as base, type Locator, type Page } from "@playwright/test";
-import type { FakePv } from "pvwire/testing";
-import { createServer } from "vite";
+import type { Locator, Page } from "@playwright/test";
+import { expect } from "@playwright/test";
 
 import { expectAccessible } from "../fixtures/accessible";
-import { ROOT } from "../fixtures/paths";
+import { condition, open, setAll, showing, SHOWING, test } from "../fixtures/widgets_page";
 
-/** Names of the PVs that there are, and of the widgets that only show. */
-const PVS = [
-  "TEMP",
-  "SET",
-  "METER",
-  "STRIP",
-  "MODE",
-  "MANY",
-  "MESSAGE",
-  "LED",
-  "BITS",
-  "WAVE",
-  "CAMERA",
-  "TABLE",
-];
-const SHOWING = ["TEMP", "METER", "STRIP", "LED", "BITS", "WAVE", "CAMERA", "TABLE"];
 const SETTING = ["Set point", "Slider", "Text", "Few choices", "Many choices"];
 
-const test = base.extend<object, { url: string }>({
-  url: [
-    // eslint-disable-next-line no-empty-pattern -- Playwright reads the fixtures it needs from here.
-    async ({}, provide) => {
-      const server = await createServer({
-        root: path.join(ROOT, "e2e/pages/widgets"),
-        cacheDir: path.join(ROOT, ".local/e2e/vite-widgets"),
-        configFile: false,
-        logLevel: "silent",
-        server: { host: "127.0.0.1", port: 0, hmr: false, fs: { allow: [ROOT] } },
-        optimizeDeps: {
-          exclude: ["pvwire"],
-          include: [
-            "react",
-            "react-dom/client",
-            "react/jsx-runtime",
-            "react/jsx-dev-runtime",
-            "uplot",
-          ],
-        },
-      });
-      await server.listen();
-      await provide(server.resolvedUrls?.local[0] ?? "");
-      await server.close();
-    },
-    { scope: "worker" },
-  ],
-});
-
-const showing = (page: Page, pv: string): Locator => page.locator(`[data-pv="${pv}"]`);
-const condition = (page: Page, pv: string): Locator =>
-  showing(page, pv).locator('[data-part="condition"]');
 const setting = (page: Page, label: string): Locator =>
   page.getByRole("group", { name: label, exact: true }).first();
-
-async function open(page: Page, url: string): Promise<void> {
-  await page.goto(url);
-  for (const pv of SHOWING) await expect(condition(page, pv)).toContainText("No alarm");
-  await expect(showing(page, "WAVE").locator("canvas")).toBeVisible();
-}
-
-type Change = Pick<FakePv, "alarmStatus" | "mutable" | "severity" | "state">;
-
-async function setAll(page: Page, change: Change): Promise<void> {
-  await page.evaluate(
-    ([pvs, change]) => {
-      for (const pv of pvs) window.relay?.set(pv, change);
-    },
-    [PVS, change] as const,
-  );
-}
 
 for (const colorScheme of ["light", "dark"] as const) {
   test.describe(colorScheme, () => {

@@ -1,0 +1,35 @@
+/** Every page and widget, whole and legible, on phones, desks and walls at every pixel ratio. */
+
+import { expect } from "@playwright/test";
+
+import { faultsOf, nameOf, RATIOS, screenOf, screensOf, type Screen } from "../fixtures/screen";
+import { open, showing, test } from "../fixtures/widgets_page";
+
+test("widgets fit at every width and pixel ratio, and plots fill their boxes", async ({
+  page,
+  url,
+}) => {
+  const setScreen = await screenOf(page);
+  for (const ratio of RATIOS) {
+    const screens = screensOf(ratio);
+    await setScreen(screens[0] as Screen);
+    await open(page, url);
+    await expect(showing(page, "STRIP").locator("canvas")).toBeVisible();
+    for (const screen of screens) {
+      await setScreen(screen);
+      expect(await faultsOf(page), nameOf(screen)).toEqual([]);
+      for (const pv of ["STRIP", "WAVE"]) {
+        const { box, pixels, room } = await showing(page, pv)
+          .locator("canvas")
+          .evaluate((canvas: HTMLCanvasElement) => ({
+            box: canvas.getBoundingClientRect().width,
+            pixels: canvas.width,
+            room: canvas.closest(".pvwire-plot")?.clientWidth ?? 0,
+          }));
+        const at = `${pv}, ${nameOf(screen)}`;
+        expect(Math.abs(box - room), `${at}: fills its box`).toBeLessThan(1.5);
+        expect(Math.abs(pixels - room * ratio), `${at}: is sharp`).toBeLessThan(3);
+      }
+    }
+  }
+});
