@@ -282,7 +282,7 @@ class Relay:
             flags += ["--shortest-tick-ms", tick, "--longest-tick-ms", tick]
         self.children = children
         self.process = children.start(
-            [TARGET / "pvwire-relay", "--listen", listen, "--shards", "1", *flags],
+            [TARGET / "pvwire-relay", "--listen", listen, "--shards", "1", "--enable-sim", *flags],
             {SERVER_CORE},
             env=environment,
             stderr=subprocess.PIPE,

@@ -167,7 +167,8 @@ def start_relay(environment, port):
     quick = ["--drain-delay-ms", "0", "--drain-spread-ms", "200"]
     # Not to all that the page shows: one of its set points is there to be refused by the relay.
     puts = ["--enable-put", "--allow-put", f"{PREFIX}:*:SET", "--allow-put", f"{PREFIX}:OP:MESSAGE"]
-    command = [RELAY, "--listen", f"127.0.0.1:{port}", *quick, *puts]
+    # The page shows simulated PVs too.
+    command = [RELAY, "--listen", f"127.0.0.1:{port}", "--enable-sim", *quick, *puts]
     relay = Child("relay", command, environment)
     relay.wait_until(answers(f"http://127.0.0.1:{port}/ready"))
     return relay

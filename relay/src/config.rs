@@ -53,6 +53,8 @@ pub struct Config {
     pub groups_header: String,
     /// Source of PV names without a scheme.
     pub default_source: String,
+    /// Whether the relay makes simulated PVs.
+    pub enable_sim: bool,
     /// How long a monitor stays open when nobody wants it any more.
     pub linger: Duration,
     /// After how long without an answer a PV counts as not found.
@@ -141,6 +143,7 @@ impl Default for Config {
             user_header: "x-forwarded-user".into(),
             groups_header: "x-forwarded-groups".into(),
             default_source: "ca".into(),
+            enable_sim: false,
             linger: Duration::from_secs(10),
             not_found_after: Duration::from_secs(5),
             get_timeout: Duration::from_secs(5),

@@ -303,6 +303,8 @@ pub struct SetLimits {
     pub subscriptions: usize,
     /// PVs that were searched in vain, beyond which it gets none that isn't known to be there.
     pub unresolved: usize,
+    /// Elements a second that the relay makes for its simulated PVs.
+    pub load: u64,
 }
 
 /// The stage between ticks and shards.
@@ -457,6 +459,8 @@ impl Distributor {
         };
         // Counted when it matters: a page's names are all there, mostly.
         let mut may_search = None;
+        let loads = self.registry.loads(&ids);
+        let mut load = self.load_of(client, &loads);
         let mut wanted = before.ids().to_vec();
         let mut fresh = Vec::new();
         let (mut surplus, mut vain) = (Vec::new(), Vec::new());
@@ -475,6 +479,7 @@ impl Distributor {
             let SetLimits {
                 subscriptions,
                 unresolved,
+                load: most,
             } = self.limits;
             let refusal = if wanted.len() >= subscriptions {
                 surplus.push(*id);
@@ -491,6 +496,14 @@ impl Distributor {
                      some first (max_unresolved)"
                 );
                 Some((NameProblem::TooManyPvs, message))
+            } else if loads[index] > 0 && load + loads[index] > most {
+                vain.push(*id);
+                // Other clients may want what it makes.
+                self.next_sweep = None;
+                Some((
+                    NameProblem::TooManyPvs,
+                    too_much_load(load + loads[index], most),
+                ))
             } else {
                 None
             };
@@ -507,11 +520,48 @@ impl Distributor {
             seen.insert(*id);
             fresh.push(*id);
             wanted.push(*id);
+            load += loads[index];
         }
         self.registry.release(surplus, now.instant);
         self.registry.discard(vain, now.instant);
         let group = self.regroup(client, PvSet::new(wanted));
         (group, fresh, Reply::Subscribed { ids, errors })
+    }
+
+    /// What the relay makes a second for the simulated PVs that a client has or waits for. Looked up only
+    /// when it asks for others, which make these `loads`.
+    fn load_of(&self, client: ClientId, loads: &[u64]) -> u64 {
+        if loads.iter().all(|load| *load == 0) {
+            return 0;
+        }
+        let gets = self.gets.iter().filter(|get| get.client == client);
+        let mut ids = self.set_of(client).ids().to_vec();
+        ids.extend(gets.flat_map(|get| held(&get.ids)));
+        self.registry.loads(&ids).iter().sum()
+    }
+
+    /// Keeps a get that waits for first values, without the PVs that are too much for its client.
+    fn get(&mut self, mut get: PendingGet, now: Now) {
+        let loads = self.registry.loads(&get.ids);
+        let mut load = self.load_of(get.client, &loads);
+        let mut surplus = Vec::new();
+        for (index, (id, more)) in get.ids.iter_mut().zip(loads).enumerate() {
+            if more > 0 && load + more > self.limits.load {
+                surplus.push(std::mem::replace(id, PvId::NONE));
+                get.errors.push(NameError {
+                    index: index as u32,
+                    problem: NameProblem::TooManyPvs,
+                    message: too_much_load(load + more, self.limits.load),
+                });
+            } else {
+                load += more;
+            }
+        }
+        if !surplus.is_empty() {
+            self.next_sweep = None;
+        }
+        self.registry.discard(surplus, now.instant);
+        self.gets.push(get);
     }
 
     fn unsubscribe(&mut self, client: ClientId, ids: &[PvId], now: Now) -> Option<usize> {
@@ -693,7 +743,7 @@ impl Distributor {
                         deadline,
                         timeout,
                     };
-                    self.gets.push(get);
+                    self.get(get, now);
                 }
                 Demand::CatchUp {
                     client,
@@ -802,4 +852,11 @@ impl TickSink for Distributor {
 
 fn held(ids: &[PvId]) -> impl Iterator<Item = PvId> + '_ {
     ids.iter().copied().filter(|id| *id != PvId::NONE)
+}
+
+fn too_much_load(load: u64, most: u64) -> String {
+    format!(
+        "with this PV your simulated PVs make {load} elements a second, and one client's may make \
+         {most}: unsubscribe some first"
+    )
 }

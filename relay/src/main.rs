@@ -23,7 +23,7 @@ use pvwire_relay::shutdown::Readiness;
 use pvwire_relay::source::ca::CaSource;
 use pvwire_relay::source::host::Hosts;
 use pvwire_relay::source::pva::PvaSource;
-use pvwire_relay::source::sim::SimSource;
+use pvwire_relay::source::sim::{MAX_LOAD_PER_CLIENT, SimSource};
 use pvwire_relay::source::{Intake, Source};
 use pvwire_relay::table::Table;
 use pvwire_relay::tick::{TickCounters, TickLimits, Ticker};
@@ -160,7 +160,12 @@ async fn run(
     let ca = CaSource::new(config.auth != Auth::None);
     let pva = PvaSource::start()
         .map_err(|error| Failure::Start(format!("pvAccess can't start: {error}")))?;
-    let [sim, ssim] = SimSource::start()
+    let simulated = if config.enable_sim {
+        SimSource::start()
+    } else {
+        Ok(SimSource::off())
+    };
+    let [sim, ssim] = simulated
         .map_err(|error| Failure::Start(format!("the generators' thread can't start: {error}")))?;
     let sources: Vec<Box<dyn Source>> =
         vec![Box::new(ca), Box::new(pva), Box::new(sim), Box::new(ssim)];
@@ -230,6 +235,7 @@ async fn run(
         SetLimits {
             subscriptions: config.max_subscriptions,
             unresolved: config.max_unresolved,
+            load: MAX_LOAD_PER_CLIENT,
         },
     );
     let limits = TickLimits {

@@ -349,6 +349,10 @@ impl Registry {
             return Ok(id);
         }
         self.check_room(open, room)?;
+        source.has_room(bare).map_err(|message| Refusal {
+            problem: NameProblem::TooManyPvs,
+            message,
+        })?;
         let id = open.free_number();
         let puts = self.rules().takes_puts(scheme, bare);
         let queue = match room.fresh.checked_sub(1) {
@@ -517,6 +521,16 @@ impl Registry {
         if let Some(source) = sources.find(|source| source.scheme() == scheme) {
             source.renew();
         }
+    }
+
+    /// Elements a second that the relay itself makes for each of these PVs, which are held or `NONE`.
+    pub fn loads(&self, ids: &[PvId]) -> Vec<u64> {
+        let open = self.lock();
+        let load = |id: &PvId| match *id {
+            PvId::NONE => 0,
+            id => open.monitored(id).1.load(),
+        };
+        ids.iter().map(load).collect()
     }
 
     /// Open monitors, held or lingering.

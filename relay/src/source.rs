@@ -33,6 +33,14 @@ pub trait Source: Send + Sync {
     /// A sentence for the person who wrote the name, when the protocol can't carry it.
     fn open(&self, name: &str, line: Line, queue: Queue) -> Result<Box<dyn Monitor>, String>;
 
+    /// Whether the relay can bear what one more PV costs, asked before `open` by one thread at a time.
+    ///
+    /// # Errors
+    /// A sentence for the person who wrote the name.
+    fn has_room(&self, _name: &str) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Calls a service. Never waits; what becomes of it is told to `done`, once.
     fn call(&self, _name: &str, _call: Call, done: OpDone) {
         let why = "this source has no services to call";
@@ -46,6 +54,11 @@ pub trait Source: Send + Sync {
 
 /// An open monitor. Dropping it closes it.
 pub trait Monitor: Send {
+    /// Elements a second that the relay itself makes for it; 0 for PVs of an IOC.
+    fn load(&self) -> u64 {
+        0
+    }
+
     /// Writes to the PV as soon as it is connected. Never waits; what becomes of it is told to
     /// `done`, once, unless it is cancelled.
     fn put(&self, _put: Put, done: OpDone) -> Box<dyn OpTicket> {

@@ -9,7 +9,7 @@ use pvwire_schema::types::{
     ConnectionState, NameProblem, Outcome, PutValue, Reply, RequestBody, Severity, ValueType,
 };
 
-use crate::support::{Client, Kept, Network, Relay, keep_up};
+use crate::support::{Client, Kept, Network, Relay, eventually, keep_up, relay_command};
 
 fn start(flags: &[&str]) -> (Relay, Client) {
     let relay = Relay::start(Network::new(), flags);
@@ -202,4 +202,60 @@ fn age_of_updates_is_measured_on_receipt_and_when_sent() {
         sum("sent") / count("sent") < 5.0,
         "the clock is the same one"
     );
+}
+
+#[test]
+fn ramp_whose_length_underflows_does_not_end_the_relay() {
+    let (mut relay, mut client) = start(&[]);
+    // The quotient of its range and its step is too small for a double.
+    client.subscribe_live(&[
+        "ssim://rampwave(5,1,0,1e-320,1e15)",
+        "sim://counter(rate_hz=100)",
+    ]);
+    client.wait_pv("sim://counter(rate_hz=100)", "many updates", |pv| {
+        pv.rows.len() > 50
+    });
+    assert!(relay.runs());
+}
+
+#[test]
+fn simulated_pvs_are_off_unless_the_operator_enables_them() {
+    let network = Network::new();
+    let mut command = relay_command(network);
+    command.env_remove("PVWIRE_ENABLE_SIM");
+    let relay = Relay::spawn(command, &[]);
+    let mut client = Client::connect(relay.address());
+    for name in ["sim://sine", "ssim://rampwave(5,1,0,1e-320,1e15)"] {
+        let errors = client.subscribe(&[name]);
+        assert_eq!(errors.len(), 1, "{name}");
+        let message = &errors[0].message;
+        assert!(message.contains("(enable_sim)"), "{message}");
+    }
+}
+
+#[test]
+fn client_whose_simulated_pvs_make_too_much_gets_no_more_until_it_gives_some_up() {
+    const LARGE: &str = "sim://waveform(1000000,rate_hz=40,amplitude=";
+    let large = |n: u32| format!("{LARGE}{n})");
+    let (relay, mut greedy) = start(&["--linger-ms=0"]);
+    assert_eq!(greedy.subscribe(&[large(1)]), []);
+    let errors = greedy.subscribe(&[large(2), "sim://sine".into()]);
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert_eq!(
+        (errors[0].index, errors[0].problem),
+        (0, NameProblem::TooManyPvs)
+    );
+    let message = &errors[0].message;
+    assert!(message.contains("unsubscribe some first"), "{message}");
+    let (_, errors) = greedy.get(&[&large(3)], 1000);
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    let message = &errors[0].message;
+    assert!(message.contains("unsubscribe some first"), "{message}");
+    // Another client has a share of its own, until all is given away.
+    let mut good = Client::connect(relay.address());
+    assert_eq!(good.subscribe(&[large(4)]), []);
+    greedy.unsubscribe(&[&*large(1)]);
+    eventually("its share is free again", || {
+        greedy.subscribe(&[large(5)]).is_empty()
+    });
 }

@@ -243,6 +243,17 @@ pub(super) const KEYS: &[Key] = &[
         },
         show: |config| config.default_source.clone(),
     },
+    Key {
+        name: "enable_sim",
+        list: false,
+        value: "BOOL",
+        help: "Whether clients may use simulated PVs (sim://, ssim://), which the relay computes itself; for demos and tests",
+        set: |config, value| {
+            config.enable_sim = value.parse().map_err(|_| "true or false")?;
+            Ok(())
+        },
+        show: |config| config.enable_sim.to_string(),
+    },
     millis_key!(
         "linger_ms",
         linger,

@@ -14,7 +14,9 @@ use super::{DEADLINE, Network, Trust, signal};
 pub(crate) fn relay_command(network: Network) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pvwire-relay"));
     network.apply(&mut command);
-    command.stdin(Stdio::null());
+    command
+        .stdin(Stdio::null())
+        .env("PVWIRE_ENABLE_SIM", "true");
     command
 }
 

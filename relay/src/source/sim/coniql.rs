@@ -132,8 +132,9 @@ fn sinewave(arguments: &Arguments) -> Result<Generator, String> {
 fn rampwave(arguments: &Arguments) -> Result<Generator, String> {
     let (range, step) = (range(arguments)?, arguments.number("step"));
     let size = arguments.number("size") as u32;
-    // As many values as there are below the high end.
-    let length = ((range.high - range.low) / step).ceil() as u64;
+    // As many values as there are below the high end. The low end is below it, also where the
+    // quotient is too small for a double.
+    let length = ((range.high - range.low) / step).ceil().clamp(1.0, 1e18) as u64;
     let metadata = metadata("Ramp over the elements that moves with each update", range);
     Generator::doubles(interval(arguments), size, metadata, move |at| {
         let first = at.update % length;

@@ -16,6 +16,9 @@ pub(super) const MAX_ELEMENTS: u32 = 10_000_000;
 /// this many sines take all of its time.
 pub(super) const MAX_ELEMENTS_PER_S: f64 = 50e6;
 
+/// Elements that an update counts for beside its own: what it costs however small it is.
+const ELEMENTS_PER_UPDATE: f64 = 64.0;
+
 /// Large enough for whatever is measured, small enough for sums and products of a few.
 pub(super) const HUGE: f64 = 1e15;
 
@@ -63,6 +66,13 @@ impl Generator {
             RowValue::Blob(_) | RowValue::Structure { .. } => (Severity::NoAlarm, 0),
         };
         (value, Alarm { severity, status })
+    }
+
+    /// Elements that it makes in a second, as they count against the relay's limits. A slow one
+    /// counts as if it made one value a second, because its last value stays in memory.
+    pub(super) fn load(&self) -> u64 {
+        let elements = f64::from(self.metadata.element_count) + ELEMENTS_PER_UPDATE;
+        (elements / self.interval.as_secs_f64().min(1.0)) as u64
     }
 
     fn alarm(&self, number: f64) -> (Severity, u16) {
@@ -400,6 +410,7 @@ fn string(arguments: &Arguments) -> Result<Generator, String> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::source::sim::name::Takes;
     use crate::source::sim::{coniql, name};
 
     pub(in crate::source::sim) fn after(time_s: f64, update: u64) -> Moment {
@@ -551,6 +562,86 @@ pub(super) mod tests {
         assert_eq!(indices, [0.0, 1.0, 2.0, 0.0]);
         let text = |text: &str| RowValue::Blob(Arc::new(BlobValue::Text(text.into())));
         assert_eq!(at("string(x|y)", 0.0, 3), text("y"));
+    }
+
+    /// Texts at and beside the ends of what an argument may be.
+    fn extremes(parameter: &Parameter) -> Vec<String> {
+        // What takes an hour to make shows nothing that a few elements don't.
+        let few = |high: f64| high == f64::from(MAX_ELEMENTS);
+        match parameter.takes {
+            Takes::Number { high, .. } if few(high) => ["1", "1.9", "7"].map(String::from).to_vec(),
+            Takes::Whole { high, .. } if few(high.into()) => ["1", "7"].map(String::from).to_vec(),
+            Takes::Number { default, low, high } => [low, default, high, 1e-320, -1e-320]
+                .into_iter()
+                .filter(|number| (low..=high).contains(number))
+                .map(|number| format!("{number:e}"))
+                .collect(),
+            Takes::Whole { default, low, high } => [low, default, high]
+                .map(|number| number.to_string())
+                .to_vec(),
+            Takes::Words { default } => [default, "a", "a|a"].map(String::from).to_vec(),
+        }
+    }
+
+    #[test]
+    fn every_generator_makes_a_value_whatever_its_arguments_are() {
+        let times = [0, -1, 1_700_000_000_123_456_789, i64::MIN, i64::MAX];
+        let updates = [0, 1, 1 << 53, u64::MAX];
+        let mut made = 0;
+        for (scheme, functions) in [("sim", FUNCTIONS), ("ssim", coniql::FUNCTIONS)] {
+            for function in functions {
+                let mut names = vec![String::new()];
+                for parameter in function.parameters {
+                    let extremes = extremes(parameter);
+                    let longer = |name: &String| {
+                        let comma = if name.is_empty() { "" } else { "," };
+                        let longer = extremes.iter().map(|text| format!("{name}{comma}{text}"));
+                        longer.collect::<Vec<_>>()
+                    };
+                    names = names.iter().flat_map(longer).collect();
+                }
+                for name in names {
+                    let name = format!("{}({name})", function.name);
+                    // Some arguments don't go together, which is said and no fault.
+                    let Ok(generator) = name::read(scheme, functions, &name) else {
+                        continue;
+                    };
+                    for (time_ns, update) in times
+                        .into_iter()
+                        .flat_map(|time_ns| updates.map(|update| (time_ns, update)))
+                    {
+                        let (value, _) = generator.sample(Moment { time_ns, update });
+                        let numbers = match &value {
+                            RowValue::Number(number) => vec![*number],
+                            RowValue::Blob(blob) => match &**blob {
+                                BlobValue::Array(array) => array.numbers(),
+                                _ => vec![0.0],
+                            },
+                            RowValue::Structure { .. } => panic!("{name} makes a structure"),
+                        };
+                        assert_eq!(
+                            numbers.len() as u32,
+                            generator.metadata.element_count,
+                            "{name}"
+                        );
+                        assert!(numbers.iter().all(|number| number.is_finite()), "{name}");
+                        made += 1;
+                    }
+                }
+            }
+        }
+        assert!(made > 10_000, "{made}");
+    }
+
+    #[test]
+    fn load_counts_elements_by_rate_and_a_slow_one_by_its_memory() {
+        for (name, load) in [
+            ("waveform(1000,rate_hz=10)", 10_640),
+            ("waveform(1000,rate_hz=0.001)", 1_064),
+            ("counter(rate_hz=1000)", 65_000),
+        ] {
+            assert_eq!(made(name).load(), load, "{name}");
+        }
     }
 
     #[test]
