@@ -34,6 +34,19 @@ export default defineConfig(
     extends: [hooks.configs.flat.recommended],
   },
   {
+    // React is in two entries; everything else works without it.
+    files: ["wasm-client/ts/**"],
+    ignores: ["wasm-client/ts/react/**", "wasm-client/ts/widgets/**"],
+    rules: {
+      "no-restricted-imports": [
+        "error",
+        {
+          patterns: ["react", "react/*", "react-dom", "react-dom/*", "**/react/*", "**/widgets/*"],
+        },
+      ],
+    },
+  },
+  {
     files: ["**/*.test.tsx"],
     // Tests count renders.
     rules: { "react-hooks/immutability": "off", "react-hooks/globals": "off" },

@@ -70,6 +70,7 @@ function mistakes(files: ReadonlyMap<string, string>): string[] {
 
 const DOCUMENTS = [
   "README.md",
+  "wasm-client/README.md",
   "docs/how-to/react.md",
   "docs/how-to/widgets.md",
   "docs/how-to/worker.md",
