@@ -11,7 +11,7 @@ test("a number that is sent by Enter is at the IOC and on another page", async (
 }) => {
   const voltage = demo.setPoint("RF:VOLTAGE:SET");
   await expect(voltage.field).toHaveValue("1.40");
-  await expect(voltage.hint).toHaveText("0 to 3 MV in steps of 0.01");
+  await expect(voltage.hint).toHaveText("0 to 3 MV");
 
   await voltage.send("1.755");
 
@@ -20,6 +20,28 @@ test("a number that is sent by Enter is at the IOC and on another page", async (
   await expect(demo.value("RF:VOLTAGE:SET")).toHaveText("1.75 MV");
   await expect(beside.setPoint("RF:VOLTAGE:SET").field).toHaveValue("1.75");
   expect(await ioc.get("RF:VOLTAGE:SET")).toBe("1.755");
+});
+
+test("a set point without limits takes any finite number, and nan and inf are not sent", async ({
+  demo,
+  ioc,
+}) => {
+  const voltage = demo.setPoint("RF:VOLTAGE:SET");
+  await expect(voltage.hint).toHaveText("0 to 3 MV");
+  await voltage.send("-7.5");
+  await expect(voltage.outcome).toContainText("-7.5 is not within 0 to 3 MV");
+  for (const text of ["nan", "inf", "-inf"]) {
+    await voltage.send(text);
+    await expect(voltage.outcome).toContainText(`${text} is not a finite number`);
+  }
+  // EPICS's default: a record without limits.
+  await ioc.put("RF:VOLTAGE:SET.DRVL", 0);
+  await ioc.put("RF:VOLTAGE:SET.DRVH", 0);
+  await expect(voltage.hint).toHaveText("Not sent · the PV has 1.40 MV");
+  await voltage.send("-7.555");
+  await expect(voltage.outcome).toContainText("Written");
+  expect(await ioc.get("RF:VOLTAGE:SET")).toBe("-7.555");
+  await expect(voltage.hint).toHaveText("");
 });
 
 test("what is typed is marked unsent and not overwritten; Escape takes it back", async ({

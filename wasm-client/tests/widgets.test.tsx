@@ -135,6 +135,26 @@ describe("every widget", () => {
   }
 });
 
+describe("a PV that can't be written", () => {
+  it("says that simulated PVs can't be written, and names no IOC", async () => {
+    for (const name of ["sim://sine", "ssim://sine"]) {
+      relay.set(name, { value: 1, mutable: false });
+      show(
+        <>
+          <SetPoint name={name} />
+          <Readback name={name} />
+        </>,
+      );
+      await until(() => {
+        expect(part("hint")).toBe("Simulated PVs can't be written");
+      });
+      expect(page.querySelector("[data-access]")?.getAttribute("title")).toBe(
+        "Simulated PVs can't be written",
+      );
+    }
+  });
+});
+
 interface Shown {
   readonly found: () => HTMLElement;
   readonly text: () => string | null | undefined;
@@ -191,6 +211,10 @@ describe("Meter", () => {
       expect(meter?.getAttribute("aria-valuetext")).toBe("21.5 °C, No alarm");
     });
     expect(page.querySelectorAll(".warning, .alarm")).toHaveLength(2);
+    relay.set("TEMP", { alarmRange: { min: 0, max: 0 }, warningRange: { min: 0, max: 0 } });
+    await until(() => {
+      expect(page.querySelectorAll(".warning, .alarm"), "0 to 0 is no alarm range").toHaveLength(0);
+    });
   });
 });
 
@@ -221,6 +245,83 @@ describe("SetPoint", () => {
     await until(() => {
       expect(page.querySelector('[aria-pressed="true"]')?.textContent).toBe("On");
     });
+  });
+});
+
+describe("SetPoint of a number", () => {
+  const send = async (text: string): Promise<void> => {
+    const field = page.querySelector("input") as HTMLInputElement;
+    await userEvent.fill(field, text);
+    await userEvent.keyboard("{Enter}");
+  };
+  const written = async (): Promise<void> => {
+    await until(() => {
+      expect(part("outcome")).toMatch(/^Written/);
+    });
+  };
+
+  it("writes any finite number where the limits are EPICS's 0 to 0, or equal", async () => {
+    for (const [name, min, max] of [
+      ["UNLIMITED", 0, 0],
+      ["EQUAL", 5, 5],
+      ["REVERSED", 5, 0],
+    ] as const) {
+      relay.set(name, { value: 1, units: "mm", precision: 2, controlRange: { min, max } });
+      show(<SetPoint name={name} />);
+      await until(() => {
+        expect(page.querySelector("input")?.value).toBe("1.00");
+      });
+      expect(part("hint"), name).toBe("");
+      await send("-7.5");
+      await written();
+      expect(relay.puts.at(-1)).toEqual({ name, value: "-7.5" });
+    }
+    show(<SetPoint name="EQUAL" control="slider" />);
+    await until(() => {
+      expect(part("hint")).toBe("The PV has no limits, which a slider needs");
+    });
+  });
+
+  it("refuses nan, inf and numbers beyond any double, unless the page allows nan and inf", async () => {
+    show(<SetPoint name="TEMP" />);
+    await until(() => {
+      expect(page.querySelector("input")?.value).toBe("21.5");
+    });
+    for (const text of ["nan", "NaN", "inf", "-inf", "+Infinity", "1e999"]) {
+      await send(text);
+      expect(part("outcome"), text).toBe(
+        `Refused: ${text} is not a finite number; nothing was sent`,
+      );
+    }
+    expect(relay.puts).toEqual([]);
+    show(<SetPoint name="TEMP" allowNonFinite />);
+    await send("-inf");
+    await written();
+    expect(relay.puts).toEqual([{ name: "TEMP", value: "-inf" }]);
+    await send("1e999");
+    expect(part("outcome")).toContain("1e999 is not a finite number");
+  });
+
+  it("claims no steps: a number between two of them is written as it was typed", async () => {
+    show(<SetPoint name="TEMP" />);
+    await until(() => {
+      expect(part("hint")).toBe("0 to 90 °C");
+    });
+    await send("19.555");
+    await written();
+    expect(relay.puts).toEqual([{ name: "TEMP", value: "19.555" }]);
+  });
+
+  it("keeps limits of which there is only one", async () => {
+    relay.set("FLOW", { value: 1, units: "l/s", controlRange: { min: 0, max: null } });
+    show(<SetPoint name="FLOW" />);
+    await until(() => {
+      expect(part("hint")).toBe("at least 0 l/s");
+    });
+    await send("-1");
+    expect(part("outcome")).toContain("-1 is not at least 0 l/s");
+    await send("1000000");
+    await written();
   });
 });
 

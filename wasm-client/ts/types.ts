@@ -136,7 +136,10 @@ export interface PvDisplay {
   readonly precision: number | null;
   /** Labels of an enum by index; `null` for all others. */
   readonly choices: readonly string[] | null;
-  /** What may be written (DRVL to DRVH); `null` where neither end is given, as the other ranges. */
+  /**
+   * What may be written (DRVL to DRVH); `null` where neither end is given, as the other ranges. Equal
+   * ends, EPICS's 0 to 0, are no limits: a record clamps only when DRVH is above DRVL.
+   */
   readonly controlRange: PvRange | null;
   /** What to draw (LOPR to HOPR). */
   readonly displayRange: PvRange | null;

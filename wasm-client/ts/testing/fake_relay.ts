@@ -425,7 +425,10 @@ function fit(value: PutValue, pv: PvState): FakeValue | undefined {
       return /^-?\d+$/.test(String(value)) ? BigInt(value) : undefined;
     default: {
       const number = Number(value);
-      return Number.isNaN(number) || value === "" ? undefined : number;
+      if (!Number.isNaN(number) && value !== "") return number;
+      const special = /^([-+]?)(nan|inf)/i.exec(String(value));
+      if (special === null) return undefined;
+      return special[2]?.toLowerCase() === "nan" ? NaN : special[1] === "-" ? -Infinity : Infinity;
     }
   }
 }

@@ -1,25 +1,20 @@
-/** How is a number typed and sent? Within the PV's limits, by the arrow keys in its steps. */
+/** How is a number typed and sent? Within the PV's limits; the arrow keys change its last digit. */
 
 import type { KeyboardEvent, ReactNode } from "react";
 
+import { limitsOf, limitsText } from "./range.js";
 import type { ControlProps, SetPointData } from "./SetPoint.js";
 import { EntryField } from "./TextControl.js";
 
 export function NumberControl(props: ControlProps): ReactNode {
-  const { pv, entry } = props;
-  const range = pv?.display?.controlRange;
+  const { allowNonFinite = false, entry, pv } = props;
+  const limits = limitsOf(pv?.display?.controlRange);
 
-  /** What is no number is for the relay to refuse: it knows best what it takes. */
   const send = (): void => {
     const text = entry.text ?? "";
-    const number = Number(text);
-    // Most records would cut it off at the limit without a word.
-    const outside = number < (range?.min ?? -Infinity) || number > (range?.max ?? Infinity);
-    if (outside && text.trim() !== "") {
-      entry.refuse(`${text} is not within ${limitsOf(pv)}; nothing was sent`);
-    } else {
-      entry.send(text);
-    }
+    const problem = problemOf(text, pv, allowNonFinite);
+    if (problem === undefined) entry.send(text);
+    else entry.refuse(`${problem}; nothing was sent`);
   };
 
   const step = (event: KeyboardEvent): void => {
@@ -27,12 +22,10 @@ export function NumberControl(props: ControlProps): ReactNode {
     const from = entry.text === undefined ? pv?.value?.number : Number(entry.text);
     if (steps === undefined || from == null || !Number.isFinite(from)) return;
     event.preventDefault();
-    const digits = pv?.display?.precision ?? 0;
-    const to = Math.min(
-      Math.max(from + steps * stepOf(pv), range?.min ?? -Infinity),
-      range?.max ?? Infinity,
-    );
-    entry.type(to.toFixed(digits));
+    const precision = pv?.display?.precision;
+    const to = Math.min(Math.max(from + steps * stepOf(pv), limits.min), limits.max);
+    // Without a precision all digits are kept but for those that adding made up.
+    entry.type(precision == null ? String(Number(to.toPrecision(15))) : to.toFixed(precision));
   };
 
   return (
@@ -40,7 +33,7 @@ export function NumberControl(props: ControlProps): ReactNode {
       {...props}
       className="number"
       // A telephone's keys for decimals have no minus.
-      inputMode={(range?.min ?? -1) >= 0 ? "decimal" : "text"}
+      inputMode={limits.min >= 0 ? "decimal" : "text"}
       onSend={send}
       onKey={step}
     />
@@ -59,11 +52,26 @@ export function stepOf(pv: SetPointData | undefined): number {
   return 10 ** -(pv?.display?.precision ?? 0);
 }
 
-/** `0 to 3 MV in steps of 0.01`; nothing where the PV has no limits. */
-export function limitsOf(pv: SetPointData | undefined): string {
-  const { controlRange = null, units = "", precision = null } = pv?.display ?? {};
-  if (controlRange?.min == null || controlRange.max == null) return "";
-  const digits = precision ?? 0;
-  const limits = `${String(controlRange.min)} to ${String(controlRange.max)}`;
-  return `${limits}${units === "" ? "" : ` ${units}`} in steps of ${stepOf(pv).toFixed(digits)}`;
+const NUMBER_TYPE = /^(Float|U?Int)\d/;
+const NON_FINITE = /^\s*[-+]?(nan|inf)/i;
+
+/** Why a text isn't sent. The relay refuses texts that are no numbers: it knows what the PV takes. */
+function problemOf(
+  text: string,
+  pv: SetPointData | undefined,
+  allowNonFinite: boolean,
+): string | undefined {
+  const { controlRange, type = "Unknown", units = "" } = pv?.display ?? {};
+  if (!NUMBER_TYPE.test(type) || pv?.value?.number == null) return undefined;
+  const number = Number(text);
+  const isNonFinite = NON_FINITE.test(text);
+  if (isNonFinite ? !allowNonFinite : Math.abs(number) === Infinity) {
+    return `${text} is not a finite number`;
+  }
+  const limits = limitsOf(controlRange);
+  // Most records would clamp it to the limit without a word.
+  const isOutside = number < limits.min || number > limits.max;
+  if (isNonFinite || !isOutside || text.trim() === "") return undefined;
+  const within = Number.isFinite(limits.max - limits.min) ? "within " : "";
+  return `${text} is not ${within}${limitsText(limits, units)}`;
 }

@@ -2,6 +2,7 @@
 
 import { memo, type ReactNode } from "react";
 import type { PvDisplay, PvRange } from "../types.js";
+import { limitsOf } from "./range.js";
 
 export interface RangeBarProps {
   readonly display: Pick<PvDisplay, "displayRange" | "warningRange" | "alarmRange">;
@@ -49,18 +50,19 @@ interface BandProps {
 
 /** What lies outside `range`, to the left and to the right. */
 function Band({ kind, range, percent }: BandProps) {
+  const { max, min } = limitsOf(range);
   return (
     <>
-      {range?.min != null && (
+      {min > -Infinity && (
         <span
           className={`pvwire-gauge-band ${kind}`}
-          style={{ left: 0, width: `${String(percent(range.min))}%` }}
+          style={{ left: 0, width: `${String(percent(min))}%` }}
         />
       )}
-      {range?.max != null && (
+      {max < Infinity && (
         <span
           className={`pvwire-gauge-band ${kind}`}
-          style={{ left: `${String(percent(range.max))}%`, right: 0 }}
+          style={{ left: `${String(percent(max))}%`, right: 0 }}
         />
       )}
     </>

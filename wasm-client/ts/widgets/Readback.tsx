@@ -3,7 +3,7 @@
 import { memo, type PointerEvent, type ReactNode } from "react";
 import type { PvConnection, PvDisplay, PvStatus, PvTime, PvValue } from "../types.js";
 
-import { useCondition } from "./condition.js";
+import { noAccessText, useCondition } from "./condition.js";
 import { formatIsoNanoseconds, formatSmall, formatTimeStamp } from "./format.js";
 import { RangeBar } from "./RangeBar.js";
 import { useSeenPv } from "./seen.js";
@@ -75,7 +75,7 @@ export function Readback({ name, label = name, notation, staleAfterMs }: Readbac
       </div>
       <p className="pvwire-readback-name">
         <span title={name}>{name}</span>
-        {pv?.connection.connected === true && <Access mutable={pv.status.mutable} />}
+        {pv?.connection.connected === true && <Access name={name} mutable={pv.status.mutable} />}
       </p>
       <p className="pvwire-readback-condition">
         <span data-part="condition">{text}</span>
@@ -99,14 +99,14 @@ function titleStamp({ currentTarget }: PointerEvent<HTMLTimeElement>): void {
 }
 
 /** What the IOC allows to be done with the PV. */
-const Access = memo(function Access({ mutable }: { readonly mutable: boolean }) {
+const Access = memo(function Access({ mutable, name }: { name: string; mutable: boolean }) {
   return (
     <span
       className="pvwire-access"
       // Its title in words to a screen reader; text to be hidden from others costs a layer to paint.
       role="img"
       data-access={mutable ? "write" : "read-only"}
-      title={mutable ? "The IOC allows reading and writing" : "The IOC allows reading only"}
+      title={mutable ? "The IOC allows reading and writing" : noAccessText(name)}
     >
       {mutable ? "rw" : "ro"}
     </span>

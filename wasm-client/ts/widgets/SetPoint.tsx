@@ -5,10 +5,11 @@ import { usePv } from "../react/index.js";
 import type { PvConnection, PvDisplay, PvStatus, PvTime, PvValue } from "../types.js";
 
 import { ChoiceControl } from "./ChoiceControl.js";
-import { staleText, useStale } from "./condition.js";
+import { noAccessText, staleText, useStale } from "./condition.js";
 import { useEntry, type Entry, type Outcome } from "./entry.js";
 import { formatClock, formatIsoNanoseconds } from "./format.js";
-import { limitsOf, NumberControl } from "./NumberControl.js";
+import { NumberControl } from "./NumberControl.js";
+import { limitsOf, limitsText } from "./range.js";
 import { SliderControl } from "./SliderControl.js";
 import { StateIcon } from "./StateIcon.js";
 import { TextControl } from "./TextControl.js";
@@ -42,6 +43,7 @@ export interface ControlProps {
   /** Ids of the elements that name and describe it. */
   readonly labelledBy: string;
   readonly describedBy: string;
+  readonly allowNonFinite?: boolean | undefined;
 }
 
 const CONTROLS = {
@@ -61,24 +63,27 @@ export interface SetPointProps {
    * @default what fits the PV's type
    */
   readonly control?: keyof typeof CONTROLS;
+  /** `nan`, `inf` and `-inf` may be typed too, whatever the limits are. @default false */
+  readonly allowNonFinite?: boolean;
   /** Without an update for so long the value is said to be stale. @default never */
   readonly staleAfterMs?: number;
 }
 
 /** Sets one PV within its limits, and says what became of each put. */
 export function SetPoint(props: SetPointProps): ReactNode {
-  const { control, label = props.name, name, staleAfterMs } = props;
+  const { allowNonFinite, control, label = props.name, name, staleAfterMs } = props;
   const pv = usePv<SetPointData>(name, SELECTION);
   const entry = useEntry(name, pv?.time == null ? undefined : formatIsoNanoseconds(pv.time));
   const isStale = useStale(pv, staleAfterMs);
   const id = useId();
-  const problem = whyNotWritable(pv);
+  const problem = whyNotWritable(name, pv);
   // An alarm is a statement about the present value: without a connection there is none to make.
   const severity =
     pv?.connection.connected === true ? (pv.status.severity ?? undefined) : undefined;
   const isUnsent = entry.phase === "typed" && entry.text !== pv?.value?.string;
   const phase = isUnsent ? "unsent" : entry.phase === "sending" ? "sending" : "live";
-  const Control = CONTROLS[control ?? controlOf(pv)];
+  const kind = control ?? controlOf(pv);
+  const Control = CONTROLS[kind];
   return (
     <div
       className="pvwire-set-point"
@@ -113,6 +118,7 @@ export function SetPoint(props: SetPointProps): ReactNode {
             enabled={problem === undefined}
             labelledBy={`${id}label`}
             describedBy={`${id}hint ${id}outcome`}
+            allowNonFinite={allowNonFinite}
           />
         </div>
       </div>
@@ -121,7 +127,7 @@ export function SetPoint(props: SetPointProps): ReactNode {
           {isStale && `${staleText(pv?.time ?? null)} · `}
           {problem}
           {isUnsent && <Unsent pv={problem === undefined ? pv : undefined} />}
-          {problem === undefined && !isUnsent && limitsOf(pv)}
+          {problem === undefined && !isUnsent && hintOf(pv, kind)}
         </span>
         <span
           id={`${id}outcome`}
@@ -153,8 +159,17 @@ function controlOf(pv: SetPointData | undefined): keyof typeof CONTROLS {
   }
 }
 
+/** What can be written, as far as the PV says it. */
+function hintOf(pv: SetPointData | undefined, kind: keyof typeof CONTROLS): string {
+  const limits = limitsOf(pv?.display?.controlRange);
+  if (kind === "slider" && !Number.isFinite(limits.max - limits.min)) {
+    return "The PV has no limits, which a slider needs";
+  }
+  return kind === "text" || kind === "choice" ? "" : limitsText(limits, pv?.display?.units ?? "");
+}
+
 /** Who is in the way, if anybody. */
-function whyNotWritable(pv: SetPointData | undefined): string | undefined {
+function whyNotWritable(name: string, pv: SetPointData | undefined): string | undefined {
   if (pv === undefined) {
     return "Connecting…";
   }
@@ -170,7 +185,7 @@ function whyNotWritable(pv: SetPointData | undefined): string | undefined {
     case "refused":
       return "The relay doesn't take the name";
     case "connected":
-      if (!pv.status.mutable) return "The IOC gives no write access";
+      if (!pv.status.mutable) return noAccessText(name);
       return pv.status.writable ? undefined : "This relay takes no puts to it";
   }
 }

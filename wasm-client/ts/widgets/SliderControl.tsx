@@ -3,6 +3,7 @@
 import type { ReactNode } from "react";
 
 import { stepOf } from "./NumberControl.js";
+import { limitsOf } from "./range.js";
 import type { ControlProps } from "./SetPoint.js";
 
 export function SliderControl({
@@ -12,7 +13,8 @@ export function SliderControl({
   labelledBy,
   describedBy,
 }: ControlProps): ReactNode {
-  const range = pv?.display?.controlRange;
+  const { max, min } = limitsOf(pv?.display?.controlRange);
+  const isLimited = Number.isFinite(max - min);
   const units = pv?.display?.units ?? "";
   const value = pv?.value?.string ?? "–";
   const shown = entry.text ?? String(pv?.value?.number ?? 0);
@@ -24,10 +26,14 @@ export function SliderControl({
         aria-labelledby={labelledBy}
         aria-describedby={describedBy}
         aria-valuetext={`${shown} ${units}`}
-        disabled={!enabled || range?.min == null || range.max == null}
-        min={range?.min ?? 0}
-        max={range?.max ?? 1}
-        step={stepOf(pv)}
+        disabled={!enabled || !isLimited}
+        min={isLimited ? min : 0}
+        max={isLimited ? max : 1}
+        step={
+          pv?.display?.precision == null && pv?.display?.type.startsWith("Float")
+            ? "any"
+            : stepOf(pv)
+        }
         value={shown}
         onChange={(event) => {
           const text = event.currentTarget.value;

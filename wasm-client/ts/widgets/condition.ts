@@ -64,6 +64,11 @@ export function useStale(pv: StaleData | undefined, staleAfterMs: number | undef
   return pv?.connection.connected === true && staleAfterMs !== undefined && staleStamp === stamp;
 }
 
+/** Who gives no write access to a PV. */
+export function noAccessText(name: string): string {
+  return /^s?sim:/.test(name) ? "Simulated PVs can't be written" : "The IOC gives no write access";
+}
+
 /** What to say of a stale PV. */
 export function staleText(time: ConditionData["time"]): string {
   return `Stale: no update${time === null ? "" : ` since ${formatClock(time.seconds * 1000)}`}`;
