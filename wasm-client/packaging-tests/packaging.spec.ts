@@ -71,14 +71,23 @@ test("Vite: built, type-checked, and while developing", async ({
   const env = { VITE_RELAY: relayUrl };
   const where = ["--", "--host=127.0.0.1", `--port=${String(port)}`, "--strictPort"];
   await run(["npm", "run", "build"], { cwd, env });
-  await serving(["npm", "run", "preview", ...where], pageUrl, { cwd, env }, async () => {
+  const wrong: Error[] = [];
+  page.on("pageerror", (error) => wrong.push(error));
+  const seeWidgets = async (): Promise<void> => {
     await seeLive(pageUrl);
     await expect(page.locator(".pvwire-readback-text"), "a widget, without uPlot").toHaveText(
       /^\d/,
     );
+    await expect(page.locator(".pvwire-strip"), "a plot says what it needs").toContainText(
+      'Plots need uPlot: run "npm install uplot" in the app.',
+    );
+    expect(wrong).toEqual([]);
+  };
+  await serving(["npm", "run", "preview", ...where], pageUrl, { cwd, env }, async () => {
+    await seeWidgets();
     await expect(page.locator("#graphql")).toHaveText(/^\d/);
   });
-  await serving(["npm", "run", "dev", ...where], pageUrl, { cwd, env }, () => seeLive(pageUrl));
+  await serving(["npm", "run", "dev", ...where], pageUrl, { cwd, env }, seeWidgets);
 });
 
 test("webpack: built", async ({ install, pageUrl, port, relayUrl, seeLive }) => {

@@ -135,6 +135,41 @@ describe("every widget", () => {
   }
 });
 
+describe("a widget for another kind of PV", () => {
+  const nothing = (): string | null | undefined =>
+    page.querySelector(".pvwire-nothing")?.textContent;
+
+  it("says what the PV is in place of an empty box", async () => {
+    relay.set("TEXT", "all is well");
+    const cases: readonly (readonly [ReactNode, string])[] = [
+      [<TableView key={0} name="TEMP" />, "Not a table: this is a number"],
+      [<TableView key={1} name="TEXT" />, "Not a table: this is a text"],
+      [<TableView key={2} name="WAVE" />, "Not a table: this is an array"],
+      [<TableView key={3} name="CAMERA" />, "Not a table: this is a structure"],
+      [<WaveformPlot key={4} name="TEMP" />, "A plot shows arrays of numbers; this is a number"],
+      [<StripChart key={5} name="TEXT" />, "A strip chart shows numbers; this is a text"],
+      [<StripChart key={6} name="WAVE" />, "A strip chart shows numbers; this is an array"],
+      [<Meter key={7} name="TABLE" />, "A meter shows numbers; this is a structure"],
+    ];
+    for (const [widget, said] of cases) {
+      show(widget);
+      await until(() => {
+        expect(nothing()).toBe(said);
+      });
+      expect(page.textContent).not.toContain("0 rows");
+    }
+    show(<TableView name="TABLE" />);
+    await until(() => {
+      expect(nothing()).toBeUndefined();
+    });
+    relay.set("TABLE", { value: { labels: ["Name"], value: { n: [] } } });
+    await until(() => {
+      expect(part("value")).toBe("0 rows");
+    });
+    expect(nothing()).toBeUndefined();
+  });
+});
+
 describe("a PV that can't be written", () => {
   it("says that simulated PVs can't be written, and names no IOC", async () => {
     for (const name of ["sim://sine", "ssim://sine"]) {

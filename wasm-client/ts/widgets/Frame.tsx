@@ -2,6 +2,7 @@
 
 import { useId, type ReactNode } from "react";
 
+import type { PvValue } from "../types.js";
 import type { Condition } from "./condition.js";
 import { StateIcon } from "./StateIcon.js";
 
@@ -43,4 +44,16 @@ export function Frame(props: FrameProps): ReactNode {
       </p>
     </div>
   );
+}
+
+/** Says in a widget why it shows nothing. */
+export function Nothing({ why }: { readonly why: string | false | undefined }): ReactNode {
+  return typeof why === "string" && <p className="pvwire-nothing">{why}</p>;
+}
+
+/** What a value is, for a widget that shows another kind. */
+export function kindOf(value: Partial<Pick<PvValue, "array" | "structure" | "text">>): string {
+  if (value.structure != null) return "a structure";
+  if (value.array != null) return "an array";
+  return value.text == null ? "a number" : "a text";
 }

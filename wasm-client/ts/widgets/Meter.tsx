@@ -5,11 +5,11 @@ import type { ReactNode } from "react";
 import { usePv } from "../react/index.js";
 import type { PvDisplay, PvValue } from "../types.js";
 import { CONDITION_FIELDS, useCondition, type ConditionData } from "./condition.js";
-import { Frame } from "./Frame.js";
+import { Frame, kindOf, Nothing } from "./Frame.js";
 import { RangeBar } from "./RangeBar.js";
 
 const SELECTION = `{
-  value { string(units: true) number }
+  value { string(units: true) number array structure text }
   display {
     description units
     displayRange { min max } warningRange { min max } alarmRange { min max }
@@ -18,7 +18,7 @@ const SELECTION = `{
 }`;
 
 interface MeterData extends ConditionData {
-  readonly value: Pick<PvValue, "string" | "number"> | null;
+  readonly value: Pick<PvValue, "string" | "number" | "array" | "structure" | "text"> | null;
   readonly display: Pick<
     PvDisplay,
     "description" | "units" | "displayRange" | "warningRange" | "alarmRange"
@@ -41,7 +41,8 @@ export interface MeterProps {
 export function Meter({ name, label = name, min, max, staleAfterMs }: MeterProps): ReactNode {
   const pv = usePv<MeterData>(name, SELECTION);
   const condition = useCondition(pv, staleAfterMs);
-  const number = pv?.value?.number ?? null;
+  const value = pv?.value ?? null;
+  const number = value?.number ?? null;
   const low = min ?? pv?.display?.displayRange?.min ?? null;
   const high = max ?? pv?.display?.displayRange?.max ?? null;
   const hasScale = low !== null && high !== null && low < high;
@@ -56,7 +57,7 @@ export function Meter({ name, label = name, min, max, staleAfterMs }: MeterProps
       summary={text}
       description={display?.description}
     >
-      {hasScale && display != null ? (
+      {hasScale && display != null && value?.number !== null ? (
         <>
           <div
             className="pvwire-scale"
@@ -80,7 +81,13 @@ export function Meter({ name, label = name, min, max, staleAfterMs }: MeterProps
           </p>
         </>
       ) : (
-        <p className="pvwire-nothing">No display range</p>
+        <Nothing
+          why={
+            value?.number === null
+              ? `A meter shows numbers; this is ${kindOf(value)}`
+              : "No display range"
+          }
+        />
       )}
     </Frame>
   );

@@ -1,22 +1,23 @@
 /** How did a number go in the last minutes? Where it was not known the curve has a gap. */
 
-import { useEffect, useRef, type ReactNode } from "react";
+import { useEffect, useRef, useState, type ReactNode } from "react";
 
 import { useClient, usePv } from "../react/index.js";
 import type { PvConnection, PvDisplay, PvTime, PvValue } from "../types.js";
 import { CONDITION_FIELDS, useCondition, type ConditionData } from "./condition.js";
 import { decimate } from "./decimate.js";
-import { Frame } from "./Frame.js";
-import { createPlot, type Plot } from "./plot.js";
+import { Frame, kindOf, Nothing } from "./Frame.js";
+import { placePlot } from "./place_plot.js";
+import type { Plot } from "./plot.js";
 
 const SELECTION = `{
-  value { string(units: true) }
+  value { string(units: true) number array structure text }
   display { description }
   ${CONDITION_FIELDS}
 }`;
 
 interface ChartData extends ConditionData {
-  readonly value: Pick<PvValue, "string"> | null;
+  readonly value: Pick<PvValue, "string" | "number" | "array" | "structure" | "text"> | null;
   readonly display: Pick<PvDisplay, "description"> | null;
 }
 
@@ -53,12 +54,12 @@ export function StripChart(props: StripChartProps): ReactNode {
   const host = useRef<HTMLDivElement>(null);
   const client = useClient();
   const [low, high] = props.yRange ?? [undefined, undefined];
+  const [problem, setProblem] = useState<string>();
 
   useEffect(() => {
     const point = client.pv<PointData>(name, POINT);
     const history = new History();
     let plot: Plot | undefined;
-    let isEnded = false;
     const draw = (): void => {
       if (plot === undefined) return;
       const { times, values } = history.since(windowSeconds);
@@ -78,24 +79,28 @@ export function StripChart(props: StripChartProps): ReactNode {
     take();
     const timer = setInterval(draw, STEP_MS);
     const yRange = low === undefined ? undefined : ([low, high] as const);
-    if (host.current !== null) {
-      void createPlot(host.current, { height, isTime: true, yRange }).then((made) => {
-        if (isEnded) {
-          made.end();
-          return;
-        }
+    const endPlot = placePlot(
+      host.current,
+      { height, isTime: true, yRange },
+      (made) => {
         plot = made;
         draw();
-      });
-    }
+      },
+      setProblem,
+    );
     return () => {
-      isEnded = true;
       clearInterval(timer);
       end();
-      plot?.end();
+      plot = undefined;
+      endPlot();
     };
   }, [client, name, windowSeconds, height, low, high]);
 
+  const value = pv?.value ?? null;
+  const noCurve =
+    value !== null &&
+    value.number === null &&
+    `A strip chart shows numbers; this is ${kindOf(value)}`;
   return (
     <Frame
       kind="strip"
@@ -105,6 +110,7 @@ export function StripChart(props: StripChartProps): ReactNode {
       summary={pv?.value?.string ?? "–"}
       description={pv?.display?.description}
     >
+      <Nothing why={problem ?? noCurve} />
       <div
         ref={host}
         className="pvwire-plot"

@@ -6,12 +6,12 @@ import { usePv } from "../react/index.js";
 import type { PvDisplay, PvField, PvStructure, PvValue } from "../types.js";
 import { CONDITION_FIELDS, useCondition, type ConditionData } from "./condition.js";
 import { formatCount } from "./format.js";
-import { Frame } from "./Frame.js";
+import { Frame, kindOf, Nothing } from "./Frame.js";
 
-const SELECTION = `{ value { structure } display { description } ${CONDITION_FIELDS} }`;
+const SELECTION = `{ value { structure array text } display { description } ${CONDITION_FIELDS} }`;
 
 interface TableData extends ConditionData {
-  readonly value: Pick<PvValue, "structure"> | null;
+  readonly value: Pick<PvValue, "structure" | "array" | "text"> | null;
   readonly display: Pick<PvDisplay, "description"> | null;
 }
 
@@ -30,7 +30,10 @@ export function TableView(props: TableViewProps): ReactNode {
   const { label = props.name, maxRows = 200, name, staleAfterMs } = props;
   const pv = usePv<TableData>(name, SELECTION);
   const condition = useCondition(pv, staleAfterMs);
-  const columns = columnsOf(pv?.value?.structure ?? null);
+  const value = pv?.value ?? null;
+  // What an NTTable has and no other structure.
+  const isTable = value?.structure?.labels !== undefined;
+  const columns = isTable ? columnsOf(value.structure) : [];
   const rows = Math.max(0, ...columns.map(({ cells }) => cells.length));
   return (
     <Frame
@@ -38,9 +41,10 @@ export function TableView(props: TableViewProps): ReactNode {
       name={name}
       label={label}
       condition={condition}
-      summary={pv?.value == null ? "–" : `${formatCount(rows)} rows`}
+      summary={isTable ? `${formatCount(rows)} rows` : "–"}
       description={pv?.display?.description}
     >
+      <Nothing why={value !== null && !isTable && `Not a table: this is ${kindOf(value)}`} />
       {/* Focusable, so that it can be scrolled without a mouse. */}
       <div className="pvwire-table-room" role="region" aria-label={`${label}: table`} tabIndex={0}>
         <table>

@@ -1,19 +1,24 @@
 /** How does an array look as a curve? All of its peaks are drawn, however long it is. */
 
-import { useEffect, useRef, type ReactNode } from "react";
+import { useEffect, useRef, useState, type ReactNode } from "react";
 
 import { usePv } from "../react/index.js";
 import type { PvDisplay, PvValue } from "../types.js";
 import { CONDITION_FIELDS, useCondition, type ConditionData } from "./condition.js";
 import { decimate } from "./decimate.js";
 import { formatCount } from "./format.js";
-import { Frame } from "./Frame.js";
-import { createPlot, type Plot } from "./plot.js";
+import { Frame, kindOf, Nothing } from "./Frame.js";
+import { placePlot } from "./place_plot.js";
+import type { Plot } from "./plot.js";
 
-const SELECTION = `{ value { array } display { description units } ${CONDITION_FIELDS} }`;
+const SELECTION = `{
+  value { array structure text }
+  display { description units }
+  ${CONDITION_FIELDS}
+}`;
 
 interface WaveformData extends ConditionData {
-  readonly value: Pick<PvValue, "array"> | null;
+  readonly value: Pick<PvValue, "array" | "structure" | "text"> | null;
   readonly display: Pick<PvDisplay, "description" | "units"> | null;
 }
 
@@ -43,22 +48,22 @@ export function WaveformPlot(props: WaveformPlotProps): ReactNode {
   const shown = useRef<ArrayLike<number | bigint>>([]);
   const [low, high] = yRange ?? [undefined, undefined];
 
+  const [problem, setProblem] = useState<string>();
+
   useEffect(() => {
-    let isEnded = false;
     const range = low === undefined ? undefined : ([low, high] as const);
-    if (host.current === null) return;
-    void createPlot(host.current, { height, isTime: false, yRange: range }).then((made) => {
-      if (isEnded) {
-        made.end();
-        return;
-      }
-      plot.current = made;
-      made.draw(decimate(shown.current, made.columns));
-    });
+    const end = placePlot(
+      host.current,
+      { height, isTime: false, yRange: range },
+      (made) => {
+        plot.current = made;
+        made.draw(decimate(shown.current, made.columns));
+      },
+      setProblem,
+    );
     return () => {
-      isEnded = true;
-      plot.current?.end();
       plot.current = undefined;
+      end();
     };
   }, [height, low, high]);
 
@@ -68,6 +73,11 @@ export function WaveformPlot(props: WaveformPlotProps): ReactNode {
   }, [array, isNumeric]);
 
   const summary = array === null ? "–" : `${formatCount(array.length)} elements`;
+  const value = pv?.value ?? null;
+  const noCurve =
+    value !== null &&
+    !isNumeric &&
+    `A plot shows arrays of numbers; this is ${array === null ? kindOf(value) : "an array of texts"}`;
   return (
     <Frame
       kind="waveform"
@@ -77,6 +87,7 @@ export function WaveformPlot(props: WaveformPlotProps): ReactNode {
       summary={`${summary}${pv?.display?.units ? ` · ${pv.display.units}` : ""}`}
       description={pv?.display?.description}
     >
+      <Nothing why={problem ?? noCurve} />
       <div
         ref={host}
         className="pvwire-plot"

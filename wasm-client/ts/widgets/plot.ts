@@ -19,7 +19,9 @@ export interface Plot {
 }
 
 export async function createPlot(host: HTMLElement, options: PlotOptions): Promise<Plot> {
-  const { default: UPlot } = await import("uplot");
+  const { default: UPlot } = await import("uplot").catch((error: unknown) => {
+    throw new Error(`Plots need uPlot: run "npm install uplot" in the app. ${String(error)}`);
+  });
   // The style sheet gives the colours, in light and in dark: these properties take what it says.
   const ink = (): string => getComputedStyle(host).color;
   const grid = { stroke: () => getComputedStyle(host).columnRuleColor, width: 1 };

@@ -5,7 +5,7 @@ import { createRoot } from "react-dom/client";
 import { createClient, type PvValue } from "pvwire";
 import { createGraphqlClient } from "pvwire/graphql";
 import { PvProvider, usePv } from "pvwire/react";
-import { Readback } from "pvwire/widgets";
+import { Readback, StripChart } from "pvwire/widgets";
 import "pvwire/widgets.css";
 import { socketIn } from "pvwire/worker";
 
@@ -46,6 +46,7 @@ createRoot(document.getElementById("root") as HTMLElement).render(
   <PvProvider url={import.meta.env.VITE_RELAY as string}>
     <Counter />
     <Readback name={COUNTER} />
+    <StripChart name={COUNTER} />
     <Graphql />
   </PvProvider>,
 );

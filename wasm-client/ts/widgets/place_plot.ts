@@ -1,0 +1,29 @@
+/** How does a widget get its plot? The code that draws is loaded when the first one is shown. */
+
+import type { Plot, PlotOptions } from "./plot.js";
+
+/** Puts a plot into `host`, or says why there is none. What is returned takes it away. */
+export function placePlot(
+  host: HTMLElement | null,
+  options: PlotOptions,
+  onPlaced: (plot: Plot) => void,
+  onFailed: (why: string) => void,
+): () => void {
+  let isEnded = false;
+  let plot: Plot | undefined;
+  const place = async (): Promise<void> => {
+    const { createPlot } = await import("./plot.js");
+    if (host === null || isEnded) return;
+    const made = await createPlot(host, options);
+    plot = made;
+    if (isEnded) made.end();
+    else onPlaced(made);
+  };
+  place().catch((error: unknown) => {
+    if (!isEnded) onFailed(error instanceof Error ? error.message : String(error));
+  });
+  return () => {
+    isEnded = true;
+    plot?.end();
+  };
+}
