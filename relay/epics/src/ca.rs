@@ -5,6 +5,7 @@
 
 mod callback;
 mod channel_state;
+mod circuit;
 mod command;
 mod dbr;
 mod event;

@@ -3,15 +3,16 @@
 //! By the ca-cmd thread alone. It holds no lock that a callback takes, so that a call that waits
 //! for a running callback cannot wait for ever.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::CString;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::StartError;
 use super::channel_state::ChannelState;
+use super::circuit::Circuits;
 use super::handle::{Context, OpenChannel, Purpose};
 use super::put::Job;
 use crate::guard::guard;
@@ -84,8 +85,8 @@ pub(super) fn run(
     }
 }
 
-/// What it takes to open a channel anew.
-struct Reopen {
+/// What it takes to open a channel.
+struct ToOpen {
     purpose: Purpose,
     name: CString,
     state: Arc<ChannelState>,
@@ -93,43 +94,72 @@ struct Reopen {
 
 /// Why a context is not needed any more.
 enum End {
-    /// Nobody wants the client.
+    /// The client is dropped.
     Stop,
-    /// Another is to have these channels.
-    Renew(Vec<Reopen>),
+    /// Another context is to have these channels.
+    Renew(Vec<ToOpen>),
+}
+
+/// The channels of one context.
+struct Channels<'context> {
+    context: &'context Context,
+    open: HashMap<u64, OpenChannel<'context>>,
+    circuits: Circuits,
+    /// Those that are searched when others have been found, by id.
+    later: HashMap<u64, ToOpen>,
+    /// The same in order, with some that were opened or given up meanwhile.
+    order: VecDeque<u64>,
 }
 
 /// Does what is asked for with one context, beginning with these channels.
-fn serve(context: &Context, commands: &Receiver<Command>, begin: Vec<Reopen>) -> End {
-    let mut channels = HashMap::new();
+fn serve(context: &Context, commands: &Receiver<Command>, begin: Vec<ToOpen>) -> End {
+    let mut channels = Channels {
+        context,
+        open: HashMap::new(),
+        circuits: Circuits::default(),
+        later: HashMap::new(),
+        order: VecDeque::new(),
+    };
     for each in begin {
-        open(context, &mut channels, each.purpose, &each.name, each.state);
+        channels.ask(each);
     }
-    context.flush();
-    while let Ok(first) = commands.recv() {
-        let batch = std::iter::once(first)
-            .chain(commands.try_iter())
-            .take(BATCH);
+    loop {
+        let until = channels.open_some();
+        context.flush();
+        let first = match until {
+            None => commands.recv().map_err(RecvTimeoutError::from),
+            Some(until) => commands.recv_timeout(until.saturating_duration_since(Instant::now())),
+        };
+        let first = match first {
+            Ok(first) => Some(first),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return End::Stop,
+        };
+        let batch = first.into_iter().chain(commands.try_iter()).take(BATCH);
         for command in batch {
             match command {
                 Command::Open {
                     purpose,
                     name,
                     state,
-                } => open(context, &mut channels, purpose, &name, state),
+                } => channels.ask(ToOpen {
+                    purpose,
+                    name,
+                    state,
+                }),
                 Command::Connected(id) => {
-                    if let Some(channel) = channels.get_mut(&id) {
+                    if let Some(channel) = channels.connected(id) {
                         subscribe(channel);
                         guard("put", || channel.send_puts());
                     }
                 }
                 Command::ResumePuts(id) => {
-                    if let Some(channel) = channels.get_mut(&id) {
+                    if let Some(channel) = channels.open.get_mut(&id) {
                         guard("put", || channel.send_puts());
                     }
                 }
                 // What the caller gave with a put may panic when it is told.
-                Command::Put(id, job) => guard("put", || match channels.get_mut(&id) {
+                Command::Put(id, job) => guard("put", || match channels.now(id) {
                     Some(channel) => {
                         channel.put(job);
                         channel.send_puts();
@@ -137,51 +167,104 @@ fn serve(context: &Context, commands: &Receiver<Command>, begin: Vec<Reopen>) ->
                     None => drop(job),
                 }),
                 // The caller's sink may be dropped here, and may panic at that.
-                Command::Close(id) => guard("close", || drop(channels.remove(&id))),
-                Command::Renew => return End::Renew(close_all(channels)),
+                Command::Close(id) => guard("close", || channels.close(id)),
+                Command::Renew => return End::Renew(channels.close_all()),
                 Command::Stop => return End::Stop,
             }
         }
-        context.flush();
     }
-    End::Stop
 }
 
-/// Closes the channels, which their sinks take for a loss of the connection.
-fn close_all(channels: HashMap<u64, OpenChannel<'_>>) -> Vec<Reopen> {
-    let close = |channel: OpenChannel<'_>| {
-        let reopen = Reopen {
-            purpose: channel.purpose(),
-            name: channel.c_name(),
-            state: channel.state(),
-        };
-        // What the caller gave with a put may panic when it is told; no callback comes after this.
-        guard("close", || drop(channel));
-        guard("disconnected", || reopen.state.closed());
-        reopen
-    };
-    channels.into_values().map(close).collect()
-}
+impl<'context> Channels<'context> {
+    /// Opens a channel when its turn comes.
+    fn ask(&mut self, channel: ToOpen) {
+        let id = channel.state.id();
+        self.order.push_back(id);
+        self.later.insert(id, channel);
+    }
 
-fn open<'context>(
-    context: &'context Context,
-    channels: &mut HashMap<u64, OpenChannel<'context>>,
-    purpose: Purpose,
-    name: &CString,
-    state: Arc<ChannelState>,
-) {
-    let id = state.id();
-    match OpenChannel::open(context, purpose, name, state) {
-        Ok(channel) => {
-            channels.insert(id, channel);
+    /// Opens as many as may be searched now; says when to look again at the latest, if some are left.
+    fn open_some(&mut self) -> Option<Instant> {
+        if self.later.is_empty() {
+            return None;
         }
-        Err(refused) => log::error!("cannot open a channel to {name:?}: {refused}"),
+        let now = Instant::now();
+        while let Some(&id) = self.order.front() {
+            if let Err(until) = self.circuits.may_search(now) {
+                return Some(until);
+            }
+            self.order.pop_front();
+            if let Some(channel) = self.later.remove(&id) {
+                self.search(channel, now);
+            }
+        }
+        // Very many may have waited.
+        (self.later, self.order) = Default::default();
+        None
+    }
+
+    fn search(&mut self, channel: ToOpen, now: Instant) {
+        let ToOpen {
+            purpose,
+            name,
+            state,
+        } = channel;
+        let id = state.id();
+        let place = self.circuits.search(id, now);
+        match OpenChannel::open(self.context, purpose, place, &name, state) {
+            Ok(channel) => {
+                self.open.insert(id, channel);
+            }
+            Err(refused) => log::error!("cannot open a channel to {name:?}: {refused}"),
+        }
+    }
+
+    /// The channel of this id, opened out of turn if need be.
+    fn now(&mut self, id: u64) -> Option<&mut OpenChannel<'context>> {
+        if let Some(channel) = self.later.remove(&id) {
+            self.search(channel, Instant::now());
+        }
+        self.open.get_mut(&id)
+    }
+
+    /// The channel of this id, which is connected.
+    fn connected(&mut self, id: u64) -> Option<&mut OpenChannel<'context>> {
+        let channel = self.open.get_mut(&id)?;
+        if let Some(server) = channel.host() {
+            self.circuits.connected(id, &mut channel.place, &server);
+        }
+        Some(channel)
+    }
+
+    fn close(&mut self, id: u64) {
+        self.later.remove(&id);
+        if let Some(mut channel) = self.open.remove(&id) {
+            self.circuits.closed(id, &mut channel.place);
+        }
+    }
+
+    /// Closes the channels, which their sinks take for a loss of the connection.
+    fn close_all(self) -> Vec<ToOpen> {
+        let close = |channel: OpenChannel<'_>| {
+            let to_open = ToOpen {
+                purpose: channel.purpose(),
+                name: channel.c_name(),
+                state: channel.state(),
+            };
+            // What the caller gave with a put may panic when it is told; no callback comes after this.
+            guard("close", || drop(channel));
+            guard("disconnected", || to_open.state.closed());
+            to_open
+        };
+        let open = self.open.into_values().map(close);
+        open.chain(self.later.into_values()).collect()
     }
 }
 
 fn subscribe(channel: &mut OpenChannel<'_>) {
     if log::log_enabled!(log::Level::Debug) {
-        log::debug!("{} is connected to {}", channel.name(), channel.host());
+        let host = channel.host().unwrap_or_default();
+        log::debug!("{} is connected to {host}", channel.name());
     }
     if let Err(refused) = channel.subscribe() {
         log::error!("cannot subscribe to {}: {refused}", channel.name());

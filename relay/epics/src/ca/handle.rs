@@ -19,15 +19,13 @@ use ca_sys::{
 
 use super::callback;
 use super::channel_state::{ChannelState, SentPut};
+use super::circuit::Place;
 use super::dbr;
 use super::event::{NativeType, text};
 use super::put::{Job, PutError, Target, encode};
 
 /// Puts of one channel that may wait for it to be connected.
 const MAX_WAITING: usize = 1_000;
-
-/// Channels of equal priority share a circuit; nothing in pvwire needs another one.
-const PRIORITY: u32 = 0;
 
 /// Why libca refused, in its own words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +115,8 @@ pub(super) struct OpenChannel<'context> {
     update: evid,
     metadata: evid,
     purpose: Purpose,
+    /// On which circuit it is.
+    pub(super) place: Place,
     /// What `channel` and the subscriptions point to.
     state: Arc<ChannelState>,
     /// Puts that wait for the channel to be connected.
@@ -129,6 +129,7 @@ impl<'context> OpenChannel<'context> {
     pub(super) fn open(
         _context: &'context Context,
         purpose: Purpose,
+        place: Place,
         name: &CStr,
         state: Arc<ChannelState>,
     ) -> Result<Self, Refused> {
@@ -139,7 +140,7 @@ impl<'context> OpenChannel<'context> {
                 name.as_ptr(),
                 Some(callback::on_connection),
                 Arc::as_ptr(&state).cast_mut().cast(),
-                PRIORITY,
+                place.priority(),
                 &raw mut channel,
             )
         })?;
@@ -148,6 +149,7 @@ impl<'context> OpenChannel<'context> {
             update: ptr::null_mut(),
             metadata: ptr::null_mut(),
             purpose,
+            place,
             state,
             waiting: VecDeque::new(),
             _context: PhantomData,
@@ -324,12 +326,14 @@ impl<'context> OpenChannel<'context> {
         Arc::clone(&self.state)
     }
 
-    /// Host and port of its server, for the log.
-    pub(super) fn host(&self) -> String {
+    /// Host and port of its server, when it is connected to one.
+    pub(super) fn host(&self) -> Option<String> {
         let mut host = [0_u8; 128];
         // SAFETY: the channel is ours and open; libca writes at most the length that is given.
         unsafe { ca_get_host_name(self.channel, host.as_mut_ptr().cast(), host.len() as u32) };
-        text(host.split(|&byte| byte == 0).next().unwrap_or_default())
+        let host = host.split(|&byte| byte == 0).next().unwrap_or_default();
+        // libca's words for no server, which is no name of one.
+        (host != b"<disconnected>").then(|| text(host))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pvwire_epics::ca::{
     AccessRights, BadName, Channel, ChannelEvents, ChannelInfo, Client, Limits, MAX_NAME_BYTES,
@@ -615,6 +616,61 @@ fn closed_channel_is_silent_and_forgotten() {
         assert!(lengths.iter().sum::<usize>() > 4 * CHANNELS);
         assert_eq!(panics_caught(), 0);
     });
+}
+
+/// Established connections of this machine to the IOC's port, whose number is this test's alone.
+fn circuits() -> usize {
+    let port: u16 = std::env::var("EPICS_CA_SERVER_PORT")
+        .unwrap()
+        .parse()
+        .unwrap();
+    let connections = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+    let there = |line: &&str| {
+        let mut words = line.split_whitespace().skip(2);
+        let remote = words.next().unwrap_or_default();
+        remote.ends_with(&format!(":{port:04X}")) && words.next() == Some("01")
+    };
+    connections.lines().filter(there).count()
+}
+
+#[test]
+fn thousands_of_channels_of_one_server_share_few_circuits_and_not_one() {
+    in_own_process!(
+        "thousands_of_channels_of_one_server_share_few_circuits_and_not_one",
+        || {
+            const CHANNELS: usize = 12_000;
+            struct First(AtomicUsize);
+            impl ChannelEvents for First {
+                fn connected(&self, _: ChannelInfo) {}
+                fn disconnected(&self) {}
+                fn access_rights(&self, _: AccessRights) {}
+                fn metadata(&self, _: Metadata) {}
+                fn update(&self, _: Update<'_>) {
+                    self.0.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            let record = |number| format!("record(ai, \"$(P){number}\") {{}}\n");
+            let database: String = (0..CHANNELS).map(record).collect();
+            let prefix = prefix();
+            let _ioc = Server::soft_ioc(&prefix, database.as_bytes());
+            let client = Client::start().unwrap();
+            let first = Arc::new(First(AtomicUsize::new(0)));
+            let open = |number| client.open(&format!("{prefix}{number}"), Arc::clone(&first) as _);
+            let few: Vec<_> = (0..100).map(open).collect();
+            eventually("values of the few", || {
+                first.0.load(Ordering::Relaxed) == 100
+            });
+            assert_eq!(circuits(), 1, "few channels have one circuit");
+            let more: Vec<_> = (100..CHANNELS).map(open).collect();
+            eventually("values of all", || {
+                first.0.load(Ordering::Relaxed) == CHANNELS
+            });
+            // A server's work for one circuit grows with the square of the channels.
+            assert_eq!(circuits(), CHANNELS.div_ceil(5_000));
+            drop((few, more));
+            eventually("their end", || circuits() == 0);
+        }
+    );
 }
 
 #[test]
