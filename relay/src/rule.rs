@@ -118,9 +118,9 @@ impl Rule {
         let fits = |name: &str| any(name) || any(&format!("{}://{name}", pv.scheme));
         // What is denied of a record is denied of its fields.
         let says = if allowed {
-            fits(pv.name)
+            fits(&pv.name)
         } else {
-            pv.with_owners().any(fits)
+            pv.with_owners().any(|name| fits(&name))
         };
         says.then_some(allowed)
     }
@@ -132,30 +132,71 @@ fn regex_reason(error: &regex::Error) -> String {
     reason.lines().last().unwrap_or_default().trim().to_owned()
 }
 
-/// What a PV may be called by a rule.
+/// What a PV may be called by a rule: its record and field, without channel filters and array ranges.
 struct Names<'a> {
     scheme: &'a str,
-    name: &'a str,
+    name: Cow<'a, str>,
+    /// The name had channel filters or an array range.
+    has_modifiers: bool,
 }
 
 impl<'a> Names<'a> {
     fn new(scheme: &'a str, name: &'a str) -> Self {
-        Self { scheme, name }
+        let (channel, path) = match name.find('/') {
+            Some(at) if scheme == "pva" => name.split_at(at),
+            _ => (name, ""),
+        };
+        let plain = without_modifiers(channel);
+        let has_modifiers = plain.len() < channel.len();
+        let name = if has_modifiers && !path.is_empty() {
+            Cow::Owned(format!("{plain}{path}"))
+        } else {
+            Cow::Borrowed(if has_modifiers { plain } else { name })
+        };
+        Self {
+            scheme,
+            name,
+            has_modifiers,
+        }
     }
 
-    /// The name, and those of the structure and the record that it is a field of.
-    fn with_owners(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        let until = |name: &'a str, mark| name.split(mark).next().unwrap_or(name);
+    /// The name, and those of the structure, the field and the record that it belongs to.
+    fn with_owners(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        let until = |name, mark| str::split(name, mark).next().unwrap_or(name);
+        let name = &*self.name;
         let structure = match self.scheme {
-            "pva" => until(self.name, '/'),
-            _ => self.name,
+            "pva" => until(name, '/'),
+            _ => name,
         };
+        let field = structure.strip_suffix('$').unwrap_or(structure);
+        let record = until(field, '.');
+        // A record by itself means its field VAL.
+        let value = (field.trim_end_matches('.') == record).then(|| format!("{record}.VAL"));
         let mut last = None;
-        let names = [self.name, structure, until(structure, '.')];
+        let names = [name, structure, field, record];
         names
             .into_iter()
             .filter(move |name| last.replace(*name) != Some(name))
+            .map(Cow::Borrowed)
+            .chain(value.map(Cow::Owned))
     }
+}
+
+/// The part of a channel's name that names a record and a field. Behind the field an IOC reads an
+/// array range, `[0:9]`, and channel filters, `{"ts":{}}`. A record's own name may hold brackets, but
+/// no dot.
+fn without_modifiers(channel: &str) -> &str {
+    let Some(dot) = channel.find('.') else {
+        return channel;
+    };
+    let is_field = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let field = channel[dot + 1..].trim_start_matches(is_field);
+    let rest = field.strip_prefix('$').unwrap_or(field);
+    if !rest.starts_with(['[', '{']) {
+        return channel;
+    }
+    let plain = &channel[..channel.len() - rest.len()];
+    plain.strip_suffix('.').unwrap_or(plain)
 }
 
 /// Whether something is allowed, and who says so.
@@ -177,6 +218,8 @@ impl<'a> Verdict<'a> {
 const READS_DEFAULT: &str = "no rule fits; reading is allowed then";
 const PUTS_DEFAULT: &str = "no rule of this relay allows it (allow_put or [[rule]])";
 const PUTS_OFF: &str = "this relay takes no puts (enable_put is off)";
+const PUTS_PLAIN: &str =
+    "puts take no channel filter or array range: write the name of the record and field alone";
 
 /// What the operator allows: what the list of PVs serves, and of that what the first rule that fits
 /// says, or else the access security file. Where there is none of them everybody may read and nobody
@@ -254,6 +297,9 @@ impl Rules {
             return Verdict::new(false, PUTS_OFF);
         }
         let names = Names::new(scheme, name);
+        if access == Access::Put && names.has_modifiers {
+            return Verdict::new(false, PUTS_PLAIN);
+        }
         let listed = self.pvlist.as_ref().map(|list| list.find(&names));
         if let Some(Err(why)) = listed {
             return Verdict::new(false, why);
@@ -287,6 +333,9 @@ impl Rules {
             return false;
         }
         let names = Names::new(scheme, name);
+        if names.has_modifiers {
+            return false;
+        }
         let listed = match self.pvlist.as_ref().map(|list| list.find(&names)) {
             Some(Err(_)) => return false,
             Some(Ok((place, _))) => Some(place),
@@ -439,6 +488,71 @@ mod tests {
             !may(&rules, &anybody, "pva://SET.DISP", Put),
             "only what is named is allowed"
         );
+    }
+
+    #[test]
+    fn modifiers_are_no_part_of_the_name_that_rules_judge() {
+        for (scheme, name, plain) in [
+            ("ca", "R.VAL{\"ts\":{}/*:SET*/}", "R.VAL"),
+            ("ca", "R.VAL[0:1]{\"ts\":{}}", "R.VAL"),
+            ("ca", "R.DESC${\"ts\":{}}", "R.DESC$"),
+            ("ca", "R.{\"ts\":{}}", "R"),
+            ("ca", "R.[1]", "R"),
+            ("pva", "R.VAL{\"ts\":{}/*:SET*/}", "R.VAL/*:SET*/}"),
+            ("pva", "R.VAL{}/value", "R.VAL/value"),
+            // Brackets of the record's own name, and names that no record has.
+            ("ca", "SR{PS:1}I.VAL", "SR{PS:1}I.VAL"),
+            ("ca", "SR{PS:1}I", "SR{PS:1}I"),
+            ("ca", "SR{PS:1}I.VAL{}", "SR{PS:1}I.VAL"),
+            ("pva", "X.Y:Z{1}", "X.Y:Z{1}"),
+            ("pva", "X[1]/a.b{c}", "X[1]/a.b{c}"),
+            ("ca", "R.VAL$", "R.VAL$"),
+            ("ca", "R.", "R."),
+        ] {
+            let names = Names::new(scheme, name);
+            assert_eq!(names.name, plain, "{name}");
+            assert_eq!(names.has_modifiers, plain != name, "{name}");
+        }
+    }
+
+    #[test]
+    fn comment_in_a_channel_filter_meets_no_pattern_and_puts_take_no_modifiers() {
+        use Access::{Put, Read};
+        let list = [
+            deny(Read, rule(&[], &[], "SECRET.VAL")),
+            allow(Put, rule(&[], &[], "L:*:SET*")),
+            allow(Put, rule(&[], &[], "*.DESC$")),
+        ];
+        let rules = Rules::new(true, &list).unwrap();
+        let anybody = Person::default();
+        for scheme in ["ca", "pva"] {
+            for (name, expected) in [
+                ("L:A:SET", true),
+                ("L:A:SET.DESC$", true),
+                ("L:LOCKED.VAL{\"ts\":{}/*:SET*/}", false),
+                ("L:LOCKED.{\"ts\":{}/*:SET*/}", false),
+                ("L:LOCKED.VAL[0]{\"ts\":{}/*:SET*/}", false),
+                ("L:A:SET.VAL{\"ts\":{}}", false),
+                ("L:A:SET.[0]", false),
+            ] {
+                let verdict = rules.judge(&anybody, scheme, name, Put);
+                assert_eq!(verdict.allowed, expected, "{name}");
+                assert_eq!(rules.takes_puts(scheme, name), expected, "{name}");
+            }
+        }
+        let why = rules.judge(&anybody, "ca", "L:A:SET.VAL{}", Put).because;
+        assert!(why.contains("no channel filter"), "{why}");
+        // The same field by its other names.
+        for name in [
+            "SECRET",
+            "SECRET.",
+            "SECRET.VAL$",
+            "SECRET.{\"ts\":{}}",
+            "SECRET.VAL{}",
+        ] {
+            assert!(!may(&rules, &anybody, name, Read), "{name}");
+        }
+        assert!(may(&rules, &anybody, "SECRET.DESC", Read));
     }
 
     #[test]

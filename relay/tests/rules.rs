@@ -53,6 +53,11 @@ fn put_that_no_rule_allows_never_reaches_the_ioc_and_says_which_rule_it_was() {
         (format!("pva://{locked}"), denied),
         (format!("{locked}.VAL"), denied),
         (format!("{locked}.DISP"), denied),
+        (
+            format!("{locked}.VAL{{\"ts\":{{}}/*:set*/}}"),
+            "no channel filter",
+        ),
+        (format!("{set}.VAL{{\"ts\":{{}}}}"), "no channel filter"),
         (secret.to_owned(), "no rule of this relay allows it"),
         (format!("{set}.DISP"), "no rule of this relay allows it"),
     ] {

@@ -99,14 +99,14 @@ impl PvList {
         let fits = |name: &str| self.patterns.matches(name).into_iter();
         if !self.allow_wins {
             // What is denied of a record is denied of its fields.
-            let denied = pv.with_owners().flat_map(fits);
+            let denied = pv.with_owners().flat_map(|name| fits(&name));
             let denied = denied.filter(|&at| self.lines[at].place.is_none()).min();
             if let Some(at) = denied {
                 return Err(self.says(at));
             }
         }
         // General lines come first in such a file and special ones later.
-        let mut places = fits(pv.name).filter_map(|at| Some((self.lines[at].place.as_ref()?, at)));
+        let mut places = fits(&pv.name).filter_map(|at| Some((self.lines[at].place.as_ref()?, at)));
         let Some((place, at)) = places.next_back() else {
             return Err(format!("{}: no line allows it", self.path));
         };
