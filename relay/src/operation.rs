@@ -234,7 +234,13 @@ impl Operations {
                 continue;
             };
             open.record.old = old;
-            match (self.put_on_record(number, &open), open.pv) {
+            // The rules may have changed while it was held.
+            let permitted = self
+                .registry
+                .permit(&open.name, &open.record.person, Access::Put)
+                .map_err(OpEnd::from)
+                .and_then(|()| self.put_on_record(number, &open));
+            match (permitted, open.pv) {
                 (Ok(()), Some(pv)) => {
                     open.ticket = self.registry.put(pv, put, self.done(number));
                     self.open.insert(number, open);
@@ -337,6 +343,43 @@ impl Operations {
             answers.extend(self.end(number, end, now));
         }
         answers
+    }
+
+    /// Ends the puts that were not sent yet and that their clients may not make any more.
+    pub fn recheck(&mut self, now: Instant) -> Vec<OpAnswer> {
+        self.recheck_of(|_| true, now)
+    }
+
+    fn recheck_of(&mut self, asked: impl Fn(&Open) -> bool, now: Instant) -> Vec<OpAnswer> {
+        let refused: Vec<_> = (self.open.iter())
+            .filter(|(_, open)| asked(open))
+            .filter_map(|(number, open)| {
+                let person = &open.record.person;
+                let permitted = self.registry.permit(&open.name, person, Access::Put);
+                let refusal = permitted.err()?;
+                (open.pv.is_some() && open.ticket.cancel()).then_some((*number, refusal))
+            })
+            .collect();
+        let mut answers = Vec::new();
+        for (number, refusal) in refused {
+            let message = format!(
+                "nothing was written: rights changed before it was sent; {}",
+                refusal.message
+            );
+            let end = OpEnd::failed(Outcome::NotAllowed, message);
+            answers.extend(self.end(number, end, now));
+        }
+        answers
+    }
+
+    /// A client has shown who it is again: its puts that were not sent yet are judged for this person.
+    pub fn renew(&mut self, client: ClientId, person: &Arc<Person>, now: Instant) -> Vec<OpAnswer> {
+        for open in self.open.values_mut() {
+            if open.client == client {
+                open.record.person = Arc::clone(person);
+            }
+        }
+        self.recheck_of(|open| open.client == client, now)
     }
 
     /// The client is gone: what was not sent yet won't be.

@@ -362,6 +362,50 @@ fn user_and_groups_of_a_token_decide_and_the_wrong_users_put_never_reaches_the_i
 }
 
 #[test]
+fn renewal_without_the_group_ends_what_the_group_was_allowed() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, r#"record(ao, "$(P)set") { field(VAL, "1") }"#);
+    let (set, later) = (ioc.name("set"), ioc.name("later"));
+    let issuer = Issuer::eddsa("one");
+    let path = file("keys_groups.json", &key_set(&[&issuer]));
+    let rules = file(
+        "groups.toml",
+        &format!(
+            "enable_put = true\n[[rule]]\ngroup = 'operators'\npv = '*'\nallow = ['read', 'put']\n\
+             [[rule]]\npv = '{set}'\ndeny = 'read'\n"
+        ),
+    );
+    let more = ["--config", rules.to_str().unwrap()];
+    let relay = relay(network, path.to_str().unwrap(), &more);
+    let operator = issuer.token(&with(claims("otto"), "groups", json!("operators")));
+    let mut waiting = Client::connect(relay.address());
+    let mut holding = Client::connect(relay.address());
+    for client in [&mut waiting, &mut holding] {
+        assert!(client.log_in(&operator));
+    }
+    holding.subscribe_live(&[&set]);
+    // Nothing has this name, so that the put waits.
+    let put = waiting.request(RequestBody::Put {
+        name: later,
+        value: PutValue::Number(7.0),
+        wait: false,
+        timeout_ms: 3_600_000,
+        expected: None,
+    });
+    for client in [&mut waiting, &mut holding] {
+        assert!(client.log_in(&issuer.token(&claims("otto"))));
+    }
+    assert_eq!(holding.wait_closed(), CloseCode::RightsChanged.number());
+    match waiting.wait_answer(put).0 {
+        Reply::PutDone { outcome, message } => {
+            assert_eq!(outcome, Outcome::NotAllowed, "{message}");
+            assert!(message.starts_with("nothing was written"), "{message}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn new_key_is_good_soon_and_the_old_one_no_more() {
     let (old, new) = (Issuer::es256("old"), Issuer::es256("new"));
     let path = file("keys_changing.json", &key_set(&[&old]));

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pvwire_schema::close::CloseCode;
-use pvwire_schema::types::{NameProblem, Outcome, RequestBody, Wish};
+use pvwire_schema::types::{NameProblem, Outcome, PutValue, Reply, RequestBody, Wish};
 
-use crate::support::{Client, Network, Relay, SoftIoc, eventually};
+use crate::support::{Client, Network, Relay, SoftIoc, eventually, prefix};
 
 const RECORDS: &str = r#"
     record(ao, "$(P)set") { field(VAL, "1") }
@@ -166,4 +166,65 @@ fn signal_has_the_rules_read_at_once_and_does_not_end_the_relay() {
     wait_changes(&relay, 1.0);
     assert!(relay.runs());
     Client::connect(relay.address()).subscribe_live(&[ioc.name("set")]);
+}
+
+#[test]
+fn put_that_waits_is_not_carried_out_after_its_right_was_taken_away() {
+    let network = Network::new();
+    let prefix = prefix();
+    let names = ["set", "secret"].map(|record| format!("{prefix}{record}"));
+    let [set, secret] = names.each_ref().map(String::as_str);
+    let rules = crate::support::file(
+        &format!("{}.waits.toml", prefix.trim_end_matches(':')),
+        "allow_put = ['*']\n",
+    );
+    let audit = rules.with_extension("audit.jsonl");
+    let flags = ["--enable-put", "--config", rules.to_str().unwrap()];
+    let audited = format!("--audit-file={}", audit.display());
+    let relays = [
+        Relay::start(network, &flags),
+        Relay::start(network, &[&flags[..], &[&audited]].concat()),
+    ];
+    let mut clients = relays
+        .each_ref()
+        .map(|relay| Client::connect(relay.address()));
+    let mut waiting = Vec::new();
+    for client in &mut clients {
+        // Nothing has these names yet, so that both wait.
+        waiting.push([set, secret].map(|name| {
+            client.request(RequestBody::Put {
+                name: name.to_owned(),
+                value: PutValue::Number(7.0),
+                wait: false,
+                timeout_ms: 3_600_000,
+                expected: None,
+            })
+        }));
+        client.ask(RequestBody::Ping { client_time_ns: 1 });
+    }
+    std::fs::write(&rules, format!("allow_put = ['{set}']\n")).unwrap();
+    for (client, [_, denied]) in clients.iter_mut().zip(&waiting) {
+        match client.wait_answer(*denied).0 {
+            Reply::PutDone { outcome, message } => {
+                assert_eq!(outcome, Outcome::NotAllowed, "{message}");
+                assert!(message.starts_with("nothing was written"), "{message}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let _ioc = SoftIoc::with_prefix(network, &prefix, RECORDS, "");
+    for (client, [allowed, _]) in clients.iter_mut().zip(&waiting) {
+        let (reply, _) = client.wait_answer(*allowed);
+        let done = matches!(
+            reply,
+            Reply::PutDone {
+                outcome: Outcome::Done,
+                ..
+            }
+        );
+        assert!(done, "{reply:?}");
+        client.subscribe_live(&names);
+        client.wait_number(set, 7.0);
+        assert!(client.pv(secret).is_number(1.0));
+    }
 }

@@ -43,9 +43,12 @@ impl Run {
         }
     }
 
-    /// Asks whether all clients may still read what they have, behind all that this shard's clients
-    /// have asked for so far.
-    pub(super) fn recheck(&self) {
+    /// The rules have changed: puts that wait and aren't allowed any more are ended at once. Asks whether
+    /// all clients may still read what they have, behind all that this shard's clients have asked for so
+    /// far.
+    pub(super) fn recheck(&mut self) {
+        let refused = self.operations.recheck(Instant::now());
+        self.tell(refused);
         for (_, client) in &self.clients {
             if !client.is_closing() {
                 self.context.desk.leave(Demand::Recheck {

@@ -9,6 +9,7 @@ use pvwire_schema::types::{Hello, Reply, RequestProblem};
 use super::Run;
 use super::client::Client;
 use crate::auth::TokenError;
+use crate::group::Demand;
 use crate::rule::Person;
 use crate::socket::Broken;
 
@@ -128,12 +129,27 @@ impl Run {
                 client.login = Login::Done(Some(login.until));
                 let reply = self.welcome(&person, left.max(1));
                 let frame = Arc::new(self.maker.answer(synced, to, &reply));
-                return self.clients[place].socket.answer(&frame);
+                self.clients[place].socket.answer(&frame)?;
+                return if is_renewal {
+                    self.judge_again(place, person)
+                } else {
+                    Ok(())
+                };
             }
             Err(TokenError::Refused(why)) => why,
             Err(TokenError::UnknownKey) => UNKNOWN_KEY.to_owned(),
         };
         Err(self.refuse(place, to, refusal))
+    }
+
+    /// A client's new token may give it other rights: what it has and what waits is judged by them.
+    fn judge_again(&mut self, place: usize, person: Arc<Person>) -> Result<(), Broken> {
+        let client = self.clients[place].id;
+        for refused in self.operations.renew(client, &person, Instant::now()) {
+            self.answer_operation(&refused)?;
+        }
+        self.context.desk.leave(Demand::Recheck { client, person });
+        Ok(())
     }
 
     /// Looks again at a token whose key wasn't known, if there are other keys by now.

@@ -123,7 +123,13 @@ impl Run {
 
     /// Answers the puts and calls that have ended.
     pub(super) fn answer_operations(&mut self, now: Instant) {
-        for answer in self.operations.answers(now) {
+        let answers = self.operations.answers(now);
+        self.tell(answers);
+    }
+
+    /// Tells clients what became of their puts and calls.
+    pub(super) fn tell(&mut self, answers: Vec<OpAnswer>) {
+        for answer in answers {
             let said = self.answer_operation(&answer);
             if self.serves(answer.client) {
                 self.settle(answer.client.place, said.map(|()| false));
@@ -132,7 +138,7 @@ impl Run {
     }
 
     /// Tells a client, if it is still there, what became of its put or call.
-    fn answer_operation(&mut self, answer: &OpAnswer) -> Result<(), Broken> {
+    pub(super) fn answer_operation(&mut self, answer: &OpAnswer) -> Result<(), Broken> {
         let id = answer.client;
         self.context.metrics.operation_ended(answer.end.outcome);
         if !self.serves(id) {
