@@ -18,6 +18,8 @@ pub mod auth;
 
 pub mod quota;
 
+pub mod descriptor;
+
 pub mod wish;
 
 pub mod registry;

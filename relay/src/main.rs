@@ -10,6 +10,7 @@ use pvwire_relay::admin::Admin;
 use pvwire_relay::audit::Audit;
 use pvwire_relay::auth;
 use pvwire_relay::config::{Access, Asked, Auth, Check, Config, ConfigError};
+use pvwire_relay::descriptor::Descriptors;
 use pvwire_relay::group::{Desk, Distributor, FrameSink, SetLimits};
 use pvwire_relay::keys;
 use pvwire_relay::metrics::Metrics;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         .init();
     // While there is one thread only.
     pvwire_epics::prepare_environment();
+    let descriptors = Descriptors::new(pvwire_epics::raise_descriptor_limit());
     let arguments: Vec<String> = std::env::args().collect();
     let environment = |name: &str| std::env::var(name).ok();
     let read_file = |path: &str| std::fs::read_to_string(path).map_err(|error| error.to_string());
@@ -89,7 +91,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match tokio::task::LocalSet::new().block_on(&runtime, run(config, read)) {
+    match tokio::task::LocalSet::new().block_on(&runtime, run(config, read, descriptors)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Usage(line)) => {
             eprintln!("pvwire-relay: {line}");
@@ -134,6 +136,7 @@ enum Failure {
 async fn run(
     config: Config,
     read: impl Fn() -> Result<Asked, ConfigError> + 'static,
+    descriptors: Descriptors,
 ) -> Result<(), Failure> {
     let started = Instant::now();
     let tls = (!config.tls_cert.is_empty()).then(|| Tls::open(&config.tls_cert, &config.tls_key));
@@ -280,6 +283,7 @@ async fn run(
         max_clients: config.max_clients,
         gate,
         tls: tls.clone(),
+        descriptors,
     });
     if let Some(tokens) = tokens {
         tokio::task::spawn_local(keys::keep_fresh(tokens, config.jwt_keys.clone()));

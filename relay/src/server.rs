@@ -26,6 +26,7 @@ use tungstenite::handshake::derive_accept_key;
 
 use crate::admin::{Admin, STATUS_PAGE};
 use crate::auth::{self, Peer};
+use crate::descriptor::Descriptors;
 use crate::rule::Person;
 use crate::shard::{Arrival, ShardHandle};
 use crate::shutdown::Readiness;
@@ -136,6 +137,8 @@ pub struct Server {
     pub gate: Option<ProxyHeaders>,
     /// The certificate, where connections are encrypted.
     pub tls: Option<Arc<Tls>>,
+    /// Whether more connections may be open.
+    pub descriptors: Descriptors,
 }
 
 /// Where a proxy says who a client is, and which proxies are believed.
@@ -181,6 +184,7 @@ type Answer = Response<Either<Full<Bytes>, StreamBody>>;
 impl Server {
     /// Accepts connections for ever.
     pub async fn serve(self: Arc<Self>, listener: TcpListener) {
+        let mut is_short = false;
         loop {
             let (stream, from) = match listener.accept().await {
                 Ok(accepted) => accepted,
@@ -190,6 +194,21 @@ impl Server {
                     continue;
                 }
             };
+            // Even a refusal would need the descriptor for a while.
+            let was_short = is_short;
+            is_short = !self.descriptors.accepted(std::time::Instant::now());
+            if is_short {
+                self.admin
+                    .metrics
+                    .refused(StatusCode::SERVICE_UNAVAILABLE.as_u16());
+                if !was_short {
+                    log::warn!(
+                        "connections are closed at once: the file descriptors that are left are kept for \
+                         EPICS; raise the limit (LimitNOFILE, ulimit -n)"
+                    );
+                }
+                continue;
+            }
             tokio::task::spawn_local(Arc::clone(&self).converse(stream, from));
         }
     }
@@ -438,6 +457,13 @@ impl Server {
             return Err((
                 StatusCode::SERVICE_UNAVAILABLE,
                 "the relay is short of memory: try again later\n",
+            ));
+        }
+        if !self.descriptors.has_room(std::time::Instant::now()) {
+            return Err((
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the relay has no file descriptors left for clients: try again later (its operator raises \
+                 LimitNOFILE or ulimit -n)\n",
             ));
         }
         if self.admin.sessions() >= self.max_clients {

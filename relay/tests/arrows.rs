@@ -158,6 +158,7 @@ fn lib_lists_every_module_in_the_order_an_update_passes_them() {
         "rule",
         "auth",
         "quota",
+        "descriptor",
         "wish",
         "registry",
         "table",

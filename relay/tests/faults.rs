@@ -15,7 +15,8 @@ use pvwire_schema::close::CloseCode;
 use pvwire_schema::types::{ConnectionState, RequestBody, Severity, SkipCause, Wish};
 
 use crate::support::{
-    Client, Kept, Network, Relay, SoftIoc, eventually, keep_up, prefix, relay_command,
+    Client, How, Kept, Network, Relay, SoftIoc, eventually, get, handshake, keep_up, prefix,
+    relay_command,
 };
 
 const RECORD: &str = r#"record(ao, "$(P)ao") { field(VAL, "1") }"#;
@@ -233,41 +234,76 @@ fn ioc_whose_clock_jumps_back_and_forth_loses_no_value_and_no_alarm_and_holds_up
     assert!(some.pv(&name).skipped_by(SkipCause::Wish) > 50);
 }
 
-#[test]
-fn relay_without_file_descriptors_serves_those_it_has_and_later_new_ones() {
-    let network = Network::new();
-    let mut ioc = SoftIoc::start(network, RECORD);
+/// A relay that begins with `ulimit` and these flags of it.
+fn relay_with_limit(network: Network, limit: &str) -> Relay {
     let relay = relay_command(network);
     let mut command = Command::new("sh");
-    command.args(["-c", r#"ulimit -n 64; exec "$0" "$@""#]);
+    command.args(["-c", &format!(r#"ulimit {limit}; exec "$0" "$@""#)]);
     command.arg(relay.get_program());
     network.apply(&mut command);
-    let mut relay = Relay::spawn(command, &[]);
+    Relay::spawn(command, &[])
+}
+
+#[test]
+fn ioc_restart_does_not_end_a_relay_whose_clients_took_all_file_descriptors() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, RECORD);
+    let prefix = ioc.prefix().to_owned();
+    let mut relay = relay_with_limit(network, "-n 256");
     let address = relay.address();
     let mut client = Client::connect(address);
     let name = ioc.name("ao");
     client.subscribe_live(&[&name]);
 
-    let crowd: Vec<_> = (0..200)
+    // Clients until one is refused, and then whatever else can be opened.
+    let connect = || Client::try_connect(address, How::default());
+    let crowd: Vec<_> = std::iter::from_fn(connect).take(256).collect();
+    assert!((50..200).contains(&crowd.len()), "{} clients", crowd.len());
+    assert_eq!(handshake(address, &[]).status, 503);
+    assert_eq!(get(address, "/live", &[]).status, 200, "probes have room");
+    let idle: Vec<_> = (0..200)
         .filter_map(|_| TcpStream::connect(address).ok())
         .collect();
-    eventually("it has none left", || {
-        relay.output().contains("could not be accepted")
-    });
+    eventually("it says so", || relay.output().contains("kept for EPICS"));
+
+    ioc.kill();
+    client.wait_state(&name, ConnectionState::Disconnected);
+    let mut ioc = SoftIoc::with_prefix(network, &prefix, RECORD, "");
+    client.wait_state(&name, ConnectionState::Connected);
     ioc.put("ao", "2");
     client.wait_number(&name, 2.0);
-    client.ask(PING);
+    assert!(relay.runs());
 
-    drop(crowd);
+    drop((crowd, idle));
     let mut late = None;
     eventually("there is room again", || {
-        late = Client::try_connect(address, crate::support::How::default());
+        late = connect();
         late.is_some()
     });
     let mut late = late.unwrap();
     late.subscribe_live(&[&name]);
     late.wait_number(&name, 2.0);
     assert!(relay.runs());
+}
+
+#[test]
+fn soft_limit_of_file_descriptors_is_raised_at_the_start() {
+    let relay = relay_with_limit(Network::new(), "-Sn 128");
+    let limits = relay.proc("limits");
+    let line = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let numbers: Vec<u64> = (line.unwrap().split_whitespace())
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    let [soft, hard] = numbers[..] else {
+        panic!("{line:?}");
+    };
+    assert_eq!(soft, hard.min(1 << 20), "{line:?}");
+    assert!(
+        soft > 128,
+        "this machine's hard limit is too low for this test"
+    );
 }
 
 #[test]

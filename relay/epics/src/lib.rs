@@ -3,8 +3,8 @@
 //! [`ca`] is a Channel Access client over libca, [`pva`] a pvAccess client over pvxs. All `unsafe`
 //! of pvwire is in this crate: the owners of C handles in `ca/handle.rs`, `pva/handle.rs` and
 //! `pva/array.rs`, the functions that C calls in `ca/callback.rs`, `ca/recv.rs` and
-//! `pva/callback.rs`, the user's name in `user.rs`, the items in which pvxs's values come in `pva/items.rs`, and the one that
-//! changes environment variables.
+//! `pva/callback.rs`, the user's name in `user.rs`, the items in which pvxs's values come in `pva/items.rs`, and those that
+//! change environment variables, the memory that is kept, and the limit of file descriptors.
 //!
 //! A program that links this crate sets its run path to the folder named by
 //! `DEP_PVWIRE_EPICS_LIBDIR` in its own build script, and exports the symbols `recv`
@@ -12,6 +12,7 @@
 //! contexts can present users.
 
 pub mod ca;
+mod descriptors;
 mod environment;
 mod guard;
 mod memory;
@@ -19,6 +20,7 @@ pub mod pva;
 mod throttle;
 mod user;
 
+pub use descriptors::raise_descriptor_limit;
 pub use environment::prepare_environment;
 pub use guard::panics_caught;
 pub use memory::give_back_free_memory;

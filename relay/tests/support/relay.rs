@@ -110,10 +110,15 @@ impl Relay {
         seen_in(&self.output)
     }
 
+    /// What the system says of it in this file of its folder in `/proc`.
+    pub(crate) fn proc(&self, file: &str) -> String {
+        let path = format!("/proc/{}/{file}", self.process.id());
+        std::fs::read_to_string(path).unwrap()
+    }
+
     /// Memory that it occupies.
     pub(crate) fn resident_bytes(&self) -> usize {
-        let path = format!("/proc/{}/status", self.process.id());
-        let status = std::fs::read_to_string(path).unwrap();
+        let status = self.proc("status");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kilobytes = line.unwrap().trim().trim_end_matches(" kB");
         kilobytes.parse::<usize>().unwrap() << 10
