@@ -296,10 +296,10 @@ async fn run(
     readiness.listening();
     log::info!("listening on {scheme}://{address}");
     let serving = tokio::task::spawn_local(Arc::clone(&server).serve(listener));
-    end.next().await;
+    let ending = end.next().await;
     tokio::select! {
-        () = drain(&config, &server) => log::info!("stopped"),
-        () = end.next() => log::warn!("stopped at once by a second signal"),
+        () = drain(&config, &server, ending) => log::info!("stopped"),
+        _ = end.next() => log::warn!("stopped at once by a second signal"),
     }
     serving.abort();
     // Shards after the ticks that feed them, libca after both.
@@ -308,12 +308,13 @@ async fn run(
     Ok(())
 }
 
-/// Says that it isn't ready, lets the cluster notice, then sends clients elsewhere one by one.
-async fn drain(config: &Config, server: &Server) {
+/// Says that it isn't ready, gives the cluster time to notice, then sends clients elsewhere one by one.
+async fn drain(config: &Config, server: &Server, ending: Ending) {
     server.readiness.draining();
     let clients = server.admin.sessions();
     log::info!("stopping; {clients} clients will be told to connect again");
-    if clients == 0 {
+    // A cluster may send new clients until it has noticed, whether the relay has clients or not.
+    if clients == 0 && ending == Ending::Keyboard {
         return;
     }
     tokio::time::sleep(config.drain_delay).await;
@@ -399,7 +400,16 @@ fn hello(config: &Config) -> Result<Hello, Failure> {
     })
 }
 
-/// SIGTERM from a cluster, SIGINT from a keyboard.
+/// Who ends the relay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// A cluster or a service manager: SIGTERM.
+    Cluster,
+    /// A person: SIGINT.
+    Keyboard,
+}
+
+/// The signals that end the relay.
 struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
@@ -413,10 +423,10 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) {
+    async fn next(&mut self) -> Ending {
         tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => Ending::Cluster,
+            _ = self.interrupt.recv() => Ending::Keyboard,
         }
     }
 }

@@ -438,7 +438,8 @@ pub(super) const KEYS: &[Key] = &[
         "drain_delay_ms",
         drain_delay,
         0,
-        "How long the relay says that it isn't ready before it closes clients"
+        "After SIGTERM, how long the relay runs on while /ready says 503, so that load balancers send no new \
+         clients; then it closes the clients it has"
     ),
     millis_key!(
         "drain_spread_ms",
