@@ -1,5 +1,6 @@
 //! What reads what others wrote, what does it begin with, and what must hold whatever it is given?
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -286,6 +287,8 @@ const CONFIG_WORDS: &[&str] = &[
     "\n",
     "\0",
     "\0PVWIRE_",
+    "\0PVWIRE_LISTN=",
+    "\0PVWIRE_LOG=",
     "\0--",
     "listen",
     "allow_put",
@@ -325,9 +328,9 @@ fn config(bytes: &[u8]) {
     let mut parts = text.split('\0');
     let file = parts.next().unwrap_or_default().to_owned();
     let (variables, flags): (Vec<_>, Vec<_>) = parts.partition(|part| part.starts_with("PVWIRE_"));
-    let variables: Vec<_> = variables
-        .iter()
-        .filter_map(|each| each.split_once('='))
+    let variables = variables.iter().filter_map(|each| each.split_once('='));
+    let environment: BTreeMap<_, _> = variables
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
     let program = ["pvwire-relay", "--config", "fuzz.toml"];
     let arguments: Vec<_> = program
@@ -335,11 +338,7 @@ fn config(bytes: &[u8]) {
         .chain(&flags)
         .map(|&word| word.to_owned())
         .collect();
-    let environment = |name: &str| {
-        let found = variables.iter().find(|(key, _)| *key == name);
-        found.map(|(_, value)| (*value).to_owned())
-    };
-    match Config::read(&arguments, environment, |_| Ok(file.clone())) {
+    match Config::read(&arguments, &environment, |_| Ok(file.clone())) {
         Ok(Asked::Run(config)) => {
             assert!(!config.show().is_empty());
             judge(&config);

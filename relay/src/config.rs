@@ -4,9 +4,13 @@
 //! flag, the later winning, and is checked in the same place wherever it came from.
 
 mod command;
+mod file;
 mod key;
 mod rule_text;
+mod similar;
+mod variable;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -192,15 +196,23 @@ pub enum ConfigError {
         /// What would fit.
         expected: String,
     },
-    /// A key that there is not.
-    #[error("{origin}: unknown key {key:?}, expected one of: {known}")]
+    /// An unknown key.
+    #[error("{origin}: unknown key {key:?}{hint}")]
     Key {
         /// Where it stands.
         origin: String,
         /// The key.
         key: String,
-        /// Those that there are.
-        known: String,
+        /// What the operator may have meant.
+        hint: String,
+    },
+    /// An unknown environment variable.
+    #[error("environment variable {name}: no such setting{hint}")]
+    Variable {
+        /// The variable.
+        name: String,
+        /// What the operator may have meant.
+        hint: String,
     },
     /// The file can't be read.
     #[error("{path}: {reason}")]
@@ -215,6 +227,29 @@ pub enum ConfigError {
     Flags(String),
 }
 
+/// Keys that only tokens need.
+const JWT_KEYS: [&str; 5] = [
+    "jwt_keys",
+    "jwt_audience",
+    "jwt_issuer",
+    "jwt_user_claim",
+    "jwt_groups_claim",
+];
+
+/// Keys that only a proxy's headers need.
+const PROXY_KEYS: [&str; 3] = ["trusted_proxy", "user_header", "groups_header"];
+
+/// What the command line's parser says, without the usage.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines = text.lines().map(str::trim);
+    let lines =
+        lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    let said: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
+    let said = said.join(" ").replace(" tip: ", "; ");
+    said.strip_prefix("error: ").unwrap_or(&said).to_owned()
+}
+
 impl Config {
     /// Reads flags, environment and file. `arguments` begin with the program's name.
     ///
@@ -222,33 +257,32 @@ impl Config {
     /// When something is said that can't be done; the message names where it stands.
     pub fn read(
         arguments: &[String],
-        environment: impl Fn(&str) -> Option<String>,
+        environment: &BTreeMap<String, String>,
         read_file: impl Fn(&str) -> Result<String, String>,
     ) -> Result<Asked, ConfigError> {
         let matches = match command().try_get_matches_from(arguments) {
             Ok(matches) => matches,
             Err(error) if !error.use_stderr() => return Ok(Asked::Print(error.to_string())),
-            Err(error) => {
-                let text = error.to_string();
-                let line = text.lines().next().unwrap_or_default();
-                let line = line.strip_prefix("error: ").unwrap_or(line);
-                return Err(ConfigError::Flags(line.to_owned()));
-            }
+            Err(error) => return Err(ConfigError::Flags(one_line(&error))),
         };
+        variable::check(environment)?;
         let check = matches.subcommand_matches("check");
         let matches = check.unwrap_or(&matches);
         let mut config = Self::default();
         let file = matches.get_one::<String>("config").cloned();
-        if let Some(path) = file.or_else(|| environment("PVWIRE_CONFIG")) {
+        if let Some(path) = file.or_else(|| environment.get(variable::CONFIG).cloned()) {
             let text = read_file(&path).map_err(|reason| ConfigError::File {
                 path: path.clone(),
                 reason,
             })?;
-            config.apply_file(&path, &text)?;
+            config.apply_file(file::File {
+                path: &path,
+                text: &text,
+            })?;
         }
         for key in KEYS {
-            let variable = format!("PVWIRE_{}", key.name.to_ascii_uppercase());
-            if let Some(text) = environment(&variable) {
+            let variable = variable::of(key);
+            if let Some(text) = environment.get(&variable) {
                 let values: Vec<_> = if key.list {
                     text.split_whitespace().collect()
                 } else {
@@ -279,6 +313,11 @@ impl Config {
             user: check.get_one::<String>("user").cloned(),
             groups: all("group").collect(),
             pvs: all("pv").collect(),
+            access: match check.get_one::<String>("access").map(String::as_str) {
+                Some("read") => vec![Access::Read],
+                Some(_) => vec![Access::Put],
+                None => vec![Access::Read, Access::Put],
+            },
         };
         Ok(Asked::Check(config, check))
     }
@@ -346,9 +385,28 @@ impl Config {
                 }
             }
         }
+        let defaults = Self::default();
+        for (mode, name, keys) in [
+            (Auth::Jwt, "jwt", &JWT_KEYS[..]),
+            (Auth::TrustedHeader, "trusted-header", &PROXY_KEYS[..]),
+        ] {
+            let set = |key: &&Key| (key.show)(self) != (key.show)(&defaults);
+            let mut keys = KEYS.iter().filter(|key| keys.contains(&key.name));
+            if let Some(key) = keys.find(set).filter(|_| self.auth != mode) {
+                let expected = format!("auth = {name} as well: without it this key has no effect");
+                return wrong(key.name, (key.show)(self), expected);
+            }
+        }
         if self.auth == Auth::TrustedHeader && self.trusted_proxy.is_empty() {
             let expected = "the proxies' networks, for auth = trusted-header";
             return wrong("trusted_proxy", String::new(), expected.into());
+        }
+        if !self.enable_put && !self.allow_put.is_empty() {
+            return wrong(
+                "allow_put",
+                self.allow_put.join(" "),
+                "enable_put as well: without it the relay takes no puts".into(),
+            );
         }
         if self.enable_put && self.allow_origin.iter().any(|origin| origin == "*") {
             return wrong(
@@ -404,56 +462,6 @@ impl Config {
         Ok(())
     }
 
-    fn apply_file(&mut self, path: &str, text: &str) -> Result<(), ConfigError> {
-        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-            let reason = error
-                .to_string()
-                .lines()
-                .map(str::trim)
-                .collect::<Vec<_>>()
-                .join(" ");
-            ConfigError::File {
-                path: path.to_owned(),
-                reason,
-            }
-        })?;
-        for (name, value) in &table {
-            if name == "rule" {
-                let rules = value.as_array().ok_or_else(|| ConfigError::Value {
-                    origin: path.to_owned(),
-                    key: name.clone(),
-                    value: value.to_string(),
-                    expected: "tables, as [[rule]]".into(),
-                })?;
-                self.rules = (1..)
-                    .zip(rules)
-                    .map(|(nth, rule)| RuleText::read(format!("{path}: rule {nth}"), rule))
-                    .collect::<Result<_, _>>()?;
-                continue;
-            }
-            let Some(key) = KEYS.iter().find(|key| key.name == name) else {
-                let known = KEYS
-                    .iter()
-                    .map(|key| key.name)
-                    .collect::<Vec<_>>()
-                    .join(", ");
-                let (origin, key) = (path.to_owned(), name.clone());
-                return Err(ConfigError::Key { origin, key, known });
-            };
-            let plain = |value: &toml::Value| match value {
-                toml::Value::String(text) => text.clone(),
-                other => other.to_string(),
-            };
-            let values: Vec<String> = match value {
-                toml::Value::Array(list) if key.list => list.iter().map(plain).collect(),
-                one => vec![plain(one)],
-            };
-            let values: Vec<_> = values.iter().map(String::as_str).collect();
-            self.apply(path, key, &values)?;
-        }
-        Ok(())
-    }
-
     /// All rules in the order in which they are asked: the file's, then what everybody may write.
     #[must_use]
     pub fn all_rules(&self) -> Vec<RuleText> {
@@ -501,17 +509,14 @@ mod tests {
         if file.is_some() {
             arguments.extend(["--config".to_owned(), "pvwire.toml".to_owned()]);
         }
-        let lookup = |name: &str| {
-            environment
-                .iter()
-                .find(|(key, _)| *key == name)
-                .map(|(_, value)| (*value).to_owned())
-        };
+        let variables = environment.iter();
+        let variables = variables.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let environment: BTreeMap<_, _> = variables.collect();
         let content = |_: &str| {
             file.map(str::to_owned)
                 .ok_or_else(|| "no such file".to_owned())
         };
-        match Config::read(&arguments, lookup, content) {
+        match Config::read(&arguments, &environment, content) {
             Ok(Asked::Run(config)) => Ok(*config),
             Ok(Asked::Print(text)) => Err(text),
             Ok(Asked::Check(..)) => Err("a check".into()),
@@ -573,7 +578,7 @@ mod tests {
                 vec![],
                 vec![],
                 Some("linger_ms = \"soon\""),
-                "pvwire.toml: linger_ms is \"soon\", expected milliseconds from 0 to 86400000",
+                "pvwire.toml:1: linger_ms is \"soon\", expected milliseconds from 0 to 86400000",
             ),
             (
                 vec!["--shortest-tick-ms", "200"],
@@ -584,8 +589,10 @@ mod tests {
         ] {
             assert_eq!(read(&flags, &environment, file).unwrap_err(), message);
         }
-        let unknown = read(&[], &[], Some("listn = 1")).unwrap_err();
-        assert!(unknown.starts_with("pvwire.toml: unknown key \"listn\", expected one of: listen"));
+        let unknown = read(&[], &[], Some("colour = 1")).unwrap_err();
+        assert!(
+            unknown.starts_with("pvwire.toml:1: unknown key \"colour\", expected one of: listen")
+        );
         assert!(
             read(&["--listn", "x"], &[], None)
                 .unwrap_err()
@@ -601,6 +608,149 @@ mod tests {
                 .unwrap_err()
                 .contains("expected an origin")
         );
+    }
+
+    #[test]
+    fn error_in_the_file_names_its_line() {
+        for (file, message) in [
+            (
+                "# relay\n\nlinger_ms = -1\n",
+                "pvwire.toml:3: linger_ms is \"-1\", expected milliseconds",
+            ),
+            ("max_pvs = 1\nlisten =\n", "pvwire.toml:2: "),
+            ("max_pvs = 1\nmax_pvs = 2\n", "pvwire.toml:2: "),
+            (
+                "\n[[rule]]\npv = 'X'\nallow = 'put'\n\n[[rule]]\npv = 'X'\nallow = 'write'\n",
+                "pvwire.toml:8: rule 2: allow is \"write\", expected read, put or both",
+            ),
+            (
+                "[[rule]]\npv = 'X'\n",
+                "pvwire.toml:1: rule 1: rule is \"pv X\", expected allow or deny in it",
+            ),
+        ] {
+            let error = read(&[], &[], Some(file)).unwrap_err();
+            assert!(error.starts_with(message), "{error}");
+        }
+    }
+
+    #[test]
+    fn unknown_setting_is_refused_and_the_one_that_was_meant_is_named() {
+        let no_variables: &[(&str, &str)] = &[];
+        for (flags, environment, file, message) in [
+            (
+                &["--listn", "127.0.0.1:1"][..],
+                no_variables,
+                None,
+                "unexpected argument '--listn' found; a similar argument exists: '--listen'",
+            ),
+            (
+                &[],
+                &[("PVWIRE_LISTN", "127.0.0.1:1")],
+                None,
+                "environment variable PVWIRE_LISTN: no such setting; did you mean PVWIRE_LISTEN?",
+            ),
+            (
+                &[],
+                &[("PVWIRE_COLOUR", "red")],
+                None,
+                "environment variable PVWIRE_COLOUR: no such setting; pvwire-relay --help lists all",
+            ),
+            (
+                &[],
+                no_variables,
+                Some("\nlistn = 1"),
+                "pvwire.toml:2: unknown key \"listn\"; did you mean \"listen\"?",
+            ),
+            (
+                &[],
+                no_variables,
+                Some("[[rule]]\nusers = 'jane'\npv = 'X'\nallow = 'put'"),
+                "pvwire.toml:2: rule 1: unknown key \"users\"; did you mean \"user\"?",
+            ),
+            (
+                &["check"],
+                no_variables,
+                None,
+                "the following required arguments were not provided: --pv <P>",
+            ),
+        ] {
+            assert_eq!(read(flags, environment, file).unwrap_err(), message);
+        }
+    }
+
+    #[test]
+    fn key_of_the_relay_below_a_rule_is_told_where_it_belongs() {
+        let file = "[[rule]]\npv = 'X'\nallow = 'put'\n\nenable_put = true\n";
+        assert_eq!(
+            read(&[], &[], Some(file)).unwrap_err(),
+            "pvwire.toml:5: rule 1: unknown key \"enable_put\"; it is a key of the relay: move it above \
+             the first [[rule]]"
+        );
+    }
+
+    #[test]
+    fn variables_that_kubernetes_and_the_projects_tools_set_are_no_settings() {
+        let environment = [
+            ("PVWIRE_SERVICE_HOST", "10.0.0.1"),
+            ("PVWIRE_SERVICE_PORT_HTTP", "80"),
+            ("PVWIRE_PORT", "tcp://10.0.0.1:80"),
+            ("PVWIRE_PORT_80_TCP_ADDR", "10.0.0.1"),
+            ("PVWIRE_CHROMIUM", "/usr/bin/chromium"),
+        ];
+        assert!(read(&[], &environment, None).is_ok());
+    }
+
+    #[test]
+    fn level_of_the_log_that_does_not_exist_is_refused() {
+        for level in ["debug", "", "info,pvwire_relay::shard=trace", "OFF"] {
+            assert!(read(&[], &[("PVWIRE_LOG", level)], None).is_ok(), "{level}");
+        }
+        for level in ["loud", "info,loud", "pvwire_relay=loud"] {
+            let error = read(&[], &[("PVWIRE_LOG", level)], None).unwrap_err();
+            let begin =
+                format!("environment variable PVWIRE_LOG: log is {level:?}, expected error, warn");
+            assert!(error.starts_with(&begin), "{error}");
+        }
+    }
+
+    #[test]
+    fn settings_without_effect_are_refused() {
+        for (flags, message) in [
+            (
+                &["--allow-put=SR:*:SET"][..],
+                "allow_put is \"SR:*:SET\", expected enable_put as well",
+            ),
+            (
+                &["--jwt-keys=keys.json"],
+                "jwt_keys is \"keys.json\", expected auth = jwt as well",
+            ),
+            (
+                &["--user-header=x-user"],
+                "user_header is \"x-user\", expected auth = trusted-header as well",
+            ),
+            (
+                &["--trusted-proxy=10.0.0.0/8"],
+                "trusted_proxy is \"10.0.0.0/8\", expected auth = trusted-header",
+            ),
+        ] {
+            let error = read(flags, &[], None).unwrap_err();
+            assert!(
+                error.starts_with(&format!("configuration: {message}")),
+                "{error}"
+            );
+        }
+        for (flag, expected) in [
+            ("--trusted-proxy=10.0.0.0/33", "a network, as 10.1.0.0/16"),
+            ("--trusted-proxy=proxy", "a network, as 10.1.0.0/16"),
+            ("--user-header=x user", "the name of a header"),
+            ("--groups-header=", "the name of a header"),
+        ] {
+            let error = read(&["--auth=trusted-header", flag], &[], None).unwrap_err();
+            assert!(
+                error.starts_with("flag --") && error.ends_with(expected),
+                "{error}"
+            );
+        }
     }
 
     #[test]
@@ -628,6 +778,7 @@ mod tests {
     #[test]
     fn rules_are_read_in_order_and_one_that_makes_no_sense_is_refused() {
         let file = r#"
+            enable_put = true
             allow_put = ["LAST"]
             [[rule]]
             user = "jane"
@@ -666,7 +817,8 @@ mod tests {
             ),
         ] {
             let error = read(&[], &[], Some(&format!("[[rule]]\n{rule}"))).unwrap_err();
-            assert!(error.starts_with("pvwire.toml: rule 1: "), "{error}");
+            assert!(error.starts_with("pvwire.toml:"), "{error}");
+            assert!(error.contains(": rule 1: "), "{error}");
             assert!(error.contains(message), "{error}");
         }
     }

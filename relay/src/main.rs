@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,7 +11,7 @@ use std::time::{Duration, Instant};
 use pvwire_relay::admin::Admin;
 use pvwire_relay::audit::Audit;
 use pvwire_relay::auth;
-use pvwire_relay::config::{Access, Asked, Auth, Check, Config, ConfigError};
+use pvwire_relay::config::{Asked, Auth, Check, Config, ConfigError};
 use pvwire_relay::descriptor::Descriptors;
 use pvwire_relay::group::{Desk, Distributor, FrameSink, SetLimits};
 use pvwire_relay::keys;
@@ -37,6 +39,9 @@ use tokio::signal::unix::{SignalKind, signal};
 /// "The command was used incorrectly", by sysexits(3).
 const EXIT_USAGE: u8 = 64;
 
+/// Of the command `check`: an access is denied.
+const EXIT_DENIED: u8 = 1;
+
 /// How often a client should acknowledge while frames arrive.
 const ACK_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -47,24 +52,26 @@ const FAREWELLS: Duration = Duration::from_secs(2);
 const MANY_CLIENTS: usize = 20;
 
 fn main() -> ExitCode {
-    let log = env_logger::Env::new().filter_or("PVWIRE_LOG", "info");
-    env_logger::Builder::from_env(log)
+    let environment = environment();
+    let asked = environment.get("PVWIRE_LOG").map_or("", String::as_str);
+    // What is asked for one module leaves the others at the default.
+    env_logger::Builder::new()
+        .parse_filters(&format!("info,{asked}"))
         .format_target(false)
         .init();
     // While there is one thread only.
     pvwire_epics::prepare_environment();
     let descriptors = Descriptors::new(pvwire_epics::raise_descriptor_limit());
     let arguments: Vec<String> = std::env::args().collect();
-    let environment = |name: &str| std::env::var(name).ok();
     let read_file = |path: &str| std::fs::read_to_string(path).map_err(|error| error.to_string());
-    let read = move || Config::read(&arguments, environment, read_file);
+    let read = move || Config::read(&arguments, &environment, read_file);
     let config = match read() {
         Ok(Asked::Run(config)) => *config,
         Ok(Asked::Check(config, check)) => {
             return match self::check(&config, check) {
-                Ok(text) => {
+                Ok((text, allowed)) => {
                     print!("{text}");
-                    ExitCode::SUCCESS
+                    ExitCode::from(if allowed { 0 } else { EXIT_DENIED })
                 }
                 Err(error) => {
                     eprintln!("pvwire-relay: {error}");
@@ -104,18 +111,28 @@ fn main() -> ExitCode {
     }
 }
 
-/// What somebody may do with PVs, a line for each access, and which rule says so.
-fn check(config: &Config, check: Check) -> Result<String, String> {
+/// The environment's variables; one that isn't text is none of ours.
+fn environment() -> BTreeMap<String, String> {
+    let text = |text: OsString| text.into_string().ok();
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((text(name)?, text(value)?)))
+        .collect()
+}
+
+/// What a user may do with PVs, a line for each access, and which rule says so; and whether every
+/// access is allowed.
+fn check(config: &Config, check: Check) -> Result<(String, bool), String> {
     let rules = Rules::read(config)?;
     let person = Person {
         user: check.user,
         groups: check.groups,
     };
-    let mut text = String::new();
+    let (mut text, mut allowed) = (String::new(), true);
     for pv in &check.pvs {
         let (scheme, name) = pv.split_once("://").unwrap_or((&config.default_source, pv));
-        for access in [Access::Read, Access::Put] {
+        for &access in &check.access {
             let verdict = rules.judge(&person, scheme, name, access);
+            allowed &= verdict.allowed;
             let may = if verdict.allowed { "may" } else { "may not" };
             text += &format!(
                 "{person} {may} {access} {scheme}://{name}: {}\n",
@@ -123,7 +140,7 @@ fn check(config: &Config, check: Check) -> Result<String, String> {
             );
         }
     }
-    Ok(text)
+    Ok((text, allowed))
 }
 
 enum Failure {

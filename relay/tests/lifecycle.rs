@@ -55,6 +55,27 @@ fn bad_settings_end_the_relay_with_64_and_one_line_that_says_which_value_and_wha
     refused(&["--linger-ms"], |command| {
         command.arg("--linger-ms");
     });
+    refused(&["--listn", "'--listen'"], |command| {
+        command.arg("--listn=127.0.0.1:0");
+    });
+    refused(&["PVWIRE_LISTN", "PVWIRE_LISTEN"], |command| {
+        command.env("PVWIRE_LISTN", "127.0.0.1:0");
+    });
+    refused(&["PVWIRE_LOG", "\"loud\"", "debug"], |command| {
+        command.env("PVWIRE_LOG", "loud");
+    });
+    refused(&["allow_put", "\"X\"", "enable_put"], |command| {
+        command.arg("--allow-put=X");
+    });
+    refused(
+        &["--trusted-proxy", "\"10.0.0.0/33\"", "10.1.0.0/16"],
+        |command| {
+            command.arg("--trusted-proxy=10.0.0.0/33");
+        },
+    );
+    refused(&["--pv <P>"], |command| {
+        command.arg("check");
+    });
     refused(
         &["PVWIRE_SHARDS", "shards", "\"many\"", "whole number"],
         |command| {
@@ -76,17 +97,20 @@ fn bad_file_ends_the_relay_the_same_way() {
         "listen = \"127.0.0.1:0\"\nlinger_ms = -1\n",
     );
     refused(
-        &["bad-value.toml", "linger_ms", "\"-1\"", "milliseconds"],
+        &["bad-value.toml:2", "linger_ms", "\"-1\"", "milliseconds"],
         |command| {
             command.arg("--config").arg(&value);
         },
     );
     let key = file("bad-key.toml", "linger = 5\n");
-    refused(&["bad-key.toml", "\"linger\"", "linger_ms"], |command| {
-        command.env("PVWIRE_CONFIG", &key);
-    });
+    refused(
+        &["bad-key.toml:1", "\"linger\"", "\"linger_ms\"?"],
+        |command| {
+            command.env("PVWIRE_CONFIG", &key);
+        },
+    );
     let syntax = file("bad-syntax.toml", "listen = \n");
-    refused(&["bad-syntax.toml"], |command| {
+    refused(&["bad-syntax.toml:1"], |command| {
         command.arg("--config").arg(&syntax);
     });
     refused(&["/no/such/file.toml"], |command| {

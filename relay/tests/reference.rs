@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use pvwire_relay::config::Config;
+use pvwire_relay::config::{Config, ConfigError};
 use pvwire_relay::metrics::{Metrics, Readings};
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::types::Outcome;
@@ -41,14 +42,14 @@ fn reference_of_the_configuration_lists_every_key() {
          A key with … takes several values: the flag is repeated, the variable holds them with spaces \
          between, the file has a list.\n\
          Keys that end in `_ms` are milliseconds.\n\
-         A mistake, or a key that there is not, ends the start with exit code 64 and one line that says \
-         where it stands and what was expected.\n\
+         Invalid values, unknown keys and variables, and keys that have no effect beside the others make the \
+         relay exit with status 64 and one line that says where the error stands and what was expected.\n\
          What is in effect is logged at the start.\n\n\
          {table}\n\
          The file may also have `[[rule]]` tables, which say who may read and write what: \
          [rules](../how-to/rules.md).\n\n\
          `PVWIRE_LOG` sets what is logged: `error`, `warn`, `info` (the default), `debug` (each client and \
-         connection) or `trace`.\n\
+         connection) or `trace`; `MODULE=LEVEL` sets the level of one module.\n\
          EPICS's own variables (`EPICS_CA_ADDR_LIST`, `EPICS_PVA_NAME_SERVERS`, …) mean what they always \
          mean; unless they are set, `EPICS_CA_CONN_TMO` and `EPICS_PVA_CONN_TMO` are 5 s, \
          `EPICS_CA_MAX_ARRAY_BYTES` is 262,144, and `EPICS_ALLOW_POSIX_THREAD_PRIORITY_SCHEDULING` \
@@ -57,6 +58,39 @@ fn reference_of_the_configuration_lists_every_key() {
          reference::`.\n"
     );
     hold("docs/reference/config.md", &text);
+}
+
+#[test]
+fn variables_of_the_projects_own_tools_do_not_keep_the_relay_from_starting() {
+    let listed = Command::new("git")
+        .args([
+            "ls-files", "-z", "--", "*.rs", "*.ts", "*.js", "*.py", "*.sh", "Makefile",
+        ])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let mut names = BTreeMap::new();
+    for path in listed.split_terminator('\0') {
+        // Some tests name settings that don't exist.
+        let is_about_them = ["relay/src/config", "relay/tests/lifecycle.rs"];
+        if is_about_them.iter().any(|about| path.starts_with(about)) {
+            continue;
+        }
+        let text = std::fs::read_to_string(root().join(path)).unwrap_or_default();
+        let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+        for word in words.filter(|word| word.len() > 7 && word.starts_with("PVWIRE_")) {
+            names.insert(word.to_owned(), "1".to_owned());
+        }
+    }
+    assert!(names.len() > 10, "the test reads no variables: {names:?}");
+    // Their values are what they may be; a wrong one would be another error.
+    for name in names.keys() {
+        let one = BTreeMap::from([(name.clone(), "1".to_owned())]);
+        let read = Config::read(&["pvwire-relay".into()], &one, |_| Ok(String::new()));
+        let unknown = matches!(read, Err(ConfigError::Variable { .. }));
+        assert!(!unknown, "relay/src/config/variable.rs doesn't know {name}");
+    }
 }
 
 /// Name, type and help of every metric.

@@ -144,8 +144,15 @@ fn check_says_what_would_happen_and_which_rule_says_so() {
             .args(arguments)
             .output()
             .unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
+        let text = String::from_utf8(output.stdout).unwrap();
+        let code = i32::from(text.contains(" may not "));
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{text}{:?}",
+            output.stderr
+        );
+        text
     };
     let path = rules.display();
     assert_eq!(
@@ -169,7 +176,30 @@ fn check_says_what_would_happen_and_which_rule_says_so() {
          somebody without a name may read ca://X:DEMO: no rule fits; reading is allowed then\n\
          somebody without a name may put ca://X:DEMO: allow_put (pv *:DEMO, allow put)\n"
     );
-    assert!(check(&["--enable-put=false", "--pv=X:DEMO"]).contains("enable_put is off"));
+}
+
+#[test]
+fn check_fails_when_what_it_was_asked_for_is_denied() {
+    let rules = file("denied.toml", "[[rule]]\npv = 'SECRET'\ndeny = 'read'\n");
+    let check = |arguments: &[&str]| {
+        let mut command = relay_command(Network::new());
+        let output = command
+            .args(["check", "--config", rules.to_str().unwrap()])
+            .args(arguments)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        (output.status.code(), said.lines().count(), said)
+    };
+    let (code, lines, _) = check(&["--pv=X", "--access=read"]);
+    assert_eq!((code, lines), (Some(0), 1));
+    let (code, lines, said) = check(&["--pv=X"]);
+    assert_eq!((code, lines), (Some(1), 2));
+    assert!(said.contains("enable_put is off"), "{said}");
+    let (code, lines, _) = check(&["--pv=X", "--pv=SECRET", "--access=read"]);
+    assert_eq!((code, lines), (Some(1), 2));
+    let (code, ..) = check(&["--pv=X", "--access=write"]);
+    assert_eq!(code, Some(64));
 }
 
 #[test]
@@ -219,7 +249,6 @@ fn check_says_which_line_of_a_gateways_files_decides() {
             .args(arguments)
             .output()
             .unwrap();
-        assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
     let (list, acf) = (pvlist.display(), acf.display());

@@ -2,8 +2,8 @@
 
 use clap::{Arg, ArgAction, Command};
 
-use super::Config;
 use super::key::{KEYS, Key};
+use super::{Access, Config};
 
 /// Somebody who might ask for a PV.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub struct Check {
     pub groups: Vec<String>,
     /// The PVs.
     pub pvs: Vec<String>,
+    /// What is asked of each.
+    pub access: Vec<Access>,
 }
 
 /// What the command line asks for.
@@ -60,7 +62,15 @@ pub(super) fn command() -> Command {
                 .action(ArgAction::Append)
                 .required(true)
                 .help("PV name, with or without a source; may be repeated"),
-        ]);
+            Arg::new("access")
+                .long("access")
+                .value_name("ACCESS")
+                .value_parser(["read", "put"])
+                .help("Check this access only; by default both"),
+        ])
+        .after_help(
+            "Exit code: 0 when every access is allowed, 1 when one is not, 64 for an error",
+        );
     let (command, check) = (with_keys(command), with_keys(check));
     command.subcommand(check)
 }

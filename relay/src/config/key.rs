@@ -1,6 +1,9 @@
 //! Which keys are there, what do they mean and what fits each?
 
+use std::net::IpAddr;
 use std::time::Duration;
+
+use hyper::header::HeaderName;
 
 use super::{Auth, Config};
 
@@ -77,6 +80,34 @@ macro_rules! text_key {
             show: |config| config.$field.clone(),
         }
     };
+}
+
+macro_rules! header_key {
+    ($name:literal, $field:ident, $help:literal) => {
+        Key {
+            name: $name,
+            list: false,
+            value: "NAME",
+            help: $help,
+            set: |config, value| {
+                HeaderName::from_bytes(value.as_bytes()).map_err(|_| "the name of a header")?;
+                config.$field = value.to_owned();
+                Ok(())
+            },
+            show: |config| config.$field.clone(),
+        }
+    };
+}
+
+/// Whether a text is an address, with or without the number of its leading bits.
+fn is_network(text: &str) -> bool {
+    let (address, bits) = text.split_once('/').map_or((text, "0"), |parts| parts);
+    let most = match address.parse() {
+        Ok(IpAddr::V4(_)) => 32,
+        Ok(IpAddr::V6(_)) => 128,
+        Err(_) => return false,
+    };
+    bits.parse::<u8>().is_ok_and(|bits| bits <= most)
 }
 
 /// All of them, in the order of the reference.
@@ -211,21 +242,22 @@ pub(super) const KEYS: &[Key] = &[
         value: "NETWORK",
         help: "Network of proxies whose headers say who a client is, as 10.1.0.0/16; may be repeated",
         set: |config, value| {
+            is_network(value)
+                .then_some(())
+                .ok_or("a network, as 10.1.0.0/16")?;
             config.trusted_proxy.push(value.to_owned());
             Ok(())
         },
         show: |config| config.trusted_proxy.join(" "),
     },
-    text_key!(
+    header_key!(
         "user_header",
         user_header,
-        "NAME",
         "Header in which the proxy says the user's name"
     ),
-    text_key!(
+    header_key!(
         "groups_header",
         groups_header,
-        "NAME",
         "Header in which the proxy says the user's groups, with commas between them"
     ),
     Key {

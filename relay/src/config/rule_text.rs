@@ -2,7 +2,16 @@
 
 use std::fmt::{self};
 
+use toml::Spanned;
+use toml::de::DeValue;
+
 use super::ConfigError;
+use super::file::{File, in_order};
+use super::key::KEYS;
+use super::similar::hint;
+
+/// Keys of a rule.
+const RULE_KEYS: [&str; 6] = ["user", "group", "pv", "pv_regex", "allow", "deny"];
 
 /// What a rule allows or denies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,29 +73,57 @@ impl fmt::Display for RuleText {
 }
 
 impl RuleText {
-    /// Reads one `[[rule]]` of a file.
-    pub(super) fn read(origin: String, value: &toml::Value) -> Result<Self, ConfigError> {
-        let wrong = |key: &str, value: String, expected: &str| ConfigError::Value {
-            origin: origin.clone(),
+    /// Reads one `[[rule]]` of a file: the one with this number.
+    pub(super) fn read(
+        file: File<'_>,
+        number: usize,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<Self, ConfigError> {
+        let wrong = |line: String, key: &str, value: String, expected: &str| ConfigError::Value {
+            origin: format!("{line}: rule {number}"),
             key: key.to_owned(),
             value,
             expected: expected.to_owned(),
         };
-        let table = value
-            .as_table()
-            .ok_or_else(|| wrong("rule", value.to_string(), "a table, as [[rule]]"))?;
+        let first = file.line(value.span());
+        let table = value.get_ref().as_table().ok_or_else(|| {
+            wrong(
+                first.clone(),
+                "rule",
+                file.plain(value),
+                "a table, as [[rule]]",
+            )
+        })?;
         let mut rule = Self::default();
-        for (key, value) in table {
-            let list = match value {
-                toml::Value::String(text) => vec![text.clone()],
-                toml::Value::Array(list) => (list.iter())
-                    .map(|text| text.as_str().map(str::to_owned))
+        for (key, place, value) in in_order(table) {
+            let line = file.line(place);
+            if !RULE_KEYS.contains(&key) {
+                let hint = if KEYS.iter().any(|known| known.name == key) {
+                    "; it is a key of the relay: move it above the first [[rule]]".to_owned()
+                } else {
+                    hint(key, RULE_KEYS)
+                };
+                return Err(ConfigError::Key {
+                    origin: format!("{line}: rule {number}"),
+                    key: key.to_owned(),
+                    hint,
+                });
+            }
+            let list = match value.get_ref() {
+                DeValue::String(text) => vec![text.to_string()],
+                DeValue::Array(list) => (list.iter())
+                    .map(|text| text.get_ref().as_str().map(str::to_owned))
                     .collect::<Option<Vec<_>>>()
                     .unwrap_or_default(),
                 _ => Vec::new(),
             };
             if list.is_empty() || list.iter().any(String::is_empty) {
-                return Err(wrong(key, value.to_string(), "a text, or a list of texts"));
+                return Err(wrong(
+                    line,
+                    key,
+                    file.plain(value),
+                    "a text, or a list of texts",
+                ));
             }
             let access = || {
                 let one = |text: &String| match text.as_str() {
@@ -97,39 +134,28 @@ impl RuleText {
                 list.iter()
                     .map(one)
                     .collect::<Option<Vec<_>>>()
-                    .ok_or_else(|| wrong(key, list.join(" "), "read, put or both"))
+                    .ok_or_else(|| wrong(line.clone(), key, list.join(" "), "read, put or both"))
             };
-            match key.as_str() {
+            match key {
                 "user" => rule.users = list,
                 "group" => rule.groups = list,
                 "pv" => rule.pvs = list,
                 "pv_regex" => rule.regexes = list,
                 "allow" => rule.allow = access()?,
-                "deny" => rule.deny = access()?,
-                _ => {
-                    return Err(ConfigError::Key {
-                        origin,
-                        key: key.clone(),
-                        known: "user, group, pv, pv_regex, allow, deny".into(),
-                    });
-                }
+                _ => rule.deny = access()?,
             }
         }
-        let text = rule.to_string();
+        let wrong = |expected: &str| wrong(first.clone(), "rule", rule.to_string(), expected);
         if rule.pvs.is_empty() && rule.regexes.is_empty() {
-            return Err(wrong(
-                "rule",
-                text,
-                "pv or pv_regex in it; pv = \"*\" is every PV",
-            ));
+            return Err(wrong("pv or pv_regex in it; pv = \"*\" is every PV"));
         }
         if rule.allow.is_empty() && rule.deny.is_empty() {
-            return Err(wrong("rule", text, "allow or deny in it"));
+            return Err(wrong("allow or deny in it"));
         }
         if rule.allow.iter().any(|access| rule.deny.contains(access)) {
-            return Err(wrong("rule", text, "no access both in allow and in deny"));
+            return Err(wrong("no access both in allow and in deny"));
         }
-        rule.origin = origin;
+        rule.origin = format!("{}: rule {number}", file.path);
         Ok(rule)
     }
 }

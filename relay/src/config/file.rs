@@ -1,0 +1,95 @@
+//! Reads the configuration file and says on which line an error stands.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::key::KEYS;
+use super::similar::hint;
+use super::{Config, ConfigError, RuleText};
+
+/// The file's name and text.
+#[derive(Clone, Copy)]
+pub(super) struct File<'a> {
+    pub(super) path: &'a str,
+    pub(super) text: &'a str,
+}
+
+impl File<'_> {
+    /// `FILE:LINE` of a place in the text.
+    pub(super) fn line(&self, place: Range<usize>) -> String {
+        let before = self.text.get(..place.start).unwrap_or(self.text);
+        format!("{}:{}", self.path, 1 + before.matches('\n').count())
+    }
+
+    /// A value as a flag would have it: without quotes, numbers as decimals.
+    pub(super) fn plain(&self, value: &Spanned<DeValue<'_>>) -> String {
+        if let DeValue::String(text) = value.get_ref() {
+            return text.to_string();
+        }
+        let raw = self.text.get(value.span()).unwrap_or_default();
+        let parsed = raw.parse::<toml::Value>();
+        parsed.map_or_else(|_| raw.to_owned(), |value| value.to_string())
+    }
+}
+
+/// The entries of a table in the order of the file.
+pub(super) fn in_order<'a, 'i>(
+    table: &'a DeTable<'i>,
+) -> Vec<(&'a str, Range<usize>, &'a Spanned<DeValue<'i>>)> {
+    let entries = table.iter();
+    let mut entries: Vec<_> = entries
+        .map(|(key, value)| (key.get_ref().as_ref(), key.span(), value))
+        .collect();
+    entries.sort_by_key(|(_, place, _)| place.start);
+    entries
+}
+
+impl Config {
+    /// Takes over what the file says.
+    pub(super) fn apply_file(&mut self, file: File<'_>) -> Result<(), ConfigError> {
+        let table = DeTable::parse(file.text).map_err(|error| ConfigError::File {
+            path: error
+                .span()
+                .map_or_else(|| file.path.to_owned(), |place| file.line(place)),
+            reason: error.message().lines().collect::<Vec<_>>().join(" "),
+        })?;
+        for (name, place, value) in in_order(table.get_ref()) {
+            let origin = file.line(place);
+            if name == "rule" {
+                let rules = value
+                    .get_ref()
+                    .as_array()
+                    .ok_or_else(|| ConfigError::Value {
+                        origin,
+                        key: name.to_owned(),
+                        value: file.plain(value),
+                        expected: "tables, as [[rule]]".into(),
+                    })?;
+                self.rules = (1..)
+                    .zip(rules.iter())
+                    .map(|(number, rule)| RuleText::read(file, number, rule))
+                    .collect::<Result<_, _>>()?;
+                continue;
+            }
+            let Some(key) = KEYS.iter().find(|key| key.name == name) else {
+                let known = KEYS.iter().map(|key| key.name).chain(["rule"]);
+                return Err(ConfigError::Key {
+                    origin,
+                    key: name.to_owned(),
+                    hint: hint(name, known),
+                });
+            };
+            let values: Vec<String> = match value.get_ref() {
+                DeValue::Array(list) if key.list => {
+                    list.iter().map(|one| file.plain(one)).collect()
+                }
+                _ => vec![file.plain(value)],
+            };
+            let values: Vec<_> = values.iter().map(String::as_str).collect();
+            self.apply(&origin, key, &values)?;
+        }
+        Ok(())
+    }
+}

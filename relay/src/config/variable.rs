@@ -1,0 +1,81 @@
+//! Checks the environment: variables that begin with `PVWIRE_` must be settings.
+
+use std::collections::BTreeMap;
+
+use log::LevelFilter;
+
+use super::ConfigError;
+use super::key::{KEYS, Key};
+use super::similar::similar;
+
+/// What the relay's variables begin with.
+const PREFIX: &str = "PVWIRE_";
+
+/// Names the configuration file.
+pub(super) const CONFIG: &str = "PVWIRE_CONFIG";
+
+/// Sets what is logged.
+const LOG: &str = "PVWIRE_LOG";
+
+/// Variables of the project's tests and tools, which a developer may have set for all programs.
+const OF_TOOLS: [&str; 11] = [
+    "PVWIRE_CHROMIUM",
+    "PVWIRE_DEMO_CONTROL_PORT",
+    "PVWIRE_EPICS_LIBDIR",
+    "PVWIRE_PYTHON",
+    "PVWIRE_RELAY",
+    "PVWIRE_SOAK_SECONDS",
+    "PVWIRE_SOAK_SEED",
+    "PVWIRE_TEST_PROCESS",
+    "PVWIRE_TRACE",
+    "PVWIRE_WRITE_GOLDEN",
+    "PVWIRE_WRITE_REFERENCE",
+];
+
+/// The variable that sets a key.
+pub(super) fn of(key: &Key) -> String {
+    format!("{PREFIX}{}", key.name.to_ascii_uppercase())
+}
+
+/// Finds unknown variables and levels of the log that don't exist.
+pub(super) fn check(environment: &BTreeMap<String, String>) -> Result<(), ConfigError> {
+    let settings: Vec<_> = (KEYS.iter().map(of))
+        .chain([CONFIG, LOG].map(str::to_owned))
+        .collect();
+    for name in environment.keys() {
+        let is_known = !name.starts_with(PREFIX)
+            || settings.contains(name)
+            || OF_TOOLS.contains(&name.as_str())
+            || is_made_for_a_service(name);
+        if !is_known {
+            // All begin alike.
+            let known = settings.iter().filter_map(|name| name.strip_prefix(PREFIX));
+            let hint = match similar(&name[PREFIX.len()..], known) {
+                Some(meant) => format!("; did you mean {PREFIX}{meant}?"),
+                None => "; pvwire-relay --help lists all".to_owned(),
+            };
+            let name = name.escape_debug().to_string();
+            return Err(ConfigError::Variable { name, hint });
+        }
+    }
+    let filter = environment.get(LOG).map_or("", |filter| filter.trim());
+    let level = |part: &str| {
+        let level = part.rsplit_once('=').map_or(part, |(_, level)| level);
+        level.trim().parse::<LevelFilter>().is_ok()
+    };
+    if filter.is_empty() || filter.split(',').all(level) {
+        return Ok(());
+    }
+    Err(ConfigError::Value {
+        origin: format!("environment variable {LOG}"),
+        key: "log".into(),
+        value: filter.into(),
+        expected: "error, warn, info, debug, trace or off, or MODULE=LEVEL with commas between"
+            .into(),
+    })
+}
+
+/// Whether Kubernetes sets such a variable for a Service whose name begins with "pvwire".
+fn is_made_for_a_service(name: &str) -> bool {
+    name.contains("_SERVICE_") || name.ends_with("_PORT") || name.contains("_PORT_")
+}
