@@ -3,6 +3,7 @@
 //! Every key has one row in `KEYS`; a value comes from the default, the file, the environment or a
 //! flag, the later winning, and is checked in the same place wherever it came from.
 
+mod cgroup;
 mod command;
 mod file;
 mod key;
@@ -170,7 +171,7 @@ impl Default for Config {
             max_new_names_per_s: 1_000,
             max_clients_per_user: 100,
             max_pvs: 1_000_000,
-            max_memory_mib: 1_000_000,
+            max_memory_mib: cgroup::default_budget_mib(|path| std::fs::read_to_string(path).ok()),
             ack_window: Duration::from_secs(2),
             evict_after: Duration::from_secs(15),
             host_lookup: Duration::from_secs(10),
@@ -426,8 +427,12 @@ impl Config {
         let defaults = Self::default();
         for key in KEYS {
             let default = match (key.show)(&defaults) {
-                // This machine's is no other's.
+                // They depend on the machine.
                 _ if key.name == "shards" => "one per core".to_owned(),
+                _ if key.name == "max_memory_mib" => {
+                    "three quarters of the cgroup's memory limit; `1000000` without a limit"
+                        .to_owned()
+                }
                 empty if empty.is_empty() => "none".to_owned(),
                 value => format!("`{value}`"),
             };

@@ -445,7 +445,7 @@ pub(super) const KEYS: &[Key] = &[
         "max_memory_mib",
         max_memory_mib,
         1_000_000,
-        "With more memory than this in use, in MiB, no new client and no new PV is taken"
+        "Memory budget in MiB: above it the relay refuses new clients and new PVs"
     ),
     millis_key!(
         "ack_window_ms",

@@ -1,0 +1,100 @@
+//! Finds the memory limit that the kernel holds this process to (control groups, versions 1 and 2).
+
+use std::path::Path;
+
+/// Budget where there is no limit.
+const WITHOUT_LIMIT_MIB: usize = 1_000_000;
+
+/// Default of `max_memory_mib`: three quarters of the limit. The kernel bills the sockets' buffers and
+/// the file cache to the same limit, and they are not in the memory that the relay compares with its
+/// budget.
+pub(super) fn default_budget_mib(read: impl Fn(&Path) -> Option<String>) -> usize {
+    limit_bytes(read).map_or(WITHOUT_LIMIT_MIB, |bytes| {
+        let mib = usize::try_from((bytes / 4 * 3) >> 20).unwrap_or(usize::MAX);
+        mib.clamp(1, WITHOUT_LIMIT_MIB)
+    })
+}
+
+/// The smallest limit of this process's group and of those above it.
+fn limit_bytes(read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
+    let groups = read(Path::new("/proc/self/cgroup"))?;
+    let limits = groups.lines().flat_map(|line| {
+        // "0::/path" in version 2; "4:memory:/path" in version 1.
+        let mut parts = line.splitn(3, ':');
+        let (_, controllers, group) = (parts.next(), parts.next(), parts.next());
+        let (root, file) = match controllers {
+            Some("") => ("/sys/fs/cgroup", "memory.max"),
+            Some(list) if list.split(',').any(|name| name == "memory") => {
+                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            }
+            _ => return Vec::new(),
+        };
+        let group = Path::new(group.unwrap_or("/").trim_start_matches('/'));
+        // A container sees its own group as the root, whatever /proc says.
+        let folders = group.ancestors().map(|group| Path::new(root).join(group));
+        folders
+            .filter_map(|folder| read(&folder.join(file))?.trim().parse().ok())
+            .collect()
+    });
+    // Version 1 has a number near 2^63 where version 2 has "max".
+    limits.filter(|bytes| *bytes < 1 << 60).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budget(files: &[(&str, &str)]) -> usize {
+        default_budget_mib(|path| {
+            let file = files.iter().find(|(name, _)| Path::new(name) == path);
+            file.map(|(_, text)| (*text).to_owned())
+        })
+    }
+
+    #[test]
+    fn budget_is_three_quarters_of_the_limit_of_the_control_group() {
+        let container = [
+            ("/proc/self/cgroup", "0::/\n"),
+            ("/sys/fs/cgroup/memory.max", "536870912\n"),
+        ];
+        assert_eq!(budget(&container), 384);
+        let version_1 = [
+            (
+                "/proc/self/cgroup",
+                "5:cpu:/\n4:cpu,memory:/pod/one\n0::/\n",
+            ),
+            (
+                "/sys/fs/cgroup/memory/pod/one/memory.limit_in_bytes",
+                "1073741824\n",
+            ),
+            (
+                "/sys/fs/cgroup/memory/pod/memory.limit_in_bytes",
+                "9223372036854771712\n",
+            ),
+        ];
+        assert_eq!(budget(&version_1), 768);
+    }
+
+    #[test]
+    fn limit_of_a_group_above_counts_too() {
+        let slice = [
+            ("/proc/self/cgroup", "0::/system.slice/pvwire.service\n"),
+            (
+                "/sys/fs/cgroup/system.slice/pvwire.service/memory.max",
+                "max\n",
+            ),
+            ("/sys/fs/cgroup/system.slice/memory.max", "268435456\n"),
+        ];
+        assert_eq!(budget(&slice), 192);
+    }
+
+    #[test]
+    fn without_a_limit_the_budget_is_as_good_as_none() {
+        assert_eq!(budget(&[]), WITHOUT_LIMIT_MIB);
+        let unlimited = [
+            ("/proc/self/cgroup", "0::/\n"),
+            ("/sys/fs/cgroup/memory.max", "max\n"),
+        ];
+        assert_eq!(budget(&unlimited), WITHOUT_LIMIT_MIB);
+    }
+}
