@@ -154,6 +154,7 @@ mod tests {
             alarm: (place % 3 == 1).then_some(alarm),
             detail: None,
             skips: Skips::NONE,
+            is_first: false,
         }
     }
 

@@ -52,12 +52,16 @@ impl AgeCounter {
         self.sum_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// The same on receipt, of the updates that are looked at: those that begin a PV's stream are not
-    /// among them, because they are as old as the PV's last change.
-    pub fn sample(&self, sequence: u32, stamp_ns: i64) {
-        if sequence % RECEIVED_EVERY == RECEIVED_EVERY / 2 {
-            self.add(stamp_ns, wall_ns());
-        }
+    /// Whether the update with this sequence is looked at on receipt. The first one since a connection
+    /// is to be left out: it is as old as the PV's last change.
+    #[must_use]
+    pub fn is_sampled(sequence: u32) -> bool {
+        sequence % RECEIVED_EVERY == RECEIVED_EVERY / 2
+    }
+
+    /// Counts an update that was stamped then and is here now.
+    pub fn add_now(&self, stamp_ns: i64) {
+        self.add(stamp_ns, wall_ns());
     }
 
     /// What was counted until now.
@@ -138,17 +142,13 @@ mod tests {
     }
 
     #[test]
-    fn value_that_begins_a_stream_is_not_looked_at() {
-        let ages = AgeCounter::default();
-        for sequence in 1..=RECEIVED_EVERY {
-            ages.sample(sequence, 0);
-        }
-        let read = ages.read();
-        assert_eq!(read.counts.iter().sum::<u64>(), 1);
-        let other = AgeCounter::default();
-        other.sample(1, 0);
-        assert_eq!(other.read(), Ages::default());
-        other.set(read);
-        assert_eq!(other.read(), read);
+    fn one_update_in_sixteen_is_looked_at_and_not_the_first() {
+        let sampled = (1..=RECEIVED_EVERY).filter(|sequence| AgeCounter::is_sampled(*sequence));
+        assert_eq!(sampled.collect::<Vec<_>>(), [RECEIVED_EVERY / 2]);
+        let (ages, other) = (AgeCounter::default(), AgeCounter::default());
+        ages.add_now(0);
+        assert_eq!(ages.read().counts.iter().sum::<u64>(), 1);
+        other.set(ages.read());
+        assert_eq!(other.read(), ages.read());
     }
 }

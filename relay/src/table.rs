@@ -216,6 +216,7 @@ impl Entry {
         if detail.is_some() {
             self.detail_tick = changes.tick;
         }
+        let is_first = before.is_none() || self.channel.state != ConnectionState::Connected;
         self.value_tick = changes.tick;
         if self.large_tick == changes.tick || is_large(&value) {
             self.large_tick = changes.tick;
@@ -233,6 +234,7 @@ impl Entry {
                 alarm,
                 detail,
                 skips,
+                is_first,
             });
         }
         self.latest = Some(latest);
@@ -626,6 +628,34 @@ mod tests {
         let alarms: Vec<_> = bench.tick().rows.iter().map(|row| row.alarm).collect();
         assert_eq!(alarms, [Some(CALM), None, Some(HIHI), None]);
         assert_eq!(bench.table.entry(PV).alarm_tick, 1);
+    }
+
+    #[test]
+    fn first_value_of_a_connection_is_marked_because_it_may_be_old() {
+        let mut bench = Bench::new();
+        let line = Line::open(&bench.intake, PV, false);
+        let marks = |changes: Changes| -> Vec<bool> {
+            changes.rows.iter().map(|row| row.is_first).collect()
+        };
+        line.event(Event::Access {
+            read: true,
+            write: false,
+        });
+        line.connected(false);
+        line.event(Event::Metadata(Box::default()));
+        update(&line, 1.0, CALM);
+        update(&line, 2.0, CALM);
+        assert_eq!(marks(bench.tick()), [true, false]);
+        line.event(Event::Disconnected);
+        line.event(Event::Access {
+            read: true,
+            write: false,
+        });
+        line.connected(false);
+        line.event(Event::Metadata(Box::default()));
+        update(&line, 2.0, CALM);
+        update(&line, 3.0, CALM);
+        assert_eq!(marks(bench.tick()), [true, false]);
     }
 
     #[test]

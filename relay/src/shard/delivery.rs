@@ -196,7 +196,8 @@ impl Run {
         metrics.bytes_sent.inc_by(bytes);
         if sent > 0 {
             let (now_ns, rows) = (wall_ns(), &frames.changes.rows);
-            for row in rows.iter().step_by(rows.len() / SENT_SAMPLES + 1) {
+            let looked_at = rows.iter().step_by(rows.len() / SENT_SAMPLES + 1);
+            for row in looked_at.filter(|row| !row.is_first) {
                 metrics.ages_sent.add(row.time_ns, now_ns);
             }
         }

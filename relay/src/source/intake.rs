@@ -279,6 +279,8 @@ pub struct Line {
     opening: u32,
     epoch: AtomicU32,
     sequence: AtomicU32,
+    /// Sequence of the first update since the last connection.
+    first: AtomicU32,
     /// Counted in the sequence; to be told with the next update.
     squashed: AtomicU32,
 }
@@ -295,6 +297,7 @@ impl Line {
             opening,
             epoch: AtomicU32::new(opening),
             sequence: AtomicU32::new(0),
+            first: AtomicU32::new(1),
             squashed: AtomicU32::new(0),
         };
         line.event(Event::Opened { puts });
@@ -328,7 +331,9 @@ impl Line {
         if squashed != 0 {
             self.squashed.store(0, Ordering::Relaxed);
         }
-        self.intake.ages.sample(sequence, time_ns);
+        if AgeCounter::is_sampled(sequence) && sequence != self.first.load(Ordering::Relaxed) {
+            self.intake.ages.add_now(time_ns);
+        }
         self.intake.push(Row {
             pv: self.pv,
             sequence,
@@ -368,6 +373,8 @@ impl Line {
             self.sequence.store(0, Ordering::Relaxed);
             self.squashed.store(0, Ordering::Relaxed);
         }
+        let next = self.sequence.load(Ordering::Relaxed).wrapping_add(1);
+        self.first.store(next, Ordering::Relaxed);
         let epoch = self.epoch.load(Ordering::Relaxed);
         self.event(Event::Connected { epoch });
     }
@@ -498,6 +505,25 @@ mod tests {
             .map(|row| (row.sequence, row.squashed))
             .collect();
         assert_eq!(told, [(1, 0), (9, 5)]);
+    }
+
+    #[test]
+    fn age_of_the_first_value_since_a_connection_is_not_counted() {
+        let intake = Arc::new(Intake::new());
+        let line = Line::open(&intake, PvId(1), false);
+        line.connected(true);
+        let counted = || intake.ages().read().counts.iter().sum::<u64>();
+        // As a server that sends the value that it has once more after each of these connections.
+        for connections in 1..=40 {
+            let looked_at = counted();
+            line.connected(false);
+            line.update(0, RowValue::Number(0.0), CALM);
+            assert_eq!(counted(), looked_at, "connection {connections}");
+        }
+        for _ in 0..32 {
+            line.update(0, RowValue::Number(0.0), CALM);
+        }
+        assert_eq!(counted(), 2);
     }
 
     #[test]

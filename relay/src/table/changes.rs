@@ -22,6 +22,9 @@ pub struct ChangedRow {
     pub detail: Option<Arc<Detail>>,
     /// Updates that were left out just before this one.
     pub skips: Skips,
+    /// The PV had no value just before, or none that was present: this one may be as old as the PV's last
+    /// change.
+    pub is_first: bool,
 }
 
 /// How many updates a tick brought, and how many it would have.
