@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::group::{Demand, Desk, Overview};
 use crate::latency::{Ages, ENDS_MICROS};
-use crate::metrics::{Metrics, Readings};
+use crate::metrics::{Metrics, PvCounts, Readings};
 use crate::registry::Registry;
 use crate::shard::{ClientSeen, ShardHandle};
 use crate::source::Intake;
@@ -55,11 +55,25 @@ impl Admin {
         self.shards.iter().map(ShardHandle::clients).sum()
     }
 
+    /// What the tick thread says of the PVs and lists of them, unless it doesn't answer.
+    async fn overview(&self, limit: usize) -> Option<Overview> {
+        let (answer, asked) = tokio::sync::oneshot::channel();
+        self.desk.leave(Demand::Inspect { limit, answer });
+        let answered = tokio::time::timeout(PATIENCE, asked).await;
+        answered.ok().and_then(Result::ok)
+    }
+
     /// For Prometheus.
-    #[must_use]
-    pub fn metrics_text(&self) -> String {
+    pub async fn metrics_text(&self) -> String {
+        let overview = self.overview(0).await;
         self.metrics.text(Readings {
             monitors: self.registry.monitors(),
+            pvs: overview.map(|overview| PvCounts {
+                connecting: overview.connecting,
+                not_found: overview.not_found,
+                connected: overview.connected,
+                disconnected: overview.disconnected,
+            }),
             sessions: self.sessions(),
             tick_micros: self.ticks.length_micros.load(Ordering::Relaxed),
             ages_received: self.intake.ages().read(),
@@ -94,16 +108,8 @@ impl Admin {
 
     /// For the status page and for people with curl.
     pub async fn status(&self) -> Value {
-        let (answer, asked) = tokio::sync::oneshot::channel();
-        self.desk.leave(Demand::Inspect {
-            limit: LISTED_PVS,
-            answer,
-        });
-        let overview = match tokio::time::timeout(PATIENCE, asked).await {
-            Ok(Ok(overview)) => overview,
-            // The page says so by its numbers: the relay is alive but its ticks are not.
-            _ => Overview::default(),
-        };
+        // Without an answer the page's numbers say so: the relay is alive but its ticks are not.
+        let overview = self.overview(LISTED_PVS).await.unwrap_or_default();
         let clients = self.clients_seen().await;
         let client = |seen: &ClientSeen| json!({ "address": seen.address, "user": seen.user, "seconds": seen.connected.as_secs(), "bytes": seen.bytes, "inStep": seen.is_in_step });
         let pv = |(name, state, holders, updates): &(Arc<str>, ConnectionState, usize, u32)| json!({ "name": **name, "state": format!("{state:?}"), "clients": holders, "updates": updates });

@@ -659,20 +659,23 @@ impl Distributor {
             groups: self.groups.len(),
             ..Overview::default()
         };
-        for (name, id, holders) in self.registry.list(usize::MAX) {
-            let Some(entry) = table.get(id) else { continue };
+        for entry in (self.registry.open_pvs().into_iter()).filter_map(|id| table.get(id)) {
             *match entry.channel.state {
                 ConnectionState::Connecting => &mut overview.connecting,
                 ConnectionState::NotFound => &mut overview.not_found,
                 ConnectionState::Connected => &mut overview.connected,
                 ConnectionState::Disconnected => &mut overview.disconnected,
             } += 1;
-            if overview.pvs.len() < limit {
-                let updates = entry.latest.as_ref().map_or(0, |latest| latest.sequence);
-                overview
-                    .pvs
-                    .push((name, entry.channel.state, holders, updates));
-            }
+        }
+        if limit == 0 {
+            return overview;
+        }
+        for (name, id, holders) in self.registry.list(limit) {
+            let Some(entry) = table.get(id) else { continue };
+            let updates = entry.latest.as_ref().map_or(0, |latest| latest.sequence);
+            overview
+                .pvs
+                .push((name, entry.channel.state, holders, updates));
         }
         overview
     }

@@ -1,10 +1,12 @@
 //! What does the relay count, and how is it read by Prometheus?
 
+mod process;
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -12,6 +14,7 @@ use prometheus_client::registry::Registry;
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::types::{Outcome, SkipCause};
 
+use self::process::Process;
 use crate::latency::{AgeCounter, AgeMetric, Ages};
 
 /// Close code of an ended session.
@@ -24,6 +27,18 @@ pub struct CodeLabel {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct OutcomeLabel {
     outcome: String,
+}
+
+/// Connection state of PVs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct StateLabel {
+    state: &'static str,
+}
+
+/// What this relay was built from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct BuildLabel {
+    version: &'static str,
 }
 
 /// Why updates were left out.
@@ -43,6 +58,7 @@ impl From<SkipCause> for CauseLabel {
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
+    process: Process,
     /// Sessions since the start.
     pub sessions_opened: Counter,
     /// Sessions that ended, by close code.
@@ -82,6 +98,7 @@ pub struct Metrics {
     ages_received: Arc<AgeCounter>,
     operations: Family<OutcomeLabel, Counter>,
     monitors_active: Gauge,
+    pvs: Family<StateLabel, Gauge>,
     sessions_active: Gauge,
     tick_micros: Gauge,
     updates_received: Counter,
@@ -99,6 +116,8 @@ pub struct Metrics {
 pub struct Readings {
     /// Open monitors.
     pub monitors: usize,
+    /// PVs in each connection state; `None` while the tick thread doesn't say.
+    pub pvs: Option<PvCounts>,
     /// Connected clients.
     pub sessions: usize,
     /// Length of a tick in microseconds.
@@ -125,6 +144,19 @@ pub struct Readings {
     pub ca_paced_reads: u64,
     /// Panics caught in callbacks.
     pub callback_panics: u64,
+}
+
+/// PVs in each connection state.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PvCounts {
+    /// Searched, not answered yet.
+    pub connecting: usize,
+    /// Searched for as long as `not_found_after_ms`.
+    pub not_found: usize,
+    /// Connected.
+    pub connected: usize,
+    /// Were connected and are not.
+    pub disconnected: usize,
 }
 
 impl Default for Metrics {
@@ -264,6 +296,7 @@ impl Default for Metrics {
             registry.register(name, help, gauge.clone());
             gauge
         };
+        let pvs = Family::<StateLabel, Gauge>::default();
         let monitors_active = gauge("monitors_active", "Open monitors, lingering ones included");
         let rules_stale = gauge(
             "rules_stale",
@@ -272,8 +305,18 @@ impl Default for Metrics {
         );
         let sessions_active = gauge("sessions_active", "Connected clients");
         let tick_micros = gauge("tick_length_microseconds", "Present length of a tick");
+        registry.register(
+            "pvs",
+            "Monitored PVs by connection state, as in /status; disconnected ones were connected before",
+            pvs.clone(),
+        );
+        let build = Family::<BuildLabel, Gauge>::default();
+        let version = env!("CARGO_PKG_VERSION");
+        build.get_or_create(&BuildLabel { version }).set(1);
+        registry.register("build_info", "1, with the relay's version", build);
         Self {
             registry,
+            process: Process::default(),
             sessions_opened,
             sessions_closed,
             requests,
@@ -295,6 +338,7 @@ impl Default for Metrics {
             ages_received,
             operations,
             monitors_active,
+            pvs,
             sessions_active,
             tick_micros,
             updates_received,
@@ -370,10 +414,29 @@ impl Metrics {
         raise(&self.ca_paced_reads, readings.ca_paced_reads);
         raise(&self.callback_panics, readings.callback_panics);
         self.monitors_active.set(readings.monitors as i64);
+        match readings.pvs {
+            Some(pvs) => {
+                for (state, count) in [
+                    ("connecting", pvs.connecting),
+                    ("notFound", pvs.not_found),
+                    ("connected", pvs.connected),
+                    ("disconnected", pvs.disconnected),
+                ] {
+                    self.pvs
+                        .get_or_create(&StateLabel { state })
+                        .set(count as i64);
+                }
+            }
+            // Better none than old ones.
+            None => self.pvs.clear(),
+        }
         self.sessions_active.set(readings.sessions as i64);
         self.tick_micros.set(readings.tick_micros as i64);
         let mut text = String::new();
-        if encode(&mut text, &self.registry).is_err() {
+        let written = encode_registry(&mut text, &self.registry)
+            .and_then(|()| encode_registry(&mut text, self.process.read()))
+            .and_then(|()| encode_eof(&mut text));
+        if written.is_err() {
             text.clear();
             let _ = writeln!(text, "# the metrics couldn't be written");
         }

@@ -538,6 +538,17 @@ impl Registry {
         self.lock().by_name.len()
     }
 
+    /// The PVs that are open, without their views.
+    pub fn open_pvs(&self) -> Vec<PvId> {
+        let open = self.lock();
+        let slots = open.slots.iter().enumerate();
+        let pvs = slots.filter_map(|(index, slot)| {
+            let is_pv = matches!(slot.as_ref()?.shows, Shows::Pv { .. });
+            is_pv.then_some(PvId(index as u32))
+        });
+        pvs.collect()
+    }
+
     /// Up to `limit` PVs, by name: name, number, holders with those of its views.
     pub fn list(&self, limit: usize) -> Vec<(Arc<str>, PvId, usize)> {
         let open = self.lock();

@@ -307,8 +307,8 @@ impl Server {
             "/" => with_type(STATUS_PAGE, "text/html; charset=utf-8"),
             "/status" => with_type(self.admin.status().await.to_string(), "application/json"),
             "/metrics" => with_type(
-                self.admin.metrics_text(),
-                "application/openmetrics-text; version=1.0.0; charset=utf-8",
+                self.admin.metrics_text().await,
+                metrics_type(request.headers()),
             ),
             "/ws" => self.upgrade(request, from),
             "/ws/large" => self.large(&request).await,
@@ -512,6 +512,19 @@ fn taken_out(upgraded: Upgraded) -> io::Result<TakenOut> {
         Some(Box::new(tls)),
         parts.read_buf.to_vec(),
     ))
+}
+
+/// What `/metrics` calls its text: Prometheus asks for OpenMetrics, and a browser, which would download
+/// that, gets plain text.
+fn metrics_type(headers: &HeaderMap) -> &'static str {
+    let accepted = headers.get_all(header::ACCEPT).iter();
+    let accepted: Vec<_> = accepted.filter_map(|value| value.to_str().ok()).collect();
+    let accepts = |name: &str| accepted.iter().any(|list| list.contains(name));
+    if accepts("text/") && !accepts("application/openmetrics-text") {
+        "text/plain; version=0.0.4; charset=utf-8"
+    } else {
+        "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    }
 }
 
 fn plain(status: StatusCode, message: &'static str) -> Answer {

@@ -264,6 +264,29 @@ fn pages_for_operators_say_what_goes_on() {
             .contains("content-type: application/openmetrics-text")
     );
     assert!(metrics.body.ends_with("# EOF\n"), "{}", metrics.body);
+    let browser = (
+        "Accept",
+        "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+    );
+    let prometheus = (
+        "Accept",
+        "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+    );
+    for (accept, content_type) in [
+        (browser, "content-type: text/plain; version=0.0.4"),
+        (prometheus, "content-type: application/openmetrics-text"),
+        (
+            ("Accept", "*/*"),
+            "content-type: application/openmetrics-text",
+        ),
+    ] {
+        let answer = get(relay.address(), "/metrics", &[accept]);
+        assert!(
+            answer.head.contains(content_type),
+            "{accept:?}: {}",
+            answer.head
+        );
+    }
     assert_eq!(relay.metric("pvwire_sessions_active"), 1.0);
     assert_eq!(relay.metric("pvwire_monitors_active"), 2.0);
     assert!(relay.metric("pvwire_updates_received_total") >= 1.0);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pvwire_relay::config::{Config, ConfigError};
-use pvwire_relay::metrics::{Metrics, Readings};
+use pvwire_relay::metrics::{Metrics, PvCounts, Readings};
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::types::Outcome;
 use serde_json::Value;
@@ -100,7 +100,10 @@ fn metrics() -> BTreeMap<String, (String, String)> {
     metrics.closed(CloseCode::Normal);
     metrics.refused(403);
     metrics.operation_ended(Outcome::Failed);
-    let text = metrics.text(Readings::default());
+    let text = metrics.text(Readings {
+        pvs: Some(PvCounts::default()),
+        ..Readings::default()
+    });
     let mut all = BTreeMap::<String, (String, String)>::new();
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# TYPE ") {
@@ -147,7 +150,7 @@ fn reference_of_the_metrics_lists_every_one_with_what_it_counts() {
 /// Words of an expression that are metrics of ours.
 fn named(expression: &str) -> Vec<String> {
     let words = expression.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
-    let ours = words.filter(|word| word.starts_with("pvwire_"));
+    let ours = words.filter(|word| word.starts_with("pvwire_") || word.starts_with("process_"));
     ours.map(str::to_owned).collect()
 }
 

@@ -53,6 +53,36 @@ fn name_that_nobody_has_is_not_found_and_connects_when_an_ioc_comes() {
 }
 
 #[test]
+fn metrics_say_how_many_pvs_are_gone() {
+    let (network, prefix) = (Network::new(), prefix());
+    let database = r#"record(ao, "$(P)a") {} record(ao, "$(P)b") {}"#;
+    let ioc = SoftIoc::with_prefix(network, &prefix, database, "");
+    let relay = Relay::start(network, &["--not-found-after-ms", "300"]);
+    let mut client = Client::connect(relay.address());
+    let names = ["a", "b", "nowhere"].map(|name| format!("{prefix}{name}"));
+    client.subscribe(&names.each_ref().map(String::as_str));
+    let pvs = |state: &str| relay.metric(&format!("pvwire_pvs{{state=\"{state}\"}}"));
+    client.wait_state(&names[0], ConnectionState::Connected);
+    client.wait_state(&names[1], ConnectionState::Connected);
+    client.wait_state(&names[2], ConnectionState::NotFound);
+    assert_eq!((pvs("connected"), pvs("notFound")), (2.0, 1.0));
+    // The values that begin a subscription are not among the ages.
+    assert_eq!(relay.metric("pvwire_update_age_sent_seconds_count"), 0.0);
+
+    ioc.kill();
+    client.wait_state(&names[0], ConnectionState::Disconnected);
+    client.wait_state(&names[1], ConnectionState::Disconnected);
+    assert_eq!((pvs("connected"), pvs("disconnected")), (0.0, 2.0));
+
+    let _ioc = SoftIoc::with_prefix(network, &prefix, database, "");
+    client.wait_state(&names[0], ConnectionState::Connected);
+    client.wait_state(&names[1], ConnectionState::Connected);
+    assert_eq!((pvs("connected"), pvs("disconnected")), (2.0, 0.0));
+    assert_eq!(relay.metric("pvwire_update_age_sent_seconds_count"), 0.0);
+    assert_eq!(relay.metric("pvwire_build_info"), 1.0);
+}
+
+#[test]
 fn killed_ioc_shows_within_a_second_and_is_right_again_after_its_restart() {
     let (network, prefix) = (Network::new(), prefix());
     let database = |value: u32, units: &str, label: &str| {
