@@ -139,7 +139,9 @@ fn frames(bytes: &[u8]) {
         assert_eq!(sequences.count(), rows);
     }
     let _ = (view.reply(), view.reply_to(), view.tick(), view.prev_tick());
-    let mut open: Vec<_> = view.rpc_result().into_iter().collect();
+    let mut open: Vec<_> = (view.rpc_result().into_iter())
+        .chain(view.put_holds())
+        .collect();
     while let Some(node) = open.pop() {
         assert!(node.data_offset() + node.data().len() <= bytes.len());
         let _ = node.text().map(str::len).sum::<usize>() + node.name().len();

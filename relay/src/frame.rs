@@ -329,6 +329,14 @@ impl FrameMaker {
         self.finish()
     }
 
+    /// An answer to a put.
+    pub fn put_answer(&mut self, tick: u64, to: u32, end: &OpEnd) -> Frame {
+        self.encoder.begin(FrameKind::Answer, tick, 0);
+        self.encoder
+            .put_done(to, end.outcome, &end.message, end.result.as_ref());
+        self.finish()
+    }
+
     /// An answer to a call.
     pub fn call_answer(&mut self, tick: u64, to: u32, end: &OpEnd) -> Frame {
         self.encoder.begin(FrameKind::Answer, tick, 0);

@@ -433,6 +433,15 @@ impl Registry {
         }
     }
 
+    /// Has the sources of these PVs tell their descriptions; those that aren't open are passed over.
+    pub fn describe(&self, pvs: &[PvId]) {
+        let open = self.lock();
+        let is_open = |pv: &&PvId| open.slots.get(pv.index()).is_some_and(Option::is_some);
+        for pv in pvs.iter().filter(is_open) {
+            open.monitored(*pv).1.describe();
+        }
+    }
+
     /// The PVs that are open and that `person` may not read.
     pub fn unreadable(&self, person: &Person) -> HashSet<PvId> {
         let (open, rules) = (self.lock(), self.rules());

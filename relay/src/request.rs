@@ -40,6 +40,8 @@ pub enum Outcome {
     LogIn(u32, String),
     /// It asks for something before it has shown who it is.
     Stranger,
+    /// It is done, and has no answer.
+    Silent,
     /// It was an acknowledgement of this tick.
     Acknowledged(u64),
     /// The client wants to be brought up to date at intervals of this length, or by every tick.
@@ -117,6 +119,10 @@ impl Answerer {
                 Outcome::Paced((!interval.is_zero()).then_some(interval))
             }
             RequestBody::Ack { tick } => Outcome::Acknowledged(tick),
+            RequestBody::Describe { ids } => {
+                self.registry.describe(&ids);
+                Outcome::Silent
+            }
             RequestBody::Ping { client_time_ns } => {
                 let relay_time_ns = wall_ns();
                 Outcome::Answered(

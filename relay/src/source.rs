@@ -59,6 +59,10 @@ pub trait Monitor: Send {
         0
     }
 
+    /// Has the PV's description told with its metadata, from now on and after each reconnect, if the
+    /// source doesn't tell it anyway. Never waits.
+    fn describe(&self) {}
+
     /// Writes to the PV as soon as it is connected. Never waits; what becomes of it is told to
     /// `done`, once, unless it is cancelled.
     fn put(&self, _put: Put, done: OpDone) -> Box<dyn OpTicket> {

@@ -507,6 +507,16 @@ impl<'a> FrameView<'a> {
         Some(NodeView { node, bytes })
     }
 
+    /// What a PV holds after a Put, if that isn't what was put.
+    #[must_use]
+    pub fn put_holds(&self) -> Option<NodeView<'a>> {
+        let (kind, done) = self.reply_table()?;
+        let holds = done.table(fb::PutDone::VT_HOLDS);
+        let node = holds.filter(|_| kind == fb::ReplyBody::PutDone)?;
+        let bytes = self.bytes;
+        Some(NodeView { node, bytes })
+    }
+
     /// What no description of a table can say: that columns fit each other.
     fn check(&self) -> Result<(), DecodeError> {
         let numbers = self.numbers_len();
@@ -550,7 +560,8 @@ impl<'a> FrameView<'a> {
             ok
         });
         fits(skips_fit, "skips", rows)?;
-        let answer_fits = self.rpc_result().is_none_or(|node| node.fits());
+        let answer = self.rpc_result().or_else(|| self.put_holds());
+        let answer_fits = answer.is_none_or(|node| node.fits());
         fits(answer_fits, "result", rows)?;
         let sequences = self.frame.count(fb::Frame::VT_SEQUENCES);
         let wanted = if self.kind() == FrameKind::Update {

@@ -411,14 +411,7 @@ impl FrameEncoder {
                 )
             }
             Reply::PutDone { outcome, message } => {
-                let args = fb::PutDoneArgs {
-                    outcome: fb::Outcome(outcome.number()),
-                    message: text_if_any(builder, message),
-                };
-                (
-                    fb::ReplyBody::PutDone,
-                    fb::PutDone::create(builder, &args).as_union_value(),
-                )
+                return self.put_done(reply_to, *outcome, message, None);
             }
             Reply::RpcDone { outcome, message } => {
                 return self.rpc_done(reply_to, *outcome, message, None);
@@ -435,6 +428,24 @@ impl FrameEncoder {
             }
         };
         self.reply = Some((reply_to, kind, body));
+    }
+
+    /// Sets the answer to a Put, with what the PV holds if that isn't what was put.
+    pub fn put_done(
+        &mut self,
+        reply_to: u32,
+        outcome: Outcome,
+        message: &str,
+        holds: Option<&Node>,
+    ) {
+        let builder = &mut self.builder;
+        let args = fb::PutDoneArgs {
+            outcome: fb::Outcome(outcome.number()),
+            message: text_if_any(builder, message),
+            holds: holds.map(|holds| node(builder, holds, Apart::default())),
+        };
+        let done = fb::PutDone::create(builder, &args).as_union_value();
+        self.reply = Some((reply_to, fb::ReplyBody::PutDone, done));
     }
 
     /// Sets the answer to an Rpc, with what the server said.

@@ -703,6 +703,11 @@ pub enum RequestBody {
         /// A JSON Web Token.
         token: String,
     },
+    /// Wants the descriptions of PVs, also of sources that give them only when asked.
+    Describe {
+        /// From a Subscribed.
+        ids: Vec<PvId>,
+    },
     /// Wants to be brought up to date at intervals only.
     Pace {
         /// How long they are at least; 0: every update again.

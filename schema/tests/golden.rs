@@ -434,6 +434,10 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
         let (outcome, message) = (Outcome::Done, String::new());
         e.reply(12, &Reply::PutDone { outcome, message });
     });
+    frame("put_held", FrameKind::Answer, 17, 0, &|e| {
+        let holds = node("", NodeValue::Number(ValueType::Float64, 3.0));
+        e.put_done(12, Outcome::Done, "the PV now holds 3", Some(&holds));
+    });
     frame("rpc_done", FrameKind::Answer, 17, 0, &|e| {
         let value = NodeValue::Number(ValueType::Float64, 0.1);
         let result = node("", NodeValue::Structure(vec![node("value", value)]));
@@ -530,6 +534,15 @@ fn requests() -> Vec<(&'static str, Request)> {
             request(
                 2,
                 RequestBody::Unsubscribe {
+                    ids: vec![PvId(3), PvId(4)],
+                },
+            ),
+        ),
+        (
+            "request_describe",
+            request(
+                0,
+                RequestBody::Describe {
                     ids: vec![PvId(3), PvId(4)],
                 },
             ),
@@ -754,7 +767,7 @@ fn described(bytes: &[u8]) -> Value {
         "sequences": view.sequences().map(|list| list.collect::<Vec<_>>()),
         "replyTo": view.reply_to(),
         "reply": view.reply().map(|r| reply(&r)),
-        "result": view.rpc_result().map(|node| tree(&node.to_node())),
+        "result": view.rpc_result().or_else(|| view.put_holds()).map(|node| tree(&node.to_node())),
     });
     if view.kind() == FrameKind::CatchUp {
         described["skipCause"] = json!(format!("{:?}", view.skip_cause()));

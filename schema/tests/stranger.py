@@ -257,11 +257,12 @@ def reply(frame):
 
 
 def result(frame):
-    if name_of(ReplyBody.ReplyBody, frame.ReplyType()) != "RpcDone":
+    kind = name_of(ReplyBody.ReplyBody, frame.ReplyType())
+    if kind not in ("PutDone", "RpcDone"):
         return None
-    raw, done = frame.Reply(), RpcDone.RpcDone()
+    raw, done = frame.Reply(), PutDone.PutDone() if kind == "PutDone" else RpcDone.RpcDone()
     done.Init(raw.Bytes, raw.Pos)
-    return tree(done.Result())
+    return tree(done.Holds() if kind == "PutDone" else done.Result())
 
 
 def described(message):

@@ -6,8 +6,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use pvwire_schema::types::Reply;
-
 use super::{ECHOES, Run, ShardLimits};
 use crate::operation::OpAnswer;
 use crate::quota::Bucket;
@@ -113,6 +111,7 @@ impl Run {
                 }
                 Outcome::LogIn(to, token) => self.log_in(place, to, token)?,
                 Outcome::Stranger => return Err(Broken::NotLoggedIn),
+                Outcome::Silent => {}
                 Outcome::Acknowledged(tick) => heard |= client.session.acknowledged(tick),
                 Outcome::Paced(interval) => self.pace(place, interval)?,
             }
@@ -150,11 +149,7 @@ impl Run {
         let frame = if answer.is_call {
             self.maker.call_answer(synced, request, &answer.end)
         } else {
-            let reply = Reply::PutDone {
-                outcome: answer.end.outcome,
-                message: answer.end.message.clone(),
-            };
-            self.maker.answer(synced, request, &reply)
+            self.maker.put_answer(synced, request, &answer.end)
         };
         client.socket.answer(&Arc::new(frame))
     }

@@ -96,6 +96,10 @@ pub fn request(bytes: &[u8]) -> Result<Request, DecodeError> {
         RequestBody::Authenticate {
             token: body.token().unwrap_or_default().to_owned(),
         }
+    } else if let Some(body) = root.body_as_describe() {
+        let list = body.ids();
+        within("ids", list.map_or(0, |ids| ids.len()))?;
+        RequestBody::Describe { ids: ids(list) }
     } else {
         return Err(DecodeError::Missing("request body"));
     };

@@ -89,6 +89,7 @@ pub fn request(request: &Request) -> Vec<u8> {
             )
         }
         RequestBody::Authenticate { token } => (rq::RequestBody::Authenticate, vec![Text(token)]),
+        RequestBody::Describe { ids } => (rq::RequestBody::Describe, vec![Ids(ids)]),
         RequestBody::Pace { interval_ms } => (rq::RequestBody::Pace, vec![number(*interval_ms)]),
     };
     let root = [number(request.id), Number(1, kind.0.into()), Table(body)];

@@ -3561,6 +3561,7 @@ impl<'a> ::flatbuffers::Follow<'a> for PutDone<'a> {
 impl<'a> PutDone<'a> {
   pub const VT_OUTCOME: ::flatbuffers::VOffsetT = 4;
   pub const VT_MESSAGE: ::flatbuffers::VOffsetT = 6;
+  pub const VT_HOLDS: ::flatbuffers::VOffsetT = 8;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -3572,6 +3573,7 @@ impl<'a> PutDone<'a> {
     args: &'args PutDoneArgs<'args>
   ) -> ::flatbuffers::WIPOffset<PutDone<'bldr>> {
     let mut builder = PutDoneBuilder::new(_fbb);
+    if let Some(x) = args.holds { builder.add_holds(x); }
     if let Some(x) = args.message { builder.add_message(x); }
     builder.add_outcome(args.outcome);
     builder.finish()
@@ -3585,13 +3587,23 @@ impl<'a> PutDone<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<Outcome>(PutDone::VT_OUTCOME, Some(Outcome::Unknown)).unwrap()}
   }
-  /// Why it isn't done, a sentence for a person; empty when it is.
+  /// Why it isn't done, a sentence for a person; empty when it is, or what is said of `holds`.
   #[inline]
   pub fn message(&self) -> Option<&'a str> {
     // Safety:
     // Created from valid Table for this object
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(PutDone::VT_MESSAGE, None)}
+  }
+  /// Done only: the PV's value when it was read after the put, if that isn't what was put: the
+  /// server cut, limited or changed it, or another client wrote. Absent when it is what was put, when
+  /// it could not be read, and for arrays of more than 4,096 elements.
+  #[inline]
+  pub fn holds(&self) -> Option<Node<'a>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<Node>>(PutDone::VT_HOLDS, None)}
   }
 }
 
@@ -3603,6 +3615,7 @@ impl ::flatbuffers::Verifiable for PutDone<'_> {
     v.visit_table(pos)?
      .visit_field::<Outcome>("outcome", Self::VT_OUTCOME, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("message", Self::VT_MESSAGE, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<Node>>("holds", Self::VT_HOLDS, false)?
      .finish();
     Ok(())
   }
@@ -3610,6 +3623,7 @@ impl ::flatbuffers::Verifiable for PutDone<'_> {
 pub struct PutDoneArgs<'a> {
     pub outcome: Outcome,
     pub message: Option<::flatbuffers::WIPOffset<&'a str>>,
+    pub holds: Option<::flatbuffers::WIPOffset<Node<'a>>>,
 }
 impl<'a> Default for PutDoneArgs<'a> {
   #[inline]
@@ -3617,6 +3631,7 @@ impl<'a> Default for PutDoneArgs<'a> {
     PutDoneArgs {
       outcome: Outcome::Unknown,
       message: None,
+      holds: None,
     }
   }
 }
@@ -3633,6 +3648,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PutDoneBuilder<'a, 'b, A> {
   #[inline]
   pub fn add_message(&mut self, message: ::flatbuffers::WIPOffset<&'b  str>) {
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PutDone::VT_MESSAGE, message);
+  }
+  #[inline]
+  pub fn add_holds(&mut self, holds: ::flatbuffers::WIPOffset<Node<'b >>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<Node>>(PutDone::VT_HOLDS, holds);
   }
   #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PutDoneBuilder<'a, 'b, A> {
@@ -3654,6 +3673,7 @@ impl ::core::fmt::Debug for PutDone<'_> {
     let mut ds = f.debug_struct("PutDone");
       ds.field("outcome", &self.outcome());
       ds.field("message", &self.message());
+      ds.field("holds", &self.holds());
       ds.finish()
   }
 }

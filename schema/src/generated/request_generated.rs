@@ -10,10 +10,10 @@ pub mod pvwire {
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 pub const ENUM_MIN_REQUEST_BODY: u8 = 0;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
-pub const ENUM_MAX_REQUEST_BODY: u8 = 9;
+pub const ENUM_MAX_REQUEST_BODY: u8 = 10;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 #[allow(non_camel_case_types)]
-pub const ENUM_VALUES_REQUEST_BODY: [RequestBody; 10] = [
+pub const ENUM_VALUES_REQUEST_BODY: [RequestBody; 11] = [
   RequestBody::NONE,
   RequestBody::Subscribe,
   RequestBody::Unsubscribe,
@@ -24,6 +24,7 @@ pub const ENUM_VALUES_REQUEST_BODY: [RequestBody; 10] = [
   RequestBody::Rpc,
   RequestBody::Pace,
   RequestBody::Authenticate,
+  RequestBody::Describe,
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -41,9 +42,10 @@ impl RequestBody {
   pub const Rpc: Self = Self(7);
   pub const Pace: Self = Self(8);
   pub const Authenticate: Self = Self(9);
+  pub const Describe: Self = Self(10);
 
   pub const ENUM_MIN: u8 = 0;
-  pub const ENUM_MAX: u8 = 9;
+  pub const ENUM_MAX: u8 = 10;
   pub const ENUM_VALUES: &'static [Self] = &[
     Self::NONE,
     Self::Subscribe,
@@ -55,6 +57,7 @@ impl RequestBody {
     Self::Rpc,
     Self::Pace,
     Self::Authenticate,
+    Self::Describe,
   ];
   /// Returns the variant's name or "" if unknown.
   pub fn variant_name(self) -> Option<&'static str> {
@@ -69,6 +72,7 @@ impl RequestBody {
       Self::Rpc => Some("Rpc"),
       Self::Pace => Some("Pace"),
       Self::Authenticate => Some("Authenticate"),
+      Self::Describe => Some("Describe"),
       _ => None,
     }
   }
@@ -1664,6 +1668,105 @@ impl ::core::fmt::Debug for Authenticate<'_> {
       ds.finish()
   }
 }
+pub enum DescribeOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// Wants the description of these PVs too, where the source gives it only when asked (Channel Access:
+/// the record's DESC). It comes as Metadata, also after each reconnect of the PV. No answer.
+pub struct Describe<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for Describe<'a> {
+  type Inner = Describe<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> Describe<'a> {
+  pub const VT_IDS: ::flatbuffers::VOffsetT = 4;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    Describe { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args DescribeArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<Describe<'bldr>> {
+    let mut builder = DescribeBuilder::new(_fbb);
+    if let Some(x) = args.ids { builder.add_ids(x); }
+    builder.finish()
+  }
+
+
+  /// Ids from a Subscribed. Ids of PVs that aren't open are passed over.
+  #[inline]
+  pub fn ids(&self) -> Option<::flatbuffers::Vector<'a, u32>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u32>>>(Describe::VT_IDS, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for Describe<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u32>>>("ids", Self::VT_IDS, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct DescribeArgs<'a> {
+    pub ids: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u32>>>,
+}
+impl<'a> Default for DescribeArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    DescribeArgs {
+      ids: None,
+    }
+  }
+}
+
+pub struct DescribeBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> DescribeBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_ids(&mut self, ids: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u32>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Describe::VT_IDS, ids);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> DescribeBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    DescribeBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<Describe<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for Describe<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("Describe");
+      ds.field("ids", &self.ids());
+      ds.finish()
+  }
+}
 pub enum RequestOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
@@ -1702,7 +1805,7 @@ impl<'a> Request<'a> {
   }
 
 
-  /// Chosen by the client, from 1; comes back as `reply_to`. An Ack or a Pace has no answer.
+  /// Chosen by the client, from 1; comes back as `reply_to`. An Ack, a Pace or a Describe has no answer.
   #[inline]
   pub fn id(&self) -> u32 {
     // Safety:
@@ -1859,6 +1962,21 @@ impl<'a> Request<'a> {
     }
   }
 
+  #[inline]
+  #[allow(non_snake_case)]
+  pub fn body_as_describe(&self) -> Option<Describe<'a>> {
+    if self.body_type() == RequestBody::Describe {
+      self.body().map(|t| {
+       // Safety:
+       // Created from a valid Table for this object
+       // Which contains a valid union in this slot
+       unsafe { Describe::init_from_table(t) }
+     })
+    } else {
+      None
+    }
+  }
+
 }
 
 impl ::flatbuffers::Verifiable for Request<'_> {
@@ -1879,6 +1997,7 @@ impl ::flatbuffers::Verifiable for Request<'_> {
           RequestBody::Rpc => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Rpc>>("RequestBody::Rpc", pos),
           RequestBody::Pace => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Pace>>("RequestBody::Pace", pos),
           RequestBody::Authenticate => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Authenticate>>("RequestBody::Authenticate", pos),
+          RequestBody::Describe => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Describe>>("RequestBody::Describe", pos),
           _ => Ok(()),
         }
      })?
@@ -1998,6 +2117,13 @@ impl ::core::fmt::Debug for Request<'_> {
         },
         RequestBody::Authenticate => {
           if let Some(x) = self.body_as_authenticate() {
+            ds.field("body", &x)
+          } else {
+            ds.field("body", &"InvalidFlatbuffer: Union discriminant does not match value.")
+          }
+        },
+        RequestBody::Describe => {
+          if let Some(x) = self.body_as_describe() {
             ds.field("body", &x)
           } else {
             ds.field("body", &"InvalidFlatbuffer: Union discriminant does not match value.")
