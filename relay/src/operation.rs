@@ -294,7 +294,21 @@ impl Operations {
     }
 
     /// The answer to an operation that is over, which is put on record.
-    fn answer(&self, number: u64, open: Open, is_call: bool, end: OpEnd, now: Instant) -> OpAnswer {
+    fn answer(
+        &self,
+        number: u64,
+        open: Open,
+        is_call: bool,
+        mut end: OpEnd,
+        now: Instant,
+    ) -> OpAnswer {
+        let may_read = |registry: &Registry| {
+            let person = &open.record.person;
+            registry.permit(&open.name, person, Access::Read).is_ok()
+        };
+        if !is_call && end.result.is_some() && !may_read(&self.registry) {
+            end = OpEnd::DONE;
+        }
         let kind = if is_call { "call" } else { "put" };
         let result = format!("{:?}", end.outcome);
         // Names come from clients and may hold anything.

@@ -16,6 +16,7 @@ mod faults;
 mod fidelity_load;
 mod fidelity_restart;
 mod fidelity_values;
+mod held;
 mod host_names;
 mod large;
 mod lifecycle;

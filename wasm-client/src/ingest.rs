@@ -12,7 +12,7 @@ mod rows;
 pub use self::blob::ArrayRow;
 pub use self::requests::NoUpdate;
 
-use pvwire_schema::decode::{self, DecodeError, FrameView};
+use pvwire_schema::decode::{self, DecodeError, FrameView, NodeView};
 use pvwire_schema::types::{
     ConnectionState, FrameKind, Hello, NameError, NameProblem, Outcome, Reply, ValueType,
 };
@@ -183,16 +183,12 @@ impl Session {
             Some(Reply::PutDone { outcome, message }) => {
                 applied.answered = Answered::Put;
                 (self.outcome, self.error) = (outcome, message);
+                self.arrays.extend(frame.put_holds().map(structure_row));
             }
             Some(Reply::RpcDone { outcome, message }) => {
                 applied.answered = Answered::Rpc;
                 (self.outcome, self.error) = (outcome, message);
-                self.arrays.extend(frame.rpc_result().map(|node| ArrayRow {
-                    slot: NO_SLOT,
-                    offset: node.position() as u32,
-                    count: 1,
-                    value_type: u32::from(ValueType::Structure.number()),
-                }));
+                self.arrays.extend(frame.rpc_result().map(structure_row));
             }
             Some(Reply::Error { message, .. }) => {
                 applied.answered = Answered::Error;
@@ -204,6 +200,16 @@ impl Session {
             None => {}
         }
         Vec::new()
+    }
+}
+
+/// Where the value of an answer stands.
+fn structure_row(node: NodeView<'_>) -> ArrayRow {
+    ArrayRow {
+        slot: NO_SLOT,
+        offset: node.position() as u32,
+        count: 1,
+        value_type: u32::from(ValueType::Structure.number()),
     }
 }
 

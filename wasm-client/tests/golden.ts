@@ -31,6 +31,7 @@ const FILES = [
   "structure_part",
   "put_done",
   "put_written",
+  "put_held",
   "rpc_done",
 ] as const;
 

@@ -39,6 +39,19 @@ describe("a put", () => {
     await expect(result).resolves.toEqual({ ok: true, superseded: false });
   });
 
+  it("says what the PV holds when the IOC limited or cut the value", async () => {
+    const socket = await connected();
+    const result = client.put("A", 9);
+    await settle();
+    socket.answer("put_held", "put");
+    await expect(result).resolves.toEqual({
+      ok: true,
+      superseded: false,
+      holds: 3,
+      message: "the PV now holds 3",
+    });
+  });
+
   it("says why it isn't", async () => {
     const socket = await connected();
     const result = client.put("A", "abc");

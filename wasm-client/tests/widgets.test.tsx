@@ -276,6 +276,12 @@ describe("SetPoint", () => {
     await until(() => {
       expect(part("outcome")).toBe("Refused: the coil is locked");
     });
+    relay.onPut = () => ({ holds: 3 });
+    await send("45");
+    await until(() => {
+      expect(part("outcome")).toBe("Written, but the PV now holds 3");
+      expect(page.querySelector("input")?.value).toBe("3.0");
+    });
     show(<EnumChoice name="MODE" />);
     await until(() => {
       expect(page.querySelector('[aria-pressed="true"]')?.textContent).toBe("On");

@@ -34,7 +34,9 @@ const OUTCOMES: readonly (readonly [string, boolean])[] = [
   ["NOT_SUPPORTED", false],
 ];
 
-type End = { readonly data: PvField } | { readonly error: PutError };
+/** `data`: what a service answered, or what a PV holds that isn't what was put, with words for it. */
+type End =
+  { readonly data: PvField | undefined; readonly message: string } | { readonly error: PutError };
 
 interface Job {
   readonly name: string;
@@ -72,7 +74,9 @@ export class Operations {
     };
     return new Promise((resolve) => {
       const end = (end: End, superseded: boolean): void => {
-        resolve("error" in end ? { ok: false, error: end.error } : { ok: true, superseded });
+        if ("error" in end) resolve({ ok: false, error: end.error });
+        else if (end.message === "") resolve({ ok: true, superseded });
+        else resolve({ ok: true, superseded, holds: end.data, message: end.message });
       };
       this.#add(name, make, end, timeoutMs, coalesce);
     });
@@ -97,7 +101,8 @@ export class Operations {
     };
     return new Promise((resolve) => {
       const end = (end: End): void => {
-        resolve("error" in end ? { ok: false, error: end.error } : { ok: true, data: end.data });
+        if ("error" in end) resolve({ ok: false, error: end.error });
+        else resolve({ ok: true, data: end.data ?? null });
       };
       this.#add(name, make, end, timeoutMs, false);
     });
@@ -162,7 +167,8 @@ export class Operations {
     this.#open.delete(request);
     const outcome = wasm.core.outcome();
     if (outcome === DONE) {
-      this.#end(job, { data: at === undefined ? null : readStructure(data, at) });
+      const value = at === undefined ? undefined : readStructure(data, at);
+      this.#end(job, { data: value, message: wasm.core.request_error() });
     } else {
       const [code, mayBeWritten] = OUTCOMES[outcome] ?? ["UNKNOWN", true];
       const error = new PutError(job.name, code, wasm.core.request_error(), mayBeWritten);

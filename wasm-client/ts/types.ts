@@ -354,6 +354,14 @@ export type PutResult =
       readonly ok: true;
       /** A later value was written in place of this one. */
       readonly superseded: boolean;
+      /**
+       * What the PV held when it was read after the put, if that isn't what was put: the IOC limited
+       * (DRVH, DRVL) or cut it, or another client wrote. Absent when the PV holds what was put;
+       * `undefined` beside a `message` for arrays of more than 4,096 elements.
+       */
+      readonly holds?: PvField | undefined;
+      /** The same in words, for a person: "the PV now holds 3". Absent when it holds what was put. */
+      readonly message?: string;
     }
   | PutFailure;
 

@@ -28,7 +28,7 @@ pub use self::event::{
 };
 use self::handle::Purpose;
 use self::put::Job;
-pub use self::put::{Condition, Done, PutError, PutTicket, PutValue};
+pub use self::put::{Condition, Done, Held, PutError, PutTicket, PutValue};
 pub use self::recv::{paced_reads_total, reads_total};
 use crate::user::UserName;
 
@@ -203,7 +203,8 @@ impl Channel {
     /// it is disconnected. Never waits.
     ///
     /// With `wait` the answer comes when the record and all that it set off have finished
-    /// processing, else as soon as the server has taken or refused the value. Puts to one channel
+    /// processing, else as soon as the server has taken or refused the value. Either way the channel
+    /// is read afterwards, if it may be, and the answer says what it holds if that is something else. Puts to one channel
     /// reach the server in the order of the calls, and one with `wait` only when the one before it
     /// is answered. `condition` is asked just before the put is
     /// sent. `done` is called once, unless [`PutTicket::cancel`] says that nothing will be written;

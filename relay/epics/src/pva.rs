@@ -126,7 +126,8 @@ impl Client {
     }
 
     /// Puts a value to the field `value` of a PV. `done` is called exactly once, as for
-    /// [`get`](Self::get).
+    /// [`get`](Self::get). The field is read afterwards, and `done` learns what it holds if that is not
+    /// what was put.
     ///
     /// It is never put twice: when the connection breaks after the value was sent, it ends as
     /// [`Disconnected`](OpError::Disconnected).
@@ -135,9 +136,9 @@ impl Client {
         name: &str,
         value: PutValue,
         options: PutOptions,
-        done: impl FnOnce(Result<(), OpError>) + Send + 'static,
+        done: impl FnOnce(Result<Option<Node>, OpError>) + Send + 'static,
     ) {
-        let done: Completion = Box::new(|result| done(result.map(drop)));
+        let done: Completion = Box::new(done);
         if let Err(invalid) = value.check() {
             done(Err(invalid));
             return;

@@ -7,9 +7,12 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use pvwire_epics::UserName;
-use pvwire_epics::ca::{self, AccessRights, ChannelEvents, ChannelInfo, NativeType, PutError};
+use pvwire_epics::ca::{
+    self, AccessRights, ChannelEvents, ChannelInfo, Held, NativeType, PutError,
+};
 use pvwire_schema::types::{
-    Alarm, Array, BlobValue, Limits, Metadata, Outcome, PutValue, Severity, ValueType,
+    Alarm, Array, BlobValue, Limits, Metadata, Node, NodeValue, Outcome, PutValue, Severity,
+    ValueType,
 };
 
 use super::user::{InUse, Limits as UserLimits, UserClient, UserClients, UserTicket};
@@ -110,8 +113,12 @@ impl Monitor for CaMonitor {
             wiring.last_put.begin(newest, expected, Instant::now())
         };
         let wiring = Arc::clone(&self.wiring);
-        let ended = move |result: Result<(), PutError>| {
-            let end = result.map_or_else(|error| put_end(&error), |()| OpEnd::DONE);
+        let ended = move |result: Result<Option<Held>, PutError>| {
+            let end = match result {
+                Ok(None) => OpEnd::DONE,
+                Ok(Some(held)) => OpEnd::holds(held_value(held)),
+                Err(error) => put_end(&error),
+            };
             let unsure = matches!(end.outcome, Outcome::Done | Outcome::Interrupted);
             if end.outcome != Outcome::Moved {
                 wiring.last_put.end(unsure, Instant::now());
@@ -372,6 +379,31 @@ impl ChannelEvents for Wiring {
             }
         };
         self.line.update(update.time_ns, value, alarm);
+    }
+}
+
+/// What a channel held after a put, as it travels.
+fn held_value(held: Held) -> Node {
+    let array = array_value(ca::Array {
+        element: held.element,
+        count: held.count,
+        bytes: &held.bytes,
+    });
+    let value = match array {
+        BlobValue::TextArray(mut texts) if held.scalar => {
+            NodeValue::Text(texts.pop().unwrap_or_default())
+        }
+        BlobValue::TextArray(texts) => NodeValue::TextArray(texts),
+        BlobValue::Array(array) if held.scalar => {
+            let number = array.numbers().first().copied();
+            NodeValue::Number(array.value_type, number.unwrap_or(f64::NAN))
+        }
+        BlobValue::Array(array) => NodeValue::Array(array),
+        _ => NodeValue::Empty,
+    };
+    Node {
+        value,
+        ..Node::default()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use pvwire_schema::types::{Expected, Node, Outcome, PutValue};
+use pvwire_schema::types::{Expected, Node, NodeValue, Outcome, PutValue};
 
 /// After a put was answered, its own update may take so long to arrive.
 const ECHO: Duration = Duration::from_secs(1);
@@ -28,11 +28,14 @@ pub struct Put {
 pub struct OpEnd {
     /// For programs.
     pub outcome: Outcome,
-    /// For people; empty when it is done.
+    /// For people; empty when it is done as asked.
     pub message: String,
-    /// What a service answered.
+    /// What a service answered, or what a PV holds after a put if that isn't what was put.
     pub result: Option<Node>,
 }
+
+/// Arrays of more elements aren't told after a put.
+const MOST_HELD: usize = 4_096;
 
 impl OpEnd {
     /// The server took it.
@@ -41,6 +44,35 @@ impl OpEnd {
         message: String::new(),
         result: None,
     };
+
+    /// The server took a put, and the PV holds something else now.
+    pub fn holds(value: Node) -> Self {
+        let message = match &value.value {
+            NodeValue::Number(_, number) => format!("the PV now holds {number}"),
+            NodeValue::Int64(integer) => format!("the PV now holds {integer}"),
+            NodeValue::UInt64(integer) => format!("the PV now holds {integer}"),
+            NodeValue::Text(text) => {
+                format!("the PV now holds {text:?}, {} bytes of text", text.len())
+            }
+            NodeValue::Array(array) => {
+                format!("the PV now holds other elements: {}", array.count)
+            }
+            NodeValue::TextArray(texts) => {
+                format!("the PV now holds other strings: {}", texts.len())
+            }
+            _ => "the PV now holds something else".to_owned(),
+        };
+        let told = match &value.value {
+            NodeValue::Array(array) => array.count as usize <= MOST_HELD,
+            NodeValue::TextArray(texts) => texts.len() <= MOST_HELD,
+            _ => true,
+        };
+        Self {
+            message,
+            result: told.then_some(value),
+            ..Self::DONE
+        }
+    }
 
     /// It is not done, or nobody knows.
     pub fn failed(outcome: Outcome, message: impl Into<String>) -> Self {

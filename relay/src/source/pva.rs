@@ -357,8 +357,12 @@ impl Wiring {
     }
 
     /// What became of it.
-    fn ended(&self, result: Result<(), OpError>) -> OpEnd {
-        let end = result.map_or_else(|error| op_end(&error), |()| OpEnd::DONE);
+    fn ended(&self, result: Result<Option<pva::Node>, OpError>) -> OpEnd {
+        let end = match result {
+            Ok(None) => OpEnd::DONE,
+            Ok(Some(held)) => OpEnd::holds(node(&held)),
+            Err(error) => op_end(&error),
+        };
         let unsure = !matches!(end.outcome, Outcome::BadValue | Outcome::Failed);
         self.last_put.end(unsure, Instant::now());
         end

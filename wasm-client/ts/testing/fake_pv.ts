@@ -212,8 +212,8 @@ function scalar(value: number | bigint | boolean, type: PvType): NumericArray {
   }
 }
 
-/** A structure's fields, as deep as they go. */
-function node(name: string, value: PvField): Part {
+/** A value as a Node; of a structure its fields, as deep as they go. */
+export function node(name: string, value: PvField): Part {
   const type = typeOf(value);
   const fields: Record<number, Field> = { 0: text(name), 2: u8(TYPES.indexOf(type)) };
   if (type === "Unknown") return table(fields);

@@ -3,7 +3,7 @@
 import { Client } from "../client.js";
 import { systemClock, type Clock } from "../clock.js";
 import type { ClientOptions, PutValue, PvClient, WasmSource } from "../types.js";
-import { nanoseconds, PvState, type FakePv, type FakeValue } from "./fake_pv.js";
+import { nanoseconds, node, PvState, type FakePv, type FakeValue } from "./fake_pv.js";
 import {
   i64,
   list,
@@ -46,8 +46,8 @@ export interface FakePut {
   readonly value: PutValue;
 }
 
-/** Why a put isn't done; nothing when it is. */
-export type PutAnswer = string | undefined;
+/** Why a put isn't done, or what the PV holds instead of what was put; nothing when it is done. */
+export type PutAnswer = string | { readonly holds: FakeScalar } | undefined;
 
 export interface FakeRelay {
   /** For `createClient({ webSocket })`; whatever address is asked for is this relay. */
@@ -59,8 +59,8 @@ export interface FakeRelay {
   /** From the next subscription on the relay doesn't take the name. */
   refuse: (name: string, reason: string) => void;
   /**
-   * What becomes of puts: why one isn't done, at once or later. Otherwise it is done and the PV has the
-   * value.
+   * What becomes of puts: why one isn't done, or `{ holds }` when the PV takes another value, at once
+   * or later. Otherwise it is done and the PV has the value.
    */
   onPut: ((put: FakePut) => PutAnswer | Promise<PutAnswer>) | undefined;
   /** All puts that were sent, done or not. */
@@ -297,8 +297,8 @@ class Relay implements FakeRelay {
 
   async #put(socket: FakeSocket, id: number, { name, value }: FakePut): Promise<void> {
     const pv = this.#pv(name, "notFound");
-    const done = (outcome: number, why = ""): void => {
-      const answer = table({ 0: u8(outcome), 1: text(why) });
+    const done = (outcome: number, why = "", holds?: Part): void => {
+      const answer = table({ 0: u8(outcome), 1: text(why), 2: holds });
       if (socket.readyState === 1) this.#reply(socket, id, Reply.putDone, answer);
     };
     this.puts.push({ name, value });
@@ -322,13 +322,17 @@ class Relay implements FakeRelay {
       );
       return;
     }
-    const why = await this.onPut?.({ name, value });
-    if (why !== undefined) {
-      done(Outcome.failed, why);
+    const answer = await this.onPut?.({ name, value });
+    if (typeof answer === "string") {
+      done(Outcome.failed, answer);
       return;
     }
-    this.set(name, { value: fitting });
-    done(Outcome.done);
+    this.set(name, { value: answer?.holds ?? fitting });
+    if (answer === undefined) done(Outcome.done);
+    else {
+      const words = `the PV now holds ${JSON.stringify(answer.holds)}`;
+      done(Outcome.done, words, node("", answer.holds));
+    }
   }
 
   #reply(socket: FakeSocket, to: number, kind: number, body: Part): void {

@@ -209,6 +209,8 @@ function outcomeText(outcome: Outcome | undefined): string {
       return "";
     case "written":
       return `Written ${formatClock(outcome.atMs)}`;
+    case "changed":
+      return `Written, but ${outcome.message}`;
     case "refused":
       return `Refused: ${outcome.message}`;
     case "unknown":

@@ -9,6 +9,8 @@ const SETTLE_MS = 1000;
 
 export type Outcome =
   | { readonly kind: "written"; readonly atMs: number }
+  /** Written, but the PV holds something else. */
+  | { readonly kind: "changed"; readonly message: string }
   /** Surely not written. */
   | { readonly kind: "refused"; readonly message: string }
   /** Nobody can know whether it was written. */
@@ -78,7 +80,10 @@ export function useEntry(name: string, stamp: string | undefined): Entry {
     const result = await put(value, options);
     // Of a slider's puts only the last says what is to be seen.
     if (own !== lastSent.current) return;
-    if (result.ok) {
+    if (result.ok && result.message !== undefined) {
+      // The PV's value is shown again: no update need come that settles this.
+      setState({ phase: "live", outcome: { kind: "changed", message: result.message } });
+    } else if (result.ok) {
       const outcome: Outcome = { kind: "written", atMs: Date.now() };
       const before = options.coalesce === true ? undefined : stamp;
       setState({ phase: "settling", text, outcome, stamp: before });

@@ -367,4 +367,43 @@ void assign(Value field, const Value &present, const Value &argument) {
     }
 }
 
+bool unlike(const Value &sent, const Value &read) {
+    if (sent.type() != read.type())
+        return false;
+    const auto differ = [](double a, double b) {
+        return !(a == b || (std::isnan(a) && std::isnan(b)));
+    };
+    switch (sent.storageType()) {
+    case StoreType::Real: {
+        const auto a = sent.as<double>(), b = read.as<double>();
+        return sent.type() == TypeCode::Float32 ? differ(float(a), float(b)) : differ(a, b);
+    }
+    case StoreType::Integer:
+        return sent.as<int64_t>() != read.as<int64_t>();
+    case StoreType::UInteger:
+    case StoreType::Bool:
+        return sent.as<uint64_t>() != read.as<uint64_t>();
+    case StoreType::String:
+        return sent.as<std::string>() != read.as<std::string>();
+    case StoreType::Array: {
+        Array a, b;
+        sent.copyOut(&a, StoreType::Array);
+        read.copyOut(&b, StoreType::Array);
+        if (a.size() != b.size() || a.empty())
+            return a.size() != b.size();
+        const TypeCode type = sent.type();
+        if (type == TypeCode::StringA) {
+            const auto first = a.castTo<const std::string>(), second = b.castTo<const std::string>();
+            return !std::equal(first.begin(), first.end(), second.begin());
+        }
+        if (type.kind() == Kind::Compound)
+            return false;
+        const bool identical = std::memcmp(a.data(), b.data(), a.size() * type.size()) == 0;
+        return !identical && !same(type.arrayType(), a.data(), b.data(), a.size());
+    }
+    default:
+        return false;
+    }
+}
+
 } // namespace pvs

@@ -1,6 +1,6 @@
 // How are values fetched and put, and procedures called?
 
-#include <atomic>
+#include <mutex>
 
 #include <pvxs/nt.h>
 
@@ -15,17 +15,28 @@ namespace pvs {
 
 namespace {
 
-// What the callbacks of an operation share. Used on the thread of the context only.
-class Pending {
+// The field at the top of a structure on the way to a field, whose names are separated by dots.
+std::string top(const std::string &name) { return name.substr(0, name.find('.')); }
+
+// What the callbacks of an operation share. Used on the thread of the context only, but for `cancel`.
+class Pending : public std::enable_shared_from_this<Pending> {
     const User user;
     const pvs_operation_calls calls;
     bool finished = false;
+    // Of a put: the server has said that it is written.
+    bool written = false;
+    // Guards what is below: whether anything may be started, and what was.
+    std::mutex lock;
+    bool cancelled = false;
+    std::shared_ptr<client::Operation> read;
 
 public:
     // Whether the channel is connected now.
     bool connected = false;
     // Whether the server may have been told what to do.
     bool sent = false;
+    // Of a put: what was sent, with the fields marked that it sets.
+    Value value;
 
     Pending(void *user, const pvs_operation_calls &calls)
         : user(user, calls.release), calls(calls) {}
@@ -38,6 +49,65 @@ public:
         finished = true;
         calls.done(user.get(), outcome, pvs_text{reason, std::strlen(reason)}, items.data(),
                    items.size());
+    }
+
+    // The connection broke.
+    void lost() {
+        if (written)
+            finish(PVS_DONE, "");
+        else if (connected && sent)
+            finish(PVS_DISCONNECTED, "disconnected");
+        connected = false;
+    }
+
+    // Nothing is started from now on. Waits for what is being started.
+    void cancel() {
+        std::shared_ptr<client::Operation> ended;
+        const std::lock_guard<std::mutex> guard(lock);
+        cancelled = true;
+        ended.swap(read);
+    }
+
+    // A put was answered: what it set is read, since servers limit and cut values and say nothing.
+    void on_put(client::Result &&result, pvs_context *context, const std::string &pv) noexcept {
+        try {
+            result();
+        } catch (...) {
+            on_result(std::move(result));
+            return;
+        }
+        written = true;
+        try {
+            const std::lock_guard<std::mutex> guard(lock);
+            if (cancelled)
+                return;
+            auto builder(context->context.get(pv));
+            for (auto field : value.imarked())
+                builder.field(top(value.nameOf(field)));
+            const auto self(shared_from_this());
+            read = builder.syncCancel(false)
+                       .result([self](client::Result &&result) { self->on_read(result); })
+                       .exec();
+        } catch (...) {
+            finish(PVS_DONE, "");
+        }
+    }
+
+    // Tells the first field that isn't what was put. How the read went is nothing to the put.
+    void on_read(client::Result &result) noexcept {
+        Items items;
+        try {
+            const Value now(result());
+            for (auto field : value.imarked()) {
+                const Value held(now[value.nameOf(field)]);
+                if (held && unlike(field, held)) {
+                    items.add(held, pvs_text{nullptr, 0});
+                    break;
+                }
+            }
+        } catch (...) {
+        }
+        finish(PVS_DONE, "", items);
     }
 
     void on_result(client::Result &&result) noexcept {
@@ -68,9 +138,16 @@ typedef std::shared_ptr<Pending> SharedPending;
 using pvs::SharedPending;
 
 struct pvs_operation {
+    // Of a put.
+    SharedPending pending;
     // Destroyed after the operation.
     std::shared_ptr<client::Connect> watch;
     std::shared_ptr<client::Operation> operation;
+
+    ~pvs_operation() {
+        if (pending)
+            pending->cancel();
+    }
 };
 
 namespace {
@@ -102,11 +179,7 @@ std::shared_ptr<client::Connect> watch(pvs_context *context, const std::string &
     return context->context.connect(name)
         .syncCancel(false)
         .onConnect([pending] { pending->connected = true; })
-        .onDisconnect([pending] {
-            if (pending->connected && pending->sent)
-                pending->finish(PVS_DISCONNECTED, "disconnected");
-            pending->connected = false;
-        })
+        .onDisconnect([pending] { pending->lost(); })
         .exec();
 }
 
@@ -145,9 +218,15 @@ pvs_operation *pvs_put(pvs_context *context, pvs_text name, const pvs_item *item
             const Value now(present);
             pvs::assign(changed["value"], now["value"], argument);
             pending->sent = true;
+            pending->value = changed;
             return changed;
         });
-        self.operation = execute(builder, pending);
+        self.pending = pending;
+        self.operation = builder.syncCancel(false)
+                             .result([pending, context, pv](client::Result &&result) {
+                                 pending->on_put(std::move(result), context, pv);
+                             })
+                             .exec();
     });
 }
 

@@ -95,6 +95,9 @@ pvxs::Value argument(const pvs_item *items, size_t count, size_t &at);
 // does not fit exactly; a choice may be given by its label.
 void assign(pvxs::Value field, const pvxs::Value &present, const pvxs::Value &argument);
 
+// Whether a field that was read holds something else than was sent to it.
+bool unlike(const pvxs::Value &sent, const pvxs::Value &read);
+
 } // namespace pvs
 
 #endif

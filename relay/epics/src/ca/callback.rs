@@ -19,7 +19,7 @@ use ca_sys::{
 use super::channel_state::{ChannelState, SentPut, Shape};
 use super::dbr;
 use super::event::{AccessRights, NativeType};
-use super::put::PutError;
+use super::put::{Held, PutError};
 use crate::guard::guard;
 use crate::throttle::Throttle;
 
@@ -119,24 +119,66 @@ pub(super) unsafe extern "C" fn on_metadata(args: event_handler_args) {
     });
 }
 
-/// A put was answered, or the read behind a put that has no answer of its own.
+/// A put with completion was answered.
 ///
 /// # Safety
 ///
 /// To be called by libca only, once for each put of `OpenChannel`, with what that gave as `usr`.
 pub(super) unsafe extern "C" fn on_put(args: event_handler_args) {
     guard("put", || {
-        // SAFETY: `usr` is what `OpenChannel` made for this one callback.
-        let put = unsafe { Arc::from_raw(args.usr.cast::<SentPut>().cast_const()) };
-        // SAFETY: as the caller promises, the channel is one of `OpenChannel`.
-        let state = unsafe { state_of(args.chid) };
+        // SAFETY: as the caller promises.
+        let (state, put) = unsafe { (state_of(args.chid), given_back(&args)) };
+        match put_result(args.status.into()) {
+            Ok(()) => state.on_put_written(&put),
+            Err(error) => state.on_put_done(&put, Err(error)),
+        }
+    });
+}
+
+/// The read behind a put was answered.
+///
+/// # Safety
+///
+/// As for [`on_put`].
+pub(super) unsafe extern "C" fn on_read(args: event_handler_args) {
+    guard("read", || {
+        // SAFETY: as the caller promises.
+        let (state, put) = unsafe { (state_of(args.chid), given_back(&args)) };
         let result = match put_result(args.status.into()) {
-            // How the read behind a put went is nothing to the put, unless nobody answered it.
-            Err(error) if !put.has_answer() && error != PutError::Interrupted => Ok(()),
-            result => result,
+            Ok(()) => Ok(unlike(&args, &put)),
+            Err(PutError::Interrupted) => put.cut_off(),
+            // How the read went is nothing to the put.
+            Err(_) => Ok(None),
         };
         state.on_put_done(&put, result);
     });
+}
+
+/// What was read behind a put, if it isn't what was put.
+fn unlike(args: &event_handler_args, put: &SentPut) -> Option<Held> {
+    let value = put.value();
+    if args.dbr.is_null() || args.r#type != value.dbr_type {
+        return None;
+    }
+    let element = NativeType::from_code(args.r#type)?;
+    let count = u32::try_from(args.count).ok()?;
+    let size = element.element_bytes() * count as usize;
+    // SAFETY: libca has just converted so many elements of this type to our byte order in this
+    // place, so the bytes are there and initialised. They stay until the callback returns.
+    let elements = unsafe { slice::from_raw_parts(args.dbr.cast(), size) };
+    put.unlike(count, elements)
+}
+
+/// The put that a callback was given.
+///
+/// # Safety
+///
+/// As for [`on_put`], and once for each callback.
+unsafe fn given_back(args: &event_handler_args) -> Arc<SentPut> {
+    // SAFETY: `usr` is what `OpenChannel` made for this one callback.
+    let put = unsafe { Arc::from_raw(args.usr.cast::<SentPut>().cast_const()) };
+    put.set_awaits_call(false);
+    put
 }
 
 fn put_result(status: std::ffi::c_long) -> Result<(), PutError> {

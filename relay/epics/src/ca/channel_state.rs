@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::command::Command;
 use super::event::{AccessRights, ChannelEvents, ChannelInfo, Metadata, NativeType, Update};
 use super::follow::follow;
-use super::put::{Job, PutError};
+use super::put::{Encoded, Held, Job, PutError};
 
 /// Native type and element count of a connected channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,11 +95,48 @@ pub(super) struct SentPut {
     has_answer: bool,
     /// What the exception said.
     failure: Mutex<Option<PutError>>,
+    /// What was sent, which a read afterwards is compared with.
+    value: Encoded,
+    /// Whether the channel was a scalar then.
+    scalar: bool,
+    /// Whether libca has a callback of this put to make, which holds a count of it.
+    awaits_call: AtomicBool,
+    /// The server has said that it is written.
+    written: AtomicBool,
+    /// The read behind it was asked for, or there is to be none.
+    read: AtomicBool,
 }
 
 impl SentPut {
-    pub(super) fn has_answer(&self) -> bool {
-        self.has_answer
+    pub(super) fn value(&self) -> &Encoded {
+        &self.value
+    }
+
+    /// Number of elements to read afterwards; 0 asks for as many as there are.
+    pub(super) fn read_count(&self) -> u32 {
+        u32::from(self.scalar)
+    }
+
+    pub(super) fn unlike(&self, count: u32, elements: &[u8]) -> Option<Held> {
+        self.value.unlike(self.scalar, count, elements)
+    }
+
+    /// libca is given a count of this put, or gives it back.
+    pub(super) fn set_awaits_call(&self, awaits: bool) {
+        self.awaits_call.store(awaits, Ordering::Release);
+    }
+
+    pub(super) fn awaits_call(&self) -> bool {
+        self.awaits_call.load(Ordering::Acquire)
+    }
+
+    /// How it ends when no answer comes any more.
+    pub(super) fn cut_off(&self) -> Result<Option<Held>, PutError> {
+        if self.written.load(Ordering::Acquire) {
+            Ok(None)
+        } else {
+            Err(PutError::Interrupted)
+        }
     }
 }
 
@@ -232,15 +269,54 @@ impl ChannelState {
         self.readable.load(Ordering::Acquire)
     }
 
+    /// Whether the server has written a put and the read behind it was not asked for yet: what is
+    /// written next would be read in its place.
+    pub(super) fn owes_read(&self) -> bool {
+        let due = |put: &Arc<SentPut>| {
+            put.written.load(Ordering::Acquire) && !put.read.load(Ordering::Acquire)
+        };
+        lock(&self.puts).iter().any(due)
+    }
+
     /// Keeps a put until it is answered.
-    pub(super) fn keep_put(&self, job: Job, has_answer: bool) -> Arc<SentPut> {
+    pub(super) fn keep_put(
+        &self,
+        job: Job,
+        has_answer: bool,
+        value: Encoded,
+        scalar: bool,
+    ) -> Arc<SentPut> {
         let put = Arc::new(SentPut {
             job: Mutex::new(job),
             has_answer,
             failure: Mutex::default(),
+            value,
+            scalar,
+            awaits_call: AtomicBool::new(false),
+            written: AtomicBool::new(false),
+            read: AtomicBool::new(!has_answer || !self.readable()),
         });
         lock(&self.puts).push(Arc::clone(&put));
         put
+    }
+
+    /// The server said that a put is written: has the ca-cmd thread read what the channel holds now,
+    /// or ends it when that can't be read.
+    pub(super) fn on_put_written(&self, put: &Arc<SentPut>) {
+        put.written.store(true, Ordering::Release);
+        let due = !put.read.load(Ordering::Acquire);
+        let asked = due && {
+            let command = Command::ReadBack(self.id, Arc::clone(put));
+            self.commands.send(command).is_ok()
+        };
+        if !asked {
+            self.on_put_done(put, Ok(None));
+        }
+    }
+
+    /// The puts that were written and are not read yet are read now.
+    pub(super) fn reading(&self, put: &SentPut) {
+        put.read.store(true, Ordering::Release);
     }
 
     /// The server said of a put without an answer of its own that it failed: the oldest one, since
@@ -253,7 +329,7 @@ impl ChannelState {
     }
 
     /// A put is answered, or never will be.
-    pub(super) fn on_put_done(&self, put: &Arc<SentPut>, result: Result<(), PutError>) {
+    pub(super) fn on_put_done(&self, put: &Arc<SentPut>, result: Result<Option<Held>, PutError>) {
         lock(&self.puts).retain(|open| !Arc::ptr_eq(open, put));
         if put.has_answer {
             self.resume_puts();

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::StartError;
-use super::channel_state::ChannelState;
+use super::channel_state::{ChannelState, SentPut};
 use super::circuit::Circuits;
 use super::handle::{Context, OpenChannel, Purpose};
 use super::put::Job;
@@ -42,6 +42,8 @@ pub(super) enum Command {
     ResumePuts(u64),
     /// Write to the channel of this id.
     Put(u64, Job),
+    /// Read what the channel of this id holds after a put.
+    ReadBack(u64, Arc<SentPut>),
     /// Close the channel of this id.
     Close(u64),
     /// Open all channels anew, in a new context.
@@ -166,6 +168,15 @@ fn serve(context: &Context, commands: &Receiver<Command>, begin: Vec<ToOpen>) ->
                     }
                     None => drop(job),
                 }),
+                // A channel that is closed has ended its puts.
+                Command::ReadBack(id, put) => {
+                    if let Some(channel) = channels.open.get_mut(&id) {
+                        guard("put", || {
+                            channel.read_back(&put);
+                            channel.send_puts();
+                        });
+                    }
+                }
                 // The caller's sink may be dropped here, and may panic at that.
                 Command::Close(id) => guard("close", || channels.close(id)),
                 Command::Renew => return End::Renew(channels.close_all()),

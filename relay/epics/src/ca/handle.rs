@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::Once;
 
 use ca_sys::{
-    DBE_ALARM, DBE_PROPERTY, DBE_VALUE, DBR_CTRL_STRING, DBR_STRING, DBR_TIME_STRING, ECA_BADCOUNT,
+    DBE_ALARM, DBE_PROPERTY, DBE_VALUE, DBR_CTRL_STRING, DBR_TIME_STRING, ECA_BADCOUNT,
     ECA_DISCONN, ECA_NORMAL, ECA_NOWTACCESS, ca_add_exception_event, ca_array_get_callback,
     ca_array_put, ca_array_put_callback, ca_clear_channel, ca_clear_subscription,
     ca_context_create, ca_context_destroy, ca_create_channel, ca_create_subscription,
@@ -22,7 +22,7 @@ use super::channel_state::{ChannelState, SentPut};
 use super::circuit::Place;
 use super::dbr;
 use super::event::{NativeType, text};
-use super::put::{Job, PutError, Target, encode};
+use super::put::{Encoded, Job, PutError, Target, encode};
 
 /// Puts of one channel that may wait for it to be connected.
 const MAX_WAITING: usize = 1_000;
@@ -243,6 +243,7 @@ impl<'context> OpenChannel<'context> {
         while let Some((shape, choices)) = self.state.writable()
             && let Some(first) = self.waiting.front()
             && !(self.has_answer(first) && self.state.awaits_answer())
+            && !self.state.owes_read()
             && let Some(mut job) = self.waiting.pop_front()
         {
             if !job.begin() {
@@ -255,31 +256,29 @@ impl<'context> OpenChannel<'context> {
                 long_string: self.name().ends_with('$'),
             };
             match encode(&target, &job.value) {
-                Ok(encoded) => self.send_put(job, encoded.dbr_type, encoded.count, &encoded.bytes),
+                Ok(encoded) => self.send_put(job, encoded, shape.is_scalar()),
                 Err(error) => job.finish(Err(error)),
             }
         }
     }
 
     /// A put without completion has no answer of its own. The server works on a channel's requests
-    /// in order, so a read after it tells that it is done, and an exception before that read's
-    /// answer that it failed.
+    /// in order, so a read after it tells that it is done and what the channel holds then, and an
+    /// exception before that read's answer that it failed.
     fn has_answer(&self, job: &Job) -> bool {
         job.wait || !self.state.readable()
     }
 
-    fn send_put(&self, job: Job, dbr_type: chtype, count: u32, bytes: &[u8]) {
+    fn send_put(&self, job: Job, value: Encoded, scalar: bool) {
         let has_answer = self.has_answer(&job);
-        let put = self.state.keep_put(job, has_answer);
-        let count = c_ulong::from(count);
-        let data = bytes.as_ptr().cast();
-        // Given back by `on_put`, or below when libca doesn't take it, or when the channel is
-        // cleared.
-        let user = Arc::into_raw(Arc::clone(&put)).cast_mut().cast();
+        let put = self.state.keep_put(job, has_answer, value, scalar);
+        let value = put.value();
+        let (dbr_type, count) = (value.dbr_type, c_ulong::from(value.count));
+        let data = value.bytes.as_ptr().cast();
         let sent = if has_answer {
-            // SAFETY: the channel is ours and open; `bytes` holds `count` elements of the type,
-            // which libca copies. The callback takes the put, which `user` keeps.
-            checked(unsafe {
+            // SAFETY: the channel is ours and open; `data` holds `count` elements of the type, which
+            // libca copies. The callback takes the put, which `user` keeps.
+            self.with_count(&put, |user| unsafe {
                 ca_array_put_callback(
                     dbr_type,
                     count,
@@ -291,18 +290,44 @@ impl<'context> OpenChannel<'context> {
             })
         } else {
             // SAFETY: as above.
-            checked(unsafe { ca_array_put(dbr_type, count, self.channel, data) }).and_then(|()| {
-                // SAFETY: as above; one string is what every channel can be read as.
-                checked(unsafe {
-                    ca_array_get_callback(DBR_STRING, 1, self.channel, Some(callback::on_put), user)
-                })
-            })
+            checked(unsafe { ca_array_put(dbr_type, count, self.channel, data) })
+                .and_then(|()| self.read(&put))
         };
         if let Err(refused) = sent {
-            // SAFETY: made above, and libca didn't take it.
-            drop(unsafe { Arc::from_raw(user.cast::<SentPut>().cast_const()) });
             self.state.on_put_done(&put, Err(refused.into_put_error()));
         }
+    }
+
+    /// Reads what the channel holds after a put that the server has written.
+    pub(super) fn read_back(&self, put: &Arc<SentPut>) {
+        self.state.reading(put);
+        if self.read(put).is_err() {
+            self.state.on_put_done(put, Ok(None));
+        }
+    }
+
+    fn read(&self, put: &Arc<SentPut>) -> Result<(), Refused> {
+        let (dbr_type, count) = (put.value().dbr_type, c_ulong::from(put.read_count()));
+        // SAFETY: the channel is ours and open. The callback takes the put, which `user` keeps.
+        self.with_count(put, |user| unsafe {
+            ca_array_get_callback(dbr_type, count, self.channel, Some(callback::on_read), user)
+        })
+    }
+
+    /// Gives libca a count of a put with a call that has a callback. The callback gives it back; so
+    /// does this when libca doesn't take it, and closing the channel.
+    fn with_count(
+        &self,
+        put: &Arc<SentPut>,
+        call: impl FnOnce(*mut c_void) -> c_int,
+    ) -> Result<(), Refused> {
+        put.set_awaits_call(true);
+        let user = Arc::into_raw(Arc::clone(put)).cast_mut().cast();
+        checked(call(user)).inspect_err(|_| {
+            put.set_awaits_call(false);
+            // SAFETY: made above, and libca didn't take it.
+            drop(unsafe { Arc::from_raw(user.cast::<SentPut>().cast_const()) });
+        })
     }
 
     /// The name that it was opened with.
@@ -348,10 +373,11 @@ impl Drop for OpenChannel<'_> {
             return;
         }
         for put in self.state.take_puts() {
-            self.state.on_put_done(&put, Err(PutError::Interrupted));
-            // SAFETY: `send_put` made it for a callback that now never comes: a put is in the list
-            // until its callback has run.
-            drop(unsafe { Arc::from_raw(Arc::as_ptr(&put)) });
+            self.state.on_put_done(&put, put.cut_off());
+            if put.awaits_call() {
+                // SAFETY: `with_count` made it for a callback that now never comes.
+                drop(unsafe { Arc::from_raw(Arc::as_ptr(&put)) });
+            }
         }
     }
 }

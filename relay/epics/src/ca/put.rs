@@ -48,8 +48,22 @@ pub enum PutError {
 /// Says whether a put should still be done, when it is its turn.
 pub type Condition = Box<dyn FnOnce() -> bool + Send>;
 
-/// Learns what became of a put, once, from a thread of libca's or the ca-cmd thread.
-pub type Done = Box<dyn FnOnce(Result<(), PutError>) + Send>;
+/// What a channel held when it was read after a put.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Type of an element.
+    pub element: NativeType,
+    /// Whether the channel is a scalar.
+    pub scalar: bool,
+    /// Number of elements.
+    pub count: u32,
+    /// The elements in this machine's byte order. A string has 40 bytes and a NUL in them.
+    pub bytes: Vec<u8>,
+}
+
+/// Learns what became of a put, once, from a thread of libca's or the ca-cmd thread. A put that is
+/// done says what the channel holds if that is not what was put.
+pub type Done = Box<dyn FnOnce(Result<Option<Held>, PutError>) + Send>;
 
 /// Stops a put that was not sent yet.
 #[derive(Clone, Debug)]
@@ -114,7 +128,7 @@ impl Job {
     }
 
     /// Tells whoever waits.
-    pub(super) fn finish(&mut self, result: Result<(), PutError>) {
+    pub(super) fn finish(&mut self, result: Result<Option<Held>, PutError>) {
         if let Some(done) = self.done.take() {
             done(result);
         }
@@ -157,6 +171,51 @@ pub(super) struct Encoded {
     pub(super) dbr_type: chtype,
     pub(super) count: u32,
     pub(super) bytes: Vec<u8>,
+}
+
+impl Encoded {
+    /// What a channel holds if that differs from this, which was put to it. The elements were read
+    /// in the type of this, in this machine's byte order.
+    pub(super) fn unlike(&self, scalar: bool, count: u32, elements: &[u8]) -> Option<Held> {
+        let element = NativeType::from_code(self.dbr_type)?;
+        let size = element.element_bytes();
+        let pairs = (self.bytes.chunks_exact(size)).zip(elements.chunks_exact(size));
+        let mut pairs = pairs.take(self.count as usize);
+        // A server without variable arrays sends all elements that it has room for.
+        if count >= self.count && pairs.all(|(sent, read)| same(element, sent, read)) {
+            return None;
+        }
+        Some(Held {
+            element,
+            scalar,
+            count,
+            bytes: elements.to_vec(),
+        })
+    }
+}
+
+/// Whether two elements are the same value.
+fn same(element: NativeType, sent: &[u8], read: &[u8]) -> bool {
+    let equal = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan());
+    let text = |bytes: &'_ [u8]| bytes.iter().position(|&byte| byte == 0);
+    match element {
+        NativeType::Double => match (sent.try_into(), read.try_into()) {
+            (Ok(sent), Ok(read)) => equal(f64::from_ne_bytes(sent), f64::from_ne_bytes(read)),
+            _ => false,
+        },
+        NativeType::Float => match (sent.try_into(), read.try_into()) {
+            (Ok(sent), Ok(read)) => equal(
+                f32::from_ne_bytes(sent).into(),
+                f32::from_ne_bytes(read).into(),
+            ),
+            _ => false,
+        },
+        NativeType::String => {
+            let [sent, read] = [sent, read].map(|it| &it[..text(it).unwrap_or(it.len())]);
+            sent == read
+        }
+        _ => sent == read,
+    }
 }
 
 /// Turns a value into the channel's own type, exactly or not at all.
@@ -519,7 +578,7 @@ mod tests {
         };
         let (mut finished, _) = job(None);
         assert!(finished.begin());
-        finished.finish(Ok(()));
+        finished.finish(Ok(None));
         drop(finished);
         let (mut sent, ticket) = job(None);
         assert!(sent.begin());
@@ -536,7 +595,7 @@ mod tests {
         assert_eq!(
             *told.lock().unwrap(),
             [
-                Ok(()),
+                Ok(None),
                 Err(PutError::Interrupted),
                 Err(PutError::NotConnected),
                 Err(PutError::Moved)

@@ -91,7 +91,7 @@ pub(super) enum Request {
     Call { arguments: Vec<(String, PutValue)> },
 }
 
-/// Called with what was fetched or answered; a put answers nothing.
+/// Called with what was fetched or answered; of a put, what the field holds if it isn't what was put.
 pub(super) type Completion = Box<dyn FnOnce(Result<Option<Node>, OpError>) + Send>;
 
 /// What the callback of one operation and the pva-cmd thread share: the completion, until one of

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use pvwire_epics::ca::{Channel, Client, NativeType, PutError, PutTicket, PutValue};
+use pvwire_epics::ca::{Channel, Client, Held, NativeType, PutError, PutTicket, PutValue};
 use pvwire_epics::panics_caught;
 
 use crate::support::ca::{OwnValue, Recorder};
@@ -16,7 +16,7 @@ struct Pv {
     channel: Channel,
 }
 
-type Answer = Receiver<Result<(), PutError>>;
+type Answer = Receiver<Result<Option<Held>, PutError>>;
 
 impl Pv {
     fn open(client: &Client, name: &str) -> Self {
@@ -32,7 +32,7 @@ impl Pv {
         (answer, ticket)
     }
 
-    fn put(&self, value: PutValue, wait: bool) -> Result<(), PutError> {
+    fn put(&self, value: PutValue, wait: bool) -> Result<Option<Held>, PutError> {
         self.begin(value, wait).0.recv_timeout(DEADLINE).unwrap()
     }
 
@@ -118,7 +118,7 @@ fn puts_of_every_kind_are_written_with_and_without_completion() {
             for (name, put, seen) in cases {
                 let pv = Pv::open(&client, &format!("{prefix}{name}"));
                 for wait in [true, false] {
-                    assert_eq!(pv.put(put.clone(), wait), Ok(()), "{name} {put:?} {wait}");
+                    assert_eq!(pv.put(put.clone(), wait), Ok(None), "{name} {put:?} {wait}");
                 }
                 pv.recorder.wait_value(0, &seen);
             }
@@ -202,13 +202,13 @@ fn completion_waits_for_the_record_and_no_completion_does_not() {
             let slow = Pv::open(&client, &format!("{prefix}slow.A"));
             let sink = Pv::open(&client, &format!("{prefix}sink"));
             sink.recorder.wait_connected(0);
-            assert_eq!(slow.put(PutValue::Number(1.0), true), Ok(()));
+            assert_eq!(slow.put(PutValue::Number(1.0), true), Ok(None));
             sink.recorder.wait_value(0, &OwnValue::Number(1.0));
 
             let start = Instant::now();
-            assert_eq!(slow.put(PutValue::Number(2.0), false), Ok(()));
+            assert_eq!(slow.put(PutValue::Number(2.0), false), Ok(None));
             let quick = start.elapsed();
-            assert_eq!(slow.put(PutValue::Number(3.0), true), Ok(()));
+            assert_eq!(slow.put(PutValue::Number(3.0), true), Ok(None));
             assert!(start.elapsed() > quick, "{quick:?}");
             assert!(start.elapsed() > Duration::from_millis(1_400));
             sink.recorder.wait_value(0, &OwnValue::Number(3.0));
@@ -234,14 +234,14 @@ fn put_before_the_connection_is_sent_at_the_connect_unless_it_is_cancelled() {
             assert!(ticket.cancel(), "nothing can have been sent");
 
             let ioc = Server::soft_ioc(&prefix, database);
-            assert_eq!(written.recv_timeout(DEADLINE), Ok(Ok(())));
+            assert_eq!(written.recv_timeout(DEADLINE), Ok(Ok(None)));
             early.recorder.wait_value(0, &OwnValue::Number(1.0));
             late.recorder.wait_value(0, &OwnValue::Number(7.0));
             assert_eq!(
                 never.recv_timeout(DEADLINE),
                 Err(RecvTimeoutError::Disconnected)
             );
-            assert_eq!(late.put(PutValue::Number(9.0), true), Ok(()));
+            assert_eq!(late.put(PutValue::Number(9.0), true), Ok(None));
             late.recorder.wait_value(0, &OwnValue::Number(9.0));
             drop(ioc);
             late.recorder.wait_disconnected(0);
@@ -269,7 +269,7 @@ fn put_whose_ioc_dies_before_it_is_done_is_said_to_be_uncertain() {
             let slow = Pv::open(&client, &format!("{prefix}slow.A"));
             let (dies, ticket) = slow.begin(PutValue::Number(1.0), true);
             // The IOC has it as soon as it answers another one.
-            assert_eq!(slow.put(PutValue::Number(1.0), false), Ok(()));
+            assert_eq!(slow.put(PutValue::Number(1.0), false), Ok(None));
             assert!(!ticket.cancel());
             ioc.kill();
             assert_eq!(dies.recv_timeout(DEADLINE), Ok(Err(PutError::Interrupted)));
@@ -294,7 +294,7 @@ fn channel_that_is_closed_with_a_put_under_way_answers_it() {
             let client = Client::start().unwrap();
             let slow = Pv::open(&client, &format!("{prefix}slow.A"));
             let (open, _) = slow.begin(PutValue::Number(1.0), true);
-            assert_eq!(slow.put(PutValue::Number(1.0), false), Ok(()));
+            assert_eq!(slow.put(PutValue::Number(1.0), false), Ok(None));
             drop(slow.channel);
             assert_eq!(open.recv_timeout(DEADLINE), Ok(Err(PutError::Interrupted)));
         },
@@ -309,7 +309,7 @@ fn condition_is_asked_when_it_is_the_puts_turn() {
         let _ioc = Server::soft_ioc(&prefix, database);
         let client = Client::start().unwrap();
         let ao = Pv::open(&client, &format!("{prefix}ao"));
-        for (holds, result) in [(false, Err(PutError::Moved)), (true, Ok(()))] {
+        for (holds, result) in [(false, Err(PutError::Moved)), (true, Ok(None))] {
             let (told, answer) = mpsc::channel();
             let done = Box::new(move |result| told.send(result).unwrap());
             let condition = Box::new(move || holds);

@@ -21,7 +21,7 @@ fn start_put(
     value: PutValue,
     wait: bool,
     timeout: Duration,
-) -> Receiver<Result<(), OpError>> {
+) -> Receiver<Result<Option<Node>, OpError>> {
     let (sender, results) = channel();
     let options = PutOptions { wait, timeout };
     client.put(name, value, options, move |result| {
@@ -30,7 +30,7 @@ fn start_put(
     results
 }
 
-fn put(client: &Client, name: &str, value: PutValue) -> Result<(), OpError> {
+fn put(client: &Client, name: &str, value: PutValue) -> Result<Option<Node>, OpError> {
     result(&start_put(client, name, value, false, DEADLINE))
 }
 
@@ -67,7 +67,6 @@ fn value_that_fits_is_put_and_another_refused_with_the_reason() {
             let client = Client::start().unwrap();
             let good = [
                 ("double", PutValue::Number(0.1), NodeValue::Number(0.1)),
-                ("double", PutValue::Number(99.0), NodeValue::Number(10.0)),
                 ("double", PutValue::Int64(-3), NodeValue::Number(-3.0)),
                 ("double", text("2.5"), NodeValue::Number(2.5)),
                 ("long", PutValue::Number(-7.0), NodeValue::Number(-7.0)),
@@ -105,11 +104,15 @@ fn value_that_fits_is_put_and_another_refused_with_the_reason() {
                 let name = format!("{prefix}{record}");
                 assert_eq!(
                     put(&client, &name, sent.clone()),
-                    Ok(()),
+                    Ok(None),
                     "{record} {sent:?}"
                 );
                 assert_eq!(value(&client, &name), shown, "{record} {sent:?}");
             }
+
+            let limited = put(&client, &format!("{prefix}double"), PutValue::Number(99.0));
+            let held = limited.unwrap().expect("the record limits it").value;
+            assert_eq!(held, NodeValue::Number(10.0));
 
             let bytes = 1_f64.to_ne_bytes().to_vec();
             let element = ElementType::Float64;
@@ -174,9 +177,9 @@ fn choice_is_put_by_index_or_label_and_an_unknown_one_refused() {
                 node.get("value/index").unwrap().value.clone()
             };
 
-            assert_eq!(put(&client, &name, PutValue::Number(2.0)), Ok(()));
+            assert_eq!(put(&client, &name, PutValue::Number(2.0)), Ok(None));
             assert_eq!(index(), NodeValue::Number(2.0));
-            assert_eq!(put(&client, &name, text("slow")), Ok(()));
+            assert_eq!(put(&client, &name, text("slow")), Ok(None));
             assert_eq!(index(), NodeValue::Number(1.0));
             for unknown in [
                 text("Fast"),
@@ -224,10 +227,10 @@ fn array_is_put_whole_in_the_type_of_the_record() {
         };
         let put = |record: &str, value| put(&client, &format!("{prefix}{record}"), value);
 
-        assert_eq!(put("double", doubles(&[0.5, -0.0, f64::NAN])), Ok(()));
+        assert_eq!(put("double", doubles(&[0.5, -0.0, f64::NAN])), Ok(None));
         let sent = [0.5, -0.0, f64::NAN].map(f64::to_ne_bytes).concat();
         assert_eq!(elements("double"), (ElementType::Float64, sent));
-        assert_eq!(put("short", doubles(&[1.0, -2.0, -0.0])), Ok(()));
+        assert_eq!(put("short", doubles(&[1.0, -2.0, -0.0])), Ok(None));
         let shorts = [1_i16, -2, 0].map(i16::to_ne_bytes).concat();
         assert_eq!(elements("short"), (ElementType::Int16, shorts.clone()));
         for unfit in [&[1.5][..], &[40_000.0], &[f64::NAN]] {
@@ -243,11 +246,14 @@ fn array_is_put_whole_in_the_type_of_the_record() {
             Err(OpError::Invalid(why)) if why.contains("an array of int16_t is needed")
         ));
         assert_eq!(elements("short").1, shorts);
-        assert_eq!(put("short", doubles(&[])), Ok(()));
+        assert_eq!(put("short", doubles(&[])), Ok(None));
         assert_eq!(elements("short").1, []);
 
         let strings = ["a", "µm", ""].map(str::to_owned).to_vec();
-        assert_eq!(put("string", PutValue::TextArray(strings.clone())), Ok(()));
+        assert_eq!(
+            put("string", PutValue::TextArray(strings.clone())),
+            Ok(None)
+        );
         assert_eq!(
             value(&client, &format!("{prefix}string")),
             NodeValue::TextArray(strings)
@@ -269,10 +275,10 @@ fn put_that_waits_is_done_when_the_record_is() {
 
         let start = Instant::now();
         let quick = start_put(&client, &name, PutValue::Number(1.0), false, DEADLINE);
-        assert_eq!(result(&quick), Ok(()));
+        assert_eq!(result(&quick), Ok(None));
         let written = start.elapsed();
         let waited = start_put(&client, &name, PutValue::Number(2.0), true, DEADLINE);
-        assert_eq!(result(&waited), Ok(()));
+        assert_eq!(result(&waited), Ok(None));
         assert!(start.elapsed() > written + Duration::from_millis(500));
         assert_eq!(
             value(&client, &format!("{prefix}end")),
@@ -336,7 +342,7 @@ fn put_that_a_crash_cut_off_is_not_put_again() {
         // A round trip later than anything that pvxs had kept to send.
         assert_eq!(
             put(&client, &format!("{prefix}end"), PutValue::Number(1.0)),
-            Ok(())
+            Ok(None)
         );
         assert_eq!(value(&client, &slow), NodeValue::Number(0.0));
     });

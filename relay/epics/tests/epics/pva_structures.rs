@@ -18,7 +18,7 @@ fn open(client: &Client, name: &str) -> (Arc<Recorder>, Monitor) {
     (recorder, monitor)
 }
 
-fn put(client: &Client, name: &str, value: PutValue) -> Result<(), OpError> {
+fn put(client: &Client, name: &str, value: PutValue) -> Result<Option<Node>, OpError> {
     let (sender, results) = channel();
     let options = PutOptions {
         wait: true,
@@ -273,7 +273,7 @@ fn scalars_that_no_record_has_are_watched_and_put() {
             let name = format!("{prefix}{name}");
             let (recorder, _monitor) = open(&client, &name);
             let (before, _) = recorder.wait_update(0, |_| true);
-            assert_eq!(put(&client, &name, sent.clone()), Ok(()), "{sent:?}");
+            assert_eq!(put(&client, &name, sent.clone()), Ok(None), "{sent:?}");
             recorder.wait_value(before + 1, &shown);
         }
         for (name, sent) in [
@@ -305,7 +305,7 @@ fn put_is_done_when_the_server_says_so_and_refused_with_its_reason() {
             let client = Client::start().unwrap();
             let start = Instant::now();
             let slow = put(&client, &format!("{prefix}slow"), PutValue::Number(1.0));
-            assert_eq!(slow, Ok(()));
+            assert_eq!(slow, Ok(None));
             assert!(start.elapsed() > Duration::from_millis(900));
             let refused = put(&client, &format!("{prefix}refused"), PutValue::Number(1.0));
             assert_eq!(
