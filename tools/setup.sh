@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What must a fresh Debian machine with Rust, Node and Python on it still get? `setup.sh` installs
 # it into the project's own folders; `setup.sh browser` adds Chromium when no browser is there,
-# `setup.sh valgrind` what counts instructions, `setup.sh helm` what renders the chart.
+# `setup.sh valgrind` what counts instructions, `setup.sh deploy` what checks deploy/.
 # Done steps are skipped until what they depend on changes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -82,13 +82,22 @@ valgrind() {
   packages valgrind
 }
 
-# helm has no package of Debian's; Go builds it once, in some minutes.
+# Helm's engine, which renders the chart: Debian has no helm, and building it takes Go.
 helm() {
-  type -P helm > /dev/null && return
-  [ -x .local/bin/helm ] && return
-  command -v go > /dev/null || fail "helm is missing: install helm, or Go to build it"
-  say "helm"
-  GOBIN=$PWD/.local/bin GOFLAGS=-modcacherw go install -ldflags "-s -w" helm.sh/helm/v3/cmd/helm@v3.22.0
+  done_for helm deploy/requirements.txt && .local/venv/bin/python -c 'import helm_python' 2> /dev/null &&
+    return
+  say "Helm's engine (.local/venv)"
+  .local/venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+    --require-hashes -r deploy/requirements.txt
+  mark helm deploy/requirements.txt
+}
+
+# Only its program, which deploy/check_pods.py starts: as a package it would be a service of the machine.
+nginx() {
+  type -P nginx > /dev/null && return
+  [ -x .local/nginx/usr/sbin/nginx ] && return
+  say "nginx (.local/nginx)"
+  unpack nginx .local/nginx
 }
 
 tools
@@ -99,5 +108,5 @@ npm_packages
 case "${1:-}" in
   browser) browser ;;
   valgrind) valgrind ;;
-  helm) helm ;;
+  deploy) helm && nginx ;;
 esac

@@ -3,13 +3,28 @@
 say() { printf '\033[1m== %s\033[0m\n' "$*"; }
 fail() { printf '%s: %s\n' "$(basename "$0" .sh)" "$*" >&2; exit 1; }
 
+# A command that only root may run.
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then "$@"; return; fi
+  command -v sudo > /dev/null || fail "run this as root: $*"
+  sudo "$@"
+}
+
 # Debian's packages, by whoever may install them.
 packages() {
-  local root=()
-  if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo > /dev/null || fail "install Debian's packages as root: $*"
-    root=(sudo)
+  as_root apt-get update -q
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
+}
+
+# The files of one of Debian's packages, in a folder and nowhere else.
+unpack() {
+  local package=$1 folder=$2 downloaded
+  downloaded=$(mktemp -d)
+  if ! (cd "$downloaded" && apt-get download -q "$package") > /dev/null 2>&1; then
+    as_root apt-get update -q
+    (cd "$downloaded" && apt-get download -q "$package") || fail "install Debian's package $package"
   fi
-  "${root[@]}" apt-get update -q
-  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
+  mkdir -p "$folder"
+  dpkg -x "$downloaded"/*.deb "$folder"
+  rm -rf "$downloaded"
 }

@@ -18,6 +18,17 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{ .Values.image.repository }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
+{{- /* Host names that the relay answers to, as JSON: those of its Service, the ingress's, and the operator's. */}}
+{{- define "pvwire.hosts" -}}
+{{- $name := include "pvwire.name" . }}
+{{- $inside := printf "%s.%s" $name .Release.Namespace }}
+{{- $hosts := list $name $inside (printf "%s.svc" $inside) (printf "%s.svc.%s" $inside .Values.clusterDomain) }}
+{{- if .Values.ingress.enabled }}
+{{- $hosts = append $hosts .Values.ingress.host }}
+{{- end }}
+{{- concat $hosts (.Values.config.allow_host | default list) | uniq | toJson }}
+{{- end }}
+
 {{- /* A value as TOML: JSON has the same texts, numbers and lists; tables, as rules are, differ. */}}
 {{- define "pvwire.toml" -}}
 {{- if kindIs "map" . }}
