@@ -45,8 +45,10 @@ STEPS = [
     ),
     # 5 s: the relay is built.
     ("deploy", "the image's root file system", "make --no-print-directory image-check"),
-    # 15 s, and two minutes more on a machine that has no helm and must build it.
+    # 5 s.
     ("deploy", "manifests", "make --no-print-directory manifests"),
+    # 8 s, most of it the wait for farewells.
+    ("deploy", "pods that end", "make --no-print-directory pods"),
     ("instructions", "instruction counts", "make --no-print-directory instructions"),
     ("packaging", "the package in other people's apps", "make --no-print-directory packaging-test"),
     ("soak", "faults at random", "make --no-print-directory soak SECONDS=120"),
