@@ -29,6 +29,8 @@ struct Found {
 pub struct Reload {
     /// As the relay was started.
     started: Config,
+    /// Whose rules are in effect.
+    in_effect: Config,
     registry: Arc<Registry>,
     shards: Vec<ShardHandle>,
     metrics: Arc<Metrics>,
@@ -44,6 +46,7 @@ impl Reload {
         metrics: Arc<Metrics>,
     ) -> Self {
         Self {
+            in_effect: started.clone(),
             started,
             registry,
             shards,
@@ -54,7 +57,7 @@ impl Reload {
     /// Looks at the files for ever; `read` reads the configuration as at the start. A change counts when
     /// it is still there at the next look, because several files are never written at once, or on SIGHUP.
     pub async fn keep_fresh(
-        self,
+        mut self,
         read: impl Fn() -> Result<Asked, ConfigError>,
         mut hangup: Signal,
     ) {
@@ -89,7 +92,7 @@ impl Reload {
     }
 
     /// Has what was found take effect, or says what is wrong with it.
-    fn apply(&self, found: &Found) {
+    fn apply(&mut self, found: &Found) {
         let rules = found.config.clone().and_then(|config| {
             let differing = self.started.differing(&config);
             if !differing.is_empty() {
@@ -98,14 +101,17 @@ impl Reload {
             }
             // Whether puts are taken at all is no rule.
             let enable_put = self.started.enable_put;
-            Rules::read(&Config {
+            let config = Config {
                 enable_put,
                 ..config
-            })
+            };
+            refuse_loss(&self.in_effect, &config)?;
+            Ok((Rules::read(&config)?, config))
         });
         self.metrics.rules_stale.set(i64::from(rules.is_err()));
         match rules {
-            Ok(rules) => {
+            Ok((rules, config)) => {
+                self.in_effect = config;
                 self.registry.set_rules(rules);
                 self.shards.iter().for_each(ShardHandle::recheck);
                 self.metrics.rules_changed.inc();
@@ -114,4 +120,34 @@ impl Reload {
             Err(error) => log::error!("{error}; the rules from before stay in effect"),
         }
     }
+}
+
+/// Refuses what a file that was emptied or cut off would say: without a pvlist, an access security file or
+/// any `[[rule]]` everything can be read.
+fn refuse_loss(before: &Config, after: &Config) -> Result<(), String> {
+    let lost = [
+        (
+            "pvlist",
+            !before.pvlist.is_empty() && after.pvlist.is_empty(),
+        ),
+        (
+            "access_security",
+            !before.access_security.is_empty() && after.access_security.is_empty(),
+        ),
+        (
+            "[[rule]]",
+            !before.rules.is_empty() && after.rules.is_empty(),
+        ),
+    ];
+    let lost: Vec<_> = lost
+        .into_iter()
+        .filter_map(|(key, is_lost)| is_lost.then_some(key))
+        .collect();
+    if lost.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "the configuration has no {} any more, which it had: if that is meant, restart the relay",
+        lost.join(" and no ")
+    ))
 }

@@ -228,3 +228,51 @@ fn put_that_waits_is_not_carried_out_after_its_right_was_taken_away() {
         assert!(client.pv(secret).is_number(1.0));
     }
 }
+
+#[test]
+fn emptied_or_cut_configuration_changes_nothing_and_opens_no_reading() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, RECORDS);
+    let names = ioc.names(["set", "secret"]);
+    let [set, secret] = names.each_ref().map(String::as_str);
+    let rule = format!("[[rule]]\npv = '{secret}'\ndeny = 'read'\n");
+    let pvlist = file(&ioc, "cut.pvlist", &format!(".* ALLOW\n{secret} DENY\n"));
+    let acf = file(&ioc, "cut.acf", "ASG(DEFAULT) { RULE(1, READ) }\n");
+    let pvlist = format!("pvlist = '{}'\n", pvlist.display());
+    let acf = format!("access_security = '{}'\n", acf.display());
+    let acf_denies = format!("{pvlist}{acf}{rule}");
+    for (whole, cut, lost) in [
+        (rule.clone(), String::new(), "[[rule]]"),
+        (
+            format!("linger_ms = 5\n{rule}"),
+            "linger_ms = 5\n".into(),
+            "[[rule]]",
+        ),
+        (format!("{pvlist}{rule}"), rule.clone(), "pvlist"),
+        (acf_denies, format!("{pvlist}{rule}"), "access_security"),
+    ] {
+        let config = file(&ioc, "cut.toml", &whole);
+        let relay = Relay::start(network, &["--config", config.to_str().unwrap()]);
+        let mut client = Client::connect(relay.address());
+        client.subscribe_live(&[set]);
+        std::fs::write(&config, cut).unwrap();
+        eventually("it is complained of", || {
+            relay.metric("pvwire_rules_stale") == 1.0
+        });
+        let said = format!("has no {lost} any more");
+        assert!(relay.output().contains(&said), "{}", relay.output());
+        assert_eq!(
+            client.subscribe(&[secret])[0].problem,
+            NameProblem::NotAllowed
+        );
+        // Also when the operator asks for it: what opens reading is a restart.
+        relay.signal("HUP");
+        std::fs::write(&config, &whole).unwrap();
+        eventually("it is mended", || relay.metric("pvwire_rules_stale") == 0.0);
+        assert_eq!(
+            client.subscribe(&[secret])[0].problem,
+            NameProblem::NotAllowed
+        );
+        assert!(client.closed.is_none());
+    }
+}
