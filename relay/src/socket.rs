@@ -3,8 +3,10 @@
 //! tungstenite parses what the client sends; what it wants to send itself (pong, close) is caught
 //! and queued with our own frames, so that it never lands in the middle of one.
 
+mod frames;
 mod wire;
 
+use self::frames::FrameCount;
 use self::wire::Wire;
 
 use std::collections::VecDeque;
@@ -33,6 +35,13 @@ const READ_BUFFER_BYTES: usize = 1 << 10;
 /// Most answers and pongs that wait behind a frame that the socket has begun with. What waits beside
 /// them is bounded by itself: the large values of one tick, of one catching up or of those answers.
 const MAX_WAITING: usize = 64;
+
+/// Most bytes that are read from one client before the others get their turn: some thousand of the
+/// smallest frames.
+const READ_TURN_BYTES: usize = 16 << 10;
+
+/// Most control frames of one client that are taken before the others get their turn.
+const CONTROLS_PER_TURN: usize = 32;
 
 /// Most bytes that are written to one client before the others get their turn.
 const TURN_BYTES: usize = 256 << 10;
@@ -101,11 +110,40 @@ struct Caught {
     written: Vec<u8>,
     /// Bytes read so far.
     received: u64,
+    frames: FrameCount,
+    turn: ReadTurn,
+}
+
+/// What one client may still send in this turn.
+#[derive(Default)]
+struct ReadTurn {
+    bytes_left: usize,
+    controls_left: usize,
+    /// It ended before all was read.
+    is_over: bool,
+}
+
+impl ReadTurn {
+    fn new() -> Self {
+        Self {
+            bytes_left: READ_TURN_BYTES,
+            controls_left: CONTROLS_PER_TURN,
+            is_over: false,
+        }
+    }
 }
 
 impl Read for Caught {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let most = into.len().min(self.turn.bytes_left);
+        if most == 0 && !into.is_empty() {
+            self.turn.is_over = true;
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let into = &mut into[..most];
         let count = self.wire.read(into)?;
+        self.turn.bytes_left -= count;
+        self.frames.scan(&into[..count]);
         self.received += count as u64;
         Ok(count)
     }
@@ -158,11 +196,15 @@ impl Socket {
         options.set_tcp_nodelay(true)?;
         options.set_send_buffer_size(SEND_BUFFER_BYTES)?;
         options.set_tcp_notsent_lowat(NOTSENT_LOWAT_BYTES)?;
+        let mut frames = FrameCount::default();
+        frames.scan(&read_ahead);
         Ok(Self {
             stream: Caught {
                 wire: Wire::new(TcpStream::from_std(tcp), tls),
                 written: Vec::new(),
                 received: read_ahead.len() as u64,
+                frames,
+                turn: ReadTurn::new(),
             },
             context: context(read_ahead),
             taken: 0,
@@ -309,7 +351,23 @@ impl Socket {
         self.stream.wire.comes(ends);
     }
 
-    /// The next whole request, if there is one.
+    /// A turn begins in which some of what the client sends is read.
+    pub fn begin_turn(&mut self) {
+        self.stream.turn = ReadTurn::new();
+    }
+
+    /// Whether the turn ended before all was read that is there.
+    #[must_use]
+    pub fn has_more(&self) -> bool {
+        self.stream.turn.is_over
+    }
+
+    /// Frames that have come since this was asked last, of whatever kind.
+    pub fn take_frames(&mut self) -> usize {
+        std::mem::take(&mut self.stream.frames.begun)
+    }
+
+    /// The next whole request, if there is one in this turn.
     ///
     /// # Errors
     /// When the client is gone or breaks the rules.
@@ -356,7 +414,14 @@ impl Socket {
             }
             match read {
                 Ok(message @ (Message::Binary(_) | Message::Text(_))) => return Ok(Some(message)),
-                Ok(_) => {}
+                Ok(_) => {
+                    let turn = &mut self.stream.turn;
+                    turn.controls_left = turn.controls_left.saturating_sub(1);
+                    if turn.controls_left == 0 {
+                        turn.is_over = true;
+                        return Ok(None);
+                    }
+                }
                 Err(WsError::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.shrink();
                     return Ok(None);
@@ -418,6 +483,7 @@ mod tests {
         let next = |socket: &mut Socket| {
             let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
             loop {
+                socket.begin_turn();
                 if let Some(request) = socket.receive().unwrap() {
                     break request;
                 }
@@ -431,15 +497,58 @@ mod tests {
             .unwrap();
         assert_eq!(next(&mut socket), [1; 30_000]);
         while socket.stream.received < 30_000 + 8 + 3 {
+            socket.begin_turn();
             assert_eq!(socket.receive().unwrap(), None);
         }
         assert!(socket.has_grown, "three bytes of the next are in it");
         far.write_all(rest).unwrap();
         assert_eq!(next(&mut socket), [2; 5_000]);
+        socket.begin_turn();
         assert_eq!(socket.receive().unwrap(), None);
         assert!(!socket.has_grown);
         far.write_all(&masked(3, 200)).unwrap();
         assert_eq!(next(&mut socket), [3; 200]);
+    }
+
+    #[test]
+    fn turn_of_reading_ends_whatever_the_client_sends() {
+        let message = masked(1, 60_000);
+        let mut fragments = vec![0x02, 0x80, 0, 0, 0, 0];
+        fragments.extend([0x00, 0x80, 0, 0, 0, 0].repeat(20_000));
+        let pongs = [0x8a, 0x80, 0, 0, 0, 0].repeat(20_000);
+        let pings = [0x89, 0x80, 0, 0, 0, 0].repeat(2_000);
+        for (flood, frames, turns) in [
+            (message, 1, 60_000 / READ_TURN_BYTES),
+            (fragments, 20_001, 120_000 / READ_TURN_BYTES),
+            (pongs, 20_000, 20_000 / CONTROLS_PER_TURN),
+            (pings, 2_000, 2_000 / CONTROLS_PER_TURN),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let mut far = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let mut socket = Socket::new(listener.accept().unwrap().0, None, Vec::new()).unwrap();
+            let length = flood.len() as u64;
+            let mut replies = far.try_clone().unwrap();
+            // Pongs for the pings.
+            let reader = thread::spawn(move || replies.read_to_end(&mut Vec::new()));
+            let writer = thread::spawn(move || far.write_all(&flood).map(|()| far));
+            let (mut taken, mut seen) = (0, 0);
+            let mut received = false;
+            while socket.stream.received < length || socket.has_more() {
+                let before = socket.stream.received;
+                socket.begin_turn();
+                received |= socket.receive().unwrap().is_some();
+                assert!(socket.stream.received - before <= READ_TURN_BYTES as u64);
+                seen += socket.take_frames();
+                taken += usize::from(socket.has_more());
+                while socket.is_blocked() {
+                    socket.resume().unwrap();
+                }
+            }
+            assert_eq!((seen, received), (frames, frames == 1));
+            assert!(taken + 1 >= turns, "{taken} turns");
+            drop((socket, writer.join().unwrap().unwrap()));
+            let _ = reader.join().unwrap();
+        }
     }
 
     #[test]

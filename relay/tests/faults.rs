@@ -12,11 +12,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pvwire_schema::close::CloseCode;
-use pvwire_schema::types::{ConnectionState, RequestBody, Severity, SkipCause, Wish};
+use pvwire_schema::encode;
+use pvwire_schema::types::{ConnectionState, Request, RequestBody, Severity, SkipCause, Wish};
 
 use crate::support::{
-    Client, How, Kept, Network, Relay, SoftIoc, eventually, get, handshake, keep_up, prefix,
-    relay_command,
+    Client, DEADLINE, How, Kept, Network, Relay, SoftIoc, eventually, get, handshake, keep_up,
+    prefix, relay_command,
 };
 
 const RECORD: &str = r#"record(ao, "$(P)ao") { field(VAL, "1") }"#;
@@ -448,4 +449,101 @@ fn client_that_floods_the_relay_with_requests_delays_others_by_less_than_a_secon
     end.store(true, Ordering::Relaxed);
     assert!(flood.join().unwrap() > 0);
     assert!(worst < Duration::from_secs(1), "delayed by {worst:?}");
+}
+
+#[test]
+fn floods_of_the_smallest_frames_end_their_own_connections_and_hold_up_nobody() {
+    let network = Network::new();
+    let mut ioc = SoftIoc::start(network, RECORD);
+    let relay = Relay::start(network, &["--shards", "2"]);
+    let address = relay.address();
+    let name = ioc.name("ao");
+    // Some at each of the shards.
+    let mut clients: Vec<_> = (0..4).map(|_| Client::connect(address)).collect();
+    for client in &mut clients {
+        client.subscribe_live(&[&name]);
+    }
+    // Endless continuation of a message, pongs that nobody asked for, pings.
+    let kinds = [(true, 0x00), (false, 0x8a), (false, 0x89)];
+    let floods: Vec<_> = kinds
+        .into_iter()
+        .cycle()
+        .take(6)
+        .map(|(begins, opcode)| {
+            let mut stream = raw_client(address);
+            thread::spawn(move || {
+                let mut reader = stream.try_clone().unwrap();
+                let code = thread::spawn(move || close_code(&mut reader));
+                if begins {
+                    stream.write_all(&[0x02, 0x80, 0, 0, 0, 0]).unwrap();
+                }
+                let frames = [opcode, 0x80, 0, 0, 0, 0].repeat(10_000);
+                let until = Instant::now() + DEADLINE;
+                while stream.write_all(&frames).is_ok() {
+                    assert!(Instant::now() < until, "the flood goes on");
+                }
+                code.join().ok()
+            })
+        })
+        .collect();
+    let mut worst = Duration::ZERO;
+    for number in 2..12 {
+        let since = Instant::now();
+        ioc.put("ao", &number.to_string());
+        for client in &mut clients {
+            client.wait_number(&name, f64::from(number));
+            client.ask(PING);
+        }
+        worst = worst.max(since.elapsed());
+    }
+    assert!(worst < Duration::from_secs(1), "delayed by {worst:?}");
+    for flood in floods {
+        // What the relay didn't read any more may take its last word back.
+        if let Some(code) = flood.join().unwrap() {
+            assert_eq!(code, CloseCode::TooManyRequests.number());
+        }
+    }
+    eventually("they are counted", || {
+        relay.metric("pvwire_sessions_closed_total") == 6.0
+    });
+}
+
+#[test]
+fn large_request_in_many_pieces_is_still_answered() {
+    let relay = Relay::start(Network::new(), &[]);
+    let mut stream = raw_client(relay.address());
+    let names = (0..9_000)
+        .map(|n| format!("sim://counter(rate_hz=0.001,start={n})"))
+        .collect();
+    let request = Request {
+        id: 7,
+        body: RequestBody::Subscribe {
+            names,
+            wish: Wish::default(),
+        },
+    };
+    let bytes = encode::request(&request);
+    assert!(bytes.len() > 300_000);
+    let pieces: Vec<_> = bytes.chunks(4_000).collect();
+    for (nth, piece) in pieces.iter().enumerate() {
+        let is_last = u8::from(nth + 1 == pieces.len()) << 7;
+        let opcode = if nth == 0 { 2 } else { 0 };
+        let length = (piece.len() as u16).to_be_bytes();
+        stream
+            .write_all(&[
+                is_last | opcode,
+                0x80 | 126,
+                length[0],
+                length[1],
+                0,
+                0,
+                0,
+                0,
+            ])
+            .unwrap();
+        stream.write_all(piece).unwrap();
+    }
+    eventually("it is carried out", || {
+        relay.metric("pvwire_monitors_active") == 9_000.0
+    });
 }

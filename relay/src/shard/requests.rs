@@ -38,6 +38,15 @@ impl Allowance {
         }
     }
 
+    /// So many frames have come, which count as a request each.
+    fn take_frames(&mut self, frames: usize, now: Instant) -> Result<(), Broken> {
+        if self.requests_left.left(now) < frames {
+            return Err(Broken::TooManyWaiting);
+        }
+        self.requests_left.take(frames);
+        Ok(())
+    }
+
     /// A request was left with somebody who answers it later.
     fn open(&mut self) -> Result<(), Broken> {
         if self.open_requests >= MAX_OPEN_REQUESTS {
@@ -57,24 +66,33 @@ impl Run {
     /// Reads the requests that are there; says whether the client got on.
     pub(super) fn read(&mut self, place: usize) -> Result<bool, Broken> {
         let mut heard = false;
+        self.clients[place].socket.begin_turn();
         for _ in 0..REQUESTS_PER_TURN {
             let client = &mut self.clients[place];
             if ECHOES {
                 if client.socket.echo()? {
                     continue;
                 }
+                if client.socket.has_more() {
+                    self.again.insert(place);
+                }
                 return Ok(true);
             }
-            let Some(bytes) = client.socket.receive()? else {
+            let received = client.socket.receive()?;
+            let frames = client.socket.take_frames();
+            if frames > 0 && !client.is_closing() {
+                client.allowance.take_frames(frames, Instant::now())?;
+            }
+            let Some(bytes) = received else {
+                if client.socket.has_more() {
+                    self.again.insert(place);
+                }
                 return Ok(heard);
             };
             if client.is_closing() {
                 continue;
             }
             self.context.metrics.requests.inc();
-            if !client.allowance.requests_left.take_one(Instant::now()) {
-                return Err(Broken::TooManyWaiting);
-            }
             let person = client.known()?;
             if bytes.is_empty() {
                 if person.is_none() {
