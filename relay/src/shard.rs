@@ -273,11 +273,11 @@ impl Run {
                 Command::Attach { token, reply } => self.attach(token, reply),
                 Command::Streamed(id) => self.streamed(id),
                 Command::Deliver { frames, orders } => {
-                    self.deliver(&frames);
+                    self.deliver(&frames, self.mailbox.is_behind());
                     for order in orders {
                         self.follow(order);
                     }
-                    self.mailbox.delivered();
+                    self.mailbox.delivered(Instant::now());
                 }
             }
         }

@@ -98,8 +98,9 @@ impl Paces {
 }
 
 impl Run {
-    /// Writes a tick's frames to all who get one.
-    pub(super) fn deliver(&mut self, frames: &TickFrames) {
+    /// Writes a tick's frames to all who get one. When the shard `is_behind` the ticks, its clients fall
+    /// behind with it, and are brought up to date after those that wait.
+    pub(super) fn deliver(&mut self, frames: &TickFrames, is_behind: bool) {
         let start = Instant::now();
         let metrics = Arc::clone(&self.context.metrics);
         let places: Vec<usize> = self.clients.iter().map(|(place, _)| place).collect();
@@ -109,7 +110,7 @@ impl Run {
         self.rounds.first = (self.rounds.first + 1) % places.len();
         let (second, first) = places.split_at(self.rounds.first);
         let (mut sent, mut updates, mut bytes) = (0_u64, 0_u64, 0_u64);
-        let mut broken = Vec::new();
+        let (mut broken, mut left_out) = (Vec::new(), Vec::new());
         for &place in first.iter().chain(second) {
             let client = &mut self.clients[place];
             let Some(group) = client.feed.group.filter(|_| !client.is_closing()) else {
@@ -135,7 +136,8 @@ impl Run {
                 let large = large_steps(&frames.large, set);
                 (small.is_some() || large > 0).then(|| small.unwrap_or(0) + large)
             };
-            let blocked = client.socket.is_blocked()
+            let blocked = is_behind
+                || client.socket.is_blocked()
                 || (client.large.is_busy() && large_steps(&frames.large, set) > 0);
             let sure = !blocked && client.session.is_abreast();
             let missed = if sure { None } else { steps() };
@@ -146,8 +148,10 @@ impl Run {
             let offer = client.session.offer(blocked, self.rounds.overdue);
             if offer != Offer::Send {
                 client.feed.missed += missed.or_else(steps).unwrap_or(0);
-                if let Err(error) = self.hold_back(place, offer, start) {
-                    broken.push((place, error));
+                match self.hold_back(place, offer, start) {
+                    Ok(()) if is_behind => left_out.push(place),
+                    Ok(()) => {}
+                    Err(error) => broken.push((place, error)),
                 }
                 continue;
             }
@@ -190,6 +194,11 @@ impl Run {
         }
         for (place, error) in broken {
             self.part(place, &error);
+        }
+        for place in left_out {
+            if self.clients.contains(place) {
+                self.settle(place, Ok(false));
+            }
         }
         metrics.frames_sent.inc_by(sent);
         metrics.updates_sent.inc_by(updates);

@@ -5,9 +5,9 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mio::Waker;
 use tokio::sync::oneshot;
@@ -101,7 +101,7 @@ impl ShardHandle {
 
 impl FrameSink for ShardHandle {
     fn deliver(&self, frames: &Arc<TickFrames>, orders: Vec<Order>) {
-        self.mailbox.undone.fetch_add(1, Ordering::AcqRel);
+        self.mailbox.given(Instant::now());
         self.mailbox.put(Command::Deliver {
             frames: Arc::clone(frames),
             orders,
@@ -109,8 +109,7 @@ impl FrameSink for ShardHandle {
     }
 
     fn is_ready(&self) -> bool {
-        self.mailbox.undone.load(Ordering::Acquire) < 2
-            || self.mailbox.stopped.load(Ordering::Acquire)
+        self.mailbox.takes_more(Instant::now())
     }
 
     fn round(&self) -> Duration {
@@ -146,12 +145,23 @@ pub(super) enum Command {
     Stop,
 }
 
+/// Deliveries that a shard which keeps up may have before it: the one that it is at and the next.
+const IN_STEP: usize = 2;
+
+/// A shard that has done no delivery for so long isn't waited for, so that it holds up no other's clients.
+const LATE: Duration = Duration::from_millis(500);
+
+/// Deliveries that wait for a late shard before all wait for it after all.
+const MAX_UNDONE: usize = 256;
+
 /// What the shard's thread and the handles to it share.
 pub(super) struct Mailbox {
     commands: Mutex<VecDeque<Command>>,
     waker: Waker,
     /// Deliveries that were given and not yet done.
     undone: AtomicUsize,
+    /// When it got its first undone delivery, or did the last one before that.
+    moved: Mutex<Instant>,
     round_micros: AtomicU64,
     clients: AtomicUsize,
     stopped: AtomicBool,
@@ -166,6 +176,7 @@ impl Mailbox {
             commands: Mutex::default(),
             waker,
             undone: AtomicUsize::new(0),
+            moved: Mutex::new(Instant::now()),
             round_micros: AtomicU64::new(0),
             clients: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
@@ -199,9 +210,37 @@ impl Mailbox {
         queue.pop_front()
     }
 
+    fn moved(&self) -> MutexGuard<'_, Instant> {
+        self.moved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A delivery follows.
+    fn given(&self, now: Instant) {
+        let mut moved = self.moved();
+        if self.undone.fetch_add(1, Ordering::AcqRel) == 0 {
+            *moved = now;
+        }
+    }
+
     /// A delivery is done, its orders included.
-    pub(super) fn delivered(&self) {
+    pub(super) fn delivered(&self, now: Instant) {
+        let mut moved = self.moved();
         self.undone.fetch_sub(1, Ordering::AcqRel);
+        *moved = now;
+    }
+
+    /// Whether another delivery may be given now.
+    fn takes_more(&self, now: Instant) -> bool {
+        let undone = self.undone.load(Ordering::Acquire);
+        let is_late = || now.saturating_duration_since(*self.moved()) >= LATE;
+        undone < IN_STEP
+            || self.stopped.load(Ordering::Acquire)
+            || (undone < MAX_UNDONE && is_late())
+    }
+
+    /// Whether so many deliveries follow the present one that its values are left out.
+    pub(super) fn is_behind(&self) -> bool {
+        self.undone.load(Ordering::Acquire) > IN_STEP
     }
 
     /// All clients were written to, which took so long.
@@ -221,5 +260,37 @@ impl Mailbox {
     /// No more deliveries will be done.
     pub(super) fn closed(&self) {
         self.stopped.store(true, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mio::{Poll, Token};
+
+    #[test]
+    fn shard_that_does_nothing_is_waited_for_only_a_moment_and_its_queue_is_bounded() {
+        let poll = Poll::new().unwrap();
+        let mailbox = Mailbox::new(Waker::new(poll.registry(), Token(0)).unwrap());
+        let start = Instant::now();
+        for undone in 0..IN_STEP {
+            assert!(mailbox.takes_more(start), "{undone}");
+            mailbox.given(start);
+        }
+        assert!(!mailbox.takes_more(start + LATE / 2));
+        assert!(!mailbox.is_behind());
+        for _ in IN_STEP..MAX_UNDONE {
+            assert!(mailbox.takes_more(start + LATE));
+            mailbox.given(start + LATE);
+            assert!(mailbox.is_behind());
+        }
+        assert!(!mailbox.takes_more(start + LATE * 100), "enough wait");
+        // It gets on, and is waited for again until it is in step.
+        for _ in 1..MAX_UNDONE {
+            mailbox.delivered(start + LATE * 100);
+        }
+        assert!(mailbox.takes_more(start + LATE * 100));
+        mailbox.given(start + LATE * 100);
+        assert!(!mailbox.takes_more(start + LATE * 101 - Duration::from_millis(1)));
     }
 }

@@ -592,6 +592,11 @@ impl Client {
         self.put(name, PutValue::Number(number))
     }
 
+    /// Whether the answer to a request has come.
+    pub(crate) fn has_answer(&self, id: u32) -> bool {
+        self.replies.contains_key(&id)
+    }
+
     /// Waits for the answer to a request.
     pub(crate) fn wait_answer(&mut self, id: u32) -> (Reply, HashMap<PvId, Pv>) {
         self.wait("an answer", |client| client.replies.contains_key(&id));
