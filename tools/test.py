@@ -91,6 +91,9 @@ def run(name, command, environment):
         print(f"== {name} FAILED with status {status} after {time.monotonic() - began:.0f} s")
     else:
         print(f"   ok, {time.monotonic() - began:.0f} s", flush=True)
+        # Tests that this machine can't run.
+        for line in re.findall(r"^NOT RUN: .*", output, re.M):
+            print(f"   {line}", flush=True)
     return status, output
 
 

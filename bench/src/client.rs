@@ -106,11 +106,6 @@ impl Client {
         &mut self.follower
     }
 
-    /// Whether a message has begun and not ended.
-    pub(crate) fn is_in_message(&self) -> bool {
-        !self.unread.is_empty()
-    }
-
     fn say(&mut self, words: &[u8]) -> io::Result<()> {
         self.unsaid.extend_from_slice(words);
         self.go_on_saying()

@@ -2,8 +2,8 @@
 
 use std::error::Error;
 use std::fs;
+use std::io;
 use std::path::PathBuf;
-use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mio::{Events, Interest, Poll, Token};
@@ -21,13 +21,6 @@ use crate::record::Record;
 use crate::reference::Reference;
 use crate::sets::{self, Pick};
 use crate::wire::masked;
-
-/// Pause when no socket had anything. A client that blocks in the poll would make the relay pay for
-/// a wake-up with every frame; a real client's wake-up is paid by another machine.
-pub(crate) const IDLE: Duration = Duration::from_micros(500);
-
-/// The same in the midst of a message: the rest of a large one must not wait in the relay.
-const IDLE_IN_MESSAGE: Duration = Duration::from_micros(50);
 
 /// How often all clients are looked at, whether or not they got something.
 const SWEEP_EVERY: Duration = Duration::from_millis(50);
@@ -412,19 +405,32 @@ impl Crowd {
     /// Reads from every socket that has something.
     fn round(&mut self, may_rest: bool) -> Result<(), Box<dyn Error>> {
         let now = Instant::now();
-        let pause = now.saturating_duration_since(self.last_round);
+        let mut events = std::mem::replace(&mut self.events, Events::with_capacity(0));
+        // Sleeps until something comes, as a browser does: one that looked every now and then would let
+        // large messages wait in the relay.
+        let rest = if may_rest {
+            self.next_sweep.saturating_duration_since(now)
+        } else {
+            Duration::ZERO
+        };
+        if let Err(error) = self.poll.poll(&mut events, Some(rest))
+            && error.kind() != io::ErrorKind::Interrupted
+        {
+            return Err(error.into());
+        }
+        // One sleep and what was done before it: asleep for longer it was kept from running.
+        let asleep = now;
+        let now = Instant::now();
+        let late = now.saturating_duration_since(asleep + rest);
+        let pause = late.max(asleep.saturating_duration_since(self.last_round));
         self.longest_pause = self.longest_pause.max(pause);
         self.last_round = now;
-        let mut events = std::mem::replace(&mut self.events, Events::with_capacity(0));
-        self.poll.poll(&mut events, Some(Duration::ZERO))?;
-        let mut idle = true;
         for event in &events {
             let Token(place) = event.token();
             if event.is_writable() {
                 self.clients[place].go_on_saying()?;
             }
             if place < self.awake && event.is_readable() {
-                idle = false;
                 self.read(place, now)?;
             }
             if event.is_read_closed() {
@@ -435,10 +441,6 @@ impl Crowd {
         if now >= self.next_sweep {
             self.next_sweep = now + SWEEP_EVERY;
             self.sweep(now)?;
-        }
-        if idle && may_rest {
-            let in_message = self.clients.iter().any(Client::is_in_message);
-            thread::sleep(if in_message { IDLE_IN_MESSAGE } else { IDLE });
         }
         Ok(())
     }

@@ -15,9 +15,12 @@ use serde_json::{Value, json};
 use crate::check::Counts;
 use crate::client::{Client, Reading};
 use crate::latency::Delays;
-use crate::load::{IDLE, durations_json};
+use crate::load::durations_json;
 use crate::reference::Reference;
 use crate::wire::masked;
+
+/// Pause when no socket had anything: some clients wait for the time to try again.
+const IDLE: Duration = Duration::from_micros(500);
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(60);

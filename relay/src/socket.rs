@@ -22,12 +22,11 @@ use tungstenite::{Error as WsError, Message};
 
 use crate::frame::Frame;
 
-/// Unsent bytes that the kernel keeps for a client. A frame of 1,000 updates fits; what is more
-/// would only be older when it arrives.
+/// Unsent bytes that the kernel keeps for a client. A frame of 1,000 updates fits; more would only be
+/// older when it arrives. It also bounds what a thousand stalled clients cost the machine. The size of
+/// the send buffer is left to the kernel: what is sent and not yet acknowledged is in it too, so a fixed
+/// size would be the most that a client gets in one round trip.
 const NOTSENT_LOWAT_BYTES: u32 = 64 << 10;
-
-/// Send buffer of the kernel; bounds what a thousand stalled clients cost the machine.
-const SEND_BUFFER_BYTES: usize = 64 << 10;
 
 /// Requests are small and rare; tungstenite keeps this much for every client.
 const READ_BUFFER_BYTES: usize = 1 << 10;
@@ -194,7 +193,6 @@ impl Socket {
         tcp.set_nonblocking(true)?;
         let options = SockRef::from(&tcp);
         options.set_tcp_nodelay(true)?;
-        options.set_send_buffer_size(SEND_BUFFER_BYTES)?;
         options.set_tcp_notsent_lowat(NOTSENT_LOWAT_BYTES)?;
         let mut frames = FrameCount::default();
         frames.scan(&read_ahead);

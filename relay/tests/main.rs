@@ -10,6 +10,7 @@ mod audit;
 #[cfg(feature = "conformance")]
 mod conformance;
 mod crowd;
+mod delay;
 mod door;
 mod epochs;
 mod faults;

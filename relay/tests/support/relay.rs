@@ -60,9 +60,14 @@ impl Relay {
     }
 
     /// The same from a command that was prepared already.
-    pub(crate) fn spawn(mut command: Command, flags: &[&str]) -> Self {
+    pub(crate) fn spawn(command: Command, flags: &[&str]) -> Self {
+        Self::spawn_at(command, "127.0.0.1:0", flags)
+    }
+
+    /// The same, listening at another address.
+    pub(crate) fn spawn_at(mut command: Command, listen: &str, flags: &[&str]) -> Self {
         let mut process = command
-            .args(["--listen", "127.0.0.1:0"])
+            .args(["--listen", listen])
             .args(flags)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
