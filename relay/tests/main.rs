@@ -34,6 +34,7 @@ mod rules;
 mod sim;
 mod slow_client;
 mod soak;
+mod stalls;
 mod states;
 mod support;
 mod tls;

@@ -7,6 +7,7 @@ mod line;
 pub(crate) mod records;
 mod relay;
 mod truth;
+mod wire;
 
 use std::collections::HashSet;
 use std::net::{TcpListener, UdpSocket};
@@ -23,6 +24,7 @@ pub(crate) use ioc::{SoftIoc, python};
 pub(crate) use line::{Line, Pair, Trust};
 pub(crate) use relay::{Relay, relay_command, relay_command_with_hosts};
 pub(crate) use truth::Truth;
+pub(crate) use wire::Wire;
 
 /// More than anything here takes on a busy machine; reached only by a failure.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);

@@ -398,6 +398,10 @@ unsafe extern "C" {
     pub fn ca_field_type(chan: chid) -> c_short;
     /// Native element count (the most it can have), or 0 when not connected.
     pub fn ca_element_count(chan: chid) -> c_ulong;
+    /// Not 0 when the channel is connected and may be read.
+    pub fn ca_read_access(chan: chid) -> c_uint;
+    /// Not 0 when the channel is connected and may be written.
+    pub fn ca_write_access(chan: chid) -> c_uint;
     /// What was given to [`ca_create_channel`] as `pUserPrivate`.
     pub fn ca_puser(chan: chid) -> *mut c_void;
     /// The name that the channel was created with, the channel's.

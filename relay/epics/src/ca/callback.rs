@@ -12,8 +12,8 @@ use std::sync::Arc;
 use ca_sys::{
     CA_M_SUCCESS, CA_OP_CONN_UP, CA_OP_PUT, DBR_CTRL_STRING, DBR_TIME_STRING, ECA_DISCONN,
     ECA_NORMAL, ECA_NOWTACCESS, ECA_PUTFAIL, READ_ACCESS, WRITE_ACCESS, access_rights_handler_args,
-    ca_element_count, ca_field_type, ca_message, ca_puser, chid, connection_handler_args,
-    event_handler_args, exception_handler_args,
+    ca_element_count, ca_field_type, ca_message, ca_puser, ca_read_access, ca_write_access, chid,
+    connection_handler_args, event_handler_args, exception_handler_args,
 };
 
 use super::channel_state::{ChannelState, SentPut, Shape};
@@ -45,10 +45,16 @@ pub(super) unsafe extern "C" fn on_connection(args: connection_handler_args) {
             EXCEPTIONS.warn(format_args!("a channel has the unknown native type {code}"));
             return;
         };
-        state.on_connected(Shape {
-            native,
-            count: u32::try_from(count).unwrap_or(u32::MAX),
-        });
+        // After a circuit that didn't answer answers again, libca calls this but not `on_access_rights`.
+        // SAFETY: as above.
+        let rights = unsafe {
+            AccessRights {
+                read: ca_read_access(args.chid) != 0,
+                write: ca_write_access(args.chid) != 0,
+            }
+        };
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        state.on_connected(Shape { native, count }, rights);
     });
 }
 

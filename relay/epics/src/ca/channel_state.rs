@@ -6,7 +6,7 @@
 //! subscribed anew.
 
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -78,8 +78,8 @@ pub(super) struct ChannelState {
     command_waits: AtomicBool,
     /// Whether a [`Command::ResumePuts`] waits, likewise.
     resume_waits: AtomicBool,
-    /// Whether values may be read.
-    readable: AtomicBool,
+    /// Access rights as last told; see [`rights_bits`].
+    rights: AtomicU8,
     /// Labels of this connection's choices, once they are known. A lock that only the ca-cmd thread
     /// and this channel's metadata and connection events take.
     choices: Mutex<Option<Arc<[String]>>>,
@@ -140,6 +140,13 @@ impl SentPut {
     }
 }
 
+const READ: u8 = 1;
+const WRITE: u8 = 2;
+
+fn rights_bits(rights: AccessRights) -> u8 {
+    u8::from(rights.read) * READ + u8::from(rights.write) * WRITE
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -155,7 +162,7 @@ impl ChannelState {
             subscribed: AtomicShape::none(),
             command_waits: AtomicBool::new(false),
             resume_waits: AtomicBool::new(false),
-            readable: AtomicBool::new(false),
+            rights: AtomicU8::new(0),
             choices: Mutex::default(),
             puts: Mutex::default(),
         }
@@ -165,8 +172,12 @@ impl ChannelState {
         self.id
     }
 
-    /// libca says that the channel is connected.
-    pub(super) fn on_connected(&self, shape: Shape) {
+    /// libca says that the channel is connected. It has told of `rights` before, but not when the
+    /// circuit merely didn't answer for a while.
+    pub(super) fn on_connected(&self, shape: Shape, rights: AccessRights) {
+        if self.rights.load(Ordering::Acquire) != rights_bits(rights) {
+            self.on_access_rights(rights);
+        }
         let previous = self.latest.load();
         *lock(&self.choices) = None;
         self.latest.store(Some(shape));
@@ -204,7 +215,7 @@ impl ChannelState {
     }
 
     pub(super) fn on_access_rights(&self, rights: AccessRights) {
-        self.readable.store(rights.read, Ordering::Release);
+        self.rights.store(rights_bits(rights), Ordering::Release);
         self.events.access_rights(rights);
     }
 
@@ -266,7 +277,7 @@ impl ChannelState {
 
     /// Whether values may be read.
     pub(super) fn readable(&self) -> bool {
-        self.readable.load(Ordering::Acquire)
+        self.rights.load(Ordering::Acquire) & READ != 0
     }
 
     /// Whether the server has written a put and the read behind it was not asked for yet: what is
@@ -385,7 +396,9 @@ mod tests {
         fn disconnected(&self) {
             self.0.lock().unwrap().push("disconnected".to_owned());
         }
-        fn access_rights(&self, _: AccessRights) {}
+        fn access_rights(&self, rights: AccessRights) {
+            self.0.lock().unwrap().push(format!("{rights:?}"));
+        }
         fn metadata(&self, _: Metadata) {
             self.0.lock().unwrap().push("metadata".to_owned());
         }
@@ -400,6 +413,17 @@ mod tests {
         native: NativeType::Double,
         count: 8,
     };
+
+    const BOTH: AccessRights = AccessRights {
+        read: true,
+        write: true,
+    };
+    const NONE: AccessRights = AccessRights {
+        read: false,
+        write: false,
+    };
+    const TOLD_BOTH: &str = "AccessRights { read: true, write: true }";
+    const TOLD_NONE: &str = "AccessRights { read: false, write: false }";
 
     fn state() -> (ChannelState, Arc<Recorder>, Receiver<Command>) {
         let recorder = Arc::new(Recorder::default());
@@ -419,7 +443,7 @@ mod tests {
     fn events_pass_only_while_connected_and_subscribed() {
         let (state, _, _received) = state();
         assert_eq!(state.live_shape(), None);
-        state.on_connected(SCALAR);
+        state.on_connected(SCALAR, BOTH);
         assert_eq!(state.live_shape(), None);
         assert_eq!(subscribe(&state), Some(SCALAR));
         assert_eq!(state.live_shape(), Some(SCALAR));
@@ -430,16 +454,17 @@ mod tests {
     #[test]
     fn reconnect_with_the_same_type_needs_no_new_subscription() {
         let (state, recorder, _received) = state();
-        state.on_connected(SCALAR);
+        state.on_connected(SCALAR, BOTH);
         subscribe(&state);
         state.on_disconnected();
-        state.on_connected(SCALAR);
+        state.on_connected(SCALAR, BOTH);
 
         assert_eq!(state.live_shape(), Some(SCALAR));
         assert_eq!(subscribe(&state), None);
         assert_eq!(
             *recorder.0.lock().unwrap(),
             [
+                TOLD_BOTH,
                 "connected Double 1 changed=false",
                 "disconnected",
                 "connected Double 1 changed=false"
@@ -450,18 +475,19 @@ mod tests {
     #[test]
     fn channel_that_was_closed_is_lost_and_subscribed_anew() {
         let (state, recorder, _received) = state();
-        state.on_connected(SCALAR);
+        state.on_connected(SCALAR, BOTH);
         subscribe(&state);
         state.closed();
         assert!(state.is_lost());
         assert_eq!(subscribe(&state), None);
-        state.on_connected(SCALAR);
+        state.on_connected(SCALAR, BOTH);
 
         assert_eq!(state.live_shape(), None);
         assert_eq!(subscribe(&state), Some(SCALAR));
         assert_eq!(
             *recorder.0.lock().unwrap(),
             [
+                TOLD_BOTH,
                 "connected Double 1 changed=false",
                 "disconnected",
                 "connected Double 1 changed=false"
@@ -472,10 +498,10 @@ mod tests {
     #[test]
     fn old_subscription_is_ignored_from_the_connect_with_another_type_on() {
         let (state, recorder, _received) = state();
-        state.on_connected(SCALAR);
+        state.on_connected(SCALAR, BOTH);
         subscribe(&state);
         state.on_disconnected();
-        state.on_connected(ARRAY);
+        state.on_connected(ARRAY, BOTH);
 
         assert_eq!(state.live_shape(), None);
         assert_eq!(subscribe(&state), Some(ARRAY));
@@ -489,10 +515,10 @@ mod tests {
     #[test]
     fn type_that_changed_again_before_subscribing_is_subscribed_last() {
         let (state, _, received) = state();
-        state.on_connected(SCALAR);
+        state.on_connected(SCALAR, BOTH);
         let shape = state.shape_to_subscribe().unwrap();
         state.on_disconnected();
-        state.on_connected(ARRAY);
+        state.on_connected(ARRAY, BOTH);
         state.set_subscribed(shape);
 
         assert_eq!(state.live_shape(), None);
@@ -514,7 +540,7 @@ mod tests {
     fn flapping_channel_queues_one_command_of_each_kind() {
         let (state, _, received) = state();
         for _ in 0..100 {
-            state.on_connected(SCALAR);
+            state.on_connected(SCALAR, BOTH);
             state.on_disconnected();
         }
 
@@ -524,14 +550,39 @@ mod tests {
     #[test]
     fn string_has_empty_metadata_after_each_connect() {
         let (state, recorder, _received) = state();
-        state.on_connected(Shape {
+        let text = Shape {
             native: NativeType::String,
             count: 1,
-        });
+        };
+        state.on_connected(text, BOTH);
 
         assert_eq!(
             *recorder.0.lock().unwrap(),
-            ["connected String 1 changed=false", "metadata"]
+            [TOLD_BOTH, "connected String 1 changed=false", "metadata"]
+        );
+    }
+
+    #[test]
+    fn rights_come_back_with_a_circuit_that_did_not_answer() {
+        let (state, recorder, _received) = state();
+        state.on_access_rights(BOTH);
+        state.on_connected(SCALAR, BOTH);
+        // As libca does it after a stall: it doesn't call for the rights when it connects again.
+        state.on_disconnected();
+        state.on_access_rights(NONE);
+        state.on_connected(SCALAR, BOTH);
+
+        assert!(state.readable());
+        assert_eq!(
+            *recorder.0.lock().unwrap(),
+            [
+                TOLD_BOTH,
+                "connected Double 1 changed=false",
+                "disconnected",
+                TOLD_NONE,
+                TOLD_BOTH,
+                "connected Double 1 changed=false"
+            ]
         );
     }
 }

@@ -1,0 +1,120 @@
+//! Is every field of every PV the truth after an IOC, or the network to it, stalled for longer than
+//! the time-out of its connection?
+//!
+//! Topology: a soft IOC with each kind of record that can be stopped, a wire to it that can be cut,
+//! a relay, clients, and an independent Channel Access client that tells the truth.
+
+use std::time::{Duration, Instant};
+
+use pvwire_schema::types::{ConnectionState, Outcome};
+
+use crate::support::records::{KINDS, record};
+use crate::support::{Client, Network, Pv, Relay, SoftIoc, Truth, Wire, prefix, relay_command};
+
+/// Longer than libca waits: 5 s without a sign of life and 5 s for the answer to an echo.
+const STALL: Duration = Duration::from_secs(11);
+
+const PUTS: [&str; 2] = ["--enable-put", "--allow-put=*"];
+
+struct World {
+    network: Network,
+    ioc: SoftIoc,
+    names: Vec<String>,
+}
+
+impl World {
+    fn new() -> Self {
+        let (network, prefix) = (Network::new(), prefix());
+        let names: Vec<String> = KINDS
+            .iter()
+            .enumerate()
+            .map(|(number, _)| format!("{prefix}{number}"))
+            .collect();
+        let database: String = (KINDS.iter().zip(&names))
+            .map(|(kind, name)| record(kind, name, 3))
+            .collect();
+        let ioc = SoftIoc::with_pv_access(network, &prefix, &database);
+        Self {
+            network,
+            ioc,
+            names,
+        }
+    }
+
+    /// Stalls for longer than the time-outs, then looks at every field of every PV, in a client that
+    /// was there and in a new one.
+    fn stall(&mut self, relay: &Relay, mut stall: impl FnMut(&mut SoftIoc, bool)) {
+        let mut client = Client::connect(relay.address());
+        let pva: Vec<String> = (self.names.iter())
+            .map(|name| format!("pva://{name}"))
+            .collect();
+        client.subscribe_live(&self.names);
+        client.subscribe_live(&pva);
+        let seen = |client: &Client| pva.iter().map(|name| picture(client.pv(name))).collect();
+        let before: Vec<_> = seen(&client);
+
+        stall(&mut self.ioc, true);
+        let start = Instant::now();
+        client.wait("every PV is disconnected", |client| {
+            let mut pvs = client.pvs.values();
+            start.elapsed() >= STALL && pvs.all(|pv| pv.state() == ConnectionState::Disconnected)
+        });
+        for pv in client.pvs.values() {
+            let channel = pv.channel.unwrap();
+            assert!(!channel.read && !channel.write);
+        }
+        stall(&mut self.ioc, false);
+
+        client.wait("every PV is connected", |client| {
+            let mut pvs = client.pvs.values();
+            pvs.all(|pv| pv.state() == ConnectionState::Connected)
+        });
+        let truth = Truth::ask(self.network, &self.names);
+        truth.wait_equal(&mut client);
+        assert_eq!(seen(&client), before);
+        let mut late = Client::connect(relay.address());
+        late.subscribe_live(&self.names);
+        truth.wait_equal(&mut late);
+        for name in [&self.names[1], &pva[1]] {
+            assert_eq!(late.put_number(name, 7.5).0, Outcome::Done);
+            client.wait_number(name, 7.5);
+        }
+    }
+}
+
+/// What a client knows of a PV but for the moment when it was connected.
+fn picture(pv: &Pv) -> String {
+    let channel = pv.channel.unwrap();
+    let now = pv.now.as_ref().unwrap();
+    format!(
+        "{:?} {} {} {:?} {:?} {} {:?}",
+        channel.state, channel.read, channel.write, now.value, now.alarm, now.time_ns, pv.metadata
+    )
+}
+
+#[test]
+fn every_field_is_the_truth_after_an_ioc_hung_for_longer_than_the_time_out() {
+    let mut world = World::new();
+    let relay = Relay::start(world.network, &PUTS);
+    world.stall(&relay, |ioc, stalls| match stalls {
+        true => ioc.hang(),
+        false => ioc.go_on(),
+    });
+}
+
+#[test]
+fn every_field_is_the_truth_after_the_network_was_cut_for_longer_than_the_time_out() {
+    let mut world = World::new();
+    let ports = [world.network.server_port(), world.network.pva_port()];
+    let wires = ports.map(Wire::lay);
+    let mut command = relay_command(world.network);
+    let [ca, pva] = ports.map(|port| format!("127.0.0.2:{port}"));
+    command
+        .env("EPICS_CA_ADDR_LIST", "")
+        .env("EPICS_CA_NAME_SERVERS", ca)
+        .env("EPICS_PVA_NAME_SERVERS", pva);
+    let relay = Relay::spawn(command, &PUTS);
+    world.stall(&relay, |_, stalls| {
+        wires.iter().for_each(|wire| wire.set(stalls));
+    });
+}
