@@ -602,7 +602,11 @@ impl Distributor {
         let pending = mem::take(&mut self.gets);
         for mut get in pending {
             let complete = |id: PvId| table.entry(id).is_complete();
-            let all = held(&get.ids).all(complete);
+            let is_denied = |id: PvId| {
+                let channel = table.entry(id).channel;
+                channel.state == ConnectionState::Connected && !channel.read
+            };
+            let all = held(&get.ids).all(|id| complete(id) || is_denied(id));
             if !all && now.instant < get.deadline {
                 self.gets.push(get);
                 continue;
@@ -611,7 +615,14 @@ impl Distributor {
             for (index, id) in get.ids.iter_mut().enumerate() {
                 if *id != PvId::NONE && !complete(*id) {
                     let waited = get.timeout.as_millis();
+                    let problem = match is_denied(*id) {
+                        true => NameProblem::NotAllowed,
+                        false => NameProblem::TimedOut,
+                    };
                     let message = match table.entry(*id).channel.state {
+                        ConnectionState::Connected if problem == NameProblem::NotAllowed => {
+                            "no read access: the IOC doesn't let the relay read this PV".into()
+                        }
                         ConnectionState::Connected => {
                             format!("connected, but no value within {waited} ms")
                         }
@@ -620,9 +631,8 @@ impl Distributor {
                             format!("not found within {waited} ms")
                         }
                     };
-                    let (index, problem) = (index as u32, NameProblem::TimedOut);
                     get.errors.push(NameError {
-                        index,
+                        index: index as u32,
                         problem,
                         message,
                     });

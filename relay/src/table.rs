@@ -150,6 +150,18 @@ impl Entry {
         }
     }
 
+    /// Forgets the value and how to draw it, and says so to those who hold them, before the first value
+    /// of the new epoch.
+    fn begin_epoch(&mut self, changes: &mut Changes, pv: PvId, epoch: u32) {
+        self.epoch = epoch;
+        self.latest = None;
+        let nothing = Metadata {
+            epoch,
+            ..Metadata::default()
+        };
+        self.set_metadata(changes, pv, nothing);
+    }
+
     fn share_metadata(&mut self, changes: &mut Changes, pv: PvId, metadata: Arc<Metadata>) {
         self.metadata = Some(Arc::clone(&metadata));
         if self.metadata_tick == changes.tick {
@@ -366,17 +378,7 @@ impl Table {
             Event::Connected { epoch } => {
                 if entry.epoch != epoch {
                     // Another type or count: a value of the old kind would be a lie.
-                    entry.epoch = epoch;
-                    entry.latest = None;
-                    // Says so to those who hold the old value, before the first of the new kind.
-                    entry.set_metadata(
-                        changes,
-                        pv,
-                        Metadata {
-                            epoch,
-                            ..Metadata::default()
-                        },
-                    );
+                    entry.begin_epoch(changes, pv, epoch);
                 }
                 // Not present before its value and metadata have come again: nothing of what is
                 // kept may pass for new. One that can't be read never tells.
@@ -386,6 +388,12 @@ impl Table {
                     return;
                 }
                 entry.connect();
+            }
+            Event::Withdrawn { epoch } => {
+                entry.begin_epoch(changes, pv, epoch);
+                if entry.returning.take().is_some() {
+                    entry.connect();
+                }
             }
             Event::Disconnected => {
                 let gone = ConnectionState::Disconnected;

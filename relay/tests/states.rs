@@ -4,9 +4,9 @@
 
 use std::time::{Duration, Instant};
 
-use pvwire_schema::types::{Channel, ConnectionState, NameProblem, Severity, ValueType};
+use pvwire_schema::types::{Channel, ConnectionState, NameProblem, Severity, ValueType, Wish};
 
-use crate::support::{Client, Kept, Network, Pv, Relay, SoftIoc, prefix, relay_command};
+use crate::support::{Client, Kept, Network, Pv, Relay, SoftIoc, Truth, prefix, relay_command};
 
 fn states(pv: &Pv) -> Vec<ConnectionState> {
     let mut states: Vec<_> = pv.states.iter().map(|channel| channel.state).collect();
@@ -349,4 +349,96 @@ fn access_rights_are_those_of_the_iocs_rules_and_follow_them() {
         .collect();
     since.dedup();
     assert_eq!(since.len(), 1, "the state is as old as before");
+}
+
+#[test]
+fn value_that_may_not_be_read_any_more_is_withdrawn_from_every_client_until_it_may() {
+    let (network, prefix) = (Network::new(), prefix());
+    let rules = format!(
+        "ASG(DEFAULT) {{ RULE(1, READ) RULE(1, WRITE) }}
+         ASG(SWITCHED) {{ INPA(\"{prefix}switch\") RULE(1, READ) {{ CALC(\"A>=1\") }} }}"
+    );
+    let database = r#"
+        record(ai, "$(P)ai") {
+            field(VAL, "3") field(EGU, "V") field(HIHI, "2") field(HHSV, "MAJOR")
+            field(PINI, "YES") field(ASG, "SWITCHED")
+        }
+        record(waveform, "$(P)wave") {
+            field(FTVL, "DOUBLE") field(NELM, "4") field(INP, [7, 8]) field(ASG, "SWITCHED")
+        }
+        record(mbbo, "$(P)mbbo") {
+            field(ZRST, "a") field(ONST, "b") field(VAL, "1") field(PINI, "YES")
+            field(ASG, "SWITCHED")
+        }
+        record(ao, "$(P)switch") { field(VAL, "1") field(PINI, "YES") }
+    "#;
+    let mut ioc = SoftIoc::with_prefix(network, &prefix, database, &rules);
+    let relay = Relay::start(network, &[]);
+    let mut client = Client::connect(relay.address());
+    let names = ioc.names(["ai", "wave", "mbbo"]);
+    client.subscribe_live(&names);
+    let wished = Wish {
+        every: 1,
+        min_interval_ms: 1,
+        ..Wish::ALL
+    };
+    let mut filtered = Client::connect(relay.address());
+    assert_eq!(filtered.subscribe_with(&names[..1], wished), []);
+    filtered.wait_number(&names[0], 3.0);
+    Truth::ask(network, &names).wait_equal(&mut client);
+
+    // Taken away while connected, and a second time by an IOC that comes back without the right.
+    for restarts in [false, true] {
+        if restarts {
+            ioc.kill();
+            client.wait_state(&names[0], ConnectionState::Disconnected);
+            let closed =
+                database.replace("\"$(P)switch\") { field(VAL, \"1\")", "\"$(P)switch\") {");
+            ioc = SoftIoc::with_prefix(network, &prefix, &closed, &rules);
+        } else {
+            ioc.put("switch", "0");
+        }
+        let is_withdrawn = |pv: &Pv| {
+            let denied =
+                |channel: Channel| channel.state == ConnectionState::Connected && !channel.read;
+            pv.channel.is_some_and(denied) && pv.now.is_none()
+        };
+        for name in &names {
+            client.wait_pv(name, "no value", is_withdrawn);
+        }
+        let mut late = Client::connect(relay.address());
+        assert_eq!(late.subscribe(&names), []);
+        for name in &names {
+            late.wait_pv(name, "no value", is_withdrawn);
+            assert_eq!(
+                late.pv(name).rows,
+                [],
+                "nothing of {name} is given to a new client"
+            );
+            let metadata = late.pv(name).metadata.as_ref().unwrap();
+            assert_eq!((metadata.units.as_str(), metadata.choices.len()), ("", 0));
+            assert_ne!(metadata.value_type, ValueType::Unknown);
+        }
+        filtered.wait_pv(&names[0], "no value", is_withdrawn);
+        let (got, errors) = late.get(&names, 60_000);
+        assert!(got.iter().all(Option::is_none));
+        for error in errors {
+            assert_eq!(error.problem, NameProblem::NotAllowed);
+            assert!(error.message.starts_with("no read access"), "{error:?}");
+        }
+
+        // The value that was written meanwhile is the one that is seen.
+        ioc.put("ai", "1");
+        ioc.put("switch", "1");
+        for client in [&mut client, &mut late] {
+            client.wait_number(&names[0], 1.0);
+            Truth::ask(network, &names).wait_equal(client);
+            assert_eq!(client.pv(&names[0]).skipped, 0);
+        }
+        filtered.wait_number(&names[0], 1.0);
+        ioc.put("ai", "3");
+        for client in [&mut client, &mut late, &mut filtered] {
+            client.wait_number(&names[0], 3.0);
+        }
+    }
 }

@@ -399,7 +399,8 @@ pub struct Channel {
     pub write: bool,
     /// Whether the relay takes puts to it at all.
     pub puts: bool,
-    /// Disconnected only: when the relay last heard of the PV from its server, on its clock; 0 otherwise.
+    /// When the relay last heard from the PV's server, on its clock. Disconnected, or Connected while
+    /// the server doesn't answer; 0 otherwise.
     pub heard_ns: i64,
 }
 

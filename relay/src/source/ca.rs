@@ -69,6 +69,8 @@ impl Source for CaSource {
             last_put: LastPut::default(),
             by_name: self.by_name,
             lost: AtomicBool::new(false),
+            is_connected: AtomicBool::new(false),
+            is_readable: AtomicBool::new(false),
         });
         match client.open(name, Arc::clone(&wiring) as _) {
             Ok(channel) => Ok(Box::new(CaMonitor {
@@ -324,22 +326,37 @@ struct Wiring {
     by_name: bool,
     /// Whether it was connected and isn't any more.
     lost: AtomicBool,
+    is_connected: AtomicBool,
+    /// Whether the IOC lets the relay read it.
+    is_readable: AtomicBool,
 }
 
 impl ChannelEvents for Wiring {
     fn connected(&self, info: ChannelInfo) {
         self.lost.store(false, Ordering::Release);
+        self.is_connected.store(true, Ordering::Release);
         *self.shape.lock().unwrap_or_else(PoisonError::into_inner) =
             (value_type(info.native_type), info.element_count);
-        self.line.connected(info.type_changed);
+        let is_readable = self.is_readable.load(Ordering::Acquire);
+        // What was read before the connection was lost may not be read any more.
+        self.line.connected(info.type_changed || !is_readable);
+        if !is_readable {
+            self.tell_shape();
+        }
     }
 
     fn disconnected(&self) {
         self.lost.store(true, Ordering::Release);
+        self.is_connected.store(false, Ordering::Release);
         self.line.event(Event::Disconnected);
     }
 
     fn access_rights(&self, rights: AccessRights) {
+        let was_readable = self.is_readable.swap(rights.read, Ordering::AcqRel);
+        if was_readable && !rights.read && self.is_connected.load(Ordering::Acquire) {
+            self.line.withdraw();
+            self.tell_shape();
+        }
         self.line.event(Event::Access {
             read: rights.read,
             write: rights.write || self.by_name,
@@ -379,6 +396,13 @@ impl ChannelEvents for Wiring {
             }
         };
         self.line.update(update.time_ns, value, alarm);
+    }
+}
+
+impl Wiring {
+    /// Type and element count, which are told without the right to read.
+    fn tell_shape(&self) {
+        self.metadata(ca::Metadata::default());
     }
 }
 

@@ -87,6 +87,12 @@ pub enum Event {
         /// See [`Row::epoch`].
         epoch: u32,
     },
+    /// The value must not be shown any more, as the PV may no longer be read. What comes when it may
+    /// be read again is of this epoch.
+    Withdrawn {
+        /// See [`Row::epoch`].
+        epoch: u32,
+    },
     /// Lost.
     Disconnected,
     /// What this relay may do.
@@ -368,15 +374,32 @@ impl Line {
     /// before: values of the old kind that are still on their way are then left out.
     pub fn connected(&self, changed: bool) {
         if changed {
-            self.epoch
-                .store(self.intake.next_number(), Ordering::Relaxed);
-            self.sequence.store(0, Ordering::Relaxed);
-            self.squashed.store(0, Ordering::Relaxed);
+            self.begin_epoch();
         }
+        self.expect_first();
+        let epoch = self.epoch();
+        self.event(Event::Connected { epoch });
+    }
+
+    /// The PV may not be read any more: what was told of its value is withdrawn from every client.
+    pub fn withdraw(&self) {
+        self.begin_epoch();
+        self.expect_first();
+        let epoch = self.epoch();
+        self.event(Event::Withdrawn { epoch });
+    }
+
+    /// The next value is as old as the PV's last change.
+    fn expect_first(&self) {
         let next = self.sequence.load(Ordering::Relaxed).wrapping_add(1);
         self.first.store(next, Ordering::Relaxed);
-        let epoch = self.epoch.load(Ordering::Relaxed);
-        self.event(Event::Connected { epoch });
+    }
+
+    fn begin_epoch(&self) {
+        self.epoch
+            .store(self.intake.next_number(), Ordering::Relaxed);
+        self.sequence.store(0, Ordering::Relaxed);
+        self.squashed.store(0, Ordering::Relaxed);
     }
 
     /// The epoch that rows are marked with now.

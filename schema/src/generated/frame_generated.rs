@@ -386,7 +386,7 @@ impl NameProblem {
   pub const TimedOut: Self = Self(4);
   /// The PV is subscribed with as many different wishes as it may be.
   pub const TooManyWishes: Self = Self(5);
-  /// The relay's rules don't let this client read the PV.
+  /// The relay's rules don't let this client read the PV, or its IOC doesn't let the relay (get only).
   pub const NotAllowed: Self = Self(6);
   /// The client, or the relay with all its clients, has as many PVs as it may, or asked for new ones
   /// too fast.
@@ -2611,8 +2611,8 @@ impl<'a> Channel<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(Channel::VT_PUTS, Some(false)).unwrap()}
   }
-  /// Disconnected only: when the relay last heard of the PV from its server, in nanoseconds past the
-  /// POSIX epoch on the relay's clock.
+  /// When the relay last heard from the PV's server, in nanoseconds past the POSIX epoch on the relay's
+  /// clock. Disconnected, or Connected while the server doesn't answer (unresponsive); 0 otherwise.
   #[inline]
   pub fn heard_ns(&self) -> i64 {
     // Safety:
