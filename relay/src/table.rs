@@ -360,7 +360,7 @@ impl Table {
         let before = entry.channel;
         if matches!(
             event,
-            Event::Connected { .. } | Event::Access { .. } | Event::Metadata(_)
+            Event::Connected { .. } | Event::Metadata(_) | Event::Responsive
         ) {
             entry.heard_ns = now.wall_ns;
         }
@@ -388,6 +388,18 @@ impl Table {
                     return;
                 }
                 entry.connect();
+            }
+            Event::Heard(at_ns) => entry.heard_ns = entry.heard_ns.max(at_ns),
+            Event::Unresponsive { heard_ns } => {
+                entry.heard_ns = entry.heard_ns.max(heard_ns);
+                if before.state == ConnectionState::Connected {
+                    entry.channel.heard_ns = entry.heard_ns;
+                }
+            }
+            Event::Responsive => {
+                if before.state == ConnectionState::Connected {
+                    entry.channel.heard_ns = 0;
+                }
             }
             Event::Withdrawn { epoch } => {
                 entry.begin_epoch(changes, pv, epoch);
@@ -713,6 +725,35 @@ mod tests {
         assert_eq!(entry.channel.state, ConnectionState::Disconnected);
         assert!(!entry.channel.write);
         assert_eq!(entry.latest.as_ref().unwrap().value, RowValue::Number(7.0));
+    }
+
+    #[test]
+    fn pv_of_a_server_that_does_not_answer_says_since_when_until_it_does_or_is_lost() {
+        let mut bench = Bench::new();
+        let line = Line::open(&bench.intake, PV, false);
+        line.connected(false);
+        update(&line, 7.0, CALM);
+        bench.tick_at(Duration::from_nanos(5));
+        line.event(Event::Unresponsive { heard_ns: 9 });
+        let changes = bench.tick_at(Duration::from_nanos(20));
+        let told =
+            |changes: &Changes| (changes.channels[0].1.state, changes.channels[0].1.heard_ns);
+        assert_eq!(told(&changes), (ConnectionState::Connected, 9));
+        assert_eq!(
+            changes.channels[0].1.since_ns, 5,
+            "the state is as old as before"
+        );
+        line.event(Event::Responsive);
+        let changes = bench.tick_at(Duration::from_nanos(30));
+        assert_eq!(told(&changes), (ConnectionState::Connected, 0));
+
+        line.event(Event::Heard(35));
+        line.event(Event::Disconnected);
+        let changes = bench.tick_at(Duration::from_nanos(40));
+        assert_eq!(told(&changes), (ConnectionState::Disconnected, 35));
+        line.event(Event::Unresponsive { heard_ns: 36 });
+        line.event(Event::Responsive);
+        assert!(bench.tick().is_empty(), "it is lost already");
     }
 
     #[test]

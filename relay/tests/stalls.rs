@@ -4,12 +4,15 @@
 //! Topology: a soft IOC with each kind of record that can be stopped, a wire to it that can be cut,
 //! a relay, clients, and an independent Channel Access client that tells the truth.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use pvwire_schema::types::{ConnectionState, Outcome};
+use pvwire_schema::types::{Channel, ConnectionState, Outcome};
 
 use crate::support::records::{KINDS, record};
 use crate::support::{Client, Network, Pv, Relay, SoftIoc, Truth, Wire, prefix, relay_command};
+
+/// Within this a PV says that its server doesn't answer.
+const SHOWN_WITHIN: Duration = Duration::from_secs(3);
 
 /// Longer than libca waits: 5 s without a sign of life and 5 s for the answer to an echo.
 const STALL: Duration = Duration::from_secs(11);
@@ -53,8 +56,21 @@ impl World {
         let seen = |client: &Client| pva.iter().map(|name| picture(client.pv(name))).collect();
         let before: Vec<_> = seen(&client);
 
+        let begin_ns = wall_ns();
         stall(&mut self.ioc, true);
         let start = Instant::now();
+        client.wait("no PV has news", |client| {
+            client.pvs.values().all(is_unresponsive)
+        });
+        let took = start.elapsed();
+        assert!(took < SHOWN_WITHIN, "{took:?}");
+        for pv in client.pvs.values() {
+            let heard_ns = pv.channel.unwrap().heard_ns;
+            assert!(
+                (begin_ns - 2_000_000_000..begin_ns + 500_000_000).contains(&heard_ns),
+                "{heard_ns}, {begin_ns}"
+            );
+        }
         client.wait("every PV is disconnected", |client| {
             let mut pvs = client.pvs.values();
             start.elapsed() >= STALL && pvs.all(|pv| pv.state() == ConnectionState::Disconnected)
@@ -62,6 +78,11 @@ impl World {
         for pv in client.pvs.values() {
             let channel = pv.channel.unwrap();
             assert!(!channel.read && !channel.write);
+            let silent_ns = channel.since_ns - channel.heard_ns;
+            assert!(
+                silent_ns > 2_000_000_000,
+                "old since the last news: {channel:?}"
+            );
         }
         stall(&mut self.ioc, false);
 
@@ -80,6 +101,17 @@ impl World {
             client.wait_number(name, 7.5);
         }
     }
+}
+
+fn wall_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap().as_nanos() as i64
+}
+
+/// Connected, but its server doesn't answer.
+fn is_unresponsive(pv: &Pv) -> bool {
+    let channel = pv.channel.unwrap();
+    channel.state == ConnectionState::Connected && channel.heard_ns != 0
 }
 
 /// What a client knows of a PV but for the moment when it was connected.
@@ -117,4 +149,42 @@ fn every_field_is_the_truth_after_the_network_was_cut_for_longer_than_the_time_o
     world.stall(&relay, |_, stalls| {
         wires.iter().for_each(|wire| wire.set(stalls));
     });
+}
+
+#[test]
+fn ioc_that_hangs_for_a_moment_is_said_to_be_silent_and_an_idle_one_is_not() {
+    let mut world = World::new();
+    let relay = Relay::start(world.network, &PUTS);
+    let mut client = Client::connect(relay.address());
+    client.subscribe_live(&world.names);
+    let name = world.names[0].clone();
+
+    for _ in 0..2 {
+        let start = Instant::now();
+        client.wait("nothing happens", |client| {
+            for pv in client.pvs.values() {
+                assert!(!is_unresponsive(pv), "an idle IOC is healthy");
+            }
+            start.elapsed() > SHOWN_WITHIN
+        });
+        world.ioc.hang();
+        client.wait_pv(&name, "no news", is_unresponsive);
+        let mut late = Client::connect(relay.address());
+        late.subscribe_live(&[&name]);
+        assert!(is_unresponsive(late.pv(&name)), "a new client is told too");
+        world.ioc.go_on();
+        client.wait("there is news", |client| {
+            !client.pvs.values().any(is_unresponsive)
+        });
+        let states = &client.pv(&name).states;
+        let connected = |channel: &Channel| channel.state == ConnectionState::Connected;
+        assert!(
+            states
+                .iter()
+                .skip_while(|channel| !connected(channel))
+                .all(connected)
+        );
+    }
+    world.ioc.put("0", "1.5");
+    client.wait_number(&name, 1.5);
 }

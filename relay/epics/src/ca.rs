@@ -13,6 +13,7 @@ mod follow;
 mod handle;
 mod put;
 mod recv;
+mod thread_circuit;
 
 use std::ffi::CString;
 use std::sync::Arc;

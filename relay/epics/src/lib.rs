@@ -15,6 +15,7 @@ pub mod ca;
 mod descriptors;
 mod environment;
 mod guard;
+mod liveness;
 mod memory;
 pub mod pva;
 mod throttle;

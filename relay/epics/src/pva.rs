@@ -26,7 +26,7 @@ use self::command::Command;
 pub use self::event::{
     ElementType, Limits, Metadata, PvaEvents, TypeInfo, Update, Value, ValueKind, memory,
 };
-use self::monitor_state::MonitorState;
+use self::monitor_state::{MonitorState, Peers};
 pub use self::node::{Node, NodeValue};
 use self::operation::{Completion, OperationState, Request};
 pub use self::operation::{OpError, PutOptions, PutValue};
@@ -56,6 +56,7 @@ pub enum StartError {
 pub struct Client {
     commands: Sender<Command>,
     next_id: AtomicU64,
+    peers: Arc<Peers>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -81,13 +82,18 @@ impl Client {
     fn start_with(user: Option<UserName>) -> Result<Self, StartError> {
         let (commands, received) = channel();
         let (started, answer) = sync_channel(1);
+        let peers = Arc::<Peers>::default();
         let thread = thread::Builder::new()
             .name("pva-cmd".to_owned())
-            .spawn(move || command::run(user.as_ref(), &received, &started))
+            .spawn({
+                let peers = Arc::clone(&peers);
+                move || command::run(user.as_ref(), &received, &started, &peers)
+            })
             .map_err(StartError::Thread)?;
         let client = Self {
             commands,
             next_id: AtomicU64::new(0),
+            peers,
             thread: Some(thread),
         };
         answer
@@ -106,7 +112,8 @@ impl Client {
         check(name)?;
         let id = self.next_id();
         let commands = self.commands.clone();
-        let state = Arc::new(MonitorState::new(id, events, commands.clone()));
+        let peers = Arc::clone(&self.peers);
+        let state = Arc::new(MonitorState::new(id, events, commands.clone(), peers));
         let name = name.to_owned();
         // The thread ends before the client only by a bug of pvxs; the PV then stays unconnected,
         // which is true.

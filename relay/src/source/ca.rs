@@ -351,6 +351,18 @@ impl ChannelEvents for Wiring {
         self.line.event(Event::Disconnected);
     }
 
+    fn heard(&self, at_ns: i64) {
+        self.line.event(Event::Heard(at_ns));
+    }
+
+    fn unresponsive(&self, heard_ns: i64) {
+        self.line.event(Event::Unresponsive { heard_ns });
+    }
+
+    fn responsive(&self) {
+        self.line.event(Event::Responsive);
+    }
+
     fn access_rights(&self, rights: AccessRights) {
         let was_readable = self.is_readable.swap(rights.read, Ordering::AcqRel);
         if was_readable && !rights.read && self.is_connected.load(Ordering::Acquire) {

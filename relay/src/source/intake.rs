@@ -87,6 +87,16 @@ pub enum Event {
         /// See [`Row::epoch`].
         epoch: u32,
     },
+    /// Its server was last heard from then, in nanoseconds past the POSIX epoch. Comes before
+    /// `Disconnected` from sources that know.
+    Heard(i64),
+    /// Connected, but its server has stopped answering.
+    Unresponsive {
+        /// When it was last heard from, in nanoseconds past the POSIX epoch.
+        heard_ns: i64,
+    },
+    /// Its server answers again.
+    Responsive,
     /// The value must not be shown any more, as the PV may no longer be read. What comes when it may
     /// be read again is of this epoch.
     Withdrawn {

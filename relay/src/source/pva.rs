@@ -324,6 +324,24 @@ impl PvaEvents for Events {
         }
     }
 
+    fn heard(&self, at_ns: i64) {
+        for wiring in &self.0 {
+            wiring.line.event(Event::Heard(at_ns));
+        }
+    }
+
+    fn unresponsive(&self, heard_ns: i64) {
+        for wiring in &self.0 {
+            wiring.line.event(Event::Unresponsive { heard_ns });
+        }
+    }
+
+    fn responsive(&self) {
+        for wiring in &self.0 {
+            wiring.line.event(Event::Responsive);
+        }
+    }
+
     fn metadata(&self, metadata: pva::Metadata) {
         for wiring in &self.0 {
             wiring.metadata(&metadata);

@@ -1,5 +1,7 @@
 // How do a client context of pvxs and the arrays that come from it live and end?
 
+// For the report on connections.
+#define PVXS_ENABLE_EXPERT_API
 #include <pvxs/log.h>
 
 #include "shim.hpp"
@@ -11,6 +13,19 @@ pvs_context *pvs_context_create(char *reason, size_t size) {
         pvxs::logger_config_env();
         return new pvs_context{pvxs::client::Context::fromEnv(), std::make_shared<pvs::Plans>()};
     });
+}
+
+uint64_t pvs_received(pvs_context *context, pvs_text peer) {
+    uint64_t bytes = 0;
+    try {
+        const std::string wanted(pvs::string(peer));
+        for (auto &connection : context->context.report(false).connections)
+            if (connection.peer == wanted)
+                bytes += connection.rx;
+    } catch (...) {
+        // Nothing is known of it.
+    }
+    return bytes;
 }
 
 void pvs_context_destroy(pvs_context *context) {

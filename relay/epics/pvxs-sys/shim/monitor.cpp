@@ -140,6 +140,7 @@ class Monitor {
     uint64_t squashed = 0;
     // Kept, so that its memory is used again.
     std::string message;
+    std::string peer;
 
 public:
     Monitor(void *user, const pvs_monitor_calls &calls, std::shared_ptr<Plans> plans,
@@ -161,8 +162,9 @@ public:
                 if (!structure)
                     return;
                 on_structure(structure);
-            } catch (client::Connected &) {
+            } catch (client::Connected &event) {
                 // Told with the type, when the first structure comes.
+                peer = event.peerName;
             } catch (client::Finished &) {
                 on_gone();
                 fail("the server ended the monitor");
@@ -216,6 +218,7 @@ private:
         sign(told.signature, top);
         told.kind = kind;
         told.code = plan->type(VALUE).code;
+        told.peer = text(peer);
         live = true;
         calls.connected(user.get(), &told);
     }

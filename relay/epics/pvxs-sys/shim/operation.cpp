@@ -110,11 +110,11 @@ public:
         finish(PVS_DONE, "", items);
     }
 
-    void on_result(client::Result &&result) noexcept {
+    void on_result(client::Result &&result, bool is_wanted = true) noexcept {
         try {
             const Value value(result());
             Items items;
-            if (value)
+            if (value && is_wanted)
                 items.add(value, pvs_text{nullptr, 0});
             finish(PVS_DONE, "", items);
         } catch (client::Disconnect &error) {
@@ -190,6 +190,18 @@ template <typename Builder> auto execute(Builder &&builder, const SharedPending 
 }
 
 } // namespace
+
+pvs_operation *pvs_ask(pvs_context *context, pvs_text name, const pvs_operation_calls *calls,
+                       void *user, char *reason, size_t size) {
+    return start(calls, user, reason, size, [=](pvs_operation &self, const SharedPending &pending) {
+        self.operation = context->context.info(pvs::string(name))
+                             .syncCancel(false)
+                             .result([pending](client::Result &&result) {
+                                 pending->on_result(std::move(result), false);
+                             })
+                             .exec();
+    });
+}
 
 pvs_operation *pvs_get(pvs_context *context, pvs_text name, const pvs_operation_calls *calls,
                        void *user, char *reason, size_t size) {

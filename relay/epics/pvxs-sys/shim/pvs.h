@@ -52,6 +52,8 @@ typedef struct pvs_type {
     uint8_t kind;
     /* Type code of the scalar, or of the array. */
     uint8_t code;
+    /* Address and port of the server. */
+    pvs_text peer;
 } pvs_type;
 
 /* What is not there is empty or NaN. */
@@ -120,6 +122,8 @@ typedef struct pvs_operation pvs_operation;
 
 /* Reads the EPICS_PVA_ environment variables. */
 pvs_context *pvs_context_create(char *reason, size_t size);
+/* Bytes received from the server with this address and port; waits for the thread of the context. */
+uint64_t pvs_received(pvs_context *context, pvs_text peer);
 /* Waits for the last call. Monitors and operations are to be destroyed before. */
 void pvs_context_destroy(pvs_context *context);
 
@@ -132,6 +136,9 @@ pvs_monitor *pvs_monitor_create(pvs_context *context, pvs_text name,
 /* Does not wait for a call that runs. */
 void pvs_monitor_destroy(pvs_monitor *monitor);
 
+/* Whether the server answers at all: asks for the type of the PV, and is done without an item. */
+pvs_operation *pvs_ask(pvs_context *context, pvs_text name, const pvs_operation_calls *calls,
+                       void *user, char *reason, size_t size);
 /* The whole structure. */
 pvs_operation *pvs_get(pvs_context *context, pvs_text name, const pvs_operation_calls *calls,
                        void *user, char *reason, size_t size);

@@ -103,6 +103,8 @@ pub struct pvs_type {
     pub kind: u8,
     /// Type code of the scalar or of the array.
     pub code: u8,
+    /// Address and port of the server.
+    pub peer: pvs_text,
 }
 
 /// What a server says about the meaning of values. What is not there is empty or NaN.
@@ -223,6 +225,18 @@ unsafe extern "C" {
     ) -> *mut pvs_monitor;
     /// Ends a subscription. Does not wait for a call that runs.
     pub fn pvs_monitor_destroy(monitor: *mut pvs_monitor);
+    /// Asks for the type of a PV, to see whether its server answers. Null on failure; `release` is
+    /// called then, too.
+    pub fn pvs_ask(
+        context: *mut pvs_context,
+        name: pvs_text,
+        calls: *const pvs_operation_calls,
+        user: *mut c_void,
+        reason: *mut c_char,
+        size: usize,
+    ) -> *mut pvs_operation;
+    /// Bytes received from a server. Waits for the thread of the context.
+    pub fn pvs_received(context: *mut pvs_context, peer: pvs_text) -> u64;
     /// Fetches a whole structure. Null on failure; `release` is called then, too.
     pub fn pvs_get(
         context: *mut pvs_context,

@@ -32,7 +32,7 @@ fn declarations_match_the_header() {
         pvs_item {
             name, id, text, number, array, elements, count, children, r#type = "type", changed
         }
-        pvs_type { id, signature, kind, code }
+        pvs_type { id, signature, kind, code, peer }
         pvs_metadata {
             units, form, description, choices, choice_count, display_low, display_high,
             control_low, control_high, control_min_step, alarm_low, warning_low, warning_high,

@@ -20,6 +20,7 @@ use super::channel_state::{ChannelState, SentPut, Shape};
 use super::dbr;
 use super::event::{AccessRights, NativeType};
 use super::put::{Held, PutError};
+use super::{recv, thread_circuit};
 use crate::guard::guard;
 use crate::throttle::Throttle;
 
@@ -54,7 +55,9 @@ pub(super) unsafe extern "C" fn on_connection(args: connection_handler_args) {
             }
         };
         let count = u32::try_from(count).unwrap_or(u32::MAX);
-        state.on_connected(Shape { native, count }, rights);
+        // libca calls from the thread that reads from the channel's circuit.
+        let circuit = recv::is_receiver().then(thread_circuit::of_this_thread);
+        state.on_connected(Shape { native, count }, rights, circuit);
     });
 }
 
@@ -157,6 +160,20 @@ pub(super) unsafe extern "C" fn on_read(args: event_handler_args) {
             Err(_) => Ok(None),
         };
         state.on_put_done(&put, result);
+    });
+}
+
+/// A server answered the read that was to show whether it answers.
+///
+/// # Safety
+///
+/// To be called by libca only.
+pub(super) unsafe extern "C" fn on_probe(args: event_handler_args) {
+    guard("probe", || {
+        // Any answer of the server shows that it lives, but libca's own at a disconnect is none.
+        if args.status != ECA_DISCONN && recv::is_receiver() {
+            thread_circuit::heard();
+        }
     });
 }
 

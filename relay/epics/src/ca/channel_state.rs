@@ -14,6 +14,7 @@ use super::command::Command;
 use super::event::{AccessRights, ChannelEvents, ChannelInfo, Metadata, NativeType, Update};
 use super::follow::follow;
 use super::put::{Encoded, Held, Job, PutError};
+use crate::liveness::Circuit;
 
 /// Native type and element count of a connected channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +81,8 @@ pub(super) struct ChannelState {
     resume_waits: AtomicBool,
     /// Access rights as last told; see [`rights_bits`].
     rights: AtomicU8,
+    /// By which it is connected. A lock that the ca-cmd thread and connection events take.
+    circuit: Mutex<Option<Arc<Circuit>>>,
     /// Labels of this connection's choices, once they are known. A lock that only the ca-cmd thread
     /// and this channel's metadata and connection events take.
     choices: Mutex<Option<Arc<[String]>>>,
@@ -163,6 +166,7 @@ impl ChannelState {
             command_waits: AtomicBool::new(false),
             resume_waits: AtomicBool::new(false),
             rights: AtomicU8::new(0),
+            circuit: Mutex::default(),
             choices: Mutex::default(),
             puts: Mutex::default(),
         }
@@ -174,7 +178,13 @@ impl ChannelState {
 
     /// libca says that the channel is connected. It has told of `rights` before, but not when the
     /// circuit merely didn't answer for a while.
-    pub(super) fn on_connected(&self, shape: Shape, rights: AccessRights) {
+    pub(super) fn on_connected(
+        &self,
+        shape: Shape,
+        rights: AccessRights,
+        circuit: Option<Arc<Circuit>>,
+    ) {
+        *lock(&self.circuit) = circuit;
         if self.rights.load(Ordering::Acquire) != rights_bits(rights) {
             self.on_access_rights(rights);
         }
@@ -201,10 +211,32 @@ impl ChannelState {
     pub(super) fn on_disconnected(&self) {
         let was_connected = self.connected.load().is_some();
         self.connected.store(None);
+        let circuit = lock(&self.circuit).take();
         if was_connected {
+            if let Some(circuit) = circuit {
+                self.events.heard(circuit.heard_ns());
+            }
             self.events.disconnected();
             // What waits to be written is not to be written when the channel comes back some day.
             self.resume_puts();
+        }
+    }
+
+    /// By which circuit it is connected, if it is.
+    pub(super) fn circuit(&self) -> Option<Arc<Circuit>> {
+        lock(&self.circuit).clone()
+    }
+
+    /// The server of its circuit has stopped answering, or answers again; called by the ca-cmd thread.
+    pub(super) fn on_circuit(&self, circuit: &Arc<Circuit>, answers: bool) {
+        let is_its_own = |own: &Arc<Circuit>| Arc::ptr_eq(own, circuit);
+        if !self.circuit().as_ref().is_some_and(is_its_own) {
+            return;
+        }
+        if answers {
+            self.events.responsive();
+        } else {
+            self.events.unresponsive(circuit.heard_ns());
         }
     }
 
@@ -443,7 +475,7 @@ mod tests {
     fn events_pass_only_while_connected_and_subscribed() {
         let (state, _, _received) = state();
         assert_eq!(state.live_shape(), None);
-        state.on_connected(SCALAR, BOTH);
+        state.on_connected(SCALAR, BOTH, None);
         assert_eq!(state.live_shape(), None);
         assert_eq!(subscribe(&state), Some(SCALAR));
         assert_eq!(state.live_shape(), Some(SCALAR));
@@ -454,10 +486,10 @@ mod tests {
     #[test]
     fn reconnect_with_the_same_type_needs_no_new_subscription() {
         let (state, recorder, _received) = state();
-        state.on_connected(SCALAR, BOTH);
+        state.on_connected(SCALAR, BOTH, None);
         subscribe(&state);
         state.on_disconnected();
-        state.on_connected(SCALAR, BOTH);
+        state.on_connected(SCALAR, BOTH, None);
 
         assert_eq!(state.live_shape(), Some(SCALAR));
         assert_eq!(subscribe(&state), None);
@@ -475,12 +507,12 @@ mod tests {
     #[test]
     fn channel_that_was_closed_is_lost_and_subscribed_anew() {
         let (state, recorder, _received) = state();
-        state.on_connected(SCALAR, BOTH);
+        state.on_connected(SCALAR, BOTH, None);
         subscribe(&state);
         state.closed();
         assert!(state.is_lost());
         assert_eq!(subscribe(&state), None);
-        state.on_connected(SCALAR, BOTH);
+        state.on_connected(SCALAR, BOTH, None);
 
         assert_eq!(state.live_shape(), None);
         assert_eq!(subscribe(&state), Some(SCALAR));
@@ -498,10 +530,10 @@ mod tests {
     #[test]
     fn old_subscription_is_ignored_from_the_connect_with_another_type_on() {
         let (state, recorder, _received) = state();
-        state.on_connected(SCALAR, BOTH);
+        state.on_connected(SCALAR, BOTH, None);
         subscribe(&state);
         state.on_disconnected();
-        state.on_connected(ARRAY, BOTH);
+        state.on_connected(ARRAY, BOTH, None);
 
         assert_eq!(state.live_shape(), None);
         assert_eq!(subscribe(&state), Some(ARRAY));
@@ -515,10 +547,10 @@ mod tests {
     #[test]
     fn type_that_changed_again_before_subscribing_is_subscribed_last() {
         let (state, _, received) = state();
-        state.on_connected(SCALAR, BOTH);
+        state.on_connected(SCALAR, BOTH, None);
         let shape = state.shape_to_subscribe().unwrap();
         state.on_disconnected();
-        state.on_connected(ARRAY, BOTH);
+        state.on_connected(ARRAY, BOTH, None);
         state.set_subscribed(shape);
 
         assert_eq!(state.live_shape(), None);
@@ -540,7 +572,7 @@ mod tests {
     fn flapping_channel_queues_one_command_of_each_kind() {
         let (state, _, received) = state();
         for _ in 0..100 {
-            state.on_connected(SCALAR, BOTH);
+            state.on_connected(SCALAR, BOTH, None);
             state.on_disconnected();
         }
 
@@ -554,7 +586,7 @@ mod tests {
             native: NativeType::String,
             count: 1,
         };
-        state.on_connected(text, BOTH);
+        state.on_connected(text, BOTH, None);
 
         assert_eq!(
             *recorder.0.lock().unwrap(),
@@ -566,11 +598,11 @@ mod tests {
     fn rights_come_back_with_a_circuit_that_did_not_answer() {
         let (state, recorder, _received) = state();
         state.on_access_rights(BOTH);
-        state.on_connected(SCALAR, BOTH);
+        state.on_connected(SCALAR, BOTH, None);
         // As libca does it after a stall: it doesn't call for the rights when it connects again.
         state.on_disconnected();
         state.on_access_rights(NONE);
-        state.on_connected(SCALAR, BOTH);
+        state.on_connected(SCALAR, BOTH, None);
 
         assert!(state.readable());
         assert_eq!(

@@ -16,6 +16,7 @@ use super::circuit::Circuits;
 use super::handle::{Context, OpenChannel, Purpose};
 use super::put::Job;
 use crate::guard::guard;
+use crate::liveness::{Duty, Watch};
 use crate::user::{UserName, create_as};
 
 /// A batch ends here even when more commands wait, so that the first ones of 100,000 channels are
@@ -125,8 +126,9 @@ fn serve(context: &Context, commands: &Receiver<Command>, begin: Vec<ToOpen>) ->
     for each in begin {
         channels.ask(each);
     }
+    let mut watch = Watch::default();
     loop {
-        let until = channels.open_some();
+        let until = channels.open_some().into_iter().chain(watch.next()).min();
         context.flush();
         let first = match until {
             None => commands.recv().map_err(RecvTimeoutError::from),
@@ -137,6 +139,7 @@ fn serve(context: &Context, commands: &Receiver<Command>, begin: Vec<ToOpen>) ->
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return End::Stop,
         };
+        look(&mut watch, &channels.open);
         let batch = first.into_iter().chain(commands.try_iter()).take(BATCH);
         for command in batch {
             match command {
@@ -152,6 +155,11 @@ fn serve(context: &Context, commands: &Receiver<Command>, begin: Vec<ToOpen>) ->
                 Command::Connected(id) => {
                     if let Some(channel) = channels.connected(id) {
                         subscribe(channel);
+                        if channel.purpose() == Purpose::Watch
+                            && let Some(circuit) = channel.state().circuit()
+                        {
+                            watch.add(&circuit, id, Instant::now());
+                        }
                         guard("put", || channel.send_puts());
                     }
                 }
@@ -181,6 +189,33 @@ fn serve(context: &Context, commands: &Receiver<Command>, begin: Vec<ToOpen>) ->
                 Command::Close(id) => guard("close", || channels.close(id)),
                 Command::Renew => return End::Renew(channels.close_all()),
                 Command::Stop => return End::Stop,
+            }
+        }
+    }
+}
+
+/// Asks circuits that are quiet, and tells the channels of those that don't answer, or do again.
+fn look(watch: &mut Watch, channels: &HashMap<u64, OpenChannel<'_>>) {
+    for (circuit, duty) in watch.look(Instant::now()) {
+        let is_of = |channel: &&OpenChannel<'_>| {
+            (channel.state().circuit()).is_some_and(|own| Arc::ptr_eq(&own, &circuit))
+        };
+        match duty {
+            Duty::Probe(id) => {
+                let last = channels.get(&id).filter(is_of);
+                // That one may be closed, or not be readable.
+                let mut asked = (last.into_iter()).chain(channels.values().filter(is_of));
+                if asked.any(OpenChannel::probe) {
+                    watch.probed(&circuit);
+                }
+            }
+            // All that comes by it was counted.
+            Duty::Doubt => {}
+            Duty::Unresponsive | Duty::Responsive => {
+                let answers = duty == Duty::Responsive;
+                for channel in channels.values() {
+                    guard("circuit", || channel.state().on_circuit(&circuit, answers));
+                }
             }
         }
     }

@@ -17,6 +17,14 @@ pub trait ChannelEvents: Send + Sync + 'static {
     fn connected(&self, info: ChannelInfo);
     /// The channel is not connected any more; libca searches it again by itself.
     fn disconnected(&self);
+    /// The channel's server was last heard from then, in nanoseconds past the POSIX epoch; comes just
+    /// before `disconnected`.
+    fn heard(&self, _at_ns: i64) {}
+    /// The channel is connected, but its server has stopped answering; it was last heard from at
+    /// `heard_ns`. Ends with `responsive` or `disconnected`.
+    fn unresponsive(&self, _heard_ns: i64) {}
+    /// The server answers again.
+    fn responsive(&self) {}
     /// What may be done with the channel has changed.
     fn access_rights(&self, rights: AccessRights);
     /// The metadata, once after each connect and at each change.

@@ -128,6 +128,7 @@ unsafe extern "C" fn recv(socket: c_int, buffer: *mut c_void, room: usize, flags
     };
     if count > 0 {
         READS.fetch_add(1, Ordering::Relaxed);
+        super::thread_circuit::heard();
         let circuit = circuit.after(blocked, count.unsigned_abs(), room);
         THREAD.set(Thread::Receiver(circuit));
     }
@@ -140,7 +141,7 @@ fn is_empty() -> bool {
 }
 
 /// Whether the calling thread reads from a circuit of libca.
-fn is_receiver() -> bool {
+pub(super) fn is_receiver() -> bool {
     // The longest name of a thread, with its NUL.
     let mut name = [0_u8; 16];
     // SAFETY: the call writes a name of at most 16 bytes, as many as there are.

@@ -58,8 +58,9 @@ unsafe extern "C" fn on_connected(user: *mut c_void, of: *const pvs_type) {
             _ => None,
         };
         // SAFETY: valid during the call.
-        let type_id = unsafe { owned(of.id) };
-        state.on_connected(type_id, kind.unwrap_or(ValueKind::Structure), of.signature);
+        let (type_id, peer) = unsafe { (owned(of.id), owned(of.peer)) };
+        let kind = kind.unwrap_or(ValueKind::Structure);
+        state.on_connected(type_id, kind, of.signature, &peer);
     });
 }
 

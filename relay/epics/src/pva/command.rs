@@ -4,15 +4,18 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::StartError;
 use super::handle::{Context, Operation, Subscription};
-use super::monitor_state::MonitorState;
+use super::monitor_state::{MonitorState, Peers};
 use super::operation::{OpError, OperationState, Request};
 use super::pacing::Pacing;
+use crate::guard::guard;
+use crate::liveness::{Circuit, Duty, Watch};
 use crate::user::{UserName, create_as};
 
 /// A batch ends here even when more commands wait, so that monitors are created meanwhile.
@@ -28,6 +31,8 @@ pub(super) enum Command {
         name: String,
         state: Arc<MonitorState>,
     },
+    /// The monitor with this id is connected.
+    Connected(u64),
     /// The first value of the monitor with this id has come.
     Settled(u64),
     /// The monitor with this id is dead.
@@ -54,6 +59,7 @@ pub(super) fn run(
     user: Option<&UserName>,
     commands: &Receiver<Command>,
     started: &SyncSender<Result<(), StartError>>,
+    peers: &Peers,
 ) {
     let create = || create_as(user, Context::create);
     let context = create();
@@ -66,7 +72,7 @@ pub(super) fn run(
         return;
     };
     let mut monitors = Vec::new();
-    while let End::Renew(open) = serve(&context, commands, monitors) {
+    while let End::Renew(open) = serve(&context, commands, monitors, peers) {
         match create() {
             // Closes the old one, and no callback of it comes after that.
             Ok(new) => context = new,
@@ -90,6 +96,7 @@ fn serve(
     context: &Context,
     commands: &Receiver<Command>,
     begin: Vec<(String, Arc<MonitorState>)>,
+    peers: &Peers,
 ) -> End {
     let mut desk = Desk::new(context);
     for (name, state) in begin {
@@ -116,6 +123,7 @@ fn serve(
         }
         desk.create_monitors();
         desk.end_late_operations();
+        desk.look(peers);
     }
 }
 
@@ -126,6 +134,18 @@ struct Desk<'context> {
     pacing: Pacing,
     operations: HashMap<u64, OpenOperation<'context>>,
     deadlines: BinaryHeap<Reverse<(Instant, u64)>>,
+    watch: Watch,
+    questions: Vec<Question<'context>>,
+}
+
+/// A question whether a server answers.
+struct Question<'context> {
+    circuit: Weak<Circuit>,
+    /// Bytes that had come when the answer was first missed.
+    received: Option<u64>,
+    is_answered: Arc<AtomicBool>,
+    /// Held until the end: dropping it cancels it.
+    _operation: Operation<'context>,
 }
 
 struct OpenMonitor<'context> {
@@ -149,13 +169,19 @@ impl<'context> Desk<'context> {
             pacing: Pacing::default(),
             operations: HashMap::new(),
             deadlines: BinaryHeap::new(),
+            watch: Watch::default(),
+            questions: Vec::new(),
         }
     }
 
     /// When something is to be done without a command.
     fn wake(&self) -> Option<Instant> {
         let deadline = self.deadlines.peek().map(|&Reverse((at, _))| at);
-        self.pacing.wake().into_iter().chain(deadline).min()
+        let look = self.watch.next();
+        [self.pacing.wake(), deadline, look]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn carry_out(&mut self, command: Command) {
@@ -169,6 +195,12 @@ impl<'context> Desk<'context> {
                 };
                 self.monitors.insert(id, monitor);
                 self.pacing.add(id);
+            }
+            Command::Connected(id) => {
+                let monitor = self.monitors.get(&id);
+                if let Some(circuit) = monitor.and_then(|monitor| monitor.state.circuit()) {
+                    self.watch.add(&circuit, id, Instant::now());
+                }
             }
             Command::Settled(id) => self.pacing.settled(id),
             Command::Failed(id) => self.retry(id),
@@ -244,6 +276,79 @@ impl<'context> Desk<'context> {
                 }
             }
             Err(reason) => state.complete(Err(OpError::Invalid(reason))),
+        }
+    }
+
+    /// Asks servers that are quiet, and tells the monitors of those that don't answer, or do again.
+    fn look(&mut self, peers: &Peers) {
+        for (circuit, duty) in self.watch.look(Instant::now()) {
+            match duty {
+                Duty::Probe(id) => self.ask(&circuit, id),
+                Duty::Doubt => {
+                    let received = self.received(&circuit, peers);
+                    let asked = |question: &&mut Question<'_>| {
+                        question.circuit.as_ptr() == Arc::as_ptr(&circuit)
+                    };
+                    if let Some(question) = self.questions.iter_mut().find(asked)
+                        && (question.received.replace(received))
+                            .is_some_and(|before| before != received)
+                    {
+                        circuit.heard();
+                    }
+                }
+                Duty::Unresponsive | Duty::Responsive => {
+                    let answers = duty == Duty::Responsive;
+                    for monitor in self.monitors.values() {
+                        guard("circuit", || monitor.state.on_circuit(&circuit, answers));
+                    }
+                }
+            }
+        }
+        // Of a connection that is lost pvxs would ask again when there is another.
+        self.questions.retain(|question| {
+            question.circuit.strong_count() > 0 && !question.is_answered.load(Ordering::Acquire)
+        });
+    }
+
+    fn received(&self, circuit: &Arc<Circuit>, peers: &Peers) -> u64 {
+        let peer = peers.name(circuit);
+        peer.map_or(0, |peer| self.context.received(&peer))
+    }
+
+    fn ask(&mut self, circuit: &Arc<Circuit>, id: u64) {
+        let is_of = |monitor: &&OpenMonitor<'_>| {
+            (monitor.state.circuit()).is_some_and(|own| Arc::ptr_eq(&own, circuit))
+        };
+        // The last one may be closed.
+        let last = self.monitors.get(&id).filter(is_of);
+        let Some(monitor) = last.or_else(|| self.monitors.values().find(is_of)) else {
+            return;
+        };
+        let is_answered = Arc::new(AtomicBool::new(false));
+        let completion = {
+            let (is_answered, circuit) = (Arc::clone(&is_answered), Arc::downgrade(circuit));
+            move |result| {
+                is_answered.store(true, Ordering::Release);
+                // A refusal shows as well that the server lives.
+                if matches!(result, Ok(_) | Err(OpError::Remote(_)))
+                    && let Some(circuit) = circuit.upgrade()
+                {
+                    circuit.heard();
+                }
+            }
+        };
+        let state = Arc::new(OperationState::detached(Box::new(completion)));
+        match Operation::start(self.context, &monitor.name, &Request::Ask, state) {
+            Ok(operation) => {
+                self.questions.push(Question {
+                    circuit: Arc::downgrade(circuit),
+                    received: None,
+                    is_answered,
+                    _operation: operation,
+                });
+                self.watch.probed(circuit);
+            }
+            Err(reason) => log::debug!("cannot ask the server of {}: {reason}", monitor.name),
         }
     }
 

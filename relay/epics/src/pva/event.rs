@@ -23,6 +23,14 @@ pub trait PvaEvents: Send + Sync + 'static {
     fn connected(&self, info: TypeInfo);
     /// The PV is not connected any more; it is searched again by itself.
     fn disconnected(&self);
+    /// The PV's server was last heard from then, in nanoseconds past the POSIX epoch; comes just before
+    /// `disconnected`.
+    fn heard(&self, _at_ns: i64) {}
+    /// The PV is connected, but its server has stopped answering; it was last heard from at `heard_ns`.
+    /// Ends with `responsive` or `disconnected`.
+    fn unresponsive(&self, _heard_ns: i64) {}
+    /// The server answers again.
+    fn responsive(&self) {}
     /// The metadata, once after each connect and at each change, always before the update that it
     /// came with.
     fn metadata(&self, metadata: Metadata);

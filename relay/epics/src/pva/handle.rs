@@ -6,8 +6,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use pvxs_sys::{
-    pvs_context, pvs_context_create, pvs_context_destroy, pvs_get, pvs_monitor, pvs_monitor_create,
-    pvs_monitor_destroy, pvs_operation, pvs_operation_destroy, pvs_put, pvs_range, pvs_rpc,
+    pvs_ask, pvs_context, pvs_context_create, pvs_context_destroy, pvs_get, pvs_monitor,
+    pvs_monitor_create, pvs_monitor_destroy, pvs_operation, pvs_operation_destroy, pvs_put,
+    pvs_range, pvs_received, pvs_rpc,
 };
 
 use super::callback;
@@ -35,6 +36,13 @@ impl Context {
     pub(super) fn create() -> Result<Self, String> {
         // SAFETY: the buffer and its size belong together.
         checked(|reason, size| unsafe { pvs_context_create(reason, size) }).map(Self)
+    }
+
+    /// Bytes received from the server with this address and port.
+    pub(super) fn received(&self, peer: &str) -> u64 {
+        // SAFETY: created by `create`; the text is only read during the call. The thread holds no
+        // lock, as the call waits for callbacks.
+        unsafe { pvs_received(self.0.as_ptr(), text(peer)) }
     }
 }
 
@@ -110,7 +118,7 @@ impl<'context> Operation<'context> {
     ) -> Result<Self, String> {
         let mut outgoing = Outgoing::default();
         match request {
-            Request::Get => {}
+            Request::Ask | Request::Get => {}
             Request::Put { value, .. } => outgoing.add("value", value),
             Request::Call { arguments } => {
                 for (name, value) in arguments {
@@ -127,6 +135,7 @@ impl<'context> Operation<'context> {
         // on failure.
         let operation = checked(|reason, size| unsafe {
             match request {
+                Request::Ask => pvs_ask(context_pointer, text(name), calls, user, reason, size),
                 Request::Get => pvs_get(context_pointer, text(name), calls, user, reason, size),
                 Request::Put { wait, .. } => pvs_put(
                     context_pointer,

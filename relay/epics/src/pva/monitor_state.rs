@@ -1,12 +1,14 @@
 //! What does a monitor remember between the events of its subscriptions?
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use super::command::Command;
 use super::event::{Metadata, PvaEvents, TypeInfo, Update, ValueKind, memory};
 use crate::guard::guard;
+use crate::liveness::Circuit;
 
 /// What the callbacks of one monitor and the pva-cmd thread share.
 ///
@@ -19,12 +21,40 @@ pub(super) struct MonitorState {
     /// Whether the first value of this subscription has come.
     settled: AtomicBool,
     known: Mutex<Known>,
+    peers: Arc<Peers>,
+}
+
+/// The servers that monitors of one client are connected to, by address and port.
+#[derive(Debug, Default)]
+pub(super) struct Peers(Mutex<HashMap<String, Weak<Circuit>>>);
+
+impl Peers {
+    fn circuit(&self, peer: &str) -> Option<Arc<Circuit>> {
+        let mut peers = self.0.lock().ok()?;
+        if let Some(known) = peers.get(peer).and_then(Weak::upgrade) {
+            return Some(known);
+        }
+        peers.retain(|_, circuit| circuit.strong_count() > 0);
+        let circuit = Arc::new(Circuit::new());
+        peers.insert(peer.to_owned(), Arc::downgrade(&circuit));
+        Some(circuit)
+    }
+
+    /// Address and port of a circuit's server.
+    pub(super) fn name(&self, circuit: &Arc<Circuit>) -> Option<String> {
+        let peers = self.0.lock().ok()?;
+        let mut peers = peers.iter();
+        let found = peers.find(|(_, known)| known.as_ptr() == Arc::as_ptr(circuit));
+        found.map(|(peer, _)| peer.clone())
+    }
 }
 
 /// What was told of the latest connection.
 #[derive(Default)]
 struct Known {
     is_connected: bool,
+    /// By which it is connected.
+    circuit: Option<Arc<Circuit>>,
     /// Of its structure's definition.
     signature: Option<u64>,
     type_id: String,
@@ -34,8 +64,14 @@ struct Known {
 }
 
 impl MonitorState {
-    pub(super) fn new(id: u64, events: Arc<dyn PvaEvents>, commands: Sender<Command>) -> Self {
+    pub(super) fn new(
+        id: u64,
+        events: Arc<dyn PvaEvents>,
+        commands: Sender<Command>,
+        peers: Arc<Peers>,
+    ) -> Self {
         Self {
+            peers,
             id,
             events,
             commands,
@@ -61,8 +97,15 @@ impl MonitorState {
         self.events.searched();
     }
 
-    pub(super) fn on_connected(&self, type_id: String, kind: ValueKind, signature: u64) {
+    pub(super) fn on_connected(
+        &self,
+        type_id: String,
+        kind: ValueKind,
+        signature: u64,
+        peer: &str,
+    ) {
         let mut changed = false;
+        let circuit = self.peers.circuit(peer);
         if let Ok(mut known) = self.known.lock() {
             let before = known.signature.replace(signature);
             changed = before.is_some_and(|before| before != signature);
@@ -70,7 +113,9 @@ impl MonitorState {
             known.kind = Some(kind);
             known.metadata = None;
             known.is_connected = true;
+            known.circuit = circuit;
         }
+        let _ = self.commands.send(Command::Connected(self.id));
         self.events.connected(TypeInfo {
             type_id,
             kind,
@@ -79,12 +124,34 @@ impl MonitorState {
     }
 
     pub(super) fn on_disconnected(&self) {
-        let mut was_connected = true;
+        let (mut was_connected, mut circuit) = (true, None);
         if let Ok(mut known) = self.known.lock() {
             was_connected = std::mem::take(&mut known.is_connected);
+            circuit = known.circuit.take();
         }
         if was_connected {
+            if let Some(circuit) = circuit {
+                self.events.heard(circuit.heard_ns());
+            }
             self.events.disconnected();
+        }
+    }
+
+    /// By which circuit it is connected, if it is.
+    pub(super) fn circuit(&self) -> Option<Arc<Circuit>> {
+        self.known.lock().ok()?.circuit.clone()
+    }
+
+    /// The server of its circuit has stopped answering, or answers again; called by the pva-cmd thread.
+    pub(super) fn on_circuit(&self, circuit: &Arc<Circuit>, answers: bool) {
+        let is_its_own = |own: &Arc<Circuit>| Arc::ptr_eq(own, circuit);
+        if !self.circuit().as_ref().is_some_and(is_its_own) {
+            return;
+        }
+        if answers {
+            self.events.responsive();
+        } else {
+            self.events.unresponsive(circuit.heard_ns());
         }
     }
 

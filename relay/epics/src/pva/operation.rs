@@ -86,9 +86,16 @@ pub enum OpError {
 
 /// What is to be done.
 pub(super) enum Request {
+    /// Whether the server answers.
+    Ask,
     Get,
-    Put { value: PutValue, wait: bool },
-    Call { arguments: Vec<(String, PutValue)> },
+    Put {
+        value: PutValue,
+        wait: bool,
+    },
+    Call {
+        arguments: Vec<(String, PutValue)>,
+    },
 }
 
 /// Called with what was fetched or answered; of a put, what the field holds if it isn't what was put.
@@ -99,15 +106,25 @@ pub(super) type Completion = Box<dyn FnOnce(Result<Option<Node>, OpError>) + Sen
 pub(super) struct OperationState {
     id: u64,
     completion: Mutex<Option<Completion>>,
-    commands: Sender<Command>,
+    /// Nothing for one that the pva-cmd thread itself looks after.
+    commands: Option<Sender<Command>>,
 }
 
 impl OperationState {
+    /// Of an operation that nobody is told of but the completion.
+    pub(super) fn detached(completion: Completion) -> Self {
+        Self {
+            id: u64::MAX,
+            completion: Mutex::new(Some(completion)),
+            commands: None,
+        }
+    }
+
     pub(super) fn new(id: u64, completion: Completion, commands: Sender<Command>) -> Self {
         Self {
             id,
             completion: Mutex::new(Some(completion)),
-            commands,
+            commands: Some(commands),
         }
     }
 
@@ -124,7 +141,9 @@ impl OperationState {
         if let Some(completion) = completion {
             guard("completion", || completion(result));
             // Fails when the client is gone, which ends all operations.
-            let _ = self.commands.send(Command::Done(self.id));
+            if let Some(commands) = &self.commands {
+                let _ = commands.send(Command::Done(self.id));
+            }
         }
     }
 }
