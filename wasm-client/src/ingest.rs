@@ -98,8 +98,8 @@ impl Session {
     }
 
     /// The connection is gone, `now_ms` milliseconds past the POSIX epoch.
-    pub fn relay_lost(&mut self, now_ms: f64) {
-        self.live.relay_lost(now_ms);
+    pub fn relay_lost(&mut self, now_ms: f64, heard_ms: f64) {
+        self.live.relay_lost(now_ms, heard_ms);
         self.hello = None;
         self.pong = (0, 0);
         self.requests.clear();
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn a_value_from_before_the_relay_was_lost_does_not_pass_for_the_present_one() {
         let (mut session, slots) = at_the_snapshot();
-        session.relay_lost(77.0);
+        session.relay_lost(77.0, 70.0);
         assert_eq!(
             session.live.columns.state[slots[0] as usize],
             state::RELAY_LOST

@@ -426,9 +426,9 @@ impl Core {
         self.session.take_without_room()
     }
 
-    /// The connection is gone.
-    pub fn relay_lost(&mut self, now_ms: f64) {
-        self.session.relay_lost(now_ms);
+    /// The connection is gone; when something last came by it, NaN when nothing has.
+    pub fn relay_lost(&mut self, now_ms: f64, heard_ms: f64) {
+        self.session.relay_lost(now_ms, heard_ms);
     }
 
     /// What the relay said of itself: version, instance, acknowledgement interval in milliseconds.

@@ -92,7 +92,8 @@ pub struct Columns {
     pub seconds: Vec<f64>,
     /// When the connection state began: milliseconds past the POSIX epoch, NaN when not known.
     pub since_ms: Vec<f64>,
-    /// When the relay last heard of a PV that is disconnected; NaN for any other.
+    /// When the server of a PV was last heard from, if it is disconnected or its server doesn't answer;
+    /// NaN for any other. Of a PV whose relay is lost: when anything last came.
     pub heard_ms: Vec<f64>,
     /// Values left out so far: for each slot one count by the number of each cause.
     pub skips: Vec<f64>,
@@ -544,14 +545,22 @@ impl Store {
             + u8::from(channel.write) * ACCESS_WRITE
             + u8::from(channel.puts) * ACCESS_PUTS;
         let since_ms = channel.since_ns.div_euclid(1_000_000) as f64;
-        self.columns.heard_ms[slot as usize] = match channel.heard_ns {
+        let heard_ms = match channel.heard_ns {
             0 => f64::NAN,
             heard_ns => heard_ns.div_euclid(1_000_000) as f64,
         };
+        self.set_heard(slot, heard_ms);
         self.set_state(slot, channel.state.number(), since_ms);
         if self.columns.access[slot as usize] != access {
             self.columns.access[slot as usize] = access;
             self.touch(slot, part::ACCESS);
+        }
+    }
+
+    fn set_heard(&mut self, slot: Slot, heard_ms: f64) {
+        let before = std::mem::replace(&mut self.columns.heard_ms[slot as usize], heard_ms);
+        if before.to_bits() != heard_ms.to_bits() {
+            self.touch(slot, part::CONNECTION);
         }
     }
 
@@ -687,9 +696,10 @@ impl Store {
         self.state_of_new = ConnectionState::Connecting.number();
     }
 
-    /// The relay is out of reach: ids mean nothing any more and every value is old, `now_ms`
-    /// milliseconds past the POSIX epoch.
-    pub fn relay_lost(&mut self, now_ms: f64) {
+    /// The relay is out of reach: ids mean nothing any more and every value is old since `heard_ms`,
+    /// when something last came, NaN when nothing has. It is noticed at `now_ms`; both are milliseconds
+    /// past the POSIX epoch.
+    pub fn relay_lost(&mut self, now_ms: f64, heard_ms: f64) {
         self.state_of_new = state::RELAY_LOST;
         self.direct.clear();
         self.others.clear();
@@ -697,7 +707,14 @@ impl Store {
             self.ids[slot as usize] = PvId::NONE;
             self.next[slot as usize] = NO_SLOT;
             let local = self.names[slot as usize].starts_with(LOCAL_SCHEME);
-            if !local && self.columns.state[slot as usize] != state::RELAY_LOST {
+            let at = slot as usize;
+            if !local && self.columns.state[at] != state::RELAY_LOST {
+                // A value that was old before is older than that.
+                let was_present = self.columns.state[at] == ConnectionState::Connected.number()
+                    && self.columns.heard_ms[at].is_nan();
+                if was_present {
+                    self.set_heard(slot, heard_ms);
+                }
                 self.set_state(slot, state::RELAY_LOST, now_ms);
             }
         }
@@ -815,8 +832,13 @@ mod tests {
         store.set_number(slot, 5.0);
         store.clear_dirty();
 
-        store.relay_lost(1000.0);
+        store.columns.state[0] = ConnectionState::Connected.number();
+        let gone = store.add("GONE");
+        store.columns.heard_ms[gone as usize] = 500.0;
+        store.relay_lost(1000.0, 900.0);
         assert_eq!(store.columns.state[0], state::RELAY_LOST);
+        assert_eq!(store.columns.heard_ms[0], 900.0);
+        assert_eq!(store.columns.heard_ms[gone as usize], 500.0);
         assert_eq!(store.columns.value[0], 5.0);
         assert_eq!(store.columns.parts[0], part::CONNECTION);
         assert_eq!(slots(&store, 1), [], "ids of the lost relay lead nowhere");

@@ -87,6 +87,7 @@ describe("a snapshot", () => {
         connected: true,
         since: "2025-07-20T08:26:40.123Z",
         lastHeard: null,
+        unresponsive: false,
         readable: true,
         reason: null,
       },

@@ -113,6 +113,21 @@ describe("every widget", () => {
         expect(widget().dataset.severity).toBe("MAJOR");
       });
       expect(part("condition")).toMatch(/MAJOR HIHI$/);
+      relay.set("TEMP", { unresponsive: true });
+      await until(() => {
+        expect(part("condition")).toMatch(/^No news since \d\d:\d\d:\d\d$/);
+      });
+      expect(widget().dataset.severity, "nothing passes for present").toBeUndefined();
+      expect(widget().dataset.stale).toBe("true");
+      relay.set("TEMP", { unresponsive: false, readable: false });
+      await until(() => {
+        expect(part("condition")).toBe("No read access");
+      });
+      expect(widget().dataset.severity).toBeUndefined();
+      relay.set("TEMP", { readable: true, value: 22 });
+      await until(() => {
+        expect(part("condition")).toMatch(/MAJOR HIHI$/);
+      });
       relay.set("TEMP", { state: "disconnected" });
       await until(() => {
         expect(part("condition")).toMatch(/^Disconnected · old since \d\d:/);

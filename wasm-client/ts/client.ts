@@ -595,7 +595,8 @@ export class Client implements PvClient, PvOwner {
     this.#large?.close();
     this.#large = undefined;
     this.#subscribesOpen = 0;
-    this.#wasm?.core.relay_lost(this.#clock.epochMs());
+    const nowMs = this.#clock.epochMs();
+    this.#wasm?.core.relay_lost(nowMs, nowMs - this.#heartbeat.silenceMs);
     this.#flusher.later();
     const { reason, state } = this.connection.getSnapshot();
     if (state === "closed") this.#gets.close(reason ?? "closed");

@@ -69,6 +69,9 @@ const state = (slot: Slot, columns: Columns): number => columns.state[slot.index
 
 const connected: Reader = (slot, columns) => state(slot, columns) === CONNECTED;
 
+const unresponsive: Reader = (slot, columns) =>
+  state(slot, columns) === CONNECTED && !Number.isNaN(columns.heardMs[slot.index]);
+
 const alarmStatus = (slot: Slot, columns: Columns): string => {
   const status = columns.alarmStatus[slot.index] as number;
   return ALARM_STATUSES[status] ?? ALARM_CLASSES[status - 100] ?? String(status);
@@ -112,6 +115,8 @@ const isInteger = (type: PvType): boolean => /^U?Int/.test(type);
 const mutable = (slot: Slot, columns: Columns, needed: number): boolean =>
   state(slot, columns) === CONNECTED &&
   ((columns.access[slot.index] as number) & needed) === needed;
+
+const readable: Reader = (slot, columns) => mutable(slot, columns, READ);
 
 /** A string, or the text in an array of characters. */
 const text = (slot: Slot, columns: Columns): string | null => {
@@ -239,10 +244,15 @@ const READERS: Readonly<Record<string, Reader>> = {
   "connection.connected": connected,
   "connection.since": (slot, columns) => slot.since(columns),
   "connection.lastHeard": (slot, columns) => iso(columns.heardMs[slot.index] as number),
-  "connection.readable": (slot, columns) =>
-    connected(slot, columns) === true && ((columns.access[slot.index] as number) & READ) !== 0,
-  "connection.reason": (slot, columns) =>
-    state(slot, columns) === REFUSED ? slot.wasm.core.reason(slot.index) : null,
+  "connection.unresponsive": unresponsive,
+  "connection.readable": readable,
+  "connection.reason": (slot, columns) => {
+    const now = state(slot, columns);
+    if (now === REFUSED) return slot.wasm.core.reason(slot.index);
+    return now !== CONNECTED || readable(slot, columns) === true
+      ? null
+      : "the IOC gives no read access";
+  },
 };
 
 const hasValue: Reader = (slot, columns) => columns.kind[slot.index] !== Kind.none;

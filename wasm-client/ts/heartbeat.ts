@@ -19,7 +19,7 @@ export class Heartbeat {
   #ackTimer: Timer | undefined;
   #pingTimer: Timer | undefined;
   #pingSentAt: number | undefined;
-  #heardAt = 0;
+  #heardAt: number | undefined;
   /** There and back at the last ping. */
   roundTripMs: number | undefined;
 
@@ -49,6 +49,11 @@ export class Heartbeat {
   /** A message came, whatever it was. */
   heard(): void {
     this.#heardAt = this.#options.clock.now();
+  }
+
+  /** How long ago the last message came; NaN when none has. */
+  get silenceMs(): number {
+    return this.#heardAt === undefined ? NaN : this.#options.clock.now() - this.#heardAt;
   }
 
   /** A frame that moves the tick was processed. */
@@ -84,7 +89,7 @@ export class Heartbeat {
     const now = clock.now();
     const sentAt = this.#pingSentAt;
     // When something came but no answer yet, that waits behind data on its way: the relay is there.
-    if (sentAt === undefined || this.#heardAt > sentAt) {
+    if (sentAt === undefined || (this.#heardAt ?? 0) > sentAt) {
       this.#pingSentAt = now;
       sendPing();
     } else if (now - sentAt >= pingTimeoutMs) {

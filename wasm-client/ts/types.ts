@@ -151,18 +151,26 @@ export interface PvDisplay {
 
 export interface PvConnection {
   readonly state: PvConnectionState;
-  /** `state === "connected"`: only then is the value the present one. */
+  /** `state === "connected"`: only then, and unless it is `unresponsive`, is the value the present one. */
   readonly connected: boolean;
   /** When `state` began, ISO 8601; `null` before the relay has answered. */
   readonly since: string | null;
   /**
-   * While `state === "disconnected"`: when the relay last heard of the PV from its server, ISO 8601. It
-   * may be well before `since`, when a network failed silently. `null` otherwise.
+   * While the value may be old (`disconnected`, `relayLost`, `unresponsive`): until when it was the
+   * present one, ISO 8601. That is when the PV's server, or the relay, was last heard from; it may be
+   * well before `since`, when a network failed silently. `null` otherwise.
    */
   readonly lastHeard: string | null;
+  /**
+   * Still `connected`, but the PV's server has stopped answering, for some two seconds at least; it
+   * answers again, or the PV becomes `disconnected` when the connection's time-out ends.
+   */
+  readonly unresponsive: boolean;
   /** Access rights: may be read. */
   readonly readable: boolean;
-  /** Why the relay refused the name; `null` otherwise. */
+  /**
+   * Why there is no value: the relay refused the name, or the IOC gives no read access; `null` otherwise.
+   */
   readonly reason: string | null;
 }
 

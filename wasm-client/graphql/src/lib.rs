@@ -32,7 +32,7 @@ pub mod part {
     pub const ALARM: u32 = 1 << 2;
     /// Units, precision, limits, labels … differ.
     pub const METADATA: u32 = 1 << 3;
-    /// Connection state, or since when, differs.
+    /// Connection state, since when, or whether the server answers, differs.
     pub const CONNECTION: u32 = 1 << 4;
     /// Access rights differ.
     pub const ACCESS: u32 = 1 << 5;
@@ -47,7 +47,7 @@ pub const EVERYTHING: &str = "{ id \
     status { quality severity alarmStatus message mutable writable } \
     display { type elementCount description typeId form units precision choices \
     controlRange { min max } displayRange { min max } alarmRange { min max } warningRange { min max } } \
-    connection { state connected since lastHeard readable reason } \
+    connection { state connected since lastHeard unresponsive readable reason } \
     skipped skips { behind paced wish relay source } }";
 
 /// Documents that are kept compiled. An application has few; those that it makes up as it goes must

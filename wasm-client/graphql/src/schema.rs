@@ -445,8 +445,9 @@ pub(crate) static TYPES: &[Type] = &[
             leaf("connected", some(id::BOOLEAN), part::CONNECTION),
             leaf("since", ty(id::DATE_TIME), part::CONNECTION),
             leaf("lastHeard", ty(id::DATE_TIME), part::CONNECTION),
+            leaf("unresponsive", some(id::BOOLEAN), part::CONNECTION),
             leaf("readable", some(id::BOOLEAN), ACCESS),
-            leaf("reason", ty(id::STRING), part::CONNECTION),
+            leaf("reason", ty(id::STRING), ACCESS),
         ],
     ),
     object(

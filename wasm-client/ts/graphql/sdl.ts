@@ -191,11 +191,13 @@ type ChannelConnection {
   connected: Boolean!
   """When \`state\` began; null before the relay has answered."""
   since: DateTime
-  """When the source was last heard of; null when not known."""
+  """When the server was last heard from, while the value may be old; null otherwise."""
   lastHeard: DateTime
+  """Connected, but the server has stopped answering."""
+  unresponsive: Boolean!
   """Access rights: may be read."""
   readable: Boolean!
-  """Why the relay refused the name; null otherwise."""
+  """Why there is no value: the name is refused, or no read access; null otherwise."""
   reason: String
 }
 

@@ -45,6 +45,10 @@ export interface FakePv {
   alarmRange?: PvRange;
   /** @default "connected" */
   state?: "connecting" | "notFound" | "connected" | "disconnected";
+  /** Its server has stopped answering. @default false */
+  unresponsive?: boolean;
+  /** The IOC gives read access. @default true */
+  readable?: boolean;
   /** The IOC gives write access. @default true */
   mutable?: boolean;
   /** The relay takes puts to it. @default true */
@@ -112,12 +116,12 @@ export class PvState {
   }
 
   channel(): Part {
-    const { mutable = true, puts = true } = this.said;
+    const { mutable = true, puts = true, readable = true } = this.said;
     return table({
       0: u32(this.id),
       1: u8(STATES.indexOf(this.state)),
       2: i64(nanoseconds(this.sinceMs)),
-      3: bool(true),
+      3: bool(readable),
       4: bool(mutable),
       5: bool(puts),
       6: i64(nanoseconds(this.heardMs)),

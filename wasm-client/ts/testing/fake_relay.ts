@@ -134,11 +134,14 @@ class Relay implements FakeRelay {
     pv.said = { ...pv.said, timeMs: this.clock.epochMs(), ...said };
     // A name that was not there is found when something else is said of it.
     if (said.state === undefined && before.state !== "connected") pv.said.state = "connected";
-    if (pv.state !== before.state) {
-      pv.sinceMs = this.clock.epochMs();
-      pv.heardMs = pv.state === "disconnected" ? pv.sinceMs : 0;
-    }
-    if (had && pv.type !== before.type) {
+    if (pv.state !== before.state) pv.sinceMs = this.clock.epochMs();
+    const isSilent = pv.state === "disconnected" || pv.said.unresponsive === true;
+    if (!isSilent) pv.heardMs = 0;
+    else if (pv.heardMs === 0) pv.heardMs = this.clock.epochMs();
+    // What may not be read any more is withdrawn.
+    const isWithdrawn = had && said.readable === false;
+    if (isWithdrawn) delete pv.said.value;
+    if (had && (pv.type !== before.type || isWithdrawn)) {
       pv.epoch += 1;
       pv.sequence = 0;
     }
@@ -149,7 +152,7 @@ class Relay implements FakeRelay {
       [value, severity, alarmStatus, words, timeMs].some((part) => part !== undefined);
     if (isRow) pv.sequence += 1;
     this.#tick += 1n;
-    parts.push(...rowParts(pv, isRow, !had || alarmOf(pv) !== before.alarm));
+    parts.push(...rowParts(pv, isRow, !had || alarmOf(pv) !== before.alarm, isWithdrawn));
     for (const socket of this.#sockets) {
       if (!socket.ids.has(pv.id)) continue;
       const [metadata, channels, numbers, blobs, alarms, details] = parts;
@@ -350,10 +353,15 @@ const alarmOf = ({ said, severity }: PvState): string =>
   [severity, said.alarmStatus, said.message].join();
 
 /** The parts of an Update of one PV: metadata, channel and, with a new value, its row. */
-function rowParts(pv: PvState, isRow: boolean, alarmChanged: boolean): Field[] {
+function rowParts(
+  pv: PvState,
+  isRow: boolean,
+  alarmChanged: boolean,
+  isWithdrawn: boolean,
+): Field[] {
   const values = isRow ? valueParts([pv], alarmChanged) : {};
   return [
-    pv.type === "Unknown" ? undefined : list([pv.metadata()]),
+    pv.type === "Unknown" && !isWithdrawn ? undefined : list([pv.metadata()]),
     list([pv.channel()]),
     values[5],
     values[6],

@@ -1,9 +1,9 @@
 /** How does one PV read: its value, whether it is to be trusted, and from when it is? */
 
 import { memo, type PointerEvent, type ReactNode } from "react";
-import type { PvConnection, PvDisplay, PvStatus, PvTime, PvValue } from "../types.js";
+import type { PvDisplay, PvStatus, PvTime, PvValue } from "../types.js";
 
-import { noAccessText, useCondition } from "./condition.js";
+import { noAccessText, useCondition, type ConditionData } from "./condition.js";
 import { formatIsoNanoseconds, formatSmall, formatTimeStamp } from "./format.js";
 import { RangeBar } from "./RangeBar.js";
 import { useSeenPv } from "./seen.js";
@@ -17,7 +17,7 @@ const SELECTION = `{
     type description units precision
     displayRange { min max } warningRange { min max } alarmRange { min max }
   }
-  connection { state connected since reason }
+  connection { state connected since lastHeard unresponsive readable reason }
   skipped
 }`;
 
@@ -30,7 +30,7 @@ export interface ReadbackData {
     PvDisplay,
     "type" | "description" | "units" | "precision" | "displayRange" | "warningRange" | "alarmRange"
   > | null;
-  readonly connection: Pick<PvConnection, "state" | "connected" | "since" | "reason">;
+  readonly connection: ConditionData["connection"];
   readonly skipped: number;
 }
 

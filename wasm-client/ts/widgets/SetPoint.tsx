@@ -5,7 +5,7 @@ import { usePv } from "../react/index.js";
 import type { PvConnection, PvDisplay, PvStatus, PvTime, PvValue } from "../types.js";
 
 import { ChoiceControl } from "./ChoiceControl.js";
-import { noAccessText, staleText, useStale } from "./condition.js";
+import { noAccessText, silentText, staleText, useStale } from "./condition.js";
 import { useEntry, type Entry, type Outcome } from "./entry.js";
 import { formatClock, formatIsoNanoseconds } from "./format.js";
 import { NumberControl } from "./NumberControl.js";
@@ -19,7 +19,7 @@ const SELECTION = `{
   time { seconds nanoseconds }
   status { severity mutable writable }
   display { type description units precision choices controlRange { min max } }
-  connection { state connected }
+  connection { state connected lastHeard unresponsive }
 }`;
 
 /** What SELECTION selects. */
@@ -31,7 +31,7 @@ export interface SetPointData {
     PvDisplay,
     "type" | "description" | "units" | "precision" | "choices" | "controlRange"
   > | null;
-  readonly connection: Pick<PvConnection, "state" | "connected">;
+  readonly connection: Pick<PvConnection, "state" | "connected" | "lastHeard" | "unresponsive">;
 }
 
 /** What every control is given. */
@@ -74,12 +74,13 @@ export function SetPoint(props: SetPointProps): ReactNode {
   const { allowNonFinite, control, label = props.name, name, staleAfterMs } = props;
   const pv = usePv<SetPointData>(name, SELECTION);
   const entry = useEntry(name, pv?.time == null ? undefined : formatIsoNanoseconds(pv.time));
-  const isStale = useStale(pv, staleAfterMs);
+  const isSilent = pv?.connection.unresponsive === true;
+  const isStale = useStale(pv, staleAfterMs) || isSilent;
   const id = useId();
   const problem = whyNotWritable(name, pv);
   // An alarm is a statement about the present value: without a connection there is none to make.
   const severity =
-    pv?.connection.connected === true ? (pv.status.severity ?? undefined) : undefined;
+    pv?.connection.connected === true && !isSilent ? (pv.status.severity ?? undefined) : undefined;
   const isUnsent = entry.phase === "typed" && entry.text !== pv?.value?.string;
   const phase = isUnsent ? "unsent" : entry.phase === "sending" ? "sending" : "live";
   const kind = control ?? controlOf(pv);
@@ -124,7 +125,8 @@ export function SetPoint(props: SetPointProps): ReactNode {
       </div>
       <div className="pvwire-set-point-note">
         <span id={`${id}hint`} className="pvwire-set-point-hint" data-part="hint">
-          {isStale && `${staleText(pv?.time ?? null)} · `}
+          {isSilent && `${silentText(pv.connection.lastHeard)} · `}
+          {isStale && !isSilent && `${staleText(pv?.time ?? null)} · `}
           {problem}
           {isUnsent && <Unsent pv={problem === undefined ? pv : undefined} />}
           {problem === undefined && !isUnsent && hintOf(pv, kind)}

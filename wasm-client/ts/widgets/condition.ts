@@ -9,7 +9,7 @@ import { formatClock, formatIsoNanoseconds } from "./format.js";
 export const CONDITION_FIELDS = `
   time { seconds nanoseconds }
   status { severity alarmStatus message }
-  connection { state connected since reason }
+  connection { state connected since lastHeard unresponsive readable reason }
 `;
 
 /** What CONDITION_FIELDS selects. */
@@ -17,7 +17,10 @@ export interface ConditionData {
   readonly value: unknown;
   readonly time: Pick<PvTime, "seconds" | "nanoseconds"> | null;
   readonly status: Pick<PvStatus, "severity" | "alarmStatus" | "message">;
-  readonly connection: Pick<PvConnection, "state" | "connected" | "since" | "reason">;
+  readonly connection: Pick<
+    PvConnection,
+    "state" | "connected" | "since" | "lastHeard" | "unresponsive" | "readable" | "reason"
+  >;
 }
 
 interface StaleData {
@@ -40,10 +43,11 @@ export interface Condition {
  * those that are known to change.
  */
 export function useCondition(pv: ConditionData | undefined, staleAfterMs?: number): Condition {
-  const isStale = useStale(pv, staleAfterMs);
+  const isSilent = pv?.connection.unresponsive === true;
+  const isStale = useStale(pv, staleAfterMs) || isSilent;
   const state = pv?.connection.state ?? "connecting";
-  const severity =
-    pv?.connection.connected === true ? (pv.status.severity ?? undefined) : undefined;
+  const isPresent = pv?.connection.connected === true && !isSilent;
+  const severity = isPresent ? (pv.status.severity ?? undefined) : undefined;
   return { state, severity, isStale, text: conditionText(pv, isStale) };
 }
 
@@ -69,6 +73,13 @@ export function noAccessText(name: string): string {
   return /^s?sim:/.test(name) ? "Simulated PVs can't be written" : "The IOC gives no write access";
 }
 
+/** What to say of a PV whose server has stopped answering. */
+export function silentText(lastHeard: string | null): string {
+  return `No news${lastHeard === null ? "" : ` since ${clock(lastHeard)}`}`;
+}
+
+const clock = (datetime: string): string => formatClock(Date.parse(datetime));
+
 /** What to say of a stale PV. */
 export function staleText(time: ConditionData["time"]): string {
   return `Stale: no update${time === null ? "" : ` since ${formatClock(time.seconds * 1000)}`}`;
@@ -77,7 +88,9 @@ export function staleText(time: ConditionData["time"]): string {
 function conditionText(pv: ConditionData | undefined, isStale: boolean): string {
   if (pv === undefined) return "Connecting…";
   const { connection, status, time, value } = pv;
-  const since = connection.since === null ? "" : ` ${formatClock(Date.parse(connection.since))}`;
+  // A value is old from when it was last heard of, which may be long before the loss was noticed.
+  const begin = value === null ? connection.since : (connection.lastHeard ?? connection.since);
+  const since = begin === null ? "" : ` ${clock(begin)}`;
   const lastValue = value === null ? " since" : " · old since";
   switch (connection.state) {
     case "connecting":
@@ -91,6 +104,8 @@ function conditionText(pv: ConditionData | undefined, isStale: boolean): string 
     case "refused":
       return `Refused: ${connection.reason ?? "no reason given"}`;
     case "connected": {
+      if (connection.unresponsive) return silentText(connection.lastHeard);
+      if (!connection.readable) return "No read access";
       if (status.severity === null) return "Waiting for the first value";
       // Severity and the condition behind it; a message only where it says more.
       const alarm =

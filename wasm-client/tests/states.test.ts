@@ -1,0 +1,104 @@
+/** Is what was known of a PV shown as old, or not at all, from when nothing is known of it any more? */
+
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+
+import type { PvClient, PvData } from "../ts/index.js";
+import {
+  createFakeClock,
+  createFakeRelay,
+  type FakeClock,
+  type FakeRelay,
+} from "../ts/testing/index.js";
+import { wasm } from "./golden.js";
+
+let clock: FakeClock;
+let relay: FakeRelay;
+let client: PvClient;
+let told: number;
+
+const settled = async (): Promise<void> => {
+  for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
+};
+
+beforeEach(async () => {
+  clock = createFakeClock();
+  relay = createFakeRelay({
+    clock,
+    ...(wasm && { wasm }),
+    pvs: { TEMP: { value: 21.5, units: "V" } },
+  });
+  client = relay.client();
+  await client.ready;
+  told = 0;
+  const answers = client.pv("TEMP", "{ connection { unresponsive } }");
+  answers.subscribe(() => {
+    told += 1;
+    answers.getSnapshot();
+  });
+  await settled();
+  clock.advance(20);
+  answers.getSnapshot();
+});
+
+afterEach(() => {
+  client.dispose();
+});
+
+const temp = (): PvData => client.pv("TEMP").getSnapshot() as PvData;
+
+async function change(pv: Parameters<FakeRelay["set"]>[1]): Promise<void> {
+  relay.set("TEMP", pv);
+  await settled();
+  clock.advance(20);
+}
+
+describe("a PV whose server doesn't answer", () => {
+  it("is connected, says since when there is no news, and tells its listeners", async () => {
+    expect(temp().connection).toMatchObject({ unresponsive: false, lastHeard: null });
+    const before = told;
+    const heard = new Date(clock.epochMs()).toISOString();
+    await change({ unresponsive: true });
+    await vi.waitFor(() => {
+      expect(told).toBe(before + 1);
+    });
+    expect(temp().value?.number).toBe(21.5);
+    expect(temp().connection).toMatchObject({
+      state: "connected",
+      unresponsive: true,
+      lastHeard: heard,
+    });
+    await change({ unresponsive: false });
+    expect(temp().connection).toMatchObject({ unresponsive: false, lastHeard: null });
+  });
+});
+
+describe("a PV that may not be read any more", () => {
+  it("has no value and says why until it may", async () => {
+    await change({ readable: false });
+    expect(temp()).toMatchObject({ value: null, time: null });
+    expect(temp().status.severity).toBeNull();
+    expect(temp().connection).toMatchObject({
+      state: "connected",
+      readable: false,
+      reason: "the IOC gives no read access",
+    });
+    await change({ readable: true, value: 22 });
+    expect(temp().value?.number).toBe(22);
+    expect(temp().connection).toMatchObject({ readable: true, reason: null });
+  });
+});
+
+describe("a lost relay", () => {
+  it("leaves values that are old since it was last heard from, not since that was noticed", async () => {
+    await change(23);
+    const heard = clock.epochMs();
+    clock.advance(700);
+    relay.lose();
+    await settled();
+    clock.advance(20);
+    const { lastHeard, since, state } = temp().connection;
+    expect(state).toBe("relayLost");
+    expect(Date.parse(since ?? "") - heard).toBeGreaterThanOrEqual(700);
+    expect(Date.parse(lastHeard ?? "")).toBeLessThanOrEqual(heard);
+  });
+});
