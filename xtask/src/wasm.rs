@@ -36,9 +36,10 @@ const INPUTS: [&str; 8] = [
 
 /// Builds `wasm-client/pkg/` unless it stands there for these very inputs.
 pub(crate) fn build() -> Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .ok_or("xtask has no parent directory")?;
+    let root = &workspace(
+        std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from),
+        &std::env::current_dir()?,
+    )?;
     let pkg = root.join("wasm-client/pkg");
     let stamp = pkg.join(".inputs");
     let inputs = format!("{:016x}", fingerprint(root)?);
@@ -69,6 +70,17 @@ pub(crate) fn build() -> Result<()> {
     check_size(&glue, MAX_GLUE_GZIP_BYTES)?;
     fs::write(stamp, inputs)?;
     Ok(())
+}
+
+/// The workspace that xtask runs in, which needn't be the one that it was compiled in: worktrees may
+/// share a target directory. Cargo names the folder of the package that it runs; without cargo it is the
+/// nearest workspace above the current directory.
+fn workspace(package: Option<PathBuf>, current: &Path) -> Result<PathBuf> {
+    let is_ours = |folder: &&Path| folder.join("xtask/Cargo.toml").is_file();
+    let by_cargo = package.as_deref().and_then(Path::parent).filter(is_ours);
+    let root = by_cargo.or_else(|| current.ancestors().find(is_ours));
+    let missing = || format!("{} is in no workspace of pvwire", current.display());
+    Ok(root.ok_or_else(missing)?.to_owned())
 }
 
 fn compile(root: &Path) -> Result<PathBuf> {
@@ -255,6 +267,25 @@ mod tests {
         wasm.extend([2, section.len() as u8]);
         wasm.extend(section);
         wasm
+    }
+
+    #[test]
+    fn workspace_is_the_one_that_xtask_runs_in_not_the_one_it_was_compiled_in() {
+        let compiled_in = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let other = compiled_in.join("target/another-workspace");
+        fs::create_dir_all(other.join("xtask")).unwrap();
+        fs::create_dir_all(other.join("web-demo/src")).unwrap();
+        fs::write(other.join("xtask/Cargo.toml"), "").unwrap();
+        for (package, current, expected) in [
+            (Some(other.join("xtask")), compiled_in, &*other),
+            (None, &*other.join("web-demo/src"), &*other),
+            // As set by a cargo that runs something else.
+            (Some(PathBuf::from("/elsewhere/tool")), &*other, &*other),
+            (Some(compiled_in.join("xtask")), &*other, compiled_in),
+        ] {
+            assert_eq!(workspace(package, current).unwrap(), expected);
+        }
+        assert!(workspace(None, Path::new("/")).is_err());
     }
 
     #[test]
