@@ -28,7 +28,10 @@ if [ -n "${IMAGE:-}" ]; then
     > "$work/Dockerfile"
   buildah --storage-driver vfs bud --quiet --isolation chroot -f "$work/Dockerfile" \
     -t pvwire-relay "$work/built" > /dev/null
-  buildah --storage-driver vfs push --quiet pvwire-relay "oci-archive:$IMAGE"
+  version=$("$relay" --version | cut -d' ' -f2)
+  rm -f "$IMAGE"
+  # By this name `podman load` and `docker load` know it.
+  buildah --storage-driver vfs push --quiet pvwire-relay "oci-archive:$IMAGE:pvwire-relay:$version"
   container=$(buildah --storage-driver vfs from pvwire-relay)
   root=$work/image
   mkdir "$root"
@@ -41,8 +44,14 @@ if [ -n "${IMAGE:-}" ]; then
 else
   root=$work/built/rootfs
 fi
-printf 'root file system: %s KiB in %s files\n' "$(du -sk "$root" | cut -f1)" \
-  "$(find "$root" -type f | wc -l)"
+bytes=$(du -sb "$root" | cut -f1)
+printf 'root file system: %s bytes in %s files\n' "$bytes" "$(find "$root" -type f | wc -l)"
+# What users get is a release build; the document rounds its size to whole megabytes.
+if [[ $relay == */release/* ]]; then
+  said=$(sed -nE 's/^It holds .*: ([0-9]+) MB, .*/\1/p' docs/how-to/kubernetes.md)
+  (( bytes > (said - 1) * 1000000 && bytes < (said + 1) * 1000000 )) ||
+    fail "docs/how-to/kubernetes.md says ${said:-nothing} MB, the image's files are $bytes bytes"
+fi
 [ -z "$(find "$root" -perm /6000 -o -perm /022 -type f)" ] || fail "something in it is setuid or writable"
 
 python=$PWD/.local/venv/bin/python
@@ -73,7 +82,7 @@ unshare "${as_root[@]}" --mount sh -euc '
   mount -o remount,bind,ro,nosuid,nodev "$root"
   mount --rbind /proc "$root/proc"
   exec setpriv --no-new-privs \
-    chroot "$@" "$root" /opt/pvwire/bin/pvwire-relay --listen 127.0.0.1:0' \
+    chroot "$@" "$root" /opt/pvwire/bin/pvwire-relay --listen 127.0.0.1:0 --drain-delay-ms 0' \
   sh "$root" "${user[@]}" > "$work/relay.log" 2>&1 &
 started+=($!)
 address=

@@ -6,6 +6,7 @@ of ours. Holds the configurations of nginx in deploy/ and docs/ to the paths tha
 `--write` writes the plain manifests that come from the chart.
 """
 
+import json
 import re
 import sys
 import tomllib
@@ -112,6 +113,16 @@ def served():
     """The paths that the relay serves, by its own answer to any other."""
     said = re.search(r'"nothing here; try ([^"]*)\\n"', (ROOT / "relay/src/server.rs").read_text())
     return set(said[1].split())
+
+
+def check_node(text):
+    """The Dockerfile's Node is one that Vite runs in."""
+    major = re.search(r"^ARG NODE=node:(\d+)", text, re.M)
+    package = json.loads((ROOT / "node_modules/vite/package.json").read_text())
+    wanted = [int(each) for each in re.findall(r"(\d+)\.\d+\.\d+", package["engines"]["node"])]
+    if not major or not (int(major[1]) in wanted or int(major[1]) > max(wanted)):
+        return [f"Node {major and major[1]} isn't one of {package['engines']['node']}"]
+    return ["takes Debian's nodejs"] if re.search(r"^\s+nodejs\b", text, re.M) else []
 
 
 def check_proxy(text):
@@ -320,6 +331,7 @@ def main():
     stale = [] if PLAIN.read_text() == plain() else ["run deploy/check_manifests.py --write"]
     results.append(("plain manifests are the chart's", stale))
     results.append(("demo.conf", check_proxy((DEPLOY / "demo.conf").read_text())))
+    results.append(("Dockerfile", check_node((DEPLOY / "Dockerfile").read_text())))
     for path in sorted((ROOT / "docs").rglob("*.md")):
         for block in re.findall(r"```nginx\n(.*?)```", path.read_text(), re.S):
             results.append((f"nginx in {path.name}", check_proxy(block)))
