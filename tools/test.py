@@ -1,6 +1,6 @@
-"""Does everything hold? Runs every check and test in order, says how long each took, and counts.
+"""Runs every check and test in order, and says for each section how long it took and what it counted.
 
-Stops at the first step that fails and shows its output. `--only NAME` runs the steps of one kind.
+Stops at the first step that fails and shows its output. `--only NAME` runs the steps of one section.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Kind, what it is, command.
+# Section, what it is, command.
 STEPS = [
     ("check", "rustfmt", "cargo fmt --all --check"),
     ("check", "generated code is current", "make --no-print-directory regen-check"),
@@ -65,8 +65,25 @@ TOTALS = [
 ]
 
 
+class Section:
+    """What the steps of one section came to."""
+
+    def __init__(self):
+        self.steps = self.passed = self.failed = 0
+        self.seconds = 0.0
+
+    def add(self, other):
+        self.steps += other.steps
+        self.passed += other.passed
+        self.failed += other.failed
+        self.seconds += other.seconds
+
+
 def run(name, command, environment):
+    """Runs a step: its status, and what it came to."""
     print(f"== {name}", flush=True)
+    step = Section()
+    step.steps = 1
     began = time.monotonic()
     process = subprocess.Popen(
         ["bash", "-euo", "pipefail", "-c", command],
@@ -85,16 +102,19 @@ def run(name, command, environment):
             told = time.monotonic()
             print(f"   … {told - began:.0f} s", flush=True)
     status = process.wait()
+    step.seconds = time.monotonic() - began
     output = COLOURS.sub("", "".join(lines))
+    step.passed, step.failed = totals(output)
     if status != 0:
         print(output)
-        print(f"== {name} FAILED with status {status} after {time.monotonic() - began:.0f} s")
+        print(f"== {name} FAILED with status {status} after {step.seconds:.0f} s")
     else:
-        print(f"   ok, {time.monotonic() - began:.0f} s", flush=True)
+        counted = f", {step.passed} passed" if step.passed else ""
+        print(f"   ok, {step.seconds:.0f} s{counted}", flush=True)
         # Tests that this machine can't run.
         for line in re.findall(r"^NOT RUN: .*", output, re.M):
             print(f"   {line}", flush=True)
-    return status, output
+    return status, step
 
 
 def totals(output):
@@ -106,26 +126,42 @@ def totals(output):
     return passed, failed
 
 
+def report(sections):
+    """Counts and times of each section, in a table."""
+    print(f"\n{'section':<14}{'steps':>6}{'passed':>8}{'failed':>8}{'time':>9}")
+    whole = Section()
+    for name, section in sections.items():
+        whole.add(section)
+        print(line_of(name, section))
+    print(line_of("all", whole))
+    return whole
+
+
+def line_of(name, section):
+    minutes, seconds = divmod(round(section.seconds), 60)
+    counts = f"{section.steps:>6}{section.passed:>8}{section.failed:>8}"
+    return f"{name:<14}{counts}{minutes:>6}:{seconds:02}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", help="run the steps of this kind", choices=sorted({s[0] for s in STEPS}))
+    parser.add_argument("--only", help="run the steps of this section", choices=sorted({s[0] for s in STEPS}))
     only = parser.parse_args().only
     environment = dict(os.environ, CARGO_TERM_COLOR="never", FORCE_COLOR="0", CI="true")
-    passed = failed = 0
+    sections = {}
     for kind, name, command in STEPS:
         if only and kind != only:
             continue
-        status, output = run(name, command, environment)
-        ran, broke = totals(output)
-        passed += ran
-        failed += broke
+        status, step = run(name, command, environment)
+        sections.setdefault(kind, Section()).add(step)
         if status != 0:
+            # A check that finds something counts nothing.
             if kind == "check" or not only:
-                failed = max(failed, 1)
-            print(f"{passed} passed, {failed} failed")
-            return 1
-    print(f"{passed} passed, {failed} failed")
-    return 0
+                sections[kind].failed = max(sections[kind].failed, 1)
+            break
+    whole = report(sections)
+    print(f"{whole.passed} passed, {whole.failed} failed")
+    return 1 if status != 0 else 0
 
 
 if __name__ == "__main__":
