@@ -24,7 +24,7 @@ use crate::registry::Registry;
 use crate::rule::Person;
 use crate::set::PvSet;
 use crate::source::{Intake, RowValue};
-use crate::table::{Changes, Now, Table};
+use crate::table::{Changes, MAX_VALUE_BYTES, Now, Table, bytes_of};
 use crate::tick::TickSink;
 
 /// How often monitors that nobody holds are looked for.
@@ -612,7 +612,26 @@ impl Distributor {
                 continue;
             }
             self.registry.release(held(&get.ids), now.instant);
+            let (mut told, mut room) = (HashSet::new(), MAX_VALUE_BYTES);
             for (index, id) in get.ids.iter_mut().enumerate() {
+                if *id != PvId::NONE && complete(*id) && told.insert(*id) {
+                    let latest = table.entry(*id).latest.as_ref();
+                    let bytes = latest.map_or(0, |latest| bytes_of(&latest.value));
+                    if let Some(rest) = room.checked_sub(bytes) {
+                        room = rest;
+                    } else {
+                        told.remove(id);
+                        get.errors.push(NameError {
+                            index: index as u32,
+                            problem: NameProblem::TooManyPvs,
+                            message: format!(
+                                "the values have more than {MAX_VALUE_BYTES} bytes together: get fewer \
+                                 PVs at a time"
+                            ),
+                        });
+                        *id = PvId::NONE;
+                    }
+                }
                 if *id != PvId::NONE && !complete(*id) {
                     let waited = get.timeout.as_millis();
                     let problem = match is_denied(*id) {

@@ -22,7 +22,7 @@ use crate::source::{Event, Row, RowValue};
 use view::View;
 
 pub use changes::{ChangedRow, Changes, Counts};
-pub use large::{LARGE_BYTES, LargeRow, is_large};
+pub use large::{LARGE_BYTES, LargeRow, MAX_VALUE_BYTES, bytes_of, is_beyond_a_frame, is_large};
 
 /// The latest value of a PV.
 #[derive(Clone, Debug)]
@@ -110,6 +110,8 @@ pub struct Entry {
     pub detail_tick: u64,
     /// Tick of the last update that was large.
     large_tick: u64,
+    /// Its value is left out, because no frame can hold it.
+    is_left_out: bool,
 }
 
 impl Default for Entry {
@@ -139,6 +141,7 @@ impl Default for Entry {
             alarm_tick: 0,
             detail_tick: 0,
             large_tick: 0,
+            is_left_out: false,
         }
     }
 }
@@ -212,10 +215,22 @@ impl Entry {
         &mut self,
         changes: &mut Changes,
         pv: PvId,
-        latest: Latest,
-        value: RowValue,
+        mut latest: Latest,
+        mut value: RowValue,
         skips: Skips,
     ) {
+        let mut is_large = is_large(&value);
+        if is_large || self.is_left_out {
+            let was_left_out = self.is_left_out;
+            let shown = large::without_surplus(&latest);
+            self.is_left_out = shown.is_some();
+            latest = shown.unwrap_or(latest);
+            if self.is_left_out || was_left_out {
+                // A part says nothing to those who don't have the rest.
+                value = latest.value.clone();
+                is_large = large::is_large(&value);
+            }
+        }
         let before = self.latest.as_ref();
         let alarm = before
             .is_none_or(|before| before.alarm != latest.alarm)
@@ -230,7 +245,7 @@ impl Entry {
         }
         let is_first = before.is_none() || self.channel.state != ConnectionState::Connected;
         self.value_tick = changes.tick;
-        if self.large_tick == changes.tick || is_large(&value) {
+        if self.large_tick == changes.tick || is_large {
             self.large_tick = changes.tick;
             changes.large.push(LargeRow {
                 pv,

@@ -6,7 +6,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use pvwire_schema::types::{ConnectionState, FrameKind, RequestBody, Severity, ValueType, Wish};
+use pvwire_schema::types::{
+    ConnectionState, FrameKind, NameProblem, RequestBody, Severity, ValueType, Wish,
+};
 
 use crate::support::{
     Client, How, Kept, Message, Network, Relay, RowSeen, SoftIoc, Stream, eventually, get, keep_up,
@@ -473,4 +475,102 @@ fn stream_is_given_once_to_whoever_was_told_its_token() {
     greedy.send(&[]);
     greedy.send(&[]);
     assert_eq!(greedy.wait_closed(), 4400);
+}
+
+#[test]
+fn value_beyond_what_a_frame_holds_is_left_out_and_its_clients_stay() {
+    const SURPLUS: usize = 270_000_000;
+    let network = Network::new();
+    let database = format!(
+        r#"record(waveform, "$(P)huge") {{ field(FTVL, "UCHAR") field(NELM, "{SURPLUS}") }}
+        record(longout, "$(P)a") {{ field(VAL, "0") field(PINI, "YES") }}"#
+    );
+    let mut ioc = SoftIoc::start(network, &database);
+    let names = ioc.names(["huge", "a"]);
+    let [huge, a] = names.each_ref().map(String::as_str);
+    let relay = Relay::start(network, &PATIENT);
+    let mut client = Client::connect(relay.address());
+    fill(&mut ioc, "huge", 5);
+    client.subscribe_live(&names);
+    client.wait_pv(huge, "five bytes", |pv| {
+        pv.now
+            .as_ref()
+            .is_some_and(|now| bytes_of_any(&now.value) == 5)
+    });
+
+    fill(&mut ioc, "huge", SURPLUS);
+    client.wait_pv(huge, "it is left out", |pv| {
+        pv.now.as_ref().is_some_and(|now| {
+            now.alarm.severity == Severity::Invalid && bytes_of_any(&now.value) == 0
+        })
+    });
+    ioc.put("a", "1");
+    client.wait_number(a, 1.0);
+    // Also who comes now, and who only asks.
+    let mut late = Client::connect(relay.address());
+    late.subscribe_live(&names);
+    let (got, errors) = late.get(&[huge, a], 5_000);
+    assert_eq!(errors, []);
+    assert_eq!(got.len(), 2);
+    for client in [&client, &late] {
+        assert!(client.closed.is_none());
+        let now = client.pv(huge).now.as_ref().unwrap();
+        assert_eq!(bytes_of_any(&now.value), 0);
+    }
+
+    fill(&mut ioc, "huge", 7);
+    for client in [&mut client, &mut late] {
+        client.wait_pv(huge, "seven bytes without alarm", |pv| {
+            pv.now.as_ref().is_some_and(|now| {
+                now.alarm.severity == Severity::NoAlarm && bytes_of_any(&now.value) == 7
+            })
+        });
+    }
+}
+
+fn bytes_of_any(value: &Kept) -> usize {
+    match value {
+        Kept::Array(_, bytes) => bytes.len(),
+        other => panic!("{other:?} is no array"),
+    }
+}
+
+#[test]
+fn get_of_more_than_a_frame_holds_is_answered_for_what_fits() {
+    // One fits, two don't.
+    const PART: usize = 140_000_000;
+    let network = Network::new();
+    let records = ["x", "y"];
+    let database = records.map(|name| {
+        format!(
+            r#"record(waveform, "$(P){name}") {{ field(FTVL, "UCHAR") field(NELM, "{PART}") }}"#
+        )
+    });
+    let mut ioc = SoftIoc::start(network, &database.concat());
+    records.iter().for_each(|name| fill(&mut ioc, name, PART));
+    // Behind all that.
+    ioc.ask("echo filled");
+    let relay = Relay::start(network, &PATIENT);
+    let mut client = Client::connect(relay.address());
+    let (got, errors) = client.get(&ioc.names(records), 60_000);
+    let refused: Vec<_> = errors.iter().map(|error| error.index).collect();
+    assert_eq!(refused, [1], "{errors:?}");
+    assert_eq!(errors[0].problem, NameProblem::TooManyPvs);
+    let message = &errors[0].message;
+    assert!(message.contains("get fewer PVs at a time"), "{message}");
+    let value = &got[0].as_ref().unwrap().now.as_ref().unwrap().value;
+    assert_eq!(bytes_of_any(value), PART);
+    assert!(client.closed.is_none());
+}
+
+/// Has an array of unsigned bytes hold so many zeros, by the database itself.
+fn fill(ioc: &mut SoftIoc, name: &str, count: usize) {
+    // DBR_UCHAR is 2.
+    ioc.run(&format!(
+        "import ctypes\nfrom epicscorelibs.ioc import dbCore\n\
+         address = ctypes.create_string_buffer(4096)\n\
+         dbCore.dbNameToAddr((P + '{name}').encode(), address)\n\
+         bytes = ctypes.create_string_buffer({count})\n\
+         dbCore.dbPutField(address, 2, bytes, ctypes.c_long({count}))"
+    ));
 }

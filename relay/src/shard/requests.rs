@@ -11,6 +11,8 @@ use crate::operation::OpAnswer;
 use crate::quota::Bucket;
 use crate::request::Outcome;
 use crate::socket::Broken;
+use crate::source::OpEnd;
+use crate::table::is_beyond_a_frame;
 
 /// Requests of one client that are read before the others get their turn.
 const REQUESTS_PER_TURN: usize = 32;
@@ -164,7 +166,12 @@ impl Run {
         let client = &mut self.clients[id.place];
         client.allowance.answered();
         let (synced, request) = (client.session.synced(), answer.request);
-        let frame = if answer.is_call {
+        let is_surplus = answer.end.result.as_ref().is_some_and(is_beyond_a_frame);
+        let frame = if answer.is_call && is_surplus {
+            let why = "the service answered with more than a frame may hold";
+            let end = OpEnd::failed(pvwire_schema::types::Outcome::Failed, why);
+            self.maker.call_answer(synced, request, &end)
+        } else if answer.is_call {
             self.maker.call_answer(synced, request, &answer.end)
         } else {
             self.maker.put_answer(synced, request, &answer.end)

@@ -4,7 +4,12 @@
 //! them share and which is written piece by piece, while the small updates of the same tick are
 //! on their way already.
 
-use pvwire_schema::types::{BlobValue, Node, NodeValue, PvId, Skips};
+use std::sync::Arc;
+
+use pvwire_schema::limits::MAX_FRAME_BYTES;
+use pvwire_schema::types::{
+    Alarm, Array, BlobValue, Detail, Node, NodeValue, PvId, Severity, Skips,
+};
 
 use super::Latest;
 use crate::source::RowValue;
@@ -12,6 +17,71 @@ use crate::source::RowValue;
 /// A value of more bytes is large. Below it, copying a value into a client's frame costs less than a
 /// message of its own does.
 pub const LARGE_BYTES: usize = 16 << 10;
+
+/// Most bytes of values in one frame: the protocol's limit, less what else a frame holds.
+pub const MAX_VALUE_BYTES: usize = MAX_FRAME_BYTES - (2 << 20);
+
+/// Alarm condition of a value that can't be read, as in `alarm.h`.
+const READ: u16 = 1;
+
+/// Bytes that a value takes in a frame, about.
+#[must_use]
+pub fn bytes_of(value: &RowValue) -> usize {
+    let mut room = usize::MAX;
+    match value {
+        RowValue::Number(_) => {}
+        RowValue::Blob(blob) | RowValue::Structure { whole: blob, .. } => {
+            blob_fits(blob, &mut room);
+        }
+    }
+    usize::MAX - room
+}
+
+/// Whether a service's answer is more than a frame may hold.
+#[must_use]
+pub fn is_beyond_a_frame(node: &Node) -> bool {
+    !node_fits(node, &mut { MAX_VALUE_BYTES })
+}
+
+/// What is shown in place of a value that is more than a frame may hold: nothing of its type, invalid, and
+/// why. `None` when the value may be sent.
+pub(super) fn without_surplus(latest: &Latest) -> Option<Latest> {
+    let (RowValue::Blob(blob) | RowValue::Structure { whole: blob, .. }) = &latest.value else {
+        return None;
+    };
+    if blob_fits(blob, &mut { MAX_VALUE_BYTES }) {
+        return None;
+    }
+    let empty = match &**blob {
+        BlobValue::Array(array) => BlobValue::Array(Array {
+            count: 0,
+            data: Vec::new().into(),
+            ..array.clone()
+        }),
+        BlobValue::TextArray(_) => BlobValue::TextArray(Vec::new()),
+        BlobValue::Structure(root) | BlobValue::StructurePart(root) => BlobValue::Structure(Node {
+            name: root.name.clone(),
+            type_id: root.type_id.clone(),
+            value: NodeValue::Structure(Vec::new()),
+        }),
+        BlobValue::Text(_) | BlobValue::Int64(_) | BlobValue::UInt64(_) => {
+            BlobValue::Text(String::new())
+        }
+    };
+    let detail = Detail {
+        user_tag: latest.detail.as_ref().map_or(0, |detail| detail.user_tag),
+        message: format!("the value is left out: it has more than {MAX_VALUE_BYTES} bytes"),
+    };
+    Some(Latest {
+        value: RowValue::Blob(Arc::new(empty)),
+        alarm: Alarm {
+            severity: Severity::Invalid,
+            status: READ,
+        },
+        detail: Some(Arc::new(detail)),
+        ..latest.clone()
+    })
+}
 
 /// Whether what would travel of a value is large.
 #[must_use]
@@ -138,5 +208,69 @@ mod tests {
             whole,
             part: Arc::new(BlobValue::StructurePart(part)),
         }));
+    }
+
+    #[test]
+    fn value_that_no_frame_can_hold_is_left_out_and_says_so_until_it_fits() {
+        use crate::source::{Event, Line};
+        use crate::table::tests::{Bench, CALM, PV};
+        let mut bench = Bench::new();
+        let line = Line::open(&bench.intake, PV, false);
+        line.event(Event::Access {
+            read: true,
+            write: false,
+        });
+        line.connected(false);
+        let blob = |blob| RowValue::Blob(Arc::new(blob));
+        let held = |bytes: usize| {
+            let BlobValue::Array(array) = array(bytes) else {
+                panic!("an array")
+            };
+            structure(vec![NodeValue::Int64(1), NodeValue::Array(array)])
+        };
+        let whole = |bytes| Arc::new(BlobValue::Structure(held(bytes)));
+        let empty = structure(Vec::new());
+        let part = |bytes| RowValue::Structure {
+            whole: whole(bytes),
+            part: Arc::new(BlobValue::StructurePart(structure(vec![NodeValue::Int64(
+                1,
+            )]))),
+        };
+        let surplus = MAX_VALUE_BYTES + 1;
+        // What comes, what is shown of it, and whether it is said to be left out.
+        for (value, shown, is_left_out) in [
+            (blob(array(100)), blob(array(100)), false),
+            (
+                blob(array(MAX_VALUE_BYTES)),
+                blob(array(MAX_VALUE_BYTES)),
+                false,
+            ),
+            (blob(array(surplus)), blob(array(0)), true),
+            (blob(array(surplus)), blob(array(0)), true),
+            (blob(array(7)), blob(array(7)), false),
+            (
+                RowValue::Blob(whole(surplus)),
+                blob(BlobValue::Structure(empty.clone())),
+                true,
+            ),
+            // Small parts of what was left out.
+            (part(surplus), blob(BlobValue::Structure(empty)), true),
+            (part(10), RowValue::Blob(whole(10)), false),
+            (part(10), part(10), false),
+        ] {
+            line.update(0, value, CALM);
+            let changes = bench.tick();
+            let sent = match (&changes.rows[..], &changes.large[..]) {
+                ([row], []) => &row.value,
+                ([], [row]) => &row.latest.value,
+                other => panic!("{} rows", other.0.len() + other.1.len()),
+            };
+            assert!(*sent == shown, "something else is shown");
+            let latest = bench.table.entry(PV).latest.as_ref().unwrap();
+            assert!(latest.value == shown.into_whole());
+            let message = latest.detail.as_ref().map_or("", |detail| &detail.message);
+            assert_eq!(message.contains("is left out"), is_left_out, "{message}");
+            assert_eq!(latest.alarm.severity == Severity::Invalid, is_left_out);
+        }
     }
 }

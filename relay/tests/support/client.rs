@@ -6,13 +6,15 @@ use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use pvwire_schema::limits::MAX_FRAME_BYTES;
 use pvwire_schema::types::{
     Alarm, Channel, ConnectionState, FrameKind, Hello, Metadata, NameError, Node, NodeValue,
     Outcome, PutValue, PvId, Reply, Request, RequestBody, SkipCause, ValueType, Wish,
 };
 use pvwire_schema::{LZ4_SUBPROTOCOL, SUBPROTOCOL, decode, encode};
 use socket2::{Domain, Socket, Type};
-use tungstenite::client::ClientRequestBuilder;
+use tungstenite::client::{ClientRequestBuilder, client_with_config};
+use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Error, Message as WsMessage, WebSocket};
 
 use super::{DEADLINE, Line, Trust};
@@ -354,8 +356,11 @@ impl Client {
         for (name, value) in headers {
             request = request.with_header(*name, *value);
         }
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(MAX_FRAME_BYTES))
+            .max_frame_size(Some(MAX_FRAME_BYTES));
         let (socket, response) =
-            tungstenite::client(request, Line::over(stream, how.trust)).ok()?;
+            client_with_config(request, Line::over(stream, how.trust), Some(config)).ok()?;
         assert_eq!(
             response.headers()["sec-websocket-protocol"],
             subprotocol,
