@@ -1,13 +1,16 @@
 """Runs every check and test in order, and says for each section how long it took and what it counted.
 
+Steps that mostly wait, or whose result doesn't depend on time, run beside those that follow.
 Stops at the first step that fails and shows its output. `--only NAME` runs the steps of one section.
 """
 
 import argparse
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -33,6 +36,7 @@ STEPS = [
     ("rust", "a stranger's reader", "make --no-print-directory stranger"),
     # 5 s for each reader, in the build of the tests.
     ("rust", "fuzzed input", "cargo run --quiet --locked -p pvwire-fuzz -- --seconds 5"),
+    ("soak", "faults at random", "make --no-print-directory soak SECONDS=120"),
     ("wasm", "WebAssembly and package", "make --no-print-directory wasm"),
     ("check", "eslint and prettier", "npm run --silent lint"),
     ("check", "TypeScript", "npm run --silent typecheck"),
@@ -51,8 +55,10 @@ STEPS = [
     ("deploy", "pods that end", "make --no-print-directory pods"),
     ("instructions", "instruction counts", "make --no-print-directory instructions"),
     ("packaging", "the package in other people's apps", "make --no-print-directory packaging-test"),
-    ("soak", "faults at random", "make --no-print-directory soak SECONDS=120"),
 ]
+
+# Steps that run beside those that follow; they end before the run does.
+BESIDE = {"soak", "instructions"}
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
@@ -79,42 +85,64 @@ class Section:
         self.seconds += other.seconds
 
 
-def run(name, command, environment):
-    """Runs a step: its status, and what it came to."""
-    print(f"== {name}", flush=True)
-    step = Section()
-    step.steps = 1
-    began = time.monotonic()
-    process = subprocess.Popen(
-        ["bash", "-euo", "pipefail", "-c", command],
-        cwd=ROOT,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    lines = []
-    told = began
-    for line in process.stdout:
-        lines.append(line)
-        if time.monotonic() - told > 30:
-            told = time.monotonic()
-            print(f"   … {told - began:.0f} s", flush=True)
-    status = process.wait()
-    step.seconds = time.monotonic() - began
-    output = COLOURS.sub("", "".join(lines))
-    step.passed, step.failed = totals(output)
-    if status != 0:
-        print(output)
-        print(f"== {name} FAILED with status {status} after {step.seconds:.0f} s")
-    else:
-        counted = f", {step.passed} passed" if step.passed else ""
-        print(f"   ok, {step.seconds:.0f} s{counted}", flush=True)
-        # Tests that this machine can't run.
-        for line in re.findall(r"^NOT RUN: .*", output, re.M):
-            print(f"   {line}", flush=True)
-    return status, step
+class Step:
+    """A step that runs. `finish` waits for it and reports it."""
+
+    def __init__(self, kind, name, command, environment):
+        self.kind = kind
+        self.name = name
+        self.began = time.monotonic()
+        self.lines = []
+        self.process = subprocess.Popen(
+            ["bash", "-euo", "pipefail", "-c", command],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self.seconds = 0.0
+        self.reader = threading.Thread(target=self.read)
+        self.reader.start()
+
+    def read(self):
+        self.lines.extend(self.process.stdout)
+        self.process.wait()
+        self.seconds = time.monotonic() - self.began
+
+    def finish(self):
+        """Waits for the step, with signs of life: its status, and what it came to."""
+        while self.reader.is_alive():
+            self.reader.join(30)
+            if self.reader.is_alive():
+                print(f"   … {time.monotonic() - self.began:.0f} s", flush=True)
+        came_to = Section()
+        came_to.steps = 1
+        came_to.seconds = self.seconds
+        output = COLOURS.sub("", "".join(self.lines))
+        came_to.passed, came_to.failed = totals(output)
+        status = self.process.returncode
+        if status != 0:
+            print(output)
+            print(f"== {self.name} FAILED with status {status} after {self.seconds:.0f} s")
+        else:
+            counted = f", {came_to.passed} passed" if came_to.passed else ""
+            print(f"   ok, {self.seconds:.0f} s{counted}", flush=True)
+            # Tests that this machine can't run.
+            for line in re.findall(r"^NOT RUN: .*", output, re.M):
+                print(f"   {line}", flush=True)
+        return status, came_to
+
+    def end(self):
+        """Ends a step whose result is not needed, with all that it started."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGTERM)
+            self.reader.join(10)
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.reader.join()
 
 
 def totals(output):
@@ -126,13 +154,47 @@ def totals(output):
     return passed, failed
 
 
-def report(sections):
-    """Counts and times of each section, in a table."""
+def run_all(steps, environment, sections, beside):
+    """Runs the steps until one fails: its status, or 0. What still runs then is left in `beside`."""
+
+    def finished(step):
+        status, came_to = step.finish()
+        sections.setdefault(step.kind, Section()).add(came_to)
+        return status
+
+    for kind, name, command in steps:
+        later = kind in BESIDE
+        print(f"== {name}{', beside what follows' if later else ''}", flush=True)
+        step = Step(kind, name, command, environment)
+        beside.append(step)
+        if later:
+            continue
+        status = finished(step)
+        beside.remove(step)
+        if status != 0:
+            return status
+        for other in [other for other in beside if not other.reader.is_alive()]:
+            print(f"== {other.name}", flush=True)
+            beside.remove(other)
+            if (status := finished(other)) != 0:
+                return status
+    for other in list(beside):
+        print(f"== {other.name}", flush=True)
+        status = finished(other)
+        beside.remove(other)
+        if status != 0:
+            return status
+    return 0
+
+
+def report(sections, elapsed):
+    """Counts and times of each section, in a table. Sections overlap, so the times' sum isn't shown."""
     print(f"\n{'section':<14}{'steps':>6}{'passed':>8}{'failed':>8}{'time':>9}")
     whole = Section()
     for name, section in sections.items():
         whole.add(section)
         print(line_of(name, section))
+    whole.seconds = elapsed
     print(line_of("all", whole))
     return whole
 
@@ -149,17 +211,17 @@ def main():
     only = parser.parse_args().only
     environment = dict(os.environ, CARGO_TERM_COLOR="never", FORCE_COLOR="0", CI="true")
     sections = {}
-    for kind, name, command in STEPS:
-        if only and kind != only:
-            continue
-        status, step = run(name, command, environment)
-        sections.setdefault(kind, Section()).add(step)
-        if status != 0:
-            # A check that finds something counts nothing.
-            if kind == "check" or not only:
-                sections[kind].failed = max(sections[kind].failed, 1)
-            break
-    whole = report(sections)
+    beside = []
+    began = time.monotonic()
+    try:
+        status = run_all([step for step in STEPS if only in (None, step[0])], environment, sections, beside)
+    finally:
+        for step in beside:
+            step.end()
+    # A check that finds something counts nothing.
+    if status != 0 and not any(section.failed for section in sections.values()):
+        sections[next(reversed(sections))].failed = 1
+    whole = report(sections, time.monotonic() - began)
     print(f"{whole.passed} passed, {whole.failed} failed")
     return 1 if status != 0 else 0
 
