@@ -154,7 +154,6 @@ mod tests {
             alarm: (place % 3 == 1).then_some(alarm),
             detail: None,
             skips: Skips::NONE,
-            is_first: false,
         }
     }
 

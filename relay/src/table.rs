@@ -239,11 +239,14 @@ impl Entry {
             .then(|| latest.detail.clone().unwrap_or_default());
         if alarm.is_some() {
             self.alarm_tick = changes.tick;
+            // Here, because a PV's first value always brings its alarm.
+            if before.is_none() {
+                changes.first_values.push(pv);
+            }
         }
         if detail.is_some() {
             self.detail_tick = changes.tick;
         }
-        let is_first = before.is_none() || self.channel.state != ConnectionState::Connected;
         self.value_tick = changes.tick;
         if self.large_tick == changes.tick || is_large {
             self.large_tick = changes.tick;
@@ -261,7 +264,6 @@ impl Entry {
                 alarm,
                 detail,
                 skips,
-                is_first,
             });
         }
         self.latest = Some(latest);
@@ -522,7 +524,11 @@ impl Table {
             detail,
         };
         entry.record(changes, pv, latest, value, skips);
-        if entry.has_told(|told| told.value = true) {
+        let told_value = |told: &mut Return| {
+            told.value = true;
+            changes.first_values.push(pv);
+        };
+        if entry.has_told(told_value) {
             let before = entry.channel;
             entry.connect();
             Self::channel_changed(entry, pv, before, changes, now);
@@ -670,7 +676,9 @@ mod tests {
         let mut bench = Bench::new();
         let line = Line::open(&bench.intake, PV, false);
         let marks = |changes: Changes| -> Vec<bool> {
-            changes.rows.iter().map(|row| row.is_first).collect()
+            let rows = changes.rows.iter();
+            rows.map(|row| changes.first_values.contains(&row.pv))
+                .collect()
         };
         line.event(Event::Access {
             read: true,
@@ -679,8 +687,9 @@ mod tests {
         line.connected(false);
         line.event(Event::Metadata(Box::default()));
         update(&line, 1.0, CALM);
+        assert_eq!(marks(bench.tick()), [true]);
         update(&line, 2.0, CALM);
-        assert_eq!(marks(bench.tick()), [true, false]);
+        assert_eq!(marks(bench.tick()), [false]);
         line.event(Event::Disconnected);
         line.event(Event::Access {
             read: true,
@@ -689,8 +698,9 @@ mod tests {
         line.connected(false);
         line.event(Event::Metadata(Box::default()));
         update(&line, 2.0, CALM);
+        assert_eq!(marks(bench.tick()), [true]);
         update(&line, 3.0, CALM);
-        assert_eq!(marks(bench.tick()), [true, false]);
+        assert_eq!(marks(bench.tick()), [false]);
     }
 
     #[test]

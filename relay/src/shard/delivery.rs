@@ -206,7 +206,8 @@ impl Run {
         if sent > 0 {
             let (now_ns, rows) = (wall_ns(), &frames.changes.rows);
             let looked_at = rows.iter().step_by(rows.len() / SENT_SAMPLES + 1);
-            for row in looked_at.filter(|row| !row.is_first) {
+            let first = &frames.changes.first_values;
+            for row in looked_at.filter(|row| !first.contains(&row.pv)) {
                 metrics.ages_sent.add(row.time_ns, now_ns);
             }
         }

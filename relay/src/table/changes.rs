@@ -22,9 +22,6 @@ pub struct ChangedRow {
     pub detail: Option<Arc<Detail>>,
     /// Updates that were left out just before this one.
     pub skips: Skips,
-    /// The PV had no value just before, or none that was present: this one may be as old as the PV's last
-    /// change.
-    pub is_first: bool,
 }
 
 /// How many updates a tick brought, and how many it would have.
@@ -49,6 +46,9 @@ pub struct Changes {
     pub rows: Vec<ChangedRow>,
     /// Every update that travels alone, in order; of one PV they come after those in `rows`.
     pub large: Vec<LargeRow>,
+    /// PVs whose first value of a connection is among the updates: it may be as old as the PV's last
+    /// change.
+    pub first_values: Vec<PvId>,
     /// Every connection or access change, in order.
     pub channels: Vec<(PvId, Channel)>,
     /// PVs whose metadata changed, with the newest; once each.

@@ -8,7 +8,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pvwire_schema::types::{PvId, Skips, Wish};
+use pvwire_schema::types::{ConnectionState, PvId, Skips, Wish};
 
 use super::{Changes, Entry, Latest, Now, Table};
 use crate::wish::{Candidate, Gate, Verdict, less_of};
@@ -67,6 +67,10 @@ impl Entry {
             self.share_metadata(changes, pv, Arc::clone(metadata));
         }
         let moved = self.channel != base.channel;
+        let comes = moved && self.channel.state != ConnectionState::Connected;
+        if comes || base.returning.is_some() {
+            changes.first_values.push(pv);
+        }
         let due = (base.latest.as_ref())
             .and_then(|newest| self.follow_value(newest, pv, changes, now, moved));
         if moved {
