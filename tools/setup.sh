@@ -55,8 +55,9 @@ rust() {
 python() {
   done_for python tools/requirements.txt && [ -x .local/venv/bin/python ] && return
   say "Python environment with the EPICS libraries (.local/venv)"
-  python3 -m venv .local/venv ||
-    fail "python3 can't make a virtual environment: install python3-venv"
+  # Debian's Python is without it until python3-venv is there.
+  python3 -c 'import ensurepip' 2> /dev/null || packages python3-venv
+  python3 -m venv .local/venv || fail "python3 can't make a virtual environment: install python3-venv"
   .local/venv/bin/python -m pip install --quiet --disable-pip-version-check -r tools/requirements.txt
   mark python tools/requirements.txt
 }
