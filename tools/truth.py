@@ -1,7 +1,8 @@
 """What does EPICS itself say? A Channel Access client of its own, to compare everybody else with.
 
 It shares no code with the relay: libca by ctypes, a new client context each time it runs, a get of
-each PV's time and control structures, decoded here by the layout of EPICS base's db_access.h.
+each PV's time and control structures, decoded here by the layout of EPICS base's db_access.h. Of a
+PV that may not be read there are type, element count and rights alone.
 
 `truth.py get [--wait SECONDS] [NAME …]` prints one JSON object, name to what is known of the PV, or
 null where no IOC has answered in time; without names it reads them from its input, one a line.
@@ -145,12 +146,15 @@ def read(names, wait):
             "read": bool(ca.ca_read_access(channel)),
             "write": bool(ca.ca_write_access(channel)),
         }
+        if not told[name]["read"]:
+            continue
         # What is an array stays one, whatever it holds now.
         ask(name, channel, TIME, lambda *data, array=count != 1: value_of(*data, array))
         ask(name, channel, CONTROL, metadata_of)
 
     def complete():
-        return all("error" in of or ("value" in of and "units" in of) for of in told.values())
+        asked = [of for of in told.values() if of["read"]]
+        return all("error" in of or ("value" in of and "units" in of) for of in asked)
 
     if not pend(complete, wait):
         raise RuntimeError(f"no answer in {wait} s: {told}")

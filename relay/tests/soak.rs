@@ -1,6 +1,6 @@
 //! Is every PV in every client the truth, in every field, after whatever may happen has happened?
 //!
-//! Topology: a soft IOC with a hundred records of every kind, a relay, clients that read well or
+//! Topology: a soft IOC with a hundred records of every kind, a relay with a wire to it, clients that read well or
 //! badly, all of them broken and mended at random, and an independent Channel Access client that
 //! tells the truth when it is calm again. `make soak` runs it; `PVWIRE_SOAK_SECONDS` says for how
 //! long and `PVWIRE_SOAK_SEED` repeats the driver's choices.
@@ -17,9 +17,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use pvwire_schema::types::RequestBody;
 
 use crate::support::records::{ANALOG, CHOICES, KINDS, TEXTS, analog_value, record};
-use crate::support::{Client, How, Network, Pv, Relay, SoftIoc, Truth, prefix};
+use crate::support::{
+    Client, How, Network, Pv, Relay, SoftIoc, Truth, Wire, prefix, relay_command,
+};
 
 const RECORDS: usize = 100;
+/// Longer than any time-out: libca gives a circuit up after 10 s, the relay a client after 15.
+const STALL: Duration = Duration::from_millis(15_500);
 /// After this long everything must be right again.
 const SETTLES_WITHIN: Duration = Duration::from_secs(30);
 /// A name that was away for a storm is searched for ever more rarely by libca: as long again.
@@ -194,6 +198,8 @@ impl Entry {
 /// All that is broken and mended.
 struct World {
     network: Network,
+    /// Between relay and IOC.
+    wire: Wire,
     prefix: String,
     random: Random,
     start: Instant,
@@ -222,6 +228,7 @@ impl World {
             .collect();
         let mut world = Self {
             network,
+            wire: Wire::lay_with_searches(network.server_port()),
             prefix,
             random,
             start: Instant::now(),
@@ -266,26 +273,34 @@ impl World {
             if entry.exists {
                 database += &record(entry.kind, &entry.name, entry.variant);
                 if number % 2 == 0 {
-                    // May be written only while the switch is on.
+                    // May be written, or seen at all, only while a switch is on.
+                    let group = if number % 14 == 0 {
+                        "HIDDEN"
+                    } else {
+                        "SWITCHED"
+                    };
                     database += &format!(
-                        r#"record("*", "{}") {{ field(ASG, "SWITCHED") }}"#,
+                        r#"record("*", "{}") {{ field(ASG, "{group}") }}"#,
                         entry.name
                     );
                 }
             }
         }
-        database += &format!(
-            r#"record(ao, "{}switch") {{ field(VAL, "1") }}"#,
-            self.prefix
-        );
+        let prefix = &self.prefix;
+        for switch in ["switch", "curtain"] {
+            database += &format!(r#"record(ao, "{prefix}{switch}") {{ field(VAL, "1") }}"#);
+        }
         let rules = format!(
             "ASG(DEFAULT) {{ RULE(1, READ) RULE(1, WRITE) }}
              ASG(SWITCHED) {{
-                INPA(\"{}switch\")
+                INPA(\"{prefix}switch\")
                 RULE(1, READ)
                 RULE(1, WRITE) {{ CALC(\"A>=1\") }}
-             }}",
-            self.prefix
+             }}
+             ASG(HIDDEN) {{
+                INPA(\"{prefix}curtain\")
+                RULE(1, READ) {{ CALC(\"A>=1\") }}
+             }}"
         );
         let ioc = SoftIoc::with_prefix(self.network, &self.prefix, &database, &rules);
         self.ioc = Some(ioc);
@@ -297,20 +312,29 @@ impl World {
     fn start_relay(&mut self) {
         // An impatient relay makes more catch-ups.
         let window = self.random.pick(&["200", "500", "2000"]);
-        let relay = Relay::start(self.network, &["--ack-window-ms", window]);
+        let mut command = relay_command(self.network);
+        command.env("EPICS_CA_ADDR_LIST", "127.0.0.2");
+        let relay = Relay::spawn(command, &["--ack-window-ms", window]);
         *self.address.lock().unwrap() = Some(relay.address());
         self.relay = Some(relay);
     }
 
-    /// Something happens for `time`; at its end there is a relay, and mostly an IOC.
-    fn storm(&mut self, time: Duration) {
+    /// Something happens for `time`; at its end there is a relay, and mostly an IOC. Of three storms one
+    /// has an IOC that hangs and one a network that is cut, for longer than any time-out.
+    fn storm(&mut self, number: usize, time: Duration) {
         if self.ioc.is_none() {
             self.say("the IOC comes back");
             self.start_ioc();
         }
         self.has_returned = false;
         let end = Instant::now() + time;
+        let mut stall = (number % 3 != 0).then(|| Instant::now() + self.random.millis(0, 4_000));
         while Instant::now() < end {
+            if stall.is_some_and(|begin| begin <= Instant::now()) {
+                stall = None;
+                self.stall(number % 3 == 1);
+                continue;
+            }
             match self.random.below(100) {
                 0..2 => self.restart_ioc(),
                 2..5 => self.restart_relay(),
@@ -393,6 +417,33 @@ impl World {
         ioc.go_on();
     }
 
+    /// The IOC, or the network to it, stalls while other things go on.
+    fn stall(&mut self, hangs: bool) {
+        if hangs {
+            self.say("the IOC hangs for longer than any time-out");
+            self.ioc.as_ref().unwrap().hang();
+        } else {
+            self.say("the network to the IOC is cut for longer than any time-out");
+            self.wire.set(true);
+        }
+        let end = Instant::now() + STALL;
+        while Instant::now() < end {
+            // A relay that came to life now would not find the IOC for a long while.
+            match self.random.below(if hangs { 3 } else { 7 }) {
+                0 => self.cut(),
+                1 => self.hold_up(),
+                2 => self.renew(),
+                3 => self.switch(),
+                4 => self.change_metadata(),
+                _ => self.burst(),
+            }
+            let pause = self.random.millis(100, 1_000);
+            thread::sleep(pause);
+        }
+        self.ioc.as_ref().unwrap().go_on();
+        self.wire.set(false);
+    }
+
     fn cut(&mut self) {
         self.say("a client is cut");
         let number = self.random.below(self.watchers.len());
@@ -423,8 +474,9 @@ impl World {
 
     fn switch(&mut self) {
         self.say("access rights change");
+        let switch = self.random.pick(&["switch", "curtain"]);
         let position = self.random.pick(&["0", "1"]);
-        self.ioc.as_mut().unwrap().put("switch", position);
+        self.ioc.as_mut().unwrap().put(switch, position);
     }
 
     fn change_metadata(&mut self) {
@@ -641,10 +693,10 @@ fn every_pv_in_every_client_is_the_truth_after_whatever_may_happen() {
     let mut world = World::new(seed);
     world.settle();
     let storm = Duration::from_secs(20.min(seconds.div_ceil(2)));
-    let (mut storms, mut compared) = (0, 0);
+    let (mut storms, mut compared) = (0_usize, 0);
     while world.start.elapsed() < Duration::from_secs(seconds) {
         storms += 1;
-        world.storm(storm);
+        world.storm(storms, storm);
         compared += world.settle();
     }
     for (what, times) in &world.done {

@@ -94,6 +94,10 @@ impl Truth {
 impl Told {
     fn read(told: &Value) -> Self {
         assert!(told.get("error").is_none(), "{told}");
+        let flag = |of: &str| told[of].as_bool().unwrap();
+        if !flag("read") {
+            return Self::unreadable(told);
+        }
         let value_type = value_type(text(told, "type"));
         let limits = |of: &str| Limits {
             low: number(&told[of][0]),
@@ -135,7 +139,26 @@ impl Told {
                 alarm: limits("alarm"),
                 ..Metadata::default()
             },
-            read: told["read"].as_bool().unwrap(),
+            read: true,
+            write: flag("write"),
+        }
+    }
+
+    /// What may not be read is known by its type and rights alone.
+    fn unreadable(told: &Value) -> Self {
+        Self {
+            value: Kept::text(""),
+            alarm: Alarm {
+                severity: Severity::NoAlarm,
+                status: 0,
+            },
+            time_ns: 0,
+            metadata: Metadata {
+                value_type: value_type(text(told, "type")),
+                element_count: u32::try_from(told["element_count"].as_u64().unwrap()).unwrap(),
+                ..Metadata::default()
+            },
+            read: false,
             write: told["write"].as_bool().unwrap(),
         }
     }
@@ -147,6 +170,8 @@ impl Told {
         found.unless_equal("connection", &state, &Some(ConnectionState::Connected));
         let rights = pv.channel.map(|channel| (channel.read, channel.write));
         found.unless_equal("access", &rights, &Some((self.read, self.write)));
+        let heard = pv.channel.map(|channel| channel.heard_ns);
+        found.unless_equal("no news since", &heard, &Some(0));
         match &pv.metadata {
             None => found.unless_equal("metadata", &None, &Some(&self.metadata)),
             Some(seen) => {
@@ -163,6 +188,8 @@ impl Told {
             }
         }
         match &pv.now {
+            Some(seen) if !self.read => found.add("value", &seen.value, &"no read access"),
+            None if !self.read => {}
             None => found.unless_equal("value", &None, &Some(&self.value)),
             Some(seen) => {
                 if !same_value(&seen.value, &self.value) {

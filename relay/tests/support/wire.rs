@@ -1,7 +1,8 @@
 //! A network between a relay and its IOC that a test can cut.
 
+use std::collections::HashMap;
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
@@ -33,10 +34,55 @@ impl Wire {
         Self { cut }
     }
 
+    /// The same with the UDP of the port, by which PVs are searched; what is sent while it is cut is lost.
+    pub(crate) fn lay_with_searches(port: u16) -> Self {
+        let wire = Self::lay(port);
+        let near = UdpSocket::bind(("127.0.0.2", port)).unwrap();
+        let cut = Arc::clone(&wire.cut);
+        thread::spawn(move || pass_searches(&near, port, &cut));
+        wire
+    }
+
     /// Cuts it, or mends it.
     pub(crate) fn set(&self, cut: bool) {
         *self.cut.0.lock().unwrap() = cut;
         self.cut.1.notify_all();
+    }
+}
+
+/// Passes datagrams on to the same port of 127.0.0.1, and the answers back.
+fn pass_searches(near: &UdpSocket, port: u16, cut: &Arc<(Mutex<bool>, Condvar)>) {
+    let mut bytes = [0; 2048];
+    let mut far_of = HashMap::new();
+    loop {
+        let Ok((count, client)) = near.recv_from(&mut bytes) else {
+            continue;
+        };
+        if *cut.0.lock().unwrap() {
+            continue;
+        }
+        let far = far_of.entry(client).or_insert_with(|| {
+            let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+            far.connect(("127.0.0.1", port)).unwrap();
+            let (from, to, cut) = (
+                far.try_clone().unwrap(),
+                near.try_clone().unwrap(),
+                cut.clone(),
+            );
+            thread::spawn(move || {
+                let mut bytes = [0; 2048];
+                loop {
+                    // While there is no IOC the system says so.
+                    if let Ok(count) = from.recv(&mut bytes)
+                        && !*cut.0.lock().unwrap()
+                    {
+                        let _ = to.send_to(&bytes[..count], client);
+                    }
+                }
+            });
+            far
+        });
+        let _ = far.send(&bytes[..count]);
     }
 }
 

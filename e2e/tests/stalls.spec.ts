@@ -1,0 +1,73 @@
+/** What does a user see while an IOC is silent, or when it takes the right to read away? */
+
+import { DemoPage } from "../fixtures/demo_page";
+import { expect, test } from "../fixtures/test";
+
+/** Longer than the connection's time-out, which ends after 10 s. */
+const STALL_MS = 15_000;
+const SHOWN_WITHIN_MS = 3000;
+
+test("IOC hangs for 15 s: no news within 3 s, then disconnected; afterwards all is as it was", async ({
+  demo,
+  ioc,
+}) => {
+  await ioc.put("OP:MESSAGE", "before the stall");
+  const [message, voltage] = [demo.readback("OP:MESSAGE"), demo.readback("RF:VOLTAGE:SET")];
+  const access = voltage.locator("[data-access]");
+  await expect(demo.value("OP:MESSAGE")).toHaveText("before the stall");
+  await expect(access).toHaveAttribute("data-access", "write");
+  await expect(voltage).toHaveAttribute("data-severity", "NO_ALARM");
+
+  const begin = Date.now();
+  ioc.hang();
+  await expect(demo.condition("OP:MESSAGE")).toHaveText(/^No news since \d\d:\d\d:\d\d$/, {
+    timeout: SHOWN_WITHIN_MS,
+  });
+  await expect(demo.condition("RF:VOLTAGE:SET")).toHaveText(/^No news since/);
+  // Nothing that was known passes for present, neither by a word nor by a colour.
+  await expect(voltage).not.toHaveAttribute("data-severity");
+  await expect(message).toHaveAttribute("data-stale", "true");
+  await expect(demo.value("OP:MESSAGE")).toHaveText("before the stall");
+  const silent = await demo.condition("OP:MESSAGE").textContent();
+
+  await expect(message).toHaveAttribute("data-state", "disconnected", { timeout: STALL_MS });
+  const old = await demo.condition("OP:MESSAGE").textContent();
+  expect(old?.slice(-8), "old since the last news, not since the disconnect").toBe(
+    silent?.slice(-8),
+  );
+  await demo.page.waitForFunction((end) => Date.now() >= end, begin + STALL_MS);
+  ioc.goOn();
+
+  await expect(message).toHaveAttribute("data-state", "connected", { timeout: 30_000 });
+  await expect(voltage).toHaveAttribute("data-severity", "NO_ALARM");
+  await expect(access).toHaveAttribute("data-access", "write");
+  await expect(demo.condition("OP:MESSAGE")).not.toHaveText(/No news|old since/);
+  await ioc.put("OP:MESSAGE", "after the stall");
+  await expect(demo.value("OP:MESSAGE")).toHaveText("after the stall");
+});
+
+test("read access that is taken away leaves no value, also for a page that comes late", async ({
+  demo,
+  ioc,
+  pageUrl,
+  context,
+}) => {
+  await expect(demo.value("RF:VOLTAGE:SET")).toHaveText("1.40 MV");
+  await ioc.put("RF:VOLTAGE:SET.ASG", "HIDDEN");
+  const late = new DemoPage(await context.newPage(), pageUrl, ioc);
+  await expect(demo.condition("RF:VOLTAGE:SET")).toHaveText("No read access");
+  await late.open();
+  for (const page of [demo, late]) {
+    await expect(page.condition("RF:VOLTAGE:SET")).toHaveText("No read access");
+    await expect(page.value("RF:VOLTAGE:SET")).toHaveText("–");
+    await expect(page.readback("RF:VOLTAGE:SET")).not.toHaveAttribute("data-severity");
+    await expect(page.readback("RF:VOLTAGE:SET").locator("time")).toHaveCount(0);
+  }
+
+  await ioc.put("RF:VOLTAGE:SET", 2.2);
+  await ioc.put("RF:VOLTAGE:SET.ASG", "OPERATOR");
+  for (const page of [demo, late]) {
+    await expect(page.value("RF:VOLTAGE:SET")).toHaveText("2.20 MV");
+    await expect(page.readback("RF:VOLTAGE:SET")).toHaveAttribute("data-severity", "NO_ALARM");
+  }
+});
