@@ -64,10 +64,10 @@ test("read access that is taken away leaves no value, also for a page that comes
     await expect(page.readback("RF:VOLTAGE:SET").locator("time")).toHaveCount(0);
   }
 
-  await ioc.put("RF:VOLTAGE:SET", 2.2);
+  await ioc.put("RF:VOLTAGE:SET", 1.8);
   await ioc.put("RF:VOLTAGE:SET.ASG", "OPERATOR");
   for (const page of [demo, late]) {
-    await expect(page.value("RF:VOLTAGE:SET")).toHaveText("2.20 MV");
+    await expect(page.value("RF:VOLTAGE:SET")).toHaveText("1.80 MV");
     await expect(page.readback("RF:VOLTAGE:SET")).toHaveAttribute("data-severity", "NO_ALARM");
   }
 });
