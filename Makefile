@@ -102,7 +102,7 @@ bench-full: setup ## All benchmarks, which take about an hour, and their picture
 bench-faults: setup ## 1,000 clients that stall beside 100 others; 1,000 whose relay is killed, or restarted
 	@$(PYTHON) bench/run.py --scenario stalled-1000beside100 --scenario killed-1000 --scenario planned-1000 $(if $(QUICK),--quick)
 
-bench-pictures: ## docs/explanations/performance.md with what is in bench/results/
+bench-pictures: ## Pictures and figures of the documents, from what is in bench/results/
 	@[ -x .local/plots/bin/python ] || python3 -m venv .local/plots
 	@.local/plots/bin/python -m pip install --quiet --disable-pip-version-check -r bench/requirements.txt
 	@.local/plots/bin/python bench/plots.py

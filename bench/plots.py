@@ -1,22 +1,47 @@
-"""What do the results look like? Draws docs/explanations/pictures/ from bench/results/ and writes the
-tables of docs/explanations/performance.md between their marks.
+"""Draws docs/explanations/pictures/ from bench/results/, and writes the figures of the documents.
 
-A block of that page stands between `<!-- from NAME -->` and `<!-- end -->`; NAME is one of `BLOCKS`.
-Everything in it comes from result files and says which.
+A block of docs/explanations/performance.md stands between `<!-- from NAME -->` and `<!-- end -->`; NAME is
+one of `BLOCKS`. Everything in it comes from result files and says which. A single figure in a sentence of
+any document stands between `<!-- figure SCENARIO FIGURE -->` and `<!-- end -->`: its median, unless `min`
+or `max` follows, times a factor such as `×100`, if there is one.
+
+With `--text` no pictures are drawn. With `--check` nothing is written; it fails when a document says
+something else than the results.
 """
 
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("svg")
-import matplotlib.pyplot as plt
-
 import goals
 from report import figure
+
+
+
+class Undrawn:
+    """Takes all that is drawn and draws nothing: text needs no matplotlib."""
+
+    def __getattr__(self, _):
+        return self
+
+    def __call__(self, *_, **__):
+        return self
+
+    def __iter__(self):
+        return iter((self, self))
+
+
+CHECKS = "--check" in sys.argv
+DRAWS = not CHECKS and "--text" not in sys.argv
+if not DRAWS:
+    plt = Undrawn()
+else:
+    import matplotlib
+
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench/results"
@@ -85,6 +110,8 @@ def missing(name):
 
 
 def save(drawing, name):
+    if not DRAWS:
+        return
     PICTURES.mkdir(exist_ok=True)
     drawing.tight_layout()
     drawing.savefig(PICTURES / f"{name}.svg", metadata={"Date": None})
@@ -547,8 +574,21 @@ BLOCKS = {
 }
 
 
-def main():
-    page = PAGE.read_text()
+FIGURE = re.compile(r"(<!-- figure (\S+) (\S+)(?: (min|max))?(?: ×(\S+))? -->)(.*?)(<!-- end -->)", re.S)
+
+
+def one_figure(found):
+    """A figure between its marks, as the result has it."""
+    begin, scenario, key, which, factor, _, end = found.groups()
+    points = (result(scenario) or {"points": []})["points"]
+    values = [point["figures"][key] for point in points if key in point["figures"]]
+    if len(values) != 1:
+        sys.exit(f"{begin}: {len(values)} points of {scenario} have this figure")
+    return f"{begin}{figure(values[0][which or 'median'] * float(factor or 1))}{end}"
+
+
+def with_blocks(page):
+    """The page of performance with what is in the results now."""
     for name in re.findall(r"<!-- from (\S+) -->", page):
         if name not in BLOCKS:
             sys.exit(f"{PAGE}: there is no block {name}; there are {', '.join(BLOCKS)}")
@@ -557,9 +597,32 @@ def main():
         _, after = rest.split(end, 1)
         inner = "\n".join(BLOCKS[name]()).rstrip("\n")
         page = f"{before}{begin}\n{inner}\n\n{end}{after}"
-    PAGE.write_text(page)
-    print(f"written to {PAGE.relative_to(ROOT)} and {PICTURES.relative_to(ROOT)}/")
+    return page
+
+
+def documents():
+    """All documents of the tree but those of results."""
+    listed = subprocess.run(
+        ["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    return [ROOT / name for name in listed if not name.startswith("bench/results/")]
+
+
+def main():
+    differ = []
+    for document in documents():
+        text = document.read_text()
+        now = FIGURE.sub(one_figure, with_blocks(text) if document == PAGE else text)
+        if now != text:
+            differ.append(str(document.relative_to(ROOT)))
+            if not CHECKS:
+                document.write_text(now)
+    if CHECKS and differ:
+        sys.exit(f"figures in {', '.join(differ)} aren't those of bench/results: run make bench-pictures")
+    if not CHECKS:
+        pictures = f" and {PICTURES.relative_to(ROOT)}/" if DRAWS else ""
+        print(f"written to {', '.join(differ) or 'no document'}{pictures}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -39,8 +39,8 @@ def round_figures(scenario, without, beside):
         "ratio_cpu": other["relay_cores"] / one["relay_cores"],
         "relay_cores": other["relay_cores"],
         "relay_cores_without": one["relay_cores"],
-        # They begin to stall when all are connected.
-        "user_kb": held["atEnd"]["rssKb"] - held["connected"]["rssKb"],
+        # Not beside the moment when all had connected: the relay still has the buffers of the rush then.
+        "user_kb": held["atEnd"]["rssKb"] - without["memory"]["atEnd"]["rssKb"],
         "tcp_kb_per_stalled": max(0, held["atEnd"]["tcpKb"] - without["memory"]["atEnd"]["tcpKb"])
         / scenario["stalled"],
         "relay_rss_mb": held["atEnd"]["rssKb"] / 1024,
@@ -61,7 +61,7 @@ LABELS = {
     "ratio_cpu": ("Ratio of the relay's CPU with and without those that stall", ""),
     "relay_cores": ("Relay: cores used", ""),
     "relay_cores_without": ("Relay: cores used without those that stall", ""),
-    "user_kb": ("Relay: memory that they cost, all together", "KB"),
+    "user_kb": ("Relay: memory more than without them, all together", "KB"),
     "tcp_kb_per_stalled": ("Kernel: TCP memory for each of them, both ends", "KB"),
     "relay_rss_mb": ("Relay: memory in all", "MB"),
     "relay_tcp_mb": ("Kernel: TCP memory in all, the relay's end", "MB"),

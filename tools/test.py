@@ -21,6 +21,8 @@ STEPS = [
     ("check", "rustfmt", "cargo fmt --all --check"),
     ("check", "generated code is current", "make --no-print-directory regen-check"),
     ("check", "links of the documentation", ".local/venv/bin/python tools/links.py"),
+    # Less than 1 s.
+    ("check", "figures of the documentation", ".local/venv/bin/python bench/plots.py --check"),
     # 1 s.
     ("check", "licences and sources", "make --no-print-directory deny"),
     ("check", "clippy", "cargo clippy --quiet --locked --workspace --all-targets -- -D warnings"),
