@@ -1,7 +1,7 @@
 """Runs a command in a network namespace whose only way out leads, with a delay, to another one.
 
 `delayed_network.py ROUND_TRIP_MS COMMAND…`: COMMAND has the address 10.203.0.1. A program that is to run
-at the other end, at 10.203.0.2, is started with the words of PVWIRE_FAR_END before it. Both ends have a
+at the other end, at 10.203.0.2, is started with the words of DELAYED_FAR_END before it. Both ends have a
 loopback of their own. Needs no rights where user namespaces are allowed, and /dev/net/tun.
 
 Ends with COMMAND's status, or with 77 and a line that says why when the namespaces can't be made.
@@ -118,7 +118,7 @@ def in_namespace(round_trip_ms, command):
     delay_s = round_trip_ms / 2000
     for ways in ((near, devices[0]), (devices[0], near)):
         threading.Thread(target=carry, args=(*ways, delay_s), daemon=True).start()
-    environment = os.environ | {"PVWIRE_FAR_END": f"nsenter --target {child} --net --"}
+    environment = os.environ | {"DELAYED_FAR_END": f"nsenter --target {child} --net --"}
     running = subprocess.Popen(command, env=environment)
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, lambda number, _: running.send_signal(number))
@@ -129,14 +129,14 @@ def in_namespace(round_trip_ms, command):
 
 
 def main():
-    if os.environ.get("PVWIRE_DELAYED_NETWORK") != "inside":
+    if os.environ.get("DELAYED_NETWORK") != "inside":
         words = ["--net"] if may("--net") else ["--user", "--map-root-user", "--net"]
         if not may(*words):
             print("no network namespaces here: unshare(1) is refused to us", file=sys.stderr)
             return IMPOSSIBLE
-        os.environ["PVWIRE_DELAYED_NETWORK"] = "inside"
+        os.environ["DELAYED_NETWORK"] = "inside"
         os.execvp("unshare", ["unshare", *words, sys.executable, *sys.argv])
-    del os.environ["PVWIRE_DELAYED_NETWORK"]
+    del os.environ["DELAYED_NETWORK"]
     try:
         return in_namespace(float(sys.argv[1]), sys.argv[2:])
     except OSError as error:

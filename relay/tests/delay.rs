@@ -16,10 +16,10 @@ const FAR_END: &str = "10.203.0.2:0";
 /// Where namespaces can't be made, tools/delayed_network.py ends with this.
 const IMPOSSIBLE: i32 = 77;
 
-/// Runs the body of this test with a round trip between it and what it starts by `PVWIRE_FAR_END`, or says
+/// Runs the body of this test with a round trip between it and what it starts by `DELAYED_FAR_END`, or says
 /// that this machine can't.
 fn over_a_delay(test: &str, round_trip_ms: u32, body: impl FnOnce(Command)) {
-    if let Ok(words) = std::env::var("PVWIRE_FAR_END") {
+    if let Ok(words) = std::env::var("DELAYED_FAR_END") {
         let mut words = words.split_whitespace();
         let mut command = Command::new(words.next().unwrap());
         command.args(words);
