@@ -21,15 +21,22 @@ def measured(goals, results=RESULTS):
 
 
 def value_of(goal, results):
+    """The goal's figure, with what is added to it (`plus`) or what it is divided by (`over`)."""
     file = results / f"{goal['scenario']}.json"
     if not file.exists():
         return None
     points = json.loads(file.read_text()).get("points", [])
+
+    def median(key, wanted):
+        for point in points:
+            if wanted in (None, point["label"]) and key in point["figures"]:
+                return point["figures"][key]["median"]
+        return None
+
     wanted = goal.get("point")
-    for point in points:
-        if wanted in (None, point["label"]) and goal["figure"] in point["figures"]:
-            return point["figures"][goal["figure"]]["median"]
-    return None
+    parts = [median(key, wanted) for key in (goal["figure"], *goal.get("plus", []))]
+    over = median(goal["over"], goal.get("over_point", wanted)) if "over" in goal else 1
+    return None if None in (*parts, over) else sum(parts) / over
 
 
 def is_met(goal, value):

@@ -21,20 +21,23 @@ ABOUT = {
     " n = {rounds} rounds, relay on one core, IOC and client on the others.",
     "connect": "1 client × {pvs} PVs ({protocol}) of {iocs} IOCs, n = {rounds} rounds, each with a"
     " relay that has just started, relay on one core, IOCs and client on the others.",
-    "array": "1 client × one array of {elements} doubles × {rate_hz} Hz ({protocol}), {seconds} s a"
+    "array": "{clients} client(s) × one array of {elements} doubles × {rate_hz} Hz ({protocol}), {seconds} s a"
     " round, n = {rounds} rounds, relay on one core, IOC and client on the others.",
 }
 
 
 def runs(scenario):
     """Clients of each part of a round, for how long it takes."""
-    return [1, 1] if scenario["kind"] == "array" or "floor" in scenario else [1]
+    clients = scenario.get("clients", 1)
+    if scenario["kind"] == "array" or "floor" in scenario:
+        return [clients, 1]
+    return [clients]
 
 
 def measure(children, scenario, iocs, folder):
     """One round, and what came of it."""
     with Relay(children, scenario, iocs) as relay:
-        run = relay.load(scenario, 1, iocs)
+        run = relay.load(scenario, scenario.get("clients", 1), iocs)
         counters = relay.counters()
         again = sum("is tried again" in line for line in relay.said)
     raw = {"relay": run, "counters": counters}
@@ -42,14 +45,24 @@ def measure(children, scenario, iocs, folder):
         figures = connect_figures(run)
         say(f"   {figures['first_values_s']:.2f} s; {again} monitors had to be opened again")
         raw["openedAgain"] = again
+        if scenario.get("floor"):
+            raw["floor"] = floor(children, scenario, iocs, folder)
+            alone_s = raw["floor"]["firstValuesS"]
+            say(f"   {alone_s:.2f} s by libca alone")
+            figures |= {
+                "floor_first_values_s": alone_s,
+                "ratio_to_floor": figures["first_values_s"] / alone_s,
+            }
         return figures, raw
     figures = update_figures(run)
     if scenario.get("floor"):
         raw["floor"] = floor(children, scenario, iocs, folder)
         figures |= floor_figures(figures, raw["floor"])
     if scenario["kind"] == "array":
-        raw["copies"] = copies(children, scenario, iocs, folder)
-        figures |= array_figures(scenario, run, counters, raw["copies"])
+        # How often an array is copied doesn't depend on the clients.
+        if scenario.get("clients", 1) == 1:
+            raw["copies"] = copies(children, scenario, iocs, folder)
+        figures |= array_figures(scenario, run, counters, raw.get("copies", {}))
     say(
         f"   {figures['relay_us_per_update']:.3g} µs an update; of it libraries"
         f" {figures['library_us_per_update']:.3g}, tick {figures['tick_us_per_update']:.3g},"
@@ -77,9 +90,11 @@ def update_figures(run):
     }
 
 
-def floor(children, scenario, iocs, folder):
-    """The same updates taken by pvxs on the same core and thrown away."""
-    program, source = folder / "floor", Path(__file__).with_name("floor.cpp")
+def floor_program(protocol, folder):
+    """The program that takes updates by the EPICS library alone."""
+    is_ca = protocol == "ca"
+    program = folder / f"floor-{protocol}"
+    source = Path(__file__).with_name("floor_ca.cpp" if is_ca else "floor.cpp")
     if not program.exists():
         [packages] = PYTHON.parent.parent.glob("lib/python*/site-packages")
         pvxs, base = packages / "pvxslibs", packages / "epicscorelibs"
@@ -91,21 +106,27 @@ def floor(children, scenario, iocs, folder):
         for system in ("os/Linux", "compiler/gcc"):
             flags.append(f"-I{base / 'include' / system}")
         compiler = os.environ.get("CXX", "c++")
-        subprocess.run([compiler, *flags, "-lpvxs", "-lCom"], check=True)
+        subprocess.run([compiler, *flags, "-lca" if is_ca else "-lpvxs", "-lCom"], check=True)
+    return program
+
+
+def floor(children, scenario, iocs, folder):
+    """The same updates taken by the EPICS library alone, on the same core, and thrown away."""
+    program = floor_program(scenario["protocol"], folder)
     words = [iocs.names, scenario["warm_up_s"], scenario["seconds"]]
     child = children.start(
         [program, *words], {SERVER_CORE}, env=iocs.environment, stdout=subprocess.PIPE
     )
     found = json.loads(children.wait(child))
-    due = scenario["rate_hz"] * scenario["seconds"]
+    due = scenario.get("rate_hz", 0) * scenario["seconds"]
     if child.returncode != 0 or found["wrong"] or found["least"] < due - 2 or found["most"] > due + 2:
-        raise Disturbed(f"pvxs alone took other than {due} updates of each PV: {found}")
+        raise Disturbed(f"the library alone took other than {due} updates of each PV: {found}")
     return found
 
 
 def floor_figures(figures, found):
     us_per_update = found["cpuNs"] / found["updates"] / 1000
-    say(f"   {us_per_update:.3g} µs by pvxs alone")
+    say(f"   {us_per_update:.3g} µs by the library alone")
     return {
         "floor_us_per_update": us_per_update,
         "ratio_to_floor": figures["relay_us_per_update"] / us_per_update,
@@ -138,14 +159,16 @@ def array_figures(scenario, run, counters, copied):
         ns for name, ns in run["relayCpuNsByThread"].items() if name in OWN_THREADS or name in REST
     )
     made = scenario["rate_hz"] * run["seconds"]
+    got = run["counts"]["updates"] / run["clients"]
     return {
         "own_cores": own_ns / run["seconds"] / 1e9,
-        "delivered_percent": min(100, run["counts"]["updates"] / (made - 1) * 100),
+        "values_per_s_each": got / run["seconds"],
+        "delivered_percent": min(100, got / (made - 1) * 100),
         "skipped": run["faults"]["skipped"],
         "left_out_before": run["faults"]["missing"],
         "copied_out_per_update": out["copied"],
         "shared_per_update": out["shared"],
-        **{f"copies_{group}_per_update": copied[group] for group in ("library", "tick", "shards")},
+        **{f"copies_{group}_per_update": count for group, count in copied.items()},
     }
 
 
@@ -180,8 +203,8 @@ UPDATE_LABELS = {
     "tick_us_per_update": ("of it: tick", "µs"),
     "shards_us_per_update": ("of it: shards, which encode and write", "µs"),
     "rest_us_per_update": ("of it: the rest", "µs"),
-    "floor_us_per_update": ("pvxs alone, which takes each update and throws it away: CPU", "µs"),
-    "ratio_to_floor": ("Relay, all threads ÷ pvxs alone", ""),
+    "floor_us_per_update": ("The library alone, which takes each update and throws it away: CPU", "µs"),
+    "ratio_to_floor": ("Relay, all threads ÷ the library alone", ""),
     "relay_cores": ("Relay: cores used", ""),
     "updates_per_s": ("Updates delivered", "/s"),
     "bytes_per_update": ("Bytes on the wire per update", "B"),
@@ -194,10 +217,15 @@ UPDATE_LABELS = {
 
 LABELS = {
     "ingest": UPDATE_LABELS,
-    "connect": {"first_values_s": ("Subscribe to the last first value at the client", "s")},
+    "connect": {
+        "first_values_s": ("Subscribe to the last first value at the client", "s"),
+        "floor_first_values_s": ("libca alone: from opening to the last first value", "s"),
+        "ratio_to_floor": ("Relay ÷ libca alone", ""),
+    },
     "array": UPDATE_LABELS
     | {
         "own_cores": ("Relay: cores used beside the EPICS library's threads", ""),
+        "values_per_s_each": ("Values that each client got", "/s"),
         "delivered_percent": ("Of the IOC's updates delivered", "%"),
         "skipped": ("Values that the relay left out, and said so", ""),
         "left_out_before": ("Values that IOC or library left out", ""),

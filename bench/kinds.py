@@ -12,6 +12,7 @@ import restart
 import soak
 import stall
 import storm
+import wan
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ KINDS = {
     "restart": of(restart),
     "memory": of(memory),
     "peer": of(peer),
+    "wan": of(wan),
     **{
         kind: Kind(
             ingest.measure,

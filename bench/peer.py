@@ -4,7 +4,7 @@ A peer is a program under bench/peers/ that the scenario names. It is run with t
 project's Python environment, on the IOC's environment variables, with the arguments that `measure`
 gives it; it pins what it starts to the cores that it is told, ends all of it, and prints one line of
 JSON at last: `updates`, `seconds` and `cpuNs` of its measurement, `missing` values, and `latency` as
-the load client's. A program that fails, or says nothing, ends the run.
+the load client's, where it is known. A program that fails, or says nothing, ends the run.
 """
 
 import json
@@ -63,13 +63,13 @@ def round_figures(scenario, ours, peer):
         "peer_cores": peer["cpuNs"] / peer["seconds"] / 1e9,
         "peer_updates_per_s": peer["updates"] / peer["seconds"],
         "peer_missing": peer["missing"],
-        "peer_latency_p50_ms": peer["latency"]["p50Ms"],
-        "peer_latency_p99_ms": peer["latency"]["p99Ms"],
     }
+    if latency := peer.get("latency"):
+        figures |= {"peer_latency_p50_ms": latency["p50Ms"], "peer_latency_p99_ms": latency["p99Ms"]}
     figures["ratio_updates_per_cpu_s"] = (
         figures["peer_us_per_update"] / figures["relay_us_per_delivered_update"]
     )
-    return {key: figures[key] for key in LABELS}
+    return {key: figures[key] for key in LABELS if key in figures}
 
 
 LABELS = {

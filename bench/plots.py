@@ -455,7 +455,10 @@ def peers_block():
             asked = " ".join(settings.get("arguments", []))
             what = f"{settings['clients']} × {settings.get('each', settings['pvs'])}"
             label = f"{settings['peer']}, {what}{f', `{asked}`' if asked else ''}"
-            rows.append([label] + [figure(median(point, key)) for key, _ in columns])
+            known = point["figures"]
+            rows.append(
+                [label] + [figure(median(point, key)) if key in known else "–" for key, _ in columns]
+            )
     yield from table(["Peer, clients × PVs at 10 Hz"] + [head for _, head in columns], rows)
     yield ""
     yield from sources

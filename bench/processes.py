@@ -29,6 +29,10 @@ SERVER_CORE = 0
 # Load client and IOCs share the others.
 OTHER_CORES = sorted(os.sched_getaffinity(0) - {SERVER_CORE}) or [SERVER_CORE]
 
+# The words before a program that is to run at the other end of a line with a delay, where there is one
+# (`tools/delayed_network.py`).
+FAR_END = os.environ.get("DELAYED_FAR_END", "").split()
+
 # Fewer updates than this share of what the IOC makes: something is broken. A window may begin just
 # after one scan and end just before another, so that one of each PV is not asked for.
 LEAST_SHARE = 0.99
@@ -276,7 +280,13 @@ class Relay:
 
     def __init__(self, children, scenario, iocs, preload=None, listen="127.0.0.1:0"):
         environment = iocs.environment | (preload or {})
-        flags = ["--max-subscriptions", "40000", "--evict-after-ms", EVICT_AFTER_MS]
+        subscriptions = max(40_000, scenario.get("pvs", 0))
+        flags = ["--max-subscriptions", subscriptions, "--evict-after-ms", EVICT_AFTER_MS]
+        # Clients at the far end of a line.
+        self.far_end = FAR_END if "round_trip_ms" in scenario else []
+        if self.far_end:
+            listen = "10.203.0.1:0"
+            flags.append("--allow-anonymous")
         if "tick_ms" in scenario:
             tick = scenario["tick_ms"]
             flags += ["--shortest-tick-ms", tick, "--longest-tick-ms", tick]
@@ -314,7 +324,9 @@ class Relay:
         words += ["--record", record] if record else []
         waited_s = iocs.waited_s()
         load = self.children.start(
-            [TARGET / "pvwire-bench", "load", *words], OTHER_CORES, stdout=subprocess.PIPE
+            [*self.far_end, TARGET / "pvwire-bench", "load", *words],
+            OTHER_CORES,
+            stdout=subprocess.PIPE,
         )
         output = self.children.wait(load)
         if load.returncode != 0:
@@ -385,7 +397,7 @@ def faults(scenario, relay):
     """What is wrong with a run, in words."""
     allowed = set()
     if scenario.get("may_skip"):
-        of_array = scenario["kind"] == "array" and scenario["protocol"] == "ca"
+        of_array = "elements" in scenario and scenario["protocol"] == "ca"
         allowed = MAY_SKIP_ARRAYS if of_array else MAY_SKIP
     for what, words in FAULTS.items():
         if relay["faults"][what] and what not in allowed:

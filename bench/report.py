@@ -25,7 +25,7 @@ def figure(value):
 
 def about(scenario, rounds):
     """The scenario in a sentence."""
-    settings = {"iocs": 1, "each": scenario.get("pvs"), "rate_hz": 0} | scenario
+    settings = {"iocs": 1, "clients": 1, "each": scenario.get("pvs"), "rate_hz": 0} | scenario
     tick = f" The tick is {scenario['tick_ms']} ms." if "tick_ms" in scenario else ""
     phases = (
         f" Records are processed in {scenario['phases']} groups, evenly spread over the period."

@@ -7,6 +7,7 @@ forgotten; never because the machine is slow or a goal is not met.
 
 import argparse
 import json
+import os
 import random
 import signal
 import string
@@ -20,7 +21,7 @@ from pathlib import Path
 import goals
 import machine
 from kinds import KINDS
-from processes import ROOT, Children, Disturbed, Iocs, say
+from processes import FAR_END, ROOT, Children, Disturbed, Iocs, say
 from report import summary, table
 
 SCENARIOS = ROOT / "bench/scenarios"
@@ -32,6 +33,9 @@ QUICK_S, QUICK_WARM_UP_S = 2, 2
 
 # Rounds of one point that may be lost to a busy machine.
 MOST_REPEATED = 3
+
+# What `tools/delayed_network.py` ends with where namespaces can't be made.
+NO_NAMESPACES = 77
 
 # What a run takes beside warm-up and measurement, and what connecting a client adds.
 START_S, CLIENT_S = 2.5, 0.004
@@ -148,6 +152,12 @@ def carry_out(plan, arguments):
 
 
 def run(name, scenario, arguments):
+    if (needed := scenario.get("needs")) and needed not in os.environ:
+        say(f"NOT RUN: {name}: {needed} is not set")
+        return
+    if "round_trip_ms" in scenario and not FAR_END:
+        run_with_delay(name, scenario, arguments)
+        return
     watch = machine.Watch()
     points, broken = [], []
     for settings in points_of(scenario):
@@ -165,6 +175,19 @@ def run(name, scenario, arguments):
     report(name, scenario, arguments, watch, points)
     if broken:
         sys.exit("; ".join(broken))
+
+
+def run_with_delay(name, scenario, arguments):
+    """The same in a network namespace, joined to another one by a line with a delay."""
+    line = [sys.executable, ROOT / "tools/delayed_network.py", scenario["round_trip_ms"]]
+    again = [sys.executable, __file__, "--set", arguments.set, "--scenario", name]
+    again += ["--rounds", scenario["rounds"]]
+    again += ["--quick"] if arguments.quick else []
+    status = subprocess.run([str(word) for word in line + again], check=False).returncode
+    if status == NO_NAMESPACES:
+        say(f"NOT RUN: {name}")
+    elif status:
+        sys.exit("it failed in its network namespace")
 
 
 def report(name, scenario, arguments, watch, points):

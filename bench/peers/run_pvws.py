@@ -1,0 +1,63 @@
+"""What does PVWS pay for an update that it delivers, and which does it leave out?
+
+BENCH_PVWS is a command that serves `ws://127.0.0.1:$PVWS_PORT/pvws/pv`, in a process of its own that is
+the command's (by exec). It gets EPICS's variables. Prints one line of JSON.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+
+from program import arguments
+
+from processes import TARGET, Children, drain, free_port
+
+# A JVM that starts, and then compiles what it does often.
+PATIENCE_S = 60
+
+
+def wait_until_it_listens(port):
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        with socket.socket() as tcp:
+            if tcp.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.2)
+    sys.exit("PVWS doesn't listen")
+
+
+def measure(children, given):
+    port = free_port()
+    server = children.start(
+        ["sh", "-c", os.environ["BENCH_PVWS"]],
+        {given.server_core},
+        env=os.environ | {"PVWS_PORT": str(port)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    said = drain(server.stdout)
+    wait_until_it_listens(port)
+    words = ["--dialect", "pvws", "--server", f"127.0.0.1:{port}", "--path", "/pvws/pv"]
+    words += ["--pid", server.pid, "--names", given.names, "--clients", given.clients]
+    words += ["--warm-up-s", given.warm_up_s, "--seconds", given.seconds]
+    driver = children.start(
+        [TARGET / "pvwire-bench", "peer", *words], given.other_cores, stdout=subprocess.PIPE
+    )
+    report = children.wait(driver)
+    if driver.returncode != 0:
+        sys.exit(f"the driver failed; PVWS said:\n{''.join(said)}")
+    children.end(server)
+    return {"peer": "PVWS", "version": "as BENCH_PVWS starts it"} | json.loads(report)
+
+
+def main():
+    given = arguments(__doc__)
+    with Children() as children:
+        print(json.dumps(measure(children, given)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
