@@ -260,7 +260,7 @@ fn emptied_or_cut_configuration_changes_nothing_and_opens_no_reading() {
             relay.metric("pvwire_rules_stale") == 1.0
         });
         let said = format!("has no {lost} any more");
-        assert!(relay.output().contains(&said), "{}", relay.output());
+        eventually("it says what is lost", || relay.output().contains(&said));
         assert_eq!(
             client.subscribe(&[secret])[0].problem,
             NameProblem::NotAllowed
