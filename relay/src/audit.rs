@@ -14,6 +14,9 @@ use crate::source::RowValue;
 /// Longest text of a value or of what a client says, in characters; the rest is left out.
 const MAX_TEXT: usize = 1000;
 
+/// Longest line; values are left out of what would be longer.
+const MAX_LINE_BYTES: usize = 4096;
+
 /// Most bytes of an array that are kept.
 const MAX_BYTES: usize = 256;
 
@@ -62,7 +65,21 @@ impl Attempt<'_> {
     /// ASCII is escaped.
     #[must_use]
     pub fn line(&self, now: SystemTime) -> String {
-        let cut = |text: &str| text.chars().take(MAX_TEXT).collect::<String>();
+        let line = self.line_with(now, self.old, self.new, MAX_TEXT);
+        if line.len() <= MAX_LINE_BYTES {
+            return line;
+        }
+        let left_out = json!({ "leftOut": "the record would be too long" });
+        let line = self.line_with(now, &left_out, &left_out, MAX_TEXT);
+        if line.len() <= MAX_LINE_BYTES {
+            return line;
+        }
+        // Each character may take twelve bytes.
+        self.line_with(now, &left_out, &left_out, MAX_LINE_BYTES / 12 / 5)
+    }
+
+    fn line_with(&self, now: SystemTime, old: &Value, new: &Value, most: usize) -> String {
+        let cut = |text: &str| text.chars().take(most).collect::<String>();
         let value = json!({
             "time": time(now),
             "kind": self.kind,
@@ -71,8 +88,8 @@ impl Attempt<'_> {
             "peer": self.peer,
             "origin": cut(self.origin),
             "pv": cut(self.pv),
-            "old": self.old,
-            "new": self.new,
+            "old": old,
+            "new": new,
             "result": self.result,
             "message": cut(self.message),
             "latencyMs": (self.latency.as_secs_f64() * 1e6).round() / 1e3,
@@ -213,8 +230,8 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_that_a_client_says_forges_a_line_or_a_field(
-            user in ".*", origin in ".*", pv in ".*", new in ".*", old in any::<String>(),
-            message in any::<String>(),
+            user in ".{0,32}", origin in ".{0,32}", pv in ".{0,32}", new in ".{0,32}",
+            old in ".{0,32}", message in ".{0,32}",
         ) {
             let person = Person { user: Some(user.clone()), groups: Vec::new() };
             let (old_json, new_json) = (text(&old), new_value(&PutValue::Text(new.clone())));
@@ -244,6 +261,45 @@ mod tests {
             prop_assert_eq!(&read["result"], "NotAllowed");
             prop_assert_eq!(&read["latencyMs"], 1.5);
             prop_assert_eq!(read.as_object().unwrap().len(), 12);
+        }
+    }
+
+    #[test]
+    fn no_line_is_longer_than_4_kb_and_values_are_left_out_first() {
+        let person = Person {
+            user: Some("\u{10ffff}".repeat(256)),
+            groups: Vec::new(),
+        };
+        let (long, huge) = ("\u{10ffff}".repeat(300), "\u{10ffff}".repeat(100_000));
+        let arguments: Vec<_> = (0..100).map(|n| (format!("a{n}"), text(&huge))).collect();
+        let (old, new) = (
+            text("before"),
+            Value::Object(arguments.into_iter().collect()),
+        );
+        for (pv, origin, whole_pv) in [
+            ("SR:SET", "", true),
+            (&long, "", false),
+            (&huge, &huge, false),
+        ] {
+            let attempt = Attempt {
+                kind: "call",
+                number: (1, u64::MAX),
+                person: &person,
+                peer: "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535",
+                origin,
+                pv,
+                old: &old,
+                new: &new,
+                result: "NotAllowed",
+                message: if whole_pv { "why" } else { &huge },
+                latency: Duration::from_secs(3600),
+            };
+            let line = attempt.line(UNIX_EPOCH);
+            assert!(line.len() <= MAX_LINE_BYTES, "{} bytes", line.len());
+            let read: Value = serde_json::from_str(&line).unwrap();
+            assert!(read["new"]["leftOut"].is_string(), "{read}");
+            assert_eq!(read["pv"] == pv, whole_pv);
+            assert_eq!(read["result"], "NotAllowed");
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
+use pvwire_schema::limits::MAX_NAME_BYTES;
 use pvwire_schema::types::{Outcome, PvId};
 use serde_json::Value;
 
@@ -15,6 +16,9 @@ use crate::group::{ClientId, Demand, Desk, Peeked};
 use crate::registry::Registry;
 use crate::rule::Person;
 use crate::source::{Call, OpDone, OpEnd, OpTicket, Put, RowValue, Sent};
+
+/// How often a refusal of puts and calls that come too fast is put on record.
+const REFUSALS_RECORDED_EVERY: Duration = Duration::from_secs(1);
 
 /// What is to be done.
 #[derive(Debug)]
@@ -98,6 +102,9 @@ pub struct Operations {
     deadlines: BTreeSet<(Instant, u64)>,
     ended: Arc<SegQueue<(u64, OpEnd)>>,
     next: u64,
+    /// When a refusal for asking too fast was last put on record, and how many weren't since.
+    refusal_recorded: Option<Instant>,
+    refusals_unrecorded: u64,
     shard: usize,
     desk: Arc<Desk>,
     audit: Option<Arc<Audit>>,
@@ -128,6 +135,8 @@ impl Operations {
             deadlines: BTreeSet::new(),
             ended: Arc::default(),
             next: 0,
+            refusal_recorded: None,
+            refusals_unrecorded: 0,
         }
     }
 
@@ -179,7 +188,15 @@ impl Operations {
             }
         };
         let is_call = open.pv.is_none() && matches!(order.operation, Operation::Call(_));
-        if let Err(end) = permitted {
+        if let Err(mut end) = permitted {
+            if order.too_fast && !self.records_refusal(&mut end, now) {
+                return Some(OpAnswer {
+                    client: open.client,
+                    request: open.request,
+                    is_call,
+                    end,
+                });
+            }
             return Some(self.answer(number, open, is_call, end, now));
         }
         self.deadlines.insert((open.deadline, number));
@@ -212,6 +229,22 @@ impl Operations {
         }
         self.open.insert(number, open);
         None
+    }
+
+    /// Whether a refusal of one that asks too fast goes to the log and on record: one a second, which says
+    /// how many there were before it.
+    fn records_refusal(&mut self, end: &mut OpEnd, now: Instant) -> bool {
+        let is_new = |at: Instant| now.saturating_duration_since(at) < REFUSALS_RECORDED_EVERY;
+        if self.refusal_recorded.is_some_and(is_new) {
+            self.refusals_unrecorded += 1;
+            return false;
+        }
+        self.refusal_recorded = Some(now);
+        let before = std::mem::take(&mut self.refusals_unrecorded);
+        if before > 0 {
+            end.message += &format!("; {before} more were refused before this one");
+        }
+        true
     }
 
     fn done(&self, number: u64) -> OpDone {
@@ -312,7 +345,8 @@ impl Operations {
         let kind = if is_call { "call" } else { "put" };
         let result = format!("{:?}", end.outcome);
         // Names come from clients and may hold anything.
-        log::info!("{kind} of {:?}: {result} {:?}", open.name, end.message);
+        let name: String = open.name.chars().take(MAX_NAME_BYTES).collect();
+        log::info!("{kind} of {name:?}: {result} {:?}", end.message);
         if let Some(audit) = &self.audit {
             let attempt = self.attempt(number, &open, &result, &end.message, now);
             audit.end(&Attempt { kind, ..attempt });

@@ -20,6 +20,9 @@ use crate::source::{
 };
 use crate::wish::WishKey;
 
+/// Longest name of a source that an error repeats.
+const MAX_SCHEME_CHARS: usize = 32;
+
 /// Different wishes of one PV: each costs a look with every update.
 const MAX_VIEWS: usize = 32;
 
@@ -326,6 +329,8 @@ impl Registry {
         }
         let Some(source) = self.sources.iter().find(|source| source.scheme() == scheme) else {
             let known: Vec<_> = self.sources.iter().map(|source| source.scheme()).collect();
+            // What a client says is repeated only as far as it could be meant.
+            let scheme: String = scheme.chars().take(MAX_SCHEME_CHARS).collect();
             let message = format!("no source {scheme:?}; this relay has: {}", known.join(", "));
             return refusal(NameProblem::NoSuchSource, message);
         };

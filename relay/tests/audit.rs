@@ -169,3 +169,48 @@ fn put_that_cannot_be_put_on_record_is_refused_before_it_reaches_the_ioc_if_that
     assert_eq!(results, ["Begun", "Done"]);
     assert_eq!(lines[0]["attempt"], lines[1]["attempt"]);
 }
+
+#[test]
+fn refused_puts_and_calls_fill_neither_the_audit_file_nor_the_log() {
+    let path = fresh("flood.jsonl");
+    let file = format!("--audit-file={}", path.display());
+    let flags = ["--enable-put", "--allow-put=X", "--max-puts-per-s=5", &file];
+    let relay = Relay::start(Network::new(), &flags);
+    let mut client = Client::connect(relay.address());
+    let long = "n".repeat(500_000);
+    let text = PutValue::Text("v".repeat(5_000));
+    let asked: Vec<u32> = (0..400)
+        .map(|n| {
+            client.request(match n % 4 {
+                0 => RequestBody::Rpc {
+                    name: "pva://X:service".into(),
+                    arguments: (0..100).map(|n| (format!("a{n}"), text.clone())).collect(),
+                    timeout_ms: 0,
+                },
+                // A name that is none, and a source that is none.
+                1 if n < 40 => put(&long),
+                2 if n < 40 => put(&format!("{long}://X")),
+                _ => put("Y"),
+            })
+        })
+        .collect();
+    for id in asked {
+        client.wait_answer(id);
+    }
+    let records = lines(&path);
+    assert!((50..100).contains(&records.len()), "{}", records.len());
+    let size = std::fs::metadata(&path).unwrap().len();
+    assert!(size < 100 * 4096, "{size} bytes of audit");
+    let log = relay.output().len();
+    assert!(log < 200_000, "{log} bytes of log");
+}
+
+fn put(name: &str) -> RequestBody {
+    RequestBody::Put {
+        name: name.to_owned(),
+        value: PutValue::Number(1.0),
+        wait: false,
+        timeout_ms: 0,
+        expected: None,
+    }
+}
