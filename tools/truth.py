@@ -114,11 +114,28 @@ def connect(names, wait):
 
 
 def read(names, wait):
+    """All that is known of each name; a long string is whole, though a string has 39 bytes."""
+    told = ask(names, wait)
+    cut = [name for name, of in told.items() if of and may_be_cut(of) and not set(name) & set("${[")]
+    long = {name: (name if "." in name else f"{name}.VAL") + "$" for name in cut}
+    for name, of in ask(long.values(), 1.0).items() if long else ():
+        if of and of["element_count"] > 40:
+            whole = text(bytes(int(each) & 0xFF for each in of["value"]))
+            for cut_name in (each for each, full in long.items() if full == name):
+                told[cut_name]["value"] = whole
+    return told
+
+
+def may_be_cut(of):
+    return of["type"] == "String" and not of["array"] and len(of["value"].encode()) >= 39
+
+
+def ask(names, wait):
     channels = connect(names, wait)
     told = {}
     callbacks = []
 
-    def ask(name, channel, what, parse):
+    def fetch(name, channel, what, parse):
         kind = native = ca.ca_field_type(channel)
         if what == CONTROL and native not in (STRING, ENUM):
             # An integer can't say that there is no limit.
@@ -149,8 +166,8 @@ def read(names, wait):
         if not told[name]["read"]:
             continue
         # What is an array stays one, whatever it holds now.
-        ask(name, channel, TIME, lambda *data, array=count != 1: value_of(*data, array))
-        ask(name, channel, CONTROL, metadata_of)
+        fetch(name, channel, TIME, lambda *data, array=count != 1: value_of(*data, array))
+        fetch(name, channel, CONTROL, metadata_of)
 
     def complete():
         asked = [of for of in told.values() if of["read"]]

@@ -446,6 +446,17 @@ impl Table {
                     ..before
                 };
             }
+            Event::Description(description) => {
+                // Metadata that comes later has it.
+                if let Some(metadata) = entry.metadata.as_deref() {
+                    let metadata = Metadata {
+                        description,
+                        ..metadata.clone()
+                    };
+                    entry.set_metadata(changes, pv, metadata);
+                }
+                return;
+            }
             Event::Metadata(metadata) => {
                 entry.set_metadata(changes, pv, *metadata);
                 if !entry.has_told(|told| told.metadata = true) {

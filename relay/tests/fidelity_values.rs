@@ -280,23 +280,91 @@ fn string_of_any_length_is_whole_when_it_is_asked_as_a_long_string() {
             r#"record({record}, "$(P){record}") {{ field(SIZV, "3001") field(MPST, "Always") }}"#
         )
     });
-    let records = ["lsi.VAL$", "lso.VAL$", "lsi", "lso"];
-    let mut stage = Stage::set(&database.concat(), &records);
+    let mut stage = Stage::set(&database.concat(), &["lsi.VAL$", "lso.VAL$"]);
 
     for length in [0, 1, 38, 39, 40, 41, 3_000] {
-        let text: String = (0..length)
-            .map(|at| char::from(b'a' + (at % 26) as u8))
-            .collect();
+        let text = alphabet(length);
         let mut whole = text.clone().into_bytes();
         whole.push(0);
         for record in ["lsi", "lso"] {
             stage.put_bytes(record, text.as_bytes());
             stage.wait(&format!("{record}.VAL$"), &bytes(&whole));
-            // Channel Access itself has 39 bytes for a string.
-            stage.wait(record, &Kept::text(&text[..text.len().min(39)]));
         }
         stage.wait_truth();
     }
+}
+
+#[test]
+fn long_string_is_whole_by_its_plain_name() {
+    let database = r#"
+        record(lsi, "$(P)lsi") { field(SIZV, "3001") field(MPST, "Always") }
+        record(lso, "$(P)lso") { field(SIZV, "3001") field(MPST, "Always") }
+        record(lso, "$(P)full") { field(SIZV, "41") field(MPST, "Always") }
+        record(stringout, "$(P)short") { field(MPST, "Always") }
+        record(calc, "$(P)calc") {
+            field(DESC, "exactly 40 bytes of text are what it has")
+            field(INPA, "$(P)record:whose:name:takes:more:than:39:bytes.VAL CA MS")
+        }
+    "#;
+    let records = ["lsi", "lso", "full", "short", "calc.DESC", "calc.INPA"];
+    let mut stage = Stage::set(database, &records);
+    let description = "exactly 40 bytes of text are what it has";
+    stage.wait("calc.DESC", &Kept::text(description));
+    // A link, which Channel Access shows as a string too.
+    let target = (stage.ioc).name("record:whose:name:takes:more:than:39:bytes.VAL CA MS");
+    stage.wait("calc.INPA", &Kept::text(&target));
+
+    for length in [0, 1, 38, 39, 40, 41, 3_000, 7, 100] {
+        let text = alphabet(length);
+        for record in ["lsi", "lso"] {
+            stage.put_bytes(record, text.as_bytes());
+            stage.wait(record, &Kept::text(&text));
+        }
+        let cut = &text[..text.len().min(39)];
+        stage.put_bytes("short", cut.as_bytes());
+        stage.wait("short", &Kept::text(cut));
+        stage.put_bytes("full", &text.as_bytes()[..text.len().min(40)]);
+        stage.wait("full", &Kept::text(&text[..text.len().min(40)]));
+        stage.wait_truth();
+    }
+    // No value was shown cut, and none twice.
+    for record in ["lsi", "lso"] {
+        let pv = stage.client.pv(&stage.ioc.name(record));
+        let shown: Vec<_> = pv.rows.iter().map(|row| row.value.clone()).collect();
+        let cut = |kept: &Kept| *kept == Kept::text(&alphabet(3_000)[..39]);
+        // One of 39 bytes was written, once.
+        assert!(
+            shown.iter().filter(|kept| cut(kept)).count() <= 1,
+            "{shown:?}"
+        );
+    }
+
+    // The IOC comes back with another kind of record of that name.
+    let Stage { network, ioc, .. } = stage;
+    let prefix = ioc.prefix().to_owned();
+    let mut client = stage.client;
+    ioc.kill();
+    let lso = format!("{prefix}lso");
+    client.wait_state(&lso, ConnectionState::Disconnected);
+    let database = r#"
+        record(ao, "$(P)lso") { field(VAL, "4.5") field(PINI, "YES") }
+        record(lsi, "$(P)lsi") { field(SIZV, "3001") }
+    "#;
+    let mut ioc = SoftIoc::with_prefix(network, &prefix, database, "");
+    client.wait_number(&lso, 4.5);
+    let lsi = ioc.name("lsi");
+    client.wait_pv(&lsi, "its empty text", |pv| pv.is(&Kept::text("")));
+    ioc.put("lsi", &alphabet(200));
+    client.wait_pv(&lsi, "its long text", |pv| {
+        pv.is(&Kept::text(&alphabet(200)))
+    });
+    drop(stage.relay);
+}
+
+fn alphabet(length: usize) -> String {
+    (0..length)
+        .map(|at| char::from(b'a' + (at % 26) as u8))
+        .collect()
 }
 
 #[test]

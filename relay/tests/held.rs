@@ -1,21 +1,29 @@
-//! Does a put that a server limits or cuts say what the PV holds, and is nothing said of one that is written?
+//! Does a put that a server limits or cuts say what the PV holds, and is what it can't hold refused?
 //!
 //! Topology: one relay that takes puts, one client, a soft IOC with Channel Access and pvAccess.
 
 use pvwire_schema::decode;
 use pvwire_schema::types::{Array, NodeValue, Outcome, PutValue, Reply, RequestBody, ValueType};
 
-use crate::support::{Client, Network, Relay, SoftIoc, prefix};
+use crate::support::{Client, Kept, Network, Relay, SoftIoc, prefix};
 
 const ALL: [&str; 2] = ["--enable-put", "--allow-put=*"];
 
 const DATABASE: &str = r#"
     record(ao, "$(P)limited") { field(DRVH, "3") field(DRVL, "-3") field(PREC, "2") }
     record(ao, "$(P)ao") { field(VAL, "1") field(PINI, "YES") }
+    record(int64out, "$(P)int64") { field(VAL, "7") field(PINI, "YES") }
     record(longout, "$(P)long") { field(DRVH, "10") field(DRVL, "-10") }
     record(stringout, "$(P)string") {}
     record(lso, "$(P)lso") { field(SIZV, "60") }
     record(waveform, "$(P)doubles") { field(FTVL, "DOUBLE") field(NELM, "12") }
+    record(waveform, "$(P)INT64") { field(FTVL, "INT64") field(NELM, "3") }
+    record(waveform, "$(P)UINT64") { field(FTVL, "UINT64") field(NELM, "3") }
+    record(waveform, "$(P)ULONG") { field(FTVL, "ULONG") field(NELM, "3") }
+    record(waveform, "$(P)USHORT") { field(FTVL, "USHORT") field(NELM, "3") }
+    record(waveform, "$(P)UCHAR") { field(FTVL, "UCHAR") field(NELM, "3") }
+    record(waveform, "$(P)CHAR") { field(FTVL, "CHAR") field(NELM, "3") }
+    record(waveform, "$(P)letters") { field(FTVL, "CHAR") field(NELM, "80") }
     record(calcout, "$(P)pulse") {}
 "#;
 
@@ -174,4 +182,107 @@ fn what_a_record_makes_of_a_put_is_told_by_either_protocol() {
         let written = format!("{} NPP NMS", ioc.name("ao"));
         assert_eq!(holds, Some(NodeValue::Text(written)), "{scheme}");
     }
+}
+
+#[test]
+fn number_that_channel_access_or_the_record_cannot_hold_is_refused_with_what_would_fit() {
+    let (ioc, _relay, mut client) = stage();
+    let name = ioc.name("int64");
+    client.subscribe_live(&[&name]);
+    for (value, why) in [
+        (text("9007199254740993"), "pva://"),
+        (PutValue::Int64(9_007_199_254_740_993), "pva://"),
+        (text("1.5"), "no integer"),
+        (PutValue::Number(1.5), "no integer"),
+        (
+            PutValue::Number(1e19),
+            "-9223372036854775808 to 9223372036854775807",
+        ),
+        (text("1e19"), "-9223372036854775808 to 9223372036854775807"),
+        (PutValue::Number(f64::NAN), "no integer"),
+        (PutValue::Number(f64::INFINITY), "no integer"),
+        (
+            text("9223372036854775808"),
+            "-9223372036854775808 to 9223372036854775807",
+        ),
+    ] {
+        let (outcome, message, _) = put_both(&mut client, &name, &value);
+        assert_eq!(outcome, Outcome::BadValue, "{value:?}: {message}");
+        assert!(message.contains(why), "{value:?}: {message}");
+    }
+    assert_eq!(client.pv(&name).numbers(), [7.0], "nothing was written");
+    for value in [
+        PutValue::Number(-5.0),
+        text("9007199254740992"),
+        text("1e3"),
+    ] {
+        assert_eq!(put_both(&mut client, &name, &value), done());
+    }
+    // A double takes what an integer can't.
+    let ao = ioc.name("ao");
+    for value in [PutValue::Number(1.5), PutValue::Number(1e19), text("nan")] {
+        assert_eq!(put_both(&mut client, &ao, &value), done());
+    }
+}
+
+#[test]
+fn element_that_the_array_cannot_hold_is_refused_with_what_would_fit() {
+    let (ioc, _relay, mut client) = stage();
+    for (record, bad, fits) in [
+        ("INT64", 2.7, "integer"),
+        ("INT64", 1e19, "-9223372036854775808 to 9223372036854775807"),
+        ("UINT64", -1.0, "0 to 18446744073709551615"),
+        ("ULONG", -1.0, "0 to 4294967295"),
+        ("ULONG", 5e9, "0 to 4294967295"),
+        ("ULONG", 0.5, "integer"),
+        ("USHORT", 70_000.0, "0 to 65535"),
+        ("USHORT", -1.0, "0 to 65535"),
+        ("UCHAR", -1.0, "0 to 255"),
+        ("CHAR", 200.0, "-128 to 127"),
+    ] {
+        let name = ioc.name(record);
+        client.subscribe_live(&[&name]);
+        let (outcome, message, _) = put_both(&mut client, &name, &doubles(&[1.0, bad]));
+        assert_eq!(outcome, Outcome::BadValue, "{record} {bad}: {message}");
+        assert!(message.contains(fits), "{record} {bad}: {message}");
+        let is_empty = |kept: &Kept| matches!(kept, Kept::Array(_, bytes) if bytes.is_empty());
+        assert!(
+            is_empty(&client.pv(&name).now.as_ref().unwrap().value),
+            "{record}"
+        );
+    }
+    for (record, good) in [
+        ("INT64", -9_007_199_254_740_992.0),
+        ("UINT64", 18_446_744_073_709_549_568.0),
+        ("ULONG", 4_294_967_295.0),
+        ("USHORT", 65_535.0),
+        ("UCHAR", 255.0),
+        ("CHAR", -128.0),
+    ] {
+        let put = put_both(&mut client, &ioc.name(record), &doubles(&[good, 0.0, 1.0]));
+        assert_eq!(put, done(), "{record} {good}");
+    }
+}
+
+#[test]
+fn text_longer_than_a_string_of_channel_access_is_put_whole_or_refused_with_what_would_fit() {
+    let (ioc, _relay, mut client) = stage();
+    let [lso, string, text_array] = ioc.names(["lso", "string", "letters"]);
+    client.subscribe_live(&[&lso]);
+    let long = "y".repeat(59);
+    assert_eq!(put_both(&mut client, &lso, &text(&long)), done());
+    client.wait_pv(&lso, "the whole text", |pv| pv.is(&Kept::text(&long)));
+    assert_eq!(put_both(&mut client, &lso, &text("short")), done());
+    client.wait_pv(&lso, "the short text", |pv| pv.is(&Kept::text("short")));
+    for (name, room) in [(&lso, 59), (&string, 39)] {
+        let (outcome, message, _) = put_both(&mut client, name, &text(&"z".repeat(room + 1)));
+        assert_eq!(outcome, Outcome::BadValue, "{message}");
+        let fits = format!("{} bytes of text, but the PV holds {room}", room + 1);
+        assert_eq!(message, fits);
+    }
+    client.wait_pv(&lso, "the text before", |pv| pv.is(&Kept::text("short")));
+    assert_eq!(
+        put_both(&mut client, &text_array, &text(&"w".repeat(70))),
+        done()
+    );
 }

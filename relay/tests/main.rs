@@ -11,6 +11,7 @@ mod audit;
 mod conformance;
 mod crowd;
 mod delay;
+mod description;
 mod door;
 mod epochs;
 mod faults;

@@ -29,7 +29,9 @@ pub use self::event::{
 };
 use self::handle::Purpose;
 use self::put::Job;
-pub use self::put::{Condition, Done, Held, PutError, PutTicket, PutValue};
+pub use self::put::{
+    Condition, Done, FieldKind, FieldQuestion, Held, PutError, PutTicket, PutValue,
+};
 pub use self::recv::{paced_reads_total, reads_total};
 use crate::user::UserName;
 
@@ -77,9 +79,16 @@ pub enum BadName {
 /// [`prepare_environment`](crate::prepare_environment).
 #[derive(Debug)]
 pub struct Client {
-    commands: Sender<Command>,
-    next_id: AtomicU64,
+    opener: Opener,
     thread: Option<JoinHandle<()>>,
+}
+
+/// Opens channels of a [`Client`] from anywhere, in callbacks too. Those of a client that is gone are
+/// never connected.
+#[derive(Clone, Debug)]
+pub struct Opener {
+    commands: Sender<Command>,
+    next_id: Arc<AtomicU64>,
 }
 
 impl Client {
@@ -109,8 +118,10 @@ impl Client {
             .spawn(move || command::run(user.as_ref(), &received, &started))
             .map_err(StartError::Thread)?;
         let client = Self {
-            commands,
-            next_id: AtomicU64::new(0),
+            opener: Opener {
+                commands,
+                next_id: Arc::default(),
+            },
             thread: Some(thread),
         };
         answer
@@ -126,7 +137,7 @@ impl Client {
     ///
     /// When the name cannot be that of a PV.
     pub fn open(&self, name: &str, events: Arc<dyn ChannelEvents>) -> Result<Channel, BadName> {
-        self.open_for(Purpose::Watch, name, events)
+        self.opener.open(name, events)
     }
 
     /// Opens a channel without monitors of its value: only to write to it. Of an enumeration it
@@ -140,7 +151,12 @@ impl Client {
         name: &str,
         events: Arc<dyn ChannelEvents>,
     ) -> Result<Channel, BadName> {
-        self.open_for(Purpose::Put, name, events)
+        self.opener.open_to_put(name, events)
+    }
+
+    /// What opens further channels of this client.
+    pub fn opener(&self) -> Opener {
+        self.opener.clone()
     }
 
     /// Opens all channels anew in a new context, which reads the environment variables of EPICS again
@@ -148,7 +164,31 @@ impl Client {
     /// puts without an answer end as [`PutError::Interrupted`].
     pub fn renew(&self) {
         // The thread is gone only by a bug of libca.
-        let _ = self.commands.send(Command::Renew);
+        let _ = self.opener.commands.send(Command::Renew);
+    }
+}
+
+impl Opener {
+    /// As [`Client::open`].
+    ///
+    /// # Errors
+    ///
+    /// When the name cannot be that of a PV.
+    pub fn open(&self, name: &str, events: Arc<dyn ChannelEvents>) -> Result<Channel, BadName> {
+        self.open_for(Purpose::Watch, name, events)
+    }
+
+    /// As [`Client::open_to_put`].
+    ///
+    /// # Errors
+    ///
+    /// When the name cannot be that of a PV.
+    pub fn open_to_put(
+        &self,
+        name: &str,
+        events: Arc<dyn ChannelEvents>,
+    ) -> Result<Channel, BadName> {
+        self.open_for(Purpose::Put, name, events)
     }
 
     fn open_for(
@@ -182,7 +222,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        let _ = self.commands.send(Command::Stop);
+        let _ = self.opener.commands.send(Command::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -205,11 +245,11 @@ impl Channel {
     ///
     /// With `wait` the answer comes when the record and all that it set off have finished
     /// processing, else as soon as the server has taken or refused the value. Either way the channel
-    /// is read afterwards, if it may be, and the answer says what it holds if that is something else. Puts to one channel
-    /// reach the server in the order of the calls, and one with `wait` only when the one before it
-    /// is answered. `condition` is asked just before the put is
-    /// sent. `done` is called once, unless [`PutTicket::cancel`] says that nothing will be written;
-    /// it must be quick, as [`ChannelEvents`] must.
+    /// is read afterwards, if it may be, and the answer says what it holds if that is something else.
+    /// Puts to one channel reach the server in the order of the calls, and one with `wait` only when
+    /// the one before it is answered. `condition` is asked just before the put is sent. `done` is called
+    /// once, unless [`PutTicket::cancel`] says that nothing will be written; it must be quick, as
+    /// [`ChannelEvents`] must.
     pub fn put(
         &self,
         value: PutValue,
@@ -221,6 +261,12 @@ impl Channel {
         // Fails when the client is gone; the job is dropped with the error and says so.
         let _ = self.commands.send(Command::Put(self.id, job));
         ticket
+    }
+
+    /// Wants no values of this connection any more; those of the next one come. Never waits.
+    pub fn stop_updates(&self) {
+        // Fails when the client is gone.
+        let _ = self.commands.send(Command::StopUpdates(self.id));
     }
 }
 

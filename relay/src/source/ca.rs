@@ -1,9 +1,13 @@
 //! How do Channel Access channels become rows and events of the relay?
 
+mod aside;
+mod field;
+mod look;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use pvwire_epics::UserName;
@@ -15,6 +19,8 @@ use pvwire_schema::types::{
     ValueType,
 };
 
+use self::aside::Aside;
+use self::look::{Look, Looks, What};
 use super::user::{InUse, Limits as UserLimits, UserClient, UserClients, UserTicket};
 use super::user::{as_user, no_context};
 use super::{
@@ -49,7 +55,33 @@ impl CaSource {
     }
 }
 
-type Context = OnceLock<Result<ca::Client, ca::StartError>>;
+type Context = OnceLock<Result<Client, ca::StartError>>;
+
+/// A context of libca, and what is asked in it beside values.
+struct Client {
+    libca: ca::Client,
+    looks: Arc<Looks>,
+}
+
+impl Client {
+    fn start() -> Result<Self, ca::StartError> {
+        let libca = ca::Client::start()?;
+        let looks = Arc::new(Looks::start(libca.opener())?);
+        Ok(Self { libca, looks })
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.looks.stop();
+    }
+}
+
+/// A string of Channel Access has so many bytes at most; one that has them may have been cut.
+const STRING_BYTES: usize = 39;
+
+/// After how long a name that a long string might have is given up: the string is shown cut then.
+const LONG_WITHIN: Duration = Duration::from_secs(2);
 
 impl Source for CaSource {
     fn scheme(&self) -> &'static str {
@@ -61,9 +93,9 @@ impl Source for CaSource {
             Queue::Front => &self.front,
             Queue::Crowd => &self.crowd,
         };
-        let client = (context.get_or_init(ca::Client::start).as_ref())
+        let client = (context.get_or_init(Client::start).as_ref())
             .map_err(|error| format!("the relay has no client of Channel Access: {error}"))?;
-        let wiring = Arc::new(Wiring {
+        let wiring = Arc::new_cyclic(|me| Wiring {
             line,
             shape: Mutex::new((ValueType::Unknown, 0)),
             last_put: LastPut::default(),
@@ -71,14 +103,22 @@ impl Source for CaSource {
             lost: AtomicBool::new(false),
             is_connected: AtomicBool::new(false),
             is_readable: AtomicBool::new(false),
+            name: name.into(),
+            looks: Arc::clone(&client.looks),
+            me: Weak::clone(me),
+            channel: OnceLock::new(),
+            aside: Mutex::default(),
         });
-        match client.open(name, Arc::clone(&wiring) as _) {
-            Ok(channel) => Ok(Box::new(CaMonitor {
-                name: name.to_owned(),
-                channel,
-                wiring,
-                users: Arc::clone(&self.users),
-            })),
+        match client.libca.open(name, Arc::clone(&wiring) as _) {
+            Ok(channel) => {
+                let channel = Arc::new(channel);
+                let _ = wiring.channel.set(Arc::downgrade(&channel));
+                Ok(Box::new(CaMonitor {
+                    channel,
+                    wiring,
+                    users: Arc::clone(&self.users),
+                }))
+            }
             Err(error) => Err(error.to_string()),
         }
     }
@@ -86,7 +126,7 @@ impl Source for CaSource {
     fn renew(&self) {
         for context in [&self.front, &self.crowd] {
             if let Some(Ok(client)) = context.get() {
-                client.renew();
+                client.libca.renew();
             }
         }
         self.users.renew();
@@ -94,13 +134,22 @@ impl Source for CaSource {
 }
 
 struct CaMonitor {
-    name: String,
-    channel: ca::Channel,
+    channel: Arc<ca::Channel>,
     wiring: Arc<Wiring>,
     users: Arc<UserClients<CaUser>>,
 }
 
+impl Drop for CaMonitor {
+    fn drop(&mut self) {
+        self.wiring.closed();
+    }
+}
+
 impl Monitor for CaMonitor {
+    fn describe(&self) {
+        self.wiring.describe();
+    }
+
     fn put(&self, put: Put, done: OpDone) -> Box<dyn OpTicket> {
         let value = match put_value(put.value) {
             Ok(value) => value,
@@ -114,58 +163,144 @@ impl Monitor for CaMonitor {
             let newest = wiring.line.newest();
             wiring.last_put.begin(newest, expected, Instant::now())
         };
-        let wiring = Arc::clone(&self.wiring);
-        let ended = move |result: Result<Option<Held>, PutError>| {
-            let end = match result {
-                Ok(None) => OpEnd::DONE,
-                Ok(Some(held)) => OpEnd::holds(held_value(held)),
-                Err(error) => put_end(&error),
-            };
-            let unsure = matches!(end.outcome, Outcome::Done | Outcome::Interrupted);
-            if end.outcome != Outcome::Moved {
-                wiring.last_put.end(unsure, Instant::now());
-            }
-            end
+        let order = PutOrder {
+            value,
+            wait: put.wait,
+            user: put.user,
+            wiring: Arc::clone(&self.wiring),
+            users: Arc::clone(&self.users),
+            done,
         };
-        let Some(user) = put.user else {
-            let done = Box::new(move |result| done(ended(result)));
-            let condition = Box::new(condition);
-            let ticket = self.channel.put(value, put.wait, Some(condition), done);
+        let Some(user) = order.user.clone() else {
+            let (value, wait) = (order.value.clone(), order.wait);
+            let done = Box::new(move |result| order.ended(result));
+            let ticket = (self.channel).put(value, wait, Some(Box::new(condition)), done);
             return Box::new(CaTicket(ticket));
         };
         if self.wiring.lost.load(Ordering::Acquire) {
-            done(put_end(&PutError::NotConnected));
+            (order.done)(put_end(&PutError::NotConnected));
             return Box::new(Sent);
         }
         let ticket = UserTicket::default();
-        let (name, wait, of_put) = (self.name.clone(), put.wait, ticket.clone());
-        let job = {
-            let user = user.clone();
-            move |client: Result<(&mut CaUser, InUse), String>| {
-                let opened = client.and_then(|(client, in_use)| {
-                    let channel = client.channel(&name)?;
-                    let uses = vec![in_use, Arc::clone(&channel.in_use)];
-                    Ok((channel, uses))
-                });
-                let (channel, uses) = match opened {
-                    Ok(opened) => opened,
-                    Err(why) => return done(no_context(&user, &why)),
-                };
-                if !of_put.keep(uses) {
-                    return;
-                }
-                let of_condition = of_put.clone();
-                let condition = Box::new(move || of_condition.begin() && condition());
-                let done = Box::new(move |result| {
-                    of_put.end();
-                    done(as_user(&user, ended(result)));
-                });
-                // Stopping it is up to the ticket, by the condition.
-                let _ = (channel.channel).put(value, wait, Some(condition), done);
-            }
-        };
-        self.users.run(&user, Box::new(job));
+        let (users, name) = (Arc::clone(&order.users), self.wiring.name.to_string());
+        order.put_as(&users, &user, name, ticket.clone(), Box::new(condition));
         Box::new(ticket)
+    }
+}
+
+/// A put, with all that it takes to end it, or to send it by another name.
+struct PutOrder {
+    value: ca::PutValue,
+    wait: bool,
+    user: Option<String>,
+    wiring: Arc<Wiring>,
+    users: Arc<UserClients<CaUser>>,
+    done: OpDone,
+}
+
+impl PutOrder {
+    /// Sends it in the context of its user, to the PV of this name.
+    fn put_as(
+        self,
+        users: &UserClients<CaUser>,
+        user: &str,
+        name: String,
+        ticket: UserTicket,
+        condition: ca::Condition,
+    ) {
+        let whom = user.to_owned();
+        let job = move |client: Result<(&mut CaUser, InUse), String>| {
+            let looks = &self.wiring.looks;
+            let opened = client.and_then(|(client, in_use)| {
+                let channel = client.channel(&name, looks)?;
+                let uses = vec![in_use, Arc::clone(&channel.in_use)];
+                Ok((channel, uses))
+            });
+            let (channel, uses) = match opened {
+                Ok(opened) => opened,
+                Err(why) => return (self.done)(no_context(&whom, &why)),
+            };
+            if !ticket.keep(uses) {
+                return;
+            }
+            let of_condition = ticket.clone();
+            let condition = Box::new(move || of_condition.begin() && condition());
+            let (value, wait) = (self.value.clone(), self.wait);
+            let done = Box::new(move |result| {
+                ticket.end();
+                self.ended(result);
+            });
+            // Stopping it is up to the ticket, by the condition.
+            let _ = (channel.channel).put(value, wait, Some(condition), done);
+        };
+        users.run(user, Box::new(job));
+    }
+
+    /// Tells what became of it; a text that is too long for a string of Channel Access is put by the
+    /// name that a long string has.
+    fn ended(self, result: Result<Option<Held>, PutError>) {
+        if let Err(PutError::LongText { length }) = result
+            && let Some(name) = field::long_name(&self.wiring.name)
+        {
+            let looks = Arc::clone(&self.wiring.looks);
+            looks.ask(Look {
+                name: name.clone(),
+                what: What::Shape,
+                within: LONG_WITHIN,
+                is_urgent: true,
+                answer: Box::new(move |found| match found.map(|found| found.count) {
+                    // One byte is for the NUL at the end.
+                    Some(count) if (length as u64) < u64::from(count) => self.put_long(name),
+                    Some(count) => {
+                        let room = count.saturating_sub(1);
+                        let why = format!("{length} bytes of text, but the PV holds {room}");
+                        self.told(Err(PutError::BadValue(why)));
+                    }
+                    None => self.told(Err(PutError::LongText { length })),
+                }),
+            });
+            return;
+        }
+        self.told(result);
+    }
+
+    /// Sends it to the name that takes a text of any length.
+    fn put_long(self, name: String) {
+        if let Some(user) = self.user.clone() {
+            let users = Arc::clone(&self.users);
+            let ticket = UserTicket::default();
+            return self.put_as(&users, &user, name, ticket, Box::new(|| true));
+        }
+        let state = UserChannelState::new(&name, &self.wiring.looks);
+        let opener = self.wiring.looks.opener().clone();
+        let channel = match opener.open_to_put(&name, Arc::new(state)) {
+            Ok(channel) => Arc::new(channel),
+            Err(bad) => return self.told(Err(PutError::BadValue(bad.to_string()))),
+        };
+        let (value, wait) = (self.value.clone(), self.wait);
+        // Open until the put has ended.
+        let open = Arc::clone(&channel);
+        let done = Box::new(move |result| {
+            drop(open);
+            self.told(result);
+        });
+        let _ = channel.put(value, wait, None, done);
+    }
+
+    fn told(self, result: Result<Option<Held>, PutError>) {
+        let end = match result {
+            Ok(None) => OpEnd::DONE,
+            Ok(Some(held)) => OpEnd::holds(held_value(held, &self.value)),
+            Err(error) => put_end(&error),
+        };
+        let unsure = matches!(end.outcome, Outcome::Done | Outcome::Interrupted);
+        if end.outcome != Outcome::Moved {
+            self.wiring.last_put.end(unsure, Instant::now());
+        }
+        (self.done)(match &self.user {
+            Some(user) => as_user(user, end),
+            None => end,
+        });
     }
 }
 
@@ -200,7 +335,7 @@ impl UserClient for CaUser {
 
 impl CaUser {
     /// The user's channel to a PV, opened if need be; it is connected soon, or is found to be lost.
-    fn channel(&mut self, name: &str) -> Result<&mut UserChannel, String> {
+    fn channel(&mut self, name: &str, looks: &Arc<Looks>) -> Result<&mut UserChannel, String> {
         let is_lost = |open: &UserChannel| open.state.lost.load(Ordering::Acquire);
         if self.channels.get(name).is_some_and(is_lost) {
             // libca looks for a server that was lost ever more seldom, and for a new channel at once.
@@ -217,7 +352,7 @@ impl CaUser {
                 };
                 self.channels.remove(&oldest);
             }
-            let state = Arc::new(UserChannelState::default());
+            let state = Arc::new(UserChannelState::new(name, looks));
             let channel = (self.client.open_to_put(name, Arc::clone(&state) as _))
                 .map_err(|error| error.to_string())?;
             let open = UserChannel {
@@ -236,10 +371,21 @@ impl CaUser {
 }
 
 /// All that is to be known of a channel that is only written to.
-#[derive(Default)]
 struct UserChannelState {
     /// Whether it was connected and isn't any more.
     lost: AtomicBool,
+    name: String,
+    looks: Arc<Looks>,
+}
+
+impl UserChannelState {
+    fn new(name: &str, looks: &Arc<Looks>) -> Self {
+        Self {
+            lost: AtomicBool::new(false),
+            name: name.to_owned(),
+            looks: Arc::clone(looks),
+        }
+    }
 }
 
 impl ChannelEvents for UserChannelState {
@@ -256,6 +402,10 @@ impl ChannelEvents for UserChannelState {
     fn metadata(&self, _: ca::Metadata) {}
 
     fn update(&self, _: ca::Update<'_>) {}
+
+    fn field_wanted(&self, question: ca::FieldQuestion) {
+        field::find(&self.looks, &self.name, question);
+    }
 }
 
 struct CaTicket(ca::PutTicket);
@@ -268,7 +418,7 @@ impl OpTicket for CaTicket {
 
 fn put_end(error: &PutError) -> OpEnd {
     let outcome = match error {
-        PutError::BadValue(_) => Outcome::BadValue,
+        PutError::BadValue(_) | PutError::LongText { .. } => Outcome::BadValue,
         PutError::NoAccess => Outcome::NoAccess,
         PutError::NotConnected => Outcome::NotConnected,
         PutError::Moved => Outcome::Moved,
@@ -329,6 +479,14 @@ struct Wiring {
     is_connected: AtomicBool,
     /// Whether the IOC lets the relay read it.
     is_readable: AtomicBool,
+    name: Box<str>,
+    looks: Arc<Looks>,
+    /// For answers that come later.
+    me: Weak<Self>,
+    /// The channel that all this belongs to.
+    channel: OnceLock<Weak<ca::Channel>>,
+    /// What is known beside the channel's values; a lock that no update of a number takes.
+    aside: Mutex<Aside>,
 }
 
 impl ChannelEvents for Wiring {
@@ -343,11 +501,13 @@ impl ChannelEvents for Wiring {
         if !is_readable {
             self.tell_shape();
         }
+        self.begin_connection();
     }
 
     fn disconnected(&self) {
         self.lost.store(true, Ordering::Release);
         self.is_connected.store(false, Ordering::Release);
+        self.end_connection();
         self.line.event(Event::Disconnected);
     }
 
@@ -378,36 +538,39 @@ impl ChannelEvents for Wiring {
     fn metadata(&self, metadata: ca::Metadata) {
         let (value_type, element_count) =
             *self.shape.lock().unwrap_or_else(PoisonError::into_inner);
-        self.line.event(Event::Metadata(Box::new(Metadata {
-            value_type,
-            element_count,
-            units: metadata.units,
-            precision: metadata.precision,
-            choices: metadata.choices,
-            display: limits(metadata.display),
-            control: limits(metadata.control),
-            warning: limits(metadata.warning),
-            alarm: limits(metadata.alarm),
-            epoch: self.line.epoch(),
-            ..Metadata::default()
-        })));
+        self.with_description(|description| {
+            self.line.event(Event::Metadata(Box::new(Metadata {
+                value_type,
+                element_count,
+                units: metadata.units,
+                precision: metadata.precision,
+                choices: metadata.choices,
+                display: limits(metadata.display),
+                control: limits(metadata.control),
+                warning: limits(metadata.warning),
+                alarm: limits(metadata.alarm),
+                description,
+                epoch: self.line.epoch(),
+                ..Metadata::default()
+            })));
+        });
     }
 
     fn update(&self, update: ca::Update<'_>) {
-        let alarm = Alarm {
-            severity: u8::try_from(update.severity)
-                .map_or(Severity::Invalid, Severity::from_number),
-            status: update.status,
-        };
+        let alarm = alarm_of(&update);
         let value = match update.value {
             ca::Value::Number(number) => RowValue::Number(number),
-            ca::Value::Text(bytes) => RowValue::Blob(Arc::new(BlobValue::Text(ca::text(bytes)))),
+            ca::Value::Text(bytes) => return self.text(bytes, update.time_ns, alarm),
             ca::Value::Array(array) => {
                 self.line.copied(array.bytes.len());
                 RowValue::Blob(Arc::new(array_value(array)))
             }
         };
         self.line.update(update.time_ns, value, alarm);
+    }
+
+    fn field_wanted(&self, question: ca::FieldQuestion) {
+        field::find(&self.looks, &self.name, question);
     }
 }
 
@@ -418,8 +581,21 @@ impl Wiring {
     }
 }
 
-/// What a channel held after a put, as it travels.
-fn held_value(held: Held) -> Node {
+fn alarm_of(update: &ca::Update<'_>) -> Alarm {
+    Alarm {
+        severity: u8::try_from(update.severity).map_or(Severity::Invalid, Severity::from_number),
+        status: update.status,
+    }
+}
+
+/// The text in an array of characters: up to its NUL.
+fn text_of(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|&byte| byte == 0);
+    ca::text(&bytes[..end.unwrap_or(bytes.len())])
+}
+
+/// What a channel held after a put of `value`, as it travels.
+fn held_value(held: Held, value: &ca::PutValue) -> Node {
     let array = array_value(ca::Array {
         element: held.element,
         count: held.count,
@@ -433,6 +609,12 @@ fn held_value(held: Held) -> Node {
         BlobValue::Array(array) if held.scalar => {
             let number = array.numbers().first().copied();
             NodeValue::Number(array.value_type, number.unwrap_or(f64::NAN))
+        }
+        // A text that was put to an array of characters is a text in the answer.
+        BlobValue::Array(_)
+            if held.element == NativeType::Char && matches!(value, ca::PutValue::Text(_)) =>
+        {
+            NodeValue::Text(text_of(&held.bytes))
         }
         BlobValue::Array(array) => NodeValue::Array(array),
         _ => NodeValue::Empty,

@@ -114,6 +114,8 @@ pub enum Event {
     },
     /// All that is known of how to draw it.
     Metadata(Box<Metadata>),
+    /// Its description, of a source that tells it apart; later `Metadata` has it too.
+    Description(String),
     /// The number stands for a PV as somebody wishes to see it.
     ViewOpened {
         /// The PV.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::command::Command;
 use super::event::{AccessRights, ChannelEvents, ChannelInfo, Metadata, NativeType, Update};
 use super::follow::follow;
-use super::put::{Encoded, Held, Job, PutError};
+use super::put::{Encoded, FieldKind, FieldQuestion, Held, Job, PutError};
 use crate::liveness::Circuit;
 
 /// Native type and element count of a connected channel.
@@ -86,9 +86,22 @@ pub(super) struct ChannelState {
     /// Labels of this connection's choices, once they are known. A lock that only the ca-cmd thread
     /// and this channel's metadata and connection events take.
     choices: Mutex<Option<Arc<[String]>>>,
+    /// What the field holds, as far as it was asked. Taken by the ca-cmd thread and when the channel is
+    /// connected.
+    field: Mutex<Field>,
     /// Puts that libca has and the server hasn't answered, in order. Taken by the ca-cmd thread and
     /// by the answers.
     puts: Mutex<Vec<Arc<SentPut>>>,
+}
+
+/// What a connection's field holds.
+#[derive(Default)]
+struct Field {
+    /// Questions so far; an answer to one of an earlier connection is passed over.
+    asked: u32,
+    /// Whether the last question is of this connection.
+    is_asked: bool,
+    kind: Option<FieldKind>,
 }
 
 /// A put that libca has.
@@ -168,6 +181,7 @@ impl ChannelState {
             rights: AtomicU8::new(0),
             circuit: Mutex::default(),
             choices: Mutex::default(),
+            field: Mutex::default(),
             puts: Mutex::default(),
         }
     }
@@ -190,6 +204,9 @@ impl ChannelState {
         }
         let previous = self.latest.load();
         *lock(&self.choices) = None;
+        let mut field = lock(&self.field);
+        (field.is_asked, field.kind) = (false, None);
+        drop(field);
         self.latest.store(Some(shape));
         self.connected.store(Some(shape));
         self.events.connected(ChannelInfo {
@@ -305,6 +322,33 @@ impl ChannelState {
             return None;
         }
         Some((shape, choices.unwrap_or_default()))
+    }
+
+    /// What the field holds; without an answer yet it is asked for. Called by the ca-cmd thread.
+    pub(super) fn field_kind(&self) -> Option<FieldKind> {
+        let mut field = lock(&self.field);
+        if field.kind.is_none() && !field.is_asked {
+            field.asked = field.asked.wrapping_add(1);
+            field.is_asked = true;
+            let question = FieldQuestion::new(self.id, field.asked, self.commands.clone());
+            drop(field);
+            self.events.field_wanted(question);
+            return None;
+        }
+        field.kind
+    }
+
+    /// A question is answered; one of an earlier connection doesn't count.
+    pub(super) fn field_told(&self, question: u32, kind: FieldKind) {
+        let mut field = lock(&self.field);
+        if field.is_asked && field.asked == question {
+            field.kind = Some(kind);
+        }
+    }
+
+    /// The subscriptions are ended; those of the next connection are made by the ca-cmd thread.
+    pub(super) fn unsubscribed(&self) {
+        self.subscribed.store(None);
     }
 
     /// Whether values may be read.

@@ -14,7 +14,7 @@ use super::StartError;
 use super::channel_state::{ChannelState, SentPut};
 use super::circuit::Circuits;
 use super::handle::{Context, OpenChannel, Purpose};
-use super::put::Job;
+use super::put::{FieldKind, Job};
 use crate::guard::guard;
 use crate::liveness::{Duty, Watch};
 use crate::user::{UserName, create_as};
@@ -43,6 +43,10 @@ pub(super) enum Command {
     ResumePuts(u64),
     /// Write to the channel of this id.
     Put(u64, Job),
+    /// The question of this number for the channel of this id is answered.
+    Field(u64, u32, FieldKind),
+    /// End the subscription of values of the channel of this id until it connects again.
+    StopUpdates(u64),
     /// Read what the channel of this id holds after a put.
     ReadBack(u64, Arc<SentPut>),
     /// Close the channel of this id.
@@ -176,6 +180,16 @@ fn serve(context: &Context, commands: &Receiver<Command>, begin: Vec<ToOpen>) ->
                     }
                     None => drop(job),
                 }),
+                Command::Field(id, question, kind) => {
+                    if let Some(channel) = channels.open.get_mut(&id) {
+                        guard("put", || channel.field_told(question, kind));
+                    }
+                }
+                Command::StopUpdates(id) => {
+                    if let Some(channel) = channels.open.get_mut(&id) {
+                        channel.stop_updates();
+                    }
+                }
                 // A channel that is closed has ended its puts.
                 Command::ReadBack(id, put) => {
                     if let Some(channel) = channels.open.get_mut(&id) {

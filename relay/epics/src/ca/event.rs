@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::put::FieldQuestion;
+
 /// Receives what happens to one channel.
 ///
 /// Called from libca's threads and from the ca-cmd thread. While a call runs, no other channel of
@@ -31,6 +33,10 @@ pub trait ChannelEvents: Send + Sync + 'static {
     fn metadata(&self, metadata: Metadata);
     /// A new value, alarm or time stamp; also the first of each connection.
     fn update(&self, update: Update<'_>);
+    /// A put waits to know what the field can hold, because its number fits the channel's type and may
+    /// not fit the field. Once for each connection at most. A question that is dropped is answered by
+    /// [`FieldKind::Unknown`](super::FieldKind::Unknown).
+    fn field_wanted(&self, _question: FieldQuestion) {}
 }
 
 /// What a server says of a channel when it is connected.

@@ -18,11 +18,11 @@ use ca_sys::{
 };
 
 use super::callback;
-use super::channel_state::{ChannelState, SentPut};
+use super::channel_state::{ChannelState, SentPut, Shape};
 use super::circuit::Place;
 use super::dbr;
 use super::event::{NativeType, text};
-use super::put::{Encoded, Job, PutError, Target, encode};
+use super::put::{Encoded, FieldKind, Job, PutError, Target, encode, is_doubtful};
 
 /// Puts of one channel that may wait for it to be connected.
 const MAX_WAITING: usize = 1_000;
@@ -199,6 +199,24 @@ impl<'context> OpenChannel<'context> {
         Ok(())
     }
 
+    /// Ends the subscriptions until the channel connects again.
+    pub(super) fn stop_updates(&mut self) {
+        for subscription in [&mut self.update, &mut self.metadata] {
+            if !subscription.is_null() {
+                // SAFETY: as in `subscribe`.
+                let _ = checked(unsafe { ca_clear_subscription(*subscription) });
+                *subscription = ptr::null_mut();
+            }
+        }
+        self.state.unsubscribed();
+    }
+
+    /// The puts that waited for it go on.
+    pub(super) fn field_told(&mut self, question: u32, kind: FieldKind) {
+        self.state.field_told(question, kind);
+        self.send_puts();
+    }
+
     fn create_subscription(
         &self,
         dbr_type: chtype,
@@ -244,6 +262,7 @@ impl<'context> OpenChannel<'context> {
             && let Some(first) = self.waiting.front()
             && !(self.has_answer(first) && self.state.awaits_answer())
             && !self.state.owes_read()
+            && let Some(field) = self.field_of(shape, first)
             && let Some(mut job) = self.waiting.pop_front()
         {
             if !job.begin() {
@@ -254,11 +273,21 @@ impl<'context> OpenChannel<'context> {
                 count: shape.count,
                 choices: &choices,
                 long_string: self.name().ends_with('$'),
+                field,
             };
             match encode(&target, &job.value) {
                 Ok(encoded) => self.send_put(job, encoded, shape.is_scalar()),
                 Err(error) => job.finish(Err(error)),
             }
+        }
+    }
+
+    /// What the field holds, if that matters for a put; nothing while the answer is waited for.
+    fn field_of(&self, shape: Shape, job: &Job) -> Option<FieldKind> {
+        if is_doubtful(shape.native, &job.value) {
+            self.state.field_kind()
+        } else {
+            Some(FieldKind::Unknown)
         }
     }
 

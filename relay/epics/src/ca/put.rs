@@ -3,9 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::Sender;
 
 use ca_sys::{DBR_STRING, MAX_ENUM_STATES, MAX_STRING_SIZE, chtype};
 
+use super::command::Command;
 use super::event::NativeType;
 
 /// A value to write; it is turned into the channel's own type when it is sent.
@@ -28,6 +30,12 @@ pub enum PutError {
     /// Nothing was written: the value doesn't fit the channel; why.
     #[error("{0}")]
     BadValue(String),
+    /// Nothing was written: the text is longer than a string of Channel Access, which the channel is.
+    #[error("{length} bytes of text, but a string of Channel Access holds 39")]
+    LongText {
+        /// Bytes of the text.
+        length: usize,
+    },
     /// Nothing was written: the server gives no write access.
     #[error("the IOC gives no write access")]
     NoAccess,
@@ -47,6 +55,78 @@ pub enum PutError {
 
 /// Says whether a put should still be done, when it is its turn.
 pub type Condition = Box<dyn FnOnce() -> bool + Send>;
+
+/// What numbers the field behind a channel holds. Channel Access shows some types as wider ones:
+/// 64-bit and unsigned 32-bit integers as doubles, unsigned 16-bit ones as 32-bit ones, and bytes
+/// without their sign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldKind {
+    /// Not known: whatever the channel's type holds is sent.
+    Unknown,
+    /// Floating point.
+    Float,
+    /// Integers of a range.
+    Integers {
+        /// Smallest.
+        least: i128,
+        /// Largest.
+        most: i128,
+    },
+}
+
+/// Asks what the field behind a channel holds; see
+/// [`field_wanted`](super::ChannelEvents::field_wanted).
+#[derive(Debug)]
+pub struct FieldQuestion {
+    channel: u64,
+    number: u32,
+    commands: Sender<Command>,
+    kind: FieldKind,
+}
+
+impl FieldQuestion {
+    pub(super) fn new(channel: u64, number: u32, commands: Sender<Command>) -> Self {
+        let kind = FieldKind::Unknown;
+        Self {
+            channel,
+            number,
+            commands,
+            kind,
+        }
+    }
+
+    /// Answers it. Never waits.
+    pub fn answer(mut self, kind: FieldKind) {
+        self.kind = kind;
+    }
+}
+
+impl Drop for FieldQuestion {
+    fn drop(&mut self) {
+        // Fails when the client is gone, and its puts with it.
+        let answer = Command::Field(self.channel, self.number, self.kind);
+        let _ = self.commands.send(answer);
+    }
+}
+
+/// Whether a number in a value fits the channel's type and perhaps not the field behind it.
+pub(super) fn is_doubtful(native: NativeType, value: &PutValue) -> bool {
+    // What every type of field holds that Channel Access shows so.
+    let most = match native {
+        NativeType::Double => f64::from(u32::MAX),
+        NativeType::Long => f64::from(u16::MAX),
+        NativeType::Char => f64::from(i8::MAX),
+        _ => return false,
+    };
+    let safe = |number: f64| number.fract() == 0.0 && (0.0..=most).contains(&number);
+    let doubtful = |text: &String| parse_number(text).is_ok_and(|number| !safe(number));
+    match value {
+        PutValue::Number(number) => !safe(*number),
+        PutValue::Numbers(numbers) => !numbers.iter().copied().all(safe),
+        PutValue::Text(text) => doubtful(text),
+        PutValue::Texts(texts) => texts.iter().any(doubtful),
+    }
+}
 
 /// What a channel held when it was read after a put.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,6 +243,8 @@ pub(super) struct Target<'a> {
     pub(super) choices: &'a [String],
     /// A field read as a long string (`NAME.VAL$`), which must keep room for its NUL.
     pub(super) long_string: bool,
+    /// What its field holds, where that matters.
+    pub(super) field: FieldKind,
 }
 
 /// A value as libca takes it.
@@ -278,11 +360,15 @@ pub(super) fn encode(target: &Target<'_>, value: &PutValue) -> Result<Encoded, P
             Ok(own_type(1, bytes))
         }
         PutValue::Text(text) if native == NativeType::String => {
+            if text.len() >= MAX_STRING_SIZE {
+                let length = text.len();
+                return Err(PutError::LongText { length });
+            }
             push_string(&mut bytes, text)?;
             Ok(own_type(1, bytes))
         }
         PutValue::Text(text) => {
-            push_number(&mut bytes, target, parse_number(text)?)?;
+            push_number(&mut bytes, target, exact_number(target, text)?)?;
             Ok(own_type(1, bytes))
         }
         PutValue::Number(number) => {
@@ -316,7 +402,7 @@ pub(super) fn encode(target: &Target<'_>, value: &PutValue) -> Result<Encoded, P
                         }
                         bytes.extend(one.bytes);
                     }
-                    _ => push_number(&mut bytes, target, parse_number(text)?)?,
+                    _ => push_number(&mut bytes, target, exact_number(target, text)?)?,
                 }
             }
             Ok(own_type(texts.len(), bytes))
@@ -353,13 +439,52 @@ fn parse_number(text: &str) -> Result<f64, PutError> {
     }
 }
 
+/// The number in a text that an integer of the field is to be. One that no double holds is refused
+/// and not rounded, unless the field is floating point itself.
+fn exact_number(target: &Target<'_>, text: &str) -> Result<f64, PutError> {
+    let number = parse_number(text)?;
+    let is_exact = match text.trim().parse::<i128>() {
+        Ok(integer) => number as i128 == integer,
+        // Digits after the point that a double has no room for.
+        Err(_) => !matches!(target.field, FieldKind::Integers { .. }) || number.abs() <= EXACT,
+    };
+    if is_exact || target.field == FieldKind::Float {
+        return Ok(number);
+    }
+    within(target.field, number)?;
+    let text = text.trim();
+    bad(format!(
+        "{text} is more than Channel Access can carry exactly; write it by pva://"
+    ))
+}
+
+/// Every integer up to this one is a double.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// Whether the field holds a number.
+fn within(field: FieldKind, number: f64) -> Result<(), PutError> {
+    let FieldKind::Integers { least, most } = field else {
+        return Ok(());
+    };
+    if number.fract() != 0.0 || !number.is_finite() {
+        return bad(format!(
+            "{number} is no integer, and the PV takes only those"
+        ));
+    }
+    if !(least..=most).contains(&(number as i128)) {
+        return bad(format!(
+            "{number} is outside the PV's type, {least} to {most}"
+        ));
+    }
+    Ok(())
+}
+
 fn push_string(bytes: &mut Vec<u8>, text: &str) -> Result<(), PutError> {
     let most = MAX_STRING_SIZE - 1;
     if text.len() > most {
         let length = text.len();
         return bad(format!(
-            "{length} bytes of text, but a string PV holds {most}; a long string is written by \
-             the name with `$` behind the field"
+            "{length} bytes of text, but a string of Channel Access holds {most}"
         ));
     }
     if text.contains('\0') {
@@ -371,6 +496,7 @@ fn push_string(bytes: &mut Vec<u8>, text: &str) -> Result<(), PutError> {
 }
 
 fn push_number(bytes: &mut Vec<u8>, target: &Target<'_>, number: f64) -> Result<(), PutError> {
+    within(target.field, number)?;
     let integer = |low: i64, high: i64| -> Result<i64, PutError> {
         if number.fract() != 0.0 || !number.is_finite() {
             return bad(format!(
@@ -433,6 +559,7 @@ mod tests {
             count: 1,
             choices: NO_CHOICES,
             long_string: false,
+            field: FieldKind::Unknown,
         }
     }
 
@@ -566,6 +693,46 @@ mod tests {
         );
         let empty = encode(&three, &PutValue::Numbers(Vec::new())).unwrap();
         assert_eq!(empty.count, 0);
+    }
+
+    #[test]
+    fn number_that_the_field_behind_a_wider_channel_cannot_hold_is_refused() {
+        let int64 = Target {
+            field: FieldKind::Integers {
+                least: i64::MIN.into(),
+                most: i64::MAX.into(),
+            },
+            ..scalar(NativeType::Double)
+        };
+        assert_eq!(
+            why(&int64, text("9007199254740993")),
+            "9007199254740993 is more than Channel Access can carry exactly; write it by pva://"
+        );
+        for value in [PutValue::Number(1.5), text("nan"), text("1.5")] {
+            assert!(why(&int64, value).contains("no integer"));
+        }
+        for value in [PutValue::Number(1e19), text("9223372036854775808")] {
+            assert!(why(&int64, value).contains("-9223372036854775808 to 9223372036854775807"));
+        }
+        assert!(encode(&int64, &text("-9007199254740992")).is_ok());
+        let float = Target {
+            field: FieldKind::Float,
+            ..scalar(NativeType::Double)
+        };
+        assert!(encode(&float, &text("9007199254740993")).is_ok());
+    }
+
+    #[test]
+    fn only_numbers_that_some_field_may_not_hold_need_to_know_it() {
+        let doubtful = |native, number| is_doubtful(native, &PutValue::Number(number));
+        for number in [0.5, -1.0, 5e9, f64::NAN, f64::INFINITY] {
+            assert!(doubtful(NativeType::Double, number), "{number}");
+        }
+        assert!(!doubtful(NativeType::Double, 4_294_967_295.0));
+        assert!(doubtful(NativeType::Long, 70_000.0) && !doubtful(NativeType::Long, 7.0));
+        assert!(doubtful(NativeType::Char, 200.0) && !doubtful(NativeType::Char, 127.0));
+        assert!(!doubtful(NativeType::Short, -5.0) && !doubtful(NativeType::Float, 0.5));
+        assert!(!is_doubtful(NativeType::Double, &text("abc")));
     }
 
     #[test]

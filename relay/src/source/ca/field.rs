@@ -1,0 +1,128 @@
+//! What names belong to a PV's record, and what numbers does its field hold?
+//!
+//! Channel Access shows 64-bit and unsigned integers as wider types. The record's type (RTYP) and the
+//! element type of an array (FTVL) say what they are.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pvwire_epics::ca::{FieldKind, FieldQuestion};
+
+use super::look::{Look, Looks, What};
+
+/// After how long a put goes on without knowing what the field holds.
+const WITHIN: Duration = Duration::from_secs(1);
+
+/// Fields of int64in and int64out that are 64-bit integers.
+const INT64_FIELDS: [&str; 14] = [
+    "VAL", "HOPR", "LOPR", "DRVH", "DRVL", "HIHI", "HIGH", "LOW", "LOLO", "HYST", "ADEL", "MDEL",
+    "IVOV", "SVAL",
+];
+
+/// The record of a PV: what stands before the field.
+pub(super) fn record(name: &str) -> &str {
+    name.split_once('.').map_or(name, |(record, _)| record)
+}
+
+/// The field of a PV, without filters and modifiers behind it.
+fn field(name: &str) -> &str {
+    let field = name.split_once('.').map_or("", |(_, field)| field);
+    let end = field.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    match &field[..end.unwrap_or(field.len())] {
+        "" => "VAL",
+        field => field,
+    }
+}
+
+/// The name by which a PV's text has no limit of 39 bytes, unless it has a filter or is that name.
+pub(super) fn long_name(name: &str) -> Option<String> {
+    if name.contains(['$', '{', '[']) {
+        return None;
+    }
+    Some(format!("{}.{}$", record(name), field(name)))
+}
+
+/// Finds out what numbers the field of a PV holds, and answers.
+pub(super) fn find(looks: &Arc<Looks>, name: &str, question: FieldQuestion) {
+    let (record, field) = (record(name).to_owned(), field(name).to_owned());
+    let again = Arc::clone(looks);
+    looks.ask(Look {
+        name: format!("{record}.RTYP"),
+        what: What::Text,
+        within: WITHIN,
+        is_urgent: true,
+        answer: Box::new(move |found| {
+            let Some(found) = found else { return };
+            if field == "UTAG" {
+                return question.answer(kind("UINT64"));
+            }
+            let is_array = ["waveform", "aai", "aao", "subArray"].contains(&found.text.as_str());
+            match found.text.as_str() {
+                _ if is_array && field == "VAL" => again.ask(Look {
+                    name: format!("{record}.FTVL"),
+                    what: What::Text,
+                    within: WITHIN,
+                    is_urgent: true,
+                    answer: Box::new(move |found| {
+                        question.answer(found.map_or(FieldKind::Unknown, |it| kind(&it.text)));
+                    }),
+                }),
+                "int64in" | "int64out" if INT64_FIELDS.contains(&field.as_str()) => {
+                    question.answer(kind("INT64"));
+                }
+                "ai" | "ao" | "calc" | "calcout" | "sub" | "sel" | "dfanout" | "seq"
+                | "compress" => {
+                    question.answer(kind("DOUBLE"));
+                }
+                "histogram" if field == "VAL" => question.answer(kind("ULONG")),
+                // Whatever else: the question answers itself when it is dropped.
+                _ => {}
+            }
+        }),
+    });
+}
+
+/// What an array of this element type (FTVL) holds.
+fn kind(element: &str) -> FieldKind {
+    let integers = |least: i128, most: i128| FieldKind::Integers { least, most };
+    match element {
+        "CHAR" => integers(i8::MIN.into(), i8::MAX.into()),
+        "UCHAR" => integers(0, u8::MAX.into()),
+        "SHORT" => integers(i16::MIN.into(), i16::MAX.into()),
+        "USHORT" | "ENUM" => integers(0, u16::MAX.into()),
+        "LONG" => integers(i32::MIN.into(), i32::MAX.into()),
+        "ULONG" => integers(0, u32::MAX.into()),
+        "INT64" => integers(i64::MIN.into(), i64::MAX.into()),
+        "UINT64" => integers(0, u64::MAX.into()),
+        "FLOAT" | "DOUBLE" => FieldKind::Float,
+        _ => FieldKind::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_a_record_follow_from_that_of_a_pv() {
+        for (name, of, value) in [
+            ("A:B", "A:B", "VAL"),
+            ("A:B.", "A:B", "VAL"),
+            ("A:B.DESC", "A:B", "DESC"),
+            ("A:B.VAL$", "A:B", "VAL"),
+            ("A:B.HIHI{\"ts\":{}}", "A:B", "HIHI"),
+            ("A:B.VAL[0:3]", "A:B", "VAL"),
+        ] {
+            assert_eq!((record(name), field(name)), (of, value), "{name}");
+        }
+    }
+
+    #[test]
+    fn long_string_has_a_name_of_its_own_unless_it_is_that() {
+        assert_eq!(long_name("A").as_deref(), Some("A.VAL$"));
+        assert_eq!(long_name("A.").as_deref(), Some("A.VAL$"));
+        assert_eq!(long_name("A.INP").as_deref(), Some("A.INP$"));
+        assert_eq!(long_name("A.VAL$"), None);
+        assert_eq!(long_name("A.VAL{\"ts\":{}}"), None);
+    }
+}

@@ -1,0 +1,242 @@
+//! Asks IOCs once for something beside a PV's value: the text of a field, or what type a name has.
+//!
+//! A thread opens a channel for each look, waits for the answer and closes it. Only some are open at a
+//! time, so that an IOC that comes back isn't asked ten thousand things at once.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pvwire_epics::ca::{self, AccessRights, ChannelEvents, ChannelInfo, NativeType};
+
+/// Looks that are open at a time.
+const AT_A_TIME: usize = 256;
+
+/// What is wanted of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// Type and element count.
+    Shape,
+    /// Its value as a text: a string, the label of a choice, or the text in an array of characters.
+    Text,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) native: NativeType,
+    pub(super) count: u32,
+    /// Empty when only the shape was wanted.
+    pub(super) text: String,
+    /// The text fills what Channel Access has for a string: there may be more.
+    pub(super) is_full: bool,
+}
+
+/// Learns what was found, or nothing when no IOC answered in time. Called once, by the thread of the
+/// looks, unless the relay ends before.
+pub(super) type Answer = Box<dyn FnOnce(Option<Found>) + Send>;
+
+/// One thing to look for.
+pub(super) struct Look {
+    pub(super) name: String,
+    pub(super) what: What,
+    /// After how long it is given up.
+    pub(super) within: Duration,
+    /// Somebody waits: goes before those that aren't.
+    pub(super) is_urgent: bool,
+    pub(super) answer: Answer,
+}
+
+/// The looks of one client context.
+#[derive(Debug)]
+pub(super) struct Looks {
+    messages: Sender<Message>,
+    opener: ca::Opener,
+}
+
+enum Message {
+    Ask(Look),
+    Told(u64, Found),
+    Stop,
+}
+
+impl Looks {
+    /// Starts the thread. It ends by `stop`.
+    pub(super) fn start(opener: ca::Opener) -> Result<Self, ca::StartError> {
+        let (messages, received) = channel();
+        let thread = Thread {
+            opener: opener.clone(),
+            messages: messages.clone(),
+            urgent: VecDeque::new(),
+            others: VecDeque::new(),
+            open: HashMap::new(),
+            next: 0,
+        };
+        thread::Builder::new()
+            .name("ca-looks".to_owned())
+            .spawn(move || thread.run(&received))
+            .map_err(ca::StartError::Thread)?;
+        Ok(Self { messages, opener })
+    }
+
+    /// Never waits.
+    pub(super) fn ask(&self, look: Look) {
+        // The thread is gone only when the relay ends.
+        let _ = self.messages.send(Message::Ask(look));
+    }
+
+    /// What opens further channels of the same context.
+    pub(super) fn opener(&self) -> &ca::Opener {
+        &self.opener
+    }
+
+    /// Ends the thread.
+    pub(super) fn stop(&self) {
+        let _ = self.messages.send(Message::Stop);
+    }
+}
+
+struct Open {
+    _channel: ca::Channel,
+    until: Instant,
+    answer: Answer,
+}
+
+struct Thread {
+    opener: ca::Opener,
+    messages: Sender<Message>,
+    urgent: VecDeque<Look>,
+    others: VecDeque<Look>,
+    open: HashMap<u64, Open>,
+    next: u64,
+}
+
+impl Thread {
+    fn run(mut self, received: &Receiver<Message>) {
+        loop {
+            self.open_some();
+            let until = self.open.values().map(|open| open.until).min();
+            let message = match until {
+                None => received.recv().map_err(RecvTimeoutError::from),
+                Some(until) => {
+                    received.recv_timeout(until.saturating_duration_since(Instant::now()))
+                }
+            };
+            match message {
+                Ok(Message::Ask(look)) if look.is_urgent => self.urgent.push_back(look),
+                Ok(Message::Ask(look)) => self.others.push_back(look),
+                Ok(Message::Told(id, found)) => {
+                    if let Some(open) = self.open.remove(&id) {
+                        (open.answer)(Some(found));
+                    }
+                }
+                Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {
+                    let now = Instant::now();
+                    for (_, late) in self.open.extract_if(|_, open| open.until <= now) {
+                        (late.answer)(None);
+                    }
+                }
+            }
+        }
+    }
+
+    fn open_some(&mut self) {
+        while self.open.len() < AT_A_TIME
+            && let Some(look) = self.urgent.pop_front().or_else(|| self.others.pop_front())
+        {
+            let id = self.next;
+            self.next += 1;
+            let sink = Sink {
+                id,
+                what: look.what,
+                messages: self.messages.clone(),
+                seen: Mutex::default(),
+            };
+            match self.opener.open(&look.name, Arc::new(sink)) {
+                Ok(channel) => {
+                    let open = Open {
+                        _channel: channel,
+                        until: Instant::now() + look.within,
+                        answer: look.answer,
+                    };
+                    self.open.insert(id, open);
+                }
+                Err(_) => (look.answer)(None),
+            }
+        }
+    }
+}
+
+/// What the channel of a look tells.
+struct Sink {
+    id: u64,
+    what: What,
+    messages: Sender<Message>,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    shape: Option<(NativeType, u32)>,
+    text: Option<(String, bool)>,
+    index: Option<usize>,
+    choices: Option<Vec<String>>,
+}
+
+impl Sink {
+    fn note(&self, note: impl FnOnce(&mut Seen)) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        note(&mut seen);
+        let Some((native, count)) = seen.shape else {
+            return;
+        };
+        let label = || {
+            let label = seen.choices.as_ref()?.get(seen.index?)?;
+            Some((label.clone(), false))
+        };
+        let text = match self.what {
+            What::Shape => Some((String::new(), false)),
+            What::Text => seen.text.clone().or_else(label),
+        };
+        if let Some((text, is_full)) = text {
+            let found = Found {
+                native,
+                count,
+                text,
+                is_full,
+            };
+            // The thread is gone only when the relay ends.
+            let _ = self.messages.send(Message::Told(self.id, found));
+        }
+    }
+}
+
+impl ChannelEvents for Sink {
+    fn connected(&self, info: ChannelInfo) {
+        self.note(|seen| seen.shape = Some((info.native_type, info.element_count)));
+    }
+
+    fn disconnected(&self) {}
+
+    fn access_rights(&self, _: AccessRights) {}
+
+    fn metadata(&self, metadata: ca::Metadata) {
+        self.note(|seen| seen.choices = Some(metadata.choices));
+    }
+
+    fn update(&self, update: ca::Update<'_>) {
+        self.note(|seen| match update.value {
+            ca::Value::Text(bytes) => {
+                seen.text = Some((ca::text(bytes), bytes.len() >= super::STRING_BYTES));
+            }
+            ca::Value::Array(array) if array.element == NativeType::Char => {
+                seen.text = Some((super::text_of(array.bytes), false));
+            }
+            ca::Value::Array(_) => {}
+            ca::Value::Number(number) => seen.index = Some(number as usize),
+        });
+    }
+}

@@ -1,0 +1,106 @@
+//! Does a client get the description of a record by Channel Access, when it asks for it?
+//!
+//! Topology: one relay, clients that ask and one that doesn't, a soft IOC that dies and lives again.
+
+use pvwire_schema::types::RequestBody;
+
+use crate::support::{Client, Network, Relay, SoftIoc, prefix};
+
+const DATABASE: &str = r#"
+    record(ai, "$(P)ai") { field(DESC, "Gap of the undulator") field(VAL, "1") field(PINI, "YES") }
+    record(lso, "$(P)lso") { field(DESC, "Where the beam goes") field(SIZV, "80") }
+    record(mbbo, "$(P)mode") { field(DESC, "What it does") field(ZRST, "off") }
+    record(ai, "$(P)full") { field(DESC, "exactly 40 bytes of text are what it has") }
+    record(ai, "$(P)none") {}
+"#;
+
+fn describe(client: &mut Client, names: &[impl AsRef<str>]) {
+    let ids = names.iter().map(|name| client.id(name.as_ref())).collect();
+    client.request(RequestBody::Describe { ids });
+}
+
+fn wait_description(client: &mut Client, name: &str, description: &str) {
+    client.wait_pv(name, description, |pv| {
+        pv.metadata.as_ref().unwrap().description == description
+    });
+}
+
+#[test]
+fn description_by_channel_access_comes_when_it_is_asked_for_and_again_after_a_restart() {
+    let (network, prefix) = (Network::new(), prefix());
+    let mut ioc = SoftIoc::with_prefix(network, &prefix, DATABASE, "");
+    let relay = Relay::start(network, &[]);
+    let mut client = Client::connect(relay.address());
+    let fields = ["ai", "ai.HIHI", "lso.VAL$", "lso", "mode", "full", "none"];
+    let names = ioc.names(fields);
+    client.subscribe_live(&names);
+    for name in &names {
+        assert_eq!(client.pv(name).metadata.as_ref().unwrap().description, "");
+    }
+    describe(&mut client, &names);
+    let expected = [
+        "Gap of the undulator",
+        "Gap of the undulator",
+        "Where the beam goes",
+        "Where the beam goes",
+        "What it does",
+        "exactly 40 bytes of text are what it has",
+    ];
+    for (name, description) in names.iter().zip(expected) {
+        wait_description(&mut client, name, description);
+    }
+    let ai = client.pv(&names[0]).metadata.clone().unwrap();
+    // It stays when other metadata changes, and the rest stays when it comes.
+    ioc.put("ai.EGU", "mm");
+    client.wait_pv(&names[0], "the unit", |pv| {
+        let metadata = pv.metadata.as_ref().unwrap();
+        metadata.units == "mm" && metadata.description == ai.description
+    });
+
+    ioc.kill();
+    client.wait_state(
+        &names[0],
+        pvwire_schema::types::ConnectionState::Disconnected,
+    );
+    let other = DATABASE.replace("Gap of the undulator", "Gap of the wiggler");
+    let _ioc = SoftIoc::with_prefix(network, &prefix, &other, "");
+    wait_description(&mut client, &names[0], "Gap of the wiggler");
+    wait_description(&mut client, &names[1], "Gap of the wiggler");
+    wait_description(&mut client, &names[4], "What it does");
+}
+
+#[test]
+fn description_is_read_once_for_all_clients() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, DATABASE);
+    let relay = Relay::start(network, &[]);
+    let ai = ioc.name("ai");
+    let mut first = Client::connect(relay.address());
+    first.subscribe_live(&[&ai]);
+    describe(&mut first, &[&ai]);
+    wait_description(&mut first, &ai, "Gap of the undulator");
+    // The IOC can't be asked any more.
+    ioc.hang();
+    let mut second = Client::connect(relay.address());
+    second.subscribe_live(&[&ai]);
+    describe(&mut second, &[&ai]);
+    wait_description(&mut second, &ai, "Gap of the undulator");
+    ioc.go_on();
+}
+
+#[test]
+fn description_that_no_server_has_leaves_the_pv_as_it_is() {
+    let network = Network::new();
+    let database = r#"record(ai, "$(P)ai") { field(VAL, "2") field(PINI, "YES") }"#;
+    let mut ioc = SoftIoc::start(network, database);
+    let relay = Relay::start(network, &[]);
+    let mut client = Client::connect(relay.address());
+    let ai = ioc.name("ai");
+    client.subscribe_live(&[&ai]);
+    // Ids that are not open are passed over.
+    let ids = vec![client.id(&ai), pvwire_schema::types::PvId(999_999)];
+    client.request(RequestBody::Describe { ids });
+    ioc.put("ai", "3");
+    client.wait_number(&ai, 3.0);
+    assert_eq!(client.pv(&ai).metadata.as_ref().unwrap().description, "");
+}
