@@ -55,7 +55,7 @@ test("an array of strings is each string, and an empty one stays empty", async (
   }
 });
 
-test("a string is whole as a long string, of whatever length", async ({
+test("a long string is whole by its plain name and as bytes, of whatever length", async ({
   ioc,
   page,
   pageUrl,
@@ -68,9 +68,25 @@ test("a string is whole as a long string, of whatever length", async ({
   for (const length of [39, 40, 41, 3000]) {
     const text = "abcdefghij".repeat(300).slice(0, length);
     await ioc.put(PV, text);
-    await expect(demo.value(PV)).toHaveText(text.slice(0, 39));
+    await expect(demo.value(PV)).toHaveText(text);
     await expect.poll(() => demo.bytesAsText(`${PV}.VAL$`)).toBe(text);
   }
+});
+
+test("a record's description is shown by Channel Access, and follows a restart", async ({
+  ioc,
+  page,
+  pageUrl,
+}, testInfo) => {
+  const demo = new DemoPage(page, pageUrl, ioc);
+  await demo.open();
+  const label = demo.setPoint("RF:VOLTAGE:SET").row.locator(".pvwire-set-point-label span").first();
+  await expect(label).toHaveAttribute("title", "RF voltage set point");
+
+  const database = testInfo.outputPath("described.db");
+  writeFileSync(database, 'record("*", "$(P):RF:VOLTAGE:SET") { field(DESC, "What the RF has") }');
+  await ioc.restart({ alsoLoad: [database] });
+  await expect(label).toHaveAttribute("title", "What the RF has", { timeout: 45_000 });
 });
 
 test("write access that is taken away and given back follows at once", async ({ demo, ioc }) => {

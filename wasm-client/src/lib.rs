@@ -416,6 +416,12 @@ impl Core {
         self.session.pace(interval_ms)
     }
 
+    /// A request for the descriptions of PVs; empty when none of the slots is subscribed.
+    #[must_use]
+    pub fn describe(&self, slots: &[Slot]) -> Vec<u8> {
+        self.session.describe(slots).unwrap_or_default()
+    }
+
     /// A request to answer at once; `now_ms` is milliseconds past the POSIX epoch.
     pub fn ping(&mut self, now_ms: f64) -> Vec<u8> {
         self.session.ping((now_ms * 1e6) as i64)

@@ -6,7 +6,16 @@ import { golden, wasm, type GoldenName } from "./golden.js";
 
 /** What the last byte of a request's file says it is: the number in its union. */
 export type RequestKind =
-  "subscribe" | "unsubscribe" | "get" | "ack" | "ping" | "put" | "rpc" | "pace" | "authenticate";
+  | "subscribe"
+  | "unsubscribe"
+  | "get"
+  | "ack"
+  | "ping"
+  | "put"
+  | "rpc"
+  | "pace"
+  | "authenticate"
+  | "describe";
 
 const KINDS: readonly RequestKind[] = [
   "subscribe",
@@ -18,6 +27,7 @@ const KINDS: readonly RequestKind[] = [
   "rpc",
   "pace",
   "authenticate",
+  "describe",
 ];
 
 /** A request as the relay reads it: enough of flatbuffers to tell id, kind, and names. */
@@ -75,7 +85,7 @@ export function readRequest(bytes: Uint8Array): ReadRequest {
     const vector = deref(first);
     for (let at = 0; at < view.getUint32(vector, true); at += 1) {
       const entry = vector + 4 + 4 * at;
-      if (kind === "unsubscribe") {
+      if (kind === "unsubscribe" || kind === "describe") {
         ids.push(view.getUint32(entry, true));
         continue;
       }

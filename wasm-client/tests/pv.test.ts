@@ -33,6 +33,37 @@ async function atTheSnapshot(): Promise<FakeSocket> {
 
 const show = (name: string): PvData => client.pv(name).getSnapshot() as PvData;
 
+describe("a description", () => {
+  const listen = (name: string, selection?: string): (() => void) =>
+    client.pv(name, selection).subscribe(() => undefined);
+
+  it("is asked for when a selection reads it, once for each PV and connection", async () => {
+    for (const name of GOLDEN_NAMES) listen(name, "{ value { float } display { units } }");
+    const socket = FakeSocket.last;
+    socket.open();
+    await settle();
+    socket.answer("snapshot", "subscribe");
+    await settle();
+    expect(socket.sent("describe")).toEqual([]);
+
+    listen("TEMP", "{ display { description } }");
+    listen("TEMP");
+    await settle();
+    listen("TEMP", "{ id display { description } }");
+    await settle();
+    expect(socket.sent("describe").map((request) => request.ids)).toEqual([[3]]);
+
+    socket.end(1006);
+    vi.advanceTimersByTime(20_000);
+    const next = FakeSocket.last;
+    next.open();
+    await settle();
+    next.answer("snapshot", "subscribe");
+    await settle();
+    expect(next.sent("describe").map((request) => request.ids)).toEqual([[3]]);
+  });
+});
+
 describe("a snapshot", () => {
   it("asks for all names in one request", async () => {
     const socket = await atTheSnapshot();

@@ -2,7 +2,7 @@
 
 import { systemClock, type Clock, type Timer } from "./clock.js";
 import { Answered, isLoaded, load, Wasm, type Applied, type Columns } from "./core.js";
-import { ALL_PARTS, skipped } from "./fields.js";
+import { ALL_PARTS, DESCRIBES, skipped } from "./fields.js";
 import { Flusher } from "./flush.js";
 import { Gets, type PlannedOptions } from "./get.js";
 import { Heartbeat } from "./heartbeat.js";
@@ -58,6 +58,8 @@ interface Held {
   slot: Slot | undefined;
   /** When it is given back; `undefined` while somebody listens. */
   idleUntil: number | undefined;
+  /** Its description was asked for on this connection. */
+  isDescribed: boolean;
 }
 
 export class Client implements PvClient, PvOwner {
@@ -86,6 +88,7 @@ export class Client implements PvClient, PvOwner {
   #wanted = new Set<Held>();
   #subscribesOpen = 0;
   #subscribeSoon = false;
+  #describeSoon = false;
   #idleTimer: Timer | undefined;
   #started = false;
   #disposed = false;
@@ -234,13 +237,22 @@ export class Client implements PvClient, PvOwner {
     const { key, name, wish } = handle;
     let held = this.#held.get(key);
     if (held === undefined) {
-      held = { name, wish, handles: [], slot: undefined, idleUntil: undefined };
+      held = {
+        name,
+        wish,
+        handles: [],
+        slot: undefined,
+        idleUntil: undefined,
+        isDescribed: false,
+      };
       this.#held.set(key, held);
       if (this.#wasm !== undefined) this.#place(held, this.#wasm);
     }
     held.handles = [...held.handles, handle];
     held.idleUntil = undefined;
     handle.held = held;
+    // A PV that is subscribed already is asked for now, another with the answer to its Subscribe.
+    if (!held.isDescribed && (handle.mask & DESCRIBES) !== 0) this.#describeLater();
   }
 
   detach(handle: PvHandle): void {
@@ -368,6 +380,33 @@ export class Client implements PvClient, PvOwner {
     this.#request((wasm) => wasm.core.subscribe(slots, ...numbers));
     this.#subscribesOpen += 1;
     for (const held of wanted.slice(0, this.#wasm.core.taken())) this.#wanted.delete(held);
+  }
+
+  #describeLater(): void {
+    if (this.#describeSoon) return;
+    this.#describeSoon = true;
+    queueMicrotask(() => {
+      this.#describeSoon = false;
+      this.#describe();
+    });
+  }
+
+  /** Asks for the descriptions that selections read, of PVs that have their ids. */
+  #describe(): void {
+    if (this.#subscribesOpen > 0 || !this.#socket?.isOpen) return;
+    const isWanted = (held: Held): boolean =>
+      !held.isDescribed &&
+      held.slot !== undefined &&
+      !isLocal(held.name) &&
+      !this.#wanted.has(held) &&
+      held.handles.some((handle) => (handle.mask & DESCRIBES) !== 0);
+    const wanted = [...this.#held.values()].filter(isWanted);
+    for (const held of wanted) held.isDescribed = true;
+    const slots = wanted.map((held) => held.slot?.index ?? 0);
+    for (let at = 0; at < slots.length; at += MAX_IDS) {
+      const some = Uint32Array.from(slots.slice(at, at + MAX_IDS));
+      this.#request((wasm) => wasm.core.describe(some));
+    }
   }
 
   #giveBackLater(): void {
@@ -507,7 +546,10 @@ export class Client implements PvClient, PvOwner {
         this.#socket?.opened(version, instance);
         this.#heartbeat.start(Number(ackIntervalMs));
         if (isHidden()) this.#pace();
-        for (const held of this.#held.values()) if (!isLocal(held.name)) this.#wanted.add(held);
+        for (const held of this.#held.values()) {
+          held.isDescribed = false;
+          if (!isLocal(held.name)) this.#wanted.add(held);
+        }
         this.#subscribe();
         this.#pumpGets();
         this.#pumpOperations();
@@ -558,6 +600,7 @@ export class Client implements PvClient, PvOwner {
 
   #subscribeAnswered(): void {
     this.#subscribesOpen = 0;
+    this.#describe();
     this.#subscribe();
     this.#giveBack();
   }

@@ -269,6 +269,9 @@ type RangeName = "controlRange" | "displayRange" | "alarmRange" | "warningRange"
 /** Every part, also those of fields that read none. */
 export const ALL_PARTS = -1;
 
+/** Not a part: a plan with this bit reads the description, which some sources tell only when asked. */
+export const DESCRIBES = 1 << 30;
+
 /** Makes an object of the values from a place on; `before` is what it makes a new one of. */
 type Build = (values: readonly unknown[], from: number, before: object | undefined) => object;
 
@@ -316,7 +319,8 @@ export function planObject(lines: string[], make?: MakeReader, path = ""): Objec
       make?.(inner, words, lines) ??
       (sign === "{" ? planObject(lines, make, inner) : leaf(name, inner, path, args));
     // A function has no parts of its own.
-    const parts = Number(own) | (field as ObjectPlan).mask;
+    const described = inner.endsWith("display.description") ? DESCRIBES : 0;
+    const parts = Number(own) | (field as ObjectPlan).mask | described;
     size += 1 + ((field as Partial<ObjectPlan>).size ?? 0);
     keys.push(key);
     fields.push(field);

@@ -125,6 +125,18 @@ impl Session {
         })
     }
 
+    /// Asks for the descriptions of those of `slots` that are subscribed; `None` when there are none.
+    #[must_use]
+    pub fn describe(&self, slots: &[Slot]) -> Option<Vec<u8>> {
+        let ids = slots.iter().map(|slot| self.live.id(*slot));
+        let ids: Vec<_> = ids.filter(|id| *id != PvId::NONE).collect();
+        let request = |ids| {
+            let body = RequestBody::Describe { ids };
+            encode::request(&Request { id: 0, body })
+        };
+        (!ids.is_empty()).then(|| request(ids))
+    }
+
     /// Shows who this is.
     pub fn authenticate(&mut self, token: String) -> Vec<u8> {
         self.requests.encode(RequestBody::Authenticate { token }).1

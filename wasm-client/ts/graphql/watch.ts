@@ -1,7 +1,7 @@
 /** How does a subscription go on? Complete results first, then what changed. */
 
 import type { Client } from "../client.js";
-import { ALL_PARTS, type ObjectPlan } from "../fields.js";
+import { ALL_PARTS, DESCRIBES, type ObjectPlan } from "../fields.js";
 import { PvHandle } from "../pv.js";
 import { settled } from "./readers.js";
 
@@ -21,7 +21,7 @@ class Watch {
     this.handle = new PvHandle(client, id, plan);
     this.handle.prepare();
     // Until there is enough to show, whatever comes may bring it.
-    this.handle.mask = ALL_PARTS;
+    this.handle.mask = (ALL_PARTS & ~DESCRIBES) | mask;
     this.#client = client;
     this.#mask = mask;
     this.#objects = keys.filter((_, at) => typeof fields[at] === "object");

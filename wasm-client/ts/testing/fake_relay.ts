@@ -257,6 +257,9 @@ class Relay implements FakeRelay {
         this.#reply(socket, request.id, Reply.error, error);
         break;
       }
+      // Descriptions come with the metadata here.
+      case "describe":
+      case "authenticate":
       case "ack":
       case "pace":
         break;

@@ -5,13 +5,24 @@ import type { PutValue, PvType } from "../types.js";
 
 export type Request = { readonly id: number } & (
   | { readonly kind: "subscribe" | "get"; readonly names: readonly string[] }
-  | { readonly kind: "unsubscribe"; readonly ids: readonly number[] }
+  | { readonly kind: "unsubscribe" | "describe"; readonly ids: readonly number[] }
   | { readonly kind: "ping"; readonly clientTimeNs: bigint }
   | { readonly kind: "put"; readonly name: string; readonly value: PutValue }
-  | { readonly kind: "rpc" | "ack" | "pace" }
+  | { readonly kind: "rpc" | "ack" | "pace" | "authenticate" }
 );
 
-const KINDS = ["subscribe", "unsubscribe", "get", "ack", "ping", "put", "rpc", "pace"] as const;
+const KINDS = [
+  "subscribe",
+  "unsubscribe",
+  "get",
+  "ack",
+  "ping",
+  "put",
+  "rpc",
+  "pace",
+  "authenticate",
+  "describe",
+] as const;
 
 export function readRequest(bytes: Uint8Array): Request {
   return new Reader(bytes).request();
@@ -37,6 +48,7 @@ class Reader {
       case "get":
         return { id, kind, names: this.#texts(body, 0) };
       case "unsubscribe":
+      case "describe":
         return { id, kind, ids: this.#ids(body, 0) };
       case "ping": {
         const at = this.#place(body, 0);

@@ -184,6 +184,10 @@ export class Hub {
         page.intervalMs = request.intervalMs;
         this.#pace();
         break;
+      case Kind.describe:
+        // It has no answer, and what comes of it is for all pages that show the PV.
+        this.#send(request);
+        break;
       case Kind.authenticate:
         // Once: pages of one origin have one user.
         if (this.#authenticates) break;

@@ -1,7 +1,14 @@
 /** What must a worker know of a message to hand it to the right page? Read and changed in place. */
 
 /** Numbers of the requests, and of the answers in a frame, as the schema has them. */
-export const Kind = { subscribe: 1, unsubscribe: 2, ack: 4, pace: 8, authenticate: 9 } as const;
+export const Kind = {
+  subscribe: 1,
+  unsubscribe: 2,
+  ack: 4,
+  pace: 8,
+  authenticate: 9,
+  describe: 10,
+} as const;
 export const Reply = { none: 0, hello: 1, subscribed: 2 } as const;
 
 /** A frame of this kind changes no PV. */
