@@ -6,6 +6,7 @@ one line of JSON.
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -19,6 +20,8 @@ from processes import Children, drain, free_port
 
 # Until the clients of a busy machine have all begun.
 BEGUN_S = 1
+
+PATIENCE_S = 30
 
 
 def settings(port):
@@ -46,6 +49,16 @@ def settings(port):
     }
 
 
+def wait_until_it_listens(port, said):
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        with socket.socket() as tcp:
+            if tcp.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    sys.exit(f"the gateway doesn't listen; it said:\n{''.join(said)}")
+
+
 def cpu_ns(pid):
     schedstats = Path(f"/proc/{pid}/task").glob("*/schedstat")
     return sum(int(schedstat.read_text().split()[0]) for schedstat in schedstats)
@@ -61,7 +74,8 @@ def measure(children, given):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
-    drain(gateway.stdout)
+    said = drain(gateway.stdout)
+    wait_until_it_listens(port, said)
     program = floor_program("pva", given.folder)
     # The clients begin one after the other; each measures for longer than the gateway is measured.
     seconds = given.seconds + 2 * BEGUN_S
@@ -80,8 +94,8 @@ def measure(children, given):
     used, took = cpu_ns(gateway.pid) - before, time.monotonic() - began
     found = [json.loads(children.wait(client)) for client in clients]
     children.end(gateway)
-    if any(client["wrong"] for client in found):
-        sys.exit("a client of the gateway failed")
+    if any(client["wrong"] or not client["least"] for client in found):
+        sys.exit(f"a client of the gateway got nothing; the gateway said:\n{''.join(said)}")
     pvs = len(given.names.read_text().splitlines())
     all_of_them = sum(client["updates"] for client in found)
     updates = all_of_them * took / seconds
