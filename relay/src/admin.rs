@@ -46,6 +46,8 @@ pub struct Admin {
     pub hello: Hello,
     /// When the relay started.
     pub started: Instant,
+    /// Where PVs are searched, see [`search::addresses`](crate::source::search::addresses).
+    pub searched: Value,
 }
 
 impl Admin {
@@ -114,10 +116,13 @@ impl Admin {
         let client = |seen: &ClientSeen| json!({ "address": seen.address, "user": seen.user, "seconds": seen.connected.as_secs(), "bytes": seen.bytes, "inStep": seen.is_in_step });
         let pv = |(name, state, holders, updates): &(Arc<str>, ConnectionState, usize, u32)| json!({ "name": **name, "state": format!("{state:?}"), "clients": holders, "updates": updates });
         let ages = |Ages { counts, sum_micros }: Ages| json!({ "counts": counts, "sumMilliseconds": sum_micros as f64 / 1000.0 });
+        let puts = self.registry.puts();
         json!({
             "version": self.hello.relay_version,
             "instance": format!("{:016x}", self.hello.relay_instance),
             "uptimeSeconds": self.started.elapsed().as_secs(),
+            "puts": { "enabled": puts.enabled, "rules": puts.rules, "accessSecurity": puts.by_access_security },
+            "searched": self.searched,
             "clients": self.sessions(),
             "shards": self.shards.iter().map(ShardHandle::clients).collect::<Vec<_>>(),
             "groups": overview.groups,

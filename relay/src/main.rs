@@ -26,6 +26,7 @@ use pvwire_relay::shutdown::Readiness;
 use pvwire_relay::source::ca::CaSource;
 use pvwire_relay::source::host::Hosts;
 use pvwire_relay::source::pva::PvaSource;
+use pvwire_relay::source::search;
 use pvwire_relay::source::sim::{MAX_LOAD_PER_CLIENT, SimSource};
 use pvwire_relay::source::{Intake, Source};
 use pvwire_relay::table::Table;
@@ -289,6 +290,7 @@ async fn run(
         shards: handles,
         hello,
         started,
+        searched: search::addresses(|name| std::env::var(name).ok()),
     };
     let server = Arc::new(Server {
         admin,

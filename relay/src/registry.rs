@@ -13,7 +13,7 @@ use pvwire_schema::limits::MAX_NAME_BYTES;
 use pvwire_schema::types::{NameProblem, Outcome, PvId, Wish};
 
 use crate::config::Access;
-use crate::rule::{Person, Rules};
+use crate::rule::{Person, PutsAllowed, Rules};
 use crate::source::{
     Call, Event, Intake, Line, Monitor, Notice, OpDone, OpEnd, OpTicket, Put, Queue, Source,
     ViewLine,
@@ -413,6 +413,12 @@ impl Registry {
 
     fn rules(&self) -> Arc<Rules> {
         Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether puts are taken, and by how many rules.
+    #[must_use]
+    pub fn puts(&self) -> PutsAllowed {
+        self.rules().puts()
     }
 
     /// From now on these rules hold. Of what is open already only whether anybody may write it is looked

@@ -221,6 +221,17 @@ const PUTS_OFF: &str = "this relay takes no puts (enable_put is off)";
 const PUTS_PLAIN: &str =
     "puts take no channel filter or array range: write the name of the record and field alone";
 
+/// What an operator has to know about puts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PutsAllowed {
+    /// `enable_put`: without it no rule counts.
+    pub enabled: bool,
+    /// Rules that allow some PVs to be written, `allow_put` included.
+    pub rules: usize,
+    /// Whether an access security file is asked where no rule fits.
+    pub by_access_security: bool,
+}
+
 /// What the operator allows: what the list of PVs serves, and of that what the first rule that fits
 /// says, or else the access security file. Where there is none of them everybody may read and nobody
 /// may write.
@@ -263,6 +274,17 @@ impl Rules {
             log::warn!("{place}: TRAPWRITE puts nothing on record without an audit_file");
         }
         Ok(rules)
+    }
+
+    /// Whether puts are taken, and by how many rules, for the status page.
+    #[must_use]
+    pub fn puts(&self) -> PutsAllowed {
+        let allows = |rule: &&Rule| rule.verdicts.contains(&(Access::Put, true));
+        PutsAllowed {
+            enabled: self.puts,
+            rules: self.rules.iter().filter(allows).count(),
+            by_access_security: self.security.is_some(),
+        }
     }
 
     /// The same with what a site has for its gateways.

@@ -5,6 +5,7 @@ pub mod host;
 pub mod intake;
 pub mod operation;
 pub mod pva;
+pub mod search;
 pub mod sim;
 mod user;
 

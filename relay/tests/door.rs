@@ -246,6 +246,14 @@ fn pages_for_operators_say_what_goes_on() {
     assert_eq!(status["groups"], 1);
     assert_eq!(status["pvs"]["connected"], 1);
     assert_eq!(status["pvs"]["connecting"], 1);
+    assert_eq!(
+        status["puts"],
+        serde_json::json!({ "enabled": false, "rules": 0, "accessSecurity": false })
+    );
+    let searched = &status["searched"][0];
+    assert_eq!(searched["protocol"], "Channel Access");
+    assert_eq!(searched["addresses"], serde_json::json!(["127.0.0.1"]));
+    assert_eq!(searched["broadcast"], false);
     let list = status["list"].as_array().unwrap();
     assert_eq!(list.len(), 2);
     let ao = list.iter().find(|pv| pv["name"] == format!("ca://{known}"));

@@ -224,6 +224,15 @@ pub(super) const FUNCTIONS: &[Function] = &[
         make: image,
     },
     Function {
+        name: "camera",
+        parameters: &[
+            Parameter::whole("width", 320, 1, MAX_ELEMENTS),
+            Parameter::whole("height", 240, 1, MAX_ELEMENTS),
+            rate(10.0),
+        ],
+        make: camera,
+    },
+    Function {
         name: "enum",
         parameters: &[
             Parameter::words("labels", "Off|Starting|On|Fault"),
@@ -346,11 +355,7 @@ fn waveform(arguments: &Arguments) -> Result<Generator, String> {
 
 fn image(arguments: &Arguments) -> Result<Generator, String> {
     let (width, height) = (arguments.whole("width"), arguments.whole("height"));
-    let size = (width.checked_mul(height))
-        .filter(|size| *size <= MAX_ELEMENTS)
-        .ok_or_else(|| {
-            format!("{width} × {height} are more than {MAX_ELEMENTS} elements, the most")
-        })?;
+    let size = pixels_of(width, height)?;
     let display = Limits {
         low: 0.0,
         high: 255.0,
@@ -364,6 +369,56 @@ fn image(arguments: &Arguments) -> Result<Generator, String> {
             let columns = 0..u64::from(width);
             // The low byte alone: the stripes repeat after 256.
             pixels.extend(columns.map(|column| first.wrapping_add(column) as u8));
+        }
+        pixels
+    };
+    Generator::array(
+        interval(arguments),
+        ValueType::UInt8,
+        size,
+        metadata,
+        pixels,
+    )
+}
+
+fn pixels_of(width: u32, height: u32) -> Result<u32, String> {
+    (width.checked_mul(height))
+        .filter(|size| *size <= MAX_ELEMENTS)
+        .ok_or_else(|| {
+            format!("{width} × {height} are more than {MAX_ELEMENTS} elements, the most")
+        })
+}
+
+/// What a screen in a beam shows: a spot that wanders and breathes a little, on noise.
+fn camera(arguments: &Arguments) -> Result<Generator, String> {
+    let (width, height) = (arguments.whole("width"), arguments.whole("height"));
+    let size = pixels_of(width, height)?;
+    let display = Limits {
+        low: 0.0,
+        high: 255.0,
+    };
+    let description = format!("Beam spot on {width} columns and {height} rows");
+    let metadata = described(&description, "counts", 0, display);
+    let pixels = move |at: Moment| {
+        let wave = |period_s: f64| (TAU * at.phase(period_s)).sin();
+        let profile = |count: u32, middle: f64, width: f64| -> Vec<f64> {
+            let count = f64::from(count);
+            let distance = |at: f64| (at / count - middle) / width;
+            (0..count as u32)
+                .map(|at| (-0.5 * distance(f64::from(at)).powi(2)).exp())
+                .collect()
+        };
+        let columns = profile(width, 0.5 + 0.06 * wave(11.0), 0.085 + 0.006 * wave(3.7));
+        let rows = profile(height, 0.48 + 0.05 * wave(7.3), 0.065);
+        let peak = 205.0 + 12.0 * wave(1.9);
+        let mut pixels = Vec::with_capacity(size as usize);
+        let mut noise = scramble(at.time_ns as u64);
+        for row in rows {
+            let row = peak * row;
+            for column in &columns {
+                noise = noise.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                pixels.push((row * column) as u8 + 8 + (noise >> 60) as u8);
+            }
         }
         pixels
     };
@@ -556,6 +611,23 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn camera_has_a_spot_near_its_middle_that_depends_on_the_time_alone() {
+        let RowValue::Blob(blob) = at("camera(64,48)", 5.0, 0) else {
+            panic!("it is an array");
+        };
+        let BlobValue::Array(pvwire_schema::types::Array { data: elements, .. }) = &*blob else {
+            panic!("it is an array");
+        };
+        assert_eq!(elements.len(), 64 * 48);
+        let brightest = (0..elements.len()).max_by_key(|at| elements[*at]).unwrap();
+        assert!((24..40).contains(&(brightest % 64)), "{brightest}");
+        assert!((16..32).contains(&(brightest / 64)), "{brightest}");
+        assert!(elements[0] < 32);
+        assert!(matches!(at("camera(64,48)", 5.0, 9), RowValue::Blob(again) if again == blob));
+        assert!(matches!(at("camera(64,48)", 5.1, 1), RowValue::Blob(later) if later != blob));
+    }
+
+    #[test]
     fn enum_and_string_take_turns() {
         assert_eq!(made("enum(A|B|C)").metadata.choices, ["A", "B", "C"]);
         let indices: Vec<_> = (0..4).map(|n| number(&at("enum(A|B|C)", 0.0, n))).collect();
@@ -655,6 +727,7 @@ pub(super) mod tests {
         assert!(refused("waveform(10000001)").contains("a whole number from 1 to 10000000"));
         assert!(refused("image(4000,2501)").contains("more than 10000000 elements"));
         assert!(refused("image(10000000,10000000)").contains("more than 10000000 elements"));
+        assert!(refused("camera(4000,2501)").contains("more than 10000000 elements"));
         for bad in [
             "sine(rate_hz=1001)",
             "sine(rate_hz=0)",
