@@ -128,6 +128,28 @@ describe("latency", () => {
     expect(latency.getSnapshot().stampToCallback.count).toBe(0);
   });
 
+  it("takes a stamp within the error of the clocks' comparison for one of now", async () => {
+    // As if all of the way to the relay and back were the way there: the offset is wrong by half of it.
+    const { getSnapshot } = client.stats;
+    vi.spyOn(client.stats, "getSnapshot").mockImplementation(() => ({
+      ...getSnapshot(),
+      roundTripMs: 40,
+    }));
+    const latency = measureLatency(client, ["TEMP"], {}, times);
+    ends.push(latency.subscribe(() => undefined));
+    await firstValue();
+    clock.advance(1000);
+    expect(latency.getSnapshot().clock?.uncertaintyMs).toBe(20);
+    await change(22, 0);
+    await change(23, 0, clock.epochMs() + 1000);
+    await vi.waitFor(() => {
+      clock.advance(1000);
+      expect(latency.getSnapshot().fromTheFuture).toBe(1);
+    });
+    expect(latency.getSnapshot().stampToPaint.count).toBe(1);
+    expect(percentile(latency.getSnapshot().stampToCallback, 99)).toBe(1);
+  });
+
   it("is not counted before the relay's clock is known", async () => {
     const latency = measureLatency(client, ["TEMP"], {}, times);
     ends.push(latency.subscribe(() => undefined));

@@ -21,7 +21,10 @@ export interface LatencySnapshot {
   /** From there until the browser had painted the frame. */
   readonly callbackToPaint: Histogram;
   readonly stampToPaint: Histogram;
-  /** Updates whose stamp was still to come: the IOC's clock is ahead of the relay's. Not counted above. */
+  /**
+   * Updates whose stamp was still to come by more than the comparison of the clocks may be wrong: the
+   * IOC's clock is ahead of the relay's. Not counted above.
+   */
   readonly fromTheFuture: number;
 }
 
@@ -31,6 +34,9 @@ export interface Latency extends Readable<LatencySnapshot> {
 }
 
 const ENDS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000] as const;
+
+/** Browsers tell the time in steps of this or less. */
+const CLOCK_STEP_MS = 1;
 
 const SELECTION = "{ time { seconds nanoseconds } connection { connected } }";
 
@@ -75,7 +81,7 @@ export function measureLatency(
     const seen = pvs.map((pv) => pv.getSnapshot());
     const note = (): void => {
       const fresh = stampsOf(pvs, seen);
-      const offsetMs = clock.getSnapshot()?.offsetMs;
+      const { offsetMs, uncertaintyMs = 0 } = clock.getSnapshot() ?? {};
       // A page that nobody sees isn't painted.
       if (fresh.length === 0 || offsetMs === undefined || isHidden()) return;
       const calledMs = times.epochMs() + offsetMs;
@@ -86,11 +92,13 @@ export function measureLatency(
         callbackToPaint?.add(toPaint);
         for (const stampMs of fresh) {
           const toCallback = calledMs - stampMs;
-          if (toCallback < 0) fromTheFuture += 1;
-          else {
-            stampToCallback?.add(toCallback);
-            stampToPaint?.add(toCallback + toPaint);
+          if (toCallback < -uncertaintyMs - CLOCK_STEP_MS) {
+            fromTheFuture += 1;
+            continue;
           }
+          // Nothing comes before it is sent: what is below 0 is the comparison's error.
+          stampToCallback?.add(Math.max(0, toCallback));
+          stampToPaint?.add(Math.max(0, toCallback) + toPaint);
         }
       });
     };
