@@ -14,10 +14,12 @@ import {
   usePv,
   usePvs,
   usePvSelector,
+  usePvSummary,
   useRate,
   useSkipped,
   useStats,
   type PutHandle,
+  type PvSummary,
 } from "../ts/react/index.js";
 import { fakeClient, FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
 
@@ -375,6 +377,51 @@ describe("useConnection and useStats", () => {
       socket.end(1006);
     });
     expect(page.querySelector("u")?.textContent).toBe("lost 5");
+  });
+});
+
+describe("usePvSummary", () => {
+  it("counts the PVs of the page once each, by state and severity", async () => {
+    const seen: PvSummary[] = [];
+    function Summary(): ReactNode {
+      seen.push(usePvSummary());
+      return null;
+    }
+    const after = (ms: number): PvSummary | undefined => {
+      act(() => {
+        vi.advanceTimersByTime(ms);
+      });
+      return seen.at(-1);
+    };
+    await show(
+      <>
+        <All />
+        <Value name={GOLDEN_NAMES[0]} />
+        <Summary />
+      </>,
+    );
+    expect(after(1000)).toMatchObject({ pvs: 5, states: { connecting: 5 } });
+    const socket = await connect();
+    const { pvs, severities, states } = after(1000) as PvSummary;
+    expect(pvs).toBe(5);
+    expect(states.connected).toBeGreaterThan(0);
+    expect(Object.values(states).reduce((sum, count) => sum + count)).toBe(5);
+    const all = client.pv<{ status: { severity: string | null } }>(
+      "TEMP",
+      "{ status { severity } }",
+    );
+    expect(severities[all.getSnapshot()?.status.severity as "MINOR"]).toBeGreaterThan(0);
+    // Nothing changed: nothing is rendered.
+    const renders = seen.length;
+    after(3000);
+    expect(seen).toHaveLength(renders);
+    act(() => {
+      socket.end(1006);
+    });
+    expect(after(1000)).toMatchObject({
+      states: { connected: 0, relayLost: 5 },
+      severities: { NO_ALARM: 0, MINOR: 0, MAJOR: 0, INVALID: 0 },
+    });
   });
 });
 

@@ -97,6 +97,41 @@ const ALL: Readonly<Record<string, (name: string) => ReactNode>> = {
   TableView: (name) => <TableView name={name} staleAfterMs={200} />,
 };
 
+describe("access", () => {
+  it("is read only where the IOC allows writing and the relay takes no puts", async () => {
+    const badge = (): HTMLElement | null => page.querySelector("[data-access]");
+    show(<Readback name="TEMP" />);
+    await until(() => {
+      expect(badge()?.textContent).toBe("rw");
+    });
+    relay.set("TEMP", { puts: false });
+    await until(() => {
+      expect(badge()?.textContent).toBe("ro");
+    });
+    expect(badge()?.dataset.access).toBe("read-only");
+    expect(badge()?.title).toContain("this relay takes no puts");
+    relay.set("TEMP", { mutable: false });
+    await until(() => {
+      expect(badge()?.title).toBe("The IOC allows reading only");
+    });
+  });
+});
+
+describe("an image of one colour a pixel", () => {
+  it("has a colour bar that says what is darkest and brightest", async () => {
+    show(<ImageView name="CAMERA" colourMap="heat" />);
+    const bar = (): HTMLElement | null => page.querySelector(".pvwire-colour-bar");
+    await until(() => {
+      expect(bar()?.getAttribute("aria-label")).toBe("Colours from 0 to 255");
+    });
+    expect(bar()?.textContent).toBe("2550");
+    show(<ImageView name="CAMERA" colourMap="heat" range={[1, 4]} />);
+    await until(() => {
+      expect(bar()?.getAttribute("aria-label")).toBe("Colours from 1 to 4");
+    });
+  });
+});
+
 describe("every widget", () => {
   for (const [kind, make] of Object.entries(ALL)) {
     it(`says of a PV when it is stale, gone, not there, or the relay is: ${kind}`, async () => {
@@ -260,10 +295,13 @@ describe("Meter", () => {
       expect(meter?.getAttribute("aria-valuemax")).toBe("100");
       expect(meter?.getAttribute("aria-valuetext")).toBe("21.5 °C, No alarm");
     });
-    expect(page.querySelectorAll(".warning, .alarm")).toHaveLength(2);
+    expect(page.querySelectorAll(".pvwire-gauge-warning, .pvwire-gauge-alarm")).toHaveLength(2);
     relay.set("TEMP", { alarmRange: { min: 0, max: 0 }, warningRange: { min: 0, max: 0 } });
     await until(() => {
-      expect(page.querySelectorAll(".warning, .alarm"), "0 to 0 is no alarm range").toHaveLength(0);
+      expect(
+        page.querySelectorAll(".pvwire-gauge-warning, .pvwire-gauge-alarm"),
+        "0 to 0 is no alarm range",
+      ).toHaveLength(0);
     });
   });
 });

@@ -210,6 +210,14 @@ export class Client implements PvClient, PvOwner {
     };
   }
 
+  /** Slots of the PVs that have listeners, one for each name. */
+  listened(): Slot[] {
+    const held = [...this.#held.values()].filter(({ handles }) => handles.length > 0);
+    return [...new Map(held.map(({ name, slot }) => [name, slot])).values()].filter(
+      (slot) => slot !== undefined,
+    );
+  }
+
   /** Ends the connection; the next one follows. */
   terminate(): void {
     this.#socket?.fail("terminated");

@@ -15,7 +15,7 @@ const WRITE = 2;
 const PUTS = 4;
 
 /** By the numbers of the state column. */
-const STATES: readonly PvConnectionState[] = [
+export const STATES: readonly PvConnectionState[] = [
   "connecting",
   "notFound",
   "connected",
@@ -32,7 +32,8 @@ const NOT_CONNECTED: readonly string[] = [
   "relay lost",
 ];
 
-const SEVERITIES: readonly Severity[] = ["NO_ALARM", "MINOR", "MAJOR", "INVALID"];
+/** By the numbers of the severity column. */
+export const SEVERITIES: readonly Severity[] = ["NO_ALARM", "MINOR", "MAJOR", "INVALID"];
 
 const QUALITIES: readonly Quality[] = ["VALID", "WARNING", "ALARM", "INVALID"];
 

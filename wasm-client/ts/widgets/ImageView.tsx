@@ -4,6 +4,7 @@ import { useEffect, useMemo, useRef, useState, type ReactNode } from "react";
 
 import { usePv } from "../react/index.js";
 import type { PvDisplay, PvValue } from "../types.js";
+import { ColourBar } from "./ColourBar.js";
 import { CONDITION_FIELDS, useCondition, type ConditionData } from "./condition.js";
 import { Frame } from "./Frame.js";
 import { createGlPainter, type Painter } from "./gl.js";
@@ -70,13 +71,18 @@ export function ImageView(props: ImageViewProps): ReactNode {
     };
   }, [byProcessor]);
 
-  useEffect(() => {
-    if (picture === undefined) return;
+  const drawn = useMemo((): readonly [number, number] | undefined => {
+    if (picture === undefined) return undefined;
+    if (low !== undefined) return [low, high];
     const { elements, order } = picture;
-    const isBytes = elements instanceof Uint8Array && order !== "mono";
-    const given = low === undefined ? undefined : ([low, high] as const);
-    painter.current?.paint(picture, given ?? (isBytes ? [0, 255] : rangeOf(elements)), colourMap);
-  }, [picture, colourMap, low, high, byProcessor]);
+    return elements instanceof Uint8Array && order !== "mono" ? [0, 255] : rangeOf(elements);
+  }, [picture, low, high]);
+
+  useEffect(() => {
+    if (picture !== undefined && drawn !== undefined) {
+      painter.current?.paint(picture, drawn, colourMap);
+    }
+  }, [picture, colourMap, drawn, byProcessor]);
 
   const size = picture && `${String(picture.width)} × ${String(picture.height)}`;
   return (
@@ -98,6 +104,9 @@ export function ImageView(props: ImageViewProps): ReactNode {
         aria-label={`${label}: ${size === undefined ? "no image yet" : `image of ${size} pixels`}`}
         hidden={picture === undefined}
       />
+      {picture?.order === "mono" && drawn !== undefined && (
+        <ColourBar map={colourMap} range={drawn} />
+      )}
     </Frame>
   );
 }

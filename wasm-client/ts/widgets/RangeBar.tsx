@@ -55,13 +55,13 @@ function Band({ kind, range, percent }: BandProps) {
     <>
       {min > -Infinity && (
         <span
-          className={`pvwire-gauge-band ${kind}`}
+          className={`pvwire-gauge-band pvwire-gauge-${kind}`}
           style={{ left: 0, width: `${String(percent(min))}%` }}
         />
       )}
       {max < Infinity && (
         <span
-          className={`pvwire-gauge-band ${kind}`}
+          className={`pvwire-gauge-band pvwire-gauge-${kind}`}
           style={{ left: `${String(percent(max))}%`, right: 0 }}
         />
       )}

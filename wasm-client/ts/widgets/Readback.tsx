@@ -12,7 +12,7 @@ import { StateIcon } from "./StateIcon.js";
 const SELECTION = `{
   value { string number }
   time { seconds nanoseconds }
-  status { severity alarmStatus message mutable }
+  status { severity alarmStatus message mutable writable }
   display {
     type description units precision
     displayRange { min max } warningRange { min max } alarmRange { min max }
@@ -25,7 +25,7 @@ const SELECTION = `{
 export interface ReadbackData {
   readonly value: Pick<PvValue, "string" | "number"> | null;
   readonly time: Pick<PvTime, "seconds" | "nanoseconds"> | null;
-  readonly status: Pick<PvStatus, "severity" | "alarmStatus" | "message" | "mutable">;
+  readonly status: Pick<PvStatus, "severity" | "alarmStatus" | "message" | "mutable" | "writable">;
   readonly display: Pick<
     PvDisplay,
     "type" | "description" | "units" | "precision" | "displayRange" | "warningRange" | "alarmRange"
@@ -75,7 +75,9 @@ export function Readback({ name, label = name, notation, staleAfterMs }: Readbac
       </div>
       <p className="pvwire-readback-name">
         <span title={name}>{name}</span>
-        {pv?.connection.connected === true && <Access name={name} mutable={pv.status.mutable} />}
+        {pv?.connection.connected === true && (
+          <Access name={name} mutable={pv.status.mutable} writable={pv.status.writable} />
+        )}
       </p>
       <p className="pvwire-readback-condition">
         <span data-part="condition">{text}</span>
@@ -98,20 +100,31 @@ function titleStamp({ currentTarget }: PointerEvent<HTMLTimeElement>): void {
   currentTarget.title = `Value of ${currentTarget.dateTime}`;
 }
 
-/** What the IOC allows to be done with the PV. */
-const Access = memo(function Access({ mutable, name }: { name: string; mutable: boolean }) {
+interface AccessProps extends Pick<PvStatus, "mutable" | "writable"> {
+  readonly name: string;
+}
+
+/** What may be done with the PV from here: the IOC's access rights, and of those what the relay takes. */
+const Access = memo(function Access({ mutable, name, writable }: AccessProps) {
   return (
     <span
       className="pvwire-access"
       // Its title in words to a screen reader; text to be hidden from others costs a layer to paint.
       role="img"
-      data-access={mutable ? "write" : "read-only"}
-      title={mutable ? "The IOC allows reading and writing" : noAccessText(name)}
+      data-access={writable ? "write" : "read-only"}
+      title={accessText(name, mutable, writable)}
     >
-      {mutable ? "rw" : "ro"}
+      {writable ? "rw" : "ro"}
     </span>
   );
 });
+
+function accessText(name: string, mutable: boolean, writable: boolean): string {
+  if (writable) return "The IOC and the relay allow reading and writing";
+  return mutable
+    ? "The IOC allows writing, but this relay takes no puts to it"
+    : noAccessText(name);
+}
 
 function valueText(pv: ReadbackData | undefined, notation: "exponent" | undefined): string {
   if (pv?.value == null) {

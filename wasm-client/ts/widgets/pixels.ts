@@ -159,6 +159,11 @@ const STOPS: Readonly<Record<ColourMap, readonly (readonly [number, number, numb
   ],
 };
 
+/** The same from bottom to top as CSS has it. */
+export function gradientOf(map: ColourMap): string {
+  return `linear-gradient(to top, ${STOPS[map].map((stop) => `rgb(${stop.join(" ")})`).join(", ")})`;
+}
+
 const tables = new Map<ColourMap, Uint32Array>();
 
 /** 256 colours as they stand in memory: red, green, blue, opacity. */

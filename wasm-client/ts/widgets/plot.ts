@@ -48,7 +48,7 @@ export async function createPlot(host: HTMLElement, options: PlotOptions): Promi
             : { range: [...yRange] as [number, number] },
       },
       axes: [
-        { ...axis, size: 28, values: isTime ? clockValues : axisValues },
+        { ...axis, size: 28, space: isTime ? 84 : 50, values: isTime ? clockValues : axisValues },
         { ...axis, size: 52, values: axisValues },
       ],
       series: [

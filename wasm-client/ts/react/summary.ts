@@ -1,0 +1,63 @@
+/** How many of the page's PVs are in each state, and in alarm: for a header that must not look well alone. */
+
+import { useMemo, useSyncExternalStore } from "react";
+
+import { Client } from "../client.js";
+import { SEVERITIES, STATES } from "../fields.js";
+import type { PvClient, PvConnectionState, Readable, Severity } from "../types.js";
+import { useClient } from "./provider.js";
+
+/** Of all PVs that something on the page listens to. */
+export interface PvSummary {
+  /** All of them; one that is shown several times counts once. */
+  readonly pvs: number;
+  readonly states: Readonly<Record<PvConnectionState, number>>;
+  /** Of those that are connected and have a value. */
+  readonly severities: Readonly<Record<Severity, number>>;
+}
+
+/** Counts the page's PVs by state and by severity; renders at most once a second, after changes. */
+export function usePvSummary(): PvSummary {
+  const client = useClient();
+  const summary = useMemo(() => summaryOf(client), [client]);
+  return useSyncExternalStore(summary.subscribe, summary.getSnapshot, () => NOTHING);
+}
+
+function summaryOf(client: PvClient): Readable<PvSummary> {
+  let counted = NOTHING;
+  const count = (): boolean => {
+    const now = countOf(client);
+    const isNew = JSON.stringify(now) !== JSON.stringify(counted);
+    if (isNew) counted = now;
+    return isNew;
+  };
+  return {
+    subscribe: (listener) => {
+      count();
+      return client.stats.subscribe(() => {
+        if (count()) listener();
+      });
+    },
+    getSnapshot: () => counted,
+  };
+}
+
+const zeros = <K extends string>(names: readonly K[]): Record<K, number> =>
+  Object.fromEntries(names.map((name) => [name, 0])) as Record<K, number>;
+
+const NOTHING: PvSummary = { pvs: 0, states: zeros(STATES), severities: zeros(SEVERITIES) };
+
+function countOf(client: PvClient): PvSummary {
+  if (!(client instanceof Client) || !client.loaded) return NOTHING;
+  const slots = client.listened();
+  const { severity, state } = client.columns();
+  const [states, severities] = [zeros(STATES), zeros(SEVERITIES)];
+  for (const { index } of slots) {
+    const name = STATES[state[index] as number] ?? "connecting";
+    states[name] += 1;
+    const alarm = SEVERITIES[severity[index] as number];
+    // An alarm is a statement about the present: there is none without a connection.
+    if (name === "connected" && alarm !== undefined) severities[alarm] += 1;
+  }
+  return { pvs: slots.length, states, severities };
+}
