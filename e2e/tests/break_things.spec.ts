@@ -45,6 +45,7 @@ test("what is killed is said to be gone, and is right again when it is back", as
 }) => {
   await page.goto(demoUrl);
   await expect(readback(page)).toHaveAttribute("data-state", "connected", BACK);
+  await page.getByRole("button", { name: "Tools" }).click();
   await expect(breaking(page)).toContainText("IOC: running. Relay: running.");
   await expectAccessible(page);
 
@@ -74,6 +75,7 @@ test.describe("dark", () => {
   }) => {
     await page.goto(demoUrl);
     await expect(readback(page)).toHaveAttribute("data-state", "connected", BACK);
+    await page.getByRole("button", { name: "Tools" }).click();
     await breaking(page).getByRole("button", { name: "Pause the IOC" }).click();
     await expect(breaking(page)).toContainText("IOC: paused, as a machine that hangs.");
     await expect(readback(page)).toHaveAttribute("data-state", "disconnected", SILENT);
@@ -97,5 +99,7 @@ withoutDemo("there are no such buttons where nobody offers it", async ({ demo })
   await demo.page.reload();
   await (await asked).finished();
   await expect(demo.readback("RF:VOLTAGE")).toHaveAttribute("data-state", "connected");
+  await demo.page.getByRole("button", { name: "Tools" }).click();
+  await expect(demo.page.getByRole("region", { name: "Tools" })).toBeVisible();
   await expect(breaking(demo.page)).toHaveCount(0);
 });

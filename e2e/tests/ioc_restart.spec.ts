@@ -12,6 +12,8 @@ test("IOC killed: disconnected within a second; restarted: right again", async (
   await expect(demo.value("RF:VOLTAGE:SET")).toHaveText("2.20 MV");
   await expect(demo.value("OP:MESSAGE")).toHaveText("before the crash");
   await expect(demo.inState("connected")).toHaveCount(ALL_READBACKS - NOT_THERE + CELLS);
+  await expect(demo.troubles).toContainText("1 not found");
+  await expect(demo.troubles).not.toContainText("disconnected");
 
   const disconnected = await demo.whenReaches("RF:VOLTAGE:SET", "disconnected");
   const killedAtMs = Date.now();
@@ -28,7 +30,12 @@ test("IOC killed: disconnected within a second; restarted: right again", async (
     /^Disconnected · old since \d\d:\d\d:\d\d$/,
   );
   await expect(demo.frame("RF:VOLTAGE:SET")).toHaveCSS("border-top-style", "dashed");
+  // The relay is well, and the header doesn't look as if all was: it counts the set points too.
   await expect(demo.connection).toHaveAttribute("data-connection", "open");
+  await expect(demo.connection).toHaveAttribute("data-well", "false");
+  await expect(demo.troubles).toContainText("1,024 disconnected");
+  await expect(demo.troubles).toContainText("1 not found");
+  await expect(demo.troubles).not.toContainText("minor");
 
   await ioc.restart();
 

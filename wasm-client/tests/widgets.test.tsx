@@ -112,7 +112,7 @@ describe("access", () => {
     expect(badge()?.title).toContain("this relay takes no puts");
     relay.set("TEMP", { mutable: false });
     await until(() => {
-      expect(badge()?.title).toBe("The IOC allows reading only");
+      expect(badge()?.title).toBe("The IOC gives no write access");
     });
   });
 });

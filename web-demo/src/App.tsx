@@ -1,16 +1,14 @@
-/** What stands on each page, from top to bottom? */
+/** The pages, from top to bottom. */
 
 import { lazy, Suspense, type ReactNode } from "react";
 import type { PvClient } from "pvwire";
 
 import { Beamline } from "./Beamline";
-import { BreakThings } from "./BreakThings";
 import { ConnectionBanner } from "./ConnectionBanner";
 import { Header } from "./Header";
 import { Health } from "./Health";
 import { MachineStatus } from "./MachineStatus";
 import { usePage } from "./pages";
-import { SetPoints } from "./SetPoints";
 import { ThousandPvs } from "./ThousandPvs";
 import { Wall } from "./Wall";
 
@@ -28,12 +26,10 @@ export function App({ client, prefix }: AppProps): ReactNode {
     <>
       <Header prefix={prefix} page={page} />
       <ConnectionBanner />
-      <BreakThings />
       <main>
         {page.id === "machine" && (
           <>
             <MachineStatus prefix={prefix} />
-            <SetPoints prefix={prefix} />
             <ThousandPvs client={client} prefix={prefix} />
           </>
         )}

@@ -15,33 +15,43 @@ import {
 const CAMERA_WIDTH = 320;
 
 /** Made by the relay, so that no camera is needed. */
-const CAMERA = `sim://image(width=${String(CAMERA_WIDTH)},height=240,rate_hz=10)`;
+const CAMERA = `sim://camera(width=${String(CAMERA_WIDTH)},height=240,rate_hz=10)`;
 
 const ORBIT = "sim://waveform(size=2000,waves=5,rate_hz=10)";
 
 export function Beamline({ prefix }: { readonly prefix: string }): ReactNode {
   const pv = (name: string): string => `${prefix}:${name}`;
   return (
-    <div className="machine">
-      <section className="panel" aria-label="Set points">
+    <div className="beamline">
+      <section className="panel beamline-camera" aria-label="Camera">
+        <h2>Camera</h2>
+        <ImageView
+          name={CAMERA}
+          label="Screen 1"
+          width={CAMERA_WIDTH}
+          range={[0, 255]}
+          colourMap="viridis"
+        />
+      </section>
+      <section className="panel beamline-plots" aria-label="Plots">
+        <h2>Plots</h2>
+        <StripChart name={pv("RING:CURRENT")} label="Stored beam current" height={160} />
+        <StripChart name={pv("RF:VOLTAGE")} label="RF voltage" height={140} />
+        <WaveformPlot name={ORBIT} label="Orbit" height={160} />
+      </section>
+      <section className="panel beamline-set" aria-label="Set points">
         <h2>Set points</h2>
         <SetPoint name={pv("RF:VOLTAGE:SET")} label="RF voltage" />
         <SetPoint name={pv("MAG:CORR4:SET")} label="Corrector 4 current" control="slider" />
         <EnumChoice name={pv("FB:ORBIT:SET")} label="Orbit feedback" />
+      </section>
+      <section className="panel beamline-state" aria-label="State">
+        <h2>State</h2>
+        <Led name={pv("VAC:VALVE")} label="Sector 3 gate valve" />
+        <Led name={pv("FE:SHUTTER")} label="Front-end shutter" />
         <Meter name={pv("RF:VOLTAGE")} label="RF voltage" />
         <Meter name={pv("MAG:DIPOLE:TEMP")} label="Dipole 7 temperature" />
-        <Led name={pv("VAC:VALVE")} label="Sector 3 gate valve" />
         <ByteMonitor name={pv("RING:INJECTIONS")} label="Injections, in binary" />
-      </section>
-      <section className="panel" aria-label="Plots">
-        <h2>Plots</h2>
-        <StripChart name={pv("RING:CURRENT")} label="Stored beam current" />
-        <StripChart name={pv("RF:VOLTAGE")} label="RF voltage" height={140} />
-        <WaveformPlot name={ORBIT} label="Orbit" />
-      </section>
-      <section className="panel" aria-label="Camera">
-        <h2>Camera</h2>
-        <ImageView name={CAMERA} label="Screen 1" width={CAMERA_WIDTH} colourMap="viridis" />
       </section>
     </div>
   );

@@ -1,15 +1,17 @@
-/** Is the page connected, to what, and how much arrives? */
+/** The head of every page: where it is, what the relay and all its PVs say, and the tools behind a button. */
 
-import type { ReactNode } from "react";
-import { useConnection, useStats } from "pvwire/react";
+import { useState, type ReactNode } from "react";
+import { useConnection, usePvSummary } from "pvwire/react";
+import { formatClock, formatCount } from "pvwire/widgets";
 
-import { formatClock, formatCount, formatOneDigit } from "pvwire/widgets";
+import { BreakThings } from "./BreakThings";
 import { PAGES, type PageSpec } from "./pages";
+import { Rates } from "./Rates";
 import { ThemeChoice } from "./ThemeChoice";
 
 const STATE_TEXT = {
   connecting: "Connecting",
-  open: "Connected",
+  open: "Relay connected",
   lost: "Relay lost",
   closed: "Closed",
 } as const;
@@ -21,6 +23,7 @@ export interface HeaderProps {
 
 export function Header({ prefix, page }: HeaderProps): ReactNode {
   const connection = useConnection();
+  const [isOpen, setIsOpen] = useState(false);
   return (
     <header className="page-header">
       <title>
@@ -32,91 +35,78 @@ export function Header({ prefix, page }: HeaderProps): ReactNode {
         <h1>
           {page.title} <span className="prefix">{prefix}</span>
         </h1>
-        <p className="connection" role="status" data-connection={connection.state}>
-          <span className="connection-dot" aria-hidden="true" />
-          <strong>{STATE_TEXT[connection.state]}</strong>
-          <span className="connection-detail">
-            since {formatClock(connection.sinceMs)}
-            {connection.relayVersion !== undefined && ` · relay ${connection.relayVersion}`}
-          </span>
-        </p>
-        <ThemeChoice />
+        <nav className="pages" aria-label="Pages">
+          {PAGES.map(({ id, title }) => (
+            <a key={id} href={`#/${id}`} aria-current={id === page.id ? "page" : undefined}>
+              {title}
+            </a>
+          ))}
+        </nav>
+        <PageStatus />
+        <button
+          type="button"
+          className="tools-button"
+          aria-expanded={isOpen}
+          aria-controls="tools"
+          onClick={() => {
+            setIsOpen(!isOpen);
+          }}
+        >
+          Tools
+        </button>
       </div>
-      <nav className="pages" aria-label="Pages">
-        {PAGES.map(({ id, title }) => (
-          <a key={id} href={`#/${id}`} aria-current={id === page.id ? "page" : undefined}>
-            {title}
-          </a>
-        ))}
-      </nav>
-      <Rates />
+      <section id="tools" className="tools" aria-label="Tools" hidden={!isOpen}>
+        <Rates />
+        <BreakThings />
+        <ThemeChoice />
+      </section>
     </header>
   );
 }
 
-/** Everything that the client measures; a number other than 0 under gaps or skipped stands out. */
-function Rates() {
-  const stats = useStats();
-  const isOpen = useConnection().state === "open";
-  // What was measured in the last second is no rate of a connection that is gone.
-  const rate = (value: number, format: (value: number) => string): string =>
-    isOpen ? format(value) : "–";
-  const roundTrip = stats.roundTripMs === undefined ? "–" : rate(stats.roundTripMs, formatOneDigit);
+/** The connection to the relay, and behind it all PVs of the page: a relay that is well says little of them. */
+function PageStatus() {
+  const connection = useConnection();
+  const { pvs, severities, states } = usePvSummary();
+  const isOpen = connection.state === "open";
+  const troubles: readonly (readonly [kind: string, count: number, words: string])[] = [
+    ["gone", states.disconnected, "disconnected"],
+    ["gone", states.notFound, "not found"],
+    ["gone", states.refused, "refused"],
+    ["invalid", severities.INVALID, "invalid"],
+    ["major", severities.MAJOR, "major"],
+    ["minor", severities.MINOR, "minor"],
+  ];
+  const present = troubles.filter(([, count]) => isOpen && count > 0);
+  const isWell = isOpen && present.length === 0 && states.connecting === 0;
   return (
-    <dl className="rates" aria-label="Measured rates">
-      <Rate
-        name="updates"
-        label="Updates"
-        value={rate(stats.updatesPerSecond, formatCount)}
-        unit="/s"
-      />
-      <Rate
-        name="frames"
-        label="Frames"
-        value={rate(stats.framesPerSecond, formatCount)}
-        unit="/s"
-      />
-      <Rate
-        name="bytes"
-        label="Received"
-        value={rate(stats.bytesPerSecond / 1000, formatOneDigit)}
-        unit="kB/s"
-      />
-      <Rate name="round-trip" label="Round trip" value={roundTrip} unit="ms" />
-      <Rate name="subscriptions" label="PVs" value={formatCount(stats.subscriptions)} />
-      <Rate
-        name="skipped"
-        label="Skipped"
-        value={formatCount(stats.skippedTotal)}
-        notable={stats.skippedTotal > 0}
-      />
-      <Rate
-        name="gaps"
-        label="Gaps"
-        value={formatCount(stats.gapsTotal)}
-        notable={stats.gapsTotal > 0}
-      />
-      <Rate name="reconnects" label="Reconnects" value={formatCount(stats.reconnectsTotal)} />
-    </dl>
-  );
-}
-
-interface RateProps {
-  readonly name: string;
-  readonly label: string;
-  readonly value: string;
-  readonly unit?: string;
-  readonly notable?: boolean;
-}
-
-function Rate({ name, label, value, unit, notable = false }: RateProps) {
-  return (
-    <div className="rate" data-rate={name} data-notable={notable}>
-      <dt>{label}</dt>
-      <dd>
-        {value}
-        {unit !== undefined && <span className="pvwire-unit"> {unit}</span>}
-      </dd>
+    <div className="page-status">
+      <p
+        className="connection"
+        role="status"
+        data-connection={connection.state}
+        data-well={isWell}
+        title={`Since ${formatClock(connection.sinceMs)}${
+          connection.relayVersion === undefined ? "" : `, relay ${connection.relayVersion}`
+        }`}
+      >
+        <span className="connection-dot" aria-hidden="true" />
+        <strong>{STATE_TEXT[connection.state]}</strong>
+      </p>
+      <ul className="troubles" aria-label="PVs of this page">
+        {isOpen && pvs > 0 && present.length === 0 && (
+          <li data-trouble="none">
+            {states.connecting > 0
+              ? `${formatCount(states.connecting)} of ${formatCount(pvs)} PVs connecting`
+              : `${formatCount(pvs)} PVs, no alarm`}
+          </li>
+        )}
+        {present.map(([kind, count, words]) => (
+          <li key={words} data-trouble={kind}>
+            <strong>{formatCount(count)}</strong> {words}
+          </li>
+        ))}
+      </ul>
     </div>
   );
 }

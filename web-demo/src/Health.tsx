@@ -32,21 +32,24 @@ export function Health({ client, prefix }: HealthProps): ReactNode {
       </section>
       <section className="panel" aria-label="Rates per PV">
         <h2>Rates per PV</h2>
-        <table className="health">
-          <thead>
-            <tr>
-              <th scope="col">PV</th>
-              <th scope="col">Updates/s</th>
-              <th scope="col">Not received</th>
-              <th scope="col">of these behind</th>
-            </tr>
-          </thead>
-          <tbody>
-            {PVS.map((pv) => (
-              <Rate key={pv} name={`${prefix}:${pv}`} />
-            ))}
-          </tbody>
-        </table>
+        {/* Focusable, so that it can be scrolled without a mouse. */}
+        <div className="table-room" role="region" aria-label="Table of rates" tabIndex={0}>
+          <table className="health">
+            <thead>
+              <tr>
+                <th scope="col">PV</th>
+                <th scope="col">Updates/s</th>
+                <th scope="col">Skipped</th>
+                <th scope="col">Behind</th>
+              </tr>
+            </thead>
+            <tbody>
+              {PVS.map((pv) => (
+                <Rate key={pv} name={`${prefix}:${pv}`} />
+              ))}
+            </tbody>
+          </table>
+        </div>
       </section>
       <RelayPanel />
       <LatencyPanel client={client} names={PVS.map((pv) => `${prefix}:${pv}`)} />
@@ -99,7 +102,7 @@ function LatencyPanel({
           `; the relay's clock is ${ahead(clock.offsetMs)} this computer's, give or take ${formatOneDigit(clock.uncertaintyMs)} ms, and that is taken off`}
         .
         {fromTheFuture > 0 &&
-          ` ${formatCount(fromTheFuture)} more were stamped in the future: the IOC's clock is ahead of the relay's.`}
+          ` ${formatCount(fromTheFuture)} more were stamped in the future by more than that: the IOC's clock is ahead of the relay's.`}
       </p>
       <Bars endsMs={stampToPaint.endsMs} counts={stampToPaint.counts} />
       <dl className="facts">

@@ -1,20 +1,55 @@
-/** What does the machine do? Its readbacks, in groups. */
+/** The machine at a glance: its ring with the beam in it, trends, alarms, and all readbacks and set points. */
 
 import type { ReactNode } from "react";
+import { Readback, SetPoint, StripChart } from "pvwire/widgets";
+
+import { AlarmList } from "./AlarmList";
 import { MACHINE } from "./machine";
-import { Readback } from "pvwire/widgets";
+import { SET_POINTS } from "./set_points";
+import { Synoptic } from "./Synoptic";
+
+const TREND_SECONDS = 120;
 
 export function MachineStatus({ prefix }: { readonly prefix: string }): ReactNode {
   return (
-    <section className="machine" aria-label="Machine status">
-      {MACHINE.map((group) => (
-        <section className="panel" key={group.title} aria-label={group.title}>
-          <h2>{group.title}</h2>
-          {group.readbacks.map(({ pv, ...spec }) => (
-            <Readback key={pv} name={`${prefix}:${pv}`} {...spec} />
-          ))}
+    <>
+      <div className="overview">
+        <Synoptic prefix={prefix} />
+        <section className="panel trends" aria-label="Trends">
+          <h2>Trends, 2 minutes</h2>
+          <StripChart
+            name={`${prefix}:RING:CURRENT`}
+            label="Stored beam current"
+            windowSeconds={TREND_SECONDS}
+            height={120}
+          />
+          <StripChart
+            name={`${prefix}:MAG:DIPOLE:TEMP`}
+            label="Dipole 7 temperature"
+            windowSeconds={TREND_SECONDS}
+            height={90}
+          />
         </section>
-      ))}
-    </section>
+        <AlarmList prefix={prefix} />
+      </div>
+      <div className="machine">
+        {MACHINE.map(({ readbacks, title }) => (
+          <section className="panel" key={title} aria-label={title}>
+            <h2>{title}</h2>
+            {readbacks.map(({ pv, ...spec }) => (
+              <Readback key={pv} name={`${prefix}:${pv}`} {...spec} />
+            ))}
+          </section>
+        ))}
+        {SET_POINTS.map(({ setPoints, title }) => (
+          <section className="panel" key={title} aria-label={title}>
+            <h2>{title}</h2>
+            {setPoints.map(({ pv, ...spec }) => (
+              <SetPoint key={pv} name={`${prefix}:${pv}`} {...spec} />
+            ))}
+          </section>
+        ))}
+      </div>
+    </>
   );
 }
