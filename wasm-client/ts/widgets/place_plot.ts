@@ -10,13 +10,15 @@ export function placePlot(
   onFailed: (why: string) => void,
 ): () => void {
   let isEnded = false;
+  // A function, because the compiler takes a value that it has seen for what it is later.
+  const hasEnded = (): boolean => isEnded;
   let plot: Plot | undefined;
   const place = async (): Promise<void> => {
     const { createPlot } = await import("./plot.js");
-    if (host === null || isEnded) return;
+    if (host === null || hasEnded()) return;
     const made = await createPlot(host, options);
     plot = made;
-    if (isEnded) made.end();
+    if (hasEnded()) made.end();
     else onPlaced(made);
   };
   place().catch((error: unknown) => {
