@@ -70,7 +70,7 @@ const state = (slot: Slot, columns: Columns): number => columns.state[slot.index
 
 const connected: Reader = (slot, columns) => state(slot, columns) === CONNECTED;
 
-const unresponsive: Reader = (slot, columns) =>
+export const unresponsive: Reader = (slot, columns) =>
   state(slot, columns) === CONNECTED && !Number.isNaN(columns.heardMs[slot.index]);
 
 const alarmStatus = (slot: Slot, columns: Columns): string => {

@@ -27,8 +27,10 @@ export function AlarmList({ prefix }: { readonly prefix: string }): ReactNode {
 }
 
 /** Not the value: this renders with changes of the alarm and the connection only. */
-const SELECTION =
-  "{ status { severity alarmStatus message } connection { state connected since reason } }";
+const SELECTION = `{
+  status { severity alarmStatus message }
+  connection { state connected since lastHeard unresponsive readable reason }
+}`;
 
 type AlarmData = Pick<ConditionData, "status" | "connection">;
 

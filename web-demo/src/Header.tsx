@@ -67,10 +67,11 @@ export function Header({ prefix, page }: HeaderProps): ReactNode {
 /** The connection to the relay, and behind it all PVs of the page: a relay that is well says little of them. */
 function PageStatus() {
   const connection = useConnection();
-  const { pvs, severities, states } = usePvSummary();
+  const { pvs, severities, states, unresponsive } = usePvSummary();
   const isOpen = connection.state === "open";
   const troubles: readonly (readonly [kind: string, count: number, words: string])[] = [
     ["gone", states.disconnected, "disconnected"],
+    ["gone", unresponsive, "without news"],
     ["gone", states.notFound, "not found"],
     ["gone", states.refused, "refused"],
     ["invalid", severities.INVALID, "invalid"],

@@ -3,7 +3,7 @@
 import { useMemo, useSyncExternalStore } from "react";
 
 import { Client } from "../client.js";
-import { SEVERITIES, STATES } from "../fields.js";
+import { SEVERITIES, STATES, unresponsive } from "../fields.js";
 import type { PvClient, PvConnectionState, Readable, Severity } from "../types.js";
 import { useClient } from "./provider.js";
 
@@ -12,7 +12,9 @@ export interface PvSummary {
   /** All of them; one that is shown several times counts once. */
   readonly pvs: number;
   readonly states: Readonly<Record<PvConnectionState, number>>;
-  /** Of those that are connected and have a value. */
+  /** Of those that are connected: their server doesn't answer now. */
+  readonly unresponsive: number;
+  /** Of those that are connected to a server that answers, and have a value. */
   readonly severities: Readonly<Record<Severity, number>>;
 }
 
@@ -45,19 +47,31 @@ function summaryOf(client: PvClient): Readable<PvSummary> {
 const zeros = <K extends string>(names: readonly K[]): Record<K, number> =>
   Object.fromEntries(names.map((name) => [name, 0])) as Record<K, number>;
 
-const NOTHING: PvSummary = { pvs: 0, states: zeros(STATES), severities: zeros(SEVERITIES) };
+const NOTHING: PvSummary = {
+  pvs: 0,
+  unresponsive: 0,
+  states: zeros(STATES),
+  severities: zeros(SEVERITIES),
+};
 
 function countOf(client: PvClient): PvSummary {
   if (!(client instanceof Client) || !client.loaded) return NOTHING;
   const slots = client.listened();
-  const { severity, state } = client.columns();
+  const columns = client.columns();
+  const { severity, state } = columns;
+  let silent = 0;
   const [states, severities] = [zeros(STATES), zeros(SEVERITIES)];
-  for (const { index } of slots) {
+  for (const slot of slots) {
+    const { index } = slot;
     const name = STATES[state[index] as number] ?? "connecting";
     states[name] += 1;
+    if (unresponsive(slot, columns) === true) {
+      silent += 1;
+      continue;
+    }
     const alarm = SEVERITIES[severity[index] as number];
     // An alarm is a statement about the present: there is none without a connection.
     if (name === "connected" && alarm !== undefined) severities[alarm] += 1;
   }
-  return { pvs: slots.length, states, severities };
+  return { pvs: slots.length, states, unresponsive: silent, severities };
 }
