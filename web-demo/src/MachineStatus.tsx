@@ -1,11 +1,11 @@
 /** The machine at a glance: its ring with the beam in it, trends, alarms, and all readbacks and set points. */
 
 import type { ReactNode } from "react";
-import { Readback, SetPoint, StripChart } from "pvwire/widgets";
+import { Readback, StripChart } from "pvwire/widgets";
 
 import { AlarmList } from "./AlarmList";
 import { MACHINE } from "./machine";
-import { SET_POINTS } from "./set_points";
+import { SetPoints } from "./SetPoints";
 import { Synoptic } from "./Synoptic";
 
 const TREND_SECONDS = 120;
@@ -41,14 +41,7 @@ export function MachineStatus({ prefix }: { readonly prefix: string }): ReactNod
             ))}
           </section>
         ))}
-        {SET_POINTS.map(({ setPoints, title }) => (
-          <section className="panel" key={title} aria-label={title}>
-            <h2>{title}</h2>
-            {setPoints.map(({ pv, ...spec }) => (
-              <SetPoint key={pv} name={`${prefix}:${pv}`} {...spec} />
-            ))}
-          </section>
-        ))}
+        <SetPoints prefix={prefix} />
       </div>
     </>
   );
