@@ -4,7 +4,7 @@
 
 use pvwire_schema::types::RequestBody;
 
-use crate::support::{Client, Network, Relay, SoftIoc, prefix};
+use crate::support::{Client, Kept, Network, Relay, SoftIoc, prefix};
 
 const DATABASE: &str = r#"
     record(ai, "$(P)ai") { field(DESC, "Gap of the undulator") field(VAL, "1") field(PINI, "YES") }
@@ -86,6 +86,34 @@ fn description_is_read_once_for_all_clients() {
     describe(&mut second, &[&ai]);
     wait_description(&mut second, &ai, "Gap of the undulator");
     ioc.go_on();
+}
+
+#[test]
+fn description_and_long_string_are_gone_with_the_right_to_read_and_come_with_it() {
+    let network = Network::new();
+    let database = r#"
+        record(lso, "$(P)lso") { field(DESC, "Where the beam goes") field(SIZV, "80") }
+    "#;
+    let rules = "ASG(DEFAULT) { RULE(1, READ) RULE(1, WRITE) }\nASG(secret) { RULE(1, NONE) }\n";
+    let mut ioc = SoftIoc::with_prefix(network, &prefix(), database, rules);
+    let relay = Relay::start(network, &[]);
+    let mut client = Client::connect(relay.address());
+    let lso = ioc.name("lso");
+    client.subscribe_live(&[&lso]);
+    describe(&mut client, &[&lso]);
+    wait_description(&mut client, &lso, "Where the beam goes");
+    let long = "a text of more than thirty-nine bytes, to be whole";
+    ioc.put("lso", long);
+    client.wait_pv(&lso, "the whole text", |pv| pv.is(&Kept::text(long)));
+
+    ioc.put("lso.ASG", "secret");
+    client.wait_pv(&lso, "no right to read", |pv| {
+        let description = &pv.metadata.as_ref().unwrap().description;
+        !pv.channel.unwrap().read && pv.now.is_none() && description.is_empty()
+    });
+    ioc.put("lso.ASG", "DEFAULT");
+    client.wait_pv(&lso, "the whole text again", |pv| pv.is(&Kept::text(long)));
+    wait_description(&mut client, &lso, "Where the beam goes");
 }
 
 #[test]

@@ -525,6 +525,9 @@ impl ChannelEvents for Wiring {
 
     fn access_rights(&self, rights: AccessRights) {
         let was_readable = self.is_readable.swap(rights.read, Ordering::AcqRel);
+        if was_readable != rights.read {
+            self.may_read(rights.read);
+        }
         if was_readable && !rights.read && self.is_connected.load(Ordering::Acquire) {
             self.line.withdraw();
             self.tell_shape();

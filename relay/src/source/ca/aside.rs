@@ -86,6 +86,22 @@ impl Wiring {
         (aside.is_connected, aside.long) = (false, Long::Unasked);
     }
 
+    /// The right to read is given or taken away. What was read before is not told any more.
+    pub(super) fn may_read(&self, may: bool) {
+        let mut aside = self.aside();
+        if may {
+            return self.look_for_description(&mut aside);
+        }
+        match &mut aside.long {
+            Long::Asked(waiting) => *waiting = None,
+            Long::Yes(longer) => longer.waiting = None,
+            Long::Unasked | Long::No => {}
+        }
+        if let Some(description) = &mut aside.description {
+            description.text.clear();
+        }
+    }
+
     /// Nobody wants the PV any more.
     pub(super) fn closed(&self) {
         let mut aside = self.aside();
