@@ -448,6 +448,7 @@ pub(crate) mod tests {
                 write: false,
                 puts: false,
                 heard_ns: 0,
+                write_unknown: false,
             };
             encoder.channel(PV, channel);
             stream.take(encoder.finish(), 10, |_| {}).unwrap();

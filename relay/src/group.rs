@@ -606,7 +606,9 @@ impl Distributor {
                 let channel = table.entry(id).channel;
                 channel.state == ConnectionState::Connected && !channel.read
             };
-            let all = held(&get.ids).all(|id| complete(id) || is_denied(id));
+            let settled =
+                |id: PvId| complete(id) || is_denied(id) || table.entry(id).missing().is_some();
+            let all = held(&get.ids).all(settled);
             if !all && now.instant < get.deadline {
                 self.gets.push(get);
                 continue;
@@ -634,20 +636,20 @@ impl Distributor {
                 }
                 if *id != PvId::NONE && !complete(*id) {
                     let waited = get.timeout.as_millis();
-                    let problem = match is_denied(*id) {
-                        true => NameProblem::NotAllowed,
-                        false => NameProblem::TimedOut,
-                    };
-                    let message = match table.entry(*id).channel.state {
-                        ConnectionState::Connected if problem == NameProblem::NotAllowed => {
-                            "no read access: the IOC doesn't let the relay read this PV".into()
+                    let entry = table.entry(*id);
+                    let timed_out = |message| (NameProblem::TimedOut, message);
+                    let (problem, message) = match (entry.missing(), entry.channel.state) {
+                        (Some(missing), _) => (NameProblem::NoSuchField, missing.to_owned()),
+                        (None, ConnectionState::Connected) if is_denied(*id) => (
+                            NameProblem::NotAllowed,
+                            "no read access: the IOC doesn't let the relay read this PV".into(),
+                        ),
+                        (None, ConnectionState::Connected) => {
+                            timed_out(format!("connected, but no value within {waited} ms"))
                         }
-                        ConnectionState::Connected => {
-                            format!("connected, but no value within {waited} ms")
-                        }
-                        ConnectionState::Disconnected => "disconnected".into(),
-                        ConnectionState::Connecting | ConnectionState::NotFound => {
-                            format!("not found within {waited} ms")
+                        (None, ConnectionState::Disconnected) => timed_out("disconnected".into()),
+                        (None, ConnectionState::Connecting | ConnectionState::NotFound) => {
+                            timed_out(format!("not found within {waited} ms"))
                         }
                     };
                     get.errors.push(NameError {

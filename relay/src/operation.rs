@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
-use pvwire_schema::limits::MAX_NAME_BYTES;
+use pvwire_schema::limits::{MAX_NAME_BYTES, TOO_FAST};
 use pvwire_schema::types::{Outcome, PvId};
 use serde_json::Value;
 
@@ -19,6 +19,10 @@ use crate::source::{Call, OpDone, OpEnd, OpTicket, Put, RowValue, Sent};
 
 /// How often a refusal of puts and calls that come too fast is put on record.
 const REFUSALS_RECORDED_EVERY: Duration = Duration::from_secs(1);
+
+/// A source ends a call by itself when its time is up, and knows whether it was sent. The relay gives it
+/// up so much later.
+const CALL_GRACE: Duration = Duration::from_secs(1);
 
 /// What is to be done.
 #[derive(Debug)]
@@ -152,13 +156,17 @@ impl Operations {
                 Value::Object(call.arguments.iter().map(named).collect())
             }
         };
+        let grace = match order.operation {
+            Operation::Put(_) => Duration::ZERO,
+            Operation::Call(_) => CALL_GRACE,
+        };
         let mut open = Open {
             client: order.client,
             request: order.request,
             name: order.name,
             pv: None,
             ticket: Box::new(Held),
-            deadline: now + order.timeout,
+            deadline: now + order.timeout + grace,
             timeout: order.timeout,
             record: Record {
                 person: order.person,
@@ -170,7 +178,7 @@ impl Operations {
         };
         let permitted = match &order.operation {
             _ if order.too_fast => {
-                let why = "too many puts and calls a second: ask more slowly (max_puts_per_s)";
+                let why = format!("{TOO_FAST}: ask more slowly (max_puts_per_s)");
                 Err(OpEnd::failed(Outcome::NotAllowed, why))
             }
             Operation::Call(_) => {

@@ -88,6 +88,8 @@ pub struct Entry {
     searched_since: Option<Instant>,
     /// Access rights as the source last told them: it does so before it says `Connected`.
     rights: (bool, bool),
+    /// Whether it may be written shows only when a put is tried.
+    write_unknown: bool,
     /// Found again, but what is kept of it may still be old.
     returning: Option<Return>,
     /// When its server was last heard of, nanoseconds past the POSIX epoch.
@@ -123,6 +125,7 @@ impl Default for Entry {
             epoch: 0,
             searched_since: None,
             rights: (false, false),
+            write_unknown: false,
             returning: None,
             heard_ns: 0,
             channel: Channel {
@@ -132,6 +135,7 @@ impl Default for Entry {
                 write: false,
                 puts: false,
                 heard_ns: 0,
+                write_unknown: false,
             },
             metadata: None,
             latest: None,
@@ -191,9 +195,32 @@ impl Entry {
             state: ConnectionState::Connected,
             read,
             write,
+            write_unknown: self.write_unknown,
             heard_ns: 0,
             ..self.channel
         };
+    }
+
+    /// Takes access rights as the source tells them, `write_unknown` if it can't tell the second.
+    fn set_rights(&mut self, read: bool, write: bool, write_unknown: bool) {
+        self.rights = (read, write);
+        self.write_unknown = write_unknown;
+        // A PV that isn't connected has none.
+        let connected = self.channel.state == ConnectionState::Connected;
+        self.channel = Channel {
+            read: connected && read,
+            write: connected && write,
+            write_unknown: connected && write_unknown,
+            ..self.channel
+        };
+    }
+
+    /// Why the PV isn't found although its server is there.
+    #[must_use]
+    pub fn missing(&self) -> Option<&str> {
+        let missing = &self.metadata.as_deref()?.missing;
+        let is_missing = self.channel.state == ConnectionState::NotFound && !missing.is_empty();
+        is_missing.then_some(missing)
     }
 
     /// Which type and element count it has; see [`Row::epoch`].
@@ -377,7 +404,10 @@ impl Table {
         let before = entry.channel;
         if matches!(
             event,
-            Event::Connected { .. } | Event::Metadata(_) | Event::Responsive
+            Event::Connected { .. }
+                | Event::Missing { .. }
+                | Event::Metadata(_)
+                | Event::Responsive
         ) {
             entry.heard_ns = now.wall_ns;
         }
@@ -432,19 +462,25 @@ impl Table {
                     state: gone,
                     read: false,
                     write: false,
+                    write_unknown: false,
                     heard_ns: entry.heard_ns,
                     ..before
                 };
             }
-            Event::Access { read, write } => {
-                entry.rights = (read, write);
-                // A PV that isn't connected has none.
-                let connected = before.state == ConnectionState::Connected;
-                entry.channel = Channel {
-                    read: connected && read,
-                    write: connected && write,
-                    ..before
+            Event::Access { read, write } => entry.set_rights(read, write, false),
+            Event::AccessUntried => entry.set_rights(true, true, true),
+            Event::Missing { epoch, reason } => {
+                entry.epoch = epoch;
+                entry.latest = None;
+                entry.returning = None;
+                entry.set_rights(false, false, false);
+                entry.channel.state = ConnectionState::NotFound;
+                let metadata = Metadata {
+                    epoch,
+                    missing: reason,
+                    ..Metadata::default()
                 };
+                entry.set_metadata(changes, pv, metadata);
             }
             Event::Description(description) => {
                 // Metadata that comes later has it.

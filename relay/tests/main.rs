@@ -26,6 +26,7 @@ mod login;
 mod monitors;
 mod puts;
 mod pva;
+mod pva_fields;
 mod pva_structures;
 mod quotas;
 mod recv;

@@ -16,10 +16,10 @@ use serde_json::{Map, Value, json};
 use crate::support::{Client, Kept, Network, Relay, prefix, python};
 
 /// The server, killed when dropped.
-struct Server(Child);
+pub(crate) struct Server(Child);
 
 impl Server {
-    fn start(network: Network, prefix: &str) -> Self {
+    pub(crate) fn start(network: Network, prefix: &str) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("epics/tests/epics/pva_server.py");
         let mut command = Command::new(python());
         network.apply(&mut command);

@@ -321,6 +321,7 @@ impl<'a> FrameView<'a> {
                     write: channel.bool(fb::Channel::VT_WRITE),
                     puts: channel.bool(fb::Channel::VT_PUTS),
                     heard_ns: channel.u64(fb::Channel::VT_HEARD_NS) as i64,
+                    write_unknown: channel.bool(fb::Channel::VT_WRITE_UNKNOWN),
                 },
             )
         })
@@ -613,6 +614,7 @@ fn metadata(meta: Table<'_>) -> Metadata {
         epoch: meta.u32(fb::Metadata::VT_EPOCH),
         type_id: text(fb::Metadata::VT_TYPE_ID),
         form: text(fb::Metadata::VT_FORM),
+        missing: text(fb::Metadata::VT_MISSING),
     }
 }
 

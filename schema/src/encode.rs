@@ -328,6 +328,7 @@ impl FrameEncoder {
             epoch: metadata.epoch,
             type_id: text_if_any(builder, &metadata.type_id),
             form: text_if_any(builder, &metadata.form),
+            missing: text_if_any(builder, &metadata.missing),
         };
         self.metadata.push(fb::Metadata::create(builder, &args));
     }
@@ -342,6 +343,7 @@ impl FrameEncoder {
             write: channel.write,
             puts: channel.puts,
             heard_ns: channel.heard_ns,
+            write_unknown: channel.write_unknown,
         };
         self.channels
             .push(fb::Channel::create(&mut self.builder, &args));

@@ -19,6 +19,9 @@ pub const MAX_ROWS: usize = 4 << 20;
 /// Most flatbuffer tables in one frame: a snapshot of 50,000 PVs with all their parts.
 pub const MAX_FRAME_TABLES: usize = 1 << 20;
 
+/// How the message of a put begins that was asked for too fast: it says nothing of the PV.
+pub const TOO_FAST: &str = "too many puts and calls a second";
+
 /// Most arguments of one Rpc.
 pub const MAX_ARGUMENTS: usize = 100;
 

@@ -128,7 +128,7 @@ wire_enum! {
         /// Searched for, not found yet.
         #[default]
         Connecting = 0,
-        /// Searched for longer than the not-found time; the search goes on.
+        /// Searched for longer than the not-found time, or the structure has no such field.
         NotFound = 1,
         /// Values come.
         Connected = 2,
@@ -157,6 +157,8 @@ wire_enum! {
         NotAllowed = 6,
         /// The client or the relay has as many PVs as it may, or new ones were asked for too fast.
         TooManyPvs = 7,
+        /// The server's structure has no such field.
+        NoSuchField = 8,
     }
 }
 
@@ -315,6 +317,14 @@ pub struct Alarm {
     pub status: u16,
 }
 
+impl Alarm {
+    /// The server gives no alarm, which is not the same as "no alarm".
+    pub const NONE: Self = Self {
+        severity: Severity::NoAlarm,
+        status: u16::MAX,
+    };
+}
+
 /// Low and high end of something; NaN means that the source gives none.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -375,6 +385,8 @@ pub struct Metadata {
     pub type_id: String,
     /// How pvAccess wants the number shown; empty when not known.
     pub form: String,
+    /// Why the PV isn't found although its server is there; empty otherwise.
+    pub missing: String,
 }
 
 /// What a row says beside value, time and alarm: of sources that have it, such as pvAccess.
@@ -402,6 +414,8 @@ pub struct Channel {
     /// When the relay last heard from the PV's server, on its clock. Disconnected, or Connected while
     /// the server doesn't answer; 0 otherwise.
     pub heard_ns: i64,
+    /// Whether it may be written shows only when a put is tried; `write` is true meanwhile.
+    pub write_unknown: bool,
 }
 
 /// A value that is no double.

@@ -36,6 +36,7 @@ fn connected(read: bool, write: bool) -> Channel {
         write,
         puts: write,
         heard_ns: 0,
+        write_unknown: false,
     }
 }
 
@@ -203,6 +204,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
             write: false,
             puts: false,
             heard_ns: 0,
+            write_unknown: false,
         };
         e.channel(PvId(6), connecting);
         let number_3 = RowMarks {
@@ -335,6 +337,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
             write: false,
             puts: false,
             heard_ns: T0 + 70,
+            write_unknown: false,
         };
         e.channel(PvId(3), gone);
         e.channel(
@@ -425,6 +428,28 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
         };
         let part = BlobValue::StructurePart(part);
         e.blob(PvId(30), T0 + 1, &part, RowMarks::default());
+    });
+    frame("unsaid", FrameKind::Update, 18, 17, &|e| {
+        let untried = Channel {
+            write_unknown: true,
+            ..connected(true, true)
+        };
+        e.channel(PvId(31), untried);
+        let nowhere = Channel {
+            state: ConnectionState::NotFound,
+            ..connected(false, false)
+        };
+        e.channel(PvId(32), nowhere);
+        let missing = Metadata {
+            missing: "the structure has no field \"a\"; it has: value".into(),
+            ..Default::default()
+        };
+        e.metadata(PvId(32), &missing);
+        let marks = RowMarks {
+            alarm: Some(Alarm::NONE),
+            ..Default::default()
+        };
+        e.number(PvId(31), 0, 0.1, marks);
     });
     frame("put_done", FrameKind::Answer, 17, 0, &|e| {
         let (outcome, message) = (Outcome::BadValue, "\"abc\" is no number".into());
@@ -658,7 +683,7 @@ fn limits(limits: Limits) -> Value {
 
 fn channel(id: PvId, channel: types::Channel) -> Value {
     json!({ "id": id.0, "state": format!("{:?}", channel.state), "sinceNs": channel.since_ns.to_string(), "heardNs": channel.heard_ns.to_string(),
-            "read": channel.read, "write": channel.write, "puts": channel.puts })
+            "read": channel.read, "write": channel.write, "puts": channel.puts, "writeUnknown": channel.write_unknown })
 }
 
 fn metadata(id: PvId, metadata: &Metadata) -> Value {
@@ -668,7 +693,8 @@ fn metadata(id: PvId, metadata: &Metadata) -> Value {
             "display": limits(metadata.display), "control": limits(metadata.control),
             "warning": limits(metadata.warning), "alarm": limits(metadata.alarm),
             "description": metadata.description, "epoch": metadata.epoch,
-            "typeId": metadata.type_id, "form": metadata.form })
+            "typeId": metadata.type_id, "form": metadata.form,
+            "missing": metadata.missing })
 }
 
 fn reply(reply: &Reply) -> Value {

@@ -116,6 +116,7 @@ def metadata(meta):
         "epoch": meta.Epoch(),
         "typeId": text(meta.TypeId()),
         "form": text(meta.Form()),
+        "missing": text(meta.Missing()),
     }
 
 
@@ -128,6 +129,7 @@ def channel(channel):
         "read": channel.Read(),
         "write": channel.Write(),
         "puts": channel.Puts(),
+        "writeUnknown": channel.WriteUnknown(),
     }
 
 

@@ -29,7 +29,7 @@ pub use self::event::{
 use self::monitor_state::{MonitorState, Peers};
 pub use self::node::{Node, NodeValue};
 use self::operation::{Completion, OperationState, Request};
-pub use self::operation::{OpError, PutOptions, PutValue};
+pub use self::operation::{Gate, OpError, PutOptions, PutValue};
 pub use crate::ca::BadName;
 use crate::ca::MAX_NAME_BYTES;
 use crate::user::UserName;
@@ -129,7 +129,7 @@ impl Client {
         timeout: Duration,
         done: impl FnOnce(Result<Node, OpError>) + Send + 'static,
     ) {
-        self.operate(name, Request::Get, timeout, answer(done));
+        self.operate(name, Request::Get, timeout, None, answer(done));
     }
 
     /// Puts a value to the field `value` of a PV. `done` is called exactly once, as for
@@ -137,7 +137,8 @@ impl Client {
     /// what was put.
     ///
     /// It is never put twice: when the connection breaks after the value was sent, it ends as
-    /// [`Disconnected`](OpError::Disconnected).
+    /// [`Disconnected`](OpError::Disconnected). When it was never sent it ends as
+    /// [`NotConnected`](OpError::NotConnected).
     pub fn put(
         &self,
         name: &str,
@@ -145,13 +146,32 @@ impl Client {
         options: PutOptions,
         done: impl FnOnce(Result<Option<Node>, OpError>) + Send + 'static,
     ) {
+        self.put_field(name, "value", value, options, Box::new(|| true), done);
+    }
+
+    /// Puts a value to a field of a PV's structure, named by the names on the way to it with dots
+    /// between, like [`put`](Self::put). `gate` is asked right before the value is sent; when it says
+    /// no, nothing is.
+    pub fn put_field(
+        &self,
+        name: &str,
+        field: &str,
+        value: PutValue,
+        options: PutOptions,
+        gate: Gate,
+        done: impl FnOnce(Result<Option<Node>, OpError>) + Send + 'static,
+    ) {
         let done: Completion = Box::new(done);
         if let Err(invalid) = value.check() {
             done(Err(invalid));
             return;
         }
-        let wait = options.wait;
-        self.operate(name, Request::Put { value, wait }, options.timeout, done);
+        let request = Request::Put {
+            field: field.to_owned(),
+            value,
+            wait: options.wait,
+        };
+        self.operate(name, request, options.timeout, Some(gate), done);
     }
 
     /// Calls the procedure that a PV offers, with named arguments in an NTURI. `done` is called
@@ -172,7 +192,7 @@ impl Client {
             done(Err(invalid));
             return;
         }
-        self.operate(name, Request::Call { arguments }, timeout, done);
+        self.operate(name, Request::Call { arguments }, timeout, None, done);
     }
 
     /// Opens all monitors anew in a new context, which reads the environment variables of EPICS again
@@ -183,12 +203,21 @@ impl Client {
         let _ = self.commands.send(Command::Renew);
     }
 
-    fn operate(&self, name: &str, request: Request, timeout: Duration, done: Completion) {
+    fn operate(
+        &self,
+        name: &str,
+        request: Request,
+        timeout: Duration,
+        gate: Option<Gate>,
+        done: Completion,
+    ) {
         if let Err(bad) = check(name) {
             done(Err(OpError::Invalid(bad.to_string())));
             return;
         }
-        let state = OperationState::new(self.next_id(), done, self.commands.clone());
+        let changes = !matches!(request, Request::Get);
+        let commands = self.commands.clone();
+        let state = OperationState::new(self.next_id(), done, gate, changes, commands);
         let command = Command::Operate {
             name: name.to_owned(),
             request,

@@ -112,6 +112,16 @@ pub enum Event {
         /// Write it.
         write: bool,
     },
+    /// Found, but the source can't tell whether it may be written: that shows when a put is tried. It
+    /// may be read.
+    AccessUntried,
+    /// Its server is there and has no such field, for this reason. Nothing that came before is valid.
+    Missing {
+        /// See [`Row::epoch`].
+        epoch: u32,
+        /// A sentence that says what there is.
+        reason: String,
+    },
     /// All that is known of how to draw it.
     Metadata(Box<Metadata>),
     /// Its description, of a source that tells it apart; later `Metadata` has it too.
@@ -407,9 +417,16 @@ impl Line {
         self.first.store(next, Ordering::Relaxed);
     }
 
+    /// The server is there and has no such field, for this reason.
+    pub fn missing(&self, reason: String) {
+        self.begin_epoch();
+        let epoch = self.epoch();
+        self.event(Event::Missing { epoch, reason });
+    }
+
     fn begin_epoch(&self) {
-        self.epoch
-            .store(self.intake.next_number(), Ordering::Relaxed);
+        let epoch = self.intake.next_number();
+        self.epoch.store(epoch, Ordering::Relaxed);
         self.sequence.store(0, Ordering::Relaxed);
         self.squashed.store(0, Ordering::Relaxed);
     }

@@ -3,10 +3,12 @@
 //! `pva://NAME/a/b` is the field `a.b` of the structure `NAME`. All such PVs of one structure share
 //! one monitor, which is opened anew when another field is wanted.
 
+mod field;
+
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use pvwire_epics::UserName;
@@ -22,12 +24,10 @@ use super::{
     Call, Event, LastPut, Line, Monitor, OpDone, OpEnd, OpTicket, Put, Queue, RowValue, Sent,
     Source,
 };
+use field::Field;
 
 /// Integers beyond it are not all doubles.
 const EXACT: u64 = 1 << 53;
-
-/// Longer than any client waits: the relay gives operations up by itself.
-const NO_TIMEOUT: Duration = Duration::from_secs(2 * 3600);
 
 /// Alarm status numbers from here on are classes of pvAccess alarms.
 const CLASS: u16 = 100;
@@ -57,6 +57,9 @@ const CONDITIONS: [&str; 22] = [
     "READ_ACCESS",
     "WRITE_ACCESS",
 ];
+
+/// What servers say when access security refuses a put: QSRV and the gateway of p4p.
+const REFUSALS: [&str; 3] = ["not permitted", "permission denied", "access denied"];
 
 /// The one pvAccess client context of the relay, beside those of users that write.
 pub struct PvaSource {
@@ -128,8 +131,11 @@ impl Source for PvaSource {
             path: path.to_owned(),
             is_connected: AtomicBool::new(false),
             was_connected: AtomicBool::new(false),
+            is_plain: AtomicBool::new(false),
             has_detail: AtomicBool::new(false),
             detail: Mutex::default(),
+            tried: AtomicU8::new(UNTRIED),
+            shown: Mutex::default(),
             last_put: LastPut::default(),
         });
         wiring.line.event(Event::Queued);
@@ -210,27 +216,28 @@ struct PvaMonitor {
 impl Monitor for PvaMonitor {
     fn put(&self, put: Put, done: OpDone) -> Box<dyn OpTicket> {
         let wiring = &self.wiring;
-        let refused = |outcome, why: &str| OpEnd::failed(outcome, why);
-        if !["", "value"].contains(&wiring.path.as_str()) {
-            let why = "only the whole PV can be written, not one of its fields";
-            done(refused(Outcome::NotSupported, why));
+        if let Some(end) = wiring.unfit() {
+            done(end);
         } else if wiring.was_connected.load(Ordering::Acquire)
             && !wiring.is_connected.load(Ordering::Acquire)
         {
-            done(refused(Outcome::NotConnected, "not connected"));
+            done(OpEnd::failed(Outcome::NotConnected, "not connected"));
         } else if let Some(user) = put.user.clone() {
             return self.put_as(user, put, done);
         } else if !wiring.begin(put.expected) {
-            done(refused(Outcome::Moved, "the PV has changed since"));
+            done(OpEnd::failed(Outcome::Moved, "the PV has changed since"));
         } else {
+            let ticket = UserTicket::default();
+            let (structure, of_put) = (self.structure.clone(), ticket.clone());
             let wiring = Arc::clone(wiring);
-            let options = pva::PutOptions {
-                wait: put.wait,
-                timeout: NO_TIMEOUT,
+            let ended = move |end: OpEnd| {
+                wiring.has_tried(end.outcome);
+                done(end);
             };
-            let ended = move |result| done(wiring.ended(result));
             let client = &self.shared.client;
-            client.put(&self.structure, put_value(put.value), options, ended);
+            self.wiring
+                .put(client, &structure, put, of_put, Box::new(ended));
+            return Box::new(ticket);
         }
         Box::new(Sent)
     }
@@ -242,26 +249,19 @@ impl PvaMonitor {
         let ticket = UserTicket::default();
         let (structure, wiring) = (self.structure.clone(), Arc::clone(&self.wiring));
         let (whom, of_put) = (user.clone(), ticket.clone());
-        let options = pva::PutOptions {
-            wait: put.wait,
-            timeout: put.timeout,
-        };
         let job = move |client: Result<(&mut PvaUser, InUse), String>| {
             let (client, in_use) = match client {
                 Ok(client) => client,
                 Err(why) => return done(no_context(&user, &why)),
             };
-            if !of_put.begin() {
-                return;
-            }
             if !wiring.begin(put.expected) {
                 return done(OpEnd::failed(Outcome::Moved, "the PV has changed since"));
             }
-            let ended = move |result| {
+            let ended = move |end| {
                 drop(in_use);
-                done(as_user(&user, wiring.ended(result)));
+                done(as_user(&user, end));
             };
-            (client.0).put(&structure, put_value(put.value), options, ended);
+            wiring.put(&client.0, &structure, put, of_put, Box::new(ended));
         };
         self.shared.users.run(&whom, Box::new(job));
         Box::new(ticket)
@@ -283,6 +283,26 @@ impl Drop for PvaMonitor {
 /// One structure's callbacks, wired to the lines of all its PVs.
 struct Events(Vec<Arc<Wiring>>);
 
+/// Whether a put by the relay itself was taken, as far as it was tried since the PV connected.
+const UNTRIED: u8 = 0;
+const TAKEN: u8 = 1;
+const REFUSED: u8 = 2;
+
+/// What was last told of a field.
+#[derive(Default)]
+struct Shown {
+    /// The structure's type differs from that of the connection before.
+    is_changed: bool,
+    /// Why there is no such field.
+    missing: Option<String>,
+    /// Of this connection.
+    metadata: Option<Metadata>,
+    /// Of whichever connection.
+    kind: Option<(ValueType, u32)>,
+    /// Whether pvAccess can write it.
+    is_writable: bool,
+}
+
 /// One PV: the structure, or a field of it.
 struct Wiring {
     line: Line,
@@ -290,10 +310,15 @@ struct Wiring {
     path: String,
     is_connected: AtomicBool,
     was_connected: AtomicBool,
+    /// Whether the structure is that of a scalar, an array or an enumeration.
+    is_plain: AtomicBool,
     /// Whether `detail` is something.
     has_detail: AtomicBool,
     /// As last told, so that it is not made again for every update. Taken by the callback alone.
     detail: Mutex<Option<Arc<Detail>>>,
+    tried: AtomicU8,
+    /// Of a field. Taken by the callback, and by puts for a moment.
+    shown: Mutex<Shown>,
     last_put: LastPut,
 }
 
@@ -306,14 +331,7 @@ impl PvaEvents for Events {
 
     fn connected(&self, info: TypeInfo) {
         for wiring in &self.0 {
-            wiring.is_connected.store(true, Ordering::Release);
-            wiring.was_connected.store(true, Ordering::Release);
-            // pvAccess tells of no rights: whether a put is allowed shows when it is tried.
-            wiring.line.event(Event::Access {
-                read: true,
-                write: true,
-            });
-            wiring.line.connected(info.changed);
+            wiring.connected(&info);
         }
     }
 
@@ -342,9 +360,16 @@ impl PvaEvents for Events {
         }
     }
 
+    fn wants_structure(&self) -> bool {
+        let of_part = |wiring: &Arc<Wiring>| !["", "value"].contains(&wiring.path.as_str());
+        self.0.iter().any(of_part)
+    }
+
     fn metadata(&self, metadata: pva::Metadata) {
         for wiring in &self.0 {
-            wiring.metadata(&metadata);
+            if !wiring.is_field() {
+                wiring.metadata(&metadata);
+            }
         }
     }
 
@@ -368,6 +393,95 @@ impl PvaEvents for Events {
 }
 
 impl Wiring {
+    /// Whether the PV is a field that is looked up in the structure.
+    fn is_field(&self) -> bool {
+        match self.path.as_str() {
+            "" => false,
+            "value" => !self.is_plain.load(Ordering::Relaxed),
+            _ => true,
+        }
+    }
+
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        // Each change of it is whole.
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn connected(&self, info: &TypeInfo) {
+        self.is_connected.store(true, Ordering::Release);
+        self.was_connected.store(true, Ordering::Release);
+        let is_plain = info.kind != ValueKind::Structure;
+        self.is_plain.store(is_plain, Ordering::Relaxed);
+        self.tried.store(UNTRIED, Ordering::Release);
+        if self.is_field() {
+            // The first update says whether there is such a field.
+            let mut shown = self.shown();
+            shown.metadata = None;
+            shown.is_changed |= info.changed;
+            return;
+        }
+        // pvAccess tells of no rights.
+        self.line.event(Event::AccessUntried);
+        self.line.connected(info.changed);
+    }
+
+    /// Why nothing can be put to it, whatever the value.
+    fn unfit(&self) -> Option<OpEnd> {
+        if !self.is_field() || !self.is_connected.load(Ordering::Acquire) {
+            return None;
+        }
+        let shown = self.shown();
+        if let Some(why) = &shown.missing {
+            return Some(OpEnd::failed(Outcome::BadName, why.clone()));
+        }
+        let why = "only fields that are scalars, arrays of these or enumerations can be written, and \
+                   that lie in structures alone";
+        (shown.metadata.is_some() && !shown.is_writable)
+            .then(|| OpEnd::failed(Outcome::NotSupported, why))
+    }
+
+    /// Sends a put that may begin.
+    fn put(
+        self: &Arc<Self>,
+        client: &pva::Client,
+        structure: &str,
+        put: Put,
+        ticket: UserTicket,
+        done: OpDone,
+    ) {
+        let options = pva::PutOptions {
+            wait: put.wait,
+            timeout: put.timeout,
+        };
+        let wiring = Arc::clone(self);
+        let gate = Box::new(move || ticket.begin());
+        let field = match self.path.as_str() {
+            "" => "value".to_owned(),
+            path => path.replace('/', "."),
+        };
+        let ended = move |result| done(wiring.ended(result));
+        client.put_field(
+            structure,
+            &field,
+            put_value(put.value),
+            options,
+            gate,
+            ended,
+        );
+    }
+
+    /// A put by the relay itself has ended: whether one is allowed is known now.
+    fn has_tried(&self, outcome: Outcome) {
+        let (now, write) = match outcome {
+            Outcome::Done => (TAKEN, true),
+            Outcome::NoAccess => (REFUSED, false),
+            _ => return,
+        };
+        if self.tried.swap(now, Ordering::AcqRel) != now {
+            self.line.event(Event::Access { read: true, write });
+        }
+    }
+
     /// Whether a put may be sent now.
     fn begin(&self, expected: Option<Expected>) -> bool {
         let newest = self.line.newest();
@@ -381,7 +495,10 @@ impl Wiring {
             Ok(Some(held)) => OpEnd::holds(node(&held)),
             Err(error) => op_end(&error),
         };
-        let unsure = !matches!(end.outcome, Outcome::BadValue | Outcome::Failed);
+        let unsure = !matches!(
+            end.outcome,
+            Outcome::BadValue | Outcome::Failed | Outcome::NoAccess | Outcome::NotConnected
+        );
         self.last_put.end(unsure, Instant::now());
         end
     }
@@ -407,29 +524,84 @@ impl Wiring {
             epoch: self.line.epoch(),
             type_id: metadata.type_id.clone(),
             form: metadata.form.clone().unwrap_or_default(),
+            missing: String::new(),
         })));
     }
 
     fn update(&self, update: &pva::Update<'_>) {
-        let Some(value) = self.value(update) else {
-            return;
+        match &update.value {
+            pva::Value::Structure(root) if self.is_field() => self.update_field(root, update),
+            value => {
+                let value = self.value(value, &update.changed);
+                let alarm = (update.severity, update.status, update.message);
+                self.row(value, update, alarm, (update.time_ns, update.user_tag));
+            }
+        }
+    }
+
+    /// Looks the field up in what its structure is now.
+    fn update_field(&self, root: &pva::Node, update: &pva::Update<'_>) {
+        let mut shown = self.shown();
+        let field = match Field::find(root, &self.path) {
+            Ok(field) => field,
+            Err(why) => {
+                if shown.missing.as_ref() != Some(&why) {
+                    self.line.missing(why.clone());
+                    shown.missing = Some(why);
+                    shown.metadata = None;
+                }
+                return;
+            }
         };
-        let condition = CONDITIONS.iter().position(|name| *name == update.message);
+        let metadata = field.metadata();
+        let kind = (metadata.value_type, metadata.element_count);
+        let is_writable = field.is_writable();
+        let is_other = shown.kind.is_some_and(|before| before != kind) || shown.missing.is_some();
+        if shown.metadata.is_none() || is_other || shown.is_writable != is_writable {
+            self.line.event(if is_writable {
+                Event::AccessUntried
+            } else {
+                Event::Access {
+                    read: true,
+                    write: false,
+                }
+            });
+            let is_changed = std::mem::take(&mut shown.is_changed);
+            self.line.connected(is_changed || is_other);
+            shown.metadata = None;
+            shown.missing = None;
+        }
+        (shown.kind, shown.is_writable) = (Some(kind), is_writable);
+        if shown.metadata.as_ref() != Some(&metadata) {
+            let epoch = self.line.epoch();
+            shown.metadata = Some(metadata.clone());
+            let told = Metadata { epoch, ..metadata };
+            self.line.event(Event::Metadata(Box::new(told)));
+        }
+        drop(shown);
+        self.row(field.value(), update, field.alarm(), field.stamp());
+    }
+
+    fn row(
+        &self,
+        value: RowValue,
+        update: &pva::Update<'_>,
+        (severity, status, message): (Option<u16>, u16, &str),
+        (time_ns, user_tag): (i64, i32),
+    ) {
+        let condition = CONDITIONS.iter().position(|name| *name == message);
+        let message = if condition.is_some() { "" } else { message };
         let status = match condition {
             Some(condition) => condition as u16,
-            None if update.severity == 0 && update.status == 0 => 0,
-            None => CLASS.saturating_add(update.status),
+            None if severity == Some(0) && status == 0 => 0,
+            None => CLASS.saturating_add(status),
         };
-        // Severity 4 is "undefined": such a value can't be trusted.
-        let severity =
-            u8::try_from(update.severity).map_or(Severity::Invalid, Severity::from_number);
-        let message = if condition.is_some() {
-            ""
-        } else {
-            update.message
-        };
-        let detail = self.detail(update.user_tag, message);
-        let alarm = Alarm { severity, status };
+        let detail = self.detail(user_tag, message);
+        let alarm = severity.map_or(Alarm::NONE, |severity| Alarm {
+            // Severity 4 is "undefined": such a value can't be trusted.
+            severity: u8::try_from(severity).map_or(Severity::Invalid, Severity::from_number),
+            status,
+        });
         if let RowValue::Blob(blob) = &value
             && let BlobValue::Array(array) = &**blob
         {
@@ -439,7 +611,7 @@ impl Wiring {
             let squashed = u32::try_from(update.squashed).unwrap_or(u32::MAX);
             self.line.squashed(squashed);
         }
-        self.line.update_with(update.time_ns, value, alarm, detail);
+        self.line.update_with(time_ns, value, alarm, detail);
     }
 
     fn detail(&self, user_tag: i32, message: &str) -> Option<Arc<Detail>> {
@@ -461,20 +633,16 @@ impl Wiring {
         last.clone()
     }
 
-    fn value(&self, update: &pva::Update<'_>) -> Option<RowValue> {
-        let value = &update.value;
-        if self.path.is_empty()
-            && let pva::Value::Structure(root) = value
-        {
-            return Some(structure(root, &update.changed));
-        }
-        if self.path.is_empty() || (self.path == "value" && !is_structure(value)) {
-            return Some(whole(value));
-        }
+    /// What the whole PV shows.
+    fn value(&self, value: &pva::Value<'_>, changed: &[String]) -> RowValue {
         match value {
-            pva::Value::Structure(root) => root.get(&self.path).map(field),
-            // The rest of a plain record is in its alarm, time and metadata.
-            _ => None,
+            pva::Value::Structure(root) if self.is_plain.load(Ordering::Relaxed) => {
+                // The structure comes because a field of it is shown too.
+                let value = root.step("value").unwrap_or(root);
+                field(value.step("index").unwrap_or(value))
+            }
+            pva::Value::Structure(root) => structure(root, changed),
+            plain => whole(plain),
         }
     }
 }
@@ -506,10 +674,6 @@ fn structure(root: &pva::Node, changed: &[String]) -> RowValue {
     }
 }
 
-fn is_structure(value: &pva::Value<'_>) -> bool {
-    matches!(value, pva::Value::Structure(_))
-}
-
 fn whole(value: &pva::Value<'_>) -> RowValue {
     let blob = match value {
         pva::Value::Number(number) => return RowValue::Number(*number),
@@ -531,7 +695,7 @@ fn whole(value: &pva::Value<'_>) -> RowValue {
 /// A field as a PV of its own.
 fn field(found: &pva::Node) -> RowValue {
     let blob = match &found.value {
-        pva::NodeValue::Number(number) => return RowValue::Number(*number),
+        pva::NodeValue::Number(_, number) => return RowValue::Number(*number),
         pva::NodeValue::Boolean(flag) => return RowValue::Number(u8::from(*flag).into()),
         pva::NodeValue::Int64(integer) => return int64(*integer),
         pva::NodeValue::UInt64(integer) => return uint64(*integer),
@@ -581,7 +745,7 @@ fn node(from: &pva::Node) -> Node {
     let held = |held: &pva::Node| Some(Box::new(node(held)));
     let nothing = Node::default;
     let value = match &from.value {
-        pva::NodeValue::Number(number) => NodeValue::Number(ValueType::Float64, *number),
+        pva::NodeValue::Number(element, number) => NodeValue::Number(value_type(*element), *number),
         pva::NodeValue::Boolean(flag) => {
             NodeValue::Number(ValueType::Boolean, u8::from(*flag).into())
         }
@@ -643,11 +807,19 @@ fn op_end(error: &OpError) -> OpEnd {
     let outcome = match error {
         OpError::Disconnected => Outcome::Interrupted,
         OpError::TimedOut => Outcome::TimedOut,
+        OpError::NotConnected => Outcome::NotConnected,
         OpError::Invalid(_) => Outcome::BadValue,
+        OpError::Remote(why) if is_refusal(why) => Outcome::NoAccess,
         OpError::Remote(_) => Outcome::Failed,
         _ => Outcome::Unknown,
     };
     OpEnd::failed(outcome, error.to_string())
+}
+
+/// Whether a server's reason is that access security forbids it.
+fn is_refusal(why: &str) -> bool {
+    let why = why.to_ascii_lowercase();
+    REFUSALS.iter().any(|refusal| why.contains(refusal))
 }
 
 fn value_type(element: ElementType) -> ValueType {

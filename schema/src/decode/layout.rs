@@ -63,6 +63,7 @@ const METADATA: Layout = Layout(&[
     Number(4),
     Text,
     Text,
+    Text,
 ]);
 
 const CHANNEL: Layout = Layout(&[
@@ -73,6 +74,7 @@ const CHANNEL: Layout = Layout(&[
     Number(1),
     Number(1),
     Number(8),
+    Number(1),
 ]);
 
 const NAME_ERROR: Layout = Layout(&[Number(4), Number(1), Text]);

@@ -277,7 +277,8 @@ pub struct ConnectionState(pub u8);
 impl ConnectionState {
   /// Searched for, not found yet.
   pub const Connecting: Self = Self(0);
-  /// Searched for longer than the relay's not-found time; the search goes on.
+  /// Searched for longer than the relay's not-found time, and the search goes on; or the server is
+  /// there and has no such field, see `Metadata.missing`.
   pub const NotFound: Self = Self(1);
   pub const Connected: Self = Self(2);
   /// Was connected; the last value is kept and is old.
@@ -355,10 +356,10 @@ impl ::flatbuffers::SimpleToVerifyInSlice for ConnectionState {}
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 pub const ENUM_MIN_NAME_PROBLEM: u8 = 0;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
-pub const ENUM_MAX_NAME_PROBLEM: u8 = 7;
+pub const ENUM_MAX_NAME_PROBLEM: u8 = 8;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 #[allow(non_camel_case_types)]
-pub const ENUM_VALUES_NAME_PROBLEM: [NameProblem; 8] = [
+pub const ENUM_VALUES_NAME_PROBLEM: [NameProblem; 9] = [
   NameProblem::Unknown,
   NameProblem::BadName,
   NameProblem::NoSuchSource,
@@ -367,6 +368,7 @@ pub const ENUM_VALUES_NAME_PROBLEM: [NameProblem; 8] = [
   NameProblem::TooManyWishes,
   NameProblem::NotAllowed,
   NameProblem::TooManyPvs,
+  NameProblem::NoSuchField,
 ];
 
 /// Why the relay didn't take a name.
@@ -391,9 +393,11 @@ impl NameProblem {
   /// The client, or the relay with all its clients, has as many PVs as it may, or asked for new ones
   /// too fast.
   pub const TooManyPvs: Self = Self(7);
+  /// The server's structure has no such field (get only); the message says which it has.
+  pub const NoSuchField: Self = Self(8);
 
   pub const ENUM_MIN: u8 = 0;
-  pub const ENUM_MAX: u8 = 7;
+  pub const ENUM_MAX: u8 = 8;
   pub const ENUM_VALUES: &'static [Self] = &[
     Self::Unknown,
     Self::BadName,
@@ -403,6 +407,7 @@ impl NameProblem {
     Self::TooManyWishes,
     Self::NotAllowed,
     Self::TooManyPvs,
+    Self::NoSuchField,
   ];
   /// Returns the variant's name or "" if unknown.
   pub fn variant_name(self) -> Option<&'static str> {
@@ -415,6 +420,7 @@ impl NameProblem {
       Self::TooManyWishes => Some("TooManyWishes"),
       Self::NotAllowed => Some("NotAllowed"),
       Self::TooManyPvs => Some("TooManyPvs"),
+      Self::NoSuchField => Some("NoSuchField"),
       _ => None,
     }
   }
@@ -1017,7 +1023,8 @@ impl<'a> AlarmRow {
     }
   }
 
-  /// Alarm condition 0–21 as in EPICS's alarm.h; from 100 on the class of a pvAccess alarm.
+  /// Alarm condition 0–21 as in EPICS's alarm.h; from 100 on the class of a pvAccess alarm; 65535
+  /// where the server gives no alarm, whatever `severity` says.
   pub fn status(&self) -> u16 {
     let mut mem = ::core::mem::MaybeUninit::<<u16 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
     // Safety:
@@ -1752,7 +1759,7 @@ impl<'a> Blob<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(Blob::VT_ID, Some(0)).unwrap()}
   }
-  /// Nanoseconds past the POSIX epoch.
+  /// Nanoseconds past the POSIX epoch; 0 where the server gives no time stamp.
   #[inline]
   pub fn time_ns(&self) -> i64 {
     // Safety:
@@ -2217,6 +2224,7 @@ impl<'a> Metadata<'a> {
   pub const VT_EPOCH: ::flatbuffers::VOffsetT = 26;
   pub const VT_TYPE_ID: ::flatbuffers::VOffsetT = 28;
   pub const VT_FORM: ::flatbuffers::VOffsetT = 30;
+  pub const VT_MISSING: ::flatbuffers::VOffsetT = 32;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -2228,6 +2236,7 @@ impl<'a> Metadata<'a> {
     args: &'args MetadataArgs<'args>
   ) -> ::flatbuffers::WIPOffset<Metadata<'bldr>> {
     let mut builder = MetadataBuilder::new(_fbb);
+    if let Some(x) = args.missing { builder.add_missing(x); }
     if let Some(x) = args.form { builder.add_form(x); }
     if let Some(x) = args.type_id { builder.add_type_id(x); }
     builder.add_epoch(args.epoch);
@@ -2277,7 +2286,7 @@ impl<'a> Metadata<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Metadata::VT_UNITS, None)}
   }
-  /// Digits after the decimal point; -1 where the type has none.
+  /// Digits after the decimal point; -1 where the type or the server gives none.
   #[inline]
   pub fn precision(&self) -> i16 {
     // Safety:
@@ -2359,6 +2368,15 @@ impl<'a> Metadata<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Metadata::VT_FORM, None)}
   }
+  /// Why the PV isn't found although its server is there: the structure has no such field. Says which
+  /// there are; empty otherwise.
+  #[inline]
+  pub fn missing(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Metadata::VT_MISSING, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for Metadata<'_> {
@@ -2381,6 +2399,7 @@ impl ::flatbuffers::Verifiable for Metadata<'_> {
      .visit_field::<u32>("epoch", Self::VT_EPOCH, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("type_id", Self::VT_TYPE_ID, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("form", Self::VT_FORM, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("missing", Self::VT_MISSING, false)?
      .finish();
     Ok(())
   }
@@ -2400,6 +2419,7 @@ pub struct MetadataArgs<'a> {
     pub epoch: u32,
     pub type_id: Option<::flatbuffers::WIPOffset<&'a str>>,
     pub form: Option<::flatbuffers::WIPOffset<&'a str>>,
+    pub missing: Option<::flatbuffers::WIPOffset<&'a str>>,
 }
 impl<'a> Default for MetadataArgs<'a> {
   #[inline]
@@ -2419,6 +2439,7 @@ impl<'a> Default for MetadataArgs<'a> {
       epoch: 0,
       type_id: None,
       form: None,
+      missing: None,
     }
   }
 }
@@ -2485,6 +2506,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> MetadataBuilder<'a, 'b, A> {
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Metadata::VT_FORM, form);
   }
   #[inline]
+  pub fn add_missing(&mut self, missing: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Metadata::VT_MISSING, missing);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> MetadataBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     MetadataBuilder {
@@ -2516,6 +2541,7 @@ impl ::core::fmt::Debug for Metadata<'_> {
       ds.field("epoch", &self.epoch());
       ds.field("type_id", &self.type_id());
       ds.field("form", &self.form());
+      ds.field("missing", &self.missing());
       ds.finish()
   }
 }
@@ -2543,6 +2569,7 @@ impl<'a> Channel<'a> {
   pub const VT_WRITE: ::flatbuffers::VOffsetT = 12;
   pub const VT_PUTS: ::flatbuffers::VOffsetT = 14;
   pub const VT_HEARD_NS: ::flatbuffers::VOffsetT = 16;
+  pub const VT_WRITE_UNKNOWN: ::flatbuffers::VOffsetT = 18;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -2557,6 +2584,7 @@ impl<'a> Channel<'a> {
     builder.add_heard_ns(args.heard_ns);
     builder.add_since_ns(args.since_ns);
     builder.add_id(args.id);
+    builder.add_write_unknown(args.write_unknown);
     builder.add_puts(args.puts);
     builder.add_write(args.write);
     builder.add_read(args.read);
@@ -2595,7 +2623,7 @@ impl<'a> Channel<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(Channel::VT_READ, Some(false)).unwrap()}
   }
-  /// Access rights: may be written, as far as the IOC is concerned.
+  /// Access rights: may be written, as far as the IOC is concerned and tells; see `write_unknown`.
   #[inline]
   pub fn write(&self) -> bool {
     // Safety:
@@ -2620,6 +2648,15 @@ impl<'a> Channel<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<i64>(Channel::VT_HEARD_NS, Some(0)).unwrap()}
   }
+  /// The source can't tell whether the PV may be written: that shows when a put is tried. `write` is
+  /// true meanwhile.
+  #[inline]
+  pub fn write_unknown(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(Channel::VT_WRITE_UNKNOWN, Some(false)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for Channel<'_> {
@@ -2635,6 +2672,7 @@ impl ::flatbuffers::Verifiable for Channel<'_> {
      .visit_field::<bool>("write", Self::VT_WRITE, false)?
      .visit_field::<bool>("puts", Self::VT_PUTS, false)?
      .visit_field::<i64>("heard_ns", Self::VT_HEARD_NS, false)?
+     .visit_field::<bool>("write_unknown", Self::VT_WRITE_UNKNOWN, false)?
      .finish();
     Ok(())
   }
@@ -2647,6 +2685,7 @@ pub struct ChannelArgs {
     pub write: bool,
     pub puts: bool,
     pub heard_ns: i64,
+    pub write_unknown: bool,
 }
 impl<'a> Default for ChannelArgs {
   #[inline]
@@ -2659,6 +2698,7 @@ impl<'a> Default for ChannelArgs {
       write: false,
       puts: false,
       heard_ns: 0,
+      write_unknown: false,
     }
   }
 }
@@ -2697,6 +2737,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> ChannelBuilder<'a, 'b, A> {
     self.fbb_.push_slot::<i64>(Channel::VT_HEARD_NS, heard_ns, 0);
   }
   #[inline]
+  pub fn add_write_unknown(&mut self, write_unknown: bool) {
+    self.fbb_.push_slot::<bool>(Channel::VT_WRITE_UNKNOWN, write_unknown, false);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> ChannelBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     ChannelBuilder {
@@ -2721,6 +2765,7 @@ impl ::core::fmt::Debug for Channel<'_> {
       ds.field("write", &self.write());
       ds.field("puts", &self.puts());
       ds.field("heard_ns", &self.heard_ns());
+      ds.field("write_unknown", &self.write_unknown());
       ds.finish()
   }
 }

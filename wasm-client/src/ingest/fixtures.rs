@@ -50,6 +50,7 @@ pub(super) fn connected() -> Channel {
     Channel {
         puts: false,
         heard_ns: 0,
+        write_unknown: false,
         state: ConnectionState::Connected,
         since_ns: 5_000_000,
         read: true,

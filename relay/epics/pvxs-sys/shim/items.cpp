@@ -280,11 +280,45 @@ bool same(ArrayType type, const void *a, const void *b, size_t count) {
     }
 }
 
+// An array whose one element is the argument.
+void assign_element(Value &field, const Value &argument) {
+    const TypeCode type = field.type().scalarOf();
+    Value element(pvxs::TypeDef(type).create());
+    assign(element, Value(), argument);
+    if (type == TypeCode::String) {
+        pvxs::shared_array<std::string> texts(1, element.as<std::string>());
+        field.from(texts.freeze());
+        return;
+    }
+    pvs_item held;
+    number(element, held);
+    const ArrayType to = field.type().arrayType();
+    const StoreType from = element.storageType();
+    auto array(from == StoreType::Real
+                   ? pvxs::detail::copyAs(to, ArrayType::Float64, &held.number.real, 1)
+               : from == StoreType::Integer
+                   ? pvxs::detail::copyAs(to, ArrayType::Int64, &held.number.integer, 1)
+                   : pvxs::detail::copyAs(to, ArrayType::UInt64, &held.number.uinteger, 1));
+    const Array frozen(array.freeze());
+    field.copyIn(&frozen, StoreType::Array);
+}
+
 void assign_array(Value &field, const Value &argument) {
     const TypeCode to = field.type();
     const TypeCode from = argument.type();
-    if (!from.isarray())
-        throw Refused(std::string("an array of ") + to.scalarOf().name() + " is needed");
+    const bool of_characters = to == TypeCode::Int8A || to == TypeCode::UInt8A;
+    if (from == TypeCode::String && of_characters) {
+        const auto text = argument.as<std::string>();
+        auto array(pvxs::allocArray(to.arrayType(), text.size()));
+        std::copy(text.begin(), text.end(), static_cast<char *>(array.data()));
+        const Array frozen(array.freeze());
+        field.copyIn(&frozen, StoreType::Array);
+        return;
+    }
+    if (!from.isarray()) {
+        assign_element(field, argument);
+        return;
+    }
     Array array;
     argument.copyOut(&array, StoreType::Array);
     if (array.empty() || from == to) {
@@ -339,8 +373,6 @@ void assign_choice(Value index, const Value &choices, const Value &argument) {
 } // namespace
 
 void assign(Value field, const Value &present, const Value &argument) {
-    if (!field)
-        throw Refused("the structure has no field \"value\"");
     const TypeCode type = field.type();
     if (type == TypeCode::Struct) {
         Value index(field["index"]);

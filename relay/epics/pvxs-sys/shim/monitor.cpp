@@ -134,8 +134,12 @@ class Monitor {
     // Of the connection; null before the first structure.
     const void *type = nullptr;
     std::shared_ptr<const Plan> plan;
-    uint8_t kind = PVS_STRUCTURE;
+    // Whether updates hold the structure, whatever the type is told as.
+    const bool whole;
+    uint8_t form = PVS_STRUCTURE;
     bool live = false;
+    // Whether the server has set the precision, if there is one: 0 by default is no precision.
+    bool has_precision = false;
     // Not told yet.
     uint64_t squashed = 0;
     // Kept, so that its memory is used again.
@@ -143,9 +147,9 @@ class Monitor {
     std::string peer;
 
 public:
-    Monitor(void *user, const pvs_monitor_calls &calls, std::shared_ptr<Plans> plans,
+    Monitor(void *user, const pvs_monitor_calls &calls, std::shared_ptr<Plans> plans, bool whole,
             const pvs_range *reads, size_t read_count)
-        : user(user, calls.release), calls(calls), plans(std::move(plans)) {
+        : user(user, calls.release), calls(calls), plans(std::move(plans)), whole(whole) {
         for (size_t read = 0; read < read_count; read++)
             lines.add(reads[read].start, reads[read].bytes);
         lines.keep();
@@ -196,12 +200,22 @@ private:
         const bool first = type_of(top) != type;
         if (first) {
             on_type(top);
+            has_precision = is_precision_set(top);
             // A server may leave out what has the value that it has by default.
             top.mark();
         }
-        if (first || metadata_changed(top))
+        if (first) {
             tell_metadata(top);
+        } else if (metadata_changed(top)) {
+            has_precision |= is_precision_set(top);
+            tell_metadata(top);
+        }
         tell_update(top);
+    }
+
+    static bool is_precision_set(const Value &top) {
+        const Value precision(top["display.precision"]);
+        return precision && precision.isMarked(true, false);
     }
 
     void on_type(const Value &top) {
@@ -211,7 +225,8 @@ private:
         for (const Field field : METADATA)
             if (plan->type(field) != TypeCode::Null)
                 lines.add(plan->description(top, field), 1);
-        kind = kind_of(top, *plan);
+        const uint8_t kind = kind_of(top, *plan);
+        form = whole ? uint8_t(PVS_STRUCTURE) : kind;
         pvs_type told;
         told.id = top.type() == TypeCode::Struct ? text(top.id()) : pvs_text{nullptr, 0};
         told.signature = 0xcbf29ce484222325u;
@@ -263,14 +278,14 @@ private:
         metadata.warning_high = real(top, "valueAlarm.highWarningLimit");
         metadata.alarm_high = real(top, "valueAlarm.highAlarmLimit");
         const double precision = real(top, "display.precision");
-        metadata.has_precision = !std::isnan(precision);
+        metadata.has_precision = !std::isnan(precision) && (has_precision || precision != 0);
         metadata.precision = metadata.has_precision ? int32_t(precision) : 0;
         calls.metadata(user.get(), &metadata);
     }
 
-    int64_t integer(const Value &top, Field field, Value &found) const {
+    int64_t integer(const Value &top, Field field, Value &found, int64_t absent = 0) const {
         const TypeCode type = plan->type(field);
-        int64_t number = 0;
+        int64_t number = absent;
         // A server may give the field any type.
         if (type.kind() == Kind::Integer && !type.isarray() && plan->find(top, field, found))
             found.copyOut(&number, StoreType::Integer);
@@ -286,7 +301,7 @@ private:
         const __int128 most = std::numeric_limits<int64_t>::max();
         update.time_ns = int64_t(std::max(-most - 1, std::min(most, stamp)));
         update.user_tag = int32_t(integer(top, USER_TAG, found));
-        update.severity = int32_t(integer(top, SEVERITY, found));
+        update.severity = int32_t(integer(top, SEVERITY, found, -1));
         update.status = int32_t(integer(top, STATUS, found));
         message.clear();
         if (plan->type(MESSAGE) == TypeCode::String && plan->find(top, MESSAGE, found))
@@ -295,8 +310,8 @@ private:
         update.squashed = squashed;
         squashed = 0;
 
-        if (kind == PVS_SCALAR || kind == PVS_ENUM) {
-            const Field field = kind == PVS_ENUM ? INDEX : VALUE;
+        if (form == PVS_SCALAR || form == PVS_ENUM) {
+            const Field field = form == PVS_ENUM ? INDEX : VALUE;
             pvs_item item;
             std::memset(&item, 0, sizeof item);
             item.type = plan->type(field).code;
@@ -309,7 +324,7 @@ private:
             }
         }
         Items items;
-        items.add(kind == PVS_STRUCTURE ? top : top["value"], pvs_text{nullptr, 0});
+        items.add(form == PVS_STRUCTURE ? top : top["value"], pvs_text{nullptr, 0});
         update.items = items.data();
         update.item_count = items.size();
         calls.update(user.get(), &update);
@@ -324,13 +339,14 @@ struct pvs_monitor {
     std::shared_ptr<client::Subscription> subscription;
 };
 
-pvs_monitor *pvs_monitor_create(pvs_context *context, pvs_text name,
+pvs_monitor *pvs_monitor_create(pvs_context *context, pvs_text name, int whole,
                                 const pvs_monitor_calls *calls, void *user,
                                 const pvs_range *reads, size_t read_count, char *reason,
                                 size_t size) {
     std::shared_ptr<pvs::Monitor> monitor;
     try {
-        monitor = std::make_shared<pvs::Monitor>(user, *calls, context->plans, reads, read_count);
+        monitor = std::make_shared<pvs::Monitor>(user, *calls, context->plans, whole != 0, reads,
+                                                 read_count);
     } catch (...) {
         calls->release(user);
         pvs::say("no memory", reason, size);

@@ -43,6 +43,12 @@ public:
 
     bool is_finished() const { return finished; }
 
+    // From now on the server may know.
+    bool begin_to_send() {
+        sent = sent || calls.sending(user.get()) != 0;
+        return sent;
+    }
+
     void finish(uint8_t outcome, const char *reason, const Items &items = Items()) {
         if (finished)
             return;
@@ -175,10 +181,14 @@ pvs_operation *start(const pvs_operation_calls *calls, void *user, char *reason,
 // It is not cancelled from here, where pvxs is in the middle of taking the channel down: the
 // caller destroys it, which takes far less time than a reconnect.
 std::shared_ptr<client::Connect> watch(pvs_context *context, const std::string &name,
-                                       const SharedPending &pending) {
+                                       const SharedPending &pending, bool sends_at_once) {
     return context->context.connect(name)
         .syncCancel(false)
-        .onConnect([pending] { pending->connected = true; })
+        .onConnect([pending, sends_at_once] {
+            pending->connected = true;
+            if (sends_at_once)
+                pending->begin_to_send();
+        })
         .onDisconnect([pending] { pending->lost(); })
         .exec();
 }
@@ -210,26 +220,30 @@ pvs_operation *pvs_get(pvs_context *context, pvs_text name, const pvs_operation_
     });
 }
 
-pvs_operation *pvs_put(pvs_context *context, pvs_text name, const pvs_item *items,
+pvs_operation *pvs_put(pvs_context *context, pvs_text name, pvs_text field, const pvs_item *items,
                        size_t item_count, int wait, const pvs_operation_calls *calls, void *user,
                        char *reason, size_t size) {
     return start(calls, user, reason, size, [=](pvs_operation &self, const SharedPending &pending) {
-        const std::string pv(pvs::string(name));
+        const std::string pv(pvs::string(name)), path(pvs::string(field));
         size_t at = 0;
         const Value argument(pvs::argument(items, item_count, at));
-        self.watch = watch(context, pv, pending);
+        self.watch = watch(context, pv, pending, false);
         auto builder(context->context.put(pv));
         // The choices of an enumeration are wanted, the elements of an array to overwrite are not.
         builder.fetchPresent(!argument.type().isarray());
         if (wait)
             builder.record("process", true).record("block", true);
-        builder.build([pending, argument](Value &&present) {
+        builder.build([pending, path, argument](Value &&present) {
             if (pending->sent || pending->is_finished())
                 throw client::Disconnect();
             Value changed(present.cloneEmpty());
             const Value now(present);
-            pvs::assign(changed["value"], now["value"], argument);
-            pending->sent = true;
+            Value target(changed[path]);
+            if (!target)
+                throw pvs::Refused("the structure has no field \"" + path + "\"");
+            pvs::assign(target, now[path], argument);
+            if (!pending->begin_to_send())
+                throw client::Disconnect();
             pending->value = changed;
             return changed;
         });
@@ -263,8 +277,7 @@ pvs_operation *pvs_rpc(pvs_context *context, pvs_text name, const pvs_item *item
         Value query(uri["query"]);
         for (auto &argument : arguments)
             query[argument.first].assign(argument.second);
-        pending->sent = true;
-        self.watch = watch(context, pv, pending);
+        self.watch = watch(context, pv, pending, true);
         self.operation = execute(context->context.rpc(pv, uri), pending);
     });
 }

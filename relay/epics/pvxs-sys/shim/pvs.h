@@ -74,10 +74,12 @@ typedef struct pvs_update {
     /* Nanoseconds past the POSIX epoch; 0 without a time stamp. */
     int64_t time_ns;
     int32_t user_tag;
+    /* -1 when the structure has no alarm. */
     int32_t severity;
     int32_t status;
     pvs_text message;
-    /* The scalar, the array with its strings, the index of the choice, or the whole structure. */
+    /* The scalar, the array with its strings, the index of the choice, or the whole structure. The
+       whole structure in any case when the monitor was created with `whole`. */
     const pvs_item *items;
     size_t item_count;
     /* Updates that became one with this or one before it, as far as they are known to have been: a
@@ -108,6 +110,9 @@ enum { PVS_DONE = 0, PVS_DISCONNECTED = 1, PVS_REMOTE = 2, PVS_INVALID = 3 };
 
 /* `done` comes at most once, then `release`, which comes also after a cancel. */
 typedef struct pvs_operation_calls {
+    /* Right before something is sent that changes something; of a put nothing is sent on 0. A call is
+       sent whatever the answer, when the server is there. */
+    uint8_t (*sending)(void *user);
     void (*done)(void *user, uint8_t outcome, pvs_text reason, const pvs_item *items,
                  size_t item_count);
     void (*release)(void *user);
@@ -128,8 +133,9 @@ uint64_t pvs_received(pvs_context *context, pvs_text peer);
 void pvs_context_destroy(pvs_context *context);
 
 /* Never waits. The calls must be there as long as the monitor. `reads` says what `update` reads;
- * it is only fetched ahead of a call, and may be gone. */
-pvs_monitor *pvs_monitor_create(pvs_context *context, pvs_text name,
+ * it is only fetched ahead of a call, and may be gone. With `whole` updates of scalars, arrays and
+ * enumerations hold the whole structure too. */
+pvs_monitor *pvs_monitor_create(pvs_context *context, pvs_text name, int whole,
                                 const pvs_monitor_calls *calls, void *user,
                                 const pvs_range *reads, size_t read_count, char *reason,
                                 size_t size);
@@ -142,8 +148,9 @@ pvs_operation *pvs_ask(pvs_context *context, pvs_text name, const pvs_operation_
 /* The whole structure. */
 pvs_operation *pvs_get(pvs_context *context, pvs_text name, const pvs_operation_calls *calls,
                        void *user, char *reason, size_t size);
-/* Sets the field `value` to that of the first item. With `wait` it is done when the record is. */
-pvs_operation *pvs_put(pvs_context *context, pvs_text name, const pvs_item *items,
+/* Sets a field, named by the names on the way to it with dots between, to the value of the first
+ * item. With `wait` it is done when the record is. */
+pvs_operation *pvs_put(pvs_context *context, pvs_text name, pvs_text field, const pvs_item *items,
                        size_t item_count, int wait, const pvs_operation_calls *calls, void *user,
                        char *reason, size_t size);
 /* Calls with an NTURI whose query holds the items. */

@@ -92,7 +92,8 @@ bool number(const pvxs::Value &value, pvs_item &item);
 pvxs::Value argument(const pvs_item *items, size_t count, size_t &at);
 
 // Sets a field, of a structure fetched from the server, to an argument. Throws Refused when it
-// does not fit exactly; a choice may be given by its label.
+// does not fit exactly; a choice may be given by its label. An array takes a scalar as its one element,
+// and an array of characters a text.
 void assign(pvxs::Value field, const pvxs::Value &present, const pvxs::Value &argument);
 
 // Whether a field that was read holds something else than was sent to it.

@@ -138,13 +138,14 @@ pub struct pvs_update {
     pub time_ns: i64,
     /// `timeStamp.userTag`.
     pub user_tag: i32,
-    /// `alarm.severity`.
+    /// `alarm.severity`; -1 when the structure has no alarm.
     pub severity: i32,
     /// `alarm.status`.
     pub status: i32,
     /// `alarm.message`.
     pub message: pvs_text,
-    /// The scalar, the array with its strings, the index of the choice, or the whole structure.
+    /// The scalar, the array with its strings, the index of the choice, or the whole structure; the
+    /// whole structure in any case when the monitor was created with `whole`.
     pub items: *const pvs_item,
     /// How many items, at least 1.
     pub item_count: usize,
@@ -183,6 +184,9 @@ pub const PVS_INVALID: u8 = 3;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pvs_operation_calls {
+    /// Right before something is sent that changes something; of a put nothing is sent on 0. A call
+    /// is sent whatever the answer, when the server is there.
+    pub sending: unsafe extern "C" fn(user: *mut c_void) -> u8,
     /// At most once, from the thread of the context. The items are what was fetched or answered.
     pub done: unsafe extern "C" fn(
         user: *mut c_void,
@@ -212,10 +216,12 @@ unsafe extern "C" {
     /// Ends a context without monitors and operations. Waits for the last call.
     pub fn pvs_context_destroy(context: *mut pvs_context);
     /// Subscribes. Null on failure; `release` is called then, too. The calls must be there as long as
-    /// the monitor. What is in `reads` is only fetched ahead of an `update`, and may be gone.
+    /// the monitor. What is in `reads` is only fetched ahead of an `update`, and may be gone. With
+    /// `whole` updates of scalars, arrays and enumerations hold the whole structure too.
     pub fn pvs_monitor_create(
         context: *mut pvs_context,
         name: pvs_text,
+        whole: c_int,
         calls: *const pvs_monitor_calls,
         user: *mut c_void,
         reads: *const pvs_range,
@@ -246,11 +252,12 @@ unsafe extern "C" {
         reason: *mut c_char,
         size: usize,
     ) -> *mut pvs_operation;
-    /// Puts the first item to the field `value`, which is done when the record is if `wait`. Null
-    /// on failure; `release` is called then, too.
+    /// Puts the first item to a field, named by the names on the way to it with dots between. It is
+    /// done when the record is if `wait`. Null on failure; `release` is called then, too.
     pub fn pvs_put(
         context: *mut pvs_context,
         name: pvs_text,
+        field: pvs_text,
         items: *const pvs_item,
         item_count: usize,
         wait: c_int,

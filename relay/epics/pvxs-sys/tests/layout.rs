@@ -41,7 +41,7 @@ fn declarations_match_the_header() {
         pvs_update { time_ns, user_tag, severity, status, message, items, item_count, squashed }
         pvs_monitor_calls { connected, disconnected, metadata, update, failed, release }
         pvs_range { start, bytes }
-        pvs_operation_calls { done, release }
+        pvs_operation_calls { sending, done, release }
     }
     constants! { facts,
         PVS_SCALAR, PVS_ARRAY, PVS_ENUM, PVS_STRUCTURE,

@@ -31,6 +31,7 @@ pub(super) static MONITOR: pvs_monitor_calls = pvs_monitor_calls {
 
 /// What an operation calls; its user pointer is an [`Arc`] of an [`OperationState`].
 pub(super) static OPERATION: pvs_operation_calls = pvs_operation_calls {
+    sending: on_sending,
     done: on_done,
     release: on_operation_release,
 };
@@ -138,14 +139,14 @@ unsafe extern "C" fn on_update(user: *mut c_void, update: *const pvs_update) {
         let Some((value, changed)) = items.value() else {
             return;
         };
-        let small = |number: i32| number.clamp(0, u16::MAX.into()) as u16;
+        let small = |number: i32| number.min(u16::MAX.into()) as u16;
         state.on_update(Update {
             value,
             time_ns: from.time_ns,
             squashed: from.squashed,
             user_tag: from.user_tag,
-            severity: small(from.severity),
-            status: small(from.status),
+            severity: (from.severity >= 0).then(|| small(from.severity)),
+            status: small(from.status.max(0)),
             message: &readable(message),
             changed,
         });
@@ -172,6 +173,18 @@ unsafe extern "C" fn on_monitor_release(user: *mut c_void) {
         // SAFETY: the count that the shim held since `Subscription::create`.
         drop(unsafe { Arc::from_raw(user.cast::<MonitorState>()) });
     });
+}
+
+/// # Safety
+///
+/// To be called by the shim only, with the user pointer of an operation, before its release.
+unsafe extern "C" fn on_sending(user: *mut c_void) -> u8 {
+    let mut may_send = false;
+    guard("sending", || {
+        // SAFETY: the shim holds a count of the state until the release.
+        may_send = unsafe { &*user.cast::<OperationState>() }.begin_to_send();
+    });
+    may_send.into()
 }
 
 /// # Safety

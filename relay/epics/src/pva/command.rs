@@ -359,7 +359,10 @@ impl<'context> Desk<'context> {
         {
             self.deadlines.pop();
             if let Some(late) = self.operations.remove(&id) {
-                late.state.complete(Err(OpError::TimedOut));
+                let state = Arc::clone(&late.state);
+                // Cancelled first, so that nothing is sent after it was said.
+                drop(late);
+                state.late();
             }
         }
     }

@@ -42,6 +42,11 @@ pub trait PvaEvents: Send + Sync + 'static {
     fn reads(&self) -> Vec<*const [u8]> {
         Vec::new()
     }
+    /// Whether updates of scalars, arrays and enumerations are to hold the whole structure too. Asked
+    /// for once.
+    fn wants_structure(&self) -> bool {
+        false
+    }
     /// The server refused or ended the monitor, and why. It is tried again, after 1 s at first and
     /// never later than after 30 s.
     fn failed(&self, reason: &str);
@@ -145,8 +150,9 @@ pub struct Update<'a> {
     pub squashed: u64,
     /// What the server says besides about the time, `timeStamp.userTag`.
     pub user_tag: i32,
-    /// Alarm severity as the server gives it: 0 (no alarm) to 3 (invalid), 4 for undefined.
-    pub severity: u16,
+    /// Alarm severity as the server gives it: 0 (no alarm) to 3 (invalid), 4 for undefined; `None`
+    /// when the structure has no alarm.
+    pub severity: Option<u16>,
     /// Alarm status, one of pvAccess's 8 classes, which are not the conditions of Channel Access.
     pub status: u16,
     /// Alarm message: for a record of an IOC the name of the condition.
@@ -156,7 +162,7 @@ pub struct Update<'a> {
     pub changed: Vec<String>,
 }
 
-/// A value in the form of its [`ValueKind`].
+/// A value in the form of its [`ValueKind`], or the whole structure where that is wanted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value<'a> {
     /// Integer of up to 32 bits, floating point, or the index of a choice. Exact.

@@ -72,6 +72,7 @@ impl<'context> Subscription<'context> {
                 bytes: memory.len(),
             })
             .collect();
+        let whole = c_int::from(state.wants_structure());
         let user: *mut c_void = Arc::into_raw(state).cast_mut().cast();
         // SAFETY: the name and the ranges are copied, and the table is there for ever. The calls take
         // the state, whose count goes with `user` to the shim, which gives it back by `release`, also
@@ -80,6 +81,7 @@ impl<'context> Subscription<'context> {
             pvs_monitor_create(
                 context.0.as_ptr(),
                 text(name),
+                whole,
                 &raw const callback::MONITOR,
                 user,
                 reads.as_ptr(),
@@ -130,16 +132,17 @@ impl<'context> Operation<'context> {
         let context_pointer = context.0.as_ptr();
         let user: *mut c_void = Arc::into_raw(state).cast_mut().cast();
         let calls = &raw const callback::OPERATION;
-        // SAFETY: the name, the table and what the items point to are copied. The calls take the
+        // SAFETY: the names, the table and what the items point to are copied. The calls take the
         // state, whose count goes with `user` to the shim, which gives it back by `release`, also
         // on failure.
         let operation = checked(|reason, size| unsafe {
             match request {
                 Request::Ask => pvs_ask(context_pointer, text(name), calls, user, reason, size),
                 Request::Get => pvs_get(context_pointer, text(name), calls, user, reason, size),
-                Request::Put { wait, .. } => pvs_put(
+                Request::Put { field, wait, .. } => pvs_put(
                     context_pointer,
                     text(name),
+                    text(field),
                     items.as_ptr(),
                     items.len(),
                     c_int::from(*wait),

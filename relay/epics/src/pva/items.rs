@@ -77,7 +77,7 @@ impl<'a> Items<'a> {
                 Value::Text(unsafe { bytes(first.text) })
             }
             code if code & ARRAY == 0 => match scalar(first) {
-                NodeValue::Number(number) => Value::Number(number),
+                NodeValue::Number(_, number) => Value::Number(number),
                 NodeValue::Int64(number) => Value::Int64(number),
                 NodeValue::UInt64(number) => Value::UInt64(number),
                 NodeValue::Boolean(flag) => Value::Boolean(flag),
@@ -213,11 +213,11 @@ fn scalar(item: &pvs_item) -> NodeValue {
     unsafe {
         match element {
             Bool => NodeValue::Boolean(item.number.uinteger != 0),
-            Int8 | Int16 | Int32 => NodeValue::Number(item.number.integer as f64),
-            UInt8 | UInt16 | UInt32 => NodeValue::Number(item.number.uinteger as f64),
+            Int8 | Int16 | Int32 => NodeValue::Number(element, item.number.integer as f64),
+            UInt8 | UInt16 | UInt32 => NodeValue::Number(element, item.number.uinteger as f64),
             Int64 => NodeValue::Int64(item.number.integer),
             UInt64 => NodeValue::UInt64(item.number.uinteger),
-            Float32 | Float64 => NodeValue::Number(item.number.real),
+            Float32 | Float64 => NodeValue::Number(element, item.number.real),
             Text => NodeValue::Text(owned(item.text)),
         }
     }

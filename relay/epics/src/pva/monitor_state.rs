@@ -87,6 +87,11 @@ impl MonitorState {
         reads
     }
 
+    /// Whether updates hold the whole structure.
+    pub(super) fn wants_structure(&self) -> bool {
+        self.events.wants_structure()
+    }
+
     pub(super) fn id(&self) -> u64 {
         self.id
     }

@@ -17,8 +17,8 @@ pub struct Node {
 /// What a [`Node`] holds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NodeValue {
-    /// Integer of up to 32 bits or floating point. Exact.
-    Number(f64),
+    /// Integer of up to 32 bits or floating point, with its type. Exact.
+    Number(ElementType, f64),
     /// Signed integer of 64 bits.
     Int64(i64),
     /// Unsigned integer of 64 bits.
@@ -61,19 +61,18 @@ impl Node {
             return Some(self);
         }
         let (step, rest) = path.split_once('/').unwrap_or((path, ""));
-        let element = |elements: &'_ [Option<Self>]| {
-            let index: usize = step.parse().ok()?;
-            (index < elements.len()).then_some(index)
-        };
+        self.step(step)?.get(rest)
+    }
+
+    /// One step of a path.
+    pub fn step(&self, step: &str) -> Option<&Self> {
         match &self.value {
-            NodeValue::Structure(fields) => {
-                let field = fields.iter().find(|field| field.name == step)?;
-                field.get(rest)
-            }
-            NodeValue::Union(Some(selected)) if selected.name.is_empty() => selected.get(path),
-            NodeValue::Union(Some(selected)) if selected.name == step => selected.get(rest),
+            NodeValue::Structure(fields) => fields.iter().find(|field| field.name == step),
+            NodeValue::Union(Some(selected)) if selected.name.is_empty() => selected.step(step),
+            NodeValue::Union(Some(selected)) => (selected.name == step).then_some(selected),
             NodeValue::StructureArray(elements) | NodeValue::UnionArray(elements) => {
-                elements[element(elements)?].as_ref()?.get(rest)
+                let index: usize = step.parse().ok()?;
+                elements.get(index)?.as_ref()
             }
             _ => None,
         }
@@ -93,7 +92,7 @@ mod tests {
     }
 
     fn number(name: &str, number: f64) -> Node {
-        node(name, NodeValue::Number(number))
+        node(name, NodeValue::Number(ElementType::Float64, number))
     }
 
     #[test]
@@ -115,7 +114,7 @@ mod tests {
             ]),
         );
         let found = |path: &str| match top.get(path)?.value {
-            NodeValue::Number(number) => Some(number),
+            NodeValue::Number(_, number) => Some(number),
             _ => None,
         };
 

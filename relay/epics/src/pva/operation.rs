@@ -1,6 +1,7 @@
 //! How are values fetched and put and procedures called, and how does each end, once?
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
@@ -56,6 +57,9 @@ impl PutValue {
     }
 }
 
+/// Asked right before a value is sent, from the thread of the context: whether it still is to be.
+pub type Gate = Box<dyn Fn() -> bool + Send + Sync>;
+
 /// How a value is put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PutOptions {
@@ -70,10 +74,13 @@ pub struct PutOptions {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpError {
+    /// The server was not there in time, or is no longer wanted: nothing was sent.
+    #[error("not connected; nothing was sent")]
+    NotConnected,
     /// The connection broke, or the client was dropped. The server may have done it or not.
     #[error("disconnected; unknown whether it was done")]
     Disconnected,
-    /// No answer in time. The server may have done it, do it later, or not be there at all.
+    /// No answer in time. The server may have done it, or do it later.
     #[error("timed out; unknown whether it was done")]
     TimedOut,
     /// The server refused; its reason.
@@ -90,6 +97,8 @@ pub(super) enum Request {
     Ask,
     Get,
     Put {
+        /// Names on the way to the field, with dots between.
+        field: String,
         value: PutValue,
         wait: bool,
     },
@@ -106,6 +115,9 @@ pub(super) type Completion = Box<dyn FnOnce(Result<Option<Node>, OpError>) + Sen
 pub(super) struct OperationState {
     id: u64,
     completion: Mutex<Option<Completion>>,
+    gate: Option<Gate>,
+    /// Whether the server may know of it; of one that changes nothing in any case.
+    sent: AtomicBool,
     /// Nothing for one that the pva-cmd thread itself looks after.
     commands: Option<Sender<Command>>,
 }
@@ -116,20 +128,49 @@ impl OperationState {
         Self {
             id: u64::MAX,
             completion: Mutex::new(Some(completion)),
+            gate: None,
+            sent: AtomicBool::new(true),
             commands: None,
         }
     }
 
-    pub(super) fn new(id: u64, completion: Completion, commands: Sender<Command>) -> Self {
+    pub(super) fn new(
+        id: u64,
+        completion: Completion,
+        gate: Option<Gate>,
+        changes: bool,
+        commands: Sender<Command>,
+    ) -> Self {
         Self {
             id,
             completion: Mutex::new(Some(completion)),
+            gate,
+            sent: AtomicBool::new(!changes),
             commands: Some(commands),
         }
     }
 
     pub(super) fn id(&self) -> u64 {
         self.id
+    }
+
+    /// It is about to be sent: whether it is to be.
+    pub(super) fn begin_to_send(&self) -> bool {
+        let goes = self.gate.as_ref().is_none_or(|gate| gate());
+        if goes {
+            self.sent.store(true, Ordering::Release);
+        }
+        goes
+    }
+
+    /// No answer came in time. The operation is cancelled already.
+    pub(super) fn late(&self) {
+        let sent = self.sent.load(Ordering::Acquire);
+        self.complete(Err(if sent {
+            OpError::TimedOut
+        } else {
+            OpError::NotConnected
+        }));
     }
 
     /// The operation ended in this way, if it has not ended before.
@@ -169,7 +210,7 @@ mod tests {
             let results = Arc::clone(&results);
             let completion: Completion =
                 Box::new(move |result| results.lock().unwrap().push((id, result)));
-            OperationState::new(id, completion, commands.clone())
+            OperationState::new(id, completion, None, true, commands.clone())
         };
 
         let answered = state(1);

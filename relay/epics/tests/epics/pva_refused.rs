@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pvwire_epics::pva::{Client, NodeValue};
+use pvwire_epics::pva::{Client, ElementType, NodeValue};
 
 use crate::support::in_own_process;
 use crate::support::pva::{Event, OwnValue, Recorder};
@@ -147,7 +147,8 @@ fn refused_or_ended_monitor_is_tried_again() {
         let value = |wanted: f64| {
             recorder.wait_update(0, |update| match &update.value {
                 OwnValue::Structure(node) => {
-                    node.get("value").unwrap().value == NodeValue::Number(wanted)
+                    node.get("value").unwrap().value
+                        == NodeValue::Number(ElementType::Float64, wanted)
                 }
                 _ => false,
             })

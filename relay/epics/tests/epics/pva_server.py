@@ -45,6 +45,45 @@ NAME_VALUE = Type(
     [("name", "as"), ("value", "ad"), ("descriptor", "s"), ALARM, STAMP],
     id="epics:nt/NTNameValue:1.0",
 )
+# Fields of every kind, of which one has an alarm and a time stamp of its own.
+SITE = Type(
+    [
+        ("gap", ("S", None, [("value", "d"), ("offset", "f"), ALARM, STAMP,
+                             ("display", ("S", None, [("units", "s"), ("precision", "i")]))])),
+        ("current", ("S", "epics:nt/NTScalar:1.0", [("value", "i"), ALARM])),
+        ("mode", ("S", "enum_t", [("index", "i"), ("choices", "as")])),
+        ("either", ("U", "either_t", [("number", "d"), ("text", "s")])),
+        ("points", ("aS", "point_t", [("x", "d"), ("y", "d")])),
+        ("flag", "?"),
+        ("long", "l"),
+        ("label", "s"),
+        ("levels", "ad"),
+        ALARM,
+        STAMP,
+    ],
+    id="site:1.0",
+)
+SITE_NOW = {
+    "gap": {
+        "value": 2.5,
+        "offset": 0.1,
+        "alarm": {"severity": 2, "status": 1, "message": "HIHI"},
+        "timeStamp": {"secondsPastEpoch": 1_700_000_001, "nanoseconds": 5, "userTag": 9},
+        "display": {"units": "mm", "precision": 3},
+    },
+    "current": {"value": 300, "alarm": {"severity": 1, "status": 2, "message": "worn"}},
+    "mode": {"index": 1, "choices": ["off", "on"]},
+    "either": ("number", 2.5),
+    "points": [{"x": 1, "y": 2}, {"x": 3, "y": 4}],
+    "flag": True,
+    "long": 9_007_199_254_740_993,
+    "label": "ready",
+    "levels": [0.5, 1.5],
+    "timeStamp": {"secondsPastEpoch": 1_700_000_000, "nanoseconds": 7, "userTag": 3},
+}
+BARE = Type([("value", "d")], id="epics:nt/NTScalar:1.0")
+UNSET = NTScalar.buildType("d", display=True, form=True)
+
 WITH_UNITS = NTScalar.buildType("d", display=True)
 
 IMAGE = numpy.arange(1000 * 1500, dtype="u2").reshape(1000, 1500)
@@ -170,6 +209,12 @@ def pvs():
         "union": SharedPV(initial=Value(UNION, {"value": ("number", 2.5)})),
         "variant": SharedPV(initial=Value(VARIANT, {"value": 5, "list": [1, "x"]})),
         "points": SharedPV(initial=Value(POINTS, {"value": [{"x": 1, "y": 2}, {"x": 3, "y": 4}]})),
+        "site": SharedPV(Put(accept), initial=Value(SITE, SITE_NOW)),
+        # Says that a put is done, and does nothing.
+        "deaf": SharedPV(Put(lambda pv, op: op.done()), initial=Value(SITE, SITE_NOW)),
+        "bare": SharedPV(initial=Value(BARE, {"value": 0.1})),
+        "no_precision": SharedPV(initial=Value(UNSET, {"value": 0.1, "display": {"units": "mm"}})),
+        "precision_0": SharedPV(initial=Value(UNSET, {"value": 0.1, "display": {"precision": 0}})),
         "scalars": SharedPV(
             initial=Value(
                 SCALARS,
@@ -203,6 +248,7 @@ def pvs():
         structures["union"].post(Value(UNION, {"value": ("text", "now")}))
         structures["variant"].post(Value(VARIANT, {"value": Value(POINT, {"x": 8, "y": 9})}))
         structures["points"].post(Value(POINTS, {"value": []}))
+        structures["site"].post(Value(SITE, {"either": ("text", "now")}))
         accept(pv, op)
 
     retyped = SharedPV(initial=Value(Type([("value", "d")], id="retyped:1.0"), {"value": 1}))

@@ -81,7 +81,7 @@ fn texts(texts: &[&str]) -> NodeValue {
 }
 
 fn number(number: f64) -> NodeValue {
-    NodeValue::Number(number)
+    NodeValue::Number(ElementType::Float64, number)
 }
 
 #[test]
@@ -160,12 +160,24 @@ fn scalars_of_every_type_in_a_structure_are_exact() {
 
         assert_eq!(update.time_ns, 0);
         assert_eq!(*at(node, "flag"), NodeValue::Boolean(true));
-        assert_eq!(*at(node, "byte"), number(-5.0));
-        assert_eq!(*at(node, "ubyte"), number(250.0));
-        assert_eq!(*at(node, "uint"), number(4e9));
+        assert_eq!(
+            *at(node, "byte"),
+            NodeValue::Number(ElementType::Int8, -5.0)
+        );
+        assert_eq!(
+            *at(node, "ubyte"),
+            NodeValue::Number(ElementType::UInt8, 250.0)
+        );
+        assert_eq!(
+            *at(node, "uint"),
+            NodeValue::Number(ElementType::UInt32, 4e9)
+        );
         assert_eq!(*at(node, "long"), NodeValue::Int64(-9_007_199_254_740_993));
         assert_eq!(*at(node, "ulong"), NodeValue::UInt64(u64::MAX));
-        assert_eq!(*at(node, "float"), number(0.5));
+        assert_eq!(
+            *at(node, "float"),
+            NodeValue::Number(ElementType::Float32, 0.5)
+        );
         assert_eq!(*at(node, "names"), texts(&["", "µ"]));
         assert_eq!(numbers(at(node, "none")), []);
         let NodeValue::Array {
@@ -190,8 +202,14 @@ fn image_and_multi_channel_arrive_whole() {
         let update = first(&recorder);
         let node = tree(&update);
         assert_eq!(node.type_id, "epics:nt/NTNDArray:1.0");
-        assert_eq!(*at(node, "dimension/0/size"), number(1_500.0));
-        assert_eq!(*at(node, "dimension/1/size"), number(1_000.0));
+        assert_eq!(
+            *at(node, "dimension/0/size"),
+            NodeValue::Number(ElementType::Int32, 1_500.0)
+        );
+        assert_eq!(
+            *at(node, "dimension/1/size"),
+            NodeValue::Number(ElementType::Int32, 1_000.0)
+        );
         let name = NodeValue::Text("ColorMode".to_owned());
         assert_eq!(*at(node, "attribute/0/name"), name);
         let NodeValue::Array {

@@ -40,6 +40,9 @@ pub(crate) enum OwnValue {
     Structure(Box<Node>),
 }
 
+/// The severity of a structure without an alarm.
+pub(crate) const NO_ALARM_FIELD: u16 = u16::MAX;
+
 /// A sink that remembers all events, in order.
 pub(crate) type Recorder = recorder::Recorder<Event>;
 
@@ -117,7 +120,7 @@ impl PvaEvents for Recorder {
             value,
             time_ns: update.time_ns,
             user_tag: update.user_tag,
-            severity: update.severity,
+            severity: update.severity.unwrap_or(NO_ALARM_FIELD),
             status: update.status,
             message: update.message.to_owned(),
             changed: update.changed,
