@@ -25,6 +25,53 @@ test("a 64-bit integer has all its digits", async ({ ioc, page, pageUrl }, testI
   }
 });
 
+test("fields of a structure are PVs, and one that is not there says which there are", async ({
+  ioc,
+  page,
+  pageUrl,
+}, testInfo) => {
+  const database = testInfo.outputPath("group.db");
+  const group = `"$(P):GROUP": { "+id": "site:gap:1.0",
+    "plain": { "+channel": "VAL", "+type": "plain" }, "gap": { "+channel": "VAL" } }`;
+  writeFileSync(
+    database,
+    `record(ai, "$(P):GAP") {
+       field(VAL, "90.1") field(PREC, "3") field(EGU, "mm") field(HIHI, "80") field(HHSV, "MAJOR")
+       field(PINI, "YES") info(Q:group, { ${group} })
+     }`,
+  );
+  await ioc.restart({ alsoLoad: [database] });
+  const demo = new DemoPage(page, pageUrl, ioc);
+  await demo.open();
+  const shown = async (path: string): Promise<unknown> =>
+    await page.evaluate(async (name) => {
+      const client = window.__pvwireDemo?.client;
+      if (client === undefined) throw new Error("the page has no client yet");
+      const selection = `{ value { string(units: true) } time { seconds } status { severity } }`;
+      const [result] = await client.get([name], { selection, timeoutMs: 45_000 });
+      if (result === undefined || result.ok) return result?.data;
+      return { code: result.error.code, message: result.error.message };
+    }, `pva://${ioc.prefix}:GROUP${path}`);
+
+  await expect(demo.readback("RF:VOLTAGE:SET")).toHaveAttribute("data-state", "connected", {
+    timeout: 45_000,
+  });
+  expect(await shown("/plain")).toEqual({
+    value: { string: "90.1" },
+    time: null,
+    status: { severity: null },
+  });
+  expect(await shown("/gap")).toMatchObject({
+    value: { string: "90.100 mm" },
+    status: { severity: "MAJOR" },
+  });
+  expect(await shown("/gap/alarm/severity")).toMatchObject({ value: { string: "2" } });
+  expect(await shown("/gpa")).toEqual({
+    code: "NO_SUCH_FIELD",
+    message: 'the structure has no field "gpa"; it has: record, gap, plain',
+  });
+});
+
 test("the machine's status is the same as by Channel Access, and set points can be set", async ({
   demo,
   ioc,

@@ -13,6 +13,7 @@ pub use self::blob::ArrayRow;
 pub use self::requests::NoUpdate;
 
 use pvwire_schema::decode::{self, DecodeError, FrameView, NodeView};
+use pvwire_schema::limits::TOO_FAST;
 use pvwire_schema::types::{
     ConnectionState, FrameKind, Hello, NameError, NameProblem, Outcome, Reply, ValueType,
 };
@@ -145,6 +146,7 @@ impl Session {
                 if !hello.authenticate {
                     self.live.relay_found();
                 }
+                self.live.is_user = !hello.user.is_empty();
                 self.hello = Some(hello);
             }
             Some(Reply::Subscribed { ids, errors }) => {
@@ -167,6 +169,7 @@ impl Session {
             Some(Reply::Got { ids, errors }) => {
                 applied.answered = Answered::Get;
                 self.answer = Store::new();
+                self.answer.is_user = self.live.is_user;
                 for id in ids {
                     let slot = self.answer.add("");
                     self.answer.bind(slot, id);
@@ -182,6 +185,16 @@ impl Session {
             }
             Some(Reply::PutDone { outcome, message }) => {
                 applied.answered = Answered::Put;
+                if let Some(name) = self.requests.put_ended(frame.reply_to()) {
+                    match outcome {
+                        Outcome::Done => self.live.tried(&name, true),
+                        Outcome::NoAccess => self.live.tried(&name, false),
+                        Outcome::NotAllowed if !message.starts_with(TOO_FAST) => {
+                            self.live.tried(&name, false);
+                        }
+                        _ => {}
+                    }
+                }
                 (self.outcome, self.error) = (outcome, message);
                 self.arrays.extend(frame.put_holds().map(structure_row));
             }
@@ -233,10 +246,11 @@ mod tests {
     use super::fixtures::{ALL, at_the_snapshot, connected, frame, golden};
     use super::*;
     use crate::store::{
-        ACCESS_PUTS, ACCESS_READ, ACCESS_WRITE, CAUSES, SEVERITY_UNKNOWN, Text, kind, state,
+        ACCESS_PUTS, ACCESS_READ, ACCESS_REFUSED, ACCESS_TAKEN, ACCESS_UNKNOWN, ACCESS_WRITE,
+        CAUSES, SEVERITY_UNKNOWN, Text, kind, state,
     };
     use pvwire_schema::encode::RowMarks;
-    use pvwire_schema::types::{Alarm, BlobValue, Channel, PvId, Severity, Wish};
+    use pvwire_schema::types::{Alarm, BlobValue, Channel, PutValue, PvId, Severity, Wish};
 
     #[test]
     fn a_snapshot_fills_the_slots_that_asked_for_it() {
@@ -250,7 +264,8 @@ mod tests {
         assert_eq!(columns.severity[at(0)], 0);
         assert_eq!(
             columns.access[at(0)],
-            ACCESS_READ | ACCESS_WRITE | ACCESS_PUTS
+            ACCESS_READ | ACCESS_WRITE | ACCESS_PUTS | ACCESS_UNKNOWN,
+            "the relay greets jane, and tells its own rights"
         );
         assert_eq!(columns.sequence[at(0)], 100);
         assert_eq!(session.live.metadata(slots[0]).units, "°C");
@@ -271,6 +286,40 @@ mod tests {
         assert_eq!(columns.state[at(4)], state::REFUSED);
         assert_eq!(session.live.reason(slots[4]), "a PV name can't be empty");
         assert_eq!(session.live.skipped_total(), 0, "a first value is no skip");
+    }
+
+    #[test]
+    fn what_a_put_shows_of_the_right_to_write_holds_until_something_else_is_told() {
+        let (mut session, slots) = at_the_snapshot();
+        let access = |session: &Session| {
+            session.live.columns.access[slots[0] as usize] & (ACCESS_REFUSED | ACCESS_TAKEN)
+        };
+        let put = |session: &mut Session, outcome, message: &str| {
+            let value = PutValue::Number(1.0);
+            let _ = session.put("TEMP", value, false, 0, None).unwrap();
+            let reply = Reply::PutDone {
+                outcome,
+                message: message.to_owned(),
+            };
+            let bytes = frame(FrameKind::Answer, 10, 0, |e| {
+                e.reply(session.last_request(), &reply);
+            });
+            session.apply(&bytes).unwrap();
+            access(session)
+        };
+        assert_eq!(put(&mut session, Outcome::BadValue, "not a number"), 0);
+        let too_fast = format!("{TOO_FAST}: ask more slowly");
+        assert_eq!(put(&mut session, Outcome::NotAllowed, &too_fast), 0);
+        let refused = put(&mut session, Outcome::NoAccess, "not permitted");
+        assert_eq!(refused, ACCESS_REFUSED);
+        assert_eq!(put(&mut session, Outcome::Done, ""), ACCESS_TAKEN);
+        let refused = put(&mut session, Outcome::NotAllowed, "rule 1 forbids it");
+        assert_eq!(refused, ACCESS_REFUSED);
+        session.apply(&golden("update")).unwrap();
+        session.apply(&golden("special_numbers")).unwrap();
+        assert_eq!(access(&session), ACCESS_REFUSED);
+        session.apply(&golden("disconnected")).unwrap();
+        assert_eq!(access(&session), 0);
     }
 
     #[test]

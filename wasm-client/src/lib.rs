@@ -195,7 +195,7 @@ impl Core {
         numbers
     }
 
-    /// Units, description, structure identifier, form, then the labels.
+    /// Units, description, structure identifier, form, why there is no such field, then the labels.
     #[must_use]
     pub fn metadata_texts(&self, answer: bool, slot: Slot) -> Vec<String> {
         let metadata = of(&self.session, answer).metadata(slot);
@@ -204,6 +204,7 @@ impl Core {
             metadata.description.clone(),
             metadata.type_id.clone(),
             metadata.form.clone(),
+            metadata.missing.clone(),
         ];
         texts.extend(metadata.choices.iter().cloned());
         texts

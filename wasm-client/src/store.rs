@@ -58,6 +58,18 @@ pub const ACCESS_WRITE: u8 = 2;
 /// Access column: the relay takes puts.
 pub const ACCESS_PUTS: u8 = 4;
 
+/// Access column: whether the PV may be written shows only when a put is tried.
+pub const ACCESS_UNKNOWN: u8 = 8;
+
+/// Access column: a put of this client was refused since the rights were last told.
+pub const ACCESS_REFUSED: u8 = 16;
+
+/// Access column: a put of this client was taken since the rights were last told.
+pub const ACCESS_TAKEN: u8 = 32;
+
+/// PVs that the relay makes itself: there is no IOC that could know a user.
+const SIMULATED: [&str; 2] = ["sim://", "ssim://"];
+
 /// Ids below this lead to their slot through a table, the others through a search. Relays number PVs
 /// from zero, and a table of this length is 4 MB; a relay with odd numbers must not cost more.
 const DIRECT_IDS: u32 = 1 << 20;
@@ -117,7 +129,7 @@ pub struct Columns {
     pub severity: Vec<u8>,
     /// The wire's `ConnectionState`, or one of [`state`].
     pub state: Vec<u8>,
-    /// [`ACCESS_READ`] and [`ACCESS_WRITE`].
+    /// [`ACCESS_READ`] and those after it.
     pub access: Vec<u8>,
 }
 
@@ -144,6 +156,9 @@ pub struct Store {
     dirty: Vec<Slot>,
     dirty_len: usize,
     state_of_new: u8,
+    /// The client has a name, which IOCs may allow what they don't allow the relay, and the other
+    /// way round.
+    pub is_user: bool,
     updates_total: u64,
     skipped_total: u64,
 }
@@ -182,6 +197,7 @@ impl Store {
             dirty: Vec::new(),
             dirty_len: 0,
             state_of_new: ConnectionState::Connecting.number(),
+            is_user: false,
             updates_total: 0,
             skipped_total: 0,
         }
@@ -476,6 +492,7 @@ impl Store {
     /// The alarm of an update; `None` when it is not known.
     pub fn set_alarm(&mut self, slot: Slot, alarm: Option<Alarm>) {
         let at = slot as usize;
+        let alarm = alarm.filter(|alarm| *alarm != Alarm::NONE);
         let severity = alarm.map_or(SEVERITY_UNKNOWN, |alarm| alarm.severity.number());
         let status = alarm.map_or(0, |alarm| alarm.status);
         let columns = &mut self.columns;
@@ -541,10 +558,22 @@ impl Store {
 
     /// Connection and access rights as the relay knows them.
     pub fn set_channel(&mut self, slot: Slot, channel: Channel) {
+        let name = &self.names[slot as usize];
+        let is_simulated = SIMULATED.iter().any(|scheme| name.starts_with(scheme));
+        let is_connected = channel.state == ConnectionState::Connected;
+        let unknown = channel.write_unknown || self.is_user && is_connected && !is_simulated;
         let access = u8::from(channel.read) * ACCESS_READ
             + u8::from(channel.write) * ACCESS_WRITE
-            + u8::from(channel.puts) * ACCESS_PUTS;
+            + u8::from(channel.puts) * ACCESS_PUTS
+            + u8::from(unknown) * ACCESS_UNKNOWN;
         let since_ms = channel.since_ns.div_euclid(1_000_000) as f64;
+        let at = slot as usize;
+        // What this client's puts have shown holds until something else is told.
+        let before = self.columns.access[at];
+        let is_news = before & !(ACCESS_REFUSED | ACCESS_TAKEN) != access
+            || self.columns.state[at] != channel.state.number()
+            || self.columns.since_ms[at].to_bits() != since_ms.to_bits();
+        let access = if is_news { access } else { before };
         let heard_ms = match channel.heard_ns {
             0 => f64::NAN,
             heard_ns => heard_ns.div_euclid(1_000_000) as f64,
@@ -561,6 +590,27 @@ impl Store {
         let before = std::mem::replace(&mut self.columns.heard_ms[slot as usize], heard_ms);
         if before.to_bits() != heard_ms.to_bits() {
             self.touch(slot, part::CONNECTION);
+        }
+    }
+
+    /// A put of this client to the PV was taken or refused, whatever its rights seemed to be.
+    pub fn tried(&mut self, name: &str, taken: bool) {
+        let Some(found) = self.names.iter().position(|known| known == name) else {
+            return;
+        };
+        let mut slot = match self.ids[found] {
+            PvId::NONE => return,
+            id => self.first(id),
+        };
+        while slot != NO_SLOT {
+            let access = &mut self.columns.access[slot as usize];
+            let known = *access & !(ACCESS_TAKEN | ACCESS_REFUSED);
+            let now = known | if taken { ACCESS_TAKEN } else { ACCESS_REFUSED };
+            if *access != now {
+                *access = now;
+                self.touch(slot, part::ACCESS);
+            }
+            slot = self.after(slot);
         }
     }
 

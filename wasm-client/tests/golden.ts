@@ -29,6 +29,7 @@ const FILES = [
   "integers",
   "structure",
   "structure_part",
+  "unsaid",
   "put_done",
   "put_written",
   "put_held",

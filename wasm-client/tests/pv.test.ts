@@ -84,6 +84,7 @@ describe("a snapshot", () => {
         exact: null,
         bigint: null,
         structure: null,
+        structures: null,
       },
       time: {
         datetime: "2025-07-20T08:26:40.123456Z",
@@ -97,7 +98,8 @@ describe("a snapshot", () => {
         alarmStatus: "NO_ALARM",
         message: "",
         mutable: true,
-        writable: true,
+        // The golden relay greets jane: what it may write itself says nothing of her.
+        writable: null,
       },
       display: {
         type: "Float64",
@@ -131,7 +133,7 @@ describe("a snapshot", () => {
     await atTheSnapshot();
     const mode = show("MODE");
     expect(mode.value).toMatchObject({ float: 2, number: 2, string: "State 2", text: null });
-    expect(mode.status).toMatchObject({ quality: "WARNING", severity: "MINOR", mutable: false });
+    expect(mode.status).toMatchObject({ quality: "WARNING", severity: "MINOR", mutable: true });
     expect(mode.status.alarmStatus).toBe("STATE");
     expect(mode.display?.choices).toHaveLength(16);
     expect(mode.display?.precision).toBeNull();
@@ -303,7 +305,7 @@ describe("an update", () => {
     }
     vi.advanceTimersByTime(300);
     expect(units.getSnapshot()).toEqual({ value: { s: "4294967295 K" }, display: { u: "K" } });
-    expect(show("TEMP").status.mutable).toBe(false);
+    expect(show("TEMP").status).toMatchObject({ mutable: true, writable: false });
   });
 
   it("of a PV that is gone keeps the value and says that it is old", async () => {
@@ -338,7 +340,7 @@ describe("arrays", () => {
     vi.advanceTimersByTime(300);
     const [doubles, shorts, bytes, empty, texts] = GOLDEN_NAMES.map((name) => show(name).value);
     expect(doubles?.array).toEqual(Float64Array.of(1.5, -2.5, NaN));
-    expect(doubles).toMatchObject({ float: null, number: null, string: "[2, -2, nan]" });
+    expect(doubles).toMatchObject({ float: null, number: null, string: "[1.5, -2.5, nan]" });
     expect(shorts?.array).toEqual(Int16Array.of(1, -2, 3, 4, 5));
     expect(bytes?.array).toEqual(Uint8Array.of(255));
     expect(empty?.array).toEqual(new Float32Array(0));

@@ -3,16 +3,20 @@
 import { Cause, compileSelection, type Columns } from "./core.js";
 import { SelectionError } from "./errors.js";
 import { formatArray, formatNumber, formatTime, iso } from "./format.js";
-import { Kind, type Slot } from "./slot.js";
-import type { PvConnectionState, PvRange, PvType, Quality, Severity } from "./types.js";
+import { isFields, Kind, type Slot } from "./slot.js";
+import type { PvConnectionState, PvField, PvRange, PvType, Quality, Severity } from "./types.js";
 
 export type Reader = (slot: Slot, columns: Columns) => unknown;
 
+const NOT_FOUND = 1;
 const CONNECTED = 2;
 const REFUSED = 5;
 const READ = 1;
 const WRITE = 2;
 const PUTS = 4;
+const UNKNOWN = 8;
+const REFUSED_PUT = 16;
+const TAKEN_PUT = 32;
 
 /** By the numbers of the state column. */
 export const STATES: readonly PvConnectionState[] = [
@@ -113,11 +117,20 @@ const bigint = (slot: Slot, columns: Columns): bigint | null => {
 
 const isInteger = (type: PvType): boolean => /^U?Int/.test(type);
 
-const mutable = (slot: Slot, columns: Columns, needed: number): boolean =>
-  state(slot, columns) === CONNECTED &&
-  ((columns.access[slot.index] as number) & needed) === needed;
+/** Whether the IOC takes puts; `null` when only a put can show it. */
+export const mutable = (slot: Slot, columns: Columns): boolean | null => {
+  const access = columns.access[slot.index] as number;
+  if (state(slot, columns) !== CONNECTED || access & REFUSED_PUT) return false;
+  if (access & TAKEN_PUT) return true;
+  return access & UNKNOWN ? null : (access & WRITE) !== 0;
+};
 
-const readable: Reader = (slot, columns) => mutable(slot, columns, READ);
+/** Why a PV whose server is there isn't found: there is no such field. */
+const missing = (slot: Slot, columns: Columns): string =>
+  state(slot, columns) === NOT_FOUND ? slot.metadata(columns).missing : "";
+
+const readable: Reader = (slot, columns) =>
+  connected(slot, columns) === true && ((columns.access[slot.index] as number) & READ) !== 0;
 
 /** A string, or the text in an array of characters. */
 const text = (slot: Slot, columns: Columns): string | null => {
@@ -143,11 +156,11 @@ function textOf(array: Uint8Array | Int8Array): string {
 
 const string = (slot: Slot, columns: Columns): string => {
   const metadata = slot.metadata(columns);
-  const digits = metadata.precision ?? 0;
+  const { precision, type } = metadata;
   switch (columns.kind[slot.index]) {
     case Kind.number: {
       const value = columns.value[slot.index] as number;
-      return metadata.choices?.[value] ?? formatNumber(value, digits);
+      return metadata.choices?.[value] ?? formatNumber(value, precision, type);
     }
     case Kind.text:
     case Kind.largeInteger:
@@ -155,16 +168,23 @@ const string = (slot: Slot, columns: Columns): string => {
     case Kind.array:
       // NAME.FIELD$ is EPICS's way to ask for a long string.
       return (
-        (slot.id.endsWith("$") ? text(slot, columns) : null) ?? formatArray(slot.array(), digits)
+        (slot.id.endsWith("$") ? text(slot, columns) : null) ??
+        formatArray(slot.array(), precision, type)
       );
     case Kind.textArray:
-      return formatArray(slot.texts(columns), digits);
-    case Kind.structure:
+      return formatArray(slot.texts(columns), precision);
+    case Kind.structure: {
+      const structure = slot.structure();
+      if (Array.isArray(structure)) return `(${String(structure.length)} structures)`;
       return `(${metadata.typeId === "" ? "structure" : metadata.typeId})`;
+    }
     default:
       return "(a value of a type that this page doesn't know)";
   }
 };
+
+const structured = (slot: Slot, columns: Columns): PvField =>
+  columns.kind[slot.index] === Kind.structure ? slot.structure() : null;
 
 /** Fields that read one metadata field. */
 const metadata =
@@ -206,8 +226,14 @@ const READERS: Readonly<Record<string, Reader>> = {
   "value.array": array,
   "value.exact": (slot, columns) => bigint(slot, columns)?.toString() ?? null,
   "value.bigint": bigint,
-  "value.structure": (slot, columns) =>
-    columns.kind[slot.index] === Kind.structure ? slot.structure() : null,
+  "value.structure": (slot, columns) => {
+    const structure = structured(slot, columns);
+    return isFields(structure) ? structure : null;
+  },
+  "value.structures": (slot, columns) => {
+    const structure = structured(slot, columns);
+    return Array.isArray(structure) ? structure : null;
+  },
   "time.datetime": (slot, columns) =>
     formatTime(columns.seconds[slot.index] as number, columns.nanoseconds[slot.index] as number),
   "time.seconds": (slot, columns) => columns.seconds[slot.index],
@@ -225,14 +251,15 @@ const READERS: Readonly<Record<string, Reader>> = {
   "status.message": (slot, columns) => {
     const now = state(slot, columns);
     if (now === REFUSED) return slot.wasm.core.reason(slot.index);
-    if (now !== CONNECTED) return NOT_CONNECTED[now] ?? "";
+    if (now !== CONNECTED) return missing(slot, columns) || (NOT_CONNECTED[now] ?? "");
     const severity = columns.severity[slot.index] as number;
     if (severity === 0 || severity >= SEVERITIES.length) return "";
     const message = slot.alarmMessage();
     return message === "" ? alarmStatus(slot, columns) : message;
   },
-  "status.mutable": (slot, columns) => mutable(slot, columns, WRITE),
-  "status.writable": (slot, columns) => mutable(slot, columns, WRITE | PUTS),
+  "status.mutable": (slot, columns) => mutable(slot, columns) !== false,
+  "status.writable": (slot, columns) =>
+    ((columns.access[slot.index] as number) & PUTS) !== 0 && mutable(slot, columns),
   "display.type": metadata("type"),
   "display.elementCount": metadata("elementCount"),
   "display.description": metadata("description"),
@@ -250,18 +277,22 @@ const READERS: Readonly<Record<string, Reader>> = {
   "connection.reason": (slot, columns) => {
     const now = state(slot, columns);
     if (now === REFUSED) return slot.wasm.core.reason(slot.index);
-    return now !== CONNECTED || readable(slot, columns) === true
-      ? null
-      : "the IOC gives no read access";
+    if (now !== CONNECTED) return missing(slot, columns) || null;
+    return readable(slot, columns) === true ? null : "the IOC gives no read access";
   },
 };
 
 const hasValue: Reader = (slot, columns) => columns.kind[slot.index] !== Kind.none;
 
+/** The wire has 0 where the server gives no time stamp. */
+const hasTime: Reader = (slot, columns) =>
+  hasValue(slot, columns) === true &&
+  (columns.seconds[slot.index] !== 0 || columns.nanoseconds[slot.index] !== 0);
+
 /** Objects that can be missing, and what tells. */
 const PRESENT: Readonly<Record<string, Reader>> = {
   value: hasValue,
-  time: hasValue,
+  time: hasTime,
   display: (slot, columns) => columns.metadataVersion[slot.index] !== 0,
 };
 

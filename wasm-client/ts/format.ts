@@ -1,7 +1,7 @@
 /** How does a value read? */
 
 import { exactlyFixed } from "./core.js";
-import type { NumericArray } from "./types.js";
+import type { NumericArray, PvType } from "./types.js";
 
 /** Most digits that `toFixed` takes. */
 const MAX_DIGITS = 100;
@@ -21,12 +21,17 @@ const THREE = Array.from({ length: 1000 }, (_, number) => String(number).padStar
 /** Of so many digits at most a table has the part after the point. */
 const TABLE_DIGITS = 3;
 
-/** A number with `digits` after the point, as C's `"%.*f"` prints it: exact ties go to even. */
-export function formatNumber(value: number, digits: number): string {
+/**
+ * A number with `digits` after the point, as C's `"%.*f"` prints it: exact ties go to even. Without
+ * `digits` the shortest text that reads back as the same number of its type.
+ */
+export function formatNumber(value: number, digits: number | null, type?: PvType): string {
   if (!Number.isFinite(value)) {
     if (Number.isNaN(value)) return "nan";
     return value > 0 ? "inf" : "-inf";
   }
+  if (type === "Boolean") return String(value !== 0);
+  if (digits === null) return shortest(value, type);
   const places = Math.min(digits, MAX_DIGITS);
   const size = Math.abs(value);
   const scaled = size * 10 ** places;
@@ -46,14 +51,32 @@ export function formatNumber(value: number, digits: number): string {
   return `${value < 0 ? "-" : ""}${String(whole)}.${places === 3 ? after : after.slice(3 - places)}`;
 }
 
+/** From so many digits on each double is another text, and likewise each float of 32 bits. */
+const FLOAT32_DIGITS = 9;
+
+function shortest(value: number, type: PvType | undefined): string {
+  if (Object.is(value, -0)) return "-0";
+  if (type === "Float32") {
+    for (let digits = 1; digits < FLOAT32_DIGITS; digits += 1) {
+      const rounded = Number(value.toPrecision(digits));
+      if (Math.fround(rounded) === value) return String(rounded);
+    }
+  }
+  return String(value);
+}
+
 /** How many elements of an array are shown in text. */
 const SHOWN = 10;
 
 /** An array's first elements. */
-export function formatArray(array: NumericArray | readonly string[], digits: number): string {
+export function formatArray(
+  array: NumericArray | readonly string[],
+  digits: number | null,
+  type?: PvType,
+): string {
   const parts: string[] = [];
   for (const element of array.slice(0, SHOWN)) {
-    if (typeof element === "number") parts.push(formatNumber(element, digits));
+    if (typeof element === "number") parts.push(formatNumber(element, digits, type));
     else parts.push(typeof element === "string" ? JSON.stringify(element) : String(element));
   }
   const more = array.length > SHOWN ? `, … ${String(array.length)} elements` : "";

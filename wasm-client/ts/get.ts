@@ -22,6 +22,10 @@ const PROBLEMS: readonly string[] = [
   "NO_SUCH_SOURCE",
   "TOO_MANY_SUBSCRIPTIONS",
   "TIMED_OUT",
+  "TOO_MANY_WISHES",
+  "NOT_ALLOWED",
+  "TOO_MANY_PVS",
+  "NO_SUCH_FIELD",
 ];
 
 /** Options with a selection that may be compiled already. */

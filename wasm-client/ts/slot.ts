@@ -4,7 +4,7 @@ import type { Columns, Wasm } from "./core.js";
 import { numericArray, TYPES } from "./elements.js";
 import { iso } from "./format.js";
 import { readStructure } from "./node.js";
-import type { NumericArray, PvDisplay, PvStructure, PvType } from "./types.js";
+import type { NumericArray, PvDisplay, PvField, PvStructure, PvType } from "./types.js";
 
 /** What the value is; the numbers of `store.rs`. */
 export const Kind = {
@@ -21,11 +21,17 @@ export const Kind = {
 /** Changes of a structure that are kept unread. */
 const MAX_PARTS = 16;
 
-const NO_METADATA: PvDisplay = {
+/** How to draw a PV, and why there is no such field. */
+export interface Metadata extends PvDisplay {
+  readonly missing: string;
+}
+
+const NO_METADATA: Metadata = {
   type: "Unknown",
   elementCount: 0,
   description: "",
   typeId: "",
+  missing: "",
   form: null,
   units: "",
   precision: null,
@@ -48,7 +54,7 @@ export class Slot {
   #since: string | null = null;
   #bytes: { buffer: ArrayBuffer; offset: number; count: number; type: PvType } | undefined;
   #array: NumericArray | undefined;
-  #structure: PvStructure | undefined;
+  #structure: PvField | undefined;
   /** What came of a structure since it was read: all of it or changed fields, then more of these. */
   #parts: { buffer: ArrayBuffer; offset: number }[] = [];
 
@@ -62,7 +68,7 @@ export class Slot {
     this.id = name.includes("://") ? name : `ca://${name}`;
   }
 
-  metadata(columns: Columns): PvDisplay {
+  metadata(columns: Columns): Metadata {
     const version = columns.metadataVersion[this.index] as number;
     if (version !== this.#metadataVersion) {
       this.#metadataVersion = version;
@@ -113,12 +119,16 @@ export class Slot {
     return this.#array;
   }
 
-  structure(): PvStructure {
+  /** A structure, or the elements of an array of these. */
+  structure(): PvField {
     for (const { buffer, offset } of this.#parts) {
-      this.#structure = { ...this.#structure, ...(readStructure(buffer, offset) as PvStructure) };
+      const part = readStructure(buffer, offset);
+      // Changed fields come of a structure that was there as a whole.
+      const isMore = isFields(part) && isFields(this.#structure);
+      this.#structure = isMore ? { ...(this.#structure as PvStructure), ...part } : part;
     }
     this.#parts = [];
-    return this.#structure ?? {};
+    return this.#structure ?? null;
   }
 
   userTag(): number {
@@ -142,13 +152,11 @@ export class Slot {
     }
   }
 
-  #readMetadata(): PvDisplay {
+  #readMetadata(): Metadata {
     const { core } = this.wasm;
     const numbers = core.metadata_numbers(this.answer, this.index);
-    const [units = "", description = "", typeId = "", form = "", ...choices] = core.metadata_texts(
-      this.answer,
-      this.index,
-    );
+    const [units = "", description = "", typeId = "", form = "", missing = "", ...choices] =
+      core.metadata_texts(this.answer, this.index);
     const number = (at: number): number | null => {
       const value = numbers[at] as number;
       return Number.isNaN(value) ? null : value;
@@ -163,6 +171,7 @@ export class Slot {
       elementCount: numbers[1] as number,
       description,
       typeId,
+      missing,
       form: form === "" ? null : form,
       units,
       precision: number(2),
@@ -174,5 +183,12 @@ export class Slot {
     };
   }
 }
+
+/** Whether it is a structure with its fields. */
+export const isFields = (field: PvField | undefined): field is PvStructure =>
+  typeof field === "object" &&
+  field !== null &&
+  !Array.isArray(field) &&
+  !ArrayBuffer.isView(field);
 
 const NO_BYTES = { buffer: new ArrayBuffer(0), offset: 0, count: 0, type: "UInt8" } as const;

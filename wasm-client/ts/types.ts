@@ -71,7 +71,10 @@ export interface PvStructure {
 export interface PvValue {
   /** The number or the enum's index; `null` for NaN, ±Infinity, strings and arrays. */
   readonly float: number | null;
-  /** As an operator reads it: PREC digits, enum label, `nan`/`inf`; arrays shortened. */
+  /**
+   * As an operator reads it: PREC digits, without a precision the shortest text that reads back as the
+   * same number, enum label, `true`/`false`, `nan`/`inf`; arrays shortened.
+   */
   readonly string: string;
   /** The number or the enum's index, NaN and ±Infinity included; `null` for strings and arrays. */
   readonly number: number | null;
@@ -85,6 +88,8 @@ export interface PvValue {
   readonly bigint: bigint | null;
   /** The fields of a structure such as an NTTable or an NTNDArray; `null` for all others. */
   readonly structure: PvStructure | null;
+  /** The elements of an array of structures or unions (a field of a structure); `null` for all others. */
+  readonly structures: readonly PvField[] | null;
 }
 
 export interface PvTime {
@@ -99,19 +104,26 @@ export interface PvTime {
 
 export interface PvStatus {
   readonly quality: Quality;
-  /** The last known severity, kept while disconnected; `null` before the first value. */
+  /**
+   * The last known severity, kept while disconnected; `null` before the first value and where the server
+   * gives no alarm.
+   */
   readonly severity: Severity | null;
   /**
    * EPICS's name of the alarm condition (`NO_ALARM`, `HIHI`, `UDF` …), or of the alarm's class where a
-   * pvAccess server names none (`DEVICE`, `DRIVER` …); `null` before the first value.
+   * pvAccess server names none (`DEVICE`, `DRIVER` …); `null` as `severity` is.
    */
   readonly alarmStatus: string | null;
   /** A few words for a person; empty when all is well. */
   readonly message: string;
-  /** Whether the PV may be written now, as far as the IOC is concerned. */
+  /** Whether the PV may be written now, as far as the IOC is concerned; true where that isn't known. */
   readonly mutable: boolean;
-  /** `mutable`, and the relay takes puts to this PV. */
-  readonly writable: boolean;
+  /**
+   * `mutable`, and the relay takes puts to this PV. `null` while only a put can show it: pvAccess tells of
+   * no rights, and what an IOC grants the relay says nothing of a user who has logged in. What a put of
+   * this page showed is remembered until the rights are told anew.
+   */
+  readonly writable: boolean | null;
 }
 
 /** `null` where the source gives no limit. */
@@ -132,7 +144,7 @@ export interface PvDisplay {
   readonly form: string | null;
   /** Engineering units; empty when there are none. */
   readonly units: string;
-  /** Digits after the decimal point; `null` for integers, enums and strings. */
+  /** Digits after the decimal point; `null` for integers, enums, strings and where the server gives none. */
   readonly precision: number | null;
   /** Labels of an enum by index; `null` for all others. */
   readonly choices: readonly string[] | null;
@@ -169,7 +181,8 @@ export interface PvConnection {
   /** Access rights: may be read. */
   readonly readable: boolean;
   /**
-   * Why there is no value: the relay refused the name, or the IOC gives no read access; `null` otherwise.
+   * Why there is no value: the relay refused the name, the structure has no such field (and which it has), or
+   * the IOC gives no read access; `null` otherwise.
    */
   readonly reason: string | null;
 }
@@ -194,7 +207,7 @@ export interface PvData {
   readonly id: string;
   /** `null` before the first value. */
   readonly value: PvValue | null;
-  /** Time stamp of the value, as the IOC set it. */
+  /** Time stamp of the value, as the IOC set it; `null` where the server gives none. */
   readonly time: PvTime | null;
   readonly status: PvStatus;
   /** How to draw it; `null` before it is known. */

@@ -42,7 +42,7 @@ pub mod part {
 
 /// The selection that `pv(name)` has without one: every field that is shown without arguments.
 pub const EVERYTHING: &str = "{ id \
-    value { float string number text array exact bigint structure } \
+    value { float string number text array exact bigint structure structures } \
     time { datetime seconds nanoseconds userTag } \
     status { quality severity alarmStatus message mutable writable } \
     display { type elementCount description typeId form units precision choices \

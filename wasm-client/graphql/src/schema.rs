@@ -388,6 +388,7 @@ pub(crate) static TYPES: &[Type] = &[
             leaf("array", ty(id::TYPED_ARRAY), VALUE),
             with("float64Array", ty(id::FLOAT64_ARRAY), LENGTH, VALUE),
             leaf("structure", ty(id::STRUCTURE), VALUE),
+            leaf("structures", ty(id::STRUCTURE).list(), VALUE),
             leaf("table", ty(id::TABLE), VALUE),
             leaf("ndArray", ty(id::ND_ARRAY), VALUE),
         ],
@@ -405,11 +406,11 @@ pub(crate) static TYPES: &[Type] = &[
         "ChannelStatus",
         &[
             leaf("quality", some(id::STRING), ALARM),
-            leaf("message", some(id::STRING), ALARM),
+            leaf("message", some(id::STRING), ALARM | part::METADATA),
             leaf("mutable", some(id::BOOLEAN), ACCESS),
             leaf("severity", ty(id::SEVERITY), part::ALARM),
             leaf("alarmStatus", ty(id::STRING), part::ALARM),
-            leaf("writable", some(id::BOOLEAN), ACCESS),
+            leaf("writable", ty(id::BOOLEAN), ACCESS),
         ],
     ),
     object(
@@ -447,7 +448,7 @@ pub(crate) static TYPES: &[Type] = &[
             leaf("lastHeard", ty(id::DATE_TIME), part::CONNECTION),
             leaf("unresponsive", some(id::BOOLEAN), part::CONNECTION),
             leaf("readable", some(id::BOOLEAN), ACCESS),
-            leaf("reason", ty(id::STRING), ACCESS),
+            leaf("reason", ty(id::STRING), ACCESS | part::METADATA),
         ],
     ),
     object(

@@ -26,13 +26,25 @@ pub(super) struct Requests {
     subscribes: Vec<(u32, Vec<Slot>)>,
     /// Slots that the relay had no room for.
     without_room: Vec<Slot>,
+    /// Open Puts by number, with the names that they are for.
+    puts: Vec<(u32, String)>,
 }
+
+/// Puts that are remembered until they are answered; the TypeScript sends fewer at a time.
+const MAX_PUTS: usize = 64;
 
 impl Requests {
     /// Nothing is open any more: the connection is gone.
     pub(super) fn clear(&mut self) {
         self.subscribes.clear();
         self.without_room.clear();
+        self.puts.clear();
+    }
+
+    /// Closes a Put and gives its name.
+    pub(super) fn put_ended(&mut self, request: u32) -> Option<String> {
+        let open = self.puts.iter().position(|(id, _)| *id == request);
+        open.map(|at| self.puts.swap_remove(at).1)
     }
 
     /// Closes a Subscribe and gives its slots.
@@ -167,7 +179,12 @@ impl Session {
             timeout_ms,
             expected: expected.transpose()?,
         };
-        Ok(self.requests.encode(body).1)
+        let (id, bytes) = self.requests.encode(body);
+        if self.requests.puts.len() >= MAX_PUTS {
+            self.requests.puts.remove(0);
+        }
+        self.requests.puts.push((id, name.to_owned()));
+        Ok(bytes)
     }
 
     /// Calls a service.

@@ -1,9 +1,9 @@
 /** What do GraphQL's fields show where a PV's own have another form, or where there are none? */
 
 import type { Columns } from "../core.js";
-import type { MakeReader, Reader } from "../fields.js";
+import { mutable, type MakeReader, type Reader } from "../fields.js";
 import { formatNumber } from "../format.js";
-import { Kind, type Slot } from "../slot.js";
+import { isFields, Kind, type Slot } from "../slot.js";
 import type { NumericArray, PvDisplay, PvField, PvStructure } from "../types.js";
 import { first, isNumeric, numberType, toBase64, type Base64Array } from "./base64.js";
 import { projection, readArguments } from "./project.js";
@@ -13,7 +13,6 @@ interface Length {
 }
 
 const READ = 1;
-const WRITE = 2;
 
 const CONNECTING = 0;
 const CONNECTED = 2;
@@ -48,24 +47,22 @@ function base64Of(array: unknown, { length }: Length): Base64Array | null {
 function stringsOf(
   array: NumericArray | readonly string[],
   length: number,
-  { choices, precision }: Pick<PvDisplay, "choices" | "precision">,
+  { choices, precision, type }: Pick<PvDisplay, "choices" | "precision" | "type">,
 ): readonly string[] {
   const some = first(array, length);
   if (isStrings(some)) return some;
   return Array.from(some as Iterable<number | bigint>, (element) => {
     if (typeof element === "bigint") return String(element);
-    return choices?.[element] ?? formatNumber(element, precision ?? 0);
+    return choices?.[element] ?? formatNumber(element, precision, type);
   });
 }
 
 /** The fields of a structure of this normative type. */
 function structureOf(slot: Slot, columns: Columns, type: string): PvStructure | undefined {
   const isIt = slot.metadata(columns).typeId.startsWith(`epics:nt/${type}:`);
-  return isIt && columns.kind[slot.index] === Kind.structure ? slot.structure() : undefined;
+  const structure = columns.kind[slot.index] === Kind.structure ? slot.structure() : null;
+  return isIt && isFields(structure) ? structure : undefined;
 }
-
-const isStructure = (field: PvField | undefined): field is PvStructure =>
-  typeof field === "object" && field !== null && !Array.isArray(field) && !isNumeric(field);
 
 const textOf = (field: PvField | undefined): string => (typeof field === "string" ? field : "");
 
@@ -80,7 +77,7 @@ function table(slot: Slot, columns: Columns): unknown {
   const names = isStrings(labels) ? labels : [];
   return {
     labels: names,
-    columns: Object.entries(isStructure(value) ? value : {}).map(([name, array], at) => ({
+    columns: Object.entries(isFields(value) ? value : {}).map(([name, array], at) => ({
       name,
       label: names[at] ?? name,
       array: isNumeric(array) || isStrings(array) ? array : null,
@@ -99,14 +96,14 @@ function ndArray(slot: Slot, columns: Columns): unknown {
   const structure = structureOf(slot, columns, "NTNDArray");
   if (structure === undefined) return null;
   const { attribute, codec, dimension, uniqueId, value } = structure;
-  const samples = isStructure(value) ? value.value : undefined;
+  const samples = isFields(value) ? value.value : undefined;
   const array = isNumeric(samples) ? samples : null;
   const structures = (field: PvField | undefined): PvStructure[] =>
-    Array.isArray(field) ? (field as readonly PvField[]).filter(isStructure) : [];
+    Array.isArray(field) ? (field as readonly PvField[]).filter(isFields) : [];
   return {
     uniqueId: typeof uniqueId === "number" ? uniqueId : null,
     dimensions: structures(dimension).map(({ size }) => Number(size)),
-    codec: isStructure(codec) ? textOf(codec.name) : "",
+    codec: isFields(codec) ? textOf(codec.name) : "",
     numberType: array === null ? null : numberType(array),
     array,
     base64Array: (args: Length) => base64Of(array, args),
@@ -146,13 +143,12 @@ const LEAVES: Readonly<Record<string, (slot: Slot, columns: Columns, args: Lengt
     return type === "Enum" || type === "String" ? null : units;
   },
   "display.form": (slot, columns) => slot.metadata(columns).form?.toUpperCase() ?? null,
-  "display.role": ({ index }, { access }) => {
-    const rights = access[index] as number;
-    if ((rights & WRITE) === 0) return "RO";
-    return (rights & READ) === 0 ? "WO" : "RW";
+  "display.role": (slot, columns) => {
+    if (mutable(slot, columns) === false) return "RO";
+    return ((columns.access[slot.index] as number) & READ) === 0 ? "WO" : "RW";
   },
-  "display.widget": ({ index }, { access }) =>
-    ((access[index] as number) & WRITE) === 0 ? "TEXTUPDATE" : "TEXTINPUT",
+  "display.widget": (slot, columns) =>
+    mutable(slot, columns) === false ? "TEXTUPDATE" : "TEXTINPUT",
 };
 
 export const makeReader: MakeReader = (path, [sign, , , , ...args], lines) => {

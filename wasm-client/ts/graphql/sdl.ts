@@ -84,7 +84,10 @@ scalar Structure
 type ChannelValue {
   """The number or the index of the choice; null for NaN, ±Infinity, strings and arrays."""
   float: Float
-  """As an operator reads it: PREC digits, label of the choice; arrays shortened."""
+  """
+  As an operator reads it: PREC digits, without a precision the shortest text that reads back as the same
+  number, label of the choice, true or false; arrays shortened.
+  """
   string(
     """Append the engineering units, if there are any."""
     units: Boolean! = false
@@ -116,6 +119,8 @@ type ChannelValue {
   ): Float64Array
   """The fields of a structure; null for all others."""
   structure: Structure
+  """The elements of an array of structures or unions; null for all others."""
+  structures: [Structure]
   """An NTTable by its columns; null for all others."""
   table: Table
   """An NTNDArray; null for all others."""
@@ -135,18 +140,24 @@ type ChannelTime {
 }
 
 type ChannelStatus {
-  """VALID, WARNING, ALARM or INVALID, as the severity; UNDEFINED while not connected."""
+  """
+  VALID, WARNING, ALARM or INVALID, as the severity; UNDEFINED while not connected and where the server
+  gives no alarm.
+  """
   quality: String!
   """A few words for a person; empty when all is well."""
   message: String!
-  """Whether the PV may be written now, as far as the IOC is concerned."""
+  """Whether the PV may be written now, as far as the IOC is concerned; true where that isn't known."""
   mutable: Boolean!
-  """The last known severity, kept while disconnected; null before the first value."""
+  """
+  The last known severity, kept while disconnected; null before the first value and where the server gives
+  no alarm.
+  """
   severity: AlarmSeverity
-  """EPICS's name of the alarm condition: NO_ALARM, HIHI, UDF …; null before the first value."""
+  """EPICS's name of the alarm condition: NO_ALARM, HIHI, UDF …; null as severity is."""
   alarmStatus: String
-  """\`mutable\`, and the relay takes puts to this PV."""
-  writable: Boolean!
+  """\`mutable\`, and the relay takes puts to this PV; null when only a put can show it."""
+  writable: Boolean
 }
 
 type ChannelDisplay {

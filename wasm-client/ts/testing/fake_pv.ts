@@ -26,9 +26,10 @@ export interface FakePv {
   value?: FakeValue;
   /** @default what fits the value: `Float64` for a number, `Enum` where there are choices */
   type?: PvType;
-  /** Milliseconds past the POSIX epoch. @default now, on the relay's clock */
-  timeMs?: number;
-  severity?: Severity;
+  /** Milliseconds past the POSIX epoch; `null` without a time stamp. @default now, on the relay's clock */
+  timeMs?: number | null;
+  /** `null` without an alarm. */
+  severity?: Severity | null;
   /** Alarm condition, 0 to 21 as in EPICS's alarm.h: 3 HIHI, 4 HIGH, 5 LOLO, 6 LOW, 7 STATE, 17 UDF. */
   alarmStatus?: number;
   /** The alarm's message in the server's words. */
@@ -43,20 +44,25 @@ export interface FakePv {
   controlRange?: PvRange;
   warningRange?: PvRange;
   alarmRange?: PvRange;
+  /** Why there is no such field: which there are, with `state: "notFound"`. */
+  missing?: string;
   /** @default "connected" */
   state?: "connecting" | "notFound" | "connected" | "disconnected";
   /** Its server has stopped answering. @default false */
   unresponsive?: boolean;
   /** The IOC gives read access. @default true */
   readable?: boolean;
-  /** The IOC gives write access. @default true */
-  mutable?: boolean;
+  /** The IOC gives write access; `null` while only a put can show it. @default true */
+  mutable?: boolean | null;
   /** The relay takes puts to it. @default true */
   puts?: boolean;
 }
 
 export const STATES = ["connecting", "notFound", "connected", "disconnected"] as const;
 const SEVERITIES: readonly Severity[] = ["NO_ALARM", "MINOR", "MAJOR", "INVALID"];
+
+/** Stands where the server gives no alarm. */
+const NO_ALARM_FIELD = 0xffff;
 
 export const nanoseconds = (ms: number): bigint => BigInt(Math.round(ms * 1000)) * 1000n;
 
@@ -90,13 +96,22 @@ export class PvState {
     return SEVERITIES.indexOf(this.said.severity ?? "NO_ALARM");
   }
 
+  get alarmStatus(): number {
+    return this.said.severity === null ? NO_ALARM_FIELD : (this.said.alarmStatus ?? 0);
+  }
+
   get elementCount(): number {
     const { value } = this.said;
     return isList(value) ? value.length : 1;
   }
 
+  /** Whether there is metadata to tell. */
+  get isDescribed(): boolean {
+    return this.type !== "Unknown" || this.said.missing !== undefined;
+  }
+
   metadata(): Part {
-    const { choices, description, form, precision, typeId, units } = this.said;
+    const { choices, description, form, missing, precision, typeId, units } = this.said;
     return table({
       0: u32(this.id),
       1: u8(TYPES.indexOf(this.type)),
@@ -112,6 +127,7 @@ export class PvState {
       11: u32(this.epoch),
       12: text(typeId ?? ""),
       13: text(form ?? ""),
+      14: text(missing ?? ""),
     });
   }
 
@@ -122,9 +138,10 @@ export class PvState {
       1: u8(STATES.indexOf(this.state)),
       2: i64(nanoseconds(this.sinceMs)),
       3: bool(readable),
-      4: bool(mutable),
+      4: bool(mutable !== false),
       5: bool(puts),
       6: i64(nanoseconds(this.heardMs)),
+      7: bool(mutable === null),
     });
   }
 

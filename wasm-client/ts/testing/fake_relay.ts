@@ -46,8 +46,15 @@ export interface FakePut {
   readonly value: PutValue;
 }
 
-/** Why a put isn't done, or what the PV holds instead of what was put; nothing when it is done. */
-export type PutAnswer = string | { readonly holds: FakeScalar } | undefined;
+/**
+ * Why a put isn't done, with a code or as `FAILED`, or what the PV holds instead of what was put; nothing
+ * when it is done.
+ */
+export type PutAnswer =
+  | string
+  | { readonly code: "NO_ACCESS" | "NOT_ALLOWED"; readonly message: string }
+  | { readonly holds: FakeScalar }
+  | undefined;
 
 export interface FakeRelay {
   /** For `createClient({ webSocket })`; whatever address is asked for is this relay. */
@@ -291,7 +298,7 @@ class Relay implements FakeRelay {
     const ids = Uint32Array.from(pvs, (pv) => pv?.id ?? REFUSED);
     this.#send(socket, {
       0: u8(kind === "subscribe" ? SNAPSHOT : ANSWER),
-      3: list(there.filter((pv) => pv.type !== "Unknown").map((pv) => pv.metadata())),
+      3: list(there.filter((pv) => pv.isDescribed).map((pv) => pv.metadata())),
       4: list(there.map((pv) => pv.channel())),
       ...valueParts(rows, true),
       9: vector(new Uint8Array(sequences.buffer), sequences.length, 4),
@@ -329,6 +336,11 @@ class Relay implements FakeRelay {
       return;
     }
     const answer = await this.onPut?.({ name, value });
+    if (typeof answer === "object" && "code" in answer) {
+      const { code, message } = answer;
+      done(code === "NO_ACCESS" ? Outcome.noAccess : Outcome.notAllowed, message);
+      return;
+    }
     if (typeof answer === "string") {
       done(Outcome.failed, answer);
       return;
@@ -352,8 +364,8 @@ class Relay implements FakeRelay {
   }
 }
 
-const alarmOf = ({ said, severity }: PvState): string =>
-  [severity, said.alarmStatus, said.message].join();
+const alarmOf = ({ alarmStatus, said, severity }: PvState): string =>
+  [severity, alarmStatus, said.message].join();
 
 /** The parts of an Update of one PV: metadata, channel and, with a new value, its row. */
 function rowParts(
@@ -364,7 +376,7 @@ function rowParts(
 ): Field[] {
   const values = isRow ? valueParts([pv], alarmChanged) : {};
   return [
-    pv.type === "Unknown" && !isWithdrawn ? undefined : list([pv.metadata()]),
+    pv.isDescribed || isWithdrawn ? list([pv.metadata()]) : undefined,
     list([pv.channel()]),
     values[5],
     values[6],
@@ -384,7 +396,7 @@ function valueParts(rows: readonly PvState[], withAlarms: boolean): Record<numbe
   const alarms = new DataView(new ArrayBuffer(8 * rows.length));
   for (const [row, pv] of rows.entries()) {
     alarms.setUint32(8 * row, row, true);
-    alarms.setUint16(8 * row + 4, pv.said.alarmStatus ?? 0, true);
+    alarms.setUint16(8 * row + 4, pv.alarmStatus, true);
     alarms.setUint8(8 * row + 6, pv.severity);
   }
   const details = rows.flatMap((pv, row) =>

@@ -131,8 +131,10 @@ function valueText(pv: ReadbackData | undefined, notation: "exponent" | undefine
     return "–";
   }
   const { number, string } = pv.value;
-  if (notation === "exponent" && number !== null) {
-    return formatSmall(number, pv.display?.precision ?? 0, string);
+  const precision = pv.display?.precision;
+  // Without a precision the text has all digits already.
+  if (notation === "exponent" && number !== null && precision != null) {
+    return formatSmall(number, precision, string);
   }
   return string;
 }

@@ -188,7 +188,7 @@ function whyNotWritable(name: string, pv: SetPointData | undefined): string | un
       return "The relay doesn't take the name";
     case "connected":
       if (!pv.status.mutable) return noAccessText(name);
-      return pv.status.writable ? undefined : "This relay takes no puts to it";
+      return pv.status.writable === false ? "This relay takes no puts to it" : undefined;
   }
 }
 

@@ -96,7 +96,9 @@ function conditionText(pv: ConditionData | undefined, isStale: boolean): string 
     case "connecting":
       return "Connecting…";
     case "notFound":
-      return "Not found · still searching";
+      return connection.reason === null
+        ? "Not found · still searching"
+        : `No such field: ${connection.reason}`;
     case "disconnected":
       return `Disconnected${lastValue}${since}`;
     case "relayLost":
@@ -106,7 +108,8 @@ function conditionText(pv: ConditionData | undefined, isStale: boolean): string 
     case "connected": {
       if (connection.unresponsive) return silentText(connection.lastHeard);
       if (!connection.readable) return "No read access";
-      if (status.severity === null) return "Waiting for the first value";
+      if (value === null) return "Waiting for the first value";
+      if (status.severity === null) return "The server gives no alarm";
       // Severity and the condition behind it; a message only where it says more.
       const alarm =
         status.severity === "NO_ALARM"

@@ -118,7 +118,7 @@ class Connection implements CsConnection {
 
 const stateOf = ({ connection, status }: PvData): CsConnectionState => ({
   isConnected: connection.connected,
-  isReadonly: !status.writable,
+  isReadonly: status.writable === false,
 });
 
 function putValueOf(value: ValueData): PutValue | undefined {

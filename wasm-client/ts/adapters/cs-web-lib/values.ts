@@ -110,12 +110,13 @@ function fieldsOf({ display, value }: PvData): ValueData {
   }
   if (text !== null) return { stringValue: text };
   if (number === null) return { stringValue: string };
-  // An enum's label comes with its index; a number's text is the widget's own to make.
-  return { doubleValue: number, ...(display?.choices != null && { stringValue: string }) };
+  // An enum's label and a boolean's word come with the number, whose own text the widget makes.
+  const isWord = display?.choices != null || display?.type === "Boolean";
+  return { doubleValue: number, ...(isWord && { stringValue: string }) };
 }
 
 function displayOf({ display, status }: PvData): DisplayData {
-  const role = status.writable ? READ_WRITE : READ_ONLY;
+  const role = status.writable === false ? READ_ONLY : READ_WRITE;
   if (display === null) return { role };
   const { alarmRange, choices, controlRange, description, form, precision, units, warningRange } =
     display;

@@ -1,0 +1,160 @@
+/** Is nothing shown that the server doesn't say: no time, no alarm, no precision, no right to write? */
+
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+
+import type { PvClient, PvData } from "../ts/index.js";
+import { createGraphqlClient } from "../ts/graphql/index.js";
+import {
+  createFakeClock,
+  createFakeRelay,
+  type FakeRelay,
+  type FakeValue,
+} from "../ts/testing/index.js";
+import { wasm } from "./golden.js";
+
+let relay: FakeRelay;
+let client: PvClient;
+
+beforeEach(async () => {
+  relay = createFakeRelay({
+    clock: createFakeClock(),
+    ...(wasm && { wasm }),
+    pvs: {
+      "pva://BARE": { value: 0.1, timeMs: null, severity: null },
+      "pva://WAVE": { value: Float64Array.of(3.5, 0.1) },
+      "pva://SINGLE": { value: 0.10000000149011612, type: "Float32", units: "V" },
+      "pva://FLAG": { value: true },
+      "pva://FLAGS": { value: Uint8Array.of(1, 0), type: "Boolean" },
+      "pva://ROUND": { value: 0.1, precision: 0 },
+      "pva://OPEN": { value: 1, mutable: null },
+      FIXED: { value: 1, mutable: false },
+      "pva://CLOSED": { value: 1, mutable: null },
+      "pva://X/a": { state: "notFound", missing: 'the structure has no field "a"; it has: b' },
+      "pva://X/points": { value: [{ x: 1 }, { x: 2 }] as unknown as FakeValue, type: "Structure" },
+    },
+  });
+  client = relay.client();
+  await client.ready;
+});
+
+afterEach(() => {
+  client.dispose();
+});
+
+const settled = async (): Promise<void> => {
+  for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
+};
+
+/** Listens, and gives what is seen from now on. */
+async function watch(name: string): Promise<() => PvData> {
+  client.pv(name, "{ id }").subscribe(() => undefined);
+  await settled();
+  return () => client.pv(name).getSnapshot() as PvData;
+}
+
+describe("a number without a precision", () => {
+  it("reads as the shortest text that gives the same number again", async () => {
+    expect((await watch("pva://BARE"))().value?.string).toBe("0.1");
+    expect((await watch("pva://WAVE"))().value?.string).toBe("[3.5, 0.1]");
+    expect((await watch("pva://SINGLE"))().value?.string).toBe("0.1");
+    expect((await watch("pva://ROUND"))().value?.string).toBe("0");
+  });
+
+  it("does so in GraphQL too", async () => {
+    const graphql = createGraphqlClient(client);
+    const { data } = await graphql.execute({
+      query: `{
+        bare: getChannel(id: "pva://BARE") { value { string } time { datetime } status { quality severity } }
+        single: getChannel(id: "pva://SINGLE") { value { string(units: true) } }
+        wave: getChannel(id: "pva://WAVE") { value { string stringArray } }
+        flag: getChannel(id: "pva://FLAG") { value { string float } }
+        flags: getChannel(id: "pva://FLAGS") { value { string stringArray } }
+        open: getChannel(id: "pva://OPEN") { status { mutable writable } display { role } }
+        fixed: getChannel(id: "FIXED") { status { mutable writable } display { role widget } }
+      }`,
+    });
+    expect(data).toEqual({
+      bare: {
+        value: { string: "0.1" },
+        time: null,
+        status: { quality: "UNDEFINED", severity: null },
+      },
+      single: { value: { string: "0.1 V" } },
+      wave: { value: { string: "[3.5, 0.1]", stringArray: ["3.5", "0.1"] } },
+      flag: { value: { string: "true", float: 1 } },
+      flags: { value: { string: "[true, false]", stringArray: ["true", "false"] } },
+      open: { status: { mutable: true, writable: null }, display: { role: "RW" } },
+      fixed: {
+        status: { mutable: false, writable: false },
+        display: { role: "RO", widget: "TEXTUPDATE" },
+      },
+    });
+  });
+});
+
+describe("a PV without time stamp and alarm", () => {
+  it("has neither 1970 nor NO_ALARM", async () => {
+    const bare = await watch("pva://BARE");
+    expect(bare().time).toBeNull();
+    expect(bare().status).toMatchObject({
+      quality: "UNDEFINED",
+      severity: null,
+      alarmStatus: null,
+      message: "",
+    });
+    relay.set("pva://BARE", { severity: "MINOR", alarmStatus: 4, timeMs: 1000 });
+    expect(bare().status).toMatchObject({ quality: "WARNING", alarmStatus: "HIGH" });
+    expect(bare().time?.seconds).toBe(1);
+    relay.set("pva://BARE", { severity: null, timeMs: null });
+    expect(bare().status.severity).toBeNull();
+    expect(bare().time).toBeNull();
+  });
+});
+
+describe("a boolean", () => {
+  it("reads true or false and is still 1 or 0 as a number", async () => {
+    const flag = await watch("pva://FLAG");
+    expect(flag().value).toMatchObject({ string: "true", number: 1, float: 1 });
+    relay.set("pva://FLAG", false);
+    expect(flag().value).toMatchObject({ string: "false", number: 0 });
+  });
+});
+
+describe("the right to write", () => {
+  it("is unknown until a put is tried, and then remembered", async () => {
+    const [open, closed] = [await watch("pva://OPEN"), await watch("pva://CLOSED")];
+    expect(open().status).toMatchObject({ mutable: true, writable: null });
+    await client.put("pva://OPEN", 2);
+    expect(open().status).toMatchObject({ mutable: true, writable: true });
+    relay.onPut = () => ({ code: "NO_ACCESS", message: "not permitted" });
+    const { ok } = await client.put("pva://CLOSED", 2);
+    expect(ok).toBe(false);
+    expect(closed().status).toMatchObject({ mutable: false, writable: false });
+    relay.set("pva://CLOSED", { state: "disconnected" });
+    relay.set("pva://CLOSED", { state: "connected" });
+    expect(closed().status, "told anew").toMatchObject({ mutable: true, writable: null });
+  });
+});
+
+describe("a field", () => {
+  it("that is not there is not found, and says which there are", async () => {
+    const field = await watch("pva://X/a");
+    expect(field().connection).toMatchObject({
+      state: "notFound",
+      connected: false,
+      reason: 'the structure has no field "a"; it has: b',
+    });
+    expect(field().status.message).toBe('the structure has no field "a"; it has: b');
+    relay.set("pva://X/a", 5);
+    expect(field().connection).toMatchObject({ state: "connected", reason: null });
+  });
+
+  it("that is an array of structures is an array", async () => {
+    const points = await watch("pva://X/points");
+    expect(points().value).toMatchObject({
+      structure: null,
+      structures: [{ x: 1 }, { x: 2 }],
+      string: "(2 structures)",
+    });
+  });
+});
