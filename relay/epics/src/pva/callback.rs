@@ -5,8 +5,9 @@
 //! never unwinds into C++.
 
 use std::ffi::c_void;
+use std::mem::ManuallyDrop;
 use std::slice;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use pvxs_sys::{
     PVS_ARRAY, PVS_DISCONNECTED, PVS_DONE, PVS_ENUM, PVS_REMOTE, PVS_SCALAR, pvs_item,
@@ -18,6 +19,7 @@ use super::items::{Items, bytes, owned, readable};
 use super::monitor_state::MonitorState;
 use super::operation::{OpError, OperationState};
 use crate::guard::guard;
+use crate::liveness::Circuit;
 
 /// What a monitor calls; its user pointer is an [`Arc`] of a [`MonitorState`].
 pub(super) static MONITOR: pvs_monitor_calls = pvs_monitor_calls {
@@ -34,6 +36,13 @@ pub(super) static OPERATION: pvs_operation_calls = pvs_operation_calls {
     sending: on_sending,
     done: on_done,
     release: on_operation_release,
+};
+
+/// What a question whether a server answers calls; its user pointer is a [`Weak`] of a [`Circuit`].
+pub(super) static QUESTION: pvs_operation_calls = pvs_operation_calls {
+    sending: on_asking,
+    done: on_answer,
+    release: on_question_release,
 };
 
 /// # Safety
@@ -219,5 +228,42 @@ unsafe extern "C" fn on_operation_release(user: *mut c_void) {
     guard("operation release", || {
         // SAFETY: the count that the shim held since `Operation::start`.
         drop(unsafe { Arc::from_raw(user.cast::<OperationState>()) });
+    });
+}
+
+/// A question changes nothing, so it may always be sent.
+unsafe extern "C" fn on_asking(_user: *mut c_void) -> u8 {
+    1
+}
+
+/// # Safety
+///
+/// To be called by the shim only, with the user pointer of a question, before its release.
+unsafe extern "C" fn on_answer(
+    user: *mut c_void,
+    outcome: u8,
+    _reason: pvs_text,
+    _items: *const pvs_item,
+    _item_count: usize,
+) {
+    guard("answer", || {
+        // A refusal shows as well that the server lives.
+        if outcome == PVS_DONE || outcome == PVS_REMOTE {
+            // SAFETY: the shim holds the count of `Operation::ask` until the release.
+            let circuit = unsafe { Weak::from_raw(user.cast::<Circuit>().cast_const()) };
+            if let Some(circuit) = ManuallyDrop::new(circuit).upgrade() {
+                circuit.heard();
+            }
+        }
+    });
+}
+
+/// # Safety
+///
+/// To be called by the shim only, as the last call, with the user pointer of a question.
+unsafe extern "C" fn on_question_release(user: *mut c_void) {
+    guard("question release", || {
+        // SAFETY: the count that the shim held since `Operation::ask`.
+        drop(unsafe { Weak::from_raw(user.cast::<Circuit>().cast_const()) });
     });
 }

@@ -4,7 +4,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -143,7 +142,8 @@ struct Question<'context> {
     circuit: Weak<Circuit>,
     /// Bytes that had come when the answer was first missed.
     received: Option<u64>,
-    is_answered: Arc<AtomicBool>,
+    /// When the server had last been heard from.
+    asked_ns: i64,
     /// Held until the end: dropping it cancels it.
     _operation: Operation<'context>,
 }
@@ -306,7 +306,8 @@ impl<'context> Desk<'context> {
         }
         // Of a connection that is lost pvxs would ask again when there is another.
         self.questions.retain(|question| {
-            question.circuit.strong_count() > 0 && !question.is_answered.load(Ordering::Acquire)
+            let circuit = question.circuit.upgrade();
+            circuit.is_some_and(|circuit| circuit.heard_ns() == question.asked_ns)
         });
     }
 
@@ -324,26 +325,13 @@ impl<'context> Desk<'context> {
         let Some(monitor) = last.or_else(|| self.monitors.values().find(is_of)) else {
             return;
         };
-        let is_answered = Arc::new(AtomicBool::new(false));
-        let completion = {
-            let (is_answered, circuit) = (Arc::clone(&is_answered), Arc::downgrade(circuit));
-            move |result| {
-                is_answered.store(true, Ordering::Release);
-                // A refusal shows as well that the server lives.
-                if matches!(result, Ok(_) | Err(OpError::Remote(_)))
-                    && let Some(circuit) = circuit.upgrade()
-                {
-                    circuit.heard();
-                }
-            }
-        };
-        let state = Arc::new(OperationState::detached(Box::new(completion)));
-        match Operation::start(self.context, &monitor.name, &Request::Ask, state) {
+        let asked_ns = circuit.heard_ns();
+        match Operation::ask(self.context, &monitor.name, circuit) {
             Ok(operation) => {
                 self.questions.push(Question {
                     circuit: Arc::downgrade(circuit),
+                    asked_ns,
                     received: None,
-                    is_answered,
                     _operation: operation,
                 });
                 self.watch.probed(circuit);

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use pvxs_sys::{
     pvs_ask, pvs_context, pvs_context_create, pvs_context_destroy, pvs_get, pvs_monitor,
@@ -15,6 +15,7 @@ use super::callback;
 use super::items::{Outgoing, readable, text};
 use super::monitor_state::MonitorState;
 use super::operation::{OperationState, Request};
+use crate::liveness::Circuit;
 
 /// Room for the reason of a failure.
 const REASON_BYTES: usize = 256;
@@ -120,7 +121,7 @@ impl<'context> Operation<'context> {
     ) -> Result<Self, String> {
         let mut outgoing = Outgoing::default();
         match request {
-            Request::Ask | Request::Get => {}
+            Request::Get => {}
             Request::Put { value, .. } => outgoing.add("value", value),
             Request::Call { arguments } => {
                 for (name, value) in arguments {
@@ -137,7 +138,6 @@ impl<'context> Operation<'context> {
         // on failure.
         let operation = checked(|reason, size| unsafe {
             match request {
-                Request::Ask => pvs_ask(context_pointer, text(name), calls, user, reason, size),
                 Request::Get => pvs_get(context_pointer, text(name), calls, user, reason, size),
                 Request::Put { field, wait, .. } => pvs_put(
                     context_pointer,
@@ -162,6 +162,27 @@ impl<'context> Operation<'context> {
                     size,
                 ),
             }
+        })?;
+        Ok(Self {
+            operation,
+            _context: PhantomData,
+        })
+    }
+}
+
+impl<'context> Operation<'context> {
+    /// Asks the server of a PV for its type; an answer is a sign of life of the circuit.
+    pub(super) fn ask(
+        context: &'context Context,
+        name: &str,
+        circuit: &Arc<Circuit>,
+    ) -> Result<Self, String> {
+        let user: *mut c_void = Weak::into_raw(Arc::downgrade(circuit)).cast_mut().cast();
+        // SAFETY: the name and the table are copied. The calls take the circuit, whose count goes with
+        // `user` to the shim, which gives it back by `release`, also on failure.
+        let operation = checked(|reason, size| unsafe {
+            let calls = &raw const callback::QUESTION;
+            pvs_ask(context.0.as_ptr(), text(name), calls, user, reason, size)
         })?;
         Ok(Self {
             operation,

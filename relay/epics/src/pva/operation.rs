@@ -93,8 +93,6 @@ pub enum OpError {
 
 /// What is to be done.
 pub(super) enum Request {
-    /// Whether the server answers.
-    Ask,
     Get,
     Put {
         /// Names on the way to the field, with dots between.
@@ -118,22 +116,10 @@ pub(super) struct OperationState {
     gate: Option<Gate>,
     /// Whether the server may know of it; of one that changes nothing in any case.
     sent: AtomicBool,
-    /// Nothing for one that the pva-cmd thread itself looks after.
-    commands: Option<Sender<Command>>,
+    commands: Sender<Command>,
 }
 
 impl OperationState {
-    /// Of an operation that nobody is told of but the completion.
-    pub(super) fn detached(completion: Completion) -> Self {
-        Self {
-            id: u64::MAX,
-            completion: Mutex::new(Some(completion)),
-            gate: None,
-            sent: AtomicBool::new(true),
-            commands: None,
-        }
-    }
-
     pub(super) fn new(
         id: u64,
         completion: Completion,
@@ -146,7 +132,7 @@ impl OperationState {
             completion: Mutex::new(Some(completion)),
             gate,
             sent: AtomicBool::new(!changes),
-            commands: Some(commands),
+            commands,
         }
     }
 
@@ -182,9 +168,7 @@ impl OperationState {
         if let Some(completion) = completion {
             guard("completion", || completion(result));
             // Fails when the client is gone, which ends all operations.
-            if let Some(commands) = &self.commands {
-                let _ = commands.send(Command::Done(self.id));
-            }
+            let _ = self.commands.send(Command::Done(self.id));
         }
     }
 }
