@@ -1,0 +1,46 @@
+/** The demo's pages, whole and legible on every screen, with a real IOC and relay. */
+
+import type { Page } from "@playwright/test";
+
+import { faultsOf, nameOf, screenOf, screensOf, type Screen } from "../fixtures/screen";
+import { expect, test } from "../fixtures/test";
+
+/** Each width once, in light; in dark a phone at 1.25 and a wall at 2 device pixels per CSS pixel. */
+const ON = [
+  ...screensOf(1).filter(({ colorScheme }) => colorScheme === "light"),
+  ...screensOf(1.25).filter(({ colorScheme, width }) => colorScheme === "dark" && width === 390),
+  ...screensOf(2).filter(({ colorScheme, width }) => colorScheme === "dark" && width === 2560),
+];
+
+async function expectWhole(page: Page, what: string, setScreen: (screen: Screen) => Promise<void>) {
+  for (const screen of ON) {
+    await setScreen(screen);
+    expect(await faultsOf(page), `${what}, ${nameOf(screen)}`).toEqual([]);
+  }
+}
+
+test("every page of the demo fits every screen", async ({ demo }) => {
+  const setScreen = await screenOf(demo.page);
+  for (const [title, ready] of [
+    ["Machine status", '[data-state="connected"] .uplot canvas'],
+    ["Beamline", ".pvwire-image canvas"],
+    ["Wall", ".wall canvas"],
+    ["Health", ".health"],
+  ] as const) {
+    await demo.page.getByRole("link", { name: title }).click();
+    await expect(demo.page.locator(ready).first()).toBeVisible();
+    await expectWhole(demo.page, title, setScreen);
+  }
+});
+
+test("on a phone the first value comes early, and the console's query has the whole width", async ({
+  demo,
+}) => {
+  await demo.page.setViewportSize({ width: 390, height: 844 });
+  const header = await demo.page.getByRole("banner").boundingBox();
+  expect(header?.height).toBeLessThan(140);
+  await demo.page.getByRole("link", { name: "Console" }).click();
+  const editor = demo.page.locator(".graphiql-query-editor .CodeMirror");
+  await expect(editor).toBeVisible();
+  expect((await editor.boundingBox())?.width).toBeGreaterThan(220);
+});
