@@ -111,15 +111,16 @@ const Access = memo(function Access({ mutable, name, writable }: AccessProps) {
       className="pvwire-access"
       // Its title in words to a screen reader; text to be hidden from others costs a layer to paint.
       role="img"
-      data-access={writable ? "write" : "read-only"}
+      data-access={writable === false ? "read-only" : "write"}
       title={accessText(name, mutable, writable)}
     >
-      {writable ? "rw" : "ro"}
+      {writable === false ? "ro" : "rw"}
     </span>
   );
 });
 
-function accessText(name: string, mutable: boolean, writable: boolean): string {
+function accessText(name: string, mutable: boolean, writable: boolean | null): string {
+  if (writable === null) return "Whether it may be written shows when it is tried";
   if (writable) return "The IOC and the relay allow reading and writing";
   return mutable
     ? "The IOC allows writing, but this relay takes no puts to it"
