@@ -31,6 +31,10 @@ impl From<Wish> for WishKey {
     }
 }
 
+/// Largest count and longest interval. What is larger was a negative number when a client made it, or an
+/// infinite one: it would hold back every update.
+const LARGEST: u32 = i32::MAX.cast_unsigned();
+
 /// The wish in the one form that equal ones share; `None` when every update is wished.
 ///
 /// # Errors
@@ -44,6 +48,17 @@ pub fn checked(wish: Wish) -> Result<Option<Wish>, String> {
     }
     if wish.points == 1 {
         return Err("a smallest and a largest element are 2 points at least, not 1".to_owned());
+    }
+    for (what, number) in [
+        ("a minimum interval in milliseconds", wish.min_interval_ms),
+        ("one in how many updates", wish.every),
+        ("a stride", wish.stride),
+        ("a maximum length", wish.max_length),
+        ("a number of points", wish.points),
+    ] {
+        if number > LARGEST {
+            return Err(format!("{what} is at most {LARGEST}, not {number}"));
+        }
     }
     let wish = Wish {
         // One in one, and minus nothing, are as good as nothing.
@@ -227,6 +242,35 @@ mod tests {
         let points = |points| Wish { points, ..ALL };
         assert_eq!(key(points(1_000)), key(points(1_001)));
         assert!(checked(points(1)).is_err());
+        let minus_three = (-3_i32).cast_unsigned();
+        for impossible in [
+            Wish {
+                every: minus_three,
+                ..ALL
+            },
+            Wish {
+                min_interval_ms: u32::MAX,
+                ..ALL
+            },
+            Wish {
+                stride: minus_three,
+                ..ALL
+            },
+            Wish {
+                max_length: minus_three,
+                ..ALL
+            },
+            Wish {
+                points: minus_three,
+                ..ALL
+            },
+        ] {
+            let message = checked(impossible).unwrap_err();
+            assert!(
+                message.contains(" is at most 2147483647, not 42949672"),
+                "{message}"
+            );
+        }
         for deadband in [-1.0, f64::NAN, f64::INFINITY] {
             let message = checked(Wish { deadband, ..ALL }).unwrap_err();
             assert_eq!(

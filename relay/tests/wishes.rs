@@ -212,6 +212,31 @@ fn impossible_wish_is_refused_and_so_is_one_too_many() {
     };
     assert_eq!(problem, RequestProblem::Refused);
     assert_eq!(message, "a deadband is a number from 0 up, not NaN");
+    // What -3 and a rate of 0 are when a client casts them: they would hold back every update.
+    for (wish, why) in [
+        (
+            Wish {
+                every: (-3_i32).cast_unsigned(),
+                ..ALL
+            },
+            "one in how many updates is at most 2147483647, not 4294967293",
+        ),
+        (
+            Wish {
+                min_interval_ms: u32::MAX,
+                ..ALL
+            },
+            "a minimum interval in milliseconds is at most 2147483647, not 4294967295",
+        ),
+    ] {
+        let names = vec![name.clone()];
+        let (reply, _) = client.ask(RequestBody::Subscribe { names, wish });
+        let Reply::Error { problem, message } = reply else {
+            panic!("{reply:?}");
+        };
+        assert_eq!(problem, RequestProblem::Refused);
+        assert_eq!(message, why);
+    }
 
     for every in 2..34 {
         assert_eq!(client.subscribe_with(&[&name], Wish { every, ..ALL }), []);
