@@ -21,9 +21,24 @@ import {
   TableView,
   WaveformPlot,
 } from "../ts/widgets/index.js";
+import { decodeImage, decodeLz4 } from "../ts/widgets/codec.js";
 import { createGlPainter } from "../ts/widgets/gl.js";
 import { paint, pictureOf, rangeOf, type Picture } from "../ts/widgets/pixels.js";
 import "../ts/widgets/widgets.css";
+import lz4Hex from "./image.lz4.hex?raw";
+
+/** An image of 96 × 40 pixels of 16 bits: rows that repeat, a constant, noise; packed by lz4_flex. */
+const lz4Image = (() => {
+  const packed = Uint8Array.from(lz4Hex.trim().match(/../g) ?? [], (byte) => parseInt(byte, 16));
+  const pixels = new Uint16Array(96 * 40);
+  let seed = 1;
+  for (let at = 0; at < pixels.length; at += 1) {
+    const [x, y] = [at % 96, Math.floor(at / 96)];
+    seed = (Math.imul(seed, 1_664_525) + 1_013_904_223) >>> 0;
+    pixels[at] = y < 30 ? x * 300 + Math.floor(y / 10) * 1000 : y < 38 ? 7 : seed >>> 16;
+  }
+  return { packed, bytes: new Uint8Array(pixels.buffer), size: pixels.byteLength };
+})();
 
 let relay: FakeRelay;
 let client: PvClient;
@@ -482,6 +497,97 @@ describe("ImageView", () => {
     await until(() => {
       expect([...(pixels() ?? [])]).toEqual([0, 0, 0, 255, 255, 255, 255, 255]);
     });
+  });
+
+  it("decodes JPEG and lz4, and says which codec it doesn't know", async () => {
+    const encoded = (
+      name: string,
+      bytes: Uint8Array,
+      sizes: readonly number[],
+      uncompressedSize: number,
+      parameters: number,
+    ) => ({
+      // A server may send more than the encoded bytes.
+      value: { selected: "ubyteValue", value: Uint8Array.from([...bytes, 9, 9, 9]) },
+      codec: { name, parameters },
+      compressedSize: BigInt(bytes.length),
+      uncompressedSize: BigInt(uncompressedSize),
+      dimension: sizes.map((size) => ({ size, offset: 0 })),
+      attribute: [],
+    });
+    const pixelsOf = (): Uint8ClampedArray | undefined => {
+      const canvas = page.querySelector("canvas") as HTMLCanvasElement;
+      const copy = document.createElement("canvas");
+      Object.assign(copy, { width: canvas.width, height: canvas.height });
+      const context = copy.getContext("2d");
+      context?.drawImage(canvas, 0, 0);
+      return context?.getImageData(0, 0, canvas.width, canvas.height).data;
+    };
+    const drawn = new OffscreenCanvas(32, 16);
+    const context = drawn.getContext("2d") as OffscreenCanvasRenderingContext2D;
+    context.fillStyle = "rgb(250, 20, 20)";
+    context.fillRect(0, 0, 16, 16);
+    context.fillStyle = "rgb(20, 20, 250)";
+    context.fillRect(16, 0, 16, 16);
+    const jpeg = await drawn.convertToBlob({ type: "image/jpeg", quality: 1 });
+    const bytes = new Uint8Array(await jpeg.arrayBuffer());
+    // areaDetector says 3 × 32 × 16 of unsigned bytes.
+    relay.set("CAMERA", { value: encoded("jpeg", bytes, [3, 32, 16], 1536, 5) });
+    show(<ImageView name="CAMERA" />);
+    await until(() => {
+      expect(part("value")).toBe("32 × 16");
+      const pixels = pixelsOf() ?? new Uint8ClampedArray();
+      const [left, right] = [pixels.slice(0, 3), pixels.slice(4 * 31, 4 * 31 + 3)];
+      expect(Math.abs((left[0] ?? 0) - 250)).toBeLessThan(20);
+      expect(Math.abs((right[2] ?? 0) - 250)).toBeLessThan(20);
+    });
+    expect(page.querySelector(".pvwire-nothing")).toBeNull();
+
+    // By ScalarType and by NDDataType: both are unsigned 16 bits.
+    for (const parameters of [6, 3]) {
+      const packed = encoded("lz4", lz4Image.packed, [96, 40], lz4Image.size, parameters);
+      relay.set("CAMERA", { value: packed });
+      await until(() => {
+        expect(part("value")).toBe("96 × 40");
+      });
+      relay.set("CAMERA", { value: image([3, 2], "ubyteValue", new Uint8Array(6)) });
+      await until(() => {
+        expect(part("value")).toBe("3 × 2");
+      });
+    }
+
+    for (const codec of ["blosc", "bslz4"]) {
+      relay.set("CAMERA", { value: encoded(codec, bytes, [32, 16], 512, 5) });
+      await until(() => {
+        expect(page.querySelector(".pvwire-nothing")?.textContent).toBe(
+          `Codec ${codec} isn't supported: choose jpeg, lz4 or none in the detector's codec plugin`,
+        );
+      });
+      expect(page.querySelector("canvas")?.hidden).toBe(true);
+    }
+    relay.set("CAMERA", { value: encoded("jpeg", Uint8Array.of(1, 2, 3), [3, 32, 16], 1536, 5) });
+    await until(() => {
+      expect(page.querySelector(".pvwire-nothing")?.textContent).toContain("can't be read as one");
+    });
+  });
+
+  it("decodes lz4 to the bytes that were packed, and refuses damaged ones", async () => {
+    const { packed, size } = lz4Image;
+    expect(decodeLz4(packed, size)).toEqual(lz4Image.bytes);
+    for (let length = 0; length < packed.length; length += 7) {
+      expect(() => decodeLz4(packed.subarray(0, length), size)).toThrow("damaged");
+    }
+    expect(() => decodeLz4(packed, size - 1)).toThrow("damaged");
+    expect(() => decodeLz4(packed, size + 1)).toThrow("damaged");
+    const structure = {
+      value: { selected: "ubyteValue", value: packed },
+      codec: { name: "lz4", parameters: 6 },
+      uncompressedSize: BigInt(size),
+      dimension: [{ size: 96 }, { size: 40 }],
+    };
+    const picture = await decodeImage(structure);
+    expect(picture).toMatchObject({ width: 96, height: 40, order: "mono" });
+    expect(picture.elements).toEqual(new Uint16Array(lz4Image.bytes.buffer));
   });
 
   it("has the same colours by the graphics card as by the processor", () => {

@@ -3,17 +3,21 @@
 import { useEffect, useMemo, useRef, useState, type ReactNode } from "react";
 
 import { usePv } from "../react/index.js";
-import type { PvDisplay, PvValue } from "../types.js";
+import type { PvDisplay, PvStructure, PvValue } from "../types.js";
 import { ColourBar } from "./ColourBar.js";
 import { CONDITION_FIELDS, useCondition, type ConditionData } from "./condition.js";
-import { Frame } from "./Frame.js";
-import { createGlPainter, type Painter } from "./gl.js";
-import { paint, pictureOf, rangeOf, type ColourMap } from "./pixels.js";
+import { Frame, kindOf, Nothing } from "./Frame.js";
+import type { Painter } from "./gl.js";
+import { codecOf, pictureOf, rangeOf, type ColourMap, type Picture } from "./pixels.js";
 
-const SELECTION = `{ value { array structure } display { description } ${CONDITION_FIELDS} }`;
+const SELECTION = `{
+  value { array structure text }
+  display { description }
+  ${CONDITION_FIELDS}
+}`;
 
 interface ImageData_ extends ConditionData {
-  readonly value: Pick<PvValue, "array" | "structure"> | null;
+  readonly value: Pick<PvValue, "array" | "structure" | "text"> | null;
   readonly display: Pick<PvDisplay, "description"> | null;
 }
 
@@ -47,27 +51,37 @@ export function ImageView(props: ImageViewProps): ReactNode {
   const pv = usePv<ImageData_>(name, SELECTION, { rateHz });
   const condition = useCondition(pv, staleAfterMs);
   const value = pv?.value ?? null;
-  const picture = useMemo(
-    () => (value === null ? undefined : pictureOf(value.structure, value.array, width)),
-    [value, width],
+  const codec = codecOf(value?.structure ?? null);
+  const plain = useMemo(
+    () =>
+      value === null || codec !== "" ? undefined : pictureOf(value.structure, value.array, width),
+    [value, codec, width],
   );
+  const decoded = useDecoded(codec === "" ? null : (value?.structure ?? null));
+  const picture = codec === "" ? plain : decoded?.picture;
   const canvas = useRef<HTMLCanvasElement>(null);
   const [low, high] = range ?? [undefined, undefined];
 
   // A canvas that was painted by the graphics card can't be painted otherwise: another one is.
   const [byProcessor, setByProcessor] = useState(false);
-  const painter = useRef<Painter>(undefined);
+  const [painter, setPainter] = useState<Painter>();
   useEffect(() => {
     if (canvas.current === null) return;
-    const onFailed = (): void => {
+    const { current } = canvas;
+    let isEnded = false;
+    let made: Painter | undefined;
+    const fail = (): void => {
       setByProcessor(true);
     };
-    painter.current =
-      (byProcessor ? undefined : createGlPainter(canvas.current, { onFailed })) ??
-      createPlainPainter(canvas.current);
+    void import("./painter.js").then(({ createPainter }) => {
+      if (isEnded) return;
+      made = createPainter(current, byProcessor, fail);
+      setPainter(made);
+    });
     return () => {
-      painter.current?.end();
-      painter.current = undefined;
+      isEnded = true;
+      made?.end();
+      setPainter(undefined);
     };
   }, [byProcessor]);
 
@@ -79,10 +93,8 @@ export function ImageView(props: ImageViewProps): ReactNode {
   }, [picture, low, high]);
 
   useEffect(() => {
-    if (picture !== undefined && drawn !== undefined) {
-      painter.current?.paint(picture, drawn, colourMap);
-    }
-  }, [picture, colourMap, drawn, byProcessor]);
+    if (picture !== undefined && drawn !== undefined) painter?.paint(picture, drawn, colourMap);
+  }, [picture, painter, colourMap, drawn]);
 
   const size = picture && `${String(picture.width)} × ${String(picture.height)}`;
   return (
@@ -94,9 +106,9 @@ export function ImageView(props: ImageViewProps): ReactNode {
       summary={size ?? "–"}
       description={pv?.display?.description}
     >
-      {value !== null && picture === undefined && (
-        <p className="pvwire-nothing">{`(no image: ${width === undefined ? "an array needs its width" : "too few elements"})`}</p>
-      )}
+      <Nothing
+        why={picture === undefined && value !== null && (decoded?.why ?? noPicture(value, width))}
+      />
       <canvas
         ref={canvas}
         key={byProcessor ? "processor" : "card"}
@@ -111,22 +123,50 @@ export function ImageView(props: ImageViewProps): ReactNode {
   );
 }
 
-function createPlainPainter(canvas: HTMLCanvasElement): Painter | undefined {
-  const context = canvas.getContext("2d");
-  if (context === null) return undefined;
-  let pixels: ImageData | undefined;
-  return {
-    paint: (picture, range, map) => {
-      const { height, width } = picture;
-      if (canvas.width !== width || canvas.height !== height) {
-        Object.assign(canvas, { width, height });
+interface Decoded {
+  readonly picture?: Picture;
+  readonly why?: string;
+}
+
+/** An encoded image's picture; of images that come while one is decoded only the newest. */
+function useDecoded(structure: PvStructure | null): Decoded | undefined {
+  const [decoded, setDecoded] = useState<Decoded>();
+  const work = useRef({ isBusy: false, next: structure });
+  useEffect(() => {
+    const { current } = work;
+    current.next = structure;
+    if (current.isBusy || structure === null) return;
+    current.isBusy = true;
+    const decodeAll = async (): Promise<void> => {
+      const { decodeImage } = await import("./codec.js");
+      while (current.next !== null) {
+        const { next } = current;
+        current.next = null;
+        setDecoded(
+          await decodeImage(next).then(
+            (picture) => ({ picture }),
+            (error: unknown) => ({ why: (error as Error).message }),
+          ),
+        );
       }
-      if (pixels?.width !== width || pixels.height !== height) {
-        pixels = context.createImageData(width, height);
-      }
-      paint(picture, range, map, pixels.data);
-      context.putImageData(pixels, 0, 0);
-    },
-    end: () => undefined,
-  };
+    };
+    decodeAll()
+      .catch((error: unknown) => {
+        setDecoded({ why: String(error) });
+      })
+      .finally(() => {
+        current.isBusy = false;
+      });
+  }, [structure]);
+  return decoded;
+}
+
+/** Why a value that isn't encoded is no picture. */
+function noPicture(value: NonNullable<ImageData_["value"]>, width: number | undefined): string {
+  if (codecOf(value.structure) !== "") return "";
+  if (value.structure === null && value.array === null) {
+    return `An image is an array or an NTNDArray; this is ${kindOf(value)}`;
+  }
+  const isBare = value.array !== null && width === undefined;
+  return isBare ? "(no image: an array needs its width)" : "(no image: too few elements)";
 }

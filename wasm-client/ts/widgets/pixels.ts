@@ -20,6 +20,12 @@ const ORDERS: Readonly<Record<number, Picture["order"]>> = {
   4: "rgb3",
 };
 
+/** How an NTNDArray is encoded: `jpeg`, `lz4` …; empty when it isn't. */
+export function codecOf(structure: PvStructure | null): string {
+  const { name } = (structure?.codec ?? {}) as { name?: unknown };
+  return typeof name === "string" ? name : "";
+}
+
 /** An NTNDArray's picture, or that of a plain array with `width` columns; `undefined` if it is none. */
 export function pictureOf(
   structure: PvStructure | null,
