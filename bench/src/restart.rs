@@ -26,9 +26,9 @@ const IDLE: Duration = Duration::from_micros(500);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// As the browser's client waits: a random part of this after the first failure, of twice as much
-/// after the next, and of `LONGEST_WAIT` at most.
+/// after the next, and of `LONGEST_WAIT` at most, which is that of pages that somebody looks at.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
-const LONGEST_WAIT: Duration = Duration::from_secs(15);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 pub(crate) struct Plan {
     pub(crate) relay: String,

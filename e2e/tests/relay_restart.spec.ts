@@ -52,3 +52,15 @@ test("relay killed: the page says so; restarted: right again without a reload", 
   await expect(demo.value("OP:MESSAGE")).toHaveText("while the relay was away");
   await expect(demo.page.locator("body")).toHaveAttribute("data-same-document", "yes");
 });
+
+test("relay back after a long time: Try now connects at once", async ({ demo, relay }) => {
+  await expect(demo.connection).toHaveAttribute("data-connection", "open");
+  await relay.kill();
+  // By then the next attempt is seconds away.
+  await expect(demo.banner).toContainText(/Attempt (?:[6-9]|\d\d) in [1-9]\.\d s/, {
+    timeout: 60_000,
+  });
+  await relay.restart();
+  await demo.banner.getByRole("button", { name: "Try now" }).click();
+  await expect(demo.connection).toHaveAttribute("data-connection", "open", { timeout: 1000 });
+});

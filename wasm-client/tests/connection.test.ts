@@ -156,9 +156,13 @@ describe("a client", () => {
       vi.advanceTimersByTime(retryInMs);
       FakeSocket.last.end(1006);
     }
-    expect(delays).toEqual([125, 250, 500, 1000, 2000, 4000, 7500, 7500, 7500]);
+    // Half of 5 s while somebody looks at a page, of 15 s elsewhere.
+    const most = typeof document === "object" ? 2500 : 7500;
+    const expected = [125, 250, 500, 1000, 2000, 4000, 7500, 7500, 7500];
+    expect(delays).toEqual(expected.map((delay) => Math.min(delay, most)));
     expect(client.connection.getSnapshot()).toMatchObject({ sinceMs, attempt: 10 });
-    vi.advanceTimersByTime(7500);
+    vi.advanceTimersByTime(most);
+    expect(client.connection.getSnapshot().retryInMs, "under way").toBeUndefined();
     FakeSocket.last.open();
     vi.advanceTimersByTime(5000);
     FakeSocket.last.end(1006);
@@ -243,6 +247,95 @@ describe("acknowledgements and pings", () => {
     socket.frame("special_numbers");
     vi.advanceTimersByTime(4000);
     expect(state()).toBe("open");
+  });
+});
+
+describe("a client whose relay is lost", () => {
+  const page: EventTarget = typeof document === "object" ? document : new EventTarget();
+  const view: EventTarget = typeof window === "object" ? window : new EventTarget();
+  let seen = "visible";
+
+  beforeEach(() => {
+    seen = "visible";
+    Object.defineProperty(page, "visibilityState", { get: () => seen, configurable: true });
+    if (typeof document === "object") return;
+    Object.defineProperty(page, "defaultView", { value: view });
+    vi.stubGlobal("document", page);
+  });
+  afterEach(() => {
+    Reflect.deleteProperty(page, "visibilityState");
+    vi.unstubAllGlobals();
+  });
+
+  /** Loses the relay for long: the next attempt is far off. */
+  const loseForLong = async (): Promise<void> => {
+    (await open()).end(1006);
+    for (let attempt = 0; attempt < 9; attempt += 1) {
+      vi.advanceTimersByTime(client.connection.getSnapshot().retryInMs ?? 0);
+      FakeSocket.last.end(1006);
+    }
+  };
+  const retryInMs = (): number | undefined => client.connection.getSnapshot().retryInMs;
+
+  it("waits at most 5 s while the page is seen, and 15 s while it is hidden", async () => {
+    await loseForLong();
+    expect(retryInMs()).toBe(2500);
+    seen = "hidden";
+    vi.advanceTimersByTime(2500);
+    FakeSocket.last.end(1006);
+    expect(retryInMs()).toBe(7500);
+  });
+
+  it("tries at once when the page is seen again, and when it is asked to", async () => {
+    seen = "hidden";
+    await loseForLong();
+    for (const ask of [
+      () => {
+        seen = "visible";
+        page.dispatchEvent(new Event("visibilitychange"));
+      },
+      () => {
+        client.retryNow();
+      },
+    ]) {
+      const attempts = FakeSocket.all.length;
+      ask();
+      vi.advanceTimersByTime(0);
+      expect(FakeSocket.all).toHaveLength(attempts + 1);
+      ask();
+      vi.advanceTimersByTime(500);
+      expect(FakeSocket.all, "one attempt at a time").toHaveLength(attempts + 1);
+      FakeSocket.last.end(1006);
+      expect(retryInMs(), "and if it fails waits as before").toBe(2500);
+    }
+    client.retryNow();
+    vi.advanceTimersByTime(0);
+    FakeSocket.last.open();
+    await settle();
+    expect(state()).toBe("open");
+    const attempts = FakeSocket.all.length;
+    client.retryNow();
+    vi.advanceTimersByTime(5000);
+    expect(FakeSocket.all, "nothing to try while it is open").toHaveLength(attempts);
+  });
+
+  it("tries within 250 ms when the network returns, also anew when an attempt hangs", async () => {
+    await loseForLong();
+    const attempts = FakeSocket.all.length;
+    view.dispatchEvent(new Event("online"));
+    vi.advanceTimersByTime(124);
+    expect(FakeSocket.all, "not all pages of a network at once").toHaveLength(attempts);
+    vi.advanceTimersByTime(1);
+    expect(FakeSocket.all).toHaveLength(attempts + 1);
+    vi.advanceTimersByTime(1000);
+    view.dispatchEvent(new Event("online"));
+    vi.advanceTimersByTime(125);
+    expect(FakeSocket.all, "the attempt began without a network").toHaveLength(attempts + 2);
+    client.dispose();
+    view.dispatchEvent(new Event("online"));
+    page.dispatchEvent(new Event("visibilitychange"));
+    vi.advanceTimersByTime(20_000);
+    expect(FakeSocket.all).toHaveLength(attempts + 2);
   });
 });
 

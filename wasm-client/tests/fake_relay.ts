@@ -1,5 +1,7 @@
 /** A relay that lives in the test: it takes requests as bytes and answers with golden frames. */
 
+import { vi } from "vitest";
+
 import { Client, type Surroundings } from "../ts/client.js";
 import type { ClientOptions, PvClient } from "../ts/types.js";
 import { golden, wasm, type GoldenName } from "./golden.js";
@@ -192,5 +194,7 @@ export function fakeClient(
 
 /** Lets everything run that waits for a promise. */
 export async function settle(): Promise<void> {
+  for (let turn = 0; turn < 5; turn += 1) await Promise.resolve();
+  await vi.dynamicImportSettled();
   for (let turn = 0; turn < 5; turn += 1) await Promise.resolve();
 }

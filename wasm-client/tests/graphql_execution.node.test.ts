@@ -58,7 +58,7 @@ function channel(name: string): unknown {
           : null,
       table: null,
     },
-    time: time && { ...time, seconds: time.seconds + time.nanoseconds / 1e9 },
+    time,
     display: display && {
       ...display,
       units,

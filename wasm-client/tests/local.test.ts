@@ -28,8 +28,22 @@ function listen(name: string): { shown: () => PvData; calls: () => number } {
 }
 
 describe("a local PV", () => {
-  it("has its initial value, is connected and writable before there is a relay", () => {
-    const gain = listen("loc://gain(2.5)").shown();
+  it("that was given back while its code was loading stays away", async () => {
+    const pv = client.pv("loc://brief(1)");
+    pv.subscribe(() => undefined)();
+    vi.advanceTimersByTime(5000);
+    await settle();
+    expect(client.inspect("loc://brief(1)")).toBeUndefined();
+    const again = listen("loc://brief(2)");
+    await settle();
+    expect(again.shown().value?.number).toBe(2);
+  });
+
+  it("has its initial value, is connected and writable before there is a relay", async () => {
+    const first = listen("loc://gain(2.5)");
+    // What local PVs need is loaded with the first one.
+    await settle();
+    const gain = first.shown();
     expect(gain.value).toMatchObject({ float: 2.5, string: "2.5" });
     expect(gain.status).toMatchObject({ quality: "VALID", mutable: true, writable: true });
     expect(gain.connection.connected).toBe(true);
@@ -41,6 +55,7 @@ describe("a local PV", () => {
 
   it("is one for all who use it, however they write it", async () => {
     const [one, two] = [listen("loc://x(1)"), listen("loc://x")];
+    await settle();
     expect(two.shown().value?.number).toBe(1);
     await expect(client.put("loc://x", 7)).resolves.toEqual({ ok: true, superseded: false });
     vi.advanceTimersByTime(300);
@@ -88,8 +103,10 @@ describe("a local PV", () => {
     await expect(asked).resolves.toMatchObject([{ ok: true, data: { value: { number: 4 } } }]);
   });
 
-  it("says what is wrong with its name", () => {
-    const { connection } = listen("loc://x(abc)").shown();
+  it("says what is wrong with its name", async () => {
+    const wrong = listen("loc://x(abc)");
+    await settle();
+    const { connection } = wrong.shown();
     expect(connection.state).toBe("refused");
     expect(connection.reason).toContain("the initial value abc is none");
   });

@@ -88,7 +88,7 @@ describe("a snapshot", () => {
       },
       time: {
         datetime: "2025-07-20T08:26:40.123456Z",
-        seconds: 1753000000,
+        seconds: 1753000000 + 0.123456789,
         nanoseconds: 123456789,
         userTag: 0,
       },

@@ -4,11 +4,12 @@ import { systemClock, type Clock, type Timer } from "./clock.js";
 import { Answered, isLoaded, load, Wasm, type Applied, type Columns } from "./core.js";
 import { ALL_PARTS, DESCRIBES, skipped } from "./fields.js";
 import { Flusher } from "./flush.js";
-import { Gets, type PlannedOptions } from "./get.js";
+import type { Gets, PlannedOptions } from "./get.js";
 import { Heartbeat } from "./heartbeat.js";
 import type { LargeStream } from "./large_stream.js";
-import { isLocal, Locals } from "./local.js";
+import type { Locals } from "./local.js";
 import { Operations } from "./operations.js";
+import { checkOptions } from "./options.js";
 import { PvHandle, wishOf, type PvOwner, type WishNumbers } from "./pv.js";
 import { Cell, Round } from "./readable.js";
 import type { LargeRecord } from "./records.js";
@@ -39,7 +40,18 @@ const MANY_HANDLES = 1000;
 /** From messages of so many bytes on a stream beside the WebSocket pays. */
 const LARGE_BYTES = 1 << 16;
 
+/** Longest pause between two attempts to connect while somebody looks at the page, and otherwise. */
+const SEEN_RETRY_MS = 5000;
+const UNSEEN_RETRY_MS = 15_000;
+
+/** The network returns for many pages at one moment: they share these milliseconds. */
+const ONLINE_SPREAD_MS = 250;
+
+const isLocal = (name: string): boolean => name.startsWith("loc://");
+
 const hasPage = (): boolean => typeof document === "object";
+
+const isSeen = (): boolean => hasPage() && document.visibilityState === "visible";
 
 const isHidden = (): boolean => hasPage() && document.visibilityState === "hidden";
 
@@ -77,9 +89,11 @@ export class Client implements PvClient, PvOwner {
   #flusher = new Flusher(() => {
     this.#flush();
   });
-  #gets: Gets;
+  /** Once something was to be got. */
+  #gets: Gets | undefined;
   #operations: Operations;
-  #locals: Locals;
+  /** Once there was a `loc://` PV. */
+  #locals: Locals | undefined;
   #held = new Map<string, Held>();
   #bySlot: (Held | undefined)[] = [];
   #handles = new Map<string, PvHandle>();
@@ -100,17 +114,16 @@ export class Client implements PvClient, PvOwner {
   #opensTotal = 0;
 
   constructor(options: ClientOptions, surroundings: Surroundings = {}) {
+    checkOptions(options);
     this.#options = options;
     this.#clock = surroundings.clock ?? systemClock;
     this.#random = surroundings.random ?? Math.random;
-    this.#gets = new Gets(this.#clock);
     this.#operations = new Operations(this.#clock, () => {
       this.#pumpOperations();
     });
     const start = (): void => {
       this.#start();
     };
-    this.#locals = new Locals(() => this.#clock.epochMs());
     this.connection = new Cell(NOT_CONNECTED, start);
     this.stats = new Stats(
       this.#clock,
@@ -166,12 +179,15 @@ export class Client implements PvClient, PvOwner {
   }
 
   async get<T>(names: readonly string[], options: PlannedOptions = {}): Promise<GetResult<T>[]> {
+    checkOptions(options);
     await this.#toBeReached();
-    const results = this.#gets.add(
+    const gets = await this.#loadGets();
+    const results = gets.add(
       names.filter((name) => !isLocal(name)),
       options,
     );
     this.#pumpGets();
+    if (names.some(isLocal)) await this.#loadLocals();
     const local = new Map(
       names.filter(isLocal).map((name) => [name, this.#getLocal(name, options)]),
     );
@@ -179,15 +195,32 @@ export class Client implements PvClient, PvOwner {
     return names.map((name) => local.get(name) ?? others.next().value) as GetResult<T>[];
   }
 
+  async #loadGets(): Promise<Gets> {
+    const { Gets } = await import("./get.js");
+    this.#gets ??= new Gets(this.#clock);
+    const { reason, state } = this.connection.getSnapshot();
+    if (state === "closed") this.#gets.close(reason ?? state);
+    return this.#gets;
+  }
+
   async put(name: string, value: PutValue, options: PutOptions = {}): Promise<PutResult> {
+    checkOptions(options);
     await this.#toBeReached();
     if (isLocal(name)) {
+      const locals = await this.#loadLocals();
       const { core } = this.core();
-      const result = this.#locals.put(core, name, value);
+      const result = locals.put(core, name, value);
       if (core.dirty_len() > 0) this.#flusher.later();
       return result;
     }
     return this.#operations.put(name, value, options, this.#held.get(name)?.slot?.index);
+  }
+
+  putMany(
+    puts: readonly (readonly [name: string, value: PutValue])[],
+    options?: PutOptions,
+  ): Promise<PutResult[]> {
+    return Promise.all(puts.map(([name, value]) => this.put(name, value, options)));
   }
 
   async rpc(
@@ -195,6 +228,7 @@ export class Client implements PvClient, PvOwner {
     values: Readonly<Record<string, PutValue>>,
     options: RpcOptions = {},
   ): Promise<RpcResult> {
+    checkOptions(options);
     await this.#toBeReached();
     return this.#operations.rpc(name, values, options);
   }
@@ -218,6 +252,10 @@ export class Client implements PvClient, PvOwner {
     );
   }
 
+  retryNow(): void {
+    this.#socket?.retryWithin(0);
+  }
+
   /** Ends the connection; the next one follows. */
   terminate(): void {
     this.#socket?.fail("terminated");
@@ -225,7 +263,10 @@ export class Client implements PvClient, PvOwner {
 
   dispose(): void {
     this.#disposed = true;
-    if (hasPage()) document.removeEventListener("visibilitychange", this.#pace);
+    if (hasPage()) {
+      document.removeEventListener("visibilitychange", this.#seen);
+      document.defaultView?.removeEventListener("online", this.#online);
+    }
     this.#clock.clearTimeout(this.#idleTimer);
     this.stats.stop();
     if (this.#socket !== undefined) this.#socket.close("disposed");
@@ -295,7 +336,7 @@ export class Client implements PvClient, PvOwner {
   #begin(): void {
     this.core();
     const options = this.#options;
-    const { maxRetryDelayMs = 15_000, url, webSocket = globalThis.WebSocket } = options;
+    const { maxRetryDelayMs, url, webSocket = globalThis.WebSocket } = options;
     const base = typeof location === "object" ? location.href : undefined;
     try {
       this.#socket = new RelaySocket({
@@ -304,7 +345,7 @@ export class Client implements PvClient, PvOwner {
         webSocket,
         clock: this.#clock,
         random: this.#random,
-        maxRetryDelayMs,
+        maxRetryDelayMs: () => maxRetryDelayMs ?? (isSeen() ? SEEN_RETRY_MS : UNSEEN_RETRY_MS),
         onMessage: (data) => {
           this.#receive(data);
         },
@@ -319,17 +360,29 @@ export class Client implements PvClient, PvOwner {
       this.#end(`${String(url)} is no address of a relay: ${String(error)}`);
       return;
     }
-    if (hasPage()) document.addEventListener("visibilitychange", this.#pace);
+    if (hasPage()) {
+      document.addEventListener("visibilitychange", this.#seen);
+      document.defaultView?.addEventListener("online", this.#online);
+    }
     this.#socket.start();
   }
 
+  readonly #seen = (): void => {
+    this.#pace();
+    if (isSeen()) this.retryNow();
+  };
+
+  readonly #online = (): void => {
+    this.#socket?.retryWithin(this.#random() * ONLINE_SPREAD_MS);
+  };
+
   /** A page that nobody sees needs its PVs at intervals only. */
-  readonly #pace = (): void => {
+  #pace(): void {
     const { hiddenIntervalMs = 1000 } = this.#options;
     if (hiddenIntervalMs > 0 && this.#socket?.isOpen) {
       this.#request((wasm) => wasm.core.pace(isHidden() ? hiddenIntervalMs : 0));
     }
-  };
+  }
 
   /** The client's state in the module, also for entries beside this one; only when that is loaded. */
   core(): Wasm {
@@ -358,11 +411,27 @@ export class Client implements PvClient, PvOwner {
     held.slot = new Slot(wasm, held.name, wasm.add(held.name));
     this.#bySlot[held.slot.index] = held;
     if (isLocal(held.name)) {
-      this.#locals.attach(wasm.core, held.slot);
-      this.#flusher.later();
+      this.#placeLocal(held, held.slot);
     } else {
       this.#want(held);
     }
+  }
+
+  #placeLocal(held: Held, slot: Slot): void {
+    if (this.#locals === undefined) {
+      void this.#loadLocals().then(() => {
+        // It may have been given back meanwhile, or have another slot.
+        if (this.#bySlot[slot.index] === held && held.slot === slot) this.#placeLocal(held, slot);
+      });
+      return;
+    }
+    this.#locals.attach(slot.wasm.core, slot);
+    this.#flusher.later();
+  }
+
+  async #loadLocals(): Promise<Locals> {
+    const { Locals } = await import("./local.js");
+    return (this.#locals ??= new Locals(() => this.#clock.epochMs()));
   }
 
   #want(held: Held): void {
@@ -446,7 +515,7 @@ export class Client implements PvClient, PvOwner {
       this.#wanted.delete(held);
       if (held.slot === undefined) continue;
       this.#bySlot[held.slot.index] = undefined;
-      if (isLocal(held.name)) this.#locals.detach(held.slot);
+      if (isLocal(held.name)) this.#locals?.detach(held.slot);
       slots.push(held.slot.index);
     }
     for (let at = 0; at < slots.length; at += MAX_IDS) {
@@ -573,7 +642,7 @@ export class Client implements PvClient, PvOwner {
         }
         break;
       case Answered.get:
-        this.#gets.answered(wasm, applied.replyTo, applied.arrays, data);
+        this.#gets?.answered(wasm, applied.replyTo, applied.arrays, data);
         this.#pumpGets();
         break;
       case Answered.put:
@@ -586,7 +655,7 @@ export class Client implements PvClient, PvOwner {
         break;
       case Answered.error:
         if (
-          !this.#gets.refused(applied.replyTo, wasm.core.request_error()) &&
+          !this.#gets?.refused(applied.replyTo, wasm.core.request_error()) &&
           !this.#operations.refused(applied.replyTo, wasm.core.request_error())
         ) {
           this.#subscribeAnswered();
@@ -638,7 +707,7 @@ export class Client implements PvClient, PvOwner {
 
   #pumpGets(): void {
     if (this.#wasm === undefined || !this.#socket?.isOpen) return;
-    this.#gets.pump(this.#wasm, this.#send);
+    this.#gets?.pump(this.#wasm, this.#send);
   }
 
   #lost(): void {
@@ -650,15 +719,15 @@ export class Client implements PvClient, PvOwner {
     this.#wasm?.core.relay_lost(nowMs, nowMs - this.#heartbeat.silenceMs);
     this.#flusher.later();
     const { reason, state } = this.connection.getSnapshot();
-    if (state === "closed") this.#gets.close(reason ?? "closed");
-    else this.#gets.lost();
+    if (state === "closed") this.#gets?.close(reason ?? "closed");
+    else this.#gets?.lost();
     this.#pumpOperations();
     this.#giveBack();
   }
 
   /** There is no connection, and none will come. */
   #end(reason: string): void {
-    this.#gets.close(reason);
+    this.#gets?.close(reason);
     this.connection.set({
       ...this.connection.getSnapshot(),
       state: "closed",

@@ -99,7 +99,16 @@ async function instantiate(given: WasmSource | Promise<WasmSource>): Promise<voi
   loaded = initSync(source);
 }
 
-async function fetched(source: string | URL | Request | Response): Promise<ArrayBuffer> {
+async function fetched(source: string | URL | Request | Response): Promise<BufferSource> {
+  // Node's fetch reads no files.
+  if (source instanceof URL && source.protocol === "file:" && "process" in globalThis) {
+    // Bundlers for pages must not look for it.
+    const fs = "node:fs/promises";
+    const { readFile } = (await import(
+      /* webpackIgnore: true */ /* turbopackIgnore: true */ /* @vite-ignore */ fs
+    )) as { readFile: (path: URL) => Promise<Uint8Array<ArrayBuffer>> };
+    return readFile(source);
+  }
   const response = source instanceof Response ? source : await fetch(source);
   if (!response.ok) throw new Error(`${response.url}: ${String(response.status)}`);
   return response.arrayBuffer();

@@ -1,6 +1,6 @@
 /** What can go wrong, each with a `code` that a program can tell it by. */
 
-/** Any error of this package. */
+/** Any error of this package. `BAD_OPTION`: an option's number can't be meant. */
 export class PvwireError extends Error {
   constructor(
     readonly code: string,
@@ -24,7 +24,7 @@ export class SelectionError extends PvwireError {
   /** From 1. */
   readonly column: number;
 
-  /** `mistakes` as the module writes them; the first one counts. */
+  /** `mistakes` in JSON, as the module writes them; the first one counts. */
   constructor(mistakes: string) {
     const [first] = JSON.parse(mistakes) as [Mistake];
     const [{ line, column }] = first.locations;
@@ -35,8 +35,8 @@ export class SelectionError extends PvwireError {
 }
 
 /**
- * A PV that `get` has no answer for. Codes: `BAD_NAME`, `NO_SUCH_SOURCE`, `TOO_MANY_SUBSCRIPTIONS`,
- * `TIMED_OUT`, `REFUSED`, `RELAY_LOST`, `CLOSED`, `UNKNOWN`.
+ * A PV that `get` has no answer for. Codes: `BAD_NAME`, `NO_SUCH_SOURCE`, `NOT_ALLOWED` by the relay's
+ * rules, `TOO_MANY_SUBSCRIPTIONS`, `TOO_MANY_PVS`, `TIMED_OUT`, `REFUSED`, `CLOSED`, `UNKNOWN`.
  */
 export class PvError extends PvwireError {
   constructor(

@@ -236,7 +236,8 @@ const READERS: Readonly<Record<string, Reader>> = {
   },
   "time.datetime": (slot, columns) =>
     formatTime(columns.seconds[slot.index] as number, columns.nanoseconds[slot.index] as number),
-  "time.seconds": (slot, columns) => columns.seconds[slot.index],
+  "time.seconds": ({ index }, columns) =>
+    (columns.seconds[index] as number) + (columns.nanoseconds[index] as number) / 1e9,
   "time.nanoseconds": (slot, columns) => columns.nanoseconds[slot.index],
   "time.userTag": (slot) => slot.userTag(),
   "status.quality": (slot, columns) => {
@@ -374,11 +375,26 @@ export function planSelection(selection: Selection): ObjectPlan {
   if (plan === undefined) {
     const text = compileSelection(selection ?? "*");
     if (text.startsWith("[")) throw new SelectionError(text);
-    plan = planObject(text.split("\n"));
+    try {
+      plan = planObject(text.split("\n"));
+    } catch (error) {
+      throw elsewhere(selection ?? "", (error as Error).cause as string);
+    }
     if (plans.size >= MAX_PLANS) plans.clear();
     plans.set(selection, plan);
   }
   return plan;
+}
+
+/** A selection asks for a field that only GraphQL documents may have. */
+function elsewhere(selection: string, path: string): SelectionError {
+  const field = path.split(".")[1] ?? path;
+  const before = selection.slice(0, selection.search(`\\b${field}\\b`)).split("\n");
+  const column = (before.at(-1) ?? "").length + 1;
+  const message = `${path} is answered by pvwire/graphql only`;
+  return new SelectionError(
+    JSON.stringify([{ message, locations: [{ line: before.length, column }] }]),
+  );
 }
 
 /** Which range the fields at a path are of. */
@@ -400,7 +416,7 @@ function leaf(name: string, path: string, parent: string, args: string | undefin
     return (slot, columns) => slot.metadata(columns)[range]?.[name as keyof PvRange] ?? null;
   }
   const reader = READERS[args?.includes("true") ? `${path}(units)` : path];
-  if (reader === undefined) throw new Error(`${path} needs pvwire/graphql`);
+  if (reader === undefined) throw new Error("not a field of PVs", { cause: path });
   return reader;
 }
 

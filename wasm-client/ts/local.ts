@@ -6,10 +6,6 @@ import type { Slot } from "./slot.js";
 import type { PutResult, PutValue } from "./types.js";
 import { stageValue } from "./value.js";
 
-const SCHEME = "loc://";
-
-export const isLocal = (name: string): boolean => name.startsWith(SCHEME);
-
 interface Local {
   value: PutValue;
   /** One for each spelling that somebody listens to. */

@@ -2,6 +2,7 @@
 
 import type { Columns } from "./core.js";
 import { ALL_PARTS, planSelection, View, type Selection } from "./fields.js";
+import { checkOptions } from "./options.js";
 import { Listeners, type Listener } from "./readable.js";
 import type { Slot } from "./slot.js";
 import type { Pv, PvOptions } from "./types.js";
@@ -19,8 +20,9 @@ export type WishNumbers = [
 
 /** Options in one string, empty when every update is wanted, and all of it. */
 export function wishOf(options: PvOptions = {}): string {
+  checkOptions(options);
   const { deadband = 0, every = 1, float32, maxLength, points, rateHz, stride } = options;
-  const intervalMs = rateHz === undefined ? 0 : Math.min(Math.ceil(1000 / rateHz), 0xffffffff);
+  const intervalMs = rateHz === undefined ? 0 : Math.min(Math.ceil(1000 / rateHz), 0x7fffffff);
   const less = [stride, maxLength, points, float32 && 1];
   const wish = `\n${String([intervalMs, deadband, every, ...less])}`;
   return wish === "\n0,0,1,,,," ? "" : wish;

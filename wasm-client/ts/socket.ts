@@ -12,6 +12,9 @@ export const LZ4_SUBPROTOCOLS = [`${SUBPROTOCOL}.lz4`, SUBPROTOCOL];
 /** Longest wait for the relay's first message. */
 const HELLO_TIMEOUT_MS = 10_000;
 
+/** An attempt that is older than this began before the network returned, and may never end. */
+const OLD_ATTEMPT_MS = 1000;
+
 /** A connection that held for so long was good: the next attempt after it is the first again. */
 const GOOD_AFTER_MS = 5000;
 
@@ -28,7 +31,8 @@ export interface SocketOptions {
   clock: Clock;
   /** Between 0 and 1. */
   random: () => number;
-  maxRetryDelayMs: number;
+  /** Asked before each wait: it is shorter while somebody looks. */
+  maxRetryDelayMs: () => number;
   onMessage: (data: unknown) => void;
   /** An open connection is lost, or the first attempt failed. */
   onLost: () => void;
@@ -52,6 +56,7 @@ export class RelaySocket {
   #timer: Timer | undefined;
   #failures = 0;
   #openedAt: number | undefined;
+  #triedAt = 0;
 
   constructor(options: SocketOptions) {
     this.#options = options;
@@ -100,6 +105,15 @@ export class RelaySocket {
     this.#retry(CUT, reason);
   }
 
+  /** While the connection is lost: tries again after `delayMs`, and not later as planned. */
+  retryWithin(delayMs: number): void {
+    const { clock } = this.#options;
+    const isOld = clock.now() - this.#triedAt >= OLD_ATTEMPT_MS;
+    if (this.#snapshot.state !== "lost" || (this.#socket !== undefined && !isOld)) return;
+    this.#drop();
+    this.#retryAfter(delayMs);
+  }
+
   /** Ends it for good. */
   close(reason: string): void {
     this.#drop();
@@ -121,6 +135,8 @@ export class RelaySocket {
       return;
     }
     socket.binaryType = "arraybuffer";
+    // The close event says as much. In Node an error that nobody listens for ends the process.
+    socket.onerror = () => undefined;
     socket.onmessage = (event: MessageEvent<unknown>) => {
       this.#options.onMessage(event.data);
     };
@@ -131,6 +147,7 @@ export class RelaySocket {
       this.#retry(event.code, reason);
     };
     this.#socket = socket;
+    this.#triedAt = clock.now();
     this.#timer = clock.setTimeout(() => {
       this.fail("the relay doesn't answer");
     }, HELLO_TIMEOUT_MS);
@@ -144,8 +161,7 @@ export class RelaySocket {
     if (socket === undefined) return;
     socket.onmessage = null;
     socket.onclose = null;
-    // Closing while connecting is an error that the browser prints and nobody can act on.
-    socket.onerror = null;
+    // Closing while connecting is an error too: `onerror` stays.
     if (socket.readyState < 2) socket.close(1000);
   }
 
@@ -153,7 +169,7 @@ export class RelaySocket {
     const { clock, maxRetryDelayMs, random } = this.#options;
     const held = this.#openedAt === undefined ? 0 : clock.now() - this.#openedAt;
     if (held >= GOOD_AFTER_MS) this.#failures = 0;
-    const delayMs = retryDelayMs(code, this.#failures, random(), maxRetryDelayMs);
+    const delayMs = retryDelayMs(code, this.#failures, random(), maxRetryDelayMs());
     if (delayMs === undefined) {
       this.#end(reason);
       return;
@@ -168,10 +184,16 @@ export class RelaySocket {
       reason,
       retryInMs: delayMs,
     });
-    this.#timer = clock.setTimeout(() => {
+    this.#retryAfter(delayMs);
+    if (!lostBefore) this.#options.onLost();
+  }
+
+  #retryAfter(delayMs: number): void {
+    this.#timer = this.#options.clock.setTimeout(() => {
+      // What waits no longer says so.
+      this.#change({ retryInMs: undefined });
       this.#connect();
     }, delayMs);
-    if (!lostBefore) this.#options.onLost();
   }
 
   #end(reason: string): void {

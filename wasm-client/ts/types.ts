@@ -95,9 +95,12 @@ export interface PvValue {
 export interface PvTime {
   /** ISO 8601 in UTC with microseconds: `2026-01-31T12:00:00.123456Z`. */
   readonly datetime: string;
-  /** Whole seconds past the POSIX epoch. */
+  /**
+   * Seconds past the POSIX epoch with their fraction, as near as a number comes: within 0.2 µs. The
+   * whole ones are `Math.round(seconds - nanoseconds / 1e9)`.
+   */
   readonly seconds: number;
-  /** 0 to 999,999,999. */
+  /** The fraction of the second exactly: 0 to 999,999,999. */
   readonly nanoseconds: number;
   readonly userTag: number;
 }
@@ -278,7 +281,10 @@ export interface ConnectionSnapshot {
   readonly attempt: number;
   /** Why it is lost or closed, for a person. */
   readonly reason: string | undefined;
-  /** How long until the next attempt, from the moment this snapshot was made. */
+  /**
+   * How long until the next attempt, from the moment this snapshot was made; `undefined` while one is
+   * under way.
+   */
   readonly retryInMs: number | undefined;
   readonly relayVersion: string | undefined;
   /** Changes when the relay restarts. */
@@ -399,14 +405,14 @@ export type WasmSource = string | URL | Request | Response | BufferSource | WebA
 export interface ClientOptions {
   /** The relay: `ws://…`, `wss://…`, `http(s)://…`, or a path on the page's own host. */
   url: string | URL;
-  /** @default the module that comes with this package, beside this file */
+  /** @default the module that comes with this package, beside this file; Node reads it from disk */
   wasm?: WasmSource | Promise<WasmSource>;
   /**
    * Gives the JSON Web Token that shows the relay who this is. Asked with every connection to a relay
    * that wants one, so that it can be a new one each time.
    */
   token?: () => string | Promise<string>;
-  /** @default the global `WebSocket` */
+  /** Node has one from 22 on; before, that of `ws`. @default the global `WebSocket` */
   webSocket?: typeof WebSocket;
   /**
    * `"lz4"` asks the relay to pack numbers, which takes 2 to 9 bytes an update in place of 11, fewest
@@ -415,7 +421,10 @@ export interface ClientOptions {
   compression?: "lz4";
   /** How long a PV stays subscribed after its last listener left. @default 2000 */
   unsubscribeDelayMs?: number;
-  /** Longest pause between two attempts to connect. @default 15000 */
+  /**
+   * Longest pause between two attempts to connect. A page tries at once when it is seen again or the
+   * network returns. @default 5000 while the page is seen, 15000 otherwise
+   */
   maxRetryDelayMs?: number;
   /** How often to measure the way to the relay. @default 5000 */
   pingIntervalMs?: number;
@@ -435,14 +444,15 @@ export interface PvClient {
    * all who use this client. A selection is a GraphQL selection set such as
    * `{ value { string(units: true) } status { quality } }`. With `options` only some of the updates
    * are sent. The same arguments give the same object.
+   * @throws PvwireError `BAD_OPTION` when an option's number can't be meant, such as `rateHz: 0`.
    * @throws SelectionError when the selection is wrong. While the WebAssembly module is still
    * loading the mistake is found later and thrown by `getSnapshot`; `await client.ready` first to
    * have it at once.
    */
   pv<T = PvData>(name: string, selection?: string, options?: PvOptions): Pv<T>;
   /**
-   * The present state of PVs, once. One result per name, in order; rejects only with a SelectionError
-   * or when the module can't be loaded.
+   * The present state of PVs, once. One result per name, in order; rejects only with a SelectionError,
+   * with `BAD_OPTION`, or when a file of this package can't be loaded.
    */
   get<T = PvData>(names: readonly string[], options?: GetOptions): Promise<GetResult<T>[]>;
   /**
@@ -450,6 +460,14 @@ export interface PvClient {
    * became of it. Without a connection to the relay nothing is written, now or later.
    */
   put(name: string, value: PutValue, options?: PutOptions): Promise<PutResult>;
+  /**
+   * Writes several PVs: sent in this order in one go, each with an outcome of its own. One that is
+   * refused doesn't keep the others from being written.
+   */
+  putMany(
+    puts: readonly (readonly [name: string, value: PutValue])[],
+    options?: PutOptions,
+  ): Promise<PutResult[]>;
   /** Calls a pvAccess service with named arguments (an NTURI's query). */
   rpc(
     name: string,
@@ -462,6 +480,8 @@ export interface PvClient {
   readonly stats: Readable<StatsSnapshot>;
   /** What has arrived for a PV that has listeners with these options; `undefined` for any other. */
   inspect(name: string, options?: PvOptions): PvInspection | undefined;
+  /** While the connection is lost: tries at once, as a button "Try now" wants it. */
+  retryNow(): void;
   /** Closes the connection for good. */
   dispose(): void;
 }

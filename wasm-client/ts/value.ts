@@ -63,8 +63,11 @@ function stageList(core: Core, list: readonly unknown[]): string | undefined {
     return undefined;
   }
   if (list.length > 0 && list.every((entry) => typeof entry === "bigint")) {
-    const fits = list.every((entry) => entry >= INT64_MIN && entry < INT64_END);
-    return fits ? stageArray(core, BigInt64Array.from(list)) : "an integer has more than 64 bits";
+    const within = (from: bigint, end: bigint): boolean =>
+      list.every((entry) => entry >= from && entry < end);
+    if (within(INT64_MIN, INT64_END)) return stageArray(core, BigInt64Array.from(list));
+    if (within(0n, UINT64_END)) return stageArray(core, BigUint64Array.from(list));
+    return "no array of 64-bit integers holds all of them";
   }
   if (list.every((entry) => typeof entry === "number")) {
     return stageArray(core, Float64Array.from(list));

@@ -1,7 +1,7 @@
 /** What does a reader have to know while the relay is out of reach? */
 
 import { useEffect, useState, type ReactNode } from "react";
-import { useConnection } from "pvwire/react";
+import { useClient, useConnection } from "pvwire/react";
 
 import { formatClock, formatOneDigit } from "pvwire/widgets";
 
@@ -9,6 +9,7 @@ const COUNTDOWN_STEP_MS = 100;
 
 export function ConnectionBanner(): ReactNode {
   const connection = useConnection();
+  const client = useClient();
   if (connection.state !== "lost" && connection.state !== "closed") {
     return null;
   }
@@ -24,16 +25,26 @@ export function ConnectionBanner(): ReactNode {
         {connection.state === "closed" && "Connecting again would not help."}
       </p>
       {connection.state === "lost" && (
-        // Not read out: a countdown in an alert would never stop talking.
-        <p className="banner-retry" aria-hidden="true">
-          {connection.retryInMs === undefined ? (
-            "Trying now…"
-          ) : (
-            <>
-              Attempt {connection.attempt + 1} in{" "}
-              <Countdown key={connection.attempt} fromMs={connection.retryInMs} />
-            </>
-          )}
+        <p className="banner-retry">
+          {/* Not read out: a countdown in an alert would never stop talking. */}
+          <span aria-hidden="true">
+            {connection.retryInMs === undefined ? (
+              "Trying now…"
+            ) : (
+              <>
+                Attempt {connection.attempt + 1} in{" "}
+                <Countdown key={connection.attempt} fromMs={connection.retryInMs} />
+              </>
+            )}
+          </span>{" "}
+          <button
+            type="button"
+            onClick={() => {
+              client.retryNow();
+            }}
+          >
+            Try now
+          </button>
         </p>
       )}
     </section>

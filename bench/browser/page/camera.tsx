@@ -8,7 +8,7 @@ import "pvwire/widgets.css";
 
 interface NumberedFrame {
   readonly value: { readonly structure: { readonly uniqueId?: unknown } | null } | null;
-  readonly time: { readonly seconds: number; readonly nanoseconds: number } | null;
+  readonly time: { readonly seconds: number } | null;
 }
 
 /** What happened since the page began; ages are of the frames shown since this was last asked. */
@@ -31,7 +31,7 @@ const NUMBERS = 255;
 /** Shows it; the returned function tells what happened so far. */
 export function showCamera(url: string, name: string): () => CameraTotals {
   const client = createClient({ url });
-  const pv = client.pv<NumberedFrame>(name, "{ value { structure } time { seconds nanoseconds } }");
+  const pv = client.pv<NumberedFrame>(name, "{ value { structure } time { seconds } }");
   pv.subscribe(() => undefined);
   let [shown, wrong, last, agesMs] = [0, 0, -1, [] as number[]];
   const numberOf = (): number => Number(pv.getSnapshot()?.value?.structure?.uniqueId ?? NaN);
@@ -40,7 +40,7 @@ export function showCamera(url: string, name: string): () => CameraTotals {
     shown += 1;
     if (!(number > last) || (grey !== undefined && grey !== number % NUMBERS)) wrong += 1;
     last = number;
-    if (time != null) agesMs.push(Date.now() - time.seconds * 1000 - time.nanoseconds / 1e6);
+    if (time != null) agesMs.push(Date.now() - time.seconds * 1000);
   });
   createRoot(document.getElementById("root") as HTMLElement).render(
     <PvProvider client={client}>

@@ -4,7 +4,7 @@ import { createClient, type PvClient } from "pvwire";
 import { socketIn, type SocketPlace } from "pvwire/worker";
 
 interface Stamped {
-  readonly time: { readonly seconds: number; readonly nanoseconds: number } | null;
+  readonly time: { readonly seconds: number } | null;
 }
 
 export interface LatencyFigures {
@@ -28,11 +28,11 @@ export async function latency(
   let measuring = false;
   const clockMs = clock();
   for (const name of names) {
-    const pv = client.pv<Stamped>(name, "{ time { seconds nanoseconds } }");
+    const pv = client.pv<Stamped>(name, "{ time { seconds } }");
     pv.subscribe(() => {
       const time = pv.getSnapshot()?.time;
       if (!measuring || time == null) return;
-      agesMs.push(clockMs() - time.seconds * 1000 - time.nanoseconds / 1e6);
+      agesMs.push(clockMs() - time.seconds * 1000);
     });
   }
   await wait(warmUpMs);

@@ -2,7 +2,7 @@
 
 import type { Client } from "../client.js";
 import { readPutValue } from "./put_value.js";
-import type { GetResult, PutValue } from "../types.js";
+import type { GetResult, PutResult, PutValue } from "../types.js";
 import type { Operation, Plans, Root } from "./plans.js";
 import type { GraphqlError, GraphqlResult } from "./types.js";
 
@@ -116,9 +116,19 @@ class Executor {
       return nothing(root, { message, code: "BAD_VALUE" });
     }
     const timeoutMs = milliseconds(timeout);
-    const failures = await Promise.all(
-      ids.map((id, at) => this.#putOne(id, values[at] as string, timeoutMs, wait)),
+    const read = await Promise.all(
+      ids.map((id, at) => this.#valueOf(id, values[at] as string, timeoutMs)),
     );
+    const puts = ids.flatMap((id, at) => {
+      const { value } = read[at] as ValueOf;
+      return value === undefined ? [] : [[id, value] as const];
+    });
+    const outcomes = (await this.#client.putMany(puts, { timeoutMs, wait })).values();
+    const failures = read.map(({ failure }): Failure | undefined => {
+      if (failure !== undefined) return failure;
+      const outcome = outcomes.next().value as PutResult;
+      return outcome.ok ? undefined : outcome.error;
+    });
     const written = ids.filter((_, at) => failures[at] === undefined);
     const results = (await this.#get(root, written)).values();
     const shown: unknown[] = [];
@@ -130,22 +140,13 @@ class Executor {
     return many(root, problems, shown);
   }
 
-  async #putOne(
-    id: string,
-    text: string,
-    timeoutMs: number,
-    wait: boolean,
-  ): Promise<Failure | undefined> {
+  /** What a text stands for, or why for nothing. */
+  async #valueOf(id: string, text: string, timeoutMs: number): Promise<ValueOf> {
     const read = readPutValue(text);
-    let value: PutValue = text;
     const isText = "literal" in read && read.literal;
-    if (!isText && !(await this.#isText(id, timeoutMs))) {
-      if ("problem" in read)
-        return { message: read.problem, code: "BAD_VALUE", mayBeWritten: false };
-      value = read.value;
-    }
-    const result = await this.#client.put(id, value, { timeoutMs, wait });
-    return result.ok ? undefined : result.error;
+    if (isText || (await this.#isText(id, timeoutMs))) return { value: text };
+    if ("value" in read) return { value: read.value };
+    return { failure: { message: read.problem, code: "BAD_VALUE", mayBeWritten: false } };
   }
 
   /** Whether a PV holds one string, so that whatever is put to it is text. */
@@ -160,8 +161,14 @@ class Executor {
   }
 }
 
+/** Within what a client takes. */
 const milliseconds = (seconds: unknown): number =>
-  Math.min(Math.max(Number(seconds) * 1000, 0), 0x7fff_ffff);
+  Math.min(Math.max(Number(seconds) * 1000, 1), 2 ** 31 - 10_000);
+
+interface ValueOf {
+  readonly value?: PutValue;
+  readonly failure?: Failure;
+}
 
 const dataOf = (result: GetResult<unknown>): unknown => (result.ok ? result.data : null);
 

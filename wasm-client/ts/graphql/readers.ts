@@ -136,8 +136,6 @@ const LEAVES: Readonly<Record<string, (slot: Slot, columns: Columns, args: Lengt
       ? some
       : Float64Array.from(some as Iterable<number>, Number);
   },
-  "time.seconds": ({ index }, columns) =>
-    (columns.seconds[index] as number) + (columns.nanoseconds[index] as number) / 1e9,
   "display.units": (slot, columns) => {
     const { type, units } = slot.metadata(columns);
     return type === "Enum" || type === "String" ? null : units;

@@ -38,10 +38,10 @@ const ENDS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000] as const;
 /** Browsers tell the time in steps of this or less. */
 const CLOCK_STEP_MS = 1;
 
-const SELECTION = "{ time { seconds nanoseconds } connection { connected } }";
+const SELECTION = "{ time { seconds } connection { connected } }";
 
 interface Stamp {
-  readonly time: Pick<PvTime, "seconds" | "nanoseconds"> | null;
+  readonly time: Pick<PvTime, "seconds"> | null;
   readonly connection: Pick<PvConnection, "connected">;
 }
 
@@ -136,7 +136,7 @@ function stampsOf(pvs: readonly Pv<Stamp>[], seen: (Stamp | undefined)[]): numbe
     const isOld = now?.time == null || now.time === before?.time || !now.connection.connected;
     // What came on subscribing or with a new connection may be from long ago.
     if (isOld || before?.time == null || !before.connection.connected) return [];
-    return [now.time.seconds * 1000 + now.time.nanoseconds / 1e6];
+    return [now.time.seconds * 1000];
   });
 }
 

@@ -21,11 +21,11 @@ interface ChartData extends ConditionData {
   readonly display: Pick<PvDisplay, "description"> | null;
 }
 
-const POINT = "{ value { number } time { seconds nanoseconds } connection { connected } }";
+const POINT = "{ value { number } time { seconds } connection { connected } }";
 
 interface PointData {
   readonly value: Pick<PvValue, "number"> | null;
-  readonly time: Pick<PvTime, "seconds" | "nanoseconds"> | null;
+  readonly time: Pick<PvTime, "seconds"> | null;
   readonly connection: Pick<PvConnection, "connected">;
 }
 
@@ -69,7 +69,7 @@ export function StripChart(props: StripChartProps): ReactNode {
     };
     const take = (): void => {
       const data = point.getSnapshot();
-      const at = data?.time == null ? undefined : data.time.seconds + data.time.nanoseconds / 1e9;
+      const at = data?.time == null ? undefined : data.time.seconds;
       history.add(at, data?.connection.connected === true ? (data.value?.number ?? null) : null);
     };
     const end = point.subscribe(() => {

@@ -36,15 +36,20 @@ export function formatClock(ms: number): string {
   return `${String(at.getFullYear())}-${twoDigits(at.getMonth() + 1)}-${twoDigits(at.getDate())} ${clock}`;
 }
 
+/** Whole seconds past the POSIX epoch. */
+function wholeSeconds({ nanoseconds, seconds }: TimeStamp): number {
+  return Math.round(seconds - nanoseconds / 1e9);
+}
+
 /** `07:31:16.123`, cut and not rounded: a time stamp must not lie in the future. */
 export function formatTimeStamp(time: TimeStamp): string {
   const ms = Math.floor(time.nanoseconds / 1e6);
-  return `${formatClock(time.seconds * 1000)}.${String(ms).padStart(3, "0")}`;
+  return `${formatClock(wholeSeconds(time) * 1000)}.${String(ms).padStart(3, "0")}`;
 }
 
 /** `2026-01-31T12:00:00.123456789Z`: all that the IOC said. */
 export function formatIsoNanoseconds(time: TimeStamp): string {
-  const seconds = new Date(time.seconds * 1000).toISOString().slice(0, 19);
+  const seconds = new Date(wholeSeconds(time) * 1000).toISOString().slice(0, 19);
   return `${seconds}.${String(time.nanoseconds).padStart(9, "0")}Z`;
 }
 

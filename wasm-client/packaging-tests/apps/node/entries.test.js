@@ -16,7 +16,7 @@ import { WebSocket } from "ws";
 const COUNTER = "sim://counter(rate_hz=5)";
 
 const wasm = await readFile(createRequire(import.meta.url).resolve("pvwire/wasm"));
-const client = createClient({ url: process.env.RELAY, wasm, webSocket: WebSocket });
+const client = createClient({ url: process.env.RELAY, webSocket: WebSocket });
 after(() => client.dispose());
 
 test("pvwire/graphql answers a document", async () => {

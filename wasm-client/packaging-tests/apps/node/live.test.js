@@ -1,8 +1,6 @@
-/** A PV in a test of an application: Node reads the module from disk and has `ws` for a WebSocket. */
+/** A PV in a program: the client reads the module from disk by itself; `ws` is the WebSocket. */
 
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
-import { createRequire } from "node:module";
 import process from "node:process";
 import { after, test } from "node:test";
 
@@ -11,8 +9,7 @@ import { WebSocket } from "ws";
 
 const COUNTER = "sim://counter(rate_hz=5)";
 
-const wasm = await readFile(createRequire(import.meta.url).resolve("pvwire/wasm"));
-const client = createClient({ url: process.env.RELAY, wasm, webSocket: WebSocket });
+const client = createClient({ url: process.env.RELAY, webSocket: WebSocket });
 after(() => client.dispose());
 
 test("a PV is read once", async () => {

@@ -1,0 +1,42 @@
+/** Which numbers do options take? One that can't be meant is an error, and not silence for ever. */
+
+import { PvwireError } from "./errors.js";
+
+/** What a timer and a count on the wire take, with room for the way there and back. */
+const MOST = 2 ** 31 - 10_000;
+
+const ABOVE_0 = Number.MIN_VALUE;
+
+/** The least number of each option; those from 1 on are whole. */
+const LEAST: Readonly<Record<string, number>> = {
+  rateHz: ABOVE_0,
+  deadband: 0,
+  every: 1,
+  stride: 1,
+  maxLength: 1,
+  points: 2,
+  timeoutMs: ABOVE_0,
+  unsubscribeDelayMs: 0,
+  maxRetryDelayMs: 0,
+  pingIntervalMs: ABOVE_0,
+  pingTimeoutMs: ABOVE_0,
+  hiddenIntervalMs: 0,
+};
+
+/** Throws for the first number that can't be meant. */
+export function checkOptions(options: object): void {
+  for (const [name, value] of Object.entries(options) as [string, number | undefined][]) {
+    const least = LEAST[name];
+    if (least === undefined || value === undefined) continue;
+    const isWhole = least >= 1;
+    const most = name === "deadband" ? Number.MAX_VALUE : MOST;
+    const fits = isWhole ? Number.isInteger(value) : Number.isFinite(value);
+    if (fits && value >= least && value <= most) continue;
+    const kind = isWhole ? "whole number" : "number";
+    const from = least === ABOVE_0 ? "above 0" : `from ${String(least)}`;
+    throw new PvwireError(
+      "BAD_OPTION",
+      `${name} is a ${kind} ${from} to ${String(most)}, not ${String(value)}`,
+    );
+  }
+}
