@@ -328,7 +328,8 @@ impl World {
         }
         self.has_returned = false;
         let end = Instant::now() + time;
-        let mut stall = (number % 3 != 0).then(|| Instant::now() + self.random.millis(0, 4_000));
+        let mut stall =
+            (!number.is_multiple_of(3)).then(|| Instant::now() + self.random.millis(0, 4_000));
         while Instant::now() < end {
             if stall.is_some_and(|begin| begin <= Instant::now()) {
                 stall = None;
