@@ -134,7 +134,7 @@ fn name_that_no_generator_can_be_made_of_is_refused_with_what_would_fit() {
         (
             0,
             "sim has no generator \"cosine\"; it has: sine, ramp, noise, counter, waveform, \
-             image, enum, string"
+             image, camera, enum, string"
                 .to_owned(),
         ),
         (
