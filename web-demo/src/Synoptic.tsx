@@ -114,7 +114,7 @@ function BeamLine({ name }: { readonly name: string }) {
   const pv = usePv<{
     readonly value: Pick<PvValue, "number"> | null;
     readonly connection: { readonly connected: boolean };
-  }>(name, "{ value { number } connection { connected } }", { rateHz: 1 });
+  }>(name, "{ value { number } connection { connected } }");
   const isThere = pv?.connection.connected === true && (pv.value?.number ?? 0) > 1;
   return isThere && <circle className="beam" cx={MIDDLE} cy={MIDDLE} r={RADIUS} />;
 }
