@@ -44,3 +44,20 @@ test("on a phone the first value comes early, and the console's query has the wh
   await expect(editor).toBeVisible();
   expect((await editor.boundingBox())?.width).toBeGreaterThan(220);
 });
+
+test("the relay's own page fits every screen and says what is written and searched", async ({
+  page,
+  pageUrl,
+  relay,
+  ioc,
+}) => {
+  // A client, so that there are rows.
+  const other = await page.context().newPage();
+  await other.goto(`${pageUrl}?prefix=${ioc.prefix}`);
+  await page.goto(`http://127.0.0.1:${String(relay.port)}/`);
+  await expect(page.locator("#pvs tr").first()).toBeVisible();
+  await expect(page.locator("#clients tr").first()).toBeVisible();
+  await expect(page.getByLabel("Settings")).toContainText(/Puts\s*On: \d+ rules? allows? some PVs/);
+  await expect(page.getByLabel("Settings")).toContainText(/Channel Access searches/);
+  await expectWhole(page, "relay", await screenOf(page));
+});
