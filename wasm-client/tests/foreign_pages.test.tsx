@@ -95,6 +95,7 @@ async function open(css: string, width?: number): Promise<HTMLElement> {
       expect(page.querySelectorAll(".u-over")).toHaveLength(2);
       expect(page.querySelectorAll("td")).toHaveLength(4);
       expect(page.querySelector(".pvwire-image canvas")).toHaveProperty("hidden", false);
+      expect(page.querySelector(".pvwire-image canvas"), "painted").toHaveProperty("width", 3);
     },
     { timeout: 10_000 },
   );

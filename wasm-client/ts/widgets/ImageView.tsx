@@ -114,7 +114,7 @@ export function ImageView(props: ImageViewProps): ReactNode {
         key={byProcessor ? "processor" : "card"}
         role="img"
         aria-label={`${label}: ${size === undefined ? "no image yet" : `image of ${size} pixels`}`}
-        hidden={picture === undefined}
+        hidden={picture === undefined || painter === undefined}
       />
       {picture?.order === "mono" && drawn !== undefined && (
         <ColourBar map={colourMap} range={drawn} />
