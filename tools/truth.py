@@ -127,7 +127,9 @@ def read(names, wait):
 
 
 def may_be_cut(of):
-    return of["type"] == "String" and not of["array"] and len(of["value"].encode()) >= 39
+    # What may not be read has no value.
+    is_string = of["type"] == "String" and "value" in of and not of["array"]
+    return is_string and len(of["value"].encode()) >= 39
 
 
 def ask(names, wait):
