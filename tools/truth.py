@@ -4,8 +4,9 @@ It shares no code with the relay: libca by ctypes, a new client context each tim
 each PV's time and control structures, decoded here by the layout of EPICS base's db_access.h. Of a
 PV that may not be read there are type, element count and rights alone.
 
-`truth.py get [--wait SECONDS] [NAME …]` prints one JSON object, name to what is known of the PV, or
-null where no IOC has answered in time; without names it reads them from its input, one a line.
+`truth.py get [--wait SECONDS] [--describe] [NAME …]` prints one JSON object, name to what is known of
+the PV, or null where no IOC has answered in time; without names it reads them from its input, one a
+line. With `--describe` the description of the record is part of it, from its field DESC.
 `truth.py put NAME VALUE [NAME VALUE …]` writes each VALUE as text and waits for the IOC's answer:
 one JSON object, name to null or what libca says went wrong.
 
@@ -70,6 +71,7 @@ def main():
     kinds = parser.add_subparsers(dest="kind", required=True)
     get = kinds.add_parser("get")
     get.add_argument("--wait", type=float, default=3.0, metavar="SECONDS")
+    get.add_argument("--describe", action="store_true")
     get.add_argument("names", nargs="*")
     put = kinds.add_parser("put")
     put.add_argument("--wait", type=float, default=3.0, metavar="SECONDS")
@@ -78,6 +80,8 @@ def main():
     check(ca.ca_context_create(c_int(0)))
     if arguments.kind == "get":
         answer = read(arguments.names or sys.stdin.read().split("\n"), arguments.wait)
+        if arguments.describe:
+            describe(answer, arguments.wait)
     else:
         answer = write(list(zip(arguments.pairs[::2], arguments.pairs[1::2])), arguments.wait)
     json.dump(answer, sys.stdout, allow_nan=False)
@@ -124,6 +128,19 @@ def read(names, wait):
             for cut_name in (each for each, full in long.items() if full == name):
                 told[cut_name]["value"] = whole
     return told
+
+
+def describe(told, wait):
+    """Adds the description of each PV that may be read. As a long string it isn't cut at 39 bytes."""
+    fields = {name: name.split(".")[0] + ".DESC$" for name, of in told.items() if of and of["read"]}
+    found = ask(fields.values(), wait) if fields else {}
+    for name, field in fields.items():
+        of = found[field]
+        if of and "value" in of:
+            told[name]["description"] = text(bytes(int(each) & 0xFF for each in of["value"]))
+        else:
+            # The PV has changed since it was read: this differs from what any client shows.
+            told[name]["description"] = f"no answer for {field}"
 
 
 def may_be_cut(of):

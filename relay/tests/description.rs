@@ -14,11 +14,6 @@ const DATABASE: &str = r#"
     record(ai, "$(P)none") {}
 "#;
 
-fn describe(client: &mut Client, names: &[impl AsRef<str>]) {
-    let ids = names.iter().map(|name| client.id(name.as_ref())).collect();
-    client.request(RequestBody::Describe { ids });
-}
-
 fn wait_description(client: &mut Client, name: &str, description: &str) {
     client.wait_pv(name, description, |pv| {
         pv.metadata.as_ref().unwrap().description == description
@@ -37,7 +32,7 @@ fn description_by_channel_access_comes_when_it_is_asked_for_and_again_after_a_re
     for name in &names {
         assert_eq!(client.pv(name).metadata.as_ref().unwrap().description, "");
     }
-    describe(&mut client, &names);
+    client.describe(&names);
     let expected = [
         "Gap of the undulator",
         "Gap of the undulator",
@@ -77,13 +72,13 @@ fn description_is_read_once_for_all_clients() {
     let ai = ioc.name("ai");
     let mut first = Client::connect(relay.address());
     first.subscribe_live(&[&ai]);
-    describe(&mut first, &[&ai]);
+    first.describe(&[&ai]);
     wait_description(&mut first, &ai, "Gap of the undulator");
     // The IOC can't be asked any more.
     ioc.hang();
     let mut second = Client::connect(relay.address());
     second.subscribe_live(&[&ai]);
-    describe(&mut second, &[&ai]);
+    second.describe(&[&ai]);
     wait_description(&mut second, &ai, "Gap of the undulator");
     ioc.go_on();
 }
@@ -100,7 +95,7 @@ fn description_and_long_string_are_gone_with_the_right_to_read_and_come_with_it(
     let mut client = Client::connect(relay.address());
     let lso = ioc.name("lso");
     client.subscribe_live(&[&lso]);
-    describe(&mut client, &[&lso]);
+    client.describe(&[&lso]);
     wait_description(&mut client, &lso, "Where the beam goes");
     let long = "a text of more than thirty-nine bytes, to be whole";
     ioc.put("lso", long);

@@ -141,7 +141,9 @@ fn watch(how: How, wanted: &[String], address: &Address, orders: &Receiver<Order
                 if let Some(client) = client.as_mut().filter(|client| client.closed.is_none()) {
                     let ids = names.iter().map(|name| client.id(name)).collect();
                     client.request(RequestBody::Unsubscribe { ids });
-                    client.try_subscribe(names);
+                    if client.try_subscribe(names.clone()) {
+                        client.describe(&names);
+                    }
                 }
             }
             Ok(Order::Tell(to)) => {
@@ -156,8 +158,14 @@ fn watch(how: How, wanted: &[String], address: &Address, orders: &Receiver<Order
         let Some(connected) = client.as_mut().filter(|client| client.closed.is_none()) else {
             let known = *address.lock().unwrap();
             client = known.and_then(|address| Client::try_connect(address, how));
-            let took = |client: &mut Client| client.try_subscribe(wanted.to_vec());
-            if client.as_mut().is_some_and(took) {
+            let take = |client: &mut Client| {
+                let took = client.try_subscribe(wanted.to_vec());
+                if took {
+                    client.describe(wanted);
+                }
+                took
+            };
+            if client.as_mut().is_some_and(take) {
                 report.connections += 1;
             } else {
                 // The relay is away, or on its way.
@@ -272,6 +280,12 @@ impl World {
         for (number, entry) in self.entries.iter().enumerate() {
             if entry.exists {
                 database += &record(entry.kind, &entry.name, entry.variant);
+                // It changes only with the life of the IOC: the relay reads it once for each.
+                database += &format!(
+                    r#"record("*", "{}") {{ field(DESC, "{}") }}"#,
+                    entry.name,
+                    description(number, entry.variant)
+                );
                 if number % 2 == 0 {
                     // May be written, or seen at all, only while a switch is on.
                     let group = if number % 14 == 0 {
@@ -602,7 +616,7 @@ for field, value in [{pairs}]: dbCore.dbpf(field.encode(), bytes.fromhex(value))
             false => SETTLES_WITHIN,
         };
         loop {
-            let truth = Truth::ask(self.network, &names);
+            let truth = Truth::ask_described(self.network, &names);
             let mut different = Vec::new();
             let mut compared = 0;
             for watcher in &mut self.watchers {
@@ -634,6 +648,16 @@ for field, value in [{pairs}]: dbCore.dbpf(field.encode(), bytes.fromhex(value))
                 different.join("\n")
             );
         }
+    }
+}
+
+/// What a record's DESC says: nothing, something short, or the 40 bytes that it has room for.
+fn description(number: usize, variant: u32) -> String {
+    match variant % 5 {
+        0 => String::new(),
+        1 => format!("{number:02} of {variant:03} has 40 bytes, all that can fit"),
+        2 => format!("gap {number} in µm, {variant}"),
+        _ => format!("record {number}, {variant}"),
     }
 }
 

@@ -529,6 +529,12 @@ impl Client {
         }
     }
 
+    /// Asks for the descriptions of PVs that it holds.
+    pub(crate) fn describe(&mut self, names: &[impl AsRef<str>]) {
+        let ids = names.iter().map(|name| self.id(name.as_ref())).collect();
+        self.request(RequestBody::Describe { ids });
+    }
+
     /// Subscribes and waits until each PV has a value and its metadata.
     pub(crate) fn subscribe_live(&mut self, names: &[impl AsRef<str>]) {
         assert_eq!(self.subscribe(names), []);

@@ -19,8 +19,10 @@ pub(crate) struct Told {
     pub(crate) value: Kept,
     pub(crate) alarm: Alarm,
     pub(crate) time_ns: i64,
-    /// Without what Channel Access doesn't tell: epoch and description.
+    /// Without what Channel Access doesn't tell: the epoch, and the description unless it was asked for.
     pub(crate) metadata: Metadata,
+    /// The description was asked for, and is compared.
+    pub(crate) is_described: bool,
     pub(crate) read: bool,
     pub(crate) write: bool,
 }
@@ -32,8 +34,17 @@ pub(crate) struct Truth(BTreeMap<String, Option<Told>>);
 impl Truth {
     /// Asks `tools/truth.py`, whose client is as new as this call.
     pub(crate) fn ask(network: Network, names: &[impl AsRef<str>]) -> Self {
+        Self::get(network, names, &["get"])
+    }
+
+    /// The same with the description of each record, which clients must have asked for.
+    pub(crate) fn ask_described(network: Network, names: &[impl AsRef<str>]) -> Self {
+        Self::get(network, names, &["get", "--describe"])
+    }
+
+    fn get(network: Network, names: &[impl AsRef<str>], arguments: &[&str]) -> Self {
         let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
-        let answer = run(network, &["get"], &names.join("\n"));
+        let answer = run(network, arguments, &names.join("\n"));
         let pvs = answer.as_object().unwrap().iter();
         let told = |told: &Value| (!told.is_null()).then(|| Told::read(told));
         Self(pvs.map(|(name, of)| (name.clone(), told(of))).collect())
@@ -119,6 +130,7 @@ impl Told {
             (_, value) => Kept::Number(number(value)),
         };
         let integer = |of: &str| told[of].as_i64().unwrap();
+        let description = told.get("description").and_then(Value::as_str);
         let severity = u8::try_from(integer("severity")).unwrap();
         Self {
             value,
@@ -137,8 +149,10 @@ impl Told {
                 control: limits("control"),
                 warning: limits("warning"),
                 alarm: limits("alarm"),
+                description: description.unwrap_or_default().to_owned(),
                 ..Metadata::default()
             },
+            is_described: description.is_some(),
             read: true,
             write: flag("write"),
         }
@@ -158,6 +172,8 @@ impl Told {
                 element_count: u32::try_from(told["element_count"].as_u64().unwrap()).unwrap(),
                 ..Metadata::default()
             },
+            // There is none for those who may not read the PV, whether or not they asked for it.
+            is_described: true,
             read: false,
             write: told["write"].as_bool().unwrap(),
         }
@@ -187,6 +203,10 @@ impl Told {
                 found.unless_equal("control limits", &seen.control, &truth.control);
                 found.unless_equal("warning limits", &seen.warning, &truth.warning);
                 found.unless_equal("alarm limits", &seen.alarm, &truth.alarm);
+                if self.is_described {
+                    let (seen, truth) = (&seen.description, &truth.description);
+                    found.unless_equal("description", seen, truth);
+                }
             }
         }
         match &pv.now {
