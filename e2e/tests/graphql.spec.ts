@@ -57,6 +57,9 @@ for (const name of APPS) {
         },
       });
       expect(
+        await query(`{ getChannel(id: "ca://${prefix}:COUNT") { display { description } } }`),
+      ).toEqual({ data: { getChannel: { display: { description: "Turns of the spindle" } } } });
+      expect(
         await query(`{ getChannel(id: "ca://${prefix}:COUNT.RTYP") { value { string } } }`),
       ).toEqual({ data: { getChannel: { value: { string: "longout" } } } });
       expect(

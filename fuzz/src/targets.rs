@@ -170,7 +170,7 @@ fn ingest(mut bytes: &[u8]) {
     let mut session = Session::new();
     let names = ["a", "b", "c", "d"].map(|name| session.live.add(name));
     session.subscribe(&names, Wish::default());
-    session.get(&["e".to_owned(), "f".to_owned()], 0);
+    session.get(&["e".to_owned(), "f".to_owned()], 0, true);
     while let Some((length, rest)) = bytes.split_first_chunk::<4>() {
         let length = (u32::from_le_bytes(*length) as usize).min(rest.len());
         let (frame, rest) = rest.split_at(length);

@@ -30,6 +30,10 @@ use crate::tick::TickSink;
 /// How often monitors that nobody holds are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
+/// How long a get waits for descriptions after it has everything else: longer than an IOC takes to
+/// answer, and short for the servers that have none.
+const DESCRIPTION_WAIT: Duration = Duration::from_secs(2);
+
 /// A client, as its shard knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClientId {
@@ -85,6 +89,8 @@ pub enum Demand {
         request: u32,
         /// The PVs.
         ids: Vec<PvId>,
+        /// Those of them whose description is wanted and comes apart from the metadata.
+        described: Vec<PvId>,
         /// Names that were refused.
         errors: Vec<NameError>,
         /// When to stop waiting for first values.
@@ -291,9 +297,26 @@ struct PendingGet {
     client: ClientId,
     request: u32,
     ids: Vec<PvId>,
+    /// Those of them whose description is waited for.
+    described: Vec<PvId>,
     errors: Vec<NameError>,
     deadline: Instant,
     timeout: Duration,
+    /// When to stop waiting for descriptions, once nothing else is.
+    describe_until: Option<Instant>,
+}
+
+impl PendingGet {
+    /// Whether descriptions are still to be waited for, when everything else is there.
+    fn waits_for_description(&mut self, table: &Table, now: Now) -> bool {
+        let is_open =
+            |id: &PvId| table.entry(*id).is_complete() && !table.entry(*id).is_described();
+        if !self.described.iter().any(is_open) {
+            return false;
+        }
+        let until = *(self.describe_until).get_or_insert(now.instant + DESCRIPTION_WAIT);
+        now.instant < until
+    }
 }
 
 /// How much one client may subscribe.
@@ -608,7 +631,7 @@ impl Distributor {
             };
             let settled =
                 |id: PvId| complete(id) || is_denied(id) || table.entry(id).missing().is_some();
-            let all = held(&get.ids).all(settled);
+            let all = held(&get.ids).all(settled) && !get.waits_for_description(table, now);
             if !all && now.instant < get.deadline {
                 self.gets.push(get);
                 continue;
@@ -765,6 +788,7 @@ impl Distributor {
                     client,
                     request,
                     ids,
+                    described,
                     errors,
                     deadline,
                     timeout,
@@ -773,9 +797,11 @@ impl Distributor {
                         client,
                         request,
                         ids,
+                        described,
                         errors,
                         deadline,
                         timeout,
+                        describe_until: None,
                     };
                     self.get(get, now);
                 }

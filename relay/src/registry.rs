@@ -445,12 +445,12 @@ impl Registry {
     }
 
     /// Has the sources of these PVs tell their descriptions; those that aren't open are passed over.
-    pub fn describe(&self, pvs: &[PvId]) {
+    /// Gives the PVs whose source tells the description apart from the metadata.
+    pub fn describe(&self, pvs: &[PvId]) -> Vec<PvId> {
         let open = self.lock();
-        let is_open = |pv: &&PvId| open.slots.get(pv.index()).is_some_and(Option::is_some);
-        for pv in pvs.iter().filter(is_open) {
-            open.monitored(*pv).1.describe();
-        }
+        let is_open = |pv: &PvId| open.slots.get(pv.index()).is_some_and(Option::is_some);
+        let told_apart = |pv: &PvId| is_open(pv) && open.monitored(*pv).1.describe();
+        pvs.iter().copied().filter(told_apart).collect()
     }
 
     /// The PVs that are open and that `person` may not read.

@@ -153,14 +153,20 @@ impl Answerer {
                 request: id,
                 ids,
             }),
-            RequestBody::Get { names, timeout_ms } => {
+            RequestBody::Get {
+                names,
+                timeout_ms,
+                description,
+            } => {
                 let (ids, errors) = self.acquire(client, person, &names, None);
+                let described = description.then(|| self.registry.describe(&ids));
                 let timeout = timeout(timeout_ms, self.get_timeout, LONGEST_GET);
                 let deadline = Instant::now() + timeout;
                 Outcome::Demanded(Demand::Get {
                     client,
                     request: id,
                     ids,
+                    described: described.unwrap_or_default(),
                     errors,
                     deadline,
                     timeout,

@@ -61,8 +61,11 @@ pub trait Monitor: Send {
     }
 
     /// Has the PV's description told with its metadata, from now on and after each reconnect, if the
-    /// source doesn't tell it anyway. Never waits.
-    fn describe(&self) {}
+    /// source doesn't tell it anyway. Never waits. True when an `Event::Description` tells it apart from
+    /// the metadata, once for each connection; the event is empty when there is no description.
+    fn describe(&self) -> bool {
+        false
+    }
 
     /// Writes to the PV as soon as it is connected. Never waits; what becomes of it is told to
     /// `done`, once, unless it is cancelled.

@@ -92,6 +92,8 @@ pub struct Entry {
     write_unknown: bool,
     /// Found again, but what is kept of it may still be old.
     returning: Option<Return>,
+    /// Whether a description that its source tells apart was told in this connection.
+    is_described: bool,
     /// When its server was last heard of, nanoseconds past the POSIX epoch.
     heard_ns: i64,
     /// Connection and access rights.
@@ -127,6 +129,7 @@ impl Default for Entry {
             rights: (false, false),
             write_unknown: false,
             returning: None,
+            is_described: false,
             heard_ns: 0,
             channel: Channel {
                 state: ConnectionState::Connecting,
@@ -304,6 +307,12 @@ impl Entry {
             && (self.metadata.as_ref())
                 .is_some_and(|metadata| metadata.value_type != ValueType::Unknown)
     }
+
+    /// Whether its source, which tells the description apart, has told it, or that there is none.
+    #[must_use]
+    pub fn is_described(&self) -> bool {
+        self.is_described
+    }
 }
 
 /// The latest of every PV.
@@ -450,13 +459,14 @@ impl Table {
             }
             Event::Withdrawn { epoch } => {
                 entry.begin_epoch(changes, pv, epoch);
+                entry.is_described = false;
                 if entry.returning.take().is_some() {
                     entry.connect();
                 }
             }
             Event::Disconnected => {
                 let gone = ConnectionState::Disconnected;
-                entry.returning = None;
+                (entry.returning, entry.is_described) = (None, false);
                 entry.rights = (false, false);
                 entry.channel = Channel {
                     state: gone,
@@ -483,8 +493,11 @@ impl Table {
                 entry.set_metadata(changes, pv, metadata);
             }
             Event::Description(description) => {
+                entry.is_described = true;
                 // Metadata that comes later has it.
-                if let Some(metadata) = entry.metadata.as_deref() {
+                if let Some(metadata) = entry.metadata.as_deref()
+                    && metadata.description != description
+                {
                     let metadata = Metadata {
                         description,
                         ..metadata.clone()

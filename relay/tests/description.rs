@@ -4,7 +4,7 @@
 
 use pvwire_schema::types::RequestBody;
 
-use crate::support::{Client, Kept, Network, Relay, SoftIoc, prefix};
+use crate::support::{Client, Kept, Network, Pv, Relay, SoftIoc, prefix};
 
 const DATABASE: &str = r#"
     record(ai, "$(P)ai") { field(DESC, "Gap of the undulator") field(VAL, "1") field(PINI, "YES") }
@@ -126,4 +126,46 @@ fn description_that_no_server_has_leaves_the_pv_as_it_is() {
     ioc.put("ai", "3");
     client.wait_number(&ai, 3.0);
     assert_eq!(client.pv(&ai).metadata.as_ref().unwrap().description, "");
+}
+
+#[test]
+fn get_that_asks_for_the_description_has_it_though_no_client_asked_before() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, DATABASE);
+    let relay = Relay::start(network, &[]);
+    let mut client = Client::connect(relay.address());
+    let description = |pv: &Option<Pv>| {
+        let metadata = pv.as_ref().unwrap().metadata.clone();
+        metadata.unwrap().description.clone()
+    };
+    let names = ioc.names(["ai", "full", "none"]);
+    let (pvs, errors) = client.get_with(&names, 0, true);
+    assert_eq!(errors, []);
+    assert_eq!(
+        pvs.iter().map(description).collect::<Vec<_>>(),
+        [
+            "Gap of the undulator",
+            "exactly 40 bytes of text are what it has",
+            ""
+        ]
+    );
+    // Another client's monitor is open already, without a description.
+    let mode = ioc.name("mode");
+    client.subscribe_live(&[&mode]);
+    let (pvs, _) = Client::connect(relay.address()).get_with(&[&mode], 0, true);
+    assert_eq!(description(&pvs[0]), "What it does");
+    // By a simulated PV it comes with the metadata: there is nothing to wait for.
+    let (pvs, _) = client.get_with(&["sim://sine"], 0, true);
+    assert_ne!(description(&pvs[0]), "");
+}
+
+#[test]
+fn get_without_a_wish_for_the_description_does_not_read_it() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, DATABASE);
+    let relay = Relay::start(network, &[]);
+    let mut client = Client::connect(relay.address());
+    let (pvs, _) = client.get(&[ioc.name("lso")], 0);
+    let metadata = pvs[0].as_ref().unwrap().metadata.clone();
+    assert_eq!(metadata.unwrap().description, "");
 }

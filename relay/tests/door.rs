@@ -373,7 +373,11 @@ fn request_with_too_many_names_is_refused_and_the_connection_stays() {
     let timeout_ms = 1;
     for body in [
         subscribe(names.clone()),
-        RequestBody::Get { names, timeout_ms },
+        RequestBody::Get {
+            names,
+            timeout_ms,
+            description: false,
+        },
         RequestBody::Unsubscribe { ids },
     ] {
         let (reply, _) = client.ask(body);
@@ -439,16 +443,19 @@ fn client_with_too_many_open_requests_is_closed() {
     let relay = relay(&["--linger-ms", "0"]);
     let mut client = Client::connect(relay.address());
     let names = vec![format!("{}nobody", prefix())];
-    let timeout_ms = 60_000;
+    let get = RequestBody::Get {
+        names,
+        timeout_ms: 60_000,
+        description: false,
+    };
     for _ in 0..64 {
-        let names = names.clone();
-        client.request(RequestBody::Get { names, timeout_ms });
+        client.request(get.clone());
     }
     // What needs no waiting is answered still.
     client.ask(RequestBody::Ping { client_time_ns: 1 });
     assert_eq!(client.closed, None);
 
-    client.request(RequestBody::Get { names, timeout_ms });
+    client.request(get);
 
     assert_eq!(client.wait_closed(), CloseCode::TooManyRequests.number());
     // Whatever it had asked for is let go.
@@ -498,6 +505,7 @@ fn one_of_each() -> Vec<Option<RequestBody>> {
         RequestBody::Get {
             names,
             timeout_ms: 0,
+            description: false,
         },
         RequestBody::Ack { tick: 1 },
         RequestBody::Ping { client_time_ns: 1 },

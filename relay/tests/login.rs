@@ -254,6 +254,7 @@ fn client_without_a_good_token_is_told_why_and_gets_nothing() {
         RequestBody::Get {
             names: vec![format!("{}nobody", prefix())],
             timeout_ms: 1,
+            description: false,
         },
         RequestBody::Put {
             name: format!("{}nobody", prefix()),

@@ -177,6 +177,7 @@ fn field_that_is_not_there_says_which_fields_there_are() {
     let get = RequestBody::Get {
         names: vec![typo.clone()],
         timeout_ms: 20_000,
+        description: false,
     };
     match client.ask(get).0 {
         Reply::Got { errors, .. } => {

@@ -680,6 +680,8 @@ pub enum RequestBody {
         names: Vec<String>,
         /// How long to wait for a first value; 0 takes the relay's default.
         timeout_ms: u32,
+        /// With the descriptions that a source gives only when asked.
+        description: bool,
     },
     /// Has processed all frames up to this tick.
     Ack {

@@ -579,6 +579,18 @@ fn requests() -> Vec<(&'static str, Request)> {
                 RequestBody::Get {
                     names: vec!["TEMP".into()],
                     timeout_ms: 1_000,
+                    description: false,
+                },
+            ),
+        ),
+        (
+            "request_get_description",
+            request(
+                3,
+                RequestBody::Get {
+                    names: vec!["TEMP".into()],
+                    timeout_ms: 1_000,
+                    description: true,
                 },
             ),
         ),

@@ -260,8 +260,8 @@ impl Core {
     /// `last_request` its number.
     // A list of owned strings is what crosses the boundary.
     #[allow(clippy::needless_pass_by_value)]
-    pub fn get(&mut self, names: Vec<String>, timeout_ms: u32) -> Vec<u8> {
-        let (taken, bytes) = self.session.get(&names, timeout_ms);
+    pub fn get(&mut self, names: Vec<String>, timeout_ms: u32, description: bool) -> Vec<u8> {
+        let (taken, bytes) = self.session.get(&names, timeout_ms, description);
         self.taken = taken;
         bytes
     }

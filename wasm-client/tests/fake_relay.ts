@@ -41,6 +41,8 @@ export interface ReadRequest {
   readonly tick: number;
   /** Of a Subscribe: minimum interval, deadband, one in how many and, with 32 bits, how much of arrays; of a Pace: its interval. */
   readonly wish: readonly number[];
+  /** Of a Get: it wants descriptions too. */
+  readonly describes: boolean;
 }
 
 export function readRequest(bytes: Uint8Array): ReadRequest {
@@ -96,7 +98,9 @@ export function readRequest(bytes: Uint8Array): ReadRequest {
       names.push(new TextDecoder().decode(bytes.subarray(text + 4, text + 4 + length)));
     }
   }
-  return { id, kind, names, ids, tick, wish };
+  const last = kind === "get" ? field(body, 2) : 0;
+  const describes = last !== 0 && view.getUint8(last) === 1;
+  return { id, kind, names, ids, tick, wish, describes };
 }
 
 /** Numbers of the golden snapshot's PVs; the last name was refused. */

@@ -236,6 +236,16 @@ describe("a query", () => {
     });
   });
 
+  it("asks for descriptions only when it reads them", async () => {
+    const query = (fields: string): string => `{ getChannel(id: "A") { ${fields} } }`;
+    void client.execute({ query: query("display { units }") });
+    void client.execute({ query: query("display { text: description }") });
+    await settle();
+    FakeSocket.last.open();
+    const gets = FakeSocket.last.sent("get");
+    expect(gets.map((request) => request.describes)).toEqual([false, true]);
+  });
+
   it("answers a list with null for what isn't there", async () => {
     const asked = client.execute({
       query: 'query($t: Float!) { all: getChannels(ids: ["A", "B"], timeout: $t) { id } }',

@@ -62,6 +62,18 @@ describe("a description", () => {
     await settle();
     expect(next.sent("describe").map((request) => request.ids)).toEqual([[3]]);
   });
+
+  it("is asked for by a get whose selection reads it, and by one without a selection", async () => {
+    const selections = ["{ display { units } }", "{ display { description } }", undefined];
+    for (const selection of selections) {
+      void client.get(["TEMP"], selection === undefined ? {} : { selection });
+    }
+    await settle();
+    const socket = FakeSocket.last;
+    socket.open();
+    await settle();
+    expect(socket.sent("get").map((request) => request.describes)).toEqual([false, true, true]);
+  });
 });
 
 describe("a snapshot", () => {

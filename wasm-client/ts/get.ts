@@ -3,7 +3,14 @@
 import type { Clock, Timer } from "./clock.js";
 import type { Wasm } from "./core.js";
 import { PvError } from "./errors.js";
-import { ALL_PARTS, planSelection, View, type ObjectPlan, type Selection } from "./fields.js";
+import {
+  ALL_PARTS,
+  DESCRIBES,
+  planSelection,
+  View,
+  type ObjectPlan,
+  type Selection,
+} from "./fields.js";
 import { Slot } from "./slot.js";
 import type { GetOptions, GetResult } from "./types.js";
 
@@ -90,7 +97,8 @@ export class Gets {
       if (piece === undefined) return;
       const { job, from, to } = piece;
       if (job.open === 0) continue;
-      const bytes = wasm.core.get(job.names.slice(from, to), job.timeoutMs);
+      const describes = (job.plan.mask & DESCRIBES) !== 0;
+      const bytes = wasm.core.get(job.names.slice(from, to), job.timeoutMs, describes);
       const cut = from + wasm.core.taken();
       if (cut < to) this.#waiting.unshift({ job, from: cut, to });
       this.#open.set(wasm.core.last_request(), { job, from, to: cut });

@@ -319,7 +319,10 @@ export interface PvInspection {
 }
 
 export interface GetOptions {
-  /** Selection as for `pv`. @default everything */
+  /**
+   * Selection as for `pv`. With `display.description` in it, or without a selection, a get waits up to two
+   * seconds for the description of a Channel Access PV. @default everything
+   */
   selection?: string;
   /** How long to wait for a PV's first value. @default 5000 */
   timeoutMs?: number;

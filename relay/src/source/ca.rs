@@ -146,8 +146,9 @@ impl Drop for CaMonitor {
 }
 
 impl Monitor for CaMonitor {
-    fn describe(&self) {
+    fn describe(&self) -> bool {
         self.wiring.describe();
+        true
     }
 
     fn put(&self, put: Put, done: OpDone) -> Box<dyn OpTicket> {

@@ -124,7 +124,8 @@ pub enum Event {
     },
     /// All that is known of how to draw it.
     Metadata(Box<Metadata>),
-    /// Its description, of a source that tells it apart; later `Metadata` has it too.
+    /// Its description, of a source that tells it apart, empty if there is none; later `Metadata` has it
+    /// too.
     Description(String),
     /// The number stands for a PV as somebody wishes to see it.
     ViewOpened {

@@ -559,8 +559,23 @@ impl Client {
         names: &[impl AsRef<str>],
         timeout_ms: u32,
     ) -> (Vec<Option<Pv>>, Vec<NameError>) {
+        self.get_with(names, timeout_ms, false)
+    }
+
+    /// The same, with the descriptions that a source gives only when asked.
+    pub(crate) fn get_with(
+        &mut self,
+        names: &[impl AsRef<str>],
+        timeout_ms: u32,
+        description: bool,
+    ) -> (Vec<Option<Pv>>, Vec<NameError>) {
         let names = names.iter().map(|name| name.as_ref().to_owned()).collect();
-        match self.ask(RequestBody::Get { names, timeout_ms }) {
+        let get = RequestBody::Get {
+            names,
+            timeout_ms,
+            description,
+        };
+        match self.ask(get) {
             (Reply::Got { ids, errors }, pvs) => {
                 let parts = ids.iter().map(|id| pvs.get(id).cloned());
                 (parts.collect(), errors)

@@ -45,6 +45,7 @@ pub fn request(bytes: &[u8]) -> Result<Request, DecodeError> {
         RequestBody::Get {
             names: names(body.names())?,
             timeout_ms: body.timeout_ms(),
+            description: body.description(),
         }
     } else if let Some(body) = root.body_as_ack() {
         RequestBody::Ack { tick: body.tick() }

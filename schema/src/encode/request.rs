@@ -45,9 +45,17 @@ pub fn request(request: &Request) -> Vec<u8> {
             (rq::RequestBody::Subscribe, vec![Texts(names), wish])
         }
         RequestBody::Unsubscribe { ids } => (rq::RequestBody::Unsubscribe, vec![Ids(ids)]),
-        RequestBody::Get { names, timeout_ms } => (
+        RequestBody::Get {
+            names,
+            timeout_ms,
+            description,
+        } => (
             rq::RequestBody::Get,
-            vec![Texts(names), number(*timeout_ms)],
+            vec![
+                Texts(names),
+                number(*timeout_ms),
+                Number(1, u64::from(*description)),
+            ],
         ),
         RequestBody::Ack { tick } => (rq::RequestBody::Ack, vec![Number(8, *tick)]),
         RequestBody::Ping { client_time_ns } => (

@@ -574,6 +574,7 @@ impl<'a> ::flatbuffers::Follow<'a> for Get<'a> {
 impl<'a> Get<'a> {
   pub const VT_NAMES: ::flatbuffers::VOffsetT = 4;
   pub const VT_TIMEOUT_MS: ::flatbuffers::VOffsetT = 6;
+  pub const VT_DESCRIPTION: ::flatbuffers::VOffsetT = 8;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -587,6 +588,7 @@ impl<'a> Get<'a> {
     let mut builder = GetBuilder::new(_fbb);
     builder.add_timeout_ms(args.timeout_ms);
     if let Some(x) = args.names { builder.add_names(x); }
+    builder.add_description(args.description);
     builder.finish()
   }
 
@@ -606,6 +608,15 @@ impl<'a> Get<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(Get::VT_TIMEOUT_MS, Some(0)).unwrap()}
   }
+  /// Wants the descriptions too, where the source gives them only when asked (see Describe). The answer
+  /// waits up to two seconds longer for them.
+  #[inline]
+  pub fn description(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(Get::VT_DESCRIPTION, Some(false)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for Get<'_> {
@@ -616,6 +627,7 @@ impl ::flatbuffers::Verifiable for Get<'_> {
     v.visit_table(pos)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<&'_ str>>>>("names", Self::VT_NAMES, false)?
      .visit_field::<u32>("timeout_ms", Self::VT_TIMEOUT_MS, false)?
+     .visit_field::<bool>("description", Self::VT_DESCRIPTION, false)?
      .finish();
     Ok(())
   }
@@ -623,6 +635,7 @@ impl ::flatbuffers::Verifiable for Get<'_> {
 pub struct GetArgs<'a> {
     pub names: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>,
     pub timeout_ms: u32,
+    pub description: bool,
 }
 impl<'a> Default for GetArgs<'a> {
   #[inline]
@@ -630,6 +643,7 @@ impl<'a> Default for GetArgs<'a> {
     GetArgs {
       names: None,
       timeout_ms: 0,
+      description: false,
     }
   }
 }
@@ -646,6 +660,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> GetBuilder<'a, 'b, A> {
   #[inline]
   pub fn add_timeout_ms(&mut self, timeout_ms: u32) {
     self.fbb_.push_slot::<u32>(Get::VT_TIMEOUT_MS, timeout_ms, 0);
+  }
+  #[inline]
+  pub fn add_description(&mut self, description: bool) {
+    self.fbb_.push_slot::<bool>(Get::VT_DESCRIPTION, description, false);
   }
   #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> GetBuilder<'a, 'b, A> {
@@ -667,6 +685,7 @@ impl ::core::fmt::Debug for Get<'_> {
     let mut ds = f.debug_struct("Get");
       ds.field("names", &self.names());
       ds.field("timeout_ms", &self.timeout_ms());
+      ds.field("description", &self.description());
       ds.finish()
   }
 }

@@ -99,16 +99,22 @@ impl Session {
         std::mem::take(&mut self.requests.without_room)
     }
 
-    /// Asks for the present state of as many of `names` as fit in one request; says for how many.
-    pub fn get(&mut self, names: &[String], timeout_ms: u32) -> (usize, Vec<u8>) {
+    /// Asks for the present state of as many of `names` as fit in one request, with `description` for
+    /// that of Channel Access too; says for how many.
+    pub fn get(
+        &mut self,
+        names: &[String],
+        timeout_ms: u32,
+        description: bool,
+    ) -> (usize, Vec<u8>) {
         let names = self.fitting(names.iter().map(String::as_str));
         let taken = names.len();
-        (
-            taken,
-            self.requests
-                .encode(RequestBody::Get { names, timeout_ms })
-                .1,
-        )
+        let body = RequestBody::Get {
+            names,
+            timeout_ms,
+            description,
+        };
+        (taken, self.requests.encode(body).1)
     }
 
     /// The number of the last request.

@@ -162,10 +162,9 @@ impl Wiring {
             return self.look_for_description(&mut aside);
         }
         let text = found.map(|found| found.text).unwrap_or_default();
-        if text != description.text {
-            description.text.clone_from(&text);
-            self.line.event(Event::Description(text));
-        }
+        description.text.clone_from(&text);
+        // Told also when it is as before or empty: a get may wait for it.
+        self.line.event(Event::Description(text));
     }
 
     /// A string of Channel Access has come.
