@@ -2,9 +2,11 @@
 //!
 //! Topology: one relay, clients that ask and one that doesn't, a soft IOC that dies and lives again.
 
+use std::time::{Duration, Instant};
+
 use pvwire_schema::types::RequestBody;
 
-use crate::support::{Client, Kept, Network, Pv, Relay, SoftIoc, prefix};
+use crate::support::{Client, Kept, Network, Pv, Relay, SoftIoc, eventually, prefix};
 
 const DATABASE: &str = r#"
     record(ai, "$(P)ai") { field(DESC, "Gap of the undulator") field(VAL, "1") field(PINI, "YES") }
@@ -168,4 +170,25 @@ fn get_without_a_wish_for_the_description_does_not_read_it() {
     let (pvs, _) = client.get(&[ioc.name("lso")], 0);
     let metadata = pvs[0].as_ref().unwrap().metadata.clone();
     assert_eq!(metadata.unwrap().description, "");
+}
+
+#[test]
+fn description_that_a_hanging_ioc_does_not_tell_comes_when_it_goes_on() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, DATABASE);
+    let relay = Relay::start(network, &[]);
+    let mut client = Client::connect(relay.address());
+    let ai = ioc.name("ai");
+    client.subscribe_live(&[&ai]);
+    ioc.hang();
+    // A get waits for it, less long than for a value, until the relay has given it up.
+    eventually("a get that doesn't wait", || {
+        let asked = Instant::now();
+        let (pvs, errors) = client.get_with(&[&ai], 60_000, true);
+        assert_eq!(errors, []);
+        assert!(pvs[0].as_ref().unwrap().is_number(1.0));
+        asked.elapsed() < Duration::from_secs(1)
+    });
+    ioc.go_on();
+    wait_description(&mut client, &ai, "Gap of the undulator");
 }

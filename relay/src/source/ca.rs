@@ -522,6 +522,7 @@ impl ChannelEvents for Wiring {
 
     fn responsive(&self) {
         self.line.event(Event::Responsive);
+        self.look_again_for_description();
     }
 
     fn access_rights(&self, rights: AccessRights) {

@@ -61,6 +61,8 @@ struct Description {
     text: String,
     /// Whether a look is under way.
     is_asked: bool,
+    /// Whether the last look found nothing: the IOC may have been hanging.
+    is_missed: bool,
 }
 
 impl Wiring {
@@ -77,6 +79,9 @@ impl Wiring {
         }
         aside.connection = aside.connection.wrapping_add(1);
         (aside.is_connected, aside.long) = (true, Long::Unasked);
+        if let Some(description) = &mut aside.description {
+            description.is_missed = false;
+        }
         self.look_for_description(&mut aside);
     }
 
@@ -124,6 +129,14 @@ impl Wiring {
         }
     }
 
+    /// The IOC answers again: a description that it didn't tell in time is asked for once more.
+    pub(super) fn look_again_for_description(&self) {
+        let mut aside = self.aside();
+        if (aside.description.as_ref()).is_some_and(|description| description.is_missed) {
+            self.look_for_description(&mut aside);
+        }
+    }
+
     fn look_for_description(&self, aside: &mut Aside) {
         let (connection, is_connected) = (aside.connection, aside.is_connected);
         let Some(description) = &mut aside.description else {
@@ -161,10 +174,16 @@ impl Wiring {
         if !is_of_now {
             return self.look_for_description(&mut aside);
         }
+        let is_first_miss = found.is_none() && !description.is_missed;
+        description.is_missed = found.is_none();
         let text = found.map(|found| found.text).unwrap_or_default();
         description.text.clone_from(&text);
         // Told also when it is as before or empty: a get may wait for it.
         self.line.event(Event::Description(text));
+        if is_first_miss {
+            // libca takes longer than a look to notice that an IOC hangs.
+            self.look_for_description(&mut aside);
+        }
     }
 
     /// A string of Channel Access has come.
