@@ -380,7 +380,7 @@ fn judge(config: &Config) {
 const PVLIST: &[&str] = &[
     "# all but the secret\nEVALUATION ORDER ALLOW, DENY\n.* ALLOW\nSR:SECRET:.* DENY\n",
     "SR:[A-Z]+:SET  ALLOW Set 1 # set points\nSR:(A|B)\\.DRV[HL] ALLOW Set 0\nS.* allow\n",
-    "EVALUATION ORDER DENY, ALLOW\nSR:.{1,8} ALLOW\n\\w+ DENY\nS PATTERN Set\n",
+    "EVALUATION ORDER ALLOW, DENY\nSR:.{1,8} ALLOW\n\\w+ DENY\nS PATTERN Set\n",
 ];
 
 const PVLIST_WORDS: &[&str] = &[

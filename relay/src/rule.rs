@@ -3,6 +3,7 @@
 //! A list of PVs, if there is one, says first which are served at all. Then the operator's rules are
 //! asked, and then an access security file.
 
+mod pattern;
 mod pvlist;
 mod security;
 

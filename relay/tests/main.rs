@@ -28,6 +28,7 @@ mod puts;
 mod pva;
 mod pva_fields;
 mod pva_structures;
+mod pvlists;
 mod quotas;
 mod recv;
 mod reference;

@@ -2,7 +2,7 @@
 
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
-use super::{MAX_REGEX_BYTES, Names, regex_reason};
+use super::{MAX_REGEX_BYTES, Names, pattern, regex_reason};
 
 /// Most memory that all patterns of a list together may take when they are compiled.
 const MAX_SET_BYTES: usize = 16 << 20;
@@ -17,8 +17,6 @@ pub(super) const DEFAULT_LEVEL: u8 = 1;
 #[derive(Clone, Debug)]
 pub struct PvList {
     path: String,
-    /// Whether a PV that a line allows is served though another line denies it.
-    allow_wins: bool,
     patterns: RegexSet,
     lines: Vec<Line>,
 }
@@ -47,14 +45,14 @@ impl PvList {
     pub fn parse(path: &str, text: &str) -> Result<Self, String> {
         let mut list = Self {
             path: path.to_owned(),
-            allow_wins: false,
             patterns: RegexSet::empty(),
             lines: Vec::new(),
         };
         let mut patterns = Vec::new();
-        for (number, line) in (1..).zip(text.lines()) {
-            let line = line.split('#').next().unwrap_or_default().trim();
+        // Not `lines`: a carriage return within a line ends it for some gateways.
+        for (number, line) in (1..).zip(text.split('\n')) {
             let wrong = |why: String| format!("{path}:{number}: {why}");
+            let line = without_comment(line).map_err(wrong)?;
             let mut words = line.split_whitespace();
             let Some(pattern) = words.next() else {
                 continue;
@@ -62,11 +60,11 @@ impl PvList {
             let command = words.next().unwrap_or_default().to_ascii_uppercase();
             let rest: Vec<_> = words.collect();
             if pattern.eq_ignore_ascii_case("EVALUATION") && command == "ORDER" {
-                list.allow_wins = order(&rest).map_err(wrong)?;
+                check_order(&rest).map_err(wrong)?;
                 continue;
             }
             let place = place(&command, &rest).map_err(wrong)?;
-            check_pattern(pattern).map_err(wrong)?;
+            pattern::check(pattern).map_err(wrong)?;
             patterns.push(anchored(pattern));
             list.lines.push(Line {
                 number,
@@ -96,14 +94,20 @@ impl PvList {
 
     /// Where a PV is, and the line that puts it there; or why it isn't served.
     pub(super) fn find(&self, pv: &Names<'_>) -> Result<(&Place, String), String> {
+        let is_plain = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
+        if !pv.name.bytes().all(is_plain) {
+            let path = &self.path;
+            return Err(format!(
+                "{path}: of other characters than printable ASCII gateways make different things, so \
+                 the list serves no name that has them"
+            ));
+        }
         let fits = |name: &str| self.patterns.matches(name).into_iter();
-        if !self.allow_wins {
-            // What is denied of a record is denied of its fields.
-            let denied = pv.with_owners().flat_map(|name| fits(&name));
-            let denied = denied.filter(|&at| self.lines[at].place.is_none()).min();
-            if let Some(at) = denied {
-                return Err(self.says(at));
-            }
+        // What is denied of a record is denied of its fields.
+        let denied = pv.with_owners().flat_map(|name| fits(&name));
+        let denied = denied.filter(|&at| self.lines[at].place.is_none()).min();
+        if let Some(at) = denied {
+            return Err(self.says(at));
         }
         // General lines come first in such a file and special ones later.
         let mut places = fits(&pv.name).filter_map(|at| Some((self.lines[at].place.as_ref()?, at)));
@@ -132,17 +136,45 @@ impl PvList {
     }
 }
 
-/// Whether allowing wins, by the words behind `EVALUATION ORDER`: the second has the last word.
-fn order(words: &[&str]) -> Result<bool, String> {
+/// A line up to its comment. Outside comments it holds printable ASCII, blanks and tabs only: what
+/// else separates words or lines differs between gateways.
+fn without_comment(line: &str) -> Result<&str, String> {
+    let line = line.strip_suffix('\r').unwrap_or(line);
+    let ends_line = |c: char| (c.is_control() && c != '\t') || "\u{2028}\u{2029}".contains(c);
+    let (rule, has_comment) = match line.find('#') {
+        Some(at) => (&line[..at], true),
+        None => (line, false),
+    };
+    let strange = line.chars().find(|&c| ends_line(c));
+    if let Some(c) = strange.or_else(|| rule.chars().find(|c| !c.is_ascii())) {
+        return Err(format!(
+            "gateways read {c:?} differently; outside comments use printable ASCII, blanks and tabs"
+        ));
+    }
+    if has_comment && rule.ends_with(|c: char| !c.is_ascii_whitespace()) {
+        return Err(
+            "to some gateways a # within a word is part of it; put a blank before the comment"
+                .into(),
+        );
+    }
+    Ok(rule.trim_ascii())
+}
+
+/// Checks the words behind `EVALUATION ORDER`.
+fn check_order(words: &[&str]) -> Result<(), String> {
     let words = words.join(" ").to_ascii_uppercase();
     let words: Vec<_> = words
         .split([',', ' '])
         .filter(|word| !word.is_empty())
         .collect();
     match words[..] {
-        ["ALLOW", "DENY"] => Ok(false),
-        ["DENY", "ALLOW"] => Ok(true),
-        _ => Err("expected EVALUATION ORDER ALLOW, DENY or DENY, ALLOW".into()),
+        ["ALLOW", "DENY"] => Ok(()),
+        ["DENY", "ALLOW"] => Err(
+            "gateways of pvAccess pass over EVALUATION ORDER DENY, ALLOW, those of Channel Access let \
+             ALLOW win; write ALLOW, DENY, and make the DENY patterns narrower"
+                .into(),
+        ),
+        _ => Err("expected EVALUATION ORDER ALLOW, DENY".into()),
     }
 }
 
@@ -179,29 +211,6 @@ fn place(command: &str, words: &[&str]) -> Result<Option<Place>, String> {
     };
     let group = group.to_owned();
     Ok(Some(Place { group, level }))
-}
-
-/// Refuses patterns that gateways, by how they were built, understand in different ways.
-fn check_pattern(pattern: &str) -> Result<(), String> {
-    if pattern.starts_with('!') {
-        return Err(
-            "to some gateways a pattern that begins with ! means its opposite; \
-             write what is meant without it"
-                .into(),
-        );
-    }
-    let mut chars = pattern.chars();
-    while let Some(c) = chars.next() {
-        if c == '\\'
-            && let Some(escaped @ ('(' | ')' | '|')) = chars.next()
-        {
-            return Err(format!(
-                "\\{escaped} means a group to some gateways and the character to others; \
-                 write groups as (A|B)"
-            ));
-        }
-    }
-    Ok(())
 }
 
 fn anchored(pattern: &str) -> String {
@@ -295,16 +304,32 @@ mod tests {
     }
 
     #[test]
-    fn allow_wins_where_the_evaluation_order_says_so() {
-        for (order, served) in [
-            ("EVALUATION ORDER DENY, ALLOW", true),
-            ("evaluation order deny,allow", true),
-            ("EVALUATION ORDER ALLOW,DENY", false),
-            ("", false),
+    fn denying_wins_whatever_the_order_of_the_lines() {
+        for order in [
+            "EVALUATION ORDER ALLOW,DENY",
+            "evaluation order allow, deny",
+            "",
         ] {
-            let list = list(&format!("{order}\nA.* DENY\nAB ALLOW"));
-            assert_eq!(find(&list, "ca", "AB").is_ok(), served, "{order}");
-            assert!(find(&list, "ca", "AC").is_err());
+            for lines in ["A.* DENY\nAB ALLOW", "AB ALLOW\nA.* DENY"] {
+                let list = list(&format!("{order}\n{lines}"));
+                assert!(find(&list, "ca", "AB").is_err(), "{order} {lines}");
+            }
+        }
+    }
+
+    #[test]
+    fn name_with_other_characters_than_printable_ascii_is_not_served() {
+        let list = list(".* ALLOW");
+        assert!(find(&list, "ca", "A B").is_ok());
+        for name in ["A\n", "A\u{7f}", "\u{e9}", "A\u{301}", "\u{660}"] {
+            assert!(find(&list, "pva", name).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn comments_may_hold_anything_but_what_ends_a_line() {
+        for text in ["# Gr\u{fc}\u{df}e\r\n.* ALLOW\r\n", ".* ALLOW # \u{fc}\n"] {
+            assert!(PvList::parse("site.pvlist", text).is_ok(), "{text:?}");
         }
     }
 
@@ -321,6 +346,15 @@ mod tests {
             ("A ALLOW G 2", "a level of 0 or 1"),
             ("A ALLOW G 1 1", "and no more"),
             ("EVALUATION ORDER ALLOW", "expected EVALUATION ORDER"),
+            ("EVALUATION ORDER DENY, ALLOW", "write ALLOW, DENY"),
+            ("evaluation order deny,allow", "write ALLOW, DENY"),
+            (".*+ DENY", "behind another one"),
+            ("A ALLOW G#x", "put a blank before the comment"),
+            ("A ALLOW\rB DENY", "gateways read '\\r' differently"),
+            ("# x\u{2028}B DENY", "gateways read"),
+            ("A\u{a0}ALLOW", "gateways read"),
+            ("\u{feff}A ALLOW", "gateways read"),
+            ("\u{e9} ALLOW", "gateways read"),
             ("A( ALLOW", "pattern: "),
             ("(?=A) ALLOW", "pattern: "),
             (r"(A)\1 DENY", "pattern: "),

@@ -258,6 +258,11 @@ fn tokens(text: &str) -> Result<Vec<(usize, Token)>, (usize, String)> {
             } else if first == '"' {
                 let end = rest[1..].find('"');
                 let end = end.ok_or_else(|| (number, "a text without its second \"".to_owned()))?;
+                if rest[1..=end].contains('\\') {
+                    let why = "IOCs take \\ within quotes for an escape, some gateways for a character; \
+                               leave it out";
+                    return Err((number, why.to_owned()));
+                }
                 tokens.push((number, Token::Text(rest[1..=end].to_owned())));
                 end + 2
             } else {
@@ -590,6 +595,7 @@ mod tests {
             ("UAG(A) { a b }", 1, "expected ','"),
             ("UAG(A) { a,\nb", 2, "but the file ends"),
             ("UAG(A) { \"a }", 1, "without its second"),
+            (r#"UAG(A) { "a\", "b" }"#, 1, "leave it out"),
             ("ASG A", 1, "expected '('"),
             ("RULE(1, READ)", 1, "expected UAG, HAG or ASG"),
             (
