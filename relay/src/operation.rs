@@ -48,8 +48,33 @@ pub struct OpOrder {
     pub operation: Operation,
     /// How long to wait for the answer.
     pub timeout: Duration,
+    /// Why it isn't even tried, when it isn't.
+    pub held_back: Option<HeldBack>,
+}
+
+/// Why an operation isn't tried.
+#[derive(Debug)]
+pub enum HeldBack {
     /// More were asked for than the client may.
-    pub too_fast: bool,
+    TooFast,
+    /// All puts of its request had to be permitted, and the one to this PV isn't.
+    Another(String),
+}
+
+impl HeldBack {
+    /// What the client is told.
+    fn end(&self) -> OpEnd {
+        match self {
+            Self::TooFast => {
+                let why = format!("{TOO_FAST}: ask more slowly (max_puts_per_s)");
+                OpEnd::failed(Outcome::NotAllowed, why)
+            }
+            Self::Another(name) => {
+                let why = format!("nothing was written: this relay refuses the put to {name}");
+                OpEnd::failed(Outcome::Withheld, why)
+            }
+        }
+    }
 }
 
 /// The answer to an operation.
@@ -144,6 +169,25 @@ impl Operations {
         }
     }
 
+    /// Holds all of the orders back when one of them is refused.
+    pub fn hold_back_unless_all_permitted(&self, orders: &mut [OpOrder]) {
+        let is_refused = |order: &OpOrder| {
+            order.held_back.is_some()
+                || (self.registry)
+                    .permit(&order.name, &order.person, Access::Put)
+                    .is_err()
+        };
+        let Some(refused) = orders.iter().position(is_refused) else {
+            return;
+        };
+        let name = orders[refused].name.clone();
+        for order in orders {
+            if !is_refused(order) {
+                order.held_back = Some(HeldBack::Another(name.clone()));
+            }
+        }
+    }
+
     /// Begins an operation, or says at once why not.
     pub fn begin(&mut self, order: OpOrder, peer: &Arc<Peer>, now: Instant) -> Option<OpAnswer> {
         self.next += 1;
@@ -176,19 +220,17 @@ impl Operations {
                 new,
             },
         };
-        let permitted = match &order.operation {
-            _ if order.too_fast => {
-                let why = format!("{TOO_FAST}: ask more slowly (max_puts_per_s)");
-                Err(OpEnd::failed(Outcome::NotAllowed, why))
-            }
-            Operation::Call(_) => {
+        let is_too_fast = matches!(order.held_back, Some(HeldBack::TooFast));
+        let permitted = match (&order.held_back, &order.operation) {
+            (Some(why), _) => Err(why.end()),
+            (None, Operation::Call(_)) => {
                 let person = &open.record.person;
                 let permitted = self.registry.permit(&open.name, person, Access::Put);
                 permitted
                     .map_err(OpEnd::from)
                     .and_then(|()| self.put_on_record(number, &open))
             }
-            Operation::Put(_) => {
+            (None, Operation::Put(_)) => {
                 let acquired = self
                     .registry
                     .acquire_to_put(&open.name, &open.record.person);
@@ -197,7 +239,7 @@ impl Operations {
         };
         let is_call = open.pv.is_none() && matches!(order.operation, Operation::Call(_));
         if let Err(mut end) = permitted {
-            if order.too_fast && !self.records_refusal(&mut end, now) {
+            if is_too_fast && !self.records_refusal(&mut end, now) {
                 return Some(OpAnswer {
                     client: open.client,
                     request: open.request,

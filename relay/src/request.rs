@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pvwire_schema::decode::{self, DecodeError};
-use pvwire_schema::types::{NameError, PvId, Reply, RequestBody, RequestProblem, Wish};
+use pvwire_schema::types::{NameError, PutRequest, PvId, Reply, RequestBody, RequestProblem, Wish};
 
 use crate::group::{ClientId, Demand};
 use crate::latency::wall_ns;
@@ -34,8 +34,13 @@ pub enum Outcome {
     Answered(Reply, u32),
     /// The stage before must answer.
     Demanded(Demand),
-    /// A PV is to be written, or a service called.
-    Operation(OpOrder),
+    /// PVs are to be written, in this order, or a service is to be called.
+    Operations {
+        /// What is to be done.
+        orders: Vec<OpOrder>,
+        /// None of it unless all is permitted.
+        all_permitted: bool,
+    },
     /// The client shows who it is: the request's number and its token.
     LogIn(u32, String),
     /// It asks for something before it has shown who it is.
@@ -172,37 +177,18 @@ impl Answerer {
                     timeout,
                 })
             }
-            RequestBody::Put {
-                name,
-                value,
-                wait,
-                timeout_ms,
-                expected,
-            } => {
-                let timeout = timeout(timeout_ms, self.put_timeout, LONGEST_PUT);
-                Outcome::Operation(OpOrder {
-                    client,
-                    person: Arc::clone(person),
-                    request: id,
-                    name,
-                    operation: Operation::Put(Put {
-                        value,
-                        wait,
-                        expected,
-                        user: person.user.clone(),
-                        timeout,
-                    }),
-                    timeout,
-                    too_fast: false,
-                })
-            }
+            RequestBody::Put(put) => self.puts(client, person, id, vec![put], false),
+            RequestBody::PutMany {
+                puts,
+                all_permitted,
+            } => self.puts(client, person, id, puts, all_permitted),
             RequestBody::Rpc {
                 name,
                 arguments,
                 timeout_ms,
             } => {
                 let timeout = timeout(timeout_ms, self.put_timeout, LONGEST_PUT);
-                Outcome::Operation(OpOrder {
+                let order = OpOrder {
                     client,
                     person: Arc::clone(person),
                     request: id,
@@ -213,10 +199,47 @@ impl Answerer {
                         user: person.user.clone(),
                     }),
                     timeout,
-                    too_fast: false,
-                })
+                    held_back: None,
+                };
+                Outcome::Operations {
+                    orders: vec![order],
+                    all_permitted: false,
+                }
             }
         })
+    }
+
+    /// The orders for puts; the answers have the numbers from `first` on.
+    fn puts(
+        &self,
+        client: ClientId,
+        person: &Arc<Person>,
+        first: u32,
+        puts: Vec<PutRequest>,
+        all_permitted: bool,
+    ) -> Outcome {
+        let order = |(at, put): (usize, PutRequest)| {
+            let timeout = timeout(put.timeout_ms, self.put_timeout, LONGEST_PUT);
+            OpOrder {
+                client,
+                person: Arc::clone(person),
+                request: first.wrapping_add(at as u32),
+                name: put.name,
+                operation: Operation::Put(Put {
+                    value: put.value,
+                    wait: put.wait,
+                    expected: put.expected,
+                    user: person.user.clone(),
+                    timeout,
+                }),
+                timeout,
+                held_back: None,
+            }
+        };
+        Outcome::Operations {
+            orders: puts.into_iter().enumerate().map(order).collect(),
+            all_permitted,
+        }
     }
 
     fn acquire(

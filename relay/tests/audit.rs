@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pvwire_schema::types::{Outcome, PutValue, Reply, RequestBody};
+use pvwire_schema::types::{Outcome, PutRequest, PutValue, Reply, RequestBody};
 use serde_json::Value;
 
 use crate::support::{Client, Network, Relay, SoftIoc, eventually, prefix};
@@ -206,11 +206,11 @@ fn refused_puts_and_calls_fill_neither_the_audit_file_nor_the_log() {
 }
 
 fn put(name: &str) -> RequestBody {
-    RequestBody::Put {
+    RequestBody::Put(PutRequest {
         name: name.to_owned(),
         value: PutValue::Number(1.0),
         wait: false,
         timeout_ms: 0,
         expected: None,
-    }
+    })
 }

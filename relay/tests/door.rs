@@ -8,7 +8,8 @@ use pvwire_schema::close::CloseCode;
 use pvwire_schema::encode;
 use pvwire_schema::limits::{MAX_NAME_BYTES, MAX_NAMES, MAX_REQUEST_BYTES};
 use pvwire_schema::types::{
-    ConnectionState, NameProblem, PutValue, PvId, Reply, Request, RequestBody, RequestProblem, Wish,
+    ConnectionState, NameProblem, PutRequest, PutValue, PvId, Reply, Request, RequestBody,
+    RequestProblem, Wish,
 };
 
 use crate::support::{
@@ -489,12 +490,14 @@ fn one_of_each() -> Vec<Option<RequestBody>> {
     let nobody = format!("{}nobody", prefix());
     let names = ["sim://counter(rate_hz=50)", "sim://waveform(size=50000)"];
     let names: Vec<String> = names.map(String::from).into();
-    let put = |name: &str, wait| RequestBody::Put {
-        name: name.into(),
-        value: PutValue::Number(1.0),
-        wait,
-        timeout_ms: 0,
-        expected: None,
+    let put = |name: &str, wait| {
+        RequestBody::Put(PutRequest {
+            name: name.into(),
+            value: PutValue::Number(1.0),
+            wait,
+            timeout_ms: 0,
+            expected: None,
+        })
     };
     let requests = [
         subscribe(names.clone()),

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::encode;
 use pvwire_schema::types::{
-    ConnectionState, PutValue, Request, RequestBody, Severity, SkipCause, Wish,
+    ConnectionState, PutRequest, PutValue, Request, RequestBody, Severity, SkipCause, Wish,
 };
 
 use crate::support::{
@@ -541,13 +541,13 @@ fn shard_that_hangs_holds_up_its_own_clients_alone_and_catches_up_to_the_truth()
     other.subscribe_live(&[&name]);
 
     // The disk takes no record, so that the thread that writes it stands still.
-    let put = hung.request(RequestBody::Put {
+    let put = hung.request(RequestBody::Put(PutRequest {
         name: name.clone(),
         value: PutValue::Number(7.0),
         wait: false,
         timeout_ms: 0,
         expected: None,
-    });
+    }));
     let since = Instant::now();
     for number in 2..=30 {
         ioc.put("ao", &number.to_string());

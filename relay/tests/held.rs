@@ -3,7 +3,9 @@
 //! Topology: one relay that takes puts, one client, a soft IOC with Channel Access and pvAccess.
 
 use pvwire_schema::decode;
-use pvwire_schema::types::{Array, NodeValue, Outcome, PutValue, Reply, RequestBody, ValueType};
+use pvwire_schema::types::{
+    Array, NodeValue, Outcome, PutRequest, PutValue, Reply, RequestBody, ValueType,
+};
 
 use crate::support::{Client, Kept, Network, Relay, SoftIoc, prefix};
 
@@ -31,13 +33,13 @@ const DATABASE: &str = r#"
 type Put = (Outcome, String, Option<NodeValue>);
 
 fn put(client: &mut Client, name: &str, value: &PutValue, wait: bool) -> Put {
-    let (reply, _) = client.ask(RequestBody::Put {
+    let (reply, _) = client.ask(RequestBody::Put(PutRequest {
         name: name.to_owned(),
         value: value.clone(),
         wait,
         timeout_ms: 0,
         expected: None,
-    });
+    }));
     let Reply::PutDone { outcome, message } = reply else {
         panic!("{reply:?} answers a Put")
     };

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pvwire_schema::close::CloseCode;
-use pvwire_schema::types::{Outcome, PutValue, Reply, RequestBody};
+use pvwire_schema::types::{Outcome, PutRequest, PutValue, Reply, RequestBody};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
@@ -256,13 +256,13 @@ fn client_without_a_good_token_is_told_why_and_gets_nothing() {
             timeout_ms: 1,
             description: false,
         },
-        RequestBody::Put {
+        RequestBody::Put(PutRequest {
             name: format!("{}nobody", prefix()),
             value: PutValue::Number(1.0),
             wait: false,
             timeout_ms: 1,
             expected: None,
-        },
+        }),
     ] {
         let mut client = Client::connect(relay.address());
         client.request(body);
@@ -386,13 +386,13 @@ fn renewal_without_the_group_ends_what_the_group_was_allowed() {
     }
     holding.subscribe_live(&[&set]);
     // Nothing has this name, so that the put waits.
-    let put = waiting.request(RequestBody::Put {
+    let put = waiting.request(RequestBody::Put(PutRequest {
         name: later,
         value: PutValue::Number(7.0),
         wait: false,
         timeout_ms: 3_600_000,
         expected: None,
-    });
+    }));
     for client in [&mut waiting, &mut holding] {
         assert!(client.log_in(&issuer.token(&claims("otto"))));
     }

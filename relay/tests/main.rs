@@ -24,6 +24,7 @@ mod large;
 mod lifecycle;
 mod login;
 mod monitors;
+mod put_many;
 mod puts;
 mod pva;
 mod pva_fields;

@@ -4,7 +4,9 @@
 
 use std::time::{Duration, Instant};
 
-use pvwire_schema::types::{Array, Expected, Outcome, PutValue, Reply, RequestBody, ValueType};
+use pvwire_schema::types::{
+    Array, Expected, Outcome, PutRequest, PutValue, Reply, RequestBody, ValueType,
+};
 
 use crate::support::{Client, Kept, Network, Relay, SoftIoc, prefix};
 
@@ -12,7 +14,11 @@ use crate::support::{Client, Kept, Network, Relay, SoftIoc, prefix};
 const ALL: [&str; 2] = ["--enable-put", "--allow-put=*"];
 
 fn request(name: &str, value: PutValue) -> RequestBody {
-    RequestBody::Put {
+    RequestBody::Put(order(name, value))
+}
+
+fn order(name: &str, value: PutValue) -> PutRequest {
+    PutRequest {
         name: name.to_owned(),
         value,
         wait: true,
@@ -36,27 +42,11 @@ fn put(client: &mut Client, name: &str, value: PutValue) -> (Outcome, String) {
 /// Puts without completion; both must come to the same.
 fn put_both(client: &mut Client, name: &str, value: PutValue) -> (Outcome, String) {
     let with = put(client, name, value.clone());
-    let RequestBody::Put {
-        name,
-        value,
-        timeout_ms,
-        expected,
-        ..
-    } = request(name, value)
-    else {
-        unreachable!("it is a put")
+    let without = PutRequest {
+        wait: false,
+        ..order(name, value)
     };
-    let without = outcome(
-        client
-            .ask(RequestBody::Put {
-                name,
-                value,
-                timeout_ms,
-                expected,
-                wait: false,
-            })
-            .0,
-    );
+    let without = outcome(client.ask(RequestBody::Put(without)).0);
     assert_eq!(with, without, "with and without completion");
     with
 }
@@ -259,12 +249,11 @@ fn of_two_puts_that_saw_the_same_update_one_is_too_late() {
         epoch: client.pv(&ao).metadata.as_ref().unwrap().epoch,
     };
     assert_eq!(seen(&one), seen(&two));
-    let guarded = |value: f64, expected| RequestBody::Put {
-        name: ao.clone(),
-        value: PutValue::Number(value),
-        wait: true,
-        timeout_ms: 0,
-        expected: Some(expected),
+    let guarded = |value: f64, expected| {
+        RequestBody::Put(PutRequest {
+            expected: Some(expected),
+            ..order(&ao, PutValue::Number(value))
+        })
     };
     let old = seen(&one);
     let (first, second) = (
@@ -301,12 +290,11 @@ fn put_without_an_answer_in_time_says_whether_anything_was_sent() {
     );
     let relay = Relay::start(network, &ALL);
     let mut client = Client::connect(relay.address());
-    let short = |name: &str| RequestBody::Put {
-        name: name.to_owned(),
-        value: PutValue::Number(1.0),
-        wait: true,
-        timeout_ms: 300,
-        expected: None,
+    let short = |name: &str| {
+        RequestBody::Put(PutRequest {
+            timeout_ms: 300,
+            ..order(name, PutValue::Number(1.0))
+        })
     };
     let start = Instant::now();
     let (nobody, why) = outcome(client.ask(short(&ioc.name("nobody"))).0);
@@ -330,23 +318,14 @@ fn put_without_an_answer_in_time_says_whether_anything_was_sent() {
         "{why}"
     );
 
-    let under_way = client.request(RequestBody::Put {
-        name: ioc.name("other.A"),
-        value: PutValue::Number(2.0),
-        wait: true,
+    let under_way = client.request(RequestBody::Put(PutRequest {
         timeout_ms: 60_000,
-        expected: None,
-    });
-    let RequestBody::Put { name, value, .. } = request(&ioc.name("slow.DESC"), text("x")) else {
-        unreachable!("it is a put")
-    };
-    let quick = client.request(RequestBody::Put {
-        name,
-        value,
+        ..order(&ioc.name("other.A"), PutValue::Number(2.0))
+    }));
+    let quick = client.request(RequestBody::Put(PutRequest {
         wait: false,
-        timeout_ms: 0,
-        expected: None,
-    });
+        ..order(&ioc.name("slow.DESC"), text("x"))
+    }));
     assert_eq!(outcome(client.wait_answer(quick).0), done());
     ioc.kill();
     let (broken, _) = outcome(client.wait_answer(under_way).0);

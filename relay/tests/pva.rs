@@ -4,7 +4,8 @@
 //! lives again.
 
 use pvwire_schema::types::{
-    Array, ConnectionState, Outcome, PutValue, Reply, RequestBody, Severity, SkipCause, ValueType,
+    Array, ConnectionState, Outcome, PutRequest, PutValue, Reply, RequestBody, Severity, SkipCause,
+    ValueType,
 };
 
 use crate::support::{Client, Kept, Network, Relay, SoftIoc, prefix};
@@ -38,13 +39,13 @@ const DATABASE: &str = r#"
 "#;
 
 fn put(client: &mut Client, name: &str, value: PutValue) -> (Outcome, String) {
-    let body = RequestBody::Put {
+    let body = RequestBody::Put(PutRequest {
         name: name.to_owned(),
         value,
         wait: true,
         timeout_ms: 20_000,
         expected: None,
-    };
+    });
     match client.ask(body).0 {
         Reply::PutDone { outcome, message } => (outcome, message),
         other => panic!("{other:?} answers a Put"),

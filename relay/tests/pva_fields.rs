@@ -5,7 +5,8 @@
 //! with pvAccess.
 
 use pvwire_schema::types::{
-    Alarm, ConnectionState, NameProblem, Outcome, PutValue, Reply, RequestBody, Severity, ValueType,
+    Alarm, ConnectionState, NameProblem, Outcome, PutRequest, PutValue, Reply, RequestBody,
+    Severity, ValueType,
 };
 
 use crate::pva_structures::Server;
@@ -23,13 +24,13 @@ fn put_within(
     value: PutValue,
     timeout_ms: u32,
 ) -> (Outcome, String) {
-    let body = RequestBody::Put {
+    let body = RequestBody::Put(PutRequest {
         name: name.to_owned(),
         value,
         wait: false,
         timeout_ms,
         expected: None,
-    };
+    });
     match client.ask(body).0 {
         Reply::PutDone { outcome, message } => (outcome, message),
         other => panic!("{other:?} answers a Put"),

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use pvwire_schema::decode;
 use pvwire_schema::types::{
-    Array, Node, NodeValue, Outcome, PutValue, Reply, RequestBody, Severity, ValueType,
+    Array, Node, NodeValue, Outcome, PutRequest, PutValue, Reply, RequestBody, Severity, ValueType,
 };
 use serde_json::{Map, Value, json};
 
@@ -141,13 +141,13 @@ fn structures_of_every_kind_are_what_an_independent_client_sees_field_by_field()
     let table = client.pv(&names[0]).now.clone().unwrap();
     assert_eq!(table.time_ns, 1_700_000_000_000_000_007);
 
-    let step = RequestBody::Put {
+    let step = RequestBody::Put(PutRequest {
         name: format!("{prefix}step"),
         value: PutValue::Number(1.0),
         wait: true,
         timeout_ms: 20_000,
         expected: None,
-    };
+    });
     drop(relay);
     let relay = Relay::start(
         network,

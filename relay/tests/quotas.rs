@@ -4,7 +4,9 @@
 //! IOC where a PV is needed.
 
 use pvwire_schema::close::CloseCode;
-use pvwire_schema::types::{ConnectionState, NameProblem, Outcome, PutValue, Reply, RequestBody};
+use pvwire_schema::types::{
+    ConnectionState, NameProblem, Outcome, PutRequest, PutValue, Reply, RequestBody,
+};
 
 use crate::support::{Client, Network, Relay, SoftIoc, eventually, handshake, prefix};
 
@@ -13,13 +15,13 @@ const PING: RequestBody = RequestBody::Ping { client_time_ns: 1 };
 const RECORD: &str = r#"record(ao, "$(P)set") { field(VAL, "1") }"#;
 
 fn put(name: &str, number: f64) -> RequestBody {
-    RequestBody::Put {
+    RequestBody::Put(PutRequest {
         name: name.to_owned(),
         value: PutValue::Number(number),
         wait: false,
         timeout_ms: 0,
         expected: None,
-    }
+    })
 }
 
 #[test]

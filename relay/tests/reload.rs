@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pvwire_schema::close::CloseCode;
-use pvwire_schema::types::{NameProblem, Outcome, PutValue, Reply, RequestBody, Wish};
+use pvwire_schema::types::{NameProblem, Outcome, PutRequest, PutValue, Reply, RequestBody, Wish};
 
 use crate::support::{Client, Network, Relay, SoftIoc, eventually, prefix};
 
@@ -192,13 +192,13 @@ fn put_that_waits_is_not_carried_out_after_its_right_was_taken_away() {
     for client in &mut clients {
         // Nothing has these names yet, so that both wait.
         waiting.push([set, secret].map(|name| {
-            client.request(RequestBody::Put {
+            client.request(RequestBody::Put(PutRequest {
                 name: name.to_owned(),
                 value: PutValue::Number(7.0),
                 wait: false,
                 timeout_ms: 3_600_000,
                 expected: None,
-            })
+            }))
         }));
         client.ask(RequestBody::Ping { client_time_ns: 1 });
     }

@@ -6,7 +6,8 @@ use std::f64::consts::TAU;
 use std::time::Duration;
 
 use pvwire_schema::types::{
-    ConnectionState, NameProblem, Outcome, PutValue, Reply, RequestBody, Severity, ValueType,
+    ConnectionState, NameProblem, Outcome, PutRequest, PutValue, Reply, RequestBody, Severity,
+    ValueType,
 };
 
 use crate::support::{Client, Kept, Network, Relay, eventually, keep_up, relay_command};
@@ -56,13 +57,13 @@ fn every_generator_is_connected_described_readable_and_not_writable() {
             other => panic!("{name} is {other:?}"),
         }
     }
-    let body = RequestBody::Put {
+    let body = RequestBody::Put(PutRequest {
         name: "sim://sine".into(),
         value: PutValue::Number(1.0),
         wait: false,
         timeout_ms: 0,
         expected: None,
-    };
+    });
     match client.ask(body).0 {
         Reply::PutDone { outcome, message } => {
             assert_eq!(outcome, Outcome::NotSupported, "{message}");

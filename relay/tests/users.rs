@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use pvwire_schema::types::{ConnectionState, Outcome, PutValue, Reply, RequestBody};
+use pvwire_schema::types::{ConnectionState, Outcome, PutRequest, PutValue, Reply, RequestBody};
 use serde_json::Value;
 
 use crate::support::{Client, Network, Relay, SoftIoc, prefix};
@@ -46,13 +46,13 @@ fn put_within(
     value: PutValue,
     timeout_ms: u32,
 ) -> (Outcome, String) {
-    let put = RequestBody::Put {
+    let put = RequestBody::Put(PutRequest {
         name: name.to_owned(),
         value,
         wait: true,
         timeout_ms,
         expected: None,
-    };
+    });
     match client.ask(put).0 {
         Reply::PutDone { outcome, message } => (outcome, message),
         other => panic!("{other:?}"),

@@ -22,6 +22,9 @@ pub const MAX_FRAME_TABLES: usize = 1 << 20;
 /// How the message of a put begins that was asked for too fast: it says nothing of the PV.
 pub const TOO_FAST: &str = "too many puts and calls a second";
 
+/// Most puts in one PutMany: their answers fit among those that may wait for a client.
+pub const MAX_PUTS: usize = 32;
+
 /// Most arguments of one Rpc.
 pub const MAX_ARGUMENTS: usize = 100;
 

@@ -290,6 +290,8 @@ wire_enum! {
         BadName = 10,
         /// The PV's source has no such operation.
         NotSupported = 11,
+        /// Nothing was written: another put of the same request was refused.
+        Withheld = 12,
     }
 }
 
@@ -659,6 +661,21 @@ pub struct Expected {
     pub epoch: u32,
 }
 
+/// One PV to write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PutRequest {
+    /// With or without a source.
+    pub name: String,
+    /// What to write.
+    pub value: PutValue,
+    /// Answer only when the record has finished processing.
+    pub wait: bool,
+    /// How long to wait for an answer; 0 takes the relay's default.
+    pub timeout_ms: u32,
+    /// Write only if the PV is still at this update.
+    pub expected: Option<Expected>,
+}
+
 /// What a client asks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RequestBody {
@@ -694,17 +711,13 @@ pub enum RequestBody {
         client_time_ns: i64,
     },
     /// Writes one PV.
-    Put {
-        /// With or without a source.
-        name: String,
-        /// What to write.
-        value: PutValue,
-        /// Answer only when the record has finished processing.
-        wait: bool,
-        /// How long to wait for an answer; 0 takes the relay's default.
-        timeout_ms: u32,
-        /// Write only if the PV is still at this update.
-        expected: Option<Expected>,
+    Put(PutRequest),
+    /// Writes several PVs, in this order; their answers have this request's number and those after it.
+    PutMany {
+        /// What to write where.
+        puts: Vec<PutRequest>,
+        /// Send none of them unless the relay permits all.
+        all_permitted: bool,
     },
     /// Calls a service.
     Rpc {

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use pvwire_schema::encode::{self, FrameEncoder, RowMarks};
 use pvwire_schema::types::{
     Alarm, Array, BlobValue, Channel, ConnectionState, Detail, Expected, FrameKind, Hello, Limits,
-    Metadata, NameError, NameProblem, Node, NodeValue, Outcome, PutValue, PvId, Reply, Request,
-    RequestBody, RequestProblem, Severity, SkipCause, Skips, ValueType, Wish,
+    Metadata, NameError, NameProblem, Node, NodeValue, Outcome, PutRequest, PutValue, PvId, Reply,
+    Request, RequestBody, RequestProblem, Severity, SkipCause, Skips, ValueType, Wish,
 };
 use pvwire_schema::{decode, types};
 use serde_json::{Value, json};
@@ -611,7 +611,7 @@ fn requests() -> Vec<(&'static str, Request)> {
             "request_put",
             request(
                 5,
-                RequestBody::Put {
+                RequestBody::Put(PutRequest {
                     name: "TEMP:SET".into(),
                     value: PutValue::Number(21.5),
                     wait: true,
@@ -620,14 +620,14 @@ fn requests() -> Vec<(&'static str, Request)> {
                         sequence: 100,
                         epoch: 5,
                     }),
-                },
+                }),
             ),
         ),
         (
             "request_put_array",
             request(
                 6,
-                RequestBody::Put {
+                RequestBody::Put(PutRequest {
                     name: "WAVE".into(),
                     value: PutValue::Array(Array {
                         value_type: ValueType::Int16,
@@ -637,6 +637,34 @@ fn requests() -> Vec<(&'static str, Request)> {
                     wait: false,
                     timeout_ms: 0,
                     expected: None,
+                }),
+            ),
+        ),
+        (
+            "request_put_many",
+            request(
+                8,
+                RequestBody::PutMany {
+                    puts: vec![
+                        PutRequest {
+                            name: "TEMP:SET".into(),
+                            value: PutValue::Number(21.5),
+                            wait: true,
+                            timeout_ms: 30_000,
+                            expected: None,
+                        },
+                        PutRequest {
+                            name: "MODE".into(),
+                            value: PutValue::Text("Auto".into()),
+                            wait: true,
+                            timeout_ms: 30_000,
+                            expected: Some(Expected {
+                                sequence: 7,
+                                epoch: 1,
+                            }),
+                        },
+                    ],
+                    all_permitted: true,
                 },
             ),
         ),

@@ -296,7 +296,10 @@ mod tests {
         };
         let put = |session: &mut Session, outcome, message: &str| {
             let value = PutValue::Number(1.0);
-            let _ = session.put("TEMP", value, false, 0, None).unwrap();
+            session
+                .stage_put("TEMP".into(), value, false, 0, None)
+                .unwrap();
+            session.put(false);
             let reply = Reply::PutDone {
                 outcome,
                 message: message.to_owned(),

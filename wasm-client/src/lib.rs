@@ -266,7 +266,7 @@ impl Core {
         bytes
     }
 
-    /// How much of the last `subscribe` or `get` is in its request.
+    /// How much of the last `subscribe`, `get` or `put` is in its request.
     #[must_use]
     pub fn taken(&self) -> usize {
         self.taken
@@ -343,20 +343,27 @@ impl Core {
         self.session.live.refuse(slot, reason);
     }
 
-    /// A request that writes the value; empty when `slot` is given and shows no update to bind it to.
-    // An owned string is what crosses the boundary.
-    #[allow(clippy::needless_pass_by_value)]
-    pub fn put(
+    /// Adds a put of the value to the next message; `false` when `slot` is given and shows no update to bind
+    /// it to.
+    pub fn stage_put(
         &mut self,
         name: String,
         wait: bool,
         timeout_ms: u32,
         slot: Option<Slot>,
-    ) -> Vec<u8> {
+    ) -> bool {
         let value = self.value.take().unwrap_or(PutValue::Number(f64::NAN));
         self.session
-            .put(&name, value, wait, timeout_ms, slot)
-            .unwrap_or_default()
+            .stage_put(name, value, wait, timeout_ms, slot)
+            .is_ok()
+    }
+
+    /// A message with as many of the staged puts as fit in it; `taken` says how many, `last_request` the last
+    /// one's number. The others are dropped.
+    pub fn put(&mut self, all_permitted: bool) -> Vec<u8> {
+        let (taken, bytes) = self.session.put(all_permitted);
+        self.taken = taken;
+        bytes
     }
 
     /// Forgets the arguments that were given.

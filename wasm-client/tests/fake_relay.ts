@@ -17,7 +17,8 @@ export type RequestKind =
   | "rpc"
   | "pace"
   | "authenticate"
-  | "describe";
+  | "describe"
+  | "putMany";
 
 const KINDS: readonly RequestKind[] = [
   "subscribe",
@@ -30,6 +31,7 @@ const KINDS: readonly RequestKind[] = [
   "pace",
   "authenticate",
   "describe",
+  "putMany",
 ];
 
 /** A request as the relay reads it: enough of flatbuffers to tell id, kind, and names. */
@@ -60,6 +62,10 @@ export function readRequest(bytes: Uint8Array): ReadRequest {
   const kind = KINDS[view.getUint8(field(root, 1)) - 1] as RequestKind;
   const body = deref(field(root, 2));
   const first = field(body, 0);
+  const textAt = (text: number): string => {
+    const length = view.getUint32(text, true);
+    return new TextDecoder().decode(bytes.subarray(text + 4, text + 4 + length));
+  };
   const names: string[] = [];
   const ids: number[] = [];
   let tick = 0;
@@ -82,9 +88,7 @@ export function readRequest(bytes: Uint8Array): ReadRequest {
   if (kind === "ack") {
     tick = first === 0 ? 0 : Number(view.getBigUint64(first, true));
   } else if (["put", "rpc", "authenticate"].includes(kind)) {
-    const text = deref(first);
-    const length = view.getUint32(text, true);
-    names.push(new TextDecoder().decode(bytes.subarray(text + 4, text + 4 + length)));
+    names.push(textAt(deref(first)));
   } else if (kind !== "ping" && kind !== "pace") {
     const vector = deref(first);
     for (let at = 0; at < view.getUint32(vector, true); at += 1) {
@@ -93,9 +97,8 @@ export function readRequest(bytes: Uint8Array): ReadRequest {
         ids.push(view.getUint32(entry, true));
         continue;
       }
-      const text = deref(entry);
-      const length = view.getUint32(text, true);
-      names.push(new TextDecoder().decode(bytes.subarray(text + 4, text + 4 + length)));
+      const target = deref(entry);
+      names.push(textAt(kind === "putMany" ? deref(field(target, 0)) : target));
     }
   }
   const last = kind === "get" ? field(body, 2) : 0;
@@ -149,9 +152,9 @@ export class FakeSocket {
 
   /**
    * A frame that answers the last request of this kind, whatever number the golden one has. With
-   * `ids` the golden snapshot's five PVs get other numbers.
+   * `ids` the golden snapshot's five PVs get other numbers. `nth` counts the puts of one message.
    */
-  answer(name: GoldenName, kind: RequestKind, ids?: readonly number[]): void {
+  answer(name: GoldenName, kind: RequestKind, ids?: readonly number[], nth = 0): void {
     const request = this.sent(kind).at(-1) as ReadRequest;
     const data = golden(name);
     const view = new DataView(data);
@@ -159,7 +162,7 @@ export class FakeSocket {
     const vtable = root - view.getInt32(root, true);
     const replyTo = 10;
     const offset = view.getUint16(vtable + 4 + 2 * replyTo, true);
-    view.setUint32(root + offset, request.id, true);
+    view.setUint32(root + offset, request.id + nth, true);
     if (ids !== undefined) {
       const words = new Uint32Array(data);
       const at = words.findIndex((_, from) =>

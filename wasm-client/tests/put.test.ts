@@ -138,6 +138,87 @@ describe("a put", () => {
   });
 });
 
+describe("several puts", () => {
+  const putsOf = (names: readonly string[]): [string, number][] => names.map((name) => [name, 1]);
+
+  it("are one message, in order, and each learns its outcome", async () => {
+    const socket = await connected();
+    const results = client.putMany(putsOf(["A", "B", "A", "C"]));
+    await settle();
+    expect(socket.sent("put")).toEqual([]);
+    expect(socket.sent("putMany").map(({ names }) => names)).toEqual([["A", "B", "A", "C"]]);
+    socket.answer("put_written", "putMany", undefined, 3);
+    socket.answer("put_done", "putMany", undefined, 1);
+    socket.answer("put_held", "putMany", undefined, 0);
+    socket.answer("put_written", "putMany", undefined, 2);
+    const [first, second, ...others] = await results;
+    expect(first).toMatchObject({ ok: true, holds: 3 });
+    expect(second).toMatchObject({ ok: false, error: { pv: "B", code: "BAD_VALUE" } });
+    const done = { ok: true, superseded: false };
+    expect(others).toEqual([done, done]);
+  });
+
+  it("leave out what can't be written, and what lives in the page", async () => {
+    const socket = await connected();
+    const results = client.putMany([
+      ["A", 1],
+      ["loc://x(0)", 5],
+      ["B", 2n ** 70n],
+      ["C", 2],
+    ]);
+    await settle();
+    expect(socket.sent("putMany").map(({ names }) => names)).toEqual([["A", "C"]]);
+    socket.answer("put_written", "putMany", undefined, 0);
+    socket.answer("put_written", "putMany", undefined, 1);
+    const codes = (await results).map((result) => (result.ok ? "ok" : result.error.code));
+    expect(codes).toEqual(["ok", "ok", "BAD_VALUE", "ok"]);
+  });
+
+  it("beyond 32 go when the first ones are answered", async () => {
+    const socket = await connected();
+    const results = client.putMany(putsOf(Array.from({ length: 40 }, (_, at) => `P${String(at)}`)));
+    await settle();
+    expect(socket.sent("putMany").map(({ names }) => names.length)).toEqual([32]);
+    for (let nth = 0; nth < 8; nth += 1) socket.answer("put_written", "putMany", undefined, nth);
+    expect(socket.sent("putMany").map(({ names }) => names.length)).toEqual([32, 8]);
+    for (let nth = 0; nth < 8; nth += 1) socket.answer("put_written", "putMany", undefined, nth);
+    socket.end(1006);
+    const all = await results;
+    expect(all.filter(({ ok }) => ok)).toHaveLength(16);
+    expect(all.filter((result) => !result.ok && result.error.mayBeWritten)).toHaveLength(24);
+  });
+
+  it("that are to be permitted all or not sent say which one isn't", async () => {
+    const socket = await connected();
+    const bad = await client.putMany(
+      [
+        ["A", 1],
+        ["B", 2n ** 70n],
+      ],
+      { allPermitted: true },
+    );
+    expect(bad.map((result) => !result.ok && result.error.code)).toEqual(["WITHHELD", "BAD_VALUE"]);
+    const many = await client.putMany(putsOf(Array.from({ length: 33 }, () => "A")), {
+      allPermitted: true,
+    });
+    expect(many.every((result) => !result.ok && result.error.code === "BAD_VALUE")).toBe(true);
+    expect(socket.sent("putMany")).toEqual([]);
+  });
+
+  it("that the relay doesn't know how to take all fail, and surely nothing was written", async () => {
+    const socket = await connected();
+    const results = client.putMany(putsOf(["A", "B"]));
+    await settle();
+    socket.answer("error", "putMany");
+    for (const result of await results) {
+      expect(result).toMatchObject({
+        ok: false,
+        error: { code: "NOT_SUPPORTED", mayBeWritten: false },
+      });
+    }
+  });
+});
+
 describe("a slider's puts", () => {
   it("are sent one at a time, the latest wins, and each learns its outcome", async () => {
     const socket = await connected();

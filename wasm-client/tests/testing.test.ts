@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import type { PvClient, PvData } from "../ts/index.js";
+import type { PutResult, PvClient, PvData } from "../ts/index.js";
 import {
   createFakeClock,
   createFakeRelay,
@@ -161,6 +161,27 @@ describe("a put", () => {
       ok: false,
       error: { code: "FAILED", message: "TEMP is locked" },
     });
+  });
+});
+
+describe("several puts", () => {
+  it("have an outcome each, and none is done where all are to be permitted and one isn't", async () => {
+    const [temp, mode] = [await watch("TEMP"), await watch("MODE")];
+    relay.set("MODE", { puts: false });
+    const puts = [
+      ["TEMP", 31],
+      ["MODE", "On"],
+      ["TEMP", 32],
+    ] as const;
+    const codes = (results: readonly PutResult[]): string[] =>
+      results.map((result) => (result.ok ? "DONE" : result.error.code));
+    const all = await client.putMany(puts, { allPermitted: true });
+    expect(codes(all)).toEqual(["WITHHELD", "NOT_ALLOWED", "WITHHELD"]);
+    expect(temp().status.writable).toBe(true);
+    expect(mode().status.writable).toBe(false);
+    expect(temp().value?.number).toBe(21.54);
+    expect(codes(await client.putMany(puts))).toEqual(["DONE", "NOT_ALLOWED", "DONE"]);
+    expect(temp().value?.number).toBe(32);
   });
 });
 

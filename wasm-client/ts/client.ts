@@ -20,6 +20,7 @@ import type {
   ClientOptions,
   ConnectionSnapshot,
   GetResult,
+  PutManyOptions,
   PutOptions,
   PutResult,
   PutValue,
@@ -213,14 +214,27 @@ export class Client implements PvClient, PvOwner {
       if (core.dirty_len() > 0) this.#flusher.later();
       return result;
     }
-    return this.#operations.put(name, value, options, this.#held.get(name)?.slot?.index);
+    return this.#operations.put(name, value, options, this.#slotOf(name));
   }
 
-  putMany(
+  async putMany(
     puts: readonly (readonly [name: string, value: PutValue])[],
-    options?: PutOptions,
+    options: PutManyOptions = {},
   ): Promise<PutResult[]> {
-    return Promise.all(puts.map(([name, value]) => this.put(name, value, options)));
+    checkOptions(options);
+    await this.#toBeReached();
+    const others = puts.filter(([name]) => !isLocal(name));
+    const slots = others.map(([name, value]) => [name, value, this.#slotOf(name)] as const);
+    const results = this.#operations.putMany(slots, options);
+    const local = await Promise.all(
+      puts.map(async ([name, value]) => (isLocal(name) ? this.put(name, value) : undefined)),
+    );
+    const done = (await results).values();
+    return local.map((result) => result ?? (done.next().value as PutResult));
+  }
+
+  #slotOf(name: string): number | undefined {
+    return this.#held.get(name)?.slot?.index;
   }
 
   async rpc(

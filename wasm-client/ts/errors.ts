@@ -51,7 +51,8 @@ export class PvError extends PvwireError {
 /**
  * A put or call that isn't done. Codes: `NOT_ALLOWED` by the relay's rules, `NO_ACCESS` at the IOC,
  * `BAD_VALUE`, `NOT_CONNECTED`, `MOVED` (the PV has changed since), `FAILED` at the IOC, `TIMED_OUT`,
- * `INTERRUPTED`, `BAD_NAME`, `NOT_SUPPORTED`, `RELAY_LOST`, `CLOSED`, `UNKNOWN`.
+ * `INTERRUPTED`, `BAD_NAME`, `NOT_SUPPORTED`, `WITHHELD` (another put of the same `putMany` is refused),
+ * `RELAY_LOST`, `CLOSED`, `UNKNOWN`.
  */
 export class PutError extends PvwireError {
   constructor(

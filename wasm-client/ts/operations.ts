@@ -4,10 +4,18 @@ import type { Clock, Timer } from "./clock.js";
 import type { Wasm } from "./core.js";
 import { PutError } from "./errors.js";
 import { readStructure } from "./node.js";
-import type { PutOptions, PutResult, PutValue, PvField, RpcOptions, RpcResult } from "./types.js";
+import type {
+  PutManyOptions,
+  PutOptions,
+  PutResult,
+  PutValue,
+  PvField,
+  RpcOptions,
+  RpcResult,
+} from "./types.js";
 import { stageValue } from "./value.js";
 
-/** Most on their way; the relay takes 64 requests of any kind. */
+/** Most on their way and in one message; the relay takes 64 requests of any kind. */
 const MAX_OPEN = 32;
 
 /** As the relay's own. */
@@ -32,16 +40,24 @@ const OUTCOMES: readonly (readonly [string, boolean])[] = [
   ["INTERRUPTED", true],
   ["BAD_NAME", false],
   ["NOT_SUPPORTED", false],
+  ["WITHHELD", false],
 ];
 
 /** `data`: what a service answered, or what a PV holds that isn't what was put, with words for it. */
 type End =
   { readonly data: PvField | undefined; readonly message: string } | { readonly error: PutError };
 
+/** Puts that go in one message. */
+interface Group {
+  readonly allPermitted: boolean;
+}
+
 interface Job {
   readonly name: string;
-  /** The request's bytes; none when it can't be made, and why. */
-  readonly make: (wasm: Wasm) => Uint8Array<ArrayBuffer> | PutError;
+  /** Of a call its bytes, nothing of a put, which is then one of the next message's; or why it can't be made. */
+  readonly make: (wasm: Wasm) => Uint8Array | PutError | undefined;
+  /** Jobs of one group follow each other. */
+  readonly group: Group | undefined;
   readonly ends: ((end: End, superseded: boolean) => void)[];
   /** Gives way to a later one of the same name that hasn't been sent either. */
   readonly coalesce: boolean;
@@ -62,15 +78,41 @@ export class Operations {
     this.#pump = pump;
   }
 
-  put(name: string, value: PutValue, options: PutOptions, slot?: number): Promise<PutResult> {
+  /** All of them, each with the slot that shows its PV if there is one. */
+  putMany(
+    puts: readonly (readonly [name: string, value: PutValue, slot: number | undefined])[],
+    options: PutManyOptions,
+  ): Promise<PutResult[]> {
+    const { allPermitted = false } = options;
+    if (allPermitted && puts.length > MAX_OPEN) {
+      const message = `allPermitted is for ${String(MAX_OPEN)} PVs at most; nothing was sent`;
+      const error = (name: string): PutError => new PutError(name, "BAD_VALUE", message, false);
+      return Promise.resolve(puts.map(([name]) => ({ ok: false, error: error(name) })));
+    }
+    let group: Group | undefined;
+    const results = puts.map(([name, value, slot], at) => {
+      if (!options.coalesce && at % MAX_OPEN === 0) group = { allPermitted };
+      return this.put(name, value, options, slot, group);
+    });
+    this.#pump();
+    return Promise.all(results);
+  }
+
+  /** One of a `group` waits until that is whole. */
+  put(
+    name: string,
+    value: PutValue,
+    options: PutOptions,
+    slot: number | undefined,
+    group?: Group,
+  ): Promise<PutResult> {
     const { coalesce = false, onlyIfUnchanged = false, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
-    const make = (wasm: Wasm): Uint8Array<ArrayBuffer> | PutError => {
-      const problem = stageValue(wasm.core, value);
+    const make = ({ core }: Wasm): PutError | undefined => {
+      const problem = stageValue(core, value);
       if (problem !== undefined) return new PutError(name, "BAD_VALUE", problem, false);
       const bound = onlyIfUnchanged ? (slot ?? -1) : undefined;
-      if (bound === -1) return notShown(name);
-      const bytes = wasm.core.put(name, options.wait ?? false, timeoutMs, bound);
-      return bytes.length === 0 ? notShown(name) : (bytes as Uint8Array<ArrayBuffer>);
+      const isShown = bound !== -1 && core.stage_put(name, options.wait ?? false, timeoutMs, bound);
+      return isShown ? undefined : notShown(name);
     };
     return new Promise((resolve) => {
       const end = (end: End, superseded: boolean): void => {
@@ -78,7 +120,7 @@ export class Operations {
         else if (end.message === "") resolve({ ok: true, superseded });
         else resolve({ ok: true, superseded, holds: end.data, message: end.message });
       };
-      this.#add(name, make, end, timeoutMs, coalesce);
+      this.#add(name, make, end, timeoutMs, coalesce, group);
     });
   }
 
@@ -88,7 +130,7 @@ export class Operations {
     options: RpcOptions,
   ): Promise<RpcResult> {
     const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
-    const make = (wasm: Wasm): Uint8Array<ArrayBuffer> | PutError => {
+    const make = (wasm: Wasm): Uint8Array | PutError => {
       wasm.core.no_arguments();
       for (const [argument, value] of Object.entries(values)) {
         const problem = stageValue(wasm.core, value);
@@ -97,7 +139,7 @@ export class Operations {
         }
         wasm.core.argument(argument);
       }
-      return wasm.core.rpc(name, timeoutMs) as Uint8Array<ArrayBuffer>;
+      return wasm.core.rpc(name, timeoutMs);
     };
     return new Promise((resolve) => {
       const end = (end: End): void => {
@@ -114,6 +156,7 @@ export class Operations {
     end: Job["ends"][number],
     timeoutMs: number,
     coalesce: boolean,
+    group?: Group,
   ): void {
     const ends = [end];
     let superseded = 0;
@@ -129,30 +172,63 @@ export class Operations {
     const timer = this.#clock.setTimeout(() => {
       this.#expire(job, timeoutMs);
     }, timeoutMs + GRACE_MS);
-    const job: Job = { name, make, ends, coalesce, superseded, timer };
+    const job: Job = { name, make, group, ends, coalesce, superseded, timer };
     this.#waiting.push(job);
-    this.#pump();
+    if (group === undefined) this.#pump();
   }
 
   /** Sends what can be sent. */
   pump(wasm: Wasm, send: (bytes: Uint8Array<ArrayBuffer>) => void): void {
     const held: Job[] = [];
-    while (this.#open.size < MAX_OPEN) {
-      const job = this.#waiting.shift();
-      if (job === undefined) break;
-      if (job.coalesce && this.#isOpen(job.name)) {
-        held.push(job);
-        continue;
-      }
-      const bytes = job.make(wasm);
-      if (bytes instanceof PutError) {
-        this.#end(job, { error: bytes });
-        continue;
-      }
-      this.#open.set(wasm.core.last_request(), job);
-      send(bytes);
+    for (let first: Job | undefined; (first = this.#waiting[0]) !== undefined;) {
+      const { coalesce, group, name } = first;
+      const end = this.#waiting.findIndex((job) => group === undefined || job.group !== group);
+      const count = group === undefined ? 1 : end < 0 ? this.#waiting.length : end;
+      // A group goes as a whole.
+      if (this.#open.size + count > MAX_OPEN) break;
+      const jobs = this.#waiting.splice(0, count);
+      if (coalesce && this.#isOpen(name)) held.push(first);
+      else this.#waiting.unshift(...this.#sendTogether(jobs, wasm, send));
     }
     this.#waiting.unshift(...held);
+  }
+
+  /** Sends as many as one message takes; gives those that are left. */
+  #sendTogether(
+    jobs: readonly Job[],
+    wasm: Wasm,
+    send: (bytes: Uint8Array<ArrayBuffer>) => void,
+  ): readonly Job[] {
+    const { core } = wasm;
+    const allPermitted = jobs[0]?.group?.allPermitted ?? false;
+    const staged: Job[] = [];
+    let bytes: Uint8Array | undefined;
+    let isWithheld = false;
+    for (const job of jobs) {
+      const made = job.make(wasm);
+      if (made instanceof PutError) {
+        this.#end(job, { error: made });
+        isWithheld = allPermitted;
+      } else {
+        bytes = made;
+        staged.push(job);
+      }
+    }
+    const isCall = bytes !== undefined;
+    bytes ??= core.put(allPermitted);
+    const taken = isCall ? 1 : core.taken();
+    if (isWithheld || (allPermitted && taken < staged.length)) {
+      const why = isWithheld ? "another value can't be written" : "they don't fit in one message";
+      for (const job of staged) {
+        const error = new PutError(job.name, "WITHHELD", `nothing was written: ${why}`, false);
+        this.#end(job, { error });
+      }
+      return [];
+    }
+    const sent = staged.slice(0, taken);
+    sent.forEach((job, at) => this.#open.set(core.last_request() - taken + 1 + at, job));
+    if (taken > 0) send(bytes as Uint8Array<ArrayBuffer>);
+    return staged.slice(taken);
   }
 
   #isOpen(name: string): boolean {
@@ -179,10 +255,13 @@ export class Operations {
 
   /** A request was refused as a whole; `false` when it was none of these. */
   refused(request: number, message: string): boolean {
-    const job = this.#open.get(request);
-    if (job === undefined) return false;
-    this.#open.delete(request);
-    this.#end(job, { error: new PutError(job.name, "NOT_SUPPORTED", message, false) });
+    const first = this.#open.get(request);
+    if (first === undefined) return false;
+    for (const [id, job] of this.#open) {
+      if (job !== first && (job.group === undefined || job.group !== first.group)) continue;
+      this.#open.delete(id);
+      this.#end(job, { error: new PutError(job.name, "NOT_SUPPORTED", message, false) });
+    }
     this.#pump();
     return true;
   }

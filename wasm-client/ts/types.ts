@@ -395,6 +395,16 @@ export type PutResult =
     }
   | PutFailure;
 
+export interface PutManyOptions extends PutOptions {
+  /**
+   * Send none of them unless the relay's rules permit all: the others then fail with `WITHHELD`. For 32 PVs
+   * of a relay at most, and not together with `coalesce`. What an IOC refuses shows only when the others
+   * are written.
+   * @default false
+   */
+  allPermitted?: boolean;
+}
+
 export interface RpcOptions {
   /** How long the service may take. @default 10000 */
   timeoutMs?: number;
@@ -464,12 +474,12 @@ export interface PvClient {
    */
   put(name: string, value: PutValue, options?: PutOptions): Promise<PutResult>;
   /**
-   * Writes several PVs: sent in this order in one go, each with an outcome of its own. One that is
-   * refused doesn't keep the others from being written.
+   * Writes several PVs: sent in this order in messages of 32 puts at most, each put with its own outcome.
+   * One that is refused doesn't keep the others from being written, unless `allPermitted` asks for that.
    */
   putMany(
     puts: readonly (readonly [name: string, value: PutValue])[],
-    options?: PutOptions,
+    options?: PutManyOptions,
   ): Promise<PutResult[]>;
   /** Calls a pvAccess service with named arguments (an NTURI's query). */
   rpc(

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{ECHOES, Run, ShardLimits};
-use crate::operation::OpAnswer;
+use crate::operation::{HeldBack, OpAnswer, OpOrder};
 use crate::quota::Bucket;
 use crate::request::Outcome;
 use crate::socket::Broken;
@@ -121,14 +121,10 @@ impl Run {
                     }
                     self.context.desk.leave(demand);
                 }
-                Outcome::Operation(mut order) => {
-                    order.too_fast = !client.allowance.puts_left.take_one(Instant::now());
-                    client.allowance.open()?;
-                    let peer = Arc::clone(&client.peer);
-                    if let Some(answer) = self.operations.begin(order, &peer, Instant::now()) {
-                        self.answer_operation(&answer)?;
-                    }
-                }
+                Outcome::Operations {
+                    orders,
+                    all_permitted,
+                } => self.operate(place, orders, all_permitted)?,
                 Outcome::LogIn(to, token) => self.log_in(place, to, token)?,
                 Outcome::Stranger => return Err(Broken::NotLoggedIn),
                 Outcome::Silent => {}
@@ -138,6 +134,33 @@ impl Run {
         }
         self.again.insert(place);
         Ok(heard)
+    }
+
+    /// Begins what one request asks to be written or called; each counts for itself.
+    fn operate(
+        &mut self,
+        place: usize,
+        mut orders: Vec<OpOrder>,
+        all_permitted: bool,
+    ) -> Result<(), Broken> {
+        let now = Instant::now();
+        let client = &mut self.clients[place];
+        for order in &mut orders {
+            client.allowance.open()?;
+            if !client.allowance.puts_left.take_one(now) {
+                order.held_back = Some(HeldBack::TooFast);
+            }
+        }
+        let peer = Arc::clone(&client.peer);
+        if all_permitted {
+            self.operations.hold_back_unless_all_permitted(&mut orders);
+        }
+        for order in orders {
+            if let Some(answer) = self.operations.begin(order, &peer, now) {
+                self.answer_operation(&answer)?;
+            }
+        }
+        Ok(())
     }
 
     /// Answers the puts and calls that have ended.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use pvwire_schema::limits::MAX_FRAME_BYTES;
 use pvwire_schema::types::{
     Alarm, Channel, ConnectionState, FrameKind, Hello, Metadata, NameError, Node, NodeValue,
-    Outcome, PutValue, PvId, Reply, Request, RequestBody, SkipCause, ValueType, Wish,
+    Outcome, PutRequest, PutValue, PvId, Reply, Request, RequestBody, SkipCause, ValueType, Wish,
 };
 use pvwire_schema::{LZ4_SUBPROTOCOL, SUBPROTOCOL, decode, encode};
 use socket2::{Domain, Socket, Type};
@@ -600,13 +600,13 @@ impl Client {
 
     /// Writes with completion; what came of it, and why.
     pub(crate) fn put(&mut self, name: &str, value: PutValue) -> (Outcome, String) {
-        let (reply, _) = self.ask(RequestBody::Put {
+        let (reply, _) = self.ask(RequestBody::Put(PutRequest {
             name: name.to_owned(),
             value,
             wait: true,
             timeout_ms: 0,
             expected: None,
-        });
+        }));
         match reply {
             Reply::PutDone { outcome, message } => (outcome, message),
             other => panic!("{other:?} answers a put"),
@@ -632,7 +632,10 @@ impl Client {
     /// Asks without waiting; says the request's number.
     pub(crate) fn request(&mut self, body: RequestBody) -> u32 {
         let id = self.next_request;
-        self.next_request += 1;
+        self.next_request += match &body {
+            RequestBody::PutMany { puts, .. } => puts.len() as u32,
+            _ => 1,
+        };
         self.send(&encode::request(&Request { id, body }));
         id
     }

@@ -5,10 +5,12 @@ use flatbuffers::VerifierOptions;
 
 use super::{DecodeError, apparent_bytes, at_the_door};
 use crate::generated::request as rq;
-use crate::limits::{MAX_ARGUMENTS, MAX_DEPTH, MAX_NAMES, MAX_REQUEST_BYTES};
-use crate::types::{Array, Expected, PutValue, PvId, Request, RequestBody, ValueType, Wish};
+use crate::limits::{MAX_ARGUMENTS, MAX_DEPTH, MAX_NAMES, MAX_PUTS, MAX_REQUEST_BYTES};
+use crate::types::{
+    Array, Expected, PutRequest, PutValue, PvId, Request, RequestBody, ValueType, Wish,
+};
 
-/// One for the root, one for the body, one for a wish, and two for each argument with its value; the rest are vectors
+/// One for the root, one for the body, one for a wish, and two for each argument or put with its value; the rest are vectors
 /// of strings and numbers.
 const MAX_REQUEST_TABLES: usize = 4 + 2 * MAX_ARGUMENTS;
 
@@ -54,16 +56,22 @@ pub fn request(bytes: &[u8]) -> Result<Request, DecodeError> {
             client_time_ns: body.client_time_ns(),
         }
     } else if let Some(body) = root.body_as_put() {
-        let expected = Expected {
-            sequence: body.expected_sequence(),
-            epoch: body.expected_epoch(),
-        };
-        RequestBody::Put {
-            name: body.name().unwrap_or_default().to_owned(),
-            value: put_value(body.value().ok_or(DecodeError::Missing("value to put"))?)?,
-            wait: body.wait(),
-            timeout_ms: body.timeout_ms(),
-            expected: (expected.sequence != 0 || expected.epoch != 0).then_some(expected),
+        RequestBody::Put(put(body)?)
+    } else if let Some(body) = root.body_as_put_many() {
+        let list = body.puts();
+        let count = list.map_or(0, |list| list.len());
+        if count > MAX_PUTS {
+            return Err(DecodeError::TooMany {
+                what: "puts",
+                count,
+                limit: MAX_PUTS,
+            });
+        }
+        RequestBody::PutMany {
+            puts: (list.into_iter().flat_map(|list| list.iter()))
+                .map(put)
+                .collect::<Result<_, DecodeError>>()?,
+            all_permitted: body.all_permitted(),
         }
     } else if let Some(body) = root.body_as_rpc() {
         let list = body.arguments();
@@ -129,6 +137,20 @@ fn wish(wish: rq::Wish<'_>) -> Wish {
         points: wish.points(),
         float32: wish.float32(),
     }
+}
+
+fn put(put: rq::Put<'_>) -> Result<PutRequest, DecodeError> {
+    let expected = Expected {
+        sequence: put.expected_sequence(),
+        epoch: put.expected_epoch(),
+    };
+    Ok(PutRequest {
+        name: put.name().unwrap_or_default().to_owned(),
+        value: put_value(put.value().ok_or(DecodeError::Missing("value to put"))?)?,
+        wait: put.wait(),
+        timeout_ms: put.timeout_ms(),
+        expected: (expected.sequence != 0 || expected.epoch != 0).then_some(expected),
+    })
 }
 
 fn put_value(value: rq::PutValue<'_>) -> Result<PutValue, DecodeError> {

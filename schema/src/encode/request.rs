@@ -3,7 +3,7 @@
 //! One loop writes every table, front to back: a browser need not load flatbuffers' own builder.
 
 use crate::generated::request as rq;
-use crate::types::{Expected, PutValue, PvId, Request, RequestBody, ValueType, Wish};
+use crate::types::{Expected, PutRequest, PutValue, PvId, Request, RequestBody, ValueType, Wish};
 
 /// What a field of a table holds. Numbers that are 0 are left out, as everywhere in flatbuffers.
 enum Field<'a> {
@@ -62,27 +62,17 @@ pub fn request(request: &Request) -> Vec<u8> {
             rq::RequestBody::Ping,
             vec![Number(8, *client_time_ns as u64)],
         ),
-        RequestBody::Put {
-            name,
-            value,
-            wait,
-            timeout_ms,
-            expected,
-        } => {
-            let Expected { sequence, epoch } = expected.unwrap_or(Expected {
-                sequence: 0,
-                epoch: 0,
-            });
-            let fields = vec![
-                Text(name),
-                put_value(value),
-                Number(1, u64::from(*wait)),
-                number(*timeout_ms),
-                number(sequence),
-                number(epoch),
-            ];
-            (rq::RequestBody::Put, fields)
-        }
+        RequestBody::Put(put) => (rq::RequestBody::Put, fields_of(put)),
+        RequestBody::PutMany {
+            puts,
+            all_permitted,
+        } => (
+            rq::RequestBody::PutMany,
+            vec![
+                Tables(puts.iter().map(fields_of).collect()),
+                Number(1, u64::from(*all_permitted)),
+            ],
+        ),
         RequestBody::Rpc {
             name,
             arguments,
@@ -112,6 +102,21 @@ pub fn request(request: &Request) -> Vec<u8> {
 
 fn number<'a>(number: u32) -> Field<'a> {
     Number(4, number.into())
+}
+
+fn fields_of(put: &PutRequest) -> Vec<Field<'_>> {
+    let expected = put.expected.unwrap_or(Expected {
+        sequence: 0,
+        epoch: 0,
+    });
+    vec![
+        Text(&put.name),
+        put_value(&put.value),
+        Number(1, u64::from(put.wait)),
+        number(put.timeout_ms),
+        number(expected.sequence),
+        number(expected.epoch),
+    ]
 }
 
 fn put_value(value: &PutValue) -> Field<'_> {

@@ -675,10 +675,10 @@ impl ::flatbuffers::SimpleToVerifyInSlice for RequestProblem {}
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 pub const ENUM_MIN_OUTCOME: u8 = 0;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
-pub const ENUM_MAX_OUTCOME: u8 = 11;
+pub const ENUM_MAX_OUTCOME: u8 = 12;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 #[allow(non_camel_case_types)]
-pub const ENUM_VALUES_OUTCOME: [Outcome; 12] = [
+pub const ENUM_VALUES_OUTCOME: [Outcome; 13] = [
   Outcome::Unknown,
   Outcome::Done,
   Outcome::NotAllowed,
@@ -691,6 +691,7 @@ pub const ENUM_VALUES_OUTCOME: [Outcome; 12] = [
   Outcome::Interrupted,
   Outcome::BadName,
   Outcome::NotSupported,
+  Outcome::Withheld,
 ];
 
 /// What became of a put or an RPC.
@@ -723,9 +724,11 @@ impl Outcome {
   pub const BadName: Self = Self(10);
   /// The source of this PV has no such operation.
   pub const NotSupported: Self = Self(11);
+  /// Nothing was written: another put of the same PutMany was refused, and all of them had to be permitted.
+  pub const Withheld: Self = Self(12);
 
   pub const ENUM_MIN: u8 = 0;
-  pub const ENUM_MAX: u8 = 11;
+  pub const ENUM_MAX: u8 = 12;
   pub const ENUM_VALUES: &'static [Self] = &[
     Self::Unknown,
     Self::Done,
@@ -739,6 +742,7 @@ impl Outcome {
     Self::Interrupted,
     Self::BadName,
     Self::NotSupported,
+    Self::Withheld,
   ];
   /// Returns the variant's name or "" if unknown.
   pub fn variant_name(self) -> Option<&'static str> {
@@ -755,6 +759,7 @@ impl Outcome {
       Self::Interrupted => Some("Interrupted"),
       Self::BadName => Some("BadName"),
       Self::NotSupported => Some("NotSupported"),
+      Self::Withheld => Some("Withheld"),
       _ => None,
     }
   }

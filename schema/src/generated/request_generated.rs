@@ -10,10 +10,10 @@ pub mod pvwire {
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 pub const ENUM_MIN_REQUEST_BODY: u8 = 0;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
-pub const ENUM_MAX_REQUEST_BODY: u8 = 10;
+pub const ENUM_MAX_REQUEST_BODY: u8 = 11;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 #[allow(non_camel_case_types)]
-pub const ENUM_VALUES_REQUEST_BODY: [RequestBody; 11] = [
+pub const ENUM_VALUES_REQUEST_BODY: [RequestBody; 12] = [
   RequestBody::NONE,
   RequestBody::Subscribe,
   RequestBody::Unsubscribe,
@@ -25,6 +25,7 @@ pub const ENUM_VALUES_REQUEST_BODY: [RequestBody; 11] = [
   RequestBody::Pace,
   RequestBody::Authenticate,
   RequestBody::Describe,
+  RequestBody::PutMany,
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -43,9 +44,10 @@ impl RequestBody {
   pub const Pace: Self = Self(8);
   pub const Authenticate: Self = Self(9);
   pub const Describe: Self = Self(10);
+  pub const PutMany: Self = Self(11);
 
   pub const ENUM_MIN: u8 = 0;
-  pub const ENUM_MAX: u8 = 10;
+  pub const ENUM_MAX: u8 = 11;
   pub const ENUM_VALUES: &'static [Self] = &[
     Self::NONE,
     Self::Subscribe,
@@ -58,6 +60,7 @@ impl RequestBody {
     Self::Pace,
     Self::Authenticate,
     Self::Describe,
+    Self::PutMany,
   ];
   /// Returns the variant's name or "" if unknown.
   pub fn variant_name(self) -> Option<&'static str> {
@@ -73,6 +76,7 @@ impl RequestBody {
       Self::Pace => Some("Pace"),
       Self::Authenticate => Some("Authenticate"),
       Self::Describe => Some("Describe"),
+      Self::PutMany => Some("PutMany"),
       _ => None,
     }
   }
@@ -1242,6 +1246,123 @@ impl ::core::fmt::Debug for Put<'_> {
       ds.finish()
   }
 }
+pub enum PutManyOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// Writes several PVs, in this order. Answered by one PutDone for each: `reply_to` of the first is this
+/// request's number, of the next the number after it, and so on. No other request has one of these numbers.
+pub struct PutMany<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for PutMany<'a> {
+  type Inner = PutMany<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> PutMany<'a> {
+  pub const VT_PUTS: ::flatbuffers::VOffsetT = 4;
+  pub const VT_ALL_PERMITTED: ::flatbuffers::VOffsetT = 6;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    PutMany { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args PutManyArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<PutMany<'bldr>> {
+    let mut builder = PutManyBuilder::new(_fbb);
+    if let Some(x) = args.puts { builder.add_puts(x); }
+    builder.add_all_permitted(args.all_permitted);
+    builder.finish()
+  }
+
+
+  /// 32 at most.
+  #[inline]
+  pub fn puts(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Put<'a>>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Put>>>>(PutMany::VT_PUTS, None)}
+  }
+  /// Send none of them unless this relay permits all.
+  #[inline]
+  pub fn all_permitted(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(PutMany::VT_ALL_PERMITTED, Some(false)).unwrap()}
+  }
+}
+
+impl ::flatbuffers::Verifiable for PutMany<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<Put>>>>("puts", Self::VT_PUTS, false)?
+     .visit_field::<bool>("all_permitted", Self::VT_ALL_PERMITTED, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct PutManyArgs<'a> {
+    pub puts: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Put<'a>>>>>,
+    pub all_permitted: bool,
+}
+impl<'a> Default for PutManyArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    PutManyArgs {
+      puts: None,
+      all_permitted: false,
+    }
+  }
+}
+
+pub struct PutManyBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PutManyBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_puts(&mut self, puts: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<Put<'b >>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PutMany::VT_PUTS, puts);
+  }
+  #[inline]
+  pub fn add_all_permitted(&mut self, all_permitted: bool) {
+    self.fbb_.push_slot::<bool>(PutMany::VT_ALL_PERMITTED, all_permitted, false);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PutManyBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    PutManyBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<PutMany<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for PutMany<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("PutMany");
+      ds.field("puts", &self.puts());
+      ds.field("all_permitted", &self.all_permitted());
+      ds.finish()
+  }
+}
 pub enum ArgumentOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
@@ -1996,6 +2117,21 @@ impl<'a> Request<'a> {
     }
   }
 
+  #[inline]
+  #[allow(non_snake_case)]
+  pub fn body_as_put_many(&self) -> Option<PutMany<'a>> {
+    if self.body_type() == RequestBody::PutMany {
+      self.body().map(|t| {
+       // Safety:
+       // Created from a valid Table for this object
+       // Which contains a valid union in this slot
+       unsafe { PutMany::init_from_table(t) }
+     })
+    } else {
+      None
+    }
+  }
+
 }
 
 impl ::flatbuffers::Verifiable for Request<'_> {
@@ -2017,6 +2153,7 @@ impl ::flatbuffers::Verifiable for Request<'_> {
           RequestBody::Pace => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Pace>>("RequestBody::Pace", pos),
           RequestBody::Authenticate => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Authenticate>>("RequestBody::Authenticate", pos),
           RequestBody::Describe => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Describe>>("RequestBody::Describe", pos),
+          RequestBody::PutMany => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<PutMany>>("RequestBody::PutMany", pos),
           _ => Ok(()),
         }
      })?
@@ -2143,6 +2280,13 @@ impl ::core::fmt::Debug for Request<'_> {
         },
         RequestBody::Describe => {
           if let Some(x) = self.body_as_describe() {
+            ds.field("body", &x)
+          } else {
+            ds.field("body", &"InvalidFlatbuffer: Union discriminant does not match value.")
+          }
+        },
+        RequestBody::PutMany => {
+          if let Some(x) = self.body_as_put_many() {
             ds.field("body", &x)
           } else {
             ds.field("body", &"InvalidFlatbuffer: Union discriminant does not match value.")

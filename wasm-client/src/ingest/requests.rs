@@ -2,7 +2,7 @@
 
 use pvwire_schema::encode;
 use pvwire_schema::limits::{MAX_NAMES, MAX_REQUEST_BYTES};
-use pvwire_schema::types::{PutValue, PvId, Request, RequestBody, Wish};
+use pvwire_schema::types::{PutRequest, PutValue, PvId, Request, RequestBody, Wish};
 
 use super::Session;
 use crate::store::{NO_SLOT, Slot};
@@ -28,10 +28,12 @@ pub(super) struct Requests {
     without_room: Vec<Slot>,
     /// Open Puts by number, with the names that they are for.
     puts: Vec<(u32, String)>,
+    /// Puts of the next message.
+    staged: Vec<PutRequest>,
 }
 
 /// Puts that are remembered until they are answered; the TypeScript sends fewer at a time.
-const MAX_PUTS: usize = 64;
+const MAX_OPEN_PUTS: usize = 64;
 
 impl Requests {
     /// Nothing is open any more: the connection is gone.
@@ -39,6 +41,15 @@ impl Requests {
         self.subscribes.clear();
         self.without_room.clear();
         self.puts.clear();
+    }
+
+    /// Gives a Put the next number and remembers its name.
+    fn opened(&mut self, name: String) {
+        self.last = self.last.wrapping_add(1).max(1);
+        if self.puts.len() >= MAX_OPEN_PUTS {
+            self.puts.remove(0);
+        }
+        self.puts.push((self.last, name));
     }
 
     /// Closes a Put and gives its name.
@@ -165,32 +176,64 @@ impl Session {
         self.requests.encode(RequestBody::Ping { client_time_ns }).1
     }
 
-    /// Writes a PV. `slot`: only if the PV is still at the update that this slot shows.
+    /// Adds a put to the next message. `slot`: only if the PV is still at the update that this slot shows.
     ///
     /// # Errors
     /// When the slot shows no update that could be expected.
-    pub fn put(
+    pub fn stage_put(
         &mut self,
-        name: &str,
+        name: String,
         value: PutValue,
         wait: bool,
         timeout_ms: u32,
         slot: Option<Slot>,
-    ) -> Result<Vec<u8>, NoUpdate> {
+    ) -> Result<(), NoUpdate> {
         let expected = slot.map(|slot| self.live.expected(slot).ok_or(NoUpdate));
-        let body = RequestBody::Put {
-            name: name.to_owned(),
+        self.requests.staged.push(PutRequest {
+            name,
             value,
             wait,
             timeout_ms,
             expected: expected.transpose()?,
-        };
-        let (id, bytes) = self.requests.encode(body);
-        if self.requests.puts.len() >= MAX_PUTS {
-            self.requests.puts.remove(0);
+        });
+        Ok(())
+    }
+
+    /// A message with as many of the staged puts as fit in it, and how many these are; the others are
+    /// dropped. The last of them has the number of the last request, the one before it the number before
+    /// that, and so on.
+    pub fn put(&mut self, all_permitted: bool) -> (usize, Vec<u8>) {
+        let mut puts = std::mem::take(&mut self.requests.staged);
+        let limit = self.max_request_bytes();
+        let id = self.requests.last.wrapping_add(1).max(1);
+        while !puts.is_empty() {
+            let taken = puts.len();
+            let body = if taken == 1 {
+                RequestBody::Put(puts.remove(0))
+            } else {
+                RequestBody::PutMany {
+                    puts,
+                    all_permitted,
+                }
+            };
+            let request = Request { id, body };
+            let bytes = encode::request(&request);
+            puts = match request.body {
+                RequestBody::Put(put) => vec![put],
+                RequestBody::PutMany { puts, .. } => puts,
+                _ => Vec::new(),
+            };
+            // One put is always taken: a relay that can't read it says so.
+            if taken > 1 && bytes.len() > limit {
+                puts.truncate(taken / 2);
+                continue;
+            }
+            for put in puts {
+                self.requests.opened(put.name);
+            }
+            return (taken, bytes);
         }
-        self.requests.puts.push((id, name.to_owned()));
-        Ok(bytes)
+        (0, Vec::new())
     }
 
     /// Calls a service.
@@ -210,13 +253,14 @@ impl Session {
             .1
     }
 
+    /// The longest request that the relay reads.
+    fn max_request_bytes(&self) -> usize {
+        (self.hello.as_ref()).map_or(MAX_REQUEST_BYTES, |hello| hello.max_request_bytes as usize)
+    }
+
     /// As many of the names as fit in one request.
     fn fitting<'a>(&self, names: impl Iterator<Item = &'a str>) -> Vec<String> {
-        let limit = self
-            .hello
-            .as_ref()
-            .map_or(MAX_REQUEST_BYTES, |hello| hello.max_request_bytes as usize);
-        let mut room = limit.saturating_sub(REQUEST_OVERHEAD_BYTES);
+        let mut room = (self.max_request_bytes()).saturating_sub(REQUEST_OVERHEAD_BYTES);
         let mut taken = Vec::new();
         for name in names.take(MAX_NAMES) {
             let bytes = name.len() + NAME_OVERHEAD_BYTES;
@@ -281,6 +325,49 @@ mod tests {
         session.hello.as_mut().unwrap().max_request_bytes = u32::MAX;
         let slots: Vec<Slot> = (0..MAX_NAMES + 1).map(|_| session.live.add("X")).collect();
         assert_eq!(session.subscribe(&slots, ALL).0, MAX_NAMES);
+    }
+
+    #[test]
+    fn puts_of_one_message_have_numbers_one_after_the_other_and_no_more_go_than_fit() {
+        let mut session = Session::new();
+        session.apply(&golden("hello")).unwrap();
+        let stage = |session: &mut Session, bytes: usize| {
+            let text = PutValue::Text("x".repeat(bytes));
+            session.stage_put("X".into(), text, true, 0, None).unwrap();
+        };
+        let sent = |session: &mut Session| {
+            let (taken, bytes) = session.put(true);
+            (taken, decode::request(&bytes).unwrap())
+        };
+        for _ in 0..3 {
+            stage(&mut session, 1);
+        }
+        let (taken, request) = sent(&mut session);
+        assert_eq!((taken, request.id, session.last_request()), (3, 1, 3));
+        let RequestBody::PutMany {
+            puts,
+            all_permitted,
+        } = request.body
+        else {
+            panic!("{:?}", request.body)
+        };
+        assert!(puts.len() == 3 && all_permitted);
+        assert_eq!(session.requests.put_ended(2).as_deref(), Some("X"));
+        assert_eq!(session.put(false), (0, Vec::new()), "each goes once");
+
+        stage(&mut session, 1);
+        let (taken, request) = sent(&mut session);
+        assert_eq!((taken, request.id, session.last_request()), (1, 4, 4));
+        assert!(matches!(request.body, RequestBody::Put(_)));
+
+        session.hello.as_mut().unwrap().max_request_bytes = 2_000;
+        for _ in 0..8 {
+            stage(&mut session, 700);
+        }
+        let (taken, request) = sent(&mut session);
+        assert_eq!((taken, request.id, session.last_request()), (2, 5, 6));
+        stage(&mut session, 5_000);
+        assert_eq!(sent(&mut session).0, 1);
     }
 
     #[test]

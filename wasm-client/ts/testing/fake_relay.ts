@@ -25,7 +25,15 @@ const ANSWER = 3;
 /** By their numbers in the union of replies. */
 const Reply = { hello: 1, subscribed: 2, unsubscribed: 3, got: 4, pong: 5, error: 6, putDone: 7 };
 
-const Outcome = { done: 1, noAccess: 3, badValue: 4, notConnected: 5, failed: 7, notAllowed: 2 };
+const Outcome = {
+  done: 1,
+  notAllowed: 2,
+  noAccess: 3,
+  badValue: 4,
+  notConnected: 5,
+  failed: 7,
+  withheld: 12,
+};
 
 const REFUSED = 0xffffffff;
 
@@ -259,6 +267,22 @@ class Relay implements FakeRelay {
       case "put":
         void this.#put(socket, request.id, request);
         break;
+      case "putMany": {
+        const { allPermitted, id, puts } = request;
+        const isRefused = ({ name }: FakePut): boolean =>
+          this.#pv(name, "notFound").said.puts === false;
+        const refused = allPermitted ? puts.find(isRefused) : undefined;
+        puts.forEach((put, at) => {
+          if (refused === undefined || isRefused(put)) {
+            void this.#put(socket, id + at, put);
+            return;
+          }
+          const why = `nothing was written: this relay refuses the put to ${refused.name}`;
+          const answer = table({ 0: u8(Outcome.withheld), 1: text(why) });
+          this.#reply(socket, id + at, Reply.putDone, answer);
+        });
+        break;
+      }
       case "rpc": {
         const error = table({ 0: u8(2), 1: text("the fake relay calls no services") });
         this.#reply(socket, request.id, Reply.error, error);

@@ -3,11 +3,21 @@
 import { numericArray, TYPES } from "../elements.js";
 import type { PutValue, PvType } from "../types.js";
 
+export interface RequestedPut {
+  readonly name: string;
+  readonly value: PutValue;
+}
+
 export type Request = { readonly id: number } & (
   | { readonly kind: "subscribe" | "get"; readonly names: readonly string[] }
   | { readonly kind: "unsubscribe" | "describe"; readonly ids: readonly number[] }
   | { readonly kind: "ping"; readonly clientTimeNs: bigint }
-  | { readonly kind: "put"; readonly name: string; readonly value: PutValue }
+  | ({ readonly kind: "put" } & RequestedPut)
+  | {
+      readonly kind: "putMany";
+      readonly puts: readonly RequestedPut[];
+      readonly allPermitted: boolean;
+    }
   | { readonly kind: "rpc" | "ack" | "pace" | "authenticate" }
 );
 
@@ -22,6 +32,7 @@ const KINDS = [
   "pace",
   "authenticate",
   "describe",
+  "putMany",
 ] as const;
 
 export function readRequest(bytes: Uint8Array): Request {
@@ -54,14 +65,21 @@ class Reader {
         const at = this.#place(body, 0);
         return { id, kind, clientTimeNs: at === 0 ? 0n : this.#view.getBigInt64(at, true) };
       }
-      case "put": {
-        const at = this.#place(body, 0);
-        const name = at === 0 ? "" : this.#text(this.#follow(at));
-        return { id, kind, name, value: this.#value(this.#table(body, 1)) };
+      case "put":
+        return { id, kind, ...this.#put(body) };
+      case "putMany": {
+        const puts = this.#entries(body, 0).map((at) => this.#put(at));
+        return { id, kind, puts, allPermitted: this.#u8(body, 1) === 1 };
       }
       default:
         return { id, kind };
     }
+  }
+
+  #put(at: number): RequestedPut {
+    const place = this.#place(at, 0);
+    const name = place === 0 ? "" : this.#text(this.#follow(place));
+    return { name, value: this.#value(this.#table(at, 1)) };
   }
 
   #value(at: number | undefined): PutValue {
@@ -88,11 +106,16 @@ class Reader {
   }
 
   #texts(at: number, field: number): string[] {
+    return this.#entries(at, field).map((entry) => this.#text(entry));
+  }
+
+  /** Where the entries of a vector of strings or tables stand. */
+  #entries(at: number, field: number): number[] {
     const place = this.#place(at, field);
     if (place === 0) return [];
     const vector = this.#follow(place);
     const length = this.#view.getUint32(vector, true);
-    return Array.from({ length }, (_, index) => this.#text(this.#follow(vector + 4 + 4 * index)));
+    return Array.from({ length }, (_, index) => this.#follow(vector + 4 + 4 * index));
   }
 
   #text(at: number): string {
