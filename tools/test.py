@@ -42,7 +42,11 @@ STEPS = [
     ("wasm", "WebAssembly and package", "make --no-print-directory wasm"),
     ("check", "eslint and prettier", "npm run --silent lint"),
     ("check", "TypeScript", "npm run --silent typecheck"),
-    ("ts", "package tests in Node", "npm run --silent test:unit"),
+    (
+        "ts",
+        "package tests in Node",
+        "cargo build --quiet --locked -p pvwire-relay; npm run --silent test:unit",
+    ),
     ("ts", "package tests in the browser", "npm run --silent test:browser"),
     (
         "e2e",

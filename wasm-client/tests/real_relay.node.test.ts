@@ -1,0 +1,119 @@
+/** Does the client say what a real relay and a real IOC say, where a relay of the tests could be wrong? */
+
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { WebSocket as NodeSocket } from "ws";
+
+import { Child } from "../../e2e/fixtures/child.js";
+import { privateEpicsNetwork } from "../../e2e/fixtures/epics.js";
+import { PYTHON } from "../../e2e/fixtures/paths.js";
+import { Relay } from "../../e2e/fixtures/relay.js";
+import { createGraphqlClient } from "../ts/graphql/index.js";
+import { createClient, type PutResult, type PvClient } from "../ts/index.js";
+import { wasm } from "./golden.js";
+
+const RECORDS = `
+  record(ao, "$(P):SET") { field(VAL, "1") field(PINI, "YES") }
+  record(stringout, "$(P):TEXT:SET") { field(VAL, "before") field(PINI, "YES") }
+  record(ao, "$(P):LOCKED") { field(VAL, "2") field(PINI, "YES") }
+  record(ao, "$(P):SECRET") { field(VAL, "3") field(PINI, "YES") }
+  record(waveform, "$(P):WAVE:SET") { field(FTVL, "UINT64") field(NELM, "3") }
+`;
+
+const prefix = `V${randomBytes(4).toString("hex")}`;
+const pv = (name: string): string => `${prefix}:${name}`;
+
+let folder: string;
+let ioc: Child;
+let relay: Relay;
+let client: PvClient;
+
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), "pvwire-real-"));
+  const database = path.join(folder, "records.db");
+  await writeFile(database, RECORDS);
+  const rules = path.join(folder, "rules.toml");
+  const text = `[[rule]]\npv = "${pv("SECRET")}"\ndeny = ["read", "put"]\n`;
+  await writeFile(rules, `${text}[[rule]]\npv = "*"\nallow = "read"\n`);
+  const network = await privateEpicsNetwork();
+  ioc = Child.start({
+    what: "softIOC",
+    command: PYTHON,
+    args: ["-m", "pvxslibs.ioc", "-m", `P=${prefix}`, "-d", database],
+    env: { PVXS_QSRV_ENABLE: "YES", ...network.env },
+  });
+  await ioc.waitForOutput(/complete/, 20_000);
+  const flags = ["--config", rules, "--enable-put", `--allow-put=${prefix}:*SET`];
+  relay = await Relay.start(network, flags);
+  const url = `ws://127.0.0.1:${String(relay.port)}/ws`;
+  // Node 20 has none.
+  const webSocket = NodeSocket as unknown as typeof WebSocket;
+  client = createClient({ url, webSocket, ...(wasm && { wasm }) });
+}, 60_000);
+
+afterAll(async () => {
+  client.dispose();
+  await relay.kill();
+  await ioc.kill();
+  await rm(folder, { recursive: true });
+});
+
+/** What became of puts, as codes. */
+const codes = (results: readonly PutResult[]): string[] =>
+  results.map((result) => (result.ok ? "DONE" : result.error.code));
+
+it("get of a name that a rule denies says that it is not allowed, and which rule it was", async () => {
+  const [secret, open] = await client.get([pv("SECRET"), pv("SET")]);
+  expect(secret).toMatchObject({ ok: false, error: { code: "NOT_ALLOWED", pv: pv("SECRET") } });
+  expect(secret?.ok === false && secret.error.message).toContain("rule 1");
+  expect(open).toMatchObject({ ok: true, data: { value: { number: 1 } } });
+});
+
+it("the largest unsigned integer of 64 bits is put to a real IOC by pvAccess and read back", async () => {
+  const name = `pva://${pv("WAVE:SET")}`;
+  const most = 18446744073709551615n;
+  expect(await client.put(name, [most, 0n])).toMatchObject({ ok: true });
+  const [result] = await client.get([name]);
+  expect(result?.ok === true && result.data?.value?.array).toEqual(BigUint64Array.of(most, 0n));
+});
+
+it("puts of one call have an outcome each, and all or none are sent where that is wanted", async () => {
+  const [set, text, locked] = ["SET", "TEXT:SET", "LOCKED"].map(pv) as [string, string, string];
+  const puts = [
+    [set, 5],
+    [locked, 6],
+    [text, "after"],
+    [set, "abc"],
+    [set, 7],
+  ] as const;
+  const valuesNow = async (): Promise<unknown[]> => {
+    const results = await client.get([set, locked, text]);
+    return results.map((result) => (result.ok ? result.data?.value?.string : result.error.code));
+  };
+  const all = await client.putMany(puts, { allPermitted: true, wait: true });
+  expect(codes(all)).toEqual(["WITHHELD", "NOT_ALLOWED", "WITHHELD", "WITHHELD", "WITHHELD"]);
+  expect(await valuesNow()).toEqual(["1", "2", "before"]);
+  const some = await client.putMany(puts, { wait: true });
+  expect(codes(some)).toEqual(["DONE", "NOT_ALLOWED", "DONE", "BAD_VALUE", "DONE"]);
+  expect(await valuesNow()).toEqual(["7", "2", "after"]);
+});
+
+it("a GraphQL mutation with several puts writes those that may be and says why not the others", async () => {
+  const graphql = createGraphqlClient(client);
+  const result = await graphql.execute({
+    query: `mutation ($ids: [ID!]!) {
+      putChannels(ids: $ids, values: ["9", "10", "by GraphQL"], wait: true) { value { string } }
+    }`,
+    variables: { ids: ["SET", "LOCKED", "TEXT:SET"].map(pv) },
+  });
+  expect(result.data).toEqual({
+    putChannels: [{ value: { string: "9" } }, null, { value: { string: "by GraphQL" } }],
+  });
+  expect(result.errors).toMatchObject([
+    { path: ["putChannels", 1], extensions: { code: "NOT_ALLOWED", mayBeWritten: false } },
+  ]);
+});
