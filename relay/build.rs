@@ -4,8 +4,9 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let epics = std::env::var("DEP_PVWIRE_EPICS_LIBDIR").expect("set by pvwire-epics");
     println!("cargo::rustc-link-arg=-Wl,-rpath,{epics}");
-    // By it libca reads from busy circuits in fewer and larger pieces.
+    // By them libca reads from busy circuits in fewer and larger pieces, and none that lie.
     println!("cargo::rustc-link-arg=-Wl,--export-dynamic-symbol=recv");
+    println!("cargo::rustc-link-arg=-Wl,--export-dynamic-symbol=send");
     // By it a context presents the user for whom it was created.
     println!("cargo::rustc-link-arg=-Wl,--export-dynamic-symbol=osiGetUserName");
     // A packed relay carries the libraries beside it.

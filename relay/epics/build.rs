@@ -9,8 +9,9 @@ fn main() {
     // Reaches this crate's own tests only: a crate that links a program depends on this one
     // directly and sets its run path from DEP_PVWIRE_EPICS_LIBDIR.
     println!("cargo::rustc-link-arg=-Wl,-rpath,{lib}");
-    // Likewise: libca and pvxs find our `recv` and `osiGetUserName` in programs that export them.
+    // Likewise: libca and pvxs find our functions in programs that export them.
     println!("cargo::rustc-link-arg=-Wl,--export-dynamic-symbol=recv");
+    println!("cargo::rustc-link-arg=-Wl,--export-dynamic-symbol=send");
     println!("cargo::rustc-link-arg=-Wl,--export-dynamic-symbol=osiGetUserName");
     println!("cargo::metadata=libdir={lib}");
 }

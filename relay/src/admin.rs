@@ -88,6 +88,7 @@ impl Admin {
             array_bytes_shared: self.intake.array_bytes().shared_total(),
             ca_reads: pvwire_epics::ca::reads_total(),
             ca_paced_reads: pvwire_epics::ca::paced_reads_total(),
+            ca_circuits_cut: pvwire_epics::ca::circuits_cut_total(),
             callback_panics: pvwire_epics::panics_caught(),
         })
     }

@@ -108,6 +108,7 @@ pub struct Metrics {
     array_bytes_shared: Counter,
     ca_reads: Counter,
     ca_paced_reads: Counter,
+    ca_circuits_cut: Counter,
     callback_panics: Counter,
 }
 
@@ -142,6 +143,8 @@ pub struct Readings {
     pub ca_reads: u64,
     /// Those that waited for more.
     pub ca_paced_reads: u64,
+    /// Circuits whose server sent what no server may send.
+    pub ca_circuits_cut: u64,
     /// Panics caught in callbacks.
     pub callback_panics: u64,
 }
@@ -240,6 +243,10 @@ impl Default for Metrics {
         let ca_paced_reads = counter(
             "ca_paced_reads",
             "Reads that waited a moment for more, because the circuit was busy",
+        );
+        let ca_circuits_cut = counter(
+            "ca_circuits_cut",
+            "Circuits of Channel Access that were cut because their server sent what no server may send; the log names it",
         );
         let callback_panics = counter(
             "callback_panics",
@@ -348,6 +355,7 @@ impl Default for Metrics {
             array_bytes_shared,
             ca_reads,
             ca_paced_reads,
+            ca_circuits_cut,
             callback_panics,
         }
     }
@@ -412,6 +420,7 @@ impl Metrics {
         raise(&self.array_bytes_shared, readings.array_bytes_shared);
         raise(&self.ca_reads, readings.ca_reads);
         raise(&self.ca_paced_reads, readings.ca_paced_reads);
+        raise(&self.ca_circuits_cut, readings.ca_circuits_cut);
         raise(&self.callback_panics, readings.callback_panics);
         self.monitors_active.set(readings.monitors as i64);
         match readings.pvs {

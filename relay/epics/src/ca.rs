@@ -3,14 +3,17 @@
 //! [`Client`] is one context of libca, [`Channel`] one PV with its monitors. What happens to a PV
 //! is told to the [`ChannelEvents`] that it was opened with.
 
+mod asked;
 mod callback;
 mod channel_state;
+mod check;
 mod circuit;
 mod command;
 mod dbr;
 mod event;
 mod follow;
 mod handle;
+mod messages;
 mod put;
 mod recv;
 mod thread_circuit;
@@ -22,6 +25,7 @@ use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use self::channel_state::ChannelState;
+pub use self::check::passes;
 use self::command::Command;
 pub use self::event::{
     AccessRights, Array, ChannelEvents, ChannelInfo, Limits, Metadata, NativeType, Update, Value,
@@ -32,7 +36,7 @@ use self::put::Job;
 pub use self::put::{
     Condition, Done, FieldKind, FieldQuestion, Held, PutError, PutTicket, PutValue,
 };
-pub use self::recv::{paced_reads_total, reads_total};
+pub use self::recv::{circuits_cut_total, paced_reads_total, reads_total};
 use crate::user::UserName;
 
 /// Longest name in bytes: it must fit one of libca's search datagrams of 1,024 bytes with two

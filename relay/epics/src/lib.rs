@@ -7,9 +7,10 @@
 //! change environment variables, the memory that is kept, and the limit of file descriptors.
 //!
 //! A program that links this crate sets its run path to the folder named by
-//! `DEP_PVWIRE_EPICS_LIBDIR` in its own build script, and exports the symbols `recv`
-//! (`-Wl,--export-dynamic-symbol=recv`), so that libca reads by it, and `osiGetUserName`, so that
-//! contexts can present users.
+//! `DEP_PVWIRE_EPICS_LIBDIR` in its own build script, and exports the symbols `recv` and `send`
+//! (`-Wl,--export-dynamic-symbol=recv`), so that libca reads by them, and `osiGetUserName`, so that
+//! contexts can present users. Without `recv` and `send` a server of Channel Access that lies can crash
+//! the program.
 
 pub mod ca;
 mod descriptors;

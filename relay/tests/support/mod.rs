@@ -4,6 +4,7 @@ mod client;
 mod http;
 mod ioc;
 mod line;
+mod lying;
 pub(crate) mod records;
 mod relay;
 mod truth;
@@ -22,6 +23,7 @@ pub(crate) use client::{Client, How, Kept, Message, Pv, RowSeen, Stream, connect
 pub(crate) use http::{get, get_by, handshake};
 pub(crate) use ioc::{SoftIoc, python};
 pub(crate) use line::{Line, Pair, Trust};
+pub(crate) use lying::{LIES, LyingServer};
 pub(crate) use relay::{Relay, relay_command, relay_command_with_hosts};
 pub(crate) use truth::Truth;
 pub(crate) use wire::Wire;

@@ -338,6 +338,8 @@ pub struct dbr_ctrl_enum {
 }
 
 unsafe extern "C" {
+    /// Bytes of each `DBR_…` type with one element.
+    pub static dbr_size: [u16; 39];
     /// Creates the calling thread's context.
     pub fn ca_context_create(select: c_int) -> c_int;
     /// Destroys the calling thread's context, after its last callback has returned.

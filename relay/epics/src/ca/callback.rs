@@ -92,8 +92,9 @@ pub(super) unsafe extern "C" fn on_update(args: event_handler_args) {
             return;
         };
         let size = dbr::update_bytes(shape.native, count);
-        // SAFETY: libca has just converted so many elements of this type to our byte order in this
-        // place, so the bytes are there and initialised. They stay until the callback returns.
+        // SAFETY: the message had so many elements of this type, which was checked before libca read it
+        // (`recv`), and libca has just converted them in this place. They stay until the callback returns.
+        // In a program that doesn't export `recv` it is the server's word.
         let bytes = unsafe { slice::from_raw_parts(args.dbr.cast(), size) };
         if let Some(update) = dbr::update(shape.native, shape.is_scalar(), count, bytes) {
             state.on_update(update);
@@ -186,8 +187,7 @@ fn unlike(args: &event_handler_args, put: &SentPut) -> Option<Held> {
     let element = NativeType::from_code(args.r#type)?;
     let count = u32::try_from(args.count).ok()?;
     let size = element.element_bytes() * count as usize;
-    // SAFETY: libca has just converted so many elements of this type to our byte order in this
-    // place, so the bytes are there and initialised. They stay until the callback returns.
+    // SAFETY: as in `on_update`.
     let elements = unsafe { slice::from_raw_parts(args.dbr.cast(), size) };
     put.unlike(count, elements)
 }

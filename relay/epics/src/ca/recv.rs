@@ -1,4 +1,4 @@
-//! How often does libca read from a busy circuit?
+//! How often does libca read from a busy circuit, and is what it reads true?
 //!
 //! A server of EPICS base sends what changed in pieces of some forty updates, and libca's receive
 //! thread, being quicker than the server, is woken for each of them: that costs more than all that
@@ -7,19 +7,33 @@
 //! next, so that then several are there. At that point the thread holds none of libca's locks, which
 //! it does while it calls back.
 //!
-//! A program whose linker exports the symbol has this `recv` in place of the C library's; in others
-//! nothing is paced. On all other threads it is the same as that.
+//! Before libca sees the bytes they are checked ([`Check`]); a circuit that brings what no server may send is
+//! cut, as if the server had closed it. What libca asked for is learned from what it sends, so here
+//! is its function `send`, too.
+//!
+//! A program whose linker exports the symbols has these functions in place of the C library's; in others
+//! nothing is paced or checked. On all other threads they are the same as those. Searches and beacons
+//! come by UDP, which libca reads by `recvfrom`; pvxs reads by `readv`.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::io::ErrorKind;
-use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
+use std::mem::ManuallyDrop;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::FromRawFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
+use std::{ptr, slice, thread};
 
-/// What libca names the threads that read from its circuits.
+use super::check::{Check, Lie};
+use crate::guard::guard;
+use crate::throttle::Throttle;
+
+/// What libca names the threads that read from its circuits, and those that write to them.
 const RECEIVER: &[u8] = b"CAC-TCP-recv\0";
+const SENDER: &[u8] = b"CAC-TCP-send\0";
 
 /// Shortest wait. A server that sends as fast as it can fills libca's buffer in about that time.
 const SHORTEST: Duration = Duration::from_micros(250);
@@ -29,14 +43,25 @@ const LONGEST: Duration = Duration::from_millis(2);
 
 static READS: AtomicU64 = AtomicU64::new(0);
 static PACED: AtomicU64 = AtomicU64::new(0);
+static CUT: AtomicU64 = AtomicU64::new(0);
+static LIES: Throttle = Throttle::new();
+
+/// What is known of each circuit, by the number that the system has for its socket: that of a file
+/// descriptor is soon another's. One lock for each new circuit's two threads.
+static CIRCUITS: LazyLock<Mutex<HashMap<libc::ino_t, Weak<Checked>>>> =
+    LazyLock::new(Mutex::default);
 
 thread_local! {
     static THREAD: Cell<Thread> = const { Cell::new(Thread::Unknown) };
+    /// The circuit that the thread reads from or writes to.
+    static CHECKED: RefCell<Option<Arc<Checked>>> = const { RefCell::new(None) };
 }
 
-/// Keeps the function in programs that call it only by way of a library.
+/// Keeps the functions in programs that call them only by way of a library.
 #[used]
 static EXPORTED: unsafe extern "C" fn(c_int, *mut c_void, usize, c_int) -> isize = recv;
+#[used]
+static EXPORTED_TOO: unsafe extern "C" fn(c_int, *const c_void, usize, c_int) -> isize = send;
 
 /// Reads from the circuits of all Channel Access clients since the start of the process; 0 in a
 /// program that doesn't export its symbol `recv`.
@@ -49,12 +74,83 @@ pub fn paced_reads_total() -> u64 {
     PACED.load(Ordering::Relaxed)
 }
 
-/// Whose thread it is that reads.
+/// Circuits that were cut because their server sent what no server may send.
+pub fn circuits_cut_total() -> u64 {
+    CUT.load(Ordering::Relaxed)
+}
+
+/// A circuit whose messages are checked.
+#[derive(Debug, Default)]
+struct Checked {
+    /// A lock that the circuit's two threads take, the receiving one once for each read.
+    check: Mutex<Check>,
+    is_cut: AtomicBool,
+}
+
+impl Checked {
+    /// The circuit of a socket, which the calling thread is the first or the second to use.
+    fn of(socket: c_int) -> Option<Arc<Self>> {
+        // SAFETY: all zeroes are a `stat`.
+        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: the pointer is to a whole `stat` that outlives the call.
+        if unsafe { libc::fstat(socket, &raw mut stat) } != 0 {
+            return None;
+        }
+        let mut circuits = CIRCUITS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = circuits.get(&stat.st_ino).and_then(Weak::upgrade) {
+            return Some(known);
+        }
+        circuits.retain(|_, circuit| circuit.strong_count() > 0);
+        let new = Arc::<Self>::default();
+        circuits.insert(stat.st_ino, Arc::downgrade(&new));
+        Some(new)
+    }
+
+    fn with<T>(&self, body: impl FnOnce(&mut Check) -> T) -> T {
+        body(&mut self.check.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Calls with the circuit of the calling thread.
+fn with_circuit<T>(socket: c_int, body: impl FnOnce(&Checked) -> T) -> Option<T> {
+    // Fails when the thread ends.
+    let called = CHECKED.try_with(|checked| {
+        let mut checked = checked.try_borrow_mut().ok()?;
+        if checked.is_none() {
+            *checked = Checked::of(socket);
+        }
+        checked.as_deref().map(body)
+    });
+    called.ok().flatten()
+}
+
+/// Whose thread it is that reads or writes.
 #[derive(Clone, Copy, Debug)]
 enum Thread {
     Unknown,
     Receiver(Circuit),
+    Sender,
     Other,
+}
+
+impl Thread {
+    /// The calling thread.
+    fn this() -> Self {
+        let known = THREAD.get();
+        if !matches!(known, Self::Unknown) {
+            return known;
+        }
+        let name = thread_name();
+        let found = if name.starts_with(RECEIVER) {
+            Self::Receiver(Circuit::default())
+        } else if name.starts_with(SENDER) {
+            Self::Sender
+        } else {
+            Self::Other
+        };
+        THREAD.set(found);
+        found
+    }
 }
 
 /// What the reads of one circuit were like; a receive thread has one circuit.
@@ -88,7 +184,7 @@ impl Circuit {
 /// # Safety
 ///
 /// As of the C library's function: `buffer` has room for `room` bytes.
-#[unsafe(no_mangle)]
+#[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 unsafe extern "C" fn recv(socket: c_int, buffer: *mut c_void, room: usize, flags: c_int) -> isize {
     let receive = |flags| {
         // SAFETY: as the caller promises; with no place for the sender's address this is `recv`.
@@ -103,14 +199,8 @@ unsafe extern "C" fn recv(socket: c_int, buffer: *mut c_void, room: usize, flags
             )
         }
     };
-    let circuit = match THREAD.get() {
-        Thread::Receiver(circuit) => circuit,
-        Thread::Unknown if is_receiver() => Circuit::default(),
-        Thread::Unknown => {
-            THREAD.set(Thread::Other);
-            return receive(flags);
-        }
-        Thread::Other => return receive(flags),
+    let Thread::Receiver(circuit) = Thread::this() else {
+        return receive(flags);
     };
     // Without a wait first: a busy circuit often has more already.
     let at_once = (!circuit.pause.is_zero()).then(|| receive(flags | libc::MSG_DONTWAIT));
@@ -131,8 +221,84 @@ unsafe extern "C" fn recv(socket: c_int, buffer: *mut c_void, room: usize, flags
         super::thread_circuit::heard();
         let circuit = circuit.after(blocked, count.unsigned_abs(), room);
         THREAD.set(Thread::Receiver(circuit));
+        // SAFETY: the system has just written so many bytes there, which are the caller's to give.
+        let bytes = unsafe { slice::from_raw_parts(buffer.cast::<u8>(), count.unsigned_abs()) };
+        if flags & libc::MSG_PEEK == 0 && !is_true(socket, bytes) {
+            // As at the end of the circuit.
+            return 0;
+        }
     }
     count
+}
+
+/// The system's `send`, which libca's send threads call too.
+///
+/// # Safety
+///
+/// As of the C library's function: `bytes` has `count` bytes.
+#[cfg_attr(feature = "interpose", unsafe(no_mangle))]
+unsafe extern "C" fn send(
+    socket: c_int,
+    bytes: *const c_void,
+    count: usize,
+    flags: c_int,
+) -> isize {
+    let transmit = || {
+        // SAFETY: as the caller promises; with no address to send to this is `send`.
+        unsafe { libc::sendto(socket, bytes, count, flags, ptr::null(), 0) }
+    };
+    if !matches!(Thread::this(), Thread::Sender) {
+        return transmit();
+    }
+    // SAFETY: as the caller promises.
+    let asked = unsafe { slice::from_raw_parts(bytes.cast::<u8>(), count) };
+    let note = |note: &dyn Fn(&mut Check)| {
+        guard("send", || {
+            let _ = with_circuit(socket, |checked| checked.with(note));
+        });
+    };
+    // The answer may come before the call returns.
+    note(&|check| check.sending(asked));
+    let sent = transmit();
+    // Neither a lock nor the walk through what was sent changes errno.
+    if let Ok(sent) = usize::try_from(sent) {
+        note(&|check| check.sent(&asked[..sent]));
+    }
+    sent
+}
+
+/// Whether libca may see what came by its circuit. If not, the circuit is ended.
+fn is_true(socket: c_int, bytes: &[u8]) -> bool {
+    let mut is_true = false;
+    guard("recv", || {
+        let judged = with_circuit(socket, |checked| {
+            if checked.is_cut.load(Ordering::Relaxed) {
+                return false;
+            }
+            let Err(lie) = checked.with(|check| check.received(bytes)) else {
+                return true;
+            };
+            checked.is_cut.store(true, Ordering::Relaxed);
+            cut(socket, lie);
+            false
+        });
+        is_true = judged == Some(true);
+    });
+    is_true
+}
+
+#[cold]
+fn cut(socket: c_int, lie: Lie) {
+    CUT.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: the socket is libca's and open; it is not closed here.
+    let stream = ManuallyDrop::new(unsafe { TcpStream::from_raw_fd(socket) });
+    let peer =
+        (stream.peer_addr()).map_or_else(|_| "?".to_owned(), |peer: SocketAddr| peer.to_string());
+    let _ = stream.shutdown(std::net::Shutdown::Both);
+    LIES.warn(format_args!(
+        "the Channel Access server {peer} sends what no server may send ({lie}), so its circuit is cut and its \
+         PVs are disconnected; its administrator must stop or repair it"
+    ));
 }
 
 /// Whether the read that has just failed did so for want of bytes alone.
@@ -142,11 +308,16 @@ fn is_empty() -> bool {
 
 /// Whether the calling thread reads from a circuit of libca.
 pub(super) fn is_receiver() -> bool {
+    thread_name().starts_with(RECEIVER)
+}
+
+/// The name of the calling thread and a NUL; empty when the system doesn't say it.
+fn thread_name() -> [u8; 16] {
     // The longest name of a thread, with its NUL.
     let mut name = [0_u8; 16];
     // SAFETY: the call writes a name of at most 16 bytes, as many as there are.
     let failed = unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) } != 0;
-    !failed && name.starts_with(RECEIVER)
+    if failed { [0; 16] } else { name }
 }
 
 #[cfg(test)]
@@ -160,6 +331,7 @@ mod tests {
     const LATE: Duration = Duration::from_millis(20);
     const ROOM: usize = 16_384;
     const PIECE: usize = 1_600;
+    const ECHO: [u8; 16] = [0, 23, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
     /// The pauses after reads that were blocked so long and got so many bytes.
     fn pauses(reads: &[(Duration, usize)]) -> Vec<Duration> {
@@ -222,9 +394,9 @@ mod tests {
             let before = reads_total();
             let mut buffer = [0; 64];
             for _ in 0..10 {
-                from.write_all(b"a piece").unwrap();
-                assert_eq!(to.read(&mut buffer).unwrap(), 7);
-                assert_eq!(&buffer[..7], b"a piece");
+                from.write_all(&ECHO).unwrap();
+                assert_eq!(to.read(&mut buffer).unwrap(), ECHO.len());
+                assert_eq!(buffer[..ECHO.len()], ECHO);
             }
             assert!(matches!(THREAD.get(), Thread::Receiver(_)));
             assert!(reads_total() >= before + 10);
@@ -234,6 +406,25 @@ mod tests {
             drop(from);
             to.set_nonblocking(false).unwrap();
             assert_eq!(to.read(&mut buffer).unwrap(), 0);
+        });
+    }
+
+    #[test]
+    fn circuit_that_lies_ends_before_the_lie_is_read() {
+        in_thread("CAC-TCP-recv", |mut from, mut to| {
+            let before = circuits_cut_total();
+            let mut buffer = [0; 64];
+            from.write_all(&ECHO).unwrap();
+            assert_eq!(to.read(&mut buffer).unwrap(), ECHO.len());
+            // The first half of a message whose kind doesn't exist.
+            from.write_all(&[0, 99, 0, 0]).unwrap();
+            assert_eq!(to.read(&mut buffer).unwrap(), 4);
+            from.write_all(&[0; 12]).unwrap();
+            assert_eq!(to.read(&mut buffer).unwrap(), 0);
+            assert_eq!(to.read(&mut buffer).unwrap(), 0);
+            assert!(circuits_cut_total() > before);
+            // The server is told, too.
+            assert_eq!(from.read(&mut buffer).unwrap(), 0);
         });
     }
 

@@ -1,0 +1,204 @@
+//! Where in a stream of Channel Access do messages begin and end, in whatever pieces it comes?
+
+/// Bytes of a header, and of one whose size and count have 32 bits.
+const SHORT: usize = 16;
+const LONG: usize = 24;
+
+/// The header of a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) command: u16,
+    /// Bytes of the payload.
+    pub(super) size: u32,
+    pub(super) data_type: u16,
+    pub(super) count: u32,
+    /// A channel, or a status.
+    pub(super) one: u32,
+    /// Mostly the number of what was asked for.
+    pub(super) two: u32,
+}
+
+impl Header {
+    /// Reads a header of 16 bytes, or of 24 if that is what the first ones say.
+    #[inline]
+    pub(super) fn read(bytes: &[u8; LONG]) -> Self {
+        let mut header = Self::read_short(first(bytes, 0));
+        if header.size == 0xffff {
+            header.size = u32::from_be_bytes(first(bytes, SHORT));
+            header.count = u32::from_be_bytes(first(bytes, SHORT + 4));
+        }
+        header
+    }
+
+    #[inline]
+    fn read_short(bytes: [u8; SHORT]) -> Self {
+        let [begin, end] = [0, 8].map(|at| u64::from_be_bytes(first(&bytes, at)));
+        Self {
+            command: (begin >> 48) as u16,
+            size: (begin >> 32) as u32 & 0xffff,
+            data_type: (begin >> 16) as u16,
+            count: begin as u32 & 0xffff,
+            one: (end >> 32) as u32,
+            two: end as u32,
+        }
+    }
+}
+
+/// So many bytes from there on; in the middle of an array always.
+#[inline]
+fn first<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    bytes[at..at + N].try_into().unwrap_or([0; N])
+}
+
+/// What was found next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Piece<'a> {
+    Header(Header),
+    /// Bytes of the payload behind the last header. An empty payload is not told of.
+    Payload {
+        bytes: &'a [u8],
+        is_last: bool,
+    },
+}
+
+/// One direction of a circuit.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Messages {
+    /// The beginning of a header.
+    begun: [u8; LONG],
+    filled: usize,
+    /// Bytes of a payload that are still to come.
+    rest: u32,
+}
+
+impl Messages {
+    /// The next piece of these bytes, which it takes away; nothing when all are taken.
+    #[inline]
+    pub(super) fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Option<Piece<'a>> {
+        if bytes.is_empty() {
+            return None;
+        }
+        if self.rest > 0 {
+            let count = bytes.len().min(self.rest as usize);
+            let (payload, after) = bytes.split_at(count);
+            *bytes = after;
+            self.rest -= count as u32;
+            return Some(Piece::Payload {
+                bytes: payload,
+                is_last: self.rest == 0,
+            });
+        }
+        if self.filled == 0
+            && let Some((header, after)) = bytes.split_first_chunk()
+        {
+            let header = Header::read_short(*header);
+            if header.size != 0xffff {
+                *bytes = after;
+                self.rest = header.size;
+                return Some(Piece::Header(header));
+            }
+        }
+        self.fill(bytes).map(Piece::Header)
+    }
+
+    /// The header of the next message if it is of this kind and here as a whole; takes it away. The common
+    /// case of [`next`](Self::next).
+    #[inline]
+    pub(super) fn next_whole(&self, command: u16, bytes: &mut &[u8]) -> Option<Header> {
+        if self.rest != 0 || self.filled != 0 {
+            return None;
+        }
+        let (header, payload) = bytes.split_first_chunk()?;
+        let header = Header::read_short(*header);
+        let size = header.size as usize;
+        if header.command != command || size == 0xffff || payload.len() < size {
+            return None;
+        }
+        *bytes = &payload[size..];
+        Some(header)
+    }
+
+    /// Calls for each header.
+    pub(super) fn each(&mut self, mut bytes: &[u8], mut call: impl FnMut(&Header)) {
+        while let Some(piece) = self.next(&mut bytes) {
+            if let Piece::Header(header) = piece {
+                call(&header);
+            }
+        }
+    }
+
+    /// A header that is long, or comes in pieces.
+    #[inline(never)]
+    fn fill(&mut self, bytes: &mut &[u8]) -> Option<Header> {
+        loop {
+            let is_long = self.filled >= 4 && self.begun[2..4] == [0xff, 0xff];
+            let needed = if is_long { LONG } else { SHORT };
+            if self.filled == needed {
+                break;
+            }
+            // The first four bytes tell how many there are.
+            let until = if self.filled < 4 { 4 } else { needed };
+            let count = bytes.len().min(until - self.filled);
+            if count == 0 {
+                return None;
+            }
+            let (some, after) = bytes.split_at(count);
+            self.begun[self.filled..][..count].copy_from_slice(some);
+            *bytes = after;
+            self.filled += count;
+        }
+        let header = Header::read(&self.begun);
+        self.filled = 0;
+        self.rest = header.size;
+        Some(header)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The headers and payload bytes of a stream that comes in pieces of this size.
+    fn split(stream: &[u8], size: usize) -> (Vec<Header>, Vec<u8>) {
+        let (mut messages, mut headers, mut payload) = Default::default();
+        for mut bytes in stream.chunks(size) {
+            while let Some(piece) = Messages::next(&mut messages, &mut bytes) {
+                match piece {
+                    Piece::Header(header) => Vec::push(&mut headers, header),
+                    Piece::Payload { bytes, .. } => Vec::extend(&mut payload, bytes),
+                }
+            }
+        }
+        (headers, payload)
+    }
+
+    #[test]
+    fn messages_are_the_same_in_whatever_pieces_they_come() {
+        let mut stream = vec![0, 1, 0, 8, 0, 20, 0, 1, 0, 0, 0, 1, 0, 0, 0, 9];
+        stream.extend([5; 8]);
+        stream.extend([0, 23, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        stream.extend([0, 1, 0xff, 0xff, 0, 20, 0, 0, 0, 0, 0, 1, 0, 0, 0, 3]);
+        stream.extend([0, 0, 0, 16, 0, 1, 0, 2]);
+        stream.extend([6; 16]);
+        let whole = split(&stream, stream.len());
+
+        for size in 1..stream.len() {
+            assert_eq!(split(&stream, size), whole, "{size}");
+        }
+
+        let sizes: Vec<_> = whole.0.iter().map(|header| header.size).collect();
+        assert_eq!(sizes, [8, 0, 16]);
+        assert_eq!(
+            whole.0[2],
+            Header {
+                command: 1,
+                size: 16,
+                data_type: 20,
+                count: 0x1_0002,
+                one: 1,
+                two: 3
+            }
+        );
+        assert_eq!(whole.1.len(), 24);
+    }
+}
