@@ -44,7 +44,13 @@ pub struct Login {
     pub person: Person,
     /// Until when.
     pub until: SystemTime,
+    /// The key that its token is signed by.
+    pub key: KeyNumber,
 }
+
+/// A key as this relay has known it since it first read it, whatever set it stands in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeyNumber(u64);
 
 /// Why a token isn't taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,9 +86,15 @@ pub struct Tokens {
 pub struct Keys {
     generation: u64,
     list: Vec<Key>,
+    /// Keys so far, of all generations.
+    numbered: u64,
+    /// They are too old to let anybody in.
+    retired: bool,
 }
 
+#[derive(Clone)]
 struct Key {
+    number: KeyNumber,
     id: Option<String>,
     algorithm: Algorithm,
     key: DecodingKey,
@@ -103,13 +115,65 @@ impl Keys {
             return Err("no key for RS256, ES256 or EdDSA is in it".into());
         }
         Ok(Self {
-            generation: 0,
             list,
+            ..Self::default()
         })
+    }
+
+    /// Gives each key the number that it had among those before, or else a new one.
+    fn follow(&mut self, before: &Self) {
+        self.generation = before.generation + 1;
+        self.numbered = before.numbered;
+        for key in &mut self.list {
+            let same = before.list.iter().find(|known| known.is_same(key));
+            key.number = same.map_or_else(
+                || {
+                    self.numbered += 1;
+                    KeyNumber(self.numbered)
+                },
+                |known| known.number,
+            );
+        }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Whether a key is among them.
+    #[must_use]
+    pub fn has(&self, key: KeyNumber) -> bool {
+        self.list.iter().any(|known| known.number == key)
+    }
+
+    /// Changes when the keys do.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation
     }
 }
 
 impl Key {
+    /// Whether it verifies the same signatures, by whatever id.
+    fn is_same(&self, other: &Self) -> bool {
+        let material = match (self.key.kind(), other.key.kind()) {
+            (
+                DecodingKeyKind::RsaModulusExponent { n, e },
+                DecodingKeyKind::RsaModulusExponent {
+                    n: other_n,
+                    e: other_e,
+                },
+            ) => (n, e) == (other_n, other_e),
+            (DecodingKeyKind::SecretOrDer(key), DecodingKeyKind::SecretOrDer(other)) => {
+                key == other
+            }
+            _ => false,
+        };
+        material && self.algorithm == other.algorithm
+    }
+
     fn read(value: &Value) -> Option<Self> {
         let text = |name: &str| value.get(name).and_then(Value::as_str);
         // What a key is good for follows from its kind, never from what a token says.
@@ -125,6 +189,7 @@ impl Key {
         }
         let jwk: Jwk = serde_json::from_value(value.clone()).ok()?;
         Some(Self {
+            number: KeyNumber::default(),
             id: text("kid").map(str::to_owned),
             algorithm,
             key: DecodingKey::from_jwk(&jwk).ok()?,
@@ -135,7 +200,8 @@ impl Key {
 impl Tokens {
     /// Checks by these keys, until there are others.
     #[must_use]
-    pub fn new(rules: TokenRules, keys: Keys) -> Self {
+    pub fn new(rules: TokenRules, mut keys: Keys) -> Self {
+        keys.follow(&Keys::default());
         // Another provider of the process would do as well.
         let _ = PROVIDER.install_default();
         Self {
@@ -148,18 +214,28 @@ impl Tokens {
     /// From now on these keys are good.
     pub fn replace(&self, mut keys: Keys) {
         let mut place = self.keys.write().unwrap_or_else(PoisonError::into_inner);
-        keys.generation = place.generation + 1;
+        keys.follow(&place);
         *place = Arc::new(keys);
     }
 
-    fn keys(&self) -> Arc<Keys> {
-        Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
+    /// The keys are too old: they let nobody in until there are others. Who has logged in by them stays
+    /// until its token ends.
+    pub fn retire(&self) {
+        let mut place = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        let list = place.list.iter().map(Key::clone).collect();
+        let mut keys = Keys {
+            list,
+            ..Keys::default()
+        };
+        keys.follow(&place);
+        keys.retired = true;
+        *place = Arc::new(keys);
     }
 
-    /// Changes when the keys do.
+    /// Those that are good now.
     #[must_use]
-    pub fn generation(&self) -> u64 {
-        self.keys().generation
+    pub fn keys(&self) -> Arc<Keys> {
+        Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Waits until a token was signed by a key that isn't known.
@@ -192,7 +268,7 @@ impl Tokens {
             key.algorithm == header.alg && (header.kid.is_none() || key.id == header.kid)
         };
         let mut why = None;
-        for key in keys.list.iter().filter(fits) {
+        for key in keys.list.iter().filter(fits).filter(|_| !keys.retired) {
             match self.check_by(token, key) {
                 Ok(login) => return Ok(login),
                 Err(error) => why = Some(error),
@@ -233,6 +309,7 @@ impl Tokens {
                 groups: groups(token.claims.get(&self.rules.groups_claim)),
             },
             until: UNIX_EPOCH + Duration::from_secs_f64(until) + LEEWAY,
+            key: key.number,
         })
     }
 }
@@ -403,6 +480,36 @@ mod tests {
         let first = if signature.starts_with('A') { "B" } else { "A" };
         let changed = format!("{message}.{first}{}", &signature[1..]);
         assert_eq!(why(&changed), "the token's signature is wrong");
+    }
+
+    #[test]
+    fn key_keeps_its_number_while_it_stands_in_a_set_by_whatever_id() {
+        let key = |id: &str, x: &str| {
+            format!(r#"{{"kty": "OKP", "crv": "Ed25519", "kid": "{id}", "x": "{x}"}}"#)
+        };
+        let [x, y] = [
+            "eGIZ7GXH9vYDQCN9aJBBFUezqkqQ4qLSLZerpCF_R0M",
+            "xGIZ7GXH9vYDQCN9aJBBFUezqkqQ4qLSLZerpCF_R0M",
+        ];
+        let set =
+            |keys: &[String]| Keys::read(&format!(r#"{{"keys": [{}]}}"#, keys.join(","))).unwrap();
+        let numbers = |tokens: &Tokens| {
+            let keys = tokens.keys();
+            keys.list.iter().map(|key| key.number).collect::<Vec<_>>()
+        };
+        let tokens = Tokens::new(TokenRules::default(), set(&[key("a", x)]));
+        let first = numbers(&tokens)[0];
+        tokens.replace(set(&[key("b", y), key("c", x)]));
+        let both = numbers(&tokens);
+        assert_eq!(both[1], first);
+        assert_ne!(both[0], first);
+        tokens.retire();
+        assert_eq!(numbers(&tokens), both);
+        tokens.replace(set(&[key("b", y)]));
+        assert!(!tokens.keys().has(first) && tokens.keys().has(both[0]));
+        // It was away: whoever removed it meant it.
+        tokens.replace(set(&[key("c", x)]));
+        assert!(!tokens.keys().has(first));
     }
 
     #[test]

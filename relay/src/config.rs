@@ -42,6 +42,8 @@ pub struct Config {
     pub allow_anonymous: bool,
     /// File or URL of the keys that tokens are signed by.
     pub jwt_keys: String,
+    /// How long keys that can't be read again let clients in.
+    pub jwt_keys_keep: Duration,
     /// Whom a token must be for.
     pub jwt_audience: String,
     /// Who must have issued a token; empty for anybody with one of the keys.
@@ -140,6 +142,7 @@ impl Default for Config {
             auth: Auth::None,
             allow_anonymous: false,
             jwt_keys: String::new(),
+            jwt_keys_keep: Duration::from_secs(3600),
             jwt_audience: String::new(),
             jwt_issuer: String::new(),
             jwt_user_claim: "sub".into(),
@@ -229,8 +232,9 @@ pub enum ConfigError {
 }
 
 /// Keys that only tokens need.
-const JWT_KEYS: [&str; 5] = [
+const JWT_KEYS: [&str; 6] = [
     "jwt_keys",
+    "jwt_keys_keep_ms",
     "jwt_audience",
     "jwt_issuer",
     "jwt_user_claim",

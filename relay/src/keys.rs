@@ -1,7 +1,7 @@
 //! Where do the keys come from that tokens are signed by, and when are they read again?
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty, Limited};
@@ -16,12 +16,16 @@ use tokio_rustls::TlsConnector;
 
 use crate::auth::{Keys, TokenRules, Tokens};
 use crate::config::Config;
+use crate::metrics::Metrics;
 
 /// How often a file is looked at.
 const FILE_EVERY: Duration = Duration::from_secs(1);
 
 /// How often a URL is asked.
 const URL_EVERY: Duration = Duration::from_secs(300);
+
+/// How often a URL is asked while it gives no keys.
+const URL_RETRY: Duration = Duration::from_secs(10);
 
 /// At least so long between two questions, however many tokens with unknown keys come.
 const URL_AGAIN: Duration = Duration::from_secs(2);
@@ -61,15 +65,21 @@ pub async fn tokens(config: &Config) -> Result<Arc<Tokens>, String> {
 }
 
 /// Reads the keys again, for ever: a file when it changed, a URL now and then and when a token was
-/// signed by a key that isn't known. Keys that can't be read leave the ones before in place.
-pub async fn keep_fresh(tokens: Arc<Tokens>, place: String) {
-    let mut last = String::new();
-    let mut asked = Instant::now();
-    let mut warned = false;
+/// signed by a key that isn't known. Keys that can't be read, and a set without any, leave the ones
+/// before in place for `jwt_keys_keep_ms`.
+pub async fn keep_fresh(tokens: Arc<Tokens>, config: Config, metrics: Arc<Metrics>) {
+    let place = config.jwt_keys;
+    let (mut last, mut asked) = (String::new(), Instant::now());
+    let mut state = State::new(&tokens, &metrics, config.jwt_keys_keep);
     loop {
         if is_url(&place) {
+            let every = if state.complaint.is_some() {
+                URL_RETRY
+            } else {
+                URL_EVERY
+            };
             tokio::select! {
-                () = tokio::time::sleep(URL_EVERY) => {}
+                () = tokio::time::sleep(every) => {}
                 () = tokens.wanted() => {
                     tokio::time::sleep(URL_AGAIN.saturating_sub(asked.elapsed())).await;
                 }
@@ -80,22 +90,80 @@ pub async fn keep_fresh(tokens: Arc<Tokens>, place: String) {
         asked = Instant::now();
         match read(&place).await {
             Ok((text, keys)) => {
-                warned = false;
-                if text != last {
+                if text != last || state.retired {
                     if !last.is_empty() {
                         log::info!("{place}: there are new keys");
                     }
                     tokens.replace(keys);
                     last = text;
                 }
+                state.fresh();
             }
-            Err(error) => {
-                if !warned {
-                    log::warn!("{error}; the keys from before stay");
-                }
-                warned = true;
-            }
+            Err(error) => state.failed(error),
         }
+    }
+}
+
+/// Whether the keys are those of their file or URL.
+struct State<'a> {
+    tokens: &'a Tokens,
+    metrics: &'a Metrics,
+    keep: Duration,
+    read: Instant,
+    /// What is wrong, once it was said.
+    complaint: Option<String>,
+    /// The last keys let nobody in any more.
+    retired: bool,
+}
+
+impl<'a> State<'a> {
+    fn new(tokens: &'a Tokens, metrics: &'a Metrics, keep: Duration) -> Self {
+        let mut state = Self {
+            tokens,
+            metrics,
+            keep,
+            read: Instant::now(),
+            complaint: None,
+            retired: tokens.keys().is_empty(),
+        };
+        if state.retired {
+            // The start has said why.
+            state.complaint = Some(String::new());
+            metrics.keys_stale.set(1);
+        } else {
+            state.fresh();
+        }
+        state
+    }
+
+    /// The keys were read.
+    fn fresh(&mut self) {
+        (self.read, self.retired) = (Instant::now(), false);
+        if self.complaint.take().is_some() {
+            log::info!("jwt_keys can be read again");
+        }
+        self.metrics.keys_stale.set(0);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let seconds = now.map_or(0, |since| since.as_secs());
+        self.metrics
+            .keys_read
+            .set(i64::try_from(seconds).unwrap_or(0));
+    }
+
+    /// They weren't.
+    fn failed(&mut self, error: String) {
+        self.metrics.keys_stale.set(1);
+        if !self.retired && self.read.elapsed() >= self.keep {
+            self.retired = true;
+            self.tokens.retire();
+            let keep = self.keep.as_millis();
+            log::error!(
+                "{error}; since {keep} ms (jwt_keys_keep_ms), so nobody can log in any more"
+            );
+        } else if !self.retired && self.complaint.as_ref() != Some(&error) {
+            log::error!("{error}; the keys from before stay for jwt_keys_keep_ms");
+        }
+        self.complaint = Some(error);
     }
 }
 

@@ -305,11 +305,12 @@ async fn run(
         descriptors,
     });
     if let Some(tokens) = tokens {
-        tokio::task::spawn_local(keys::keep_fresh(tokens, config.jwt_keys.clone()));
+        let counters = Arc::clone(&server.admin.metrics);
+        tokio::task::spawn_local(keys::keep_fresh(tokens, config.clone(), counters));
     }
     let scheme = if tls.is_some() { "https" } else { "http" };
     if let Some(tls) = tls {
-        tokio::task::spawn_local(tls.keep_fresh());
+        tokio::task::spawn_local(tls.keep_fresh(Arc::clone(&server.admin.metrics)));
     }
     tokio::task::spawn_local(give_back_memory(Arc::clone(&server)));
     readiness.listening();

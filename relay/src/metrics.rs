@@ -93,6 +93,12 @@ pub struct Metrics {
     pub rules_changed: Counter,
     /// Whether there are changed rules that can't take effect.
     pub rules_stale: Gauge,
+    /// Whether the keys of tokens can't be read again.
+    pub keys_stale: Gauge,
+    /// When they were read last, in seconds since 1970.
+    pub keys_read: Gauge,
+    /// Whether there is a changed certificate or key that can't be used.
+    pub tls_stale: Gauge,
     /// How old updates were when they had been handed to sockets.
     pub ages_sent: Arc<AgeCounter>,
     ages_received: Arc<AgeCounter>,
@@ -310,6 +316,19 @@ impl Default for Metrics {
             "1 while the configuration file, pvlist or access security file has an error and so what it said \
              before holds; 0 otherwise",
         );
+        let keys_stale = gauge(
+            "keys_stale",
+            "1 while jwt_keys can't be read or holds no key for tokens, and so the keys from before hold, for \
+             jwt_keys_keep_ms at most; 0 otherwise",
+        );
+        let keys_read = gauge(
+            "keys_read_timestamp_seconds",
+            "When jwt_keys was last read without an error, in seconds since 1970; 0 for never",
+        );
+        let tls_stale = gauge(
+            "tls_stale",
+            "1 while a changed certificate or key can't be used, and so the one before is shown; 0 otherwise",
+        );
         let sessions_active = gauge("sessions_active", "Connected clients");
         let tick_micros = gauge("tick_length_microseconds", "Present length of a tick");
         registry.register(
@@ -341,6 +360,9 @@ impl Default for Metrics {
             sources_renewed,
             rules_changed,
             rules_stale,
+            keys_stale,
+            keys_read,
+            tls_stale,
             ages_sent,
             ages_received,
             operations,

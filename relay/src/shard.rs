@@ -161,6 +161,8 @@ struct Run {
     paces: Paces,
     /// Clients to close in a drain, and when.
     leaving: VecDeque<(Instant, ClientId)>,
+    /// Generation of the tokens' keys by which the clients were looked at.
+    keys_seen: Option<u64>,
 }
 
 impl Run {
@@ -199,6 +201,7 @@ impl Run {
             rounds: Rounds::default(),
             paces: Paces::new(Instant::now()),
             leaving: VecDeque::new(),
+            keys_seen: None,
         }
     }
 

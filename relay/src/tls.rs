@@ -8,6 +8,8 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::metrics::Metrics;
+
 /// How often the files are looked at. A clock's times of change say nothing of what a link points to,
 /// so they are read.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -57,7 +59,7 @@ impl Tls {
     /// Reads the files again, for ever. A pair that isn't good leaves the one before in place; it is
     /// complained of when it is still there at the next look, because two files are never replaced at
     /// once.
-    pub async fn keep_fresh(self: Arc<Self>) {
+    pub async fn keep_fresh(self: Arc<Self>, metrics: Arc<Metrics>) {
         let mut seen = read(&self.cert, &self.key);
         let mut complaint = None;
         loop {
@@ -65,6 +67,7 @@ impl Tls {
             let found = read(&self.cert, &self.key);
             if found == seen {
                 if let Some(error) = complaint.take() {
+                    metrics.tls_stale.set(1);
                     log::error!("{error}; the certificate from before stays");
                 }
                 continue;
@@ -74,6 +77,7 @@ impl Tls {
             complaint = match made {
                 Ok(config) => {
                     *self.in_use.lock().unwrap_or_else(PoisonError::into_inner) = config;
+                    metrics.tls_stale.set(0);
                     log::info!("{}: new connections get this certificate now", self.cert);
                     None
                 }

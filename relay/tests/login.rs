@@ -44,13 +44,13 @@ enum Pair {
 }
 
 /// A key of somebody who issues tokens.
-struct Issuer {
+pub(crate) struct Issuer {
     id: String,
     pair: Pair,
 }
 
 impl Issuer {
-    fn es256(id: &str) -> Self {
+    pub(crate) fn es256(id: &str) -> Self {
         let (random, algorithm) = (SystemRandom::new(), &ECDSA_P256_SHA256_FIXED_SIGNING);
         let document = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
         let pair = EcdsaKeyPair::from_pkcs8(algorithm, document.as_ref(), &random).unwrap();
@@ -100,12 +100,12 @@ impl Issuer {
         format!("{message}.{signature}")
     }
 
-    fn token(&self, claims: &Value) -> String {
+    pub(crate) fn token(&self, claims: &Value) -> String {
         self.sign(&self.header(), claims)
     }
 }
 
-fn key_set(issuers: &[&Issuer]) -> String {
+pub(crate) fn key_set(issuers: &[&Issuer]) -> String {
     let keys: Vec<_> = issuers.iter().map(|issuer| issuer.jwk()).collect();
     json!({ "keys": keys }).to_string()
 }
@@ -116,7 +116,7 @@ fn seconds() -> i64 {
 }
 
 /// What a good token of `user` says.
-fn claims(user: &str) -> Value {
+pub(crate) fn claims(user: &str) -> Value {
     json!({
         "sub": user, "groups": ["staff"], "aud": AUDIENCE, "iss": ISSUER, "exp": seconds() + 600,
     })
@@ -130,7 +130,7 @@ fn with(mut claims: Value, key: &str, value: Value) -> Value {
     claims
 }
 
-fn flags(keys: &str) -> Vec<String> {
+pub(crate) fn flags(keys: &str) -> Vec<String> {
     let audience = format!("--jwt-audience={AUDIENCE}");
     let issuer = format!("--jwt-issuer={ISSUER}");
     vec![
@@ -429,6 +429,94 @@ fn new_key_is_good_soon_and_the_old_one_no_more() {
         "{:?}",
         start.elapsed()
     );
+}
+
+#[test]
+fn key_that_leaves_the_set_ends_the_sessions_that_were_opened_by_it_and_no_others() {
+    let (removed, kept) = (Issuer::es256("removed"), Issuer::eddsa("kept"));
+    let path = file("keys_removed.json", &key_set(&[&removed, &kept]));
+    let relay = relay(Network::new(), path.to_str().unwrap(), &[]);
+    let log_in = |issuer: &Issuer| {
+        let mut client = Client::connect(relay.address());
+        assert!(client.log_in(&issuer.token(&claims("jane"))));
+        client
+    };
+    let (mut by_removed, mut by_kept) = (log_in(&removed), log_in(&kept));
+    let mut renewed = log_in(&removed);
+    assert!(renewed.log_in(&kept.token(&claims("jane"))));
+
+    // The same key by another id is the same key.
+    let renamed = Issuer {
+        id: "renamed".into(),
+        ..kept
+    };
+    std::fs::write(&path, key_set(&[&renamed])).unwrap();
+    let since = Instant::now();
+    assert_eq!(by_removed.wait_closed(), CloseCode::NotLoggedIn.number());
+    assert!(
+        since.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        since.elapsed()
+    );
+    for client in [&mut by_kept, &mut renewed] {
+        client.ask(RequestBody::Ping { client_time_ns: 1 });
+        assert!(client.closed.is_none());
+    }
+    assert_eq!(relay.metric("pvwire_keys_stale"), 0.0);
+}
+
+#[test]
+fn set_that_lost_all_keys_is_refused_and_the_last_ones_are_good_for_a_bounded_time() {
+    let issuer = Issuer::es256("one");
+    let path = file("keys_lost.json", &key_set(&[&issuer]));
+    let keep = ["--jwt-keys-keep-ms=6000"];
+    let relay = relay(Network::new(), path.to_str().unwrap(), &keep);
+    let log_in = || {
+        let mut client = Client::connect(relay.address());
+        let is_in = client.log_in(&issuer.token(&claims("jane")));
+        (client, is_in)
+    };
+    let is_stale = || relay.metric("pvwire_keys_stale") == 1.0;
+    assert!(!is_stale() && relay.metric("pvwire_keys_read_timestamp_seconds") > 1e9);
+    let (mut before, _) = log_in();
+
+    std::fs::write(&path, key_set(&[])).unwrap();
+    eventually("it is complained of", is_stale);
+    assert!(log_in().1, "the last keys are good");
+    eventually("the last keys let nobody in any more", || !log_in().1);
+    before.ask(RequestBody::Ping { client_time_ns: 1 });
+    assert!(
+        before.closed.is_none(),
+        "who was in stays until its token ends"
+    );
+    assert!(is_stale());
+
+    std::fs::write(&path, key_set(&[&issuer])).unwrap();
+    eventually("it is mended", || !is_stale());
+    assert!(log_in().1);
+    before.ask(RequestBody::Ping { client_time_ns: 1 });
+    let output = relay.output();
+    let said = |what: &str| output.lines().filter(|line| line.contains(what)).count();
+    assert_eq!(said("the keys from before stay"), 1, "{output}");
+    assert_eq!(said("nobody can log in any more"), 1, "{output}");
+}
+
+#[test]
+fn url_that_gives_no_keys_any_more_is_complained_of_and_believed_again() {
+    let (old, new) = (Issuer::es256("old"), Issuer::es256("new"));
+    let body = Arc::new(Mutex::new(key_set(&[&old])));
+    let relay = relay(Network::new(), &serve(Arc::clone(&body)), &[]);
+    let log_in = |issuer: &Issuer| {
+        let mut client = Client::connect(relay.address());
+        client.log_in(&issuer.token(&claims("jane")))
+    };
+    *body.lock().unwrap() = String::new();
+    assert!(!log_in(&new), "which has the keys read again");
+    assert_eq!(relay.metric("pvwire_keys_stale"), 1.0);
+    assert!(log_in(&old));
+    *body.lock().unwrap() = key_set(&[&old, &new]);
+    assert!(log_in(&new));
+    eventually("it is mended", || relay.metric("pvwire_keys_stale") == 0.0);
 }
 
 /// Serves `body` to everybody by HTTP.

@@ -212,6 +212,13 @@ pub(super) const KEYS: &[Key] = &[
         "FILE|URL",
         "JSON Web Key Set with the keys that tokens are signed by; read again when it changes"
     ),
+    millis_key!(
+        "jwt_keys_keep_ms",
+        jwt_keys_keep,
+        1000,
+        "How long the last keys let clients in while jwt_keys can't be read or holds no key; after that nobody \
+         can log in, and sessions last until their tokens end"
+    ),
     text_key!(
         "jwt_audience",
         jwt_audience,

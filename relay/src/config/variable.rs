@@ -18,14 +18,16 @@ pub(super) const CONFIG: &str = "PVWIRE_CONFIG";
 const LOG: &str = "PVWIRE_LOG";
 
 /// Variables of the project's tests and tools, which a developer may have set for all programs.
-const OF_TOOLS: [&str; 13] = [
+const OF_TOOLS: &[&str] = &[
     "PVWIRE_CHROMIUM",
     "PVWIRE_DELAYED_NETWORK",
     "PVWIRE_DEMO_CONTROL_PORT",
     "PVWIRE_EPICS_LIBDIR",
     "PVWIRE_FAR_END",
+    "PVWIRE_FUZZ_TARGET",
     "PVWIRE_PYTHON",
     "PVWIRE_RELAY",
+    "PVWIRE_SEED",
     "PVWIRE_SOAK_SECONDS",
     "PVWIRE_SOAK_SEED",
     "PVWIRE_TEST_PROCESS",

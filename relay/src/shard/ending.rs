@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use pvwire_schema::close::CloseCode;
 
 use super::Run;
+use crate::auth::Keys;
 use crate::group::{ClientId, Demand};
 use crate::socket::Broken;
 
@@ -15,6 +16,7 @@ impl Run {
         let evict_after = self.context.limits.evict_after;
         let (mut gone, mut evicted, mut over) = (Vec::new(), Vec::new(), Vec::new());
         let mut waiting = Vec::new();
+        let keys = self.new_keys();
         for (place, client) in &mut self.clients {
             let has_stalled = client.has_stalled(evict_after, now);
             if client.is_closing() {
@@ -23,7 +25,11 @@ impl Run {
                 }
             } else if has_stalled {
                 evicted.push(place);
-            } else if client.login.is_over(now) {
+            } else if client.login.is_over(now)
+                || keys
+                    .as_ref()
+                    .is_some_and(|keys| client.login.lost_its_key(keys))
+            {
                 over.push(place);
             } else if client.login.awaits_key() {
                 waiting.push(place);
@@ -41,6 +47,13 @@ impl Run {
         for place in evicted {
             self.close(place, CloseCode::NoProgress);
         }
+    }
+
+    /// The keys of tokens, if they are others than at the last look.
+    fn new_keys(&mut self) -> Option<Arc<Keys>> {
+        let keys = self.context.tokens.as_ref()?.keys();
+        let before = self.keys_seen.replace(keys.generation());
+        (before != Some(keys.generation())).then_some(keys)
     }
 
     /// The rules have changed: puts that wait and aren't allowed any more are ended at once. Asks whether

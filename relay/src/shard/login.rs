@@ -8,7 +8,7 @@ use pvwire_schema::types::{Hello, Reply, RequestProblem};
 
 use super::Run;
 use super::client::Client;
-use crate::auth::TokenError;
+use crate::auth::{KeyNumber, Keys, TokenError};
 use crate::group::Demand;
 use crate::rule::Person;
 use crate::socket::Broken;
@@ -28,8 +28,15 @@ pub(super) enum Login {
         /// What it showed, while its key may be on its way.
         token: Option<WaitingToken>,
     },
-    /// Yes, until this time if there is one.
-    Done(Option<SystemTime>),
+    /// Yes.
+    Done(Option<Shown>),
+}
+
+/// What a good token says of its own end.
+pub(super) struct Shown {
+    until: SystemTime,
+    /// Without this key it is good no more.
+    key: KeyNumber,
 }
 
 /// A token that waits for other keys.
@@ -54,8 +61,13 @@ impl Login {
     pub(super) fn is_over(&self, now: Instant) -> bool {
         match self {
             Self::Awaited { until, .. } => now >= *until,
-            Self::Done(until) => until.is_some_and(|until| SystemTime::now() >= until),
+            Self::Done(shown) => shown.as_ref().is_some_and(Shown::is_over),
         }
+    }
+
+    /// Whether it was shown by a key that is no longer one of these.
+    pub(super) fn lost_its_key(&self, keys: &Keys) -> bool {
+        matches!(self, Self::Done(Some(shown)) if !keys.has(shown.key))
     }
 
     /// Whether a token waits for other keys.
@@ -71,12 +83,18 @@ impl Login {
     }
 }
 
+impl Shown {
+    fn is_over(&self) -> bool {
+        SystemTime::now() >= self.until
+    }
+}
+
 impl Client {
     /// Who asks; nobody while it hasn't shown who it is.
     pub(super) fn known(&self) -> Result<Option<&Arc<Person>>, Broken> {
-        match self.login {
+        match &self.login {
             Login::Awaited { .. } => Ok(None),
-            Login::Done(Some(until)) if SystemTime::now() >= until => Err(Broken::NotLoggedIn),
+            Login::Done(Some(shown)) if shown.is_over() => Err(Broken::NotLoggedIn),
             Login::Done(_) => Ok(Some(&self.person)),
         }
     }
@@ -99,7 +117,7 @@ impl Run {
         let checked = match &self.context.tokens {
             None => Err(TokenError::Refused("this relay takes no tokens".into())),
             Some(tokens) => {
-                let generation = tokens.generation();
+                let generation = tokens.keys().generation();
                 match (tokens.check(&token), client.login.waiting_token()) {
                     (Err(TokenError::UnknownKey), Some(waiting)) => {
                         *waiting = Some(WaitingToken {
@@ -126,7 +144,10 @@ impl Run {
                 let synced = client.session.synced();
                 let person = Arc::new(login.person);
                 client.person = Arc::clone(&person);
-                client.login = Login::Done(Some(login.until));
+                client.login = Login::Done(Some(Shown {
+                    until: login.until,
+                    key: login.key,
+                }));
                 let reply = self.welcome(&person, left.max(1));
                 let frame = Arc::new(self.maker.answer(synced, to, &reply));
                 self.clients[place].socket.answer(&frame)?;
@@ -157,7 +178,7 @@ impl Run {
         let Some(tokens) = &self.context.tokens else {
             return;
         };
-        let generation = tokens.generation();
+        let generation = tokens.keys().generation();
         let waiting = self.clients[place].login.waiting_token();
         let other_keys = |waiting: &mut WaitingToken| waiting.generation != generation;
         if let Some(shown) = waiting.and_then(|waiting| waiting.take_if(other_keys)) {
