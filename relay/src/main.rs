@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -18,7 +19,7 @@ use pvwire_relay::keys;
 use pvwire_relay::metrics::Metrics;
 use pvwire_relay::quota::Users;
 use pvwire_relay::registry::Registry;
-use pvwire_relay::reload::Reload;
+use pvwire_relay::reload::{Reload, refuse_damaged};
 use pvwire_relay::rule::{Person, Rules};
 use pvwire_relay::server::{ProxyHeaders, Server, Trust};
 use pvwire_relay::shard::{Shard, ShardContext, ShardLimits};
@@ -64,8 +65,15 @@ fn main() -> ExitCode {
     pvwire_epics::prepare_environment();
     let descriptors = Descriptors::new(pvwire_epics::raise_descriptor_limit());
     let arguments: Vec<String> = std::env::args().collect();
-    let read_file = |path: &str| std::fs::read_to_string(path).map_err(|error| error.to_string());
-    let read = move || Config::read(&arguments, &environment, read_file);
+    // The text that was read last, unless it was damaged.
+    let whole = RefCell::new(String::new());
+    let read_file = move |path: &str| {
+        let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+        refuse_damaged(whole.borrow().as_bytes(), text.as_bytes())?;
+        whole.borrow_mut().clone_from(&text);
+        Ok(text)
+    };
+    let read = move || Config::read(&arguments, &environment, &read_file);
     let config = match read() {
         Ok(Asked::Run(config)) => *config,
         Ok(Asked::Check(config, check)) => {

@@ -17,12 +17,15 @@ use crate::shard::ShardHandle;
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// The pvlist and the access security file; `None` where one can't be read.
+type Files = [Option<Vec<u8>>; 2];
+
 /// What was found at one look.
 #[derive(PartialEq, Eq)]
 struct Found {
     config: Result<Config, String>,
-    /// The files that it names; `None` where one can't be read, which `Rules::read` then says.
-    files: [Option<Vec<u8>>; 2],
+    /// The files that it names; what can't be read `Rules::read` says then.
+    files: Files,
 }
 
 /// The rules in effect, and whom they concern.
@@ -31,6 +34,8 @@ pub struct Reload {
     started: Config,
     /// Whose rules are in effect.
     in_effect: Config,
+    /// The texts of its pvlist and its access security file.
+    files_in_effect: Files,
     registry: Arc<Registry>,
     shards: Vec<ShardHandle>,
     metrics: Arc<Metrics>,
@@ -47,6 +52,7 @@ impl Reload {
     ) -> Self {
         Self {
             in_effect: started.clone(),
+            files_in_effect: files(&started),
             started,
             registry,
             shards,
@@ -87,8 +93,23 @@ impl Reload {
             Err(error) => Err(error.to_string()),
         };
         let of = config.as_ref().unwrap_or(&self.started);
-        let files = [&of.pvlist, &of.access_security].map(|path| std::fs::read(path).ok());
+        let files = files(of);
         Found { config, files }
+    }
+
+    /// Refuses a pvlist or an access security file that was emptied or cut off.
+    fn refuse_damage(&self, config: &Config, found: &Files) -> Result<(), String> {
+        let paths = |config: &Config| [config.pvlist.clone(), config.access_security.clone()];
+        let before = paths(&self.in_effect)
+            .into_iter()
+            .zip(&self.files_in_effect);
+        let after = paths(config).into_iter().zip(found);
+        for ((was, before), (path, after)) in before.zip(after) {
+            if let (true, Some(before), Some(after)) = (was == path, before, after) {
+                refuse_damaged(before, after).map_err(|why| format!("{path}: {why}"))?;
+            }
+        }
+        Ok(())
     }
 
     /// Has what was found take effect, or says what is wrong with it.
@@ -106,12 +127,14 @@ impl Reload {
                 ..config
             };
             refuse_loss(&self.in_effect, &config)?;
+            self.refuse_damage(&config, &found.files)?;
             Ok((Rules::read(&config)?, config))
         });
         self.metrics.rules_stale.set(i64::from(rules.is_err()));
         match rules {
             Ok((rules, config)) => {
                 self.in_effect = config;
+                self.files_in_effect = found.files.clone();
                 self.registry.set_rules(rules);
                 self.shards.iter().for_each(ShardHandle::recheck);
                 self.metrics.rules_changed.inc();
@@ -120,6 +143,33 @@ impl Reload {
             Err(error) => log::error!("{error}; the rules from before stay in effect"),
         }
     }
+}
+
+fn files(config: &Config) -> Files {
+    [&config.pvlist, &config.access_security].map(|path| std::fs::read(path).ok())
+}
+
+/// Refuses a file that is read again and was damaged in between: it is empty, or its last line has no end
+/// though it had one. A list that lost its last lines may open what they deny.
+///
+/// # Errors
+/// What the operator has to do.
+pub fn refuse_damaged(before: &[u8], after: &[u8]) -> Result<(), String> {
+    let is_empty = |text: &[u8]| text.iter().all(u8::is_ascii_whitespace);
+    if is_empty(after) && !is_empty(before) {
+        return Err(
+            "it is empty, which it wasn't: write it again, or restart the relay if that is meant"
+                .into(),
+        );
+    }
+    if before.ends_with(b"\n") && !after.ends_with(b"\n") {
+        return Err(
+            "it may be cut off, because its last line has no end of line: write it again, with an end \
+             of line"
+                .into(),
+        );
+    }
+    Ok(())
 }
 
 /// Refuses what a file that was emptied or cut off would say: without a pvlist, an access security file or

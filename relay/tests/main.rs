@@ -10,6 +10,7 @@ mod audit;
 #[cfg(feature = "conformance")]
 mod conformance;
 mod crowd;
+mod damaged;
 mod delay;
 mod description;
 mod door;

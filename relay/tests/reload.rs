@@ -242,7 +242,7 @@ fn emptied_or_cut_configuration_changes_nothing_and_opens_no_reading() {
     let acf = format!("access_security = '{}'\n", acf.display());
     let acf_denies = format!("{pvlist}{acf}{rule}");
     for (whole, cut, lost) in [
-        (rule.clone(), String::new(), "[[rule]]"),
+        (rule.clone(), "# x\n".into(), "[[rule]]"),
         (
             format!("linger_ms = 5\n{rule}"),
             "linger_ms = 5\n".into(),
