@@ -66,12 +66,21 @@ check: setup wasm ## Formatting, lints, documentation, types
 	@$(PYTHON) tools/test.py --only check
 
 regen: setup ## Generated code from schema/fbs
-	$(FLATC) --rust -o schema/src/generated $(FBS)
+	@$(call generate,schema/src/generated,wasm-client/ts)
 
 regen-check: setup
-	@rm -rf .local/regen && mkdir -p .local/regen
-	@$(FLATC) --rust -o .local/regen $(FBS)
-	@diff -r .local/regen schema/src/generated || { echo 'schema/src/generated is not current: run make regen' >&2; exit 1; }
+	@rm -rf .local/regen && mkdir -p .local/regen/rust .local/regen/ts
+	@$(call generate,.local/regen/rust,.local/regen/ts)
+	@diff -r .local/regen/rust schema/src/generated && diff .local/regen/ts/schema.ts wasm-client/ts/schema.ts \
+		|| { echo 'code generated from schema/fbs is not current: run make regen' >&2; exit 1; }
+
+# flatc's Rust code and the layouts made from its .bfbs files: folders for Rust and TypeScript.
+define generate
+	$(FLATC) --rust -o $(1) $(FBS)
+	@mkdir -p .local/bfbs
+	@$(FLATC) --binary --schema -o .local/bfbs $(FBS)
+	@cargo run $(QUIETLY) --locked -p xtask -- layouts .local/bfbs $(1) $(2)
+endef
 
 stranger: setup # Reads the golden frames with nothing but PROTOCOL.md and the schema
 	@rm -rf .local/stranger && mkdir -p .local/stranger

@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+#[rustfmt::skip]
+#[path = "generated/layout.rs"]
 mod layout;
 mod node;
 mod request;

@@ -10,6 +10,8 @@ import { readFileSync } from "node:fs";
 import process from "node:process";
 import { pathToFileURL } from "node:url";
 
+import { FrameField, FrameKind, NumbersField, ReplyBody, SubscribedField } from "../dist/schema.js";
+
 const ROWS = 1000;
 const FRAMES = 20;
 const ROUNDS = 300;
@@ -35,9 +37,11 @@ class Writer {
     return this.#used;
   }
 
-  /** Each field is `[bytes, value]`, the place of a vector or table, or `undefined` for none. */
-  table(fields) {
+  /** Each field is `[bytes, value]`, or the place of a vector or table. */
+  table(ids, given) {
     const end = this.#used;
+    const fields = Array(Object.keys(ids).length).fill(undefined);
+    for (const [name, field] of Object.entries(given)) fields[ids[name]] = field;
     const places = fields.map((field) => {
       if (field === undefined) return 0;
       const [size, value] = typeof field === "number" ? [4, 0] : field;
@@ -90,9 +94,15 @@ const bytesOf = (array) => new Uint8Array(array.buffer);
 function subscribed(request) {
   const writer = new Writer();
   const ids = Uint32Array.from({ length: ROWS }, (_, row) => row);
-  const reply = writer.table([writer.vector(bytesOf(ids), ROWS, 4)]);
-  const fields = [[1, 2], [8, 1n], ...Array(8), [4, request], [1, 2], reply];
-  return writer.finish(writer.table(fields));
+  const reply = writer.table(SubscribedField, { ids: writer.vector(bytesOf(ids), ROWS, 4) });
+  const fields = {
+    kind: [1, FrameKind.Snapshot],
+    tick: [8, 1n],
+    replyTo: [4, request],
+    replyType: [1, ReplyBody.Subscribed],
+    reply,
+  };
+  return writer.finish(writer.table(FrameField, fields));
 }
 
 /** A scan: every PV has another value, some microseconds after the one before. */
@@ -101,22 +111,15 @@ function update(tick) {
   const values = Float64Array.from({ length: ROWS }, (_, row) => row + tick / 1024);
   const ids = deltas(BigInt);
   const times = deltas((row) => BigInt(row) * 3217n);
-  const numbers = writer.table([
-    [4, ROWS],
-    writer.vector(ids, ids.length, 4),
-    [8, FIRST_NS + BigInt(tick) * 100_000_000n],
-    writer.vector(times, times.length, 4),
-    writer.vector(bytesOf(values), ROWS, 8),
-  ]);
-  const frame = [
-    undefined,
-    [8, BigInt(tick)],
-    [8, BigInt(tick - 1)],
-    undefined,
-    undefined,
-    numbers,
-  ];
-  return writer.finish(writer.table(frame));
+  const numbers = writer.table(NumbersField, {
+    count: [4, ROWS],
+    ids: writer.vector(ids, ids.length, 4),
+    baseTimeNs: [8, FIRST_NS + BigInt(tick) * 100_000_000n],
+    times: writer.vector(times, times.length, 4),
+    values: writer.vector(bytesOf(values), ROWS, 8),
+  });
+  const frame = { tick: [8, BigInt(tick)], prevTick: [8, BigInt(tick - 1)], numbers };
+  return writer.finish(writer.table(FrameField, frame));
 }
 
 async function open(pkg) {

@@ -1,27 +1,10 @@
 /** Which JavaScript array holds elements of which type? */
 
+import { ValueType } from "./schema.js";
 import type { NumericArray, PvType } from "./types.js";
 
 /** By the wire's numbers. */
-export const TYPES: readonly PvType[] = [
-  "Unknown",
-  "Float64",
-  "Float32",
-  "Int8",
-  "UInt8",
-  "Int16",
-  "UInt16",
-  "Int32",
-  "UInt32",
-  "Int64",
-  "UInt64",
-  "Enum",
-  "String",
-  "Boolean",
-  "Structure",
-  "Union",
-  "Any",
-];
+export const TYPES = Object.keys(ValueType) as readonly PvType[];
 
 type ArrayConstructor = {
   readonly BYTES_PER_ELEMENT: number;

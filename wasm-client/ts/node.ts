@@ -1,18 +1,10 @@
 /** How does a structure in a message become an object? The module has checked the message before. */
 
 import { numericArray, TYPES } from "./elements.js";
+import { NodeField as Field, ValueType } from "./schema.js";
 import type { PvField } from "./types.js";
 
 const decoder = new TextDecoder();
-
-const STRING = 12;
-const BOOLEAN = 13;
-const STRUCTURE = 14;
-const UNION = 15;
-const ANY = 16;
-
-/** Places of a Node's fields in its vtable; see `frame.fbs`. */
-const Field = { name: 0, typeId: 1, type: 2, array: 3, count: 4, data: 5, text: 6, fields: 7 };
 
 /** Reads the structure whose table stands at `at`. Numeric arrays stay where they are. */
 export function readStructure(buffer: ArrayBuffer, at: number): PvField {
@@ -33,15 +25,15 @@ class Reader {
     const type = this.#byte(at, Field.type);
     const isArray = this.#byte(at, Field.array) === 1;
     switch (type) {
-      case 0:
+      case ValueType.Unknown:
         return null;
-      case STRING: {
+      case ValueType.String: {
         const texts = this.#vector(at, Field.text).map((entry) => this.#text(entry));
         return isArray ? texts : (texts[0] ?? "");
       }
-      case STRUCTURE:
-      case UNION:
-      case ANY: {
+      case ValueType.Structure:
+      case ValueType.Union:
+      case ValueType.Any: {
         const fields = this.#vector(at, Field.fields);
         if (isArray) return fields.map((field) => this.node(field));
         return this.#compound(type, fields);
@@ -52,12 +44,12 @@ class Reader {
   }
 
   #compound(type: number, fields: readonly number[]): PvField {
-    if (type === STRUCTURE) {
+    if (type === ValueType.Structure) {
       return Object.fromEntries(fields.map((field) => [this.#name(field), this.node(field)]));
     }
     const held = fields[0];
     if (held === undefined) return null;
-    if (type === ANY) return this.node(held);
+    if (type === ValueType.Any) return this.node(held);
     return { selected: this.#name(held), value: this.node(held) };
   }
 
@@ -66,7 +58,7 @@ class Reader {
     const start = this.#place(at, Field.data, (place) => this.#follow(place) + 4, 0);
     const array = numericArray(this.#buffer, start, count, TYPES[type] ?? "Unknown");
     if (isArray) return array;
-    return type === BOOLEAN ? array[0] === 1 : (array[0] ?? null);
+    return type === ValueType.Boolean ? array[0] === 1 : (array[0] ?? null);
   }
 
   #name(at: number): string {

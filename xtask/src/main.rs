@@ -1,17 +1,24 @@
-//! Which chore of this workspace is to be done? `cargo run -p xtask -- wasm` builds the browser module.
+//! Chores of this workspace: `wasm` builds the browser module, `layouts` writes what is generated from
+//! the schema beside flatc's code.
 
 #![forbid(unsafe_code)]
 
+mod layouts;
 mod wasm;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let chore = std::env::args().nth(1);
-    let done = match chore.as_deref() {
-        Some("wasm") => wasm::build(),
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match arguments[..] {
+        ["wasm"] => wasm::build(),
+        ["layouts", from, rust, typescript] => {
+            layouts::write(Path::new(from), Path::new(rust), Path::new(typescript))
+        }
         _ => {
-            eprintln!("usage: cargo run -p xtask -- wasm");
+            eprintln!("usage: cargo run -p xtask -- wasm | layouts FROM RUST TYPESCRIPT");
             return ExitCode::from(64);
         }
     };

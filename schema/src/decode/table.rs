@@ -31,14 +31,6 @@ pub(super) enum Field {
     Union(&'static [&'static Layout]),
 }
 
-impl Field {
-    /// A vector of numbers of so many bytes.
-    pub(super) const fn vector(bytes: usize) -> Self {
-        let align = bytes;
-        Self::Vector { bytes, align }
-    }
-}
-
 /// The fields of a table by their id in the schema. Those behind the last one are passed over.
 #[derive(Debug)]
 pub(super) struct Layout(pub(super) &'static [Field]);

@@ -1,6 +1,7 @@
 /** What does a PV of the fake relay hold, and how is it said on the wire? */
 
 import { TYPES } from "../elements.js";
+import { BlobField, ChannelField, LimitsField, MetadataField, NodeField } from "../schema.js";
 import type { NumericArray, PvField, PvRange, PvStructure, PvType, Severity } from "../types.js";
 import {
   bool,
@@ -14,6 +15,7 @@ import {
   u8,
   vector,
   type Field,
+  type Fields,
   type Part,
 } from "./flatbuffer.js";
 
@@ -112,36 +114,36 @@ export class PvState {
 
   metadata(): Part {
     const { choices, description, form, missing, precision, typeId, units } = this.said;
-    return table({
-      0: u32(this.id),
-      1: u8(TYPES.indexOf(this.type)),
-      2: u32(this.elementCount),
-      3: text(units ?? ""),
-      4: i16(precision ?? -1),
-      5: list((choices ?? []).map(text)),
-      6: limits(this.said.displayRange),
-      7: limits(this.said.controlRange),
-      8: limits(this.said.warningRange),
-      9: limits(this.said.alarmRange),
-      10: text(description ?? ""),
-      11: u32(this.epoch),
-      12: text(typeId ?? ""),
-      13: text(form ?? ""),
-      14: text(missing ?? ""),
+    return table(MetadataField, {
+      id: u32(this.id),
+      type: u8(TYPES.indexOf(this.type)),
+      elementCount: u32(this.elementCount),
+      units: text(units ?? ""),
+      precision: i16(precision ?? -1),
+      choices: list((choices ?? []).map(text)),
+      display: limits(this.said.displayRange),
+      control: limits(this.said.controlRange),
+      warning: limits(this.said.warningRange),
+      alarm: limits(this.said.alarmRange),
+      description: text(description ?? ""),
+      epoch: u32(this.epoch),
+      typeId: text(typeId ?? ""),
+      form: text(form ?? ""),
+      missing: text(missing ?? ""),
     });
   }
 
   channel(): Part {
     const { mutable = true, puts = true, readable = true } = this.said;
-    return table({
-      0: u32(this.id),
-      1: u8(STATES.indexOf(this.state)),
-      2: i64(nanoseconds(this.sinceMs)),
-      3: bool(readable),
-      4: bool(mutable !== false),
-      5: bool(puts),
-      6: i64(nanoseconds(this.heardMs)),
-      7: bool(mutable === null),
+    return table(ChannelField, {
+      id: u32(this.id),
+      state: u8(STATES.indexOf(this.state)),
+      sinceNs: i64(nanoseconds(this.sinceMs)),
+      read: bool(readable),
+      write: bool(mutable !== false),
+      puts: bool(puts),
+      heardNs: i64(nanoseconds(this.heardMs)),
+      writeUnknown: bool(mutable === null),
     });
   }
 
@@ -154,13 +156,13 @@ export class PvState {
   blob(timeNs: bigint): Part {
     const { value } = this.said;
     const structured = this.type === "Structure";
-    return table({
-      0: u32(this.id),
-      1: i64(timeNs),
-      2: u8(TYPES.indexOf(this.type)),
+    return table(BlobField, {
+      id: u32(this.id),
+      timeNs: i64(timeNs),
+      type: u8(TYPES.indexOf(this.type)),
       ...(structured
-        ? { 4: u32(1), 7: node("", value as PvStructure) }
-        : elements(value as PvField, this.type, 3)),
+        ? { count: u32(1), structure: node("", value as PvStructure) }
+        : elements(value as PvField, this.type)),
     });
   }
 }
@@ -199,25 +201,26 @@ const ARRAY_TYPES = new Map<unknown, PvType>([
 ]);
 
 function limits(range: PvRange | undefined): Field {
-  return range && table({ 0: f64(range.min ?? NaN), 1: f64(range.max ?? NaN) });
+  return range && table(LimitsField, { low: f64(range.min ?? NaN), high: f64(range.max ?? NaN) });
 }
 
-/** The fields `array`, `count`, `data` and `text`, which a Blob and a Node have one after the other. */
-function elements(value: PvField, type: PvType, first: number): Record<number, Field> {
+type Elements = Pick<Fields<typeof NodeField>, "array" | "count" | "data" | "text">;
+
+/** The elements of a value in the fields that a Blob and a Node have in common. */
+function elements(value: PvField, type: PvType): Elements {
   const array = isList(value);
   const all = (
     array ? [...(value as readonly (string | number)[])] : [value]
   ) as readonly unknown[];
-  const head = { [first]: bool(array), [first + 1]: u32(all.length) };
-  if (type === "String")
-    return { ...head, [first + 3]: list(all.map((entry) => text(entry as string))) };
+  const head = { array: bool(array), count: u32(all.length) };
+  if (type === "String") return { ...head, text: list(all.map((entry) => text(entry as string))) };
   const bytes = ArrayBuffer.isView(value)
     ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength)
     : new Uint8Array(scalar(value as number | bigint | boolean, type).buffer);
   const words = Math.ceil(bytes.length / 8);
   const padded = new Uint8Array(8 * words);
   padded.set(bytes);
-  return { ...head, [first + 2]: vector(padded, words, 8) };
+  return { ...head, data: vector(padded, words, 8) };
 }
 
 function scalar(value: number | bigint | boolean, type: PvType): NumericArray {
@@ -236,27 +239,27 @@ function scalar(value: number | bigint | boolean, type: PvType): NumericArray {
 /** A value as a Node; of a structure its fields, as deep as they go. */
 export function node(name: string, value: PvField): Part {
   const type = typeOf(value);
-  const fields: Record<number, Field> = { 0: text(name), 2: u8(TYPES.indexOf(type)) };
-  if (type === "Unknown") return table(fields);
-  if (type !== "Structure") return table({ ...fields, ...elements(value, type, 3) });
+  const fields = { name: text(name), type: u8(TYPES.indexOf(type)) };
+  if (type === "Unknown") return table(NodeField, fields);
+  if (type !== "Structure") return table(NodeField, { ...fields, ...elements(value, type) });
   const structures = Array.isArray(value) ? (value as readonly PvStructure[]) : undefined;
   if (structures !== undefined) {
-    return table({
+    return table(NodeField, {
       ...fields,
-      3: bool(true),
-      4: u32(structures.length),
-      7: list(structures.map((entry) => node("", entry))),
+      array: bool(true),
+      count: u32(structures.length),
+      fields: list(structures.map((entry) => node("", entry))),
     });
   }
   const { selected, value: held, ...more } = value as PvStructure;
   if (typeof selected === "string" && held !== undefined && Object.keys(more).length === 0) {
-    return table({
+    return table(NodeField, {
       ...fields,
-      2: u8(TYPES.indexOf("Union")),
-      4: u32(1),
-      7: list([node(selected, held)]),
+      type: u8(TYPES.indexOf("Union")),
+      count: u32(1),
+      fields: list([node(selected, held)]),
     });
   }
   const inner = Object.entries(value as PvStructure).map(([key, entry]) => node(key, entry));
-  return table({ ...fields, 4: u32(1), 7: list(inner) });
+  return table(NodeField, { ...fields, count: u32(1), fields: list(inner) });
 }

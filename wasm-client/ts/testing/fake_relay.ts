@@ -2,6 +2,23 @@
 
 import { Client } from "../client.js";
 import { systemClock, type Clock } from "../clock.js";
+import {
+  DetailField,
+  FrameField,
+  FrameKind,
+  GotField,
+  HelloField,
+  NameErrorField,
+  NameProblem,
+  NumbersField,
+  Outcome,
+  PongField,
+  PutDoneField,
+  ReplyBody,
+  RequestErrorField,
+  RequestProblem,
+  UnsubscribedField,
+} from "../schema.js";
 import type { ClientOptions, PutValue, PvClient, WasmSource } from "../types.js";
 import { nanoseconds, node, PvState, type FakePv, type FakeValue } from "./fake_pv.js";
 import {
@@ -13,27 +30,12 @@ import {
   u32,
   u8,
   vector,
-  type Field,
+  type Fields,
   type Part,
 } from "./flatbuffer.js";
 import { readRequest, type Request } from "./requests.js";
 
-const UPDATE = 0;
-const SNAPSHOT = 2;
-const ANSWER = 3;
-
-/** By their numbers in the union of replies. */
-const Reply = { hello: 1, subscribed: 2, unsubscribed: 3, got: 4, pong: 5, error: 6, putDone: 7 };
-
-const Outcome = {
-  done: 1,
-  notAllowed: 2,
-  noAccess: 3,
-  badValue: 4,
-  notConnected: 5,
-  failed: 7,
-  withheld: 12,
-};
+type FrameFields = Fields<typeof FrameField>;
 
 const REFUSED = 0xffffffff;
 
@@ -160,27 +162,16 @@ class Relay implements FakeRelay {
       pv.epoch += 1;
       pv.sequence = 0;
     }
-    const parts: Field[] = [];
     const { message: words, severity, alarmStatus, timeMs, value } = said;
     const isRow =
       pv.said.value !== undefined &&
       [value, severity, alarmStatus, words, timeMs].some((part) => part !== undefined);
     if (isRow) pv.sequence += 1;
     this.#tick += 1n;
-    parts.push(...rowParts(pv, isRow, !had || alarmOf(pv) !== before.alarm, isWithdrawn));
+    const parts = rowParts(pv, isRow, !had || alarmOf(pv) !== before.alarm, isWithdrawn);
     for (const socket of this.#sockets) {
       if (!socket.ids.has(pv.id)) continue;
-      const [metadata, channels, numbers, blobs, alarms, details] = parts;
-      this.#send(socket, {
-        0: u8(UPDATE),
-        2: i64(socket.tick),
-        3: metadata,
-        4: channels,
-        5: numbers,
-        6: blobs,
-        7: alarms,
-        13: details,
-      });
+      this.#send(socket, { kind: u8(FrameKind.Update), prevTick: i64(socket.tick), ...parts });
     }
   }
 
@@ -226,15 +217,19 @@ class Relay implements FakeRelay {
         });
       };
       socket.onleave = () => this.#sockets.delete(socket);
-      const hello = table({
-        0: text("fake"),
-        1: i64(this.#instance),
-        2: u32(1 << 20),
-        3: u32(20_000),
-        4: u32(250),
-        5: u32(5000),
+      const hello = table(HelloField, {
+        relayVersion: text("fake"),
+        relayInstance: i64(this.#instance),
+        maxRequestBytes: u32(1 << 20),
+        maxSubscriptions: u32(20_000),
+        ackIntervalMs: u32(250),
+        notFoundAfterMs: u32(5000),
       });
-      this.#send(socket, { 0: u8(ANSWER), 11: u8(Reply.hello), 12: hello });
+      this.#send(socket, {
+        kind: u8(FrameKind.Answer),
+        replyType: u8(ReplyBody.Hello),
+        reply: hello,
+      });
     });
   }
 
@@ -251,7 +246,7 @@ class Relay implements FakeRelay {
           request.ids.length,
           4,
         );
-        this.#reply(socket, request.id, Reply.unsubscribed, table({ 0: ids }));
+        this.#reply(socket, request.id, ReplyBody.Unsubscribed, table(UnsubscribedField, { ids }));
         break;
       }
       case "ping": {
@@ -259,8 +254,8 @@ class Relay implements FakeRelay {
         this.#reply(
           socket,
           request.id,
-          Reply.pong,
-          table({ 0: i64(request.clientTimeNs), 1: now }),
+          ReplyBody.Pong,
+          table(PongField, { clientTimeNs: i64(request.clientTimeNs), relayTimeNs: now }),
         );
         break;
       }
@@ -278,21 +273,22 @@ class Relay implements FakeRelay {
             return;
           }
           const why = `nothing was written: this relay refuses the put to ${refused.name}`;
-          const answer = table({ 0: u8(Outcome.withheld), 1: text(why) });
-          this.#reply(socket, id + at, Reply.putDone, answer);
+          const answer = table(PutDoneField, { outcome: u8(Outcome.Withheld), message: text(why) });
+          this.#reply(socket, id + at, ReplyBody.PutDone, answer);
         });
         break;
       }
       case "rpc": {
-        const error = table({ 0: u8(2), 1: text("the fake relay calls no services") });
-        this.#reply(socket, request.id, Reply.error, error);
+        const error = table(RequestErrorField, {
+          problem: u8(RequestProblem.NotSupported),
+          message: text("the fake relay calls no services"),
+        });
+        this.#reply(socket, request.id, ReplyBody.RequestError, error);
         break;
       }
       // Descriptions come with the metadata here.
       case "describe":
-      case "authenticate":
-      case "ack":
-      case "pace":
+      case "other":
         break;
     }
   }
@@ -308,7 +304,13 @@ class Relay implements FakeRelay {
       const reason =
         this.#refused.get(name) ?? (name === "" ? "a PV name can't be empty" : undefined);
       if (reason === undefined) return this.#pv(name, "notFound");
-      errors.push(table({ 0: u32(index), 1: u8(1), 2: text(reason) }));
+      errors.push(
+        table(NameErrorField, {
+          index: u32(index),
+          problem: u8(NameProblem.BadName),
+          message: text(reason),
+        }),
+      );
       return undefined;
     });
     const there = [...new Set(pvs)].filter((pv) => pv !== undefined);
@@ -321,40 +323,43 @@ class Relay implements FakeRelay {
     const sequences = Uint32Array.from(rows, (pv) => pv.sequence);
     const ids = Uint32Array.from(pvs, (pv) => pv?.id ?? REFUSED);
     this.#send(socket, {
-      0: u8(kind === "subscribe" ? SNAPSHOT : ANSWER),
-      3: list(there.filter((pv) => pv.isDescribed).map((pv) => pv.metadata())),
-      4: list(there.map((pv) => pv.channel())),
+      kind: u8(kind === "subscribe" ? FrameKind.Snapshot : FrameKind.Answer),
+      metadata: list(there.filter((pv) => pv.isDescribed).map((pv) => pv.metadata())),
+      channels: list(there.map((pv) => pv.channel())),
       ...valueParts(rows, true),
-      9: vector(new Uint8Array(sequences.buffer), sequences.length, 4),
-      10: u32(id),
-      11: u8(kind === "subscribe" ? Reply.subscribed : Reply.got),
-      12: table({ 0: vector(new Uint8Array(ids.buffer), ids.length, 4), 1: list(errors) }),
+      sequences: vector(new Uint8Array(sequences.buffer), sequences.length, 4),
+      replyTo: u32(id),
+      replyType: u8(kind === "subscribe" ? ReplyBody.Subscribed : ReplyBody.Got),
+      reply: table(GotField, {
+        ids: vector(new Uint8Array(ids.buffer), ids.length, 4),
+        errors: list(errors),
+      }),
     });
   }
 
   async #put(socket: FakeSocket, id: number, { name, value }: FakePut): Promise<void> {
     const pv = this.#pv(name, "notFound");
     const done = (outcome: number, why = "", holds?: Part): void => {
-      const answer = table({ 0: u8(outcome), 1: text(why), 2: holds });
-      if (socket.readyState === 1) this.#reply(socket, id, Reply.putDone, answer);
+      const answer = table(PutDoneField, { outcome: u8(outcome), message: text(why), holds });
+      if (socket.readyState === 1) this.#reply(socket, id, ReplyBody.PutDone, answer);
     };
     this.puts.push({ name, value });
     if (pv.state !== "connected") {
-      done(Outcome.notConnected, "the PV is not connected");
+      done(Outcome.NotConnected, "the PV is not connected");
       return;
     }
     if (pv.said.puts === false) {
-      done(Outcome.notAllowed, "this relay takes no puts to it");
+      done(Outcome.NotAllowed, "this relay takes no puts to it");
       return;
     }
     if (pv.said.mutable === false) {
-      done(Outcome.noAccess, "the server gives no write access");
+      done(Outcome.NoAccess, "the server gives no write access");
       return;
     }
     const fitting = fit(value, pv);
     if (fitting === undefined) {
       done(
-        Outcome.badValue,
+        Outcome.BadValue,
         `${JSON.stringify(value)} is no ${pv.type === "Enum" ? "choice" : "number"}`,
       );
       return;
@@ -362,28 +367,33 @@ class Relay implements FakeRelay {
     const answer = await this.onPut?.({ name, value });
     if (typeof answer === "object" && "code" in answer) {
       const { code, message } = answer;
-      done(code === "NO_ACCESS" ? Outcome.noAccess : Outcome.notAllowed, message);
+      done(code === "NO_ACCESS" ? Outcome.NoAccess : Outcome.NotAllowed, message);
       return;
     }
     if (typeof answer === "string") {
-      done(Outcome.failed, answer);
+      done(Outcome.Failed, answer);
       return;
     }
     this.set(name, { value: answer?.holds ?? fitting });
-    if (answer === undefined) done(Outcome.done);
+    if (answer === undefined) done(Outcome.Done);
     else {
       const words = `the PV now holds ${JSON.stringify(answer.holds)}`;
-      done(Outcome.done, words, node("", answer.holds));
+      done(Outcome.Done, words, node("", answer.holds));
     }
   }
 
   #reply(socket: FakeSocket, to: number, kind: number, body: Part): void {
-    this.#send(socket, { 0: u8(ANSWER), 10: u32(to), 11: u8(kind), 12: body });
+    this.#send(socket, {
+      kind: u8(FrameKind.Answer),
+      replyTo: u32(to),
+      replyType: u8(kind),
+      reply: body,
+    });
   }
 
-  #send(socket: FakeSocket, fields: Record<number, Field>): void {
+  #send(socket: FakeSocket, fields: FrameFields): void {
     socket.tick = this.#tick;
-    const data = message("PVWF", table({ ...fields, 1: i64(this.#tick) }));
+    const data = message("PVWF", table(FrameField, { ...fields, tick: i64(this.#tick) }));
     socket.onmessage?.({ data });
   }
 }
@@ -397,20 +407,16 @@ function rowParts(
   isRow: boolean,
   alarmChanged: boolean,
   isWithdrawn: boolean,
-): Field[] {
-  const values = isRow ? valueParts([pv], alarmChanged) : {};
-  return [
-    pv.isDescribed || isWithdrawn ? list([pv.metadata()]) : undefined,
-    list([pv.channel()]),
-    values[5],
-    values[6],
-    values[7],
-    values[13],
-  ];
+): FrameFields {
+  return {
+    metadata: pv.isDescribed || isWithdrawn ? list([pv.metadata()]) : undefined,
+    channels: list([pv.channel()]),
+    ...(isRow ? valueParts([pv], alarmChanged) : {}),
+  };
 }
 
 /** Rows, numbers first. */
-function valueParts(rows: readonly PvState[], withAlarms: boolean): Record<number, Field> {
+function valueParts(rows: readonly PvState[], withAlarms: boolean): FrameFields {
   const timeOf = (pv: PvState): bigint => nanoseconds(pv.said.timeMs ?? 0);
   const numeric = rows.filter((pv) => pv.isNumber);
   const others = rows.filter((pv) => !pv.isNumber);
@@ -424,22 +430,24 @@ function valueParts(rows: readonly PvState[], withAlarms: boolean): Record<numbe
     alarms.setUint8(8 * row + 6, pv.severity);
   }
   const details = rows.flatMap((pv, row) =>
-    pv.said.message === undefined ? [] : [table({ 0: u32(row), 2: text(pv.said.message) })],
+    pv.said.message === undefined
+      ? []
+      : [table(DetailField, { row: u32(row), message: text(pv.said.message) })],
   );
   return {
-    5:
+    numbers:
       numeric.length === 0
         ? undefined
-        : table({
-            0: u32(numeric.length),
-            1: vector(ids, ids.length, 1),
-            2: i64(0n),
-            3: vector(times, times.length, 1),
-            4: vector(new Uint8Array(values.buffer), values.length, 8),
+        : table(NumbersField, {
+            count: u32(numeric.length),
+            ids: vector(ids, ids.length, 1),
+            baseTimeNs: i64(0n),
+            times: vector(times, times.length, 1),
+            values: vector(new Uint8Array(values.buffer), values.length, 8),
           }),
-    6: others.length === 0 ? undefined : list(others.map((pv) => pv.blob(timeOf(pv)))),
-    7: withAlarms ? vector(new Uint8Array(alarms.buffer), rows.length, 4) : undefined,
-    13: withAlarms && details.length > 0 ? list(details) : undefined,
+    blobs: others.length === 0 ? undefined : list(others.map((pv) => pv.blob(timeOf(pv)))),
+    alarms: withAlarms ? vector(new Uint8Array(alarms.buffer), rows.length, 4) : undefined,
+    details: withAlarms && details.length > 0 ? list(details) : undefined,
   };
 }
 

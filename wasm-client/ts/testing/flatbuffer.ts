@@ -73,12 +73,18 @@ export class Out {
   }
 }
 
-/** A table: its fields by their ids. */
-export function table(fields: Readonly<Record<number, Field>>): Part {
+/** Fields of a table by the names that the schema gives their ids. */
+export type Fields<Ids> = { readonly [Name in keyof Ids]?: Field };
+
+/** A table: the ids of its fields, and those that it has. */
+export function table<Ids extends Readonly<Record<string, number>>>(
+  fieldIds: Ids,
+  fields: Fields<Ids>,
+): Part {
   return {
     write: (out) => {
-      const present = Object.entries(fields).flatMap(([id, field]) =>
-        field === undefined ? [] : [{ id: Number(id), field }],
+      const present = Object.entries<Field>(fields).flatMap(([name, field]) =>
+        field === undefined ? [] : [{ id: fieldIds[name] as number, field }],
       );
       const ids = 1 + Math.max(-1, ...present.map(({ id }) => id));
       const vtable = out.room(4 + 2 * ids, 2);

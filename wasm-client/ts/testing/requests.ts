@@ -1,6 +1,18 @@
 /** What does a client ask? Enough of flatbuffers to read its requests. */
 
 import { numericArray, TYPES } from "../elements.js";
+import {
+  DescribeField,
+  GetField,
+  PingField,
+  PutField,
+  PutManyField,
+  PutValueField,
+  RequestBody,
+  RequestField,
+  SubscribeField,
+  UnsubscribeField,
+} from "../schema.js";
 import type { PutValue, PvType } from "../types.js";
 
 export interface RequestedPut {
@@ -18,22 +30,12 @@ export type Request = { readonly id: number } & (
       readonly puts: readonly RequestedPut[];
       readonly allPermitted: boolean;
     }
-  | { readonly kind: "rpc" | "ack" | "pace" | "authenticate" }
+  | { readonly kind: "rpc" | "other" }
 );
 
-const KINDS = [
-  "subscribe",
-  "unsubscribe",
-  "get",
-  "ack",
-  "ping",
-  "put",
-  "rpc",
-  "pace",
-  "authenticate",
-  "describe",
-  "putMany",
-] as const;
+type Body = keyof typeof RequestBody;
+
+const BODIES = Object.keys(RequestBody) as Body[];
 
 export function readRequest(bytes: Uint8Array): Request {
   return new Reader(bytes).request();
@@ -51,48 +53,58 @@ class Reader {
 
   request(): Request {
     const root = this.#follow(0);
-    const id = this.#u32(root, 0);
-    const kind = KINDS[this.#u8(root, 1) - 1] ?? "ack";
-    const body = this.#table(root, 2) ?? root;
-    switch (kind) {
-      case "subscribe":
-      case "get":
-        return { id, kind, names: this.#texts(body, 0) };
-      case "unsubscribe":
-      case "describe":
-        return { id, kind, ids: this.#ids(body, 0) };
-      case "ping": {
-        const at = this.#place(body, 0);
-        return { id, kind, clientTimeNs: at === 0 ? 0n : this.#view.getBigInt64(at, true) };
+    const id = this.#u32(root, RequestField.id);
+    const name = BODIES[this.#u8(root, RequestField.bodyType)] ?? "Ack";
+    const body = this.#table(root, RequestField.body) ?? root;
+    switch (name) {
+      case "Subscribe":
+        return { id, kind: "subscribe", names: this.#texts(body, SubscribeField.names) };
+      case "Get":
+        return { id, kind: "get", names: this.#texts(body, GetField.names) };
+      case "Unsubscribe":
+        return { id, kind: "unsubscribe", ids: this.#ids(body, UnsubscribeField.ids) };
+      case "Describe":
+        return { id, kind: "describe", ids: this.#ids(body, DescribeField.ids) };
+      case "Ping": {
+        const at = this.#place(body, PingField.clientTimeNs);
+        return { id, kind: "ping", clientTimeNs: at === 0 ? 0n : this.#view.getBigInt64(at, true) };
       }
-      case "put":
-        return { id, kind, ...this.#put(body) };
-      case "putMany": {
-        const puts = this.#entries(body, 0).map((at) => this.#put(at));
-        return { id, kind, puts, allPermitted: this.#u8(body, 1) === 1 };
+      case "Put":
+        return { id, kind: "put", ...this.#put(body) };
+      case "PutMany": {
+        const puts = this.#entries(body, PutManyField.puts).map((at) => this.#put(at));
+        const allPermitted = this.#u8(body, PutManyField.allPermitted) === 1;
+        return { id, kind: "putMany", puts, allPermitted };
       }
+      case "Rpc":
+        return { id, kind: "rpc" };
       default:
-        return { id, kind };
+        return { id, kind: "other" };
     }
   }
 
   #put(at: number): RequestedPut {
-    const place = this.#place(at, 0);
+    const place = this.#place(at, PutField.name);
     const name = place === 0 ? "" : this.#text(this.#follow(place));
-    return { name, value: this.#value(this.#table(at, 1)) };
+    return { name, value: this.#value(this.#table(at, PutField.value)) };
   }
 
   #value(at: number | undefined): PutValue {
     if (at === undefined) return 0;
-    const type: PvType = TYPES[this.#u8(at, 0)] ?? "Unknown";
-    const isArray = this.#u8(at, 1) === 1;
+    const type: PvType = TYPES[this.#u8(at, PutValueField.type)] ?? "Unknown";
+    const isArray = this.#u8(at, PutValueField.array) === 1;
     if (type === "String") {
-      const texts = this.#texts(at, 4);
+      const texts = this.#texts(at, PutValueField.text);
       return isArray ? texts : (texts[0] ?? "");
     }
-    const data = this.#place(at, 3);
+    const data = this.#place(at, PutValueField.data);
     const start = data === 0 ? 0 : this.#follow(data) + 4;
-    const array = numericArray(this.#buffer, start, data === 0 ? 0 : this.#u32(at, 2), type);
+    const array = numericArray(
+      this.#buffer,
+      start,
+      data === 0 ? 0 : this.#u32(at, PutValueField.count),
+      type,
+    );
     if (isArray) return array;
     return type === "Boolean" ? array[0] === 1 : (array[0] ?? 0);
   }

@@ -2,7 +2,8 @@
 
 import { LargeStream, readHere, type LargeSocket } from "../large_stream.js";
 import type { LargeRecord } from "../records.js";
-import { Frame, Kind, NO_ID, pace, Reply, Request, unsubscribe } from "./wire.js";
+import { ReplyBody, RequestBody } from "../schema.js";
+import { Frame, NO_ID, pace, Request, unsubscribe } from "./wire.js";
 
 /** The way to a page: frames, those of the stream with their heads, and at the end a close code. */
 export interface PagePort {
@@ -174,21 +175,21 @@ export class Hub {
     if (data.byteLength === 0) return;
     const request = new Request(data);
     switch (request.kind) {
-      case Kind.ack:
+      case RequestBody.Ack:
         // The fastest page speaks for all: the others are looked after here.
         if (request.tick <= this.#ackedTick) break;
         this.#ackedTick = request.tick;
         this.#send(request);
         break;
-      case Kind.pace:
+      case RequestBody.Pace:
         page.intervalMs = request.intervalMs;
         this.#pace();
         break;
-      case Kind.describe:
+      case RequestBody.Describe:
         // It has no answer, and what comes of it is for all pages that show the PV.
         this.#send(request);
         break;
-      case Kind.authenticate:
+      case RequestBody.Authenticate:
         // Once: pages of one origin have one user.
         if (this.#authenticates) break;
         this.#authenticates = true;
@@ -213,7 +214,7 @@ export class Hub {
       const [first] = this.#waiting;
       if (first === undefined) return;
       // The answer to an open Subscribe may hold one of the PVs that are given back.
-      if (first.request.kind === Kind.unsubscribe && this.#subscribesOpen > 0) return;
+      if (first.request.kind === RequestBody.Unsubscribe && this.#subscribesOpen > 0) return;
       this.#waiting.shift();
       this.#forward(first.page, first.request);
     }
@@ -221,7 +222,7 @@ export class Hub {
 
   #forward(page: Page | undefined, request: Request): void {
     const { id, kind } = request;
-    if (kind === Kind.unsubscribe) {
+    if (kind === RequestBody.Unsubscribe) {
       const { ids } = request;
       ids.forEach((pv, at) => {
         page?.ids.delete(pv);
@@ -229,7 +230,7 @@ export class Hub {
         if ([...this.#pages].some((other) => other.ids.has(pv))) ids[at] = NO_ID;
       });
       if (page === undefined && ids.every((pv) => pv === NO_ID)) return;
-    } else if (kind === Kind.subscribe) {
+    } else if (kind === RequestBody.Subscribe) {
       this.#subscribesOpen += 1;
     }
     this.#lastId += 1;
@@ -243,19 +244,19 @@ export class Hub {
   }
 
   #frame(frame: Frame): void {
-    if (frame.reply === Reply.hello) {
+    if (frame.reply === ReplyBody.Hello) {
       this.#open.clear();
       this.#hello = frame.data;
       for (const page of this.#pages) this.#post(page, frame.data.slice(0));
       return;
     }
-    if (frame.reply === Reply.none) {
+    if (frame.reply === ReplyBody.NONE) {
       this.#broadcast(frame);
       return;
     }
     const open = this.#open.get(frame.replyTo);
     this.#open.delete(frame.replyTo);
-    if (open?.kind === Kind.subscribe) this.#subscribesOpen -= 1;
+    if (open?.kind === RequestBody.Subscribe) this.#subscribesOpen -= 1;
     const page = open?.page !== undefined && this.#pages.has(open.page) ? open.page : undefined;
     if (frame.isData) {
       // It moves the connection's tick, which the others' next frames build upon.
@@ -263,7 +264,7 @@ export class Hub {
         if (other !== page && other.started) this.#post(other, frame.withoutReply(), frame.head);
       }
     }
-    if (frame.reply === Reply.subscribed) {
+    if (frame.reply === ReplyBody.Subscribed) {
       const ids = [...frame.ids].filter((id) => id !== NO_ID);
       if (page === undefined) this.#giveBack(ids);
       else {

@@ -1,25 +1,19 @@
 /** What must a worker know of a message to hand it to the right page? Read and changed in place. */
 
-/** Numbers of the requests, and of the answers in a frame, as the schema has them. */
-export const Kind = {
-  subscribe: 1,
-  unsubscribe: 2,
-  ack: 4,
-  pace: 8,
-  authenticate: 9,
-  describe: 10,
-} as const;
-export const Reply = { none: 0, hello: 1, subscribed: 2 } as const;
-
-/** A frame of this kind changes no PV. */
-const ANSWER = 3;
+import {
+  AckField,
+  FrameField,
+  FrameKind,
+  PaceField,
+  ReplyBody,
+  RequestBody,
+  RequestField,
+  SubscribedField,
+  UnsubscribeField,
+} from "../schema.js";
 
 /** The id of no PV. */
 export const NO_ID = 0xffff_ffff;
-
-/** Places of fields in their tables. */
-const REQUEST = { id: 0, kind: 1, body: 2 } as const;
-const FRAME = { kind: 0, replyTo: 10, replyType: 11, reply: 12 } as const;
 
 /** Where a table's field is; 0 when it has its default. */
 function place(view: DataView, table: number, field: number): number {
@@ -34,11 +28,11 @@ const follow = (view: DataView, at: number): number => at + view.getUint32(at, t
 
 const byte = (view: DataView, at: number): number => (at === 0 ? 0 : view.getUint8(at));
 
-/** The ids that a table's first field lists; empty when it lists none. */
-function idsAt(view: DataView, table: number): Uint32Array {
-  const field = table === 0 ? 0 : place(view, table, 0);
-  if (field === 0) return new Uint32Array();
-  const vector = follow(view, field);
+/** The ids that a field lists; empty when it lists none. */
+function idsAt(view: DataView, table: number, field: number): Uint32Array {
+  const at = table === 0 ? 0 : place(view, table, field);
+  if (at === 0) return new Uint32Array();
+  const vector = follow(view, at);
   return new Uint32Array(view.buffer, vector + 4, view.getUint32(vector, true));
 }
 
@@ -51,38 +45,38 @@ export class Request {
   constructor(readonly data: ArrayBuffer) {
     this.#view = new DataView(data);
     this.#root = follow(this.#view, 0);
-    this.kind = byte(this.#view, place(this.#view, this.#root, REQUEST.kind));
+    this.kind = byte(this.#view, place(this.#view, this.#root, RequestField.bodyType));
   }
 
   get id(): number {
-    const at = place(this.#view, this.#root, REQUEST.id);
+    const at = place(this.#view, this.#root, RequestField.id);
     return at === 0 ? 0 : this.#view.getUint32(at, true);
   }
 
   set id(id: number) {
-    const at = place(this.#view, this.#root, REQUEST.id);
+    const at = place(this.#view, this.#root, RequestField.id);
     if (at !== 0) this.#view.setUint32(at, id, true);
   }
 
   /** Of an Unsubscribe; whoever writes to it changes the request. */
   get ids(): Uint32Array {
-    return idsAt(this.#view, this.#body());
+    return idsAt(this.#view, this.#body(), UnsubscribeField.ids);
   }
 
   /** Of an Ack. */
   get tick(): bigint {
-    const at = place(this.#view, this.#body(), 0);
+    const at = place(this.#view, this.#body(), AckField.tick);
     return at === 0 ? 0n : this.#view.getBigUint64(at, true);
   }
 
   /** Of a Pace. */
   get intervalMs(): number {
-    const at = place(this.#view, this.#body(), 0);
+    const at = place(this.#view, this.#body(), PaceField.intervalMs);
     return at === 0 ? 0 : this.#view.getUint32(at, true);
   }
 
   #body(): number {
-    return follow(this.#view, place(this.#view, this.#root, REQUEST.body));
+    return follow(this.#view, place(this.#view, this.#root, RequestField.body));
   }
 }
 
@@ -104,20 +98,21 @@ export class Frame {
     const root = follow(view, 0);
     this.#view = view;
     this.#root = root;
-    this.reply = byte(view, place(view, root, FRAME.replyType));
-    const replyTo = place(view, root, FRAME.replyTo);
+    this.reply = byte(view, place(view, root, FrameField.replyType));
+    const replyTo = place(view, root, FrameField.replyTo);
     this.replyTo = replyTo === 0 ? 0 : view.getUint32(replyTo, true);
-    this.isData = byte(view, place(view, root, FRAME.kind)) !== ANSWER;
+    this.isData = byte(view, place(view, root, FrameField.kind)) !== FrameKind.Answer;
   }
 
   /** Of a Subscribed. */
   get ids(): Uint32Array {
-    return idsAt(this.#view, follow(this.#view, place(this.#view, this.#root, FRAME.reply)));
+    const reply = follow(this.#view, place(this.#view, this.#root, FrameField.reply));
+    return idsAt(this.#view, reply, SubscribedField.ids);
   }
 
   /** The same frame as the answer to another request. */
   answering(id: number): ArrayBuffer {
-    const at = place(this.#view, this.#root, FRAME.replyTo);
+    const at = place(this.#view, this.#root, FrameField.replyTo);
     if (at !== 0) this.#view.setUint32(at, id, true);
     return this.data;
   }
@@ -125,8 +120,8 @@ export class Frame {
   /** A copy of an answer that answers nobody. */
   withoutReply(): ArrayBuffer {
     const copy = this.data.slice(0);
-    const at = place(this.#view, this.#root, FRAME.replyType);
-    new DataView(copy).setUint8(at, Reply.none);
+    const at = place(this.#view, this.#root, FrameField.replyType);
+    new DataView(copy).setUint8(at, ReplyBody.NONE);
     return copy;
   }
 }
@@ -139,6 +134,6 @@ function request(kind: number, ...body: number[]): Request {
 }
 
 export const unsubscribe = (ids: readonly number[]): Request =>
-  request(Kind.unsubscribe, 4, ids.length, ...ids);
+  request(RequestBody.Unsubscribe, 4, ids.length, ...ids);
 
-export const pace = (intervalMs: number): Request => request(Kind.pace, intervalMs);
+export const pace = (intervalMs: number): Request => request(RequestBody.Pace, intervalMs);
