@@ -3,11 +3,8 @@
 //! Topology: an IOC, the relay and its clients; between IOC and relay a wire that can be cut, or
 //! beside the clients somebody who means harm.
 
-use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,13 +13,11 @@ use std::time::{Duration, Instant};
 
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::encode;
-use pvwire_schema::types::{
-    ConnectionState, PutRequest, PutValue, Request, RequestBody, Severity, SkipCause, Wish,
-};
+use pvwire_schema::types::{ConnectionState, Request, RequestBody, Severity, SkipCause, Wish};
 
 use crate::support::{
-    Client, DEADLINE, How, Kept, Network, Relay, SoftIoc, Wire, eventually, get, handshake,
-    keep_up, prefix, relay_command,
+    Client, DEADLINE, How, Kept, Network, Relay, SoftIoc, Threads, Wire, eventually, get,
+    handshake, keep_up, prefix, relay_command,
 };
 
 const RECORD: &str = r#"record(ao, "$(P)ao") { field(VAL, "1") }"#;
@@ -507,47 +502,22 @@ fn large_request_in_many_pieces_is_still_answered() {
     });
 }
 
-/// A pipe with a name that takes not a byte more, until somebody reads it.
-fn full_pipe(path: &Path) -> File {
-    let made = Command::new("mkfifo").arg(path).status();
-    assert!(made.unwrap().success());
-    const O_NONBLOCK: i32 = 0o4000;
-    let mut options = OpenOptions::new();
-    let mut pipe = options
-        .read(true)
-        .write(true)
-        .custom_flags(O_NONBLOCK)
-        .open(path)
-        .unwrap();
-    for piece in [4096, 1] {
-        while pipe.write(&[b'\n'; 4096][..piece]).is_ok() {}
-    }
-    pipe
-}
-
 #[test]
 fn shard_that_hangs_holds_up_its_own_clients_alone_and_catches_up_to_the_truth() {
     let network = Network::new();
     let mut ioc = SoftIoc::start(network, RECORD);
     let name = ioc.name("ao");
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let path = folder.join(prefix().trim_end_matches(':'));
-    let mut pipe = full_pipe(&path);
-    let audit = format!("--audit-file={}", path.display());
-    let relay = Relay::start(network, &["--shards=2", "--evict-after-ms=60000", &audit]);
+    let (command, threads) = Threads::of(network);
+    let relay = Relay::spawn(command, &["--shards=2", "--evict-after-ms=60000"]);
     let mut hung = Client::connect(relay.address());
     hung.subscribe_live(&[&name]);
     let mut other = Client::connect(relay.address());
     other.subscribe_live(&[&name]);
 
-    // The disk takes no record, so that the thread that writes it stands still.
-    let put = hung.request(RequestBody::Put(PutRequest {
-        name: name.clone(),
-        value: PutValue::Number(7.0),
-        wait: false,
-        timeout_ms: 0,
-        expected: None,
-    }));
+    let mut threads = threads.orders();
+    writeln!(threads, "stop shard-0").unwrap();
+    eventually("it hangs", || relay.output().contains("shard-0 stops"));
+    let ping = hung.request(PING);
     let since = Instant::now();
     for number in 2..=30 {
         ioc.put("ao", &number.to_string());
@@ -556,20 +526,10 @@ fn shard_that_hangs_holds_up_its_own_clients_alone_and_catches_up_to_the_truth()
     let took = since.elapsed();
     assert!(took < Duration::from_secs(5), "29 values took {took:?}");
     hung.read_for_a_moment();
-    assert!(!hung.has_answer(put), "its shard hangs");
+    assert!(!hung.has_answer(ping), "its shard hangs");
 
-    let end = Arc::new(AtomicBool::new(false));
-    let reader = {
-        let end = Arc::clone(&end);
-        thread::spawn(move || {
-            while !end.load(Ordering::Relaxed) {
-                if pipe.read(&mut [0; 4096]).is_err() {
-                    thread::yield_now();
-                }
-            }
-        })
-    };
-    hung.wait_answer(put);
+    writeln!(threads, "cont shard-0").unwrap();
+    hung.wait_answer(ping);
     hung.wait_number(&name, 30.0);
     ioc.put("ao", "31");
     for client in [&mut hung, &mut other] {
@@ -582,6 +542,4 @@ fn shard_that_hangs_holds_up_its_own_clients_alone_and_catches_up_to_the_truth()
     eventually("the relay counts the same", || {
         relay.metric(counter) == skipped as f64
     });
-    end.store(true, Ordering::Relaxed);
-    reader.join().unwrap();
 }

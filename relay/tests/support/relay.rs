@@ -1,10 +1,11 @@
 //! A relay of a test: the real program as a process of its own.
 
+use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,27 +24,93 @@ pub(crate) fn relay_command(network: Network) -> Command {
 /// The same where the machine's list of hosts is this file, whose content may change. Needs the right to
 /// mount: root's, or that of user namespaces.
 pub(crate) fn relay_command_with_hosts(network: Network, hosts: &Path) -> Command {
-    const MOUNT: &str = r#"mount --bind "$0" /etc/hosts && exec "$@""#;
+    relay_command_with_mount(network, "mount --bind \"$0\" /etc/hosts", hosts)
+}
+
+/// The same where this folder is on a disk with room for 128 KiB. Others see it in the relay's `/proc/…/root`.
+pub(crate) fn relay_command_with_small_disk(network: Network, folder: &Path) -> Command {
+    relay_command_with_mount(
+        network,
+        "mount -t tmpfs -o size=128k,mode=755 small \"$0\"",
+        folder,
+    )
+}
+
+/// The same after a mount, in which `$0` is this path, that no other process sees.
+fn relay_command_with_mount(network: Network, mount: &str, path: &Path) -> Command {
+    let mount = format!(r#"{mount} && exec "$@""#);
     let relay = relay_command(network);
     let may = |flags: &&str| {
         let mut command = Command::new("unshare");
-        command.args([flags, "sh", "-c", MOUNT]).arg(hosts);
+        command.args([flags, "sh", "-c", &mount]).arg(path);
         let tried = command.arg("true").output();
         tried.is_ok_and(|output| output.status.success())
     };
     // A mount namespace, by itself or with a user who may mount in it.
     let Some(flags) = ["-m", "-rm"].into_iter().find(may) else {
         panic!(
-            "this test gives the relay a /etc/hosts of its own by unshare(1) and mount(8), and this machine \
-             lets neither root nor a user namespace do that"
+            "this test gives the relay files of its own by unshare(1) and mount(8), and this machine lets \
+             neither root nor a user namespace do that"
         );
     };
     let mut command = Command::new("unshare");
     network.apply(&mut command);
     command.stdin(Stdio::null());
-    command.args([flags, "sh", "-c", MOUNT]).arg(hosts);
+    command.args([flags, "sh", "-c", &mount]).arg(path);
     command.arg(relay.get_program());
     command
+}
+
+/// Stops single threads of the relay that it starts, as its first line says it; ends with it.
+const STOPS_THREADS: &str = r#"
+import ctypes, os, subprocess, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.ptrace.argtypes = [ctypes.c_long] * 4
+SEIZE, INTERRUPT, DETACH, ALL = 0x4206, 0x4207, 17, 0x40000000
+relay = subprocess.Popen(sys.argv[2:], preexec_fn=lambda: libc.prctl(1, 9))
+def of(thread):
+    tasks = f'/proc/{relay.pid}/task'
+    return next(int(t) for t in os.listdir(tasks) if open(f'{tasks}/{t}/comm').read().strip() == thread)
+with open(sys.argv[1]) as orders:
+    for order in orders:
+        verb, thread = order.split()
+        id = of(thread)
+        if verb == 'stop':
+            assert libc.ptrace(SEIZE, id, 0, 0) == 0, os.strerror(ctypes.get_errno())
+            assert libc.ptrace(INTERRUPT, id, 0, 0) == 0
+            os.waitpid(id, ALL)
+        else:
+            assert libc.ptrace(DETACH, id, 0, 0) == 0
+        print(f'{thread} {verb}s', file=sys.stderr, flush=True)
+relay.wait()
+"#;
+
+/// Stops and continues threads of a relay.
+pub(crate) struct Threads(PathBuf);
+
+impl Threads {
+    /// A relay's command, and the means to stop its threads.
+    pub(crate) fn of(network: Network) -> (Command, Self) {
+        let name = format!("{}threads", super::prefix().trim_end_matches(':'));
+        let orders = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let made = Command::new("mkfifo").arg(&orders).status();
+        assert!(made.unwrap().success());
+        let relay = relay_command(network);
+        let mut command = Command::new(super::python());
+        network.apply(&mut command);
+        command
+            .stdin(Stdio::null())
+            .env("PVWIRE_ENABLE_SIM", "true")
+            .args(["-c", STOPS_THREADS])
+            .arg(&orders)
+            .arg(relay.get_program());
+        (command, Self(orders))
+    }
+
+    /// The file by which the relay's threads are stopped (`stop NAME`) and continued (`cont NAME`).
+    pub(crate) fn orders(&self) -> File {
+        OpenOptions::new().write(true).open(&self.0).unwrap()
+    }
 }
 
 /// A running relay, killed when dropped; what it wrote is shown when the test fails.
@@ -51,6 +118,7 @@ pub(crate) struct Relay {
     process: Child,
     address: SocketAddr,
     output: Arc<Mutex<String>>,
+    reading: Arc<Mutex<()>>,
 }
 
 impl Relay {
@@ -74,11 +142,17 @@ impl Relay {
             .spawn()
             .unwrap();
         let output = Arc::new(Mutex::new(String::new()));
-        let lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let reading = Arc::<Mutex<()>>::default();
+        let reads = Arc::clone(&reading);
         let (listening, listens) = mpsc::channel();
         let seen = Arc::clone(&output);
         thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
+            loop {
+                drop(reads.lock());
+                let Some(Ok(line)) = lines.next() else {
+                    return;
+                };
                 let listening_on = line.split_once("listening on ");
                 if let Some((_, address)) = listening_on.and_then(|(_, on)| on.split_once("://")) {
                     let _ = listening.send(address.parse::<SocketAddr>());
@@ -93,6 +167,7 @@ impl Relay {
                 process,
                 address,
                 output,
+                reading,
             },
             other => {
                 let _ = process.kill();
@@ -113,6 +188,17 @@ impl Relay {
     /// What it has written so far.
     pub(crate) fn output(&self) -> String {
         seen_in(&self.output)
+    }
+
+    /// Nothing reads its log while this is held.
+    pub(crate) fn hold_log(&self) -> MutexGuard<'_, ()> {
+        self.reading.lock().unwrap()
+    }
+
+    /// A file as the relay sees it, which may have mounts that others don't see.
+    pub(crate) fn sees(&self, path: &Path) -> PathBuf {
+        let root = PathBuf::from(format!("/proc/{}/root", self.process.id()));
+        root.join(path.strip_prefix("/").unwrap())
     }
 
     /// What the system says of it in this file of its folder in `/proc`.
