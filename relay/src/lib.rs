@@ -1,12 +1,13 @@
 //! The relay: EPICS process variables in, one encoded frame per tick and group out.
 //!
 //! Modules are listed in the order an update passes them; each may use those before it and none of
-//! those after it. `config`, `latency`, `metrics` and `shutdown` stand beside the way.
+//! those after it. `config`, `latency`, `log_queue`, `metrics` and `shutdown` stand beside the way.
 
 #![forbid(unsafe_code)]
 
 pub mod config;
 pub mod latency;
+pub mod log_queue;
 pub mod metrics;
 pub mod shutdown;
 

@@ -2,13 +2,16 @@
 
 #![forbid(unsafe_code)]
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::panic;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use env_logger::Target;
 use pvwire_relay::admin::Admin;
 use pvwire_relay::audit::Audit;
 use pvwire_relay::auth;
@@ -16,6 +19,7 @@ use pvwire_relay::config::{Asked, Auth, Check, Config, ConfigError};
 use pvwire_relay::descriptor::Descriptors;
 use pvwire_relay::group::{Desk, Distributor, FrameSink, SetLimits};
 use pvwire_relay::keys;
+use pvwire_relay::log_queue::{self, FlushAtEnd};
 use pvwire_relay::metrics::Metrics;
 use pvwire_relay::quota::Users;
 use pvwire_relay::registry::Registry;
@@ -60,9 +64,24 @@ fn main() -> ExitCode {
     env_logger::Builder::new()
         .parse_filters(&format!("info,{asked}"))
         .format_target(false)
+        .target(Target::Pipe(Box::new(log_queue::queue())))
         .init();
     // While there is one thread only.
     pvwire_epics::prepare_environment();
+    if let Err(error) = log_queue::start() {
+        eprintln!("pvwire-relay: the thread of the log can't start: {error}");
+        return ExitCode::FAILURE;
+    }
+    let _flush = FlushAtEnd;
+    pvwire_epics::ca::take_messages();
+    // The standard library's own would write to stderr, and hang with it.
+    panic::set_hook(Box::new(|panic| {
+        let trace = Backtrace::capture();
+        match trace.status() {
+            BacktraceStatus::Captured => log::error!("{panic}\n{trace}"),
+            _ => log::error!("{panic}"),
+        }
+    }));
     let descriptors = Descriptors::new(pvwire_epics::raise_descriptor_limit());
     let arguments: Vec<String> = std::env::args().collect();
     // The text that was read last, unless it was damaged.

@@ -1,6 +1,9 @@
 //! How far has the relay come in starting or stopping?
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::log_queue;
 
 /// Whether traffic should be sent here. Ready means that the sources are up, the port is bound and
 /// the relay isn't draining; never that all PVs are connected, or one dead IOC would empty a
@@ -47,6 +50,7 @@ impl Drop for Indispensable {
     fn drop(&mut self) {
         if std::thread::panicking() {
             log::error!("the {} thread panicked; the relay can't go on", self.0);
+            log_queue::flush(Duration::from_secs(1));
             std::process::abort();
         }
     }

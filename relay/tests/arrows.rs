@@ -152,7 +152,7 @@ fn arrows() -> BTreeSet<(String, String)> {
 
 #[test]
 fn lib_lists_every_module_in_the_order_an_update_passes_them() {
-    let beside = ["config", "latency", "metrics", "shutdown"];
+    let beside = ["config", "latency", "log_queue", "metrics", "shutdown"];
     let way = [
         "source",
         "rule",

@@ -32,6 +32,7 @@ pub use self::event::{
     text,
 };
 use self::handle::Purpose;
+pub use self::handle::take_messages;
 use self::put::Job;
 pub use self::put::{
     Condition, Done, FieldKind, FieldQuestion, Held, PutError, PutTicket, PutValue,

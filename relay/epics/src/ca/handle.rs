@@ -63,16 +63,21 @@ pub(super) struct Context {
     _on_its_thread: PhantomData<*mut ()>,
 }
 
+/// From now on messages of the EPICS libraries, pvxs among them, go to our log and not to standard error,
+/// which would hold up their threads while it is not read.
+pub fn take_messages() {
+    static LISTEN: Once = Once::new();
+    // SAFETY: the listener is static and needs no private pointer.
+    LISTEN.call_once(|| unsafe {
+        errlogAddListener(Some(callback::on_message), ptr::null_mut());
+        eltc(0);
+    });
+}
+
 impl Context {
-    /// Creates a context whose callbacks come from libca's threads. Messages of the EPICS
-    /// libraries go to our log from now on and not to standard error.
+    /// Creates a context whose callbacks come from libca's threads.
     pub(super) fn create() -> Result<Self, Refused> {
-        static LISTEN: Once = Once::new();
-        // SAFETY: the listener is static and needs no private pointer.
-        LISTEN.call_once(|| unsafe {
-            errlogAddListener(Some(callback::on_message), ptr::null_mut());
-            eltc(0);
-        });
+        take_messages();
         // SAFETY: no requirement but that the thread has no context, which libca checks.
         checked(unsafe { ca_context_create(ca_enable_preemptive_callback) })?;
         let context = Self {
