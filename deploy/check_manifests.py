@@ -49,12 +49,15 @@ SHAPES = [
     ("puts", ["config.enable_put=true", "config.allow_put={SR:*:SET,pva://BL7:*}"], False),
     ("hosts", ["config.allow_host={screens.example.org}", "clusterDomain=cluster.example"], False),
     ("tls", ["tls.secretName=pvwire-tls"], False),
+    ("audit", ["audit.enabled=true", "config.enable_put=true", "config.audit_fail=closed"], False),
+    ("audit on a claim", ["audit.enabled=true", "audit.existingClaim=puts", "tls.secretName=tls"], False),
     ("host network", ["epics.hostNetwork=true"], True),
 ]
 
 # Settings that the chart refuses, and what it says of them.
 REFUSED = [
     ("config.listen=0.0.0.0:1", "config.listen can't be set: the chart's probes and Service need 0.0.0.0:8080"),
+    ("config.audit_file=/puts.jsonl", "config.audit_file can't be set: audit.enabled gives each pod a file"),
     ("image.digest=sha256:abc", "'/image/digest'"),
     ("replicas=0", "'/replicas'"),
     ("replica=3", "'replica' not allowed"),
@@ -162,7 +165,7 @@ def check_pod(pod, less_restricted, found):
         found.unless(not spec.get(host), f"the pod has {host}")
     for volume in spec.get("volumes", []):
         kind = next(key for key in volume if key != "name")
-        found.unless(kind in ("configMap", "emptyDir", "secret"), f"volume {volume['name']} is a {kind}")
+        found.unless(kind in ("configMap", "emptyDir", "persistentVolumeClaim", "secret"), f"volume {volume['name']} is a {kind}")
     declared = {volume["name"] for volume in spec.get("volumes", [])}
     for container in spec.get("initContainers", []) + spec["containers"]:
         name, own = container["name"], container.get("securityContext", {})
@@ -199,6 +202,13 @@ def check_pod(pod, less_restricted, found):
                 key for key in values if key.startswith("PVWIRE_") and key[7:].lower() not in keys()
             }
             say(not unknown, f"sets {unknown}, which the relay doesn't know")
+            audit = values.get("PVWIRE_AUDIT_FILE")
+            written = {
+                each["mountPath"] for each in container.get("volumeMounts", []) if not each.get("readOnly")
+            }
+            say(not audit or audit.rpartition("/")[0] in written, f"can't write its audit file {audit}")
+            say(not audit or "$(POD_NAME)" in audit, f"shares its audit file {audit} with other pods")
+            say(not audit or "fsGroup" in of_all, "may be kept from the volume of its audit file")
             say(container in spec["containers"], "gets SIGTERM only when all others have ended")
             grace = spec.get("terminationGracePeriodSeconds", 30)
             say(grace >= 15, "is killed before its farewells are said")
@@ -340,6 +350,8 @@ def main():
         ("a pod in the host's network", check(render(parsed(["epics.hostNetwork=true"])), False)),
         ("a path that the relay doesn't serve", check_proxy("location = /large { proxy_pass http://127.0.0.1:8080; }")),
         ("a policy that keeps the relay from its IOCs", check(render({"epics": how_to["epics"]}), False)),
+        ("an audit file on a read-only file system",
+         check(render(parsed(["audit.enabled=true"])).replace("mountPath: /var/log/pvwire", "mountPath: /var/log"), False)),
         ("a host that the relay refuses", check(render({}).replace('"pvwire.pvwire", ', ""), False)),
     ]:
         results.append((f"{name} is found", [] if caught else ["not found"]))
