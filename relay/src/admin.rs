@@ -3,14 +3,16 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use pvwire_schema::types::{ConnectionState, Hello, SkipCause};
 use serde_json::{Value, json};
 
+use crate::audit::{Audit, Health, State};
 use crate::group::{Demand, Desk, Overview};
 use crate::latency::{Ages, ENDS_MICROS};
-use crate::metrics::{Metrics, PvCounts, Readings};
+use crate::log_queue;
+use crate::metrics::{AuditReadings, Metrics, PvCounts, Readings};
 use crate::registry::Registry;
 use crate::shard::{ClientSeen, ShardHandle};
 use crate::source::Intake;
@@ -46,6 +48,8 @@ pub struct Admin {
     pub hello: Hello,
     /// When the relay started.
     pub started: Instant,
+    /// Where attempts to write are put on record, if they are.
+    pub audit: Option<Arc<Audit>>,
     /// Where PVs are searched, see [`search::addresses`](crate::source::search::addresses).
     pub searched: Value,
 }
@@ -90,7 +94,23 @@ impl Admin {
             ca_paced_reads: pvwire_epics::ca::paced_reads_total(),
             ca_circuits_cut: pvwire_epics::ca::circuits_cut_total(),
             callback_panics: pvwire_epics::panics_caught(),
+            audit: self
+                .audit_health()
+                .map_or_else(AuditReadings::default, |health| AuditReadings {
+                    written: health.written,
+                    lost: health.lost,
+                    queued: health.queued,
+                    failing: health.state != State::Writes,
+                    last_written: seconds(&health),
+                }),
+            log_lines_lost: log_queue::lines_lost(),
         })
+    }
+
+    /// How the audit file is, if there is one.
+    #[must_use]
+    pub fn audit_health(&self) -> Option<Health> {
+        self.audit.as_ref().map(|audit| audit.health())
     }
 
     /// The clients that were sent most, beginning with the first of them.
@@ -123,6 +143,14 @@ impl Admin {
             "instance": format!("{:016x}", self.hello.relay_instance),
             "uptimeSeconds": self.started.elapsed().as_secs(),
             "puts": { "enabled": puts.enabled, "rules": puts.rules, "accessSecurity": puts.by_access_security },
+            "audit": self.audit_health().map(|health| json!({
+                "failure": health.state.reason(),
+                "stopsPuts": health.stops_puts(),
+                "queued": health.queued,
+                "written": health.written,
+                "lost": health.lost,
+                "lastWrittenSeconds": seconds(&health),
+            })),
             "searched": self.searched,
             "clients": self.sessions(),
             "shards": self.shards.iter().map(ShardHandle::clients).collect::<Vec<_>>(),
@@ -157,4 +185,12 @@ impl Admin {
             "list": overview.pvs.iter().map(pv).collect::<Vec<_>>(),
         })
     }
+}
+
+/// When a record was last written, in seconds past the POSIX epoch; 0 for never.
+fn seconds(health: &Health) -> f64 {
+    let since = health
+        .last_written
+        .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    since.map_or(0.0, |since| since.as_secs_f64())
 }

@@ -82,6 +82,8 @@ pub struct Config {
     pub audit_file: String,
     /// Whether nothing is written when that file can't be.
     pub audit_fail_closed: bool,
+    /// When records are brought to the disk.
+    pub audit_sync: AuditSync,
     /// How long a put waits for its answer, unless it says otherwise.
     pub put_timeout: Duration,
     /// Shortest tick.
@@ -118,6 +120,18 @@ pub struct Config {
     pub drain_delay: Duration,
     /// Time over which clients are closed when the relay stops.
     pub drain_spread: Duration,
+}
+
+/// When what was written to the audit file is brought to the disk (fsync), where it outlives a crash of the
+/// machine. A crash of the relay alone loses nothing of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuditSync {
+    /// When the system does it by itself.
+    Never,
+    /// Before a record counts as written.
+    Each,
+    /// Once a second.
+    EverySecond,
 }
 
 /// How the relay learns who a client is.
@@ -162,6 +176,7 @@ impl Default for Config {
             access_security: String::new(),
             audit_file: String::new(),
             audit_fail_closed: false,
+            audit_sync: AuditSync::EverySecond,
             put_timeout: Duration::from_secs(10),
             shortest_tick: Duration::from_millis(5),
             longest_tick: Duration::from_millis(100),
@@ -271,6 +286,10 @@ impl Config {
             Err(error) => return Err(ConfigError::Flags(one_line(&error))),
         };
         variable::check(environment)?;
+        if let Some(check) = matches.subcommand_matches("check-audit") {
+            let files = check.get_many::<String>("file").into_iter().flatten();
+            return Ok(Asked::CheckAudit(files.cloned().collect()));
+        }
         let check = matches.subcommand_matches("check");
         let matches = check.unwrap_or(&matches);
         let mut config = Self::default();
@@ -528,7 +547,7 @@ mod tests {
         match Config::read(&arguments, &environment, content) {
             Ok(Asked::Run(config)) => Ok(*config),
             Ok(Asked::Print(text)) => Err(text),
-            Ok(Asked::Check(..)) => Err("a check".into()),
+            Ok(Asked::Check(..) | Asked::CheckAudit(..)) => Err("a check".into()),
             Err(error) => Err(error.to_string()),
         }
     }

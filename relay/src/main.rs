@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use env_logger::Target;
 use pvwire_relay::admin::Admin;
-use pvwire_relay::audit::Audit;
+use pvwire_relay::audit::{self, Audit};
 use pvwire_relay::auth;
 use pvwire_relay::config::{Asked, Auth, Check, Config, ConfigError};
 use pvwire_relay::descriptor::Descriptors;
@@ -47,6 +47,12 @@ const EXIT_USAGE: u8 = 64;
 
 /// Of the command `check`: an access is denied.
 const EXIT_DENIED: u8 = 1;
+
+/// Of the command `check-audit`: a line doesn't follow from the one before.
+const EXIT_CHANGED: u8 = 1;
+
+/// How long the last records may take to be written.
+const LAST_RECORDS: Duration = Duration::from_secs(2);
 
 /// How often a client should acknowledge while frames arrive.
 const ACK_INTERVAL: Duration = Duration::from_millis(500);
@@ -100,6 +106,18 @@ fn main() -> ExitCode {
                 Ok((text, allowed)) => {
                     print!("{text}");
                     ExitCode::from(if allowed { 0 } else { EXIT_DENIED })
+                }
+                Err(error) => {
+                    eprintln!("pvwire-relay: {error}");
+                    ExitCode::from(EXIT_USAGE)
+                }
+            };
+        }
+        Ok(Asked::CheckAudit(files)) => {
+            return match audit::check(&files) {
+                Ok(found) => {
+                    print!("{}", found.text);
+                    ExitCode::from(if found.is_whole { 0 } else { EXIT_CHANGED })
                 }
                 Err(error) => {
                     eprintln!("pvwire-relay: {error}");
@@ -241,10 +259,25 @@ async fn run(
 
     let gate = gate(&config)?;
     let audit = (!config.audit_file.is_empty()).then(|| {
-        Audit::open(&config.audit_file, config.audit_fail_closed)
-            .map_err(|error| Failure::Usage(format!("audit_file: {}: {error}", config.audit_file)))
+        Audit::start(
+            &config.audit_file,
+            config.audit_fail_closed,
+            config.audit_sync,
+        )
+        .map_err(|error| Failure::Usage(format!("audit_file: {}: {error}", config.audit_file)))
     });
     let audit = audit.transpose()?.map(Arc::new);
+    if let Some(audit) = &audit {
+        tokio::task::spawn_local(Arc::clone(audit).watch());
+        let mut moved =
+            signal(SignalKind::hangup()).map_err(|error| Failure::Start(error.to_string()))?;
+        let looks = Arc::clone(audit);
+        tokio::task::spawn_local(async move {
+            while moved.recv().await.is_some() {
+                looks.look();
+            }
+        });
+    }
     let tokens = match config.auth {
         Auth::Jwt => Some(keys::tokens(&config).await.map_err(Failure::Usage)?),
         Auth::None | Auth::TrustedHeader => None,
@@ -266,7 +299,7 @@ async fn run(
         users: Users::new(config.max_clients_per_user),
         metrics: Arc::clone(&metrics),
         tokens: tokens.clone(),
-        audit,
+        audit: audit.clone(),
     };
     let shards = (0..config.shards)
         .map(|number| Shard::start(number, context.clone()))
@@ -317,6 +350,7 @@ async fn run(
         shards: handles,
         hello,
         started,
+        audit: audit.clone(),
         searched: search::addresses(|name| std::env::var(name).ok()),
     };
     let server = Arc::new(Server {
@@ -352,6 +386,9 @@ async fn run(
     // Shards after the ticks that feed them, libca after both.
     drop(ticker);
     drop(shards);
+    if let Some(audit) = audit {
+        audit.finish(LAST_RECORDS);
+    }
     Ok(())
 }
 

@@ -4,6 +4,7 @@ mod process;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
@@ -116,6 +117,12 @@ pub struct Metrics {
     ca_paced_reads: Counter,
     ca_circuits_cut: Counter,
     callback_panics: Counter,
+    audit_written: Counter,
+    audit_lost: Counter,
+    audit_queued: Gauge,
+    audit_failing: Gauge,
+    audit_last_written: Gauge<f64, AtomicU64>,
+    log_lines_lost: Counter,
 }
 
 /// Numbers that other parts keep, read when somebody asks.
@@ -153,6 +160,25 @@ pub struct Readings {
     pub ca_circuits_cut: u64,
     /// Panics caught in callbacks.
     pub callback_panics: u64,
+    /// What became of the audit file's records.
+    pub audit: AuditReadings,
+    /// Lines of the log that were lost.
+    pub log_lines_lost: u64,
+}
+
+/// What became of the audit file's records; nothing without an audit file.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AuditReadings {
+    /// Records that were written.
+    pub written: u64,
+    /// Records that were not.
+    pub lost: u64,
+    /// Records that wait.
+    pub queued: usize,
+    /// Whether the file can't be written.
+    pub failing: bool,
+    /// When the last record was written, in seconds past the POSIX epoch.
+    pub last_written: f64,
 }
 
 /// PVs in each connection state.
@@ -258,6 +284,19 @@ impl Default for Metrics {
             "callback_panics",
             "Panics caught in callbacks from C: each is a fault of the relay",
         );
+        let audit_written = counter(
+            "audit_records_written",
+            "Records of attempts to write that were written to the audit file",
+        );
+        let audit_lost = counter(
+            "audit_records_lost",
+            "Attempts to write whose end could not be put on record in the audit file, or not be brought to the \
+             disk",
+        );
+        let log_lines_lost = counter(
+            "log_lines_lost",
+            "Lines of the log that were lost because what reads them did not keep up",
+        );
         let sessions_closed = Family::<CodeLabel, Counter>::default();
         registry.register(
             "sessions_closed",
@@ -331,6 +370,22 @@ impl Default for Metrics {
         );
         let sessions_active = gauge("sessions_active", "Connected clients");
         let tick_micros = gauge("tick_length_microseconds", "Present length of a tick");
+        let audit_queued = gauge(
+            "audit_queue_length",
+            "Records that wait to be written to the audit file",
+        );
+        let audit_failing = gauge(
+            "audit_failing",
+            "1 while the audit file can't be written, because of an error or because its disk does not answer; \
+             0 otherwise and without an audit file",
+        );
+        let audit_last_written = Gauge::<f64, AtomicU64>::default();
+        registry.register(
+            "audit_last_written_timestamp_seconds",
+            "When a record was last written to the audit file, in seconds past the POSIX epoch; 0 before the \
+             first",
+            audit_last_written.clone(),
+        );
         registry.register(
             "pvs",
             "Monitored PVs by connection state, as in /status; disconnected ones were connected before",
@@ -379,6 +434,12 @@ impl Default for Metrics {
             ca_paced_reads,
             ca_circuits_cut,
             callback_panics,
+            audit_written,
+            audit_lost,
+            audit_queued,
+            audit_failing,
+            audit_last_written,
+            log_lines_lost,
         }
     }
 }
@@ -444,6 +505,13 @@ impl Metrics {
         raise(&self.ca_paced_reads, readings.ca_paced_reads);
         raise(&self.ca_circuits_cut, readings.ca_circuits_cut);
         raise(&self.callback_panics, readings.callback_panics);
+        let audit = readings.audit;
+        raise(&self.audit_written, audit.written);
+        raise(&self.audit_lost, audit.lost);
+        raise(&self.log_lines_lost, readings.log_lines_lost);
+        self.audit_queued.set(audit.queued as i64);
+        self.audit_failing.set(audit.failing.into());
+        self.audit_last_written.set(audit.last_written);
         self.monitors_active.set(readings.monitors as i64);
         match readings.pvs {
             Some(pvs) => {

@@ -1,6 +1,6 @@
 //! Which puts and calls are under way for the clients of one shard, and when is one given up?
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -94,12 +94,15 @@ struct Open {
     client: ClientId,
     request: u32,
     name: String,
+    is_call: bool,
     /// The PV that a put holds.
     pv: Option<PvId>,
     ticket: Box<dyn OpTicket>,
     deadline: Instant,
     timeout: Duration,
     record: Record,
+    /// It is sent only when its record is written.
+    waits_for_record: bool,
 }
 
 /// What is put on record of an operation.
@@ -111,7 +114,7 @@ struct Record {
     new: Value,
 }
 
-/// Ticket of a put that waits until the value before it is known.
+/// Ticket of a put that waits until the value before it is known, or of what waits for its record.
 struct Held;
 
 impl OpTicket for Held {
@@ -137,9 +140,12 @@ pub struct Operations {
     shard: usize,
     desk: Arc<Desk>,
     audit: Option<Arc<Audit>>,
-    /// Puts that wait until the value before them is known.
-    held: HashMap<u64, Put>,
+    /// Puts that wait until the value before them is known, and what waits for its record.
+    held: HashMap<u64, Operation>,
     peeked: Arc<SegQueue<(u64, Value)>>,
+    recorded: Arc<SegQueue<(u64, Result<(), String>)>>,
+    /// When records must be written, in the order in which they were asked for.
+    record_deadlines: VecDeque<(Instant, u64)>,
 }
 
 impl Operations {
@@ -158,6 +164,8 @@ impl Operations {
             audit,
             held: HashMap::new(),
             peeked: Arc::default(),
+            recorded: Arc::default(),
+            record_deadlines: VecDeque::new(),
             registry,
             wake,
             open: HashMap::new(),
@@ -208,6 +216,7 @@ impl Operations {
             client: order.client,
             request: order.request,
             name: order.name,
+            is_call: matches!(order.operation, Operation::Call(_)),
             pv: None,
             ticket: Box::new(Held),
             deadline: now + order.timeout + grace,
@@ -219,6 +228,7 @@ impl Operations {
                 old: Value::Null,
                 new,
             },
+            waits_for_record: false,
         };
         let is_too_fast = matches!(order.held_back, Some(HeldBack::TooFast));
         let permitted = match (&order.held_back, &order.operation) {
@@ -226,9 +236,7 @@ impl Operations {
             (None, Operation::Call(_)) => {
                 let person = &open.record.person;
                 let permitted = self.registry.permit(&open.name, person, Access::Put);
-                permitted
-                    .map_err(OpEnd::from)
-                    .and_then(|()| self.put_on_record(number, &open))
+                permitted.map_err(OpEnd::from)
             }
             (None, Operation::Put(_)) => {
                 let acquired = self
@@ -237,48 +245,75 @@ impl Operations {
                 acquired.map(|pv| open.pv = Some(pv)).map_err(OpEnd::from)
             }
         };
-        let is_call = open.pv.is_none() && matches!(order.operation, Operation::Call(_));
         if let Err(mut end) = permitted {
             if is_too_fast && !self.records_refusal(&mut end, now) {
                 return Some(OpAnswer {
                     client: open.client,
                     request: open.request,
-                    is_call,
+                    is_call: open.is_call,
                     end,
                 });
             }
-            return Some(self.answer(number, open, is_call, end, now));
+            return Some(self.answer(number, open, end, now));
         }
         self.deadlines.insert((open.deadline, number));
-        match order.operation {
-            Operation::Call(call) => {
-                open.ticket = Box::new(Sent);
-                let done = self.done(number);
-                self.registry
-                    .call(&open.name, &open.record.person, call, done);
-            }
-            Operation::Put(put) => match (&self.audit, open.pv) {
-                (Some(_), Some(pv)) => {
-                    self.held.insert(number, put);
-                    let (peeked, wake) = (Arc::clone(&self.peeked), Arc::clone(&self.wake));
-                    let answer = Box::new(move |value: Option<&RowValue>| {
-                        peeked.push((number, value.map_or(Value::Null, audit::old_value)));
-                        wake();
-                    });
-                    let answer = Peeked(answer);
-                    self.desk.leave(Demand::Peek { pv, answer });
-                }
-                (_, pv) => {
-                    let done = self.done(number);
-                    open.ticket = pv.map_or_else(
-                        || Box::new(Sent) as Box<dyn OpTicket>,
-                        |pv| self.registry.put(pv, put, done),
-                    );
-                }
-            },
-        }
+        let Some((_, pv)) = self.audit.as_ref().zip(open.pv) else {
+            return self.record_and_send(number, open, order.operation, now);
+        };
+        self.held.insert(number, order.operation);
+        let (peeked, wake) = (Arc::clone(&self.peeked), Arc::clone(&self.wake));
+        let answer = Box::new(move |value: Option<&RowValue>| {
+            peeked.push((number, value.map_or(Value::Null, audit::old_value)));
+            wake();
+        });
+        let answer = Peeked(answer);
+        self.desk.leave(Demand::Peek { pv, answer });
         self.open.insert(number, open);
         None
+    }
+
+    /// Sends what may be made, after its record is written where that is needed; or says why not.
+    fn record_and_send(
+        &mut self,
+        number: u64,
+        mut open: Open,
+        operation: Operation,
+        now: Instant,
+    ) -> Option<OpAnswer> {
+        match self.put_on_record(number, &open) {
+            Ok(false) => {
+                self.send(number, open, operation);
+                None
+            }
+            Ok(true) => {
+                open.waits_for_record = true;
+                self.record_deadlines
+                    .push_back((now + audit::PATIENCE, number));
+                self.held.insert(number, operation);
+                self.open.insert(number, open);
+                None
+            }
+            Err(end) => {
+                self.deadlines.remove(&(open.deadline, number));
+                Some(self.answer(number, open, end, now))
+            }
+        }
+    }
+
+    fn send(&mut self, number: u64, mut open: Open, operation: Operation) {
+        let done = self.done(number);
+        open.waits_for_record = false;
+        open.ticket = match (operation, open.pv) {
+            (Operation::Call(call), _) => {
+                let person = &open.record.person;
+                self.registry.call(&open.name, person, call, done);
+                Box::new(Sent)
+            }
+            (Operation::Put(put), Some(pv)) => self.registry.put(pv, put, done),
+            // What was permitted has a PV.
+            (Operation::Put(_), None) => Box::new(Sent),
+        };
+        self.open.insert(number, open);
     }
 
     /// Whether a refusal of one that asks too fast goes to the log and on record: one a second, which says
@@ -305,37 +340,68 @@ impl Operations {
         })
     }
 
-    /// Sends the puts of which the value before them is known now.
-    fn send_held(&mut self, now: Instant) -> Vec<OpAnswer> {
+    /// Goes on with the puts of which the value before them is known now.
+    fn record_held(&mut self, now: Instant) -> Vec<OpAnswer> {
         let mut answers = Vec::new();
         while let Some((number, old)) = self.peeked.pop() {
-            // It may have been given up meanwhile.
-            let Some(put) = self.held.remove(&number) else {
-                continue;
-            };
-            let Some(mut open) = self.open.remove(&number) else {
+            let Some((mut open, operation)) = self.take_permitted(number, &mut answers, now) else {
                 continue;
             };
             open.record.old = old;
-            // The rules may have changed while it was held.
-            let permitted = self
-                .registry
-                .permit(&open.name, &open.record.person, Access::Put)
-                .map_err(OpEnd::from)
-                .and_then(|()| self.put_on_record(number, &open));
-            match (permitted, open.pv) {
-                (Ok(()), Some(pv)) => {
-                    open.ticket = self.registry.put(pv, put, self.done(number));
-                    self.open.insert(number, open);
+            answers.extend(self.record_and_send(number, open, operation, now));
+        }
+        answers
+    }
+
+    /// Sends what is on record now, and gives up what isn't in time.
+    fn send_recorded(&mut self, now: Instant) -> Vec<OpAnswer> {
+        let mut answers = Vec::new();
+        while let Some((number, recorded)) = self.recorded.pop() {
+            match recorded {
+                Ok(()) => {
+                    if let Some((open, operation)) = self.take_permitted(number, &mut answers, now)
+                    {
+                        self.send(number, open, operation);
+                    }
                 }
-                (recorded, _) => {
-                    self.deadlines.remove(&(open.deadline, number));
-                    let end = recorded.err().unwrap_or(OpEnd::DONE);
-                    answers.push(self.answer(number, open, false, end, now));
-                }
+                Err(why) => answers.extend(self.end(number, unrecorded(&why), now)),
+            }
+        }
+        while let Some(&(deadline, number)) = self.record_deadlines.front() {
+            let waits = self
+                .open
+                .get(&number)
+                .is_some_and(|open| open.waits_for_record);
+            if waits && now < deadline {
+                break;
+            }
+            self.record_deadlines.pop_front();
+            if waits {
+                let why = format!("not done within {} s", audit::PATIENCE.as_secs());
+                answers.extend(self.end(number, unrecorded(&why), now));
             }
         }
         answers
+    }
+
+    /// What was held, unless it was given up meanwhile or the rules, which may have changed, forbid it now.
+    fn take_permitted(
+        &mut self,
+        number: u64,
+        answers: &mut Vec<OpAnswer>,
+        now: Instant,
+    ) -> Option<(Open, Operation)> {
+        let operation = self.held.remove(&number)?;
+        let open = self.open.remove(&number)?;
+        let person = &open.record.person;
+        match self.registry.permit(&open.name, person, Access::Put) {
+            Ok(()) => Some((open, operation)),
+            Err(refusal) => {
+                self.deadlines.remove(&(open.deadline, number));
+                answers.push(self.answer(number, open, OpEnd::from(refusal), now));
+                None
+            }
+        }
     }
 
     /// An attempt, as it is put on record.
@@ -349,7 +415,7 @@ impl Operations {
     ) -> Attempt<'a> {
         let record = &open.record;
         Attempt {
-            kind: if open.pv.is_none() { "call" } else { "put" },
+            kind: if open.is_call { "call" } else { "put" },
             number: (self.shard, number),
             person: &record.person,
             peer: &record.peer.address,
@@ -363,28 +429,24 @@ impl Operations {
         }
     }
 
-    /// Says beforehand that something is about to be written, where that is needed.
-    fn put_on_record(&self, number: u64, open: &Open) -> Result<(), OpEnd> {
+    /// Says beforehand that something is about to be written, where that is needed, and whether it must wait
+    /// for that.
+    fn put_on_record(&self, number: u64, open: &Open) -> Result<bool, OpEnd> {
         let Some(audit) = &self.audit else {
-            return Ok(());
+            return Ok(false);
         };
         let attempt = self.attempt(number, open, "Begun", "", open.record.begun);
-        audit.begin(&attempt).map_err(|error| {
-            log::error!("the audit file can't be written: {error}");
-            let why = "this relay can't put it on record, and writes nothing then (audit_fail)";
-            OpEnd::failed(Outcome::NotAllowed, why)
-        })
+        let (recorded, wake) = (Arc::clone(&self.recorded), Arc::clone(&self.wake));
+        let told = Box::new(move |result| {
+            recorded.push((number, result));
+            wake();
+        });
+        audit.begin(&attempt, told).map_err(|why| unrecorded(&why))
     }
 
     /// The answer to an operation that is over, which is put on record.
-    fn answer(
-        &self,
-        number: u64,
-        open: Open,
-        is_call: bool,
-        mut end: OpEnd,
-        now: Instant,
-    ) -> OpAnswer {
+    fn answer(&self, number: u64, open: Open, mut end: OpEnd, now: Instant) -> OpAnswer {
+        let is_call = open.is_call;
         let may_read = |registry: &Registry| {
             let person = &open.record.person;
             registry.permit(&open.name, person, Access::Read).is_ok()
@@ -398,8 +460,7 @@ impl Operations {
         let name: String = open.name.chars().take(MAX_NAME_BYTES).collect();
         log::info!("{kind} of {name:?}: {result} {:?}", end.message);
         if let Some(audit) = &self.audit {
-            let attempt = self.attempt(number, &open, &result, &end.message, now);
-            audit.end(&Attempt { kind, ..attempt });
+            audit.end(&self.attempt(number, &open, &result, &end.message, now));
         }
         self.registry.release(open.pv, now);
         OpAnswer {
@@ -413,12 +474,15 @@ impl Operations {
     /// When the next operation is to be given up.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.deadlines.first().map(|(deadline, _)| *deadline)
+        let end = self.deadlines.first().map(|(deadline, _)| *deadline);
+        let record = self.record_deadlines.front().map(|(deadline, _)| *deadline);
+        end.into_iter().chain(record).min()
     }
 
     /// The answers to the operations that ended or were given up by now.
     pub fn answers(&mut self, now: Instant) -> Vec<OpAnswer> {
-        let mut answers = self.send_held(now);
+        let mut answers = self.record_held(now);
+        answers.extend(self.send_recorded(now));
         while let Some((number, end)) = self.ended.pop() {
             answers.extend(self.end(number, end, now));
         }
@@ -427,7 +491,9 @@ impl Operations {
         {
             let open = &self.open[&number];
             let waited = open.timeout.as_millis();
-            let end = if open.ticket.cancel() {
+            let end = if open.waits_for_record {
+                unrecorded(&format!("not done within {waited} ms"))
+            } else if open.ticket.cancel() {
                 let message = format!(
                     "not sent within {waited} ms, because the PV is not connected or an earlier put \
                      to it is still being processed; nothing was written"
@@ -455,7 +521,7 @@ impl Operations {
                 let person = &open.record.person;
                 let permitted = self.registry.permit(&open.name, person, Access::Put);
                 let refusal = permitted.err()?;
-                (open.pv.is_some() && open.ticket.cancel()).then_some((*number, refusal))
+                open.ticket.cancel().then_some((*number, refusal))
             })
             .collect();
         let mut answers = Vec::new();
@@ -497,7 +563,15 @@ impl Operations {
         let open = self.open.remove(&number)?;
         self.held.remove(&number);
         self.deadlines.remove(&(open.deadline, number));
-        let is_call = open.pv.is_none();
-        Some(self.answer(number, open, is_call, end, now))
+        Some(self.answer(number, open, end, now))
     }
+}
+
+/// The answer to what isn't made because it can't be put on record.
+fn unrecorded(why: &str) -> OpEnd {
+    let message = format!(
+        "nothing was written: the relay's audit file can't be written ({why}), and it takes no puts without a \
+         record (audit_fail = closed); tell the relay's operator"
+    );
+    OpEnd::failed(Outcome::NotAllowed, message)
 }

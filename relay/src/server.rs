@@ -45,6 +45,13 @@ const TLS_REFUSAL: [u8; 7] = [0x15, 3, 1, 0, 2, 2, 40];
 /// How long to wait after the system refused a connection, as when file descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// What `/ready` says.
+const READY: &str = "ready\n";
+
+/// The same of a relay whose puts wait for its audit file.
+const READY_TO_READ: &str =
+    "ready, but takes no puts: the audit file can't be written (audit_fail = closed)\n";
+
 /// Whether clients must name the subprotocol: the cases of the conformance test name none.
 const NAMED: bool = cfg!(not(feature = "conformance"));
 
@@ -290,7 +297,15 @@ impl Server {
         // Probes may call the relay by whatever name the cluster has for it.
         match path.as_str() {
             "/live" => return Ok(plain(StatusCode::OK, "live\n")),
-            "/ready" if self.readiness.is_ready() => return Ok(plain(StatusCode::OK, "ready\n")),
+            // Screens are worth more than puts: a relay that can't put on record still shows them.
+            "/ready" if self.readiness.is_ready() => {
+                let audit = self.admin.audit_health();
+                let takes_puts = !audit.is_some_and(|health| health.stops_puts());
+                return Ok(plain(
+                    StatusCode::OK,
+                    if takes_puts { READY } else { READY_TO_READ },
+                ));
+            }
             "/ready" => return Ok(plain(StatusCode::SERVICE_UNAVAILABLE, "not ready\n")),
             _ => {}
         }

@@ -189,6 +189,17 @@ fn dashboard_and_alerts_ask_only_for_metrics_that_there_are() {
         .filter_map(|line| line.trim().strip_prefix("expr:"));
     let names: Vec<_> = expressions.flat_map(named).collect();
     assert!(names.len() > 3);
+    // What must not stay unseen.
+    for name in [
+        "pvwire_audit_failing",
+        "pvwire_audit_records_lost_total",
+        "pvwire_rules_stale",
+    ] {
+        assert!(
+            names.iter().any(|found| found == name),
+            "no alert for {name}"
+        );
+    }
     for name in names {
         assert!(known.contains(&name), "alerts: {name} isn't a metric");
     }
@@ -203,7 +214,13 @@ fn unit_of_systemd_starts_a_relay_that_may_do_nothing_else() {
         "ProtectSystem=strict",
         "CapabilityBoundingSet=",
         "KillSignal=SIGTERM",
+        // With ProtectSystem=strict the only place that lasts, and a mask that leaves the group its right.
+        "LogsDirectory=pvwire",
+        "UMask=0027",
     ] {
         assert!(unit.lines().any(|found| found == line), "no {line}");
     }
+    let rotation = std::fs::read_to_string(root().join("deploy/logrotate/pvwire-relay")).unwrap();
+    assert!(rotation.contains("\n/var/log/pvwire/*.jsonl {"));
+    assert!(rotation.contains("--signal=HUP pvwire-relay.service"));
 }

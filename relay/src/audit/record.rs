@@ -5,14 +5,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use pvwire_schema::types::{Array, BlobValue, PutValue};
 use serde_json::{Value, json};
 
+use super::chain::LINK_BYTES;
 use crate::rule::Person;
 use crate::source::RowValue;
 
 /// Longest text of a value or of what a client says, in characters; the rest is left out.
 const MAX_TEXT: usize = 1000;
 
-/// Longest line; values are left out of what would be longer.
-const MAX_LINE_BYTES: usize = 4096;
+/// Longest record that its line, with the link to the one before, has 4,096 bytes for; values are left out
+/// of what would be longer.
+const MAX_RECORD_BYTES: usize = 4096 - LINK_BYTES;
 
 /// Most bytes of an array that are kept.
 const MAX_BYTES: usize = 256;
@@ -45,26 +47,26 @@ pub struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// The line, with its end. Nothing that anybody says can end it earlier: whatever isn't printable
-    /// ASCII is escaped.
+    /// The record, a JSON object. Nothing that a client says can end it or its line earlier: whatever isn't
+    /// printable ASCII is escaped.
     #[must_use]
-    pub fn line(&self, now: SystemTime) -> String {
-        let line = self.line_with(now, self.old, self.new, MAX_TEXT);
-        if line.len() <= MAX_LINE_BYTES {
-            return line;
+    pub fn record(&self, now: SystemTime) -> String {
+        let record = self.record_with(now, self.old, self.new, MAX_TEXT);
+        if record.len() <= MAX_RECORD_BYTES {
+            return record;
         }
         let left_out = json!({ "leftOut": "the record would be too long" });
-        let line = self.line_with(now, &left_out, &left_out, MAX_TEXT);
-        if line.len() <= MAX_LINE_BYTES {
-            return line;
+        let record = self.record_with(now, &left_out, &left_out, MAX_TEXT);
+        if record.len() <= MAX_RECORD_BYTES {
+            return record;
         }
         // Each character may take twelve bytes.
-        self.line_with(now, &left_out, &left_out, MAX_LINE_BYTES / 12 / 5)
+        self.record_with(now, &left_out, &left_out, MAX_RECORD_BYTES / 12 / 5)
     }
 
-    fn line_with(&self, now: SystemTime, old: &Value, new: &Value, most: usize) -> String {
+    fn record_with(&self, now: SystemTime, old: &Value, new: &Value, most: usize) -> String {
         let cut = |text: &str| text.chars().take(most).collect::<String>();
-        let value = json!({
+        printable(&json!({
             "time": time(now),
             "kind": self.kind,
             "attempt": format!("{}-{}", self.number.0, self.number.1),
@@ -77,24 +79,27 @@ impl Attempt<'_> {
             "result": self.result,
             "message": cut(self.message),
             "latencyMs": (self.latency.as_secs_f64() * 1e6).round() / 1e3,
-        });
-        let mut line = String::new();
-        for c in value.to_string().chars() {
-            if matches!(c, ' '..='~') {
-                line.push(c);
-                continue;
-            }
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                line += &format!("\\u{unit:04x}");
-            }
-        }
-        line.push('\n');
-        line
+        }))
     }
 }
 
+/// JSON in printable ASCII.
+pub(super) fn printable(value: &Value) -> String {
+    let mut text = String::new();
+    for c in value.to_string().chars() {
+        if matches!(c, ' '..='~') {
+            text.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            text += &format!("\\u{unit:04x}");
+        }
+    }
+    text
+}
+
 /// As RFC 3339 says, in UTC.
-fn time(now: SystemTime) -> String {
+pub(super) fn time(now: SystemTime) -> String {
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
     // Days from 1 March of year 0, in which leap days come last.
@@ -165,6 +170,7 @@ pub fn old_value(value: &RowValue) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use super::super::chain::link;
     use super::*;
     use proptest::prelude::*;
 
@@ -189,11 +195,9 @@ mod tests {
                 message: &message,
                 latency: Duration::from_micros(1500),
             };
-            let line = attempt.line(UNIX_EPOCH);
-            prop_assert!(line.ends_with('\n'));
-            let line = &line[..line.len() - 1];
+            let line = attempt.record(UNIX_EPOCH);
             prop_assert!(line.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{line}");
-            let read: Value = serde_json::from_str(line).unwrap();
+            let read: Value = serde_json::from_str(&line).unwrap();
             prop_assert_eq!(&read["user"], &Value::from(user));
             prop_assert_eq!(&read["origin"], &Value::from(origin));
             prop_assert_eq!(&read["pv"], &Value::from(pv));
@@ -235,8 +239,8 @@ mod tests {
                 message: if whole_pv { "why" } else { &huge },
                 latency: Duration::from_secs(3600),
             };
-            let line = attempt.line(UNIX_EPOCH);
-            assert!(line.len() <= MAX_LINE_BYTES, "{} bytes", line.len());
+            let line = link(&attempt.record(UNIX_EPOCH), Some(&"f".repeat(64)));
+            assert!(line.len() <= 4096, "{} bytes", line.len());
             let read: Value = serde_json::from_str(&line).unwrap();
             assert!(read["new"]["leftOut"].is_string(), "{read}");
             assert_eq!(read["pv"] == pv, whole_pv);

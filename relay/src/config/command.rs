@@ -27,6 +27,8 @@ pub enum Asked {
     Print(String),
     /// Say what would happen with this if somebody asked, and end.
     Check(Box<Config>, Check),
+    /// Check whether these audit files, in their order, still say what the relay wrote, and end.
+    CheckAudit(Vec<String>),
 }
 
 /// As it is written on the command line.
@@ -71,8 +73,21 @@ pub(super) fn command() -> Command {
         .after_help(
             "Exit code: 0 when every access is allowed, 1 when one is not, 64 for an error",
         );
+    let check_audit = Command::new("check-audit")
+        .about("Says whether audit files hold what the relay wrote, each line following from the one before")
+        .arg(
+            Arg::new("file")
+                .value_name("FILE")
+                .num_args(1..)
+                .required(true)
+                .help("Audit files in the order in which they were written, the oldest first"),
+        )
+        .after_help(
+            "Exit code: 0 when every line follows from the one before, 1 when one doesn't, which is named, \
+             64 when a file can't be read",
+        );
     let (command, check) = (with_keys(command), with_keys(check));
-    command.subcommand(check)
+    command.subcommand(check).subcommand(check_audit)
 }
 
 /// Adds a flag for every key.

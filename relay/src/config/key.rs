@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hyper::header::HeaderName;
 
-use super::{Auth, Config};
+use super::{AuditSync, Auth, Config};
 
 type Set = fn(&mut Config, &str) -> Result<(), &'static str>;
 type Show = fn(&Config) -> String;
@@ -352,7 +352,7 @@ pub(super) const KEYS: &[Key] = &[
         "audit_file",
         audit_file,
         "FILE",
-        "File to which a line of JSON is added for every attempt to write"
+        "File to which a line of JSON is added for every attempt to write; opened again when it was moved or deleted"
     ),
     Key {
         name: "audit_fail",
@@ -374,6 +374,29 @@ pub(super) const KEYS: &[Key] = &[
                 "open"
             }
             .to_owned()
+        },
+    },
+    Key {
+        name: "audit_sync",
+        list: false,
+        value: "WHEN",
+        help: "When records are brought to the disk, so that they outlive a crash of the machine: never (when the system does it), each (before it counts as written, and with audit_fail = closed before the put is sent) or 1s (once a second)",
+        set: |config, value| {
+            config.audit_sync = match value {
+                "never" => AuditSync::Never,
+                "each" => AuditSync::Each,
+                "1s" => AuditSync::EverySecond,
+                _ => return Err("never, each or 1s"),
+            };
+            Ok(())
+        },
+        show: |config| {
+            let when = match config.audit_sync {
+                AuditSync::Never => "never",
+                AuditSync::Each => "each",
+                AuditSync::EverySecond => "1s",
+            };
+            when.to_owned()
         },
     },
     millis_key!(
