@@ -20,6 +20,10 @@ use crate::wire::{answer_at, handshake, masked, message_at};
 /// Until the relay says how often it wants to hear.
 const ACK_INTERVAL: Duration = Duration::from_millis(250);
 
+/// A ping of WebSocket without content, and the answer to it.
+const PING: u8 = 0x89;
+const PONG: [u8; 6] = [0x8a, 0x80, 0, 0, 0, 0];
+
 pub(crate) struct Client {
     tcp: TcpStream,
     /// What is to be said once the relay has taken the handshake.
@@ -199,6 +203,12 @@ impl Client {
             let end = at + header + length;
             if end > bytes.len() {
                 break;
+            }
+            if bytes[at] == PING {
+                // The relay asks whether an idle client is still there.
+                self.tcp.write_all(&PONG)?;
+                at = end;
+                continue;
             }
             if bytes[at] != 0x82 {
                 let payload = &bytes[at + header..end];

@@ -114,6 +114,8 @@ pub struct Config {
     pub ack_window: Duration,
     /// A client that took nothing for so long is closed.
     pub evict_after: Duration,
+    /// A client that sent nothing for so long gets a ping; zero for none.
+    pub ping_after: Duration,
     /// How often the IOCs' host names are looked up; zero for once.
     pub host_lookup: Duration,
     /// How long the relay says that it isn't ready before it closes clients.
@@ -192,6 +194,7 @@ impl Default for Config {
             max_memory_mib: cgroup::default_budget_mib(|path| std::fs::read_to_string(path).ok()),
             ack_window: Duration::from_secs(2),
             evict_after: Duration::from_secs(15),
+            ping_after: Duration::from_secs(20),
             host_lookup: Duration::from_secs(10),
             drain_delay: Duration::from_secs(2),
             drain_spread: Duration::from_secs(3),

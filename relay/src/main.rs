@@ -290,6 +290,7 @@ async fn run(
         limits: ShardLimits {
             evict_after: config.evict_after,
             ack_window: config.ack_window,
+            ping_after: config.ping_after,
             get_timeout: config.get_timeout,
             put_timeout: config.put_timeout,
             requests_per_s: config.max_requests_per_s,

@@ -8,6 +8,7 @@ mod client;
 mod delivery;
 mod ending;
 mod handle;
+mod heartbeat;
 mod large;
 mod login;
 mod requests;
@@ -31,6 +32,7 @@ use slab::Slab;
 use self::client::Client;
 use self::delivery::{Paces, Rounds};
 use self::handle::{Command, Mailbox};
+use self::heartbeat::Heartbeats;
 use self::login::Login;
 use crate::audit::Audit;
 use crate::auth::Tokens;
@@ -64,6 +66,8 @@ pub struct ShardLimits {
     pub evict_after: Duration,
     /// A client that acknowledged nothing for so long gets no more frames until it does.
     pub ack_window: Duration,
+    /// A client that sent nothing for so long gets a ping; zero for none.
+    pub ping_after: Duration,
     /// Time that a get waits for first values, unless it says otherwise.
     pub get_timeout: Duration,
     /// Time that a put waits for its answer, unless it says otherwise.
@@ -159,6 +163,7 @@ struct Run {
     only_acks: bool,
     rounds: Rounds,
     paces: Paces,
+    heartbeats: Heartbeats,
     /// Clients to close in a drain, and when.
     leaving: VecDeque<(Instant, ClientId)>,
     /// Generation of the tokens' keys by which the clients were looked at.
@@ -181,6 +186,7 @@ impl Run {
                 context.limits.put_timeout,
                 context.limits.new_names,
             ),
+            heartbeats: Heartbeats::new(context.limits),
             operations: Operations::new(
                 number,
                 Arc::clone(&context.registry),
@@ -240,6 +246,7 @@ impl Run {
             if now >= next_check {
                 next_check = now + CHECK_EVERY;
                 self.check(now);
+                self.look_for_silent(now);
             }
             if self.only_acks && self.again.is_empty() && self.turns.is_empty() {
                 thread::park_timeout(GATHER);

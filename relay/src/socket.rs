@@ -226,6 +226,12 @@ impl Socket {
         self.sent
     }
 
+    /// Bytes that came from the client so far.
+    #[must_use]
+    pub fn received_bytes(&self) -> u64 {
+        self.stream.received
+    }
+
     /// Whether bytes wait for the socket.
     #[must_use]
     pub fn is_blocked(&self) -> bool {

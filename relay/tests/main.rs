@@ -36,6 +36,7 @@ mod recv;
 mod reference;
 mod reload;
 mod rules;
+mod silence;
 mod sim;
 mod slow_client;
 mod soak;

@@ -490,6 +490,12 @@ pub(super) const KEYS: &[Key] = &[
         "A client that took nothing for so long is closed"
     ),
     millis_key!(
+        "ping_after_ms",
+        ping_after,
+        0,
+        "A client that sent nothing for so long gets a ping of WebSocket, and is closed when it doesn't answer within this time, or evict_after_ms and ack_window_ms together if that is longer; 0 for no pings"
+    ),
+    millis_key!(
         "host_lookup_ms",
         host_lookup,
         0,

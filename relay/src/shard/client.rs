@@ -21,6 +21,17 @@ use crate::socket::Socket;
 /// How long a closed socket is kept for the other side's farewell.
 const FAREWELL: Duration = Duration::from_secs(1);
 
+/// What becomes of a client that is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Silence {
+    /// It was heard, or has time left.
+    Fine,
+    /// It gets a ping.
+    Ping,
+    /// It didn't answer its ping.
+    Gone,
+}
+
 pub(super) struct Client {
     pub(super) id: ClientId,
     since: Instant,
@@ -38,6 +49,10 @@ pub(super) struct Client {
     pub(super) streamed: u64,
     /// Has something to write, and is in the queue of those who do.
     pub(super) awaits_turn: bool,
+    /// Bytes that it had sent when it was last looked for.
+    heard: u64,
+    /// When it was sent a ping, if it has sent nothing since.
+    pinged: Option<Instant>,
     /// Since when it took nothing although something waits for it.
     stalled_since: Option<Instant>,
     /// Our farewell is said; the socket is dropped at this time at the latest.
@@ -67,6 +82,8 @@ impl Client {
             large: LargeWay::Socket,
             streamed: 0,
             awaits_turn: false,
+            heard: 0,
+            pinged: None,
             stalled_since: None,
             closing: None,
         }
@@ -96,6 +113,25 @@ impl Client {
             self.stalled_since = None;
         } else if progress || self.stalled_since.is_none() {
             self.stalled_since = Some(Instant::now());
+        }
+    }
+
+    /// What is to be done about a client that may have sent nothing since this was asked last.
+    pub(super) fn silence(&mut self, patience: Duration, now: Instant) -> Silence {
+        let received = self.socket.received_bytes();
+        // What waits for it shows soon enough whether it takes it.
+        if self.is_closing() || self.socket.is_blocked() || received != self.heard {
+            self.heard = received;
+            self.pinged = None;
+            return Silence::Fine;
+        }
+        match self.pinged {
+            None => {
+                self.pinged = Some(now);
+                Silence::Ping
+            }
+            Some(since) if now.saturating_duration_since(since) >= patience => Silence::Gone,
+            Some(_) => Silence::Fine,
         }
     }
 

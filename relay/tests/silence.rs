@@ -1,0 +1,82 @@
+//! Is a client noticed whose machine or network is gone, and one left alone that is only quiet?
+//!
+//! Topology: one relay that asks soon, clients without PVs, between relay and client a wire that can be cut.
+
+use std::time::{Duration, Instant};
+
+use pvwire_schema::close::CloseCode;
+use pvwire_schema::types::RequestBody;
+
+use crate::support::{Client, How, Network, Relay, Wire, eventually};
+
+const PING: RequestBody = RequestBody::Ping { client_time_ns: 1 };
+
+#[test]
+fn client_whose_network_is_gone_is_noticed_though_nothing_is_sent_to_it() {
+    let flags = [
+        "--ping-after-ms=500",
+        "--evict-after-ms=500",
+        "--ack-window-ms=200",
+    ];
+    let relay = Relay::start(Network::new(), &flags);
+    let near = relay.address();
+    let wire = Wire::lay(near.port());
+    let mut quiet = Client::connect(near);
+    let far = (0..5).map(|_| Client::connect(([127, 0, 0, 2], near.port()).into()));
+    let mut far: Vec<_> = far.collect();
+    far[0].ask(PING);
+    assert_eq!(relay.metric("pvwire_sessions_active"), 6.0);
+
+    wire.set(true);
+    eventually("they are gone", || {
+        // It says nothing but that it is there when it is asked.
+        quiet.read_for_a_moment();
+        relay.metric("pvwire_sessions_active") == 1.0
+    });
+    let no_progress = CloseCode::NoProgress.number();
+    let closed = format!("pvwire_sessions_closed_total{{code=\"{no_progress}\"}}");
+    assert_eq!(relay.metric(&closed), 5.0);
+    quiet.ask(PING);
+    assert_eq!(quiet.closed, None);
+}
+
+#[test]
+fn client_that_stalls_gets_as_long_for_its_answer_as_one_that_takes_no_data() {
+    let flags = [
+        "--ping-after-ms=500",
+        "--evict-after-ms=3000",
+        "--ack-window-ms=1000",
+    ];
+    let relay = Relay::start(Network::new(), &flags);
+    // Its program does nothing any more; its machine is well.
+    let stalled = Client::connect(relay.address());
+    let since = Instant::now();
+    eventually("it is closed", || {
+        relay.metric("pvwire_sessions_active") == 0.0
+    });
+    assert!(
+        since.elapsed() >= Duration::from_secs(4),
+        "{:?}",
+        since.elapsed()
+    );
+    drop(stalled);
+}
+
+#[test]
+fn client_that_is_never_asked_may_be_silent_for_ever() {
+    let flags = [
+        "--ping-after-ms=0",
+        "--evict-after-ms=100",
+        "--ack-window-ms=100",
+    ];
+    let relay = Relay::start(Network::new(), &flags);
+    let mut silent = Client::connect_as(relay.address(), How::default());
+    let asked = Client::connect(relay.address());
+    let since = Instant::now();
+    eventually("a while has passed", || {
+        assert_eq!(relay.metric("pvwire_sessions_active"), 2.0);
+        since.elapsed() > Duration::from_secs(3)
+    });
+    silent.ask(PING);
+    drop(asked);
+}
