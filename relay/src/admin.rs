@@ -27,6 +27,10 @@ const LISTED_CLIENTS: usize = 500;
 /// How long the status page waits for the tick thread.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// A thread that hasn't turned for so long hangs. It turns at least twice a second, and also when the relay
+/// has more to do than it can: then a turn takes a second or two.
+const STUCK_AFTER: Duration = Duration::from_secs(10);
+
 /// The page at `/`.
 pub const STATUS_PAGE: &str = include_str!("status.html");
 
@@ -61,6 +65,18 @@ impl Admin {
         self.shards.iter().map(ShardHandle::clients).sum()
     }
 
+    /// Which of the relay's threads hangs, if one does.
+    #[must_use]
+    pub fn stuck(&self) -> Option<String> {
+        let now = Instant::now();
+        let ages = self.shards.iter().enumerate();
+        let ages = ages.map(|(number, shard)| (format!("shard {number}"), shard.turned_ago(now)));
+        let ticks = ("the tick thread".to_owned(), self.ticks.pulse.age(now));
+        let mut all = ages.chain([ticks]);
+        let (thread, age) = all.find(|(_, age)| *age >= STUCK_AFTER)?;
+        Some(format!("{thread} has done nothing for {} s", age.as_secs()))
+    }
+
     /// What the tick thread says of the PVs and lists of them, unless it doesn't answer.
     async fn overview(&self, limit: usize) -> Option<Overview> {
         let (answer, asked) = tokio::sync::oneshot::channel();
@@ -69,8 +85,10 @@ impl Admin {
         answered.ok().and_then(Result::ok)
     }
 
-    /// For Prometheus.
-    pub async fn metrics_text(&self) -> String {
+    /// For Prometheus, with the number of open `connections`.
+    pub async fn metrics_text(&self, connections: usize) -> String {
+        let now = Instant::now();
+        let shards = self.shards.iter();
         let overview = self.overview(0).await;
         self.metrics.text(Readings {
             monitors: self.registry.monitors(),
@@ -81,6 +99,11 @@ impl Admin {
                 disconnected: overview.disconnected,
             }),
             sessions: self.sessions(),
+            connections,
+            shards_turned_ago: shards.map(|shard| shard.turned_ago(now)).collect(),
+            ticks_turned_ago: self.ticks.pulse.age(now),
+            ticks_late: self.ticks.late.load(Ordering::Relaxed),
+            deliveries_late: self.shards.iter().map(ShardHandle::late_total).sum(),
             tick_micros: self.ticks.length_micros.load(Ordering::Relaxed),
             ages_received: self.intake.ages().read(),
             updates_received: self.ticks.updates.load(Ordering::Relaxed),

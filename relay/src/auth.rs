@@ -1,6 +1,6 @@
 //! Who is it that connects: what does a token say, and which proxy is believed?
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -29,7 +29,7 @@ const LEEWAY: Duration = Duration::from_secs(5);
 /// What is known of a client from its handshake.
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
-    /// Where it connects from.
+    /// Where it connects from: address and port, or the address alone that a trusted proxy says.
     pub address: String,
     /// Origin of its page; empty for programs.
     pub origin: String,
@@ -423,9 +423,66 @@ impl Network {
     }
 }
 
+/// The address of the client of a proxy that these `networks` trust, by its `X-Forwarded-For`. Each proxy
+/// adds at the end whom it was called by, so it is the last entry that isn't a trusted proxy itself: what
+/// stands before it the client may have written. `None` when no entry says it.
+#[must_use]
+pub fn forwarded<'a>(
+    entries: impl DoubleEndedIterator<Item = &'a str>,
+    networks: &[Network],
+) -> Option<IpAddr> {
+    let mut first = None;
+    for entry in entries.rev() {
+        let address = forwarded_address(entry.trim())?;
+        if !networks.iter().any(|network| network.holds(address)) {
+            return Some(address);
+        }
+        first = Some(address);
+    }
+    first
+}
+
+/// An entry of `X-Forwarded-For`: an address, with or without a port.
+fn forwarded_address(entry: &str) -> Option<IpAddr> {
+    let address = entry.parse().ok();
+    let address = address.or_else(|| Some(entry.parse::<SocketAddr>().ok()?.ip()));
+    let bare = || entry.strip_prefix('[')?.strip_suffix(']');
+    address.or_else(|| bare()?.parse().ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn client_of_a_proxy_is_the_last_that_is_no_trusted_proxy_itself() {
+        let networks = ["10.0.0.0/8", "fd00::/8"].map(|text| Network::read(text).unwrap());
+        for (entries, client) in [
+            ("192.0.2.7", Some("192.0.2.7")),
+            ("192.0.2.7:4711", Some("192.0.2.7")),
+            ("2001:db8::7", Some("2001:db8::7")),
+            ("[2001:db8::7]:4711", Some("2001:db8::7")),
+            ("[2001:db8::7]", Some("2001:db8::7")),
+            ("203.0.113.1, 192.0.2.7", Some("192.0.2.7")),
+            (
+                "203.0.113.1, 192.0.2.7, 10.1.2.3, fd00::1",
+                Some("192.0.2.7"),
+            ),
+            ("10.9.9.9, 10.1.2.3", Some("10.9.9.9")),
+            // What isn't an address may hide one: nothing before it is believed.
+            ("192.0.2.7, unknown", None),
+            ("192.0.2.7, _hidden, 10.1.2.3", None),
+            ("", None),
+        ] {
+            let found = forwarded(entries.split(','), &networks);
+            assert_eq!(
+                found,
+                client.map(|client| client.parse().unwrap()),
+                "{entries}"
+            );
+        }
+        assert_eq!(forwarded([].into_iter(), &networks), None);
+    }
 
     #[test]
     fn network_holds_the_addresses_that_begin_as_it_does() {

@@ -28,6 +28,10 @@ pub use self::rule_text::{Access, RuleText};
 pub struct Config {
     /// Where the HTTP server listens.
     pub listen: SocketAddr,
+    /// Where operators' pages and probes are served, if not at `listen`.
+    pub admin_listen: Option<SocketAddr>,
+    /// Who gets operators' pages at `listen`.
+    pub pages: Pages,
     /// File with the certificates that the relay shows; empty for plain HTTP.
     pub tls_cert: String,
     /// File with the key of the first of them.
@@ -56,7 +60,7 @@ pub struct Config {
     pub trusted_proxy: Vec<String>,
     /// The proxy's header with the user's name.
     pub user_header: String,
-    /// The proxy's header with the user's groups.
+    /// The proxy's header with the user's groups; empty when it says none.
     pub groups_header: String,
     /// Source of PV names without a scheme.
     pub default_source: String,
@@ -94,6 +98,10 @@ pub struct Config {
     pub shards: usize,
     /// Most clients at a time.
     pub max_clients: usize,
+    /// Maximum number of connections of one address; 0 for no limit.
+    pub max_connections_per_address: usize,
+    /// Maximum rate of new connections of one address or user; 0 for no limit.
+    pub max_new_connections_per_s: usize,
     /// Most subscriptions of one client.
     pub max_subscriptions: usize,
     /// Most names of one client that were searched in vain.
@@ -136,6 +144,17 @@ pub enum AuditSync {
     EverySecond,
 }
 
+/// Who gets operators' pages where clients connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pages {
+    /// Everybody.
+    Open,
+    /// Those who show who they are.
+    Login,
+    /// Nobody.
+    Off,
+}
+
 /// How the relay learns who a client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Auth {
@@ -151,6 +170,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            admin_listen: None,
+            pages: Pages::Open,
             tls_cert: String::new(),
             tls_key: String::new(),
             allow_origin: Vec::new(),
@@ -165,7 +186,7 @@ impl Default for Config {
             jwt_groups_claim: "groups".into(),
             trusted_proxy: Vec::new(),
             user_header: "x-forwarded-user".into(),
-            groups_header: "x-forwarded-groups".into(),
+            groups_header: String::new(),
             default_source: "ca".into(),
             enable_sim: false,
             linger: Duration::from_secs(10),
@@ -184,6 +205,10 @@ impl Default for Config {
             longest_tick: Duration::from_millis(100),
             shards: std::thread::available_parallelism().map_or(1, usize::from),
             max_clients: 10_000,
+            // A thousand clients behind one address have a stream of large values each, and connect again
+            // all at once when their relay was restarted.
+            max_connections_per_address: 2_500,
+            max_new_connections_per_s: 100,
             max_subscriptions: 20_000,
             max_unresolved: 10_000,
             max_requests_per_s: 1_000,
@@ -259,8 +284,8 @@ const JWT_KEYS: [&str; 6] = [
     "jwt_groups_claim",
 ];
 
-/// Keys that only a proxy's headers need.
-const PROXY_KEYS: [&str; 3] = ["trusted_proxy", "user_header", "groups_header"];
+/// Keys that only a proxy's headers need; its `trusted_proxy` says addresses of clients, too.
+const PROXY_KEYS: [&str; 2] = ["user_header", "groups_header"];
 
 /// What the command line's parser says, without the usage.
 fn one_line(error: &clap::Error) -> String {
@@ -377,6 +402,16 @@ impl Config {
                  or allow_anonymous if everybody who reaches this address may come in"
                     .into(),
             );
+        }
+        if self.pages == Pages::Login && self.auth == Auth::None {
+            let expected = "auth = jwt or trusted-header as well, so that there is a login";
+            return wrong("pages", "login".into(), expected.into());
+        }
+        if self.pages != Pages::Open && self.admin_listen.is_some() {
+            let pages = KEYS.iter().find(|key| key.name == "pages");
+            let value = pages.map_or_else(String::new, |key| (key.show)(self));
+            let expected = "nothing with admin_listen, where the pages are served then";
+            return wrong("pages", value, expected.into());
         }
         for (key, value, other) in [
             ("tls_cert", &self.tls_cert, &self.tls_key),
@@ -760,8 +795,16 @@ mod tests {
                 "user_header is \"x-user\", expected auth = trusted-header as well",
             ),
             (
-                &["--trusted-proxy=10.0.0.0/8"],
-                "trusted_proxy is \"10.0.0.0/8\", expected auth = trusted-header",
+                &["--groups-header=x-groups"],
+                "groups_header is \"x-groups\", expected auth = trusted-header as well",
+            ),
+            (
+                &["--pages=login"],
+                "pages is \"login\", expected auth = jwt or trusted-header as well",
+            ),
+            (
+                &["--pages=off", "--admin-listen=127.0.0.1:8081"],
+                "pages is \"off\", expected nothing with admin_listen",
             ),
         ] {
             let error = read(flags, &[], None).unwrap_err();
@@ -775,6 +818,12 @@ mod tests {
             ("--trusted-proxy=proxy", "a network, as 10.1.0.0/16"),
             ("--user-header=x user", "the name of a header"),
             ("--groups-header=", "the name of a header"),
+            ("--pages=closed", "open, login or off"),
+            ("--admin-listen=8081", "as 127.0.0.1:8081"),
+            (
+                "--max-connections-per-address=-1",
+                "a whole number from 0 (no limit) to 1000000",
+            ),
         ] {
             let error = read(&["--auth=trusted-header", flag], &[], None).unwrap_err();
             assert!(

@@ -1,7 +1,7 @@
 //! The relay: EPICS process variables in, one encoded frame per tick and group out.
 //!
 //! Modules are listed in the order an update passes them; each may use those before it and none of
-//! those after it. `config`, `latency`, `log_queue`, `metrics` and `shutdown` stand beside the way.
+//! those after it. `config`, `latency`, `log_queue`, `metrics`, `pulse` and `shutdown` stand beside the way.
 
 #![forbid(unsafe_code)]
 
@@ -9,6 +9,7 @@ pub mod config;
 pub mod latency;
 pub mod log_queue;
 pub mod metrics;
+pub mod pulse;
 pub mod shutdown;
 
 pub mod source;
@@ -18,6 +19,8 @@ pub mod rule;
 pub mod auth;
 
 pub mod quota;
+
+pub mod caller;
 
 pub mod descriptor;
 
@@ -60,5 +63,7 @@ pub mod keys;
 pub mod tls;
 
 pub mod reload;
+
+pub mod connection;
 
 pub mod server;

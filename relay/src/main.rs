@@ -15,6 +15,7 @@ use env_logger::Target;
 use pvwire_relay::admin::Admin;
 use pvwire_relay::audit::{self, Audit};
 use pvwire_relay::auth;
+use pvwire_relay::caller::{CallerLimits, Callers};
 use pvwire_relay::config::{Asked, Auth, Check, Config, ConfigError};
 use pvwire_relay::descriptor::Descriptors;
 use pvwire_relay::group::{Desk, Distributor, FrameSink, SetLimits};
@@ -25,7 +26,7 @@ use pvwire_relay::quota::Users;
 use pvwire_relay::registry::Registry;
 use pvwire_relay::reload::{Reload, refuse_damaged};
 use pvwire_relay::rule::{Person, Rules};
-use pvwire_relay::server::{ProxyHeaders, Server, Trust};
+use pvwire_relay::server::{ProxyHeaders, Server, Side, Trust};
 use pvwire_relay::shard::{Shard, ShardContext, ShardLimits};
 use pvwire_relay::shutdown::Readiness;
 use pvwire_relay::source::ca::CaSource;
@@ -56,6 +57,10 @@ const LAST_RECORDS: Duration = Duration::from_secs(2);
 
 /// How often a client should acknowledge while frames arrive.
 const ACK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// So many times one client's new names are all that one address or user may ask for with all its
+/// connections: screens of one control room that come back together share most names.
+const NAMES_PER_CALLER: usize = 5;
 
 /// After the drain, how long farewells may take.
 const FAREWELLS: Duration = Duration::from_secs(2);
@@ -213,6 +218,14 @@ async fn run(
             config.listen
         ))
     })?;
+    let admin_listener = match config.admin_listen {
+        None => None,
+        Some(at) => Some(TcpListener::bind(at).await.map_err(|error| {
+            Failure::Usage(format!(
+                "admin_listen is {at:?}, which can't be bound: {error}"
+            ))
+        })?),
+    };
     let address = listener
         .local_addr()
         .map_err(|error| Failure::Start(error.to_string()))?;
@@ -258,6 +271,16 @@ async fn run(
     let hello = hello(&config)?;
 
     let gate = gate(&config)?;
+    let proxies = proxies(&config)?;
+    let callers = Callers::new(CallerLimits {
+        connections: 2 * config.max_clients + 1000,
+        per_address: config.max_connections_per_address,
+        arrivals_per_s: config.max_new_connections_per_s,
+        new_names: (
+            NAMES_PER_CALLER * config.max_new_names_per_s,
+            NAMES_PER_CALLER * 2 * config.max_subscriptions,
+        ),
+    });
     let audit = (!config.audit_file.is_empty()).then(|| {
         Audit::start(
             &config.audit_file,
@@ -298,6 +321,7 @@ async fn run(
             new_names: (config.max_new_names_per_s, 2 * config.max_subscriptions),
         },
         users: Users::new(config.max_clients_per_user),
+        callers: Arc::clone(&callers),
         metrics: Arc::clone(&metrics),
         tokens: tokens.clone(),
         audit: audit.clone(),
@@ -362,7 +386,13 @@ async fn run(
             hosts: config.allow_host.clone(),
         },
         max_clients: config.max_clients,
+        proxies,
         gate,
+        tokens: tokens.clone(),
+        callers,
+        pages: config.pages,
+        has_admin_listener: admin_listener.is_some(),
+        evict_after: config.evict_after,
         tls: tls.clone(),
         descriptors,
     });
@@ -376,14 +406,21 @@ async fn run(
     }
     tokio::task::spawn_local(give_back_memory(Arc::clone(&server)));
     readiness.listening();
+    let mut serving = tokio::task::JoinSet::new();
+    if let Some(listener) = admin_listener {
+        if let Ok(address) = listener.local_addr() {
+            log::info!("pages and probes at http://{address}");
+        }
+        serving.spawn_local(Arc::clone(&server).serve(listener, Side::Operators));
+    }
     log::info!("listening on {scheme}://{address}");
-    let serving = tokio::task::spawn_local(Arc::clone(&server).serve(listener));
+    serving.spawn_local(Arc::clone(&server).serve(listener, Side::Clients));
     let ending = end.next().await;
     tokio::select! {
         () = drain(&config, &server, ending) => log::info!("stopped"),
         _ = end.next() => log::warn!("stopped at once by a second signal"),
     }
-    serving.abort();
+    serving.abort_all();
     // Shards after the ticks that feed them, libca after both.
     drop(ticker);
     drop(shards);
@@ -443,6 +480,15 @@ async fn give_back_memory(server: Arc<Server>) {
     }
 }
 
+/// Proxies that are believed.
+fn proxies(config: &Config) -> Result<Vec<auth::Network>, Failure> {
+    let network = |text: &String| {
+        let wrong = || format!("trusted_proxy is {text:?}, expected a network, as 10.1.0.0/16");
+        auth::Network::read(text).ok_or_else(|| Failure::Usage(wrong()))
+    };
+    config.trusted_proxy.iter().map(network).collect()
+}
+
 /// What a proxy in front says of clients, if it is asked.
 fn gate(config: &Config) -> Result<Option<ProxyHeaders>, Failure> {
     if config.auth != Auth::TrustedHeader {
@@ -455,16 +501,10 @@ fn gate(config: &Config) -> Result<Option<ProxyHeaders>, Failure> {
         name.parse()
             .map_err(|_| wrong(key, name, "the name of a header"))
     };
-    let network = |text: &String| {
-        auth::Network::read(text)
-            .ok_or_else(|| wrong("trusted_proxy", text, "a network, as 10.1.0.0/16"))
-    };
+    let groups = Some(&config.groups_header).filter(|name| !name.is_empty());
     Ok(Some(ProxyHeaders {
-        networks: (config.trusted_proxy.iter())
-            .map(network)
-            .collect::<Result<_, _>>()?,
         user: header("user_header", &config.user_header)?,
-        groups: header("groups_header", &config.groups_header)?,
+        groups: (groups.map(|name| header("groups_header", name))).transpose()?,
     }))
 }
 

@@ -5,6 +5,7 @@ mod process;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
@@ -34,6 +35,12 @@ pub struct OutcomeLabel {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct StateLabel {
     state: &'static str,
+}
+
+/// A thread of the relay.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ThreadLabel {
+    thread: String,
 }
 
 /// What this relay was built from.
@@ -84,8 +91,10 @@ pub struct Metrics {
     pub updates_sent: Counter,
     /// Bytes of data frames handed to sockets.
     pub bytes_sent: Counter,
-    /// WebSocket handshakes that were refused, by HTTP status.
+    /// Handshakes and requests that were refused, by HTTP status.
     pub handshakes_refused: Family<CodeLabel, Counter>,
+    /// HTTP answers that were ended because the client didn't take them.
+    pub answers_cut: Counter,
     /// Connections that ended before TLS was agreed on.
     pub tls_handshakes_failed: Counter,
     /// Times that a source looked for all its servers again because their host names had moved.
@@ -107,6 +116,10 @@ pub struct Metrics {
     monitors_active: Gauge,
     pvs: Family<StateLabel, Gauge>,
     sessions_active: Gauge,
+    connections: Gauge,
+    threads: Family<ThreadLabel, Gauge<f64, AtomicU64>>,
+    ticks_late: Counter,
+    deliveries_late: Counter,
     tick_micros: Gauge,
     updates_received: Counter,
     updates_skipped: Family<CauseLabel, Counter>,
@@ -126,7 +139,7 @@ pub struct Metrics {
 }
 
 /// Numbers that other parts keep, read when somebody asks.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Readings {
     /// Open monitors.
     pub monitors: usize,
@@ -134,6 +147,16 @@ pub struct Readings {
     pub pvs: Option<PvCounts>,
     /// Connected clients.
     pub sessions: usize,
+    /// Open connections, those of clients included.
+    pub connections: usize,
+    /// How long ago each of the threads that write to clients last turned.
+    pub shards_turned_ago: Vec<Duration>,
+    /// The same of the thread that makes ticks.
+    pub ticks_turned_ago: Duration,
+    /// Ticks that were late.
+    pub ticks_late: u64,
+    /// Deliveries that were given to a late shard.
+    pub deliveries_late: u64,
     /// Length of a tick in microseconds.
     pub tick_micros: u64,
     /// How old updates were on receipt.
@@ -244,6 +267,18 @@ impl Default for Metrics {
             "Bytes of data frames and large values handed to sockets, with their WebSocket headers; answers, \
              catch-ups and what TCP and TLS add are not",
         );
+        let answers_cut = counter(
+            "http_answers_cut",
+            "HTTP answers that were ended because the client didn't take them in time; those of streams included",
+        );
+        let ticks_late = counter(
+            "ticks_late",
+            "Ticks whose updates were handed on more than half a second after the first of them came",
+        );
+        let deliveries_late = counter(
+            "shard_deliveries_late",
+            "Ticks handed to a writer thread that had not finished one for half a second; its clients fall behind",
+        );
         let tls_handshakes_failed = counter(
             "tls_handshakes_failed",
             "Connections that ended before TLS was agreed on: plain ones, those too slow, and those by which \
@@ -306,7 +341,8 @@ impl Default for Metrics {
         let handshakes_refused = Family::<CodeLabel, Counter>::default();
         registry.register(
             "handshakes_refused",
-            "WebSocket handshakes refused, by HTTP status",
+            "WebSocket handshakes and requests for pages that were refused, by HTTP status; 429 when an address or \
+             user has or opens too many connections",
             handshakes_refused.clone(),
         );
         let operations = Family::<OutcomeLabel, Counter>::default();
@@ -369,6 +405,10 @@ impl Default for Metrics {
             "1 while a changed certificate or key can't be used, and so the one before is shown; 0 otherwise",
         );
         let sessions_active = gauge("sessions_active", "Connected clients");
+        let connections = gauge(
+            "connections_open",
+            "Open TCP connections of clients, with their streams of large values, and of HTTP requests",
+        );
         let tick_micros = gauge("tick_length_microseconds", "Present length of a tick");
         let audit_queued = gauge(
             "audit_queue_length",
@@ -391,6 +431,13 @@ impl Default for Metrics {
             "Monitored PVs by connection state, as in /status; disconnected ones were connected before",
             pvs.clone(),
         );
+        let threads = Family::<ThreadLabel, Gauge<f64, AtomicU64>>::default();
+        registry.register(
+            "thread_turned_ago_seconds",
+            "Time since the thread that makes ticks (tick) or writes to clients (shard-0 …) last turned; they turn \
+             at least twice a second, and /live is 503 after 10 s",
+            threads.clone(),
+        );
         let build = Family::<BuildLabel, Gauge>::default();
         let version = env!("CARGO_PKG_VERSION");
         build.get_or_create(&BuildLabel { version }).set(1);
@@ -411,6 +458,7 @@ impl Default for Metrics {
             updates_sent,
             bytes_sent,
             handshakes_refused,
+            answers_cut,
             tls_handshakes_failed,
             sources_renewed,
             rules_changed,
@@ -424,6 +472,10 @@ impl Default for Metrics {
             monitors_active,
             pvs,
             sessions_active,
+            connections,
+            threads,
+            ticks_late,
+            deliveries_late,
             tick_micros,
             updates_received,
             updates_skipped,
@@ -498,6 +550,14 @@ impl Metrics {
             let counter = self.updates_skipped.get_or_create(&cause.into());
             raise(&counter, total);
         }
+        raise(&self.ticks_late, readings.ticks_late);
+        raise(&self.deliveries_late, readings.deliveries_late);
+        let shards = (readings.shards_turned_ago.iter().enumerate())
+            .map(|(number, ago)| (format!("shard-{number}"), *ago));
+        for (thread, ago) in shards.chain([("tick".to_owned(), readings.ticks_turned_ago)]) {
+            let gauge = self.threads.get_or_create(&ThreadLabel { thread });
+            gauge.set(ago.as_secs_f64());
+        }
         raise(&self.updates_stale, readings.updates_stale);
         raise(&self.array_bytes_copied, readings.array_bytes_copied);
         raise(&self.array_bytes_shared, readings.array_bytes_shared);
@@ -530,6 +590,7 @@ impl Metrics {
             None => self.pvs.clear(),
         }
         self.sessions_active.set(readings.sessions as i64);
+        self.connections.set(readings.connections as i64);
         self.tick_micros.set(readings.tick_micros as i64);
         let mut text = String::new();
         let written = encode_registry(&mut text, &self.registry)

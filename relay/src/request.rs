@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use pvwire_schema::decode::{self, DecodeError};
 use pvwire_schema::types::{NameError, PutRequest, PvId, Reply, RequestBody, RequestProblem, Wish};
 
+use crate::caller::Caller;
 use crate::group::{ClientId, Demand};
 use crate::latency::wall_ns;
 use crate::operation::{OpOrder, Operation};
@@ -91,6 +92,7 @@ impl Answerer {
     pub fn take(
         &mut self,
         client: ClientId,
+        caller: &Caller,
         person: Option<&Arc<Person>>,
         bytes: &[u8],
     ) -> Result<Outcome, DecodeError> {
@@ -140,7 +142,7 @@ impl Answerer {
             }
             RequestBody::Subscribe { names, wish } => match wish::checked(wish) {
                 Ok(wish) => {
-                    let (ids, errors) = self.acquire(client, person, &names, wish);
+                    let (ids, errors) = self.acquire((client, caller), person, &names, wish);
                     Outcome::Demanded(Demand::Subscribe {
                         client,
                         request: id,
@@ -163,7 +165,7 @@ impl Answerer {
                 timeout_ms,
                 description,
             } => {
-                let (ids, errors) = self.acquire(client, person, &names, None);
+                let (ids, errors) = self.acquire((client, caller), person, &names, None);
                 let described = description.then(|| self.registry.describe(&ids));
                 let timeout = timeout(timeout_ms, self.get_timeout, LONGEST_GET);
                 let deadline = Instant::now() + timeout;
@@ -244,7 +246,7 @@ impl Answerer {
 
     fn acquire(
         &mut self,
-        client: ClientId,
+        (client, caller): (ClientId, &Caller),
         person: &Person,
         names: &[String],
         wish: Option<Wish>,
@@ -258,11 +260,12 @@ impl Answerer {
             *fresh = FRESH_NAMES;
         }
         let before = *fresh;
-        let new = names_left.left(now);
+        let new = names_left.left(now).min(caller.names_left(now));
         let mut room = Room { fresh: before, new };
         let acquired = self.registry.acquire_wished(names, wish, person, &mut room);
         let acquired = acquired.into_iter().enumerate();
         names_left.take(new - room.new);
+        caller.take_names(new - room.new);
         *fresh = room.fresh;
         if *fresh < before || before == 0 {
             *used = now;

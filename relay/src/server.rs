@@ -4,7 +4,9 @@ use std::convert::Infallible;
 use std::fmt::Display;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -25,7 +27,10 @@ use tokio_rustls::server::TlsStream;
 use tungstenite::handshake::derive_accept_key;
 
 use crate::admin::{Admin, STATUS_PAGE};
-use crate::auth::{self, Peer};
+use crate::auth::{self, Peer, Tokens};
+use crate::caller::{Callers, Stay, TooMany};
+use crate::config::Pages;
+use crate::connection::{Connection, Progress};
 use crate::descriptor::Descriptors;
 use crate::rule::Person;
 use crate::shard::{Arrival, ShardHandle};
@@ -42,6 +47,15 @@ const TLS_HANDSHAKE: u8 = 0x16;
 /// A fatal alert of TLS, `handshake_failure`: what such a client understands.
 const TLS_REFUSAL: [u8; 7] = [0x15, 3, 1, 0, 2, 2, 40];
 
+/// A client must have taken a short answer by then, after it asked.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often a stream of large values is looked at, and how much longer than a shard's its patience is.
+const STREAM_CHECK: Duration = Duration::from_secs(5);
+
+/// Shortest time after which the kernel gives up a client whose machine or network is gone.
+const GONE_AFTER: Duration = Duration::from_secs(40);
+
 /// How long to wait after the system refused a connection, as when file descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -51,6 +65,12 @@ const READY: &str = "ready\n";
 /// The same of a relay whose puts wait for its audit file.
 const READY_TO_READ: &str =
     "ready, but takes no puts: the audit file can't be written (audit_fail = closed)\n";
+
+/// Where proxies say who called them.
+const FORWARDED_FOR: header::HeaderName = header::HeaderName::from_static("x-forwarded-for");
+
+/// How long threads that seem to hang are given to show that they don't.
+const THREADS_MOMENT: Duration = Duration::from_millis(250);
 
 /// Whether clients must name the subprotocol: the cases of the conformance test name none.
 const NAMED: bool = cfg!(not(feature = "conformance"));
@@ -140,46 +160,87 @@ pub struct Server {
     pub trust: Trust,
     /// Most clients at a time.
     pub max_clients: usize,
+    /// Proxies that are believed.
+    pub proxies: Vec<auth::Network>,
     /// What a proxy says of who a client is, where that is asked.
     pub gate: Option<ProxyHeaders>,
+    /// What tells who a client is by its token, where that is asked.
+    pub tokens: Option<Arc<Tokens>>,
+    /// How many connections each address has, and how fast they come.
+    pub callers: Arc<Callers>,
+    /// Who gets operators' pages where clients connect.
+    pub pages: Pages,
+    /// Whether they are served elsewhere.
+    pub has_admin_listener: bool,
+    /// A client that takes nothing for so long is closed.
+    pub evict_after: Duration,
     /// The certificate, where connections are encrypted.
     pub tls: Option<Arc<Tls>>,
     /// Whether more connections may be open.
     pub descriptors: Descriptors,
 }
 
-/// Where a proxy says who a client is, and which proxies are believed.
+/// Where a proxy says who a client is.
 pub struct ProxyHeaders {
-    /// Those that connect from here.
-    pub networks: Vec<auth::Network>,
     /// Name of the user.
     pub user: header::HeaderName,
-    /// Names of the groups, with commas between them.
-    pub groups: header::HeaderName,
+    /// Names of the groups, with commas between them; `None` when the proxy says none, and what a client
+    /// says itself counts for nothing.
+    pub groups: Option<header::HeaderName>,
 }
 
 impl ProxyHeaders {
-    /// Who a client is that connects from `from`.
-    fn person(&self, headers: &HeaderMap, from: IpAddr) -> Result<Person, Refused> {
-        if !self.networks.iter().any(|network| network.holds(from)) {
-            let message =
-                "only the relay's proxies may connect: the operator adds one by --trusted-proxy\n";
-            return Err((StatusCode::FORBIDDEN, message));
-        }
+    /// Who a client of a trusted proxy is.
+    fn person(&self, headers: &HeaderMap) -> Result<Person, Refused> {
         let user = only(headers, self.user.clone()).filter(|user| auth::is_name(user));
         let user = user.ok_or((
             StatusCode::UNAUTHORIZED,
             "the proxy doesn't say who you are: log in there\n",
         ))?;
-        let groups = headers.get_all(&self.groups).iter();
-        let groups = groups
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|list| list.split(','));
-        let groups = groups.map(str::trim).filter(|name| auth::is_name(name));
+        let named = self.groups.as_ref();
+        let groups = match named.filter(|groups| headers.contains_key(*groups)) {
+            None => "",
+            // Of two the client may have sent one.
+            Some(groups) => only(headers, groups.clone()).ok_or((
+                StatusCode::UNAUTHORIZED,
+                "the header with your groups came twice or isn't text: the proxy's operator sets it, so that \
+                 what clients send is replaced\n",
+            ))?,
+        };
+        let groups = groups.split(',').map(str::trim);
+        let groups = groups.filter(|name| auth::is_name(name));
         Ok(Person {
             user: Some(user.to_owned()),
             groups: groups.map(str::to_owned).collect(),
         })
+    }
+}
+
+/// What a listener is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Clients, and what else `pages` says.
+    Clients,
+    /// Operators and their programs alone.
+    Operators,
+}
+
+/// One connection and what is known of it.
+struct Visit {
+    from: SocketAddr,
+    side: Side,
+    progress: Arc<Progress>,
+    /// Taken by the client that the connection becomes.
+    stay: Mutex<Option<Stay>>,
+    /// Its answer has no end.
+    streams: AtomicBool,
+    /// It speaks plain HTTP where TLS is wanted.
+    lacks_tls: bool,
+}
+
+impl Visit {
+    fn stay(&self) -> MutexGuard<'_, Option<Stay>> {
+        self.stay.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -190,7 +251,7 @@ type Answer = Response<Either<Full<Bytes>, StreamBody>>;
 
 impl Server {
     /// Accepts connections for ever.
-    pub async fn serve(self: Arc<Self>, listener: TcpListener) {
+    pub async fn serve(self: Arc<Self>, listener: TcpListener, side: Side) {
         let mut is_short = false;
         loop {
             let (stream, from) = match listener.accept().await {
@@ -201,13 +262,12 @@ impl Server {
                     continue;
                 }
             };
+            let now = std::time::Instant::now();
             // Even a refusal would need the descriptor for a while.
             let was_short = is_short;
-            is_short = !self.descriptors.accepted(std::time::Instant::now());
+            is_short = !self.descriptors.accepted(now);
             if is_short {
-                self.admin
-                    .metrics
-                    .refused(StatusCode::SERVICE_UNAVAILABLE.as_u16());
+                self.refused(StatusCode::SERVICE_UNAVAILABLE);
                 if !was_short {
                     log::warn!(
                         "connections are closed at once: the file descriptors that are left are kept for \
@@ -216,143 +276,310 @@ impl Server {
                 }
                 continue;
             }
-            tokio::task::spawn_local(Arc::clone(&self).converse(stream, from));
+            let (ip, is_proxy) = (from.ip(), self.is_proxy(from.ip()));
+            let known = (side == Side::Clients && !is_proxy).then_some(ip);
+            let Some(stay) = self.callers.enter(known, now) else {
+                self.refused(StatusCode::TOO_MANY_REQUESTS);
+                continue;
+            };
+            let gone_after = GONE_AFTER.max(2 * self.evict_after);
+            match Connection::new(stream, gone_after) {
+                Ok(connection) => {
+                    let visit = Visit {
+                        from,
+                        side,
+                        progress: connection.progress(),
+                        stay: Mutex::new(Some(stay)),
+                        streams: AtomicBool::new(false),
+                        lacks_tls: false,
+                    };
+                    tokio::task::spawn_local(Arc::clone(&self).converse(connection, visit));
+                }
+                Err(error) => log::debug!("a connection ended at once: {error}"),
+            }
         }
     }
 
+    fn is_proxy(&self, address: IpAddr) -> bool {
+        self.proxies.iter().any(|network| network.holds(address))
+    }
+
+    fn refused(&self, status: StatusCode) {
+        self.admin.metrics.refused(status.as_u16());
+    }
+
     /// Finds out what a new connection speaks, and answers it if that is what this relay speaks.
-    async fn converse(self: Arc<Self>, tcp: TcpStream, from: SocketAddr) {
+    async fn converse(self: Arc<Self>, connection: Connection, mut visit: Visit) {
         let until = Instant::now() + HEADER_TIMEOUT;
         let mut first = [0];
-        let Ok(Ok(1..)) = timeout_at(until, tcp.peek(&mut first)).await else {
+        let Ok(Ok(1..)) = timeout_at(until, connection.tcp().peek(&mut first)).await else {
             return log::debug!("a connection ended before it said anything");
         };
+        let from = visit.from;
         let failed = |why: &dyn Display| {
             self.admin.metrics.tls_handshakes_failed.inc();
             log::debug!("no TLS with {from}: {why}");
         };
-        match (&self.tls, first == [TLS_HANDSHAKE]) {
-            (None, false) => self.serve_http(tcp, from, until, false).await,
+        let tls = self.tls.as_ref().filter(|_| visit.side == Side::Clients);
+        match (tls, first == [TLS_HANDSHAKE]) {
+            (None, false) => self.serve_http(connection, visit, until).await,
             (Some(tls), true) => {
-                let accepting = TlsAcceptor::from(tls.in_use()).accept(tcp);
+                let accepting = TlsAcceptor::from(tls.in_use()).accept(connection);
                 match timeout_at(until, accepting).await {
-                    Ok(Ok(stream)) => self.serve_http(stream, from, until, false).await,
+                    Ok(Ok(stream)) => self.serve_http(stream, visit, until).await,
                     Ok(Err(error)) => failed(&error),
                     Err(late) => failed(&late),
                 }
             }
             (Some(_), false) => {
                 failed(&"it is plain HTTP");
-                self.serve_http(tcp, from, until, true).await;
+                visit.lacks_tls = true;
+                self.serve_http(connection, visit, until).await;
             }
             (None, true) => {
-                failed(&"this relay has no tls_cert");
-                let _ = timeout_at(until, refuse_tls(&tcp)).await;
+                failed(&"this port has no TLS");
+                let _ = timeout_at(until, refuse_tls(connection.tcp())).await;
             }
         }
     }
 
-    /// Answers requests; one that `lacks_tls` gets nothing but that.
-    async fn serve_http<S>(
-        self: &Arc<Self>,
-        stream: S,
-        from: SocketAddr,
-        until: Instant,
-        lacks_tls: bool,
-    ) where
+    /// Answers one request, in bounded time.
+    async fn serve_http<S>(self: &Arc<Self>, stream: S, visit: Visit, until: Instant)
+    where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let service = service_fn(|request| async move {
-            if lacks_tls {
-                self.admin.metrics.refused(StatusCode::BAD_REQUEST.as_u16());
-                let message = "this port speaks TLS: use https:// and wss://\n";
-                return Ok(plain(StatusCode::BAD_REQUEST, message));
-            }
-            self.answer(request, from).await
-        });
+        let visit = &visit;
+        let service =
+            service_fn(
+                |request| async move { Ok::<_, Infallible>(self.answer(request, visit).await) },
+            );
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(until.saturating_duration_since(Instant::now()))
-            .keep_alive(!lacks_tls)
             .max_buf_size(16 << 10)
             .serve_connection(TokioIo::new(stream), service)
             .with_upgrades();
-        if let Err(error) = connection.await {
-            log::debug!("an HTTP connection ended: {error}");
+        let mut connection = pin!(connection);
+        let mut deadline = until + ANSWER_TIMEOUT;
+        loop {
+            match timeout_at(deadline, connection.as_mut()).await {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => return log::debug!("an HTTP connection ended: {error}"),
+                Err(_) => {}
+            }
+            let stalled = visit.progress.stalled_for(std::time::Instant::now());
+            if !visit.streams.load(Ordering::Relaxed) || stalled >= self.evict_after + STREAM_CHECK
+            {
+                visit.progress.cut();
+                self.admin.metrics.answers_cut.inc();
+                return log::debug!("{} doesn't read the answer that it asked for", visit.from);
+            }
+            deadline = Instant::now() + STREAM_CHECK;
         }
     }
 
-    async fn answer(
+    /// The answer to a connection's one request. Unless it becomes a WebSocket, the connection ends after it:
+    /// what a client sends before it has read its answer would make the relay hold the answers.
+    async fn answer(self: &Arc<Self>, request: Request<Incoming>, visit: &Visit) -> Answer {
+        let answered = if visit.lacks_tls {
+            Err((
+                StatusCode::BAD_REQUEST,
+                "this port speaks TLS: use https:// and wss://\n",
+            ))
+        } else {
+            self.answer_request(request, visit).await
+        };
+        let mut response = answered.unwrap_or_else(|(status, message)| {
+            self.refused(status);
+            plain(status, message)
+        });
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(header::CONNECTION, close);
+            if !visit.streams.load(Ordering::Relaxed) {
+                visit.progress.answers_shortly();
+            }
+        }
+        response
+    }
+
+    async fn answer_request(
         self: &Arc<Self>,
         request: Request<Incoming>,
-        from: SocketAddr,
-    ) -> Result<Answer, Infallible> {
+        visit: &Visit,
+    ) -> Result<Answer, Refused> {
         let path = request.uri().path().to_owned();
         if request.method() != Method::GET {
-            return Ok(plain(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "only GET is known here\n",
-            ));
+            let message = "only GET is known here\n";
+            return Ok(plain(StatusCode::METHOD_NOT_ALLOWED, message));
         }
-        // Probes may call the relay by whatever name the cluster has for it.
+        // Probes may call the relay by whatever name the cluster has for it, however many others call.
         match path.as_str() {
-            "/live" => return Ok(plain(StatusCode::OK, "live\n")),
-            // Screens are worth more than puts: a relay that can't put on record still shows them.
-            "/ready" if self.readiness.is_ready() => {
-                let audit = self.admin.audit_health();
-                let takes_puts = !audit.is_some_and(|health| health.stops_puts());
-                return Ok(plain(
-                    StatusCode::OK,
-                    if takes_puts { READY } else { READY_TO_READ },
-                ));
-            }
-            "/ready" => return Ok(plain(StatusCode::SERVICE_UNAVAILABLE, "not ready\n")),
+            "/live" => return Ok(self.live().await),
+            "/ready" => return Ok(self.ready()),
             _ => {}
         }
         if !self.trust.host(request.headers()) {
-            self.admin
-                .metrics
-                .refused(StatusCode::MISDIRECTED_REQUEST.as_u16());
-            return Ok(plain(
+            return Err((
                 StatusCode::MISDIRECTED_REQUEST,
                 "this host name is not one of the relay's: the operator adds it by --allow-host\n",
             ));
+        }
+        self.admit(request.headers(), visit)?;
+        let is_page = ["/", "/status", "/metrics"].contains(&path.as_str());
+        if visit.side == Side::Clients && is_page {
+            self.check_pages(request.headers(), visit)?;
         }
         Ok(match path.as_str() {
             "/" => with_type(STATUS_PAGE, "text/html; charset=utf-8"),
             "/status" => with_type(self.admin.status().await.to_string(), "application/json"),
             "/metrics" => with_type(
-                self.admin.metrics_text().await,
+                self.admin.metrics_text(self.callers.connections()).await,
                 metrics_type(request.headers()),
             ),
-            "/ws" => self.upgrade(request, from),
-            "/ws/large" => self.large(&request).await,
+            "/ws" if visit.side == Side::Clients => self.upgrade(request, visit)?,
+            "/ws/large" if visit.side == Side::Clients => self.large(&request, visit).await,
             _ => plain(
                 StatusCode::NOT_FOUND,
-                "nothing here; try / /status /metrics /live /ready /ws /ws/large\n",
+                match visit.side {
+                    Side::Clients => {
+                        "nothing here; try / /status /metrics /live /ready /ws /ws/large\n"
+                    }
+                    Side::Operators => "nothing here; try / /status /metrics /live /ready\n",
+                },
             ),
         })
     }
 
-    /// Answers a WebSocket handshake and hands the socket to the shard with the fewest clients.
-    fn upgrade(self: &Arc<Self>, mut request: Request<Incoming>, from: SocketAddr) -> Answer {
-        let checked = self
-            .check(request.headers())
-            .and_then(|(key, subprotocol)| {
-                let gate = self.gate.as_ref();
-                let person = gate.map(|gate| gate.person(request.headers(), from.ip()));
-                Ok((key, subprotocol, person.transpose()?.unwrap_or_default()))
-            });
-        let (key, subprotocol, person) = match checked {
-            Ok(checked) => checked,
-            Err((status, message)) => {
-                self.admin.metrics.refused(status.as_u16());
-                return plain(status, message);
+    /// Whether the relay's threads move.
+    async fn live(&self) -> Answer {
+        if self.admin.stuck().is_some() {
+            // After the whole process was stopped for a while they need a moment.
+            tokio::time::sleep(THREADS_MOMENT).await;
+        }
+        match self.admin.stuck() {
+            None => plain(StatusCode::OK, "live\n"),
+            Some(why) => {
+                log::error!("not live: {why}");
+                let mut response = with_type(format!("{why}\n"), "text/plain; charset=utf-8");
+                *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+                response
             }
+        }
+    }
+
+    fn ready(&self) -> Answer {
+        if !self.readiness.is_ready() {
+            return plain(StatusCode::SERVICE_UNAVAILABLE, "not ready\n");
+        }
+        // Screens are worth more than puts: a relay that can't put on record still shows them.
+        let audit = self.admin.audit_health();
+        let takes_puts = !audit.is_some_and(|health| health.stops_puts());
+        plain(
+            StatusCode::OK,
+            if takes_puts { READY } else { READY_TO_READ },
+        )
+    }
+
+    /// Whether a connection's address may ask for more than whether the relay is live.
+    fn admit(&self, headers: &HeaderMap, visit: &Visit) -> Result<(), Refused> {
+        if visit.side == Side::Operators {
+            return Ok(());
+        }
+        let now = std::time::Instant::now();
+        let mut stay = visit.stay();
+        let Some(stay) = stay.as_mut() else {
+            return Ok(());
         };
-        let origin = only(request.headers(), header::ORIGIN).unwrap_or_default();
+        if let Some(why) = stay.refused() {
+            return Err(too_many(why));
+        }
+        if let Some(client) = self.forwarded(headers, visit) {
+            stay.comes_from(client, now).map_err(too_many)?;
+        }
+        stay.arrive(now).map_err(too_many)
+    }
+
+    /// The address of a trusted proxy's client, if the proxy says it.
+    fn forwarded(&self, headers: &HeaderMap, visit: &Visit) -> Option<IpAddr> {
+        if !self.is_proxy(visit.from.ip()) {
+            return None;
+        }
+        let lists = headers.get_all(&FORWARDED_FOR).iter();
+        let lists = lists.map(|value| value.to_str().unwrap_or("not text"));
+        let entries: Vec<_> = lists.flat_map(|list| list.split(',')).collect();
+        auth::forwarded(entries.into_iter(), &self.proxies)
+    }
+
+    /// Whether somebody gets operators' pages where clients connect.
+    fn check_pages(&self, headers: &HeaderMap, visit: &Visit) -> Result<(), Refused> {
+        if self.has_admin_listener {
+            return Err((
+                StatusCode::NOT_FOUND,
+                "the relay's pages are served elsewhere (admin_listen)\n",
+            ));
+        }
+        match self.pages {
+            Pages::Open => Ok(()),
+            Pages::Off => Err((
+                StatusCode::NOT_FOUND,
+                "the relay's pages are switched off (pages)\n",
+            )),
+            Pages::Login => self.logged_in(headers, visit),
+        }
+    }
+
+    /// Whether a request for a page shows who asks.
+    fn logged_in(&self, headers: &HeaderMap, visit: &Visit) -> Result<(), Refused> {
+        let Some(tokens) = &self.tokens else {
+            return self.person(headers, visit).map(drop);
+        };
+        let header = only(headers, header::AUTHORIZATION).unwrap_or_default();
+        let token = header
+            .split_once(' ')
+            .filter(|(scheme, _)| same(scheme, "bearer"))
+            .map(|(_, token)| token.trim());
+        let is_good = token.is_some_and(|token| tokens.check(token).is_ok());
+        is_good.then_some(()).ok_or((
+            StatusCode::UNAUTHORIZED,
+            "the relay's pages need a valid token: Authorization: Bearer … (pages)\n",
+        ))
+    }
+
+    /// Who a client is, as far as its handshake says.
+    fn person(&self, headers: &HeaderMap, visit: &Visit) -> Result<Person, Refused> {
+        let Some(gate) = &self.gate else {
+            return Ok(Person::default());
+        };
+        if !self.is_proxy(visit.from.ip()) {
+            return Err((
+                StatusCode::FORBIDDEN,
+                "only the relay's proxies may connect: the operator adds one by --trusted-proxy\n",
+            ));
+        }
+        gate.person(headers)
+    }
+
+    /// Answers a WebSocket handshake and hands the socket to the shard with the fewest clients.
+    fn upgrade(
+        self: &Arc<Self>,
+        mut request: Request<Incoming>,
+        visit: &Visit,
+    ) -> Result<Answer, Refused> {
+        let headers = request.headers();
+        let (key, subprotocol) = self.check(headers)?;
+        let person = self.person(headers, visit)?;
+        let stay = visit.stay().take();
+        let mut caller = stay.as_ref().map(Stay::caller).unwrap_or_default();
+        if let Some(user) = &person.user {
+            let now = std::time::Instant::now();
+            let arrived = self.callers.logged_in(&mut caller, user, now);
+            arrived.map_err(too_many)?;
+        }
+        let origin = only(headers, header::ORIGIN).unwrap_or_default();
+        let client = self.forwarded(headers, visit);
         let peer = Peer {
-            address: from.to_string(),
+            address: client.map_or_else(|| visit.from.to_string(), |client| client.to_string()),
             origin: origin.to_owned(),
             person,
         };
@@ -372,6 +599,8 @@ impl Server {
                             read_ahead,
                             lz4: subprotocol == Some(LZ4_SUBPROTOCOL),
                             peer,
+                            caller,
+                            stay,
                         });
                     }
                 }
@@ -392,11 +621,11 @@ impl Server {
         if let Ok(accept) = HeaderValue::from_str(&derive_accept_key(&key)) {
             headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
         }
-        response
+        Ok(response)
     }
 
     /// The large values of the client that was told a token, as a body without end.
-    async fn large(&self, request: &Request<Incoming>) -> Answer {
+    async fn large(&self, request: &Request<Incoming>, visit: &Visit) -> Answer {
         if !self.trust.origin(request.headers()) {
             return plain(
                 StatusCode::FORBIDDEN,
@@ -415,6 +644,7 @@ impl Server {
         }) else {
             return plain(StatusCode::NOT_FOUND, "no client was told this token\n");
         };
+        visit.streams.store(true, Ordering::Relaxed);
         let mut response = with_type("", "application/octet-stream");
         *response.body_mut() = Either::Right(body);
         let headers = response.headers_mut();
@@ -507,11 +737,31 @@ async fn refuse_tls(tcp: &TcpStream) -> io::Result<()> {
     }
 }
 
+/// What somebody is told who opens too many connections.
+fn too_many(why: TooMany) -> Refused {
+    match why {
+        TooMany::InAll => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the relay is full: try again later\n",
+        ),
+        TooMany::FromAddress => (
+            StatusCode::TOO_MANY_REQUESTS,
+            "your address has too many connections: close some, or the relay's operator raises \
+             max_connections_per_address, or names the proxy that you share in trusted_proxy\n",
+        ),
+        TooMany::TooFast => (
+            StatusCode::TOO_MANY_REQUESTS,
+            "your address or user connects too fast: try again later, or the relay's operator raises \
+             max_new_connections_per_s, or names the proxy that you share in trusted_proxy\n",
+        ),
+    }
+}
+
 /// What a shard needs of a connection: the socket, what encrypts it, and what was read ahead.
 type TakenOut = (std::net::TcpStream, Option<Box<ServerConnection>>, Vec<u8>);
 
 fn taken_out(upgraded: Upgraded) -> io::Result<TakenOut> {
-    let upgraded = match upgraded.downcast::<TokioIo<TcpStream>>() {
+    let upgraded = match upgraded.downcast::<TokioIo<Connection>>() {
         Ok(parts) => {
             let tcp = parts.io.into_inner().into_std()?;
             return Ok((tcp, None, parts.read_buf.to_vec()));
@@ -519,7 +769,7 @@ fn taken_out(upgraded: Upgraded) -> io::Result<TakenOut> {
         Err(upgraded) => upgraded,
     };
     let parts = upgraded
-        .downcast::<TokioIo<TlsStream<TcpStream>>>()
+        .downcast::<TokioIo<TlsStream<Connection>>>()
         .map_err(|_| io::Error::other("not a connection of this server"))?;
     let (tcp, tls) = parts.io.into_inner().into_inner();
     Ok((

@@ -36,6 +36,7 @@ use self::heartbeat::Heartbeats;
 use self::login::Login;
 use crate::audit::Audit;
 use crate::auth::Tokens;
+use crate::caller::Callers;
 use crate::frame::{Frame, FrameMaker};
 use crate::group::{ClientId, Demand, Desk};
 use crate::metrics::Metrics;
@@ -97,6 +98,8 @@ pub struct ShardContext {
     pub tokens: Option<Arc<Tokens>>,
     /// How many connections each user has.
     pub users: Arc<Users>,
+    /// What each user's connections may do together.
+    pub callers: Arc<Callers>,
     /// Where attempts to write are put on record, if they are.
     pub audit: Option<Arc<Audit>>,
 }
@@ -217,6 +220,7 @@ impl Run {
         let mut events = Events::with_capacity(1024);
         let mut next_check = Instant::now() + CHECK_EVERY;
         loop {
+            self.mailbox.turned(Instant::now());
             if let Err(error) = self.poll.poll(&mut events, Some(self.patience(next_check)))
                 && error.kind() != io::ErrorKind::Interrupted
             {
@@ -311,6 +315,8 @@ impl Run {
             read_ahead,
             lz4,
             peer,
+            caller,
+            stay,
         } = arrival;
         let adopted = Socket::new(tcp, tls, read_ahead).and_then(|mut socket| {
             let place = self.clients.vacant_key();
@@ -346,7 +352,14 @@ impl Run {
             None => Login::Done(None),
             Some(_) => Login::awaited(now),
         };
-        let mut client = Client::new(id, peer, login, socket, self.context.limits, now);
+        let mut client = Client::new(
+            id,
+            (peer, caller, stay),
+            login,
+            socket,
+            self.context.limits,
+            now,
+        );
         let person = Arc::clone(&client.person);
         let is_full = client.sit(&self.context.users, &person).is_err();
         self.clients.insert(client);

@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::latency::wall_ns;
+use crate::pulse::Pulse;
 use crate::shutdown::Indispensable;
 use crate::source::Intake;
 use crate::table::{Changes, Now, Table};
@@ -20,6 +21,9 @@ const TICK_PER_ROUND: u32 = 3;
 
 /// Longest sleep without work; bounds how late a linger or a time-out is noticed.
 const LONGEST_SLEEP: Duration = Duration::from_millis(250);
+
+/// A tick that hands on later than this after its first update came is late.
+const LATE: Duration = Duration::from_millis(500);
 
 /// The stage that hands on what a tick brought. The tick thread calls it.
 pub trait TickSink: Send {
@@ -64,8 +68,12 @@ pub struct TickCounters {
     pub withheld: AtomicU64,
     /// Updates of a PV, type or count that was no more.
     pub stale: AtomicU64,
+    /// Ticks that were late.
+    pub late: AtomicU64,
     /// Present length of a tick.
     pub length_micros: AtomicU64,
+    /// Turned with each tick, whether it has something to hand on or not.
+    pub pulse: Pulse,
 }
 
 /// The running tick thread.
@@ -134,12 +142,16 @@ impl<S: TickSink> Run<S> {
         let _alive = Indispensable("tick");
         while !self.stop.load(Ordering::Acquire) {
             self.sleep_until_work();
+            let begun = Instant::now();
+            self.counters.pulse.turned(begun);
             // The first update of a burst waits for the others of its scan.
             thread::sleep(self.length());
             while !self.sink.is_ready() && !self.stop.load(Ordering::Acquire) {
                 thread::sleep(self.limits.shortest);
             }
             self.one_tick();
+            let is_late = begun.elapsed() > LATE;
+            (self.counters.late).fetch_add(u64::from(is_late), Ordering::Relaxed);
         }
     }
 

@@ -152,12 +152,20 @@ fn arrows() -> BTreeSet<(String, String)> {
 
 #[test]
 fn lib_lists_every_module_in_the_order_an_update_passes_them() {
-    let beside = ["config", "latency", "log_queue", "metrics", "shutdown"];
+    let beside = [
+        "config",
+        "latency",
+        "log_queue",
+        "metrics",
+        "pulse",
+        "shutdown",
+    ];
     let way = [
         "source",
         "rule",
         "auth",
         "quota",
+        "caller",
         "descriptor",
         "wish",
         "registry",
@@ -179,6 +187,7 @@ fn lib_lists_every_module_in_the_order_an_update_passes_them() {
         "keys",
         "tls",
         "reload",
+        "connection",
         "server",
     ];
     assert_eq!(order(), [&beside[..], &way].concat());

@@ -562,16 +562,17 @@ fn header_is_believed_from_the_proxy_only_and_said_once() {
         "enable_put = true\n[[rule]]\ngroup = 'operators'\npv = '*'\nallow = 'put'\n",
     );
     let config = rules.to_str().unwrap();
-    let start = |proxy: &str| {
+    let start = |proxy: &str, more: &[&str]| {
         let flags = ["--config", config, "--auth=trusted-header", proxy];
-        Relay::start(network, &flags)
+        Relay::start(network, &[&flags, more].concat())
     };
-    let foreign = start("--trusted-proxy=192.0.2.0/24");
+    let foreign = start("--trusted-proxy=192.0.2.0/24", &[]);
     let jane = ("X-Forwarded-User", "jane");
     assert_eq!(handshake(foreign.address(), &[jane]).status, 403);
     drop(foreign);
 
-    let relay = start("--trusted-proxy=127.0.0.0/8");
+    let named = ["--groups-header=X-Forwarded-Groups"];
+    let relay = start("--trusted-proxy=127.0.0.0/8", &named);
     let address = relay.address();
     for headers in [
         &[][..],
@@ -587,6 +588,15 @@ fn header_is_believed_from_the_proxy_only_and_said_once() {
     let groups = ("X-Forwarded-Groups", "staff, operators");
     let mut two = Client::connect_with(address, &[("x-forwarded-user", "otto"), groups]);
     assert_eq!(two.put_number(&set, 3.0).0, Outcome::Done);
+    // One of two is the client's.
+    assert_eq!(handshake(address, &[jane, groups, groups]).status, 401);
+    drop(relay);
+
+    // The proxy sets the user only, and passes what the client says of its groups.
+    let relay = start("--trusted-proxy=127.0.0.0/8", &[]);
+    let mut client = Client::connect_with(relay.address(), &[jane, groups]);
+    assert_eq!(client.hello.as_ref().unwrap().user, "jane");
+    assert_eq!(client.put_number(&set, 4.0).0, Outcome::NotAllowed);
     drop(relay);
 
     // Who asks nobody believes no header.
@@ -633,4 +643,18 @@ fn relay_that_others_reach_does_not_start_without_authentication() {
         assert!(said.contains(part), "{flags:?}: {said}");
     }
     Relay::start(Network::new(), &["--allow-anonymous"]);
+}
+
+#[test]
+fn user_whose_connections_come_too_fast_is_told_so_by_the_answer_to_its_token() {
+    let issuer = Issuer::es256("one");
+    let path = file("keys_fast.json", &key_set(&[&issuer]));
+    let more = ["--max-new-connections-per-s=1"];
+    let relay = relay(Network::new(), path.to_str().unwrap(), &more);
+    let token = issuer.token(&claims("jane"));
+    let log_in = |token: &str| Client::connect(relay.address()).log_in(token);
+    let taken = (0..50).filter(|_| log_in(&token)).count();
+    assert!((25..45).contains(&taken), "{taken} of 50");
+    assert!(log_in(&issuer.token(&claims("joe"))), "another user");
+    assert!(relay.output().contains("max_new_connections_per_s"));
 }

@@ -7,6 +7,7 @@
 mod architecture;
 mod arrows;
 mod audit;
+mod callers;
 #[cfg(feature = "conformance")]
 mod conformance;
 mod crowd;
@@ -25,6 +26,7 @@ mod large;
 mod lifecycle;
 mod login;
 mod monitors;
+mod pages;
 mod put_many;
 mod puts;
 mod pva;

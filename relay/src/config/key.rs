@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hyper::header::HeaderName;
 
-use super::{AuditSync, Auth, Config};
+use super::{AuditSync, Auth, Config, Pages};
 
 type Set = fn(&mut Config, &str) -> Result<(), &'static str>;
 type Show = fn(&Config) -> String;
@@ -59,6 +59,25 @@ macro_rules! count_key {
                 config.$field = (value.parse().ok())
                     .filter(|count| (1..=$most).contains(count))
                     .ok_or(concat!("a whole number from 1 to ", $most))?;
+                Ok(())
+            },
+            show: |config| config.$field.to_string(),
+        }
+    };
+}
+
+/// A number of which 0 means that there is no limit.
+macro_rules! limit_key {
+    ($name:literal, $field:ident, $most:literal, $help:literal) => {
+        Key {
+            name: $name,
+            list: false,
+            value: "N",
+            help: $help,
+            set: |config, value| {
+                config.$field = (value.parse().ok())
+                    .filter(|count| (0..=$most).contains(count))
+                    .ok_or(concat!("a whole number from 0 (no limit) to ", $most))?;
                 Ok(())
             },
             show: |config| config.$field.to_string(),
@@ -124,6 +143,45 @@ pub(super) const KEYS: &[Key] = &[
             Ok(())
         },
         show: |config| config.listen.to_string(),
+    },
+    Key {
+        name: "admin_listen",
+        list: false,
+        value: "ADDRESS:PORT",
+        help: "Where the status page, /status, /metrics, /live and /ready are served, by plain HTTP and without a login; then only /live and /ready of them are served at listen",
+        set: |config, value| {
+            let address = value.parse();
+            config.admin_listen =
+                Some(address.map_err(|_| "an IP address and a port, as 127.0.0.1:8081")?);
+            Ok(())
+        },
+        show: |config| {
+            let address = config.admin_listen.map(|address| address.to_string());
+            address.unwrap_or_default()
+        },
+    },
+    Key {
+        name: "pages",
+        list: false,
+        value: "MODE",
+        help: "Who gets the status page, /status and /metrics at listen: open (everybody), login (whoever shows who it is, as auth says) or off",
+        set: |config, value| {
+            config.pages = match value {
+                "open" => Pages::Open,
+                "login" => Pages::Login,
+                "off" => Pages::Off,
+                _ => return Err("open, login or off"),
+            };
+            Ok(())
+        },
+        show: |config| {
+            let mode = match config.pages {
+                Pages::Open => "open",
+                Pages::Login => "login",
+                Pages::Off => "off",
+            };
+            mode.to_owned()
+        },
     },
     text_key!(
         "tls_cert",
@@ -247,7 +305,7 @@ pub(super) const KEYS: &[Key] = &[
         name: "trusted_proxy",
         list: true,
         value: "NETWORK",
-        help: "Network of proxies whose headers say who a client is, as 10.1.0.0/16; may be repeated",
+        help: "Network of proxies, as 10.1.0.0/16; may be repeated. Their X-Forwarded-For says which address a client has, and with auth = trusted-header their other headers who it is",
         set: |config, value| {
             is_network(value)
                 .then_some(())
@@ -265,7 +323,7 @@ pub(super) const KEYS: &[Key] = &[
     header_key!(
         "groups_header",
         groups_header,
-        "Header in which the proxy says the user's groups, with commas between them"
+        "Header in which the proxy says the user's groups, with commas between them. Name one only if the proxy sets or removes it with every request: otherwise users name their own groups"
     ),
     Key {
         name: "default_source",
@@ -427,7 +485,19 @@ pub(super) const KEYS: &[Key] = &[
         "max_clients",
         max_clients,
         1_000_000,
-        "Most clients at a time"
+        "Maximum number of connected clients; twice as many connections and 1,000 more are accepted, requests for pages and streams of large values included"
+    ),
+    limit_key!(
+        "max_connections_per_address",
+        max_connections_per_address,
+        1_000_000,
+        "Maximum number of connections of one address (IPv6: of one /64), streams of large values included; 0 for no limit. Loopback has none; clients of a proxy in trusted_proxy count by the address that it says"
+    ),
+    limit_key!(
+        "max_new_connections_per_s",
+        max_new_connections_per_s,
+        1_000_000,
+        "Maximum rate of new connections of one address or user, in the long run; 25 times as many at once. 0 for no limit"
     ),
     count_key!(
         "max_subscriptions",
@@ -457,7 +527,7 @@ pub(super) const KEYS: &[Key] = &[
         "max_new_names_per_s",
         max_new_names_per_s,
         1_000_000,
-        "Most names of one client a second that no client had, in the long run; twice max_subscriptions at once"
+        "Maximum rate at which one client may ask for names that no client had, in the long run; twice max_subscriptions at once. All clients of one address or user together: five times that rate, and ten times max_subscriptions at once"
     ),
     count_key!(
         "max_clients_per_user",

@@ -12,6 +12,7 @@ use super::large::LargeWay;
 use super::login::Login;
 use super::requests::Allowance;
 use crate::auth::Peer;
+use crate::caller::{Caller, Callers, Stay};
 use crate::group::ClientId;
 use crate::quota::{Seat, Users};
 use crate::rule::Person;
@@ -38,6 +39,10 @@ pub(super) struct Client {
     pub(super) person: Arc<Person>,
     pub(super) peer: Arc<Peer>,
     pub(super) login: Login,
+    /// Whose budgets it draws on.
+    pub(super) caller: Caller,
+    /// Its place among the relay's connections and its address's.
+    _stay: Option<Stay>,
     /// Its place among its user's connections.
     seat: Option<Seat>,
     pub(super) allowance: Allowance,
@@ -62,7 +67,7 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new(
         id: ClientId,
-        peer: Peer,
+        (peer, caller, stay): (Peer, Caller, Option<Stay>),
         login: Login,
         socket: Socket,
         limits: ShardLimits,
@@ -74,6 +79,8 @@ impl Client {
             person: Arc::new(peer.person.clone()),
             peer: Arc::new(peer),
             login,
+            caller,
+            _stay: stay,
             seat: None,
             allowance: Allowance::new(limits, now),
             socket,
@@ -100,6 +107,17 @@ impl Client {
     /// Whether something waits for it to take it.
     pub(super) fn is_blocked(&self) -> bool {
         self.socket.is_blocked() || self.large.is_busy()
+    }
+
+    /// Its user is known now, and its budgets hold from now on.
+    pub(super) fn draw_on(&mut self, callers: &Callers, person: &Person) -> Result<(), String> {
+        let Some(user) = person.user.as_ref().filter(|_| !self.caller.has_user()) else {
+            return Ok(());
+        };
+        let arrived = callers.logged_in(&mut self.caller, user, Instant::now());
+        arrived.map_err(|_| {
+            "you connect too fast: try again later (max_new_connections_per_s)".to_owned()
+        })
     }
 
     /// Something was not sent to it.

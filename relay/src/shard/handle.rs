@@ -13,7 +13,9 @@ use mio::Waker;
 use tokio::sync::oneshot;
 
 use crate::auth::Peer;
+use crate::caller::{Caller, Stay};
 use crate::group::{ClientId, FrameSink, Order, TickFrames};
+use crate::pulse::Pulse;
 use crate::stream::StreamBody;
 
 /// A client whose handshake is done.
@@ -29,6 +31,10 @@ pub struct Arrival {
     pub lz4: bool,
     /// Who that is.
     pub peer: Peer,
+    /// Whose budgets it draws on.
+    pub caller: Caller,
+    /// Counts as a connection as long as it is held.
+    pub stay: Option<Stay>,
 }
 
 /// A client as the status page shows it.
@@ -81,6 +87,18 @@ impl ShardHandle {
     #[must_use]
     pub fn clients(&self) -> usize {
         self.mailbox.clients.load(Ordering::Relaxed)
+    }
+
+    /// How long ago the shard's thread last turned.
+    #[must_use]
+    pub fn turned_ago(&self, now: Instant) -> Duration {
+        self.mailbox.pulse.age(now)
+    }
+
+    /// Deliveries that it got although it had done nothing for half a second.
+    #[must_use]
+    pub fn late_total(&self) -> u64 {
+        self.mailbox.late.load(Ordering::Relaxed)
     }
 
     /// Closes every client with 1012, evenly over this time.
@@ -163,6 +181,10 @@ pub(super) struct Mailbox {
     /// When it got its first undone delivery, or did the last one before that.
     moved: Mutex<Instant>,
     round_micros: AtomicU64,
+    /// Turned by the shard's thread.
+    pulse: Pulse,
+    /// Deliveries that were given while it was late.
+    late: AtomicU64,
     clients: AtomicUsize,
     stopped: AtomicBool,
     /// The shard's own thread, which sleeps outside the poll while acknowledgements gather.
@@ -178,6 +200,8 @@ impl Mailbox {
             undone: AtomicUsize::new(0),
             moved: Mutex::new(Instant::now()),
             round_micros: AtomicU64::new(0),
+            pulse: Pulse::default(),
+            late: AtomicU64::new(0),
             clients: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
             sleeper: OnceLock::new(),
@@ -219,7 +243,14 @@ impl Mailbox {
         let mut moved = self.moved();
         if self.undone.fetch_add(1, Ordering::AcqRel) == 0 {
             *moved = now;
+        } else if now.saturating_duration_since(*moved) >= LATE {
+            self.late.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// The shard's thread begins another turn.
+    pub(super) fn turned(&self, now: Instant) {
+        self.pulse.turned(now);
     }
 
     /// A delivery is done, its orders included.
@@ -284,6 +315,8 @@ mod tests {
             mailbox.given(start + LATE);
             assert!(mailbox.is_behind());
         }
+        let late = (MAX_UNDONE - IN_STEP) as u64;
+        assert_eq!(mailbox.late.load(Ordering::Relaxed), late);
         assert!(!mailbox.takes_more(start + LATE * 100), "enough wait");
         // It gets on, and is waited for again until it is in step.
         for _ in 1..MAX_UNDONE {

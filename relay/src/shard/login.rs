@@ -137,6 +137,7 @@ impl Run {
                 "the new token is of another user".to_owned()
             }
             Ok(login) if let Err(why) = client.sit(&self.context.users, &login.person) => why,
+            Ok(login) if let Err(why) = client.draw_on(&self.context.callers, &login.person) => why,
             Ok(login) => {
                 let left = login.until.duration_since(SystemTime::now());
                 let left = u64::try_from(left.unwrap_or_default().as_millis()).unwrap_or(0);

@@ -105,7 +105,7 @@ impl Run {
             }
             let outcome = self
                 .answerer
-                .take(client.id, person, &bytes)
+                .take(client.id, &client.caller, person, &bytes)
                 .map_err(|_| Broken::BadMessage)?;
             self.only_acks &= matches!(outcome, Outcome::Acknowledged(_));
             match outcome {

@@ -215,6 +215,11 @@ impl Relay {
         kilobytes.parse::<usize>().unwrap() << 10
     }
 
+    /// The number of its process.
+    pub(crate) fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Sends a signal.
     pub(crate) fn signal(&self, name: &str) {
         signal(self.process.id(), name);

@@ -1,0 +1,222 @@
+//! Who gets the relay's pages, where, and what do those cost who ask and don't read? Do probes tell the truth?
+//!
+//! Topology: one relay, and plain connections to it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Socket, Type};
+
+use crate::support::{Client, Network, Relay, eventually, file, get, handshake, prefix, python};
+
+fn relay(flags: &[&str]) -> Relay {
+    Relay::start(Network::new(), flags)
+}
+
+/// Where the relay says that it serves pages and probes.
+fn admin_address(relay: &Relay) -> SocketAddr {
+    let output = relay.output();
+    let (_, rest) = output.split_once("pages and probes at http://").unwrap();
+    rest.lines().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn clients_that_pipeline_and_do_not_read_get_one_answer_each_and_hold_nothing() {
+    let relay = relay(&[]);
+    let address = relay.address();
+    let requests = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\n\r\n").repeat(500);
+    let greedy: Vec<_> = (0..200)
+        .map(|_| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            // The relay may have ended it already.
+            let _ = stream.write_all(requests.as_bytes());
+            stream
+        })
+        .collect();
+    let since = Instant::now();
+    assert_eq!(get(address, "/live", &[]).status, 200);
+    assert!(
+        since.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        since.elapsed()
+    );
+    eventually("none of them holds a connection", || {
+        relay.metric("pvwire_connections_open") == 1.0
+    });
+    drop(greedy);
+}
+
+#[test]
+fn second_request_of_a_connection_is_not_answered() {
+    let address = relay(&[]);
+    let mut stream = TcpStream::connect(address.address()).unwrap();
+    let both = "GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(2);
+    stream.write_all(both.as_bytes()).unwrap();
+    let mut answers = String::new();
+    // What it didn't read makes the kernel end the connection.
+    let _ = stream.read_to_string(&mut answers);
+    assert!(answers.matches("HTTP/1.1 ").count() <= 1, "{answers}");
+    let answer = get(address.address(), "/live", &[("Connection", "keep-alive")]);
+    assert!(answer.head.contains("connection: close"), "{}", answer.head);
+}
+
+#[test]
+fn client_that_does_not_read_a_long_answer_is_cut_off_and_so_is_what_waits_for_it() {
+    let relay = relay(&[]);
+    let address = relay.address();
+    let mut client = Client::connect(address);
+    let prefix = prefix();
+    let names: Vec<_> = (0..500).map(|n| format!("{prefix}{n:0450}")).collect();
+    assert_eq!(client.subscribe(&names), []);
+    let slow: Vec<_> = (0..20)
+        .map(|_| {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            socket.set_recv_buffer_size(4096).unwrap();
+            socket.connect(&address.into()).unwrap();
+            let mut stream = TcpStream::from(socket);
+            let request = format!("GET /status HTTP/1.1\r\nHost: {address}\r\n\r\n");
+            stream.write_all(request.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    eventually("they are cut off", || {
+        client.read_for_a_moment();
+        relay.metric("pvwire_http_answers_cut_total") == 20.0
+    });
+    eventually("nothing is held", || {
+        relay.metric("pvwire_connections_open") == 2.0
+    });
+    for mut stream in slow {
+        let mut taken = Vec::new();
+        let ended = stream.read_to_end(&mut taken);
+        assert!(
+            ended.is_err(),
+            "an end after {} bytes looks whole",
+            taken.len()
+        );
+        assert!(taken.len() < 200_000, "{} bytes", taken.len());
+    }
+    // Who reads gets all.
+    assert!(get(address, "/status", &[]).body.len() > 225_000);
+}
+
+#[test]
+fn pages_are_served_where_operators_are_and_no_longer_where_clients_are() {
+    let relay = relay(&["--admin-listen=127.0.0.1:0"]);
+    let (clients, operators) = (relay.address(), admin_address(&relay));
+    for path in ["/", "/status", "/metrics"] {
+        assert_eq!(get(operators, path, &[]).status, 200, "{path}");
+        let here = get(clients, path, &[]);
+        assert_eq!(here.status, 404, "{path}");
+        assert!(here.body.contains("admin_listen"), "{}", here.body);
+        let foreign = get(operators, path, &[("Host", "evil.test")]);
+        assert_eq!(foreign.status, 421, "{path}");
+    }
+    for path in ["/live", "/ready"] {
+        assert_eq!(get(operators, path, &[]).status, 200, "{path}");
+        assert_eq!(get(clients, path, &[]).status, 200, "{path}");
+    }
+    assert_eq!(get(operators, "/ws", &[]).status, 404);
+    assert_eq!(get(operators, "/ws/large?0-0", &[]).status, 404);
+    assert_eq!(handshake(operators, &[]).status, 404);
+    assert_eq!(handshake(clients, &[]).status, 101);
+}
+
+#[test]
+fn pages_can_be_switched_off_and_need_a_login_if_the_operator_says_so() {
+    let off = relay(&["--pages=off"]);
+    let gated = relay(&[
+        "--pages=login",
+        "--auth=trusted-header",
+        "--trusted-proxy=127.0.0.1",
+    ]);
+    for path in ["/", "/status", "/metrics"] {
+        assert_eq!(get(off.address(), path, &[]).status, 404, "{path}");
+        assert_eq!(get(gated.address(), path, &[]).status, 401, "{path}");
+        let jane = [("X-Forwarded-User", "jane")];
+        assert_eq!(get(gated.address(), path, &jane).status, 200, "{path}");
+    }
+    for relay in [&off, &gated] {
+        assert_eq!(get(relay.address(), "/live", &[]).status, 200);
+        assert_eq!(get(relay.address(), "/ready", &[]).status, 200);
+    }
+    drop(gated);
+    let foreign = relay(&[
+        "--pages=login",
+        "--auth=trusted-header",
+        "--trusted-proxy=192.0.2.1",
+    ]);
+    let jane = [("X-Forwarded-User", "jane")];
+    assert_eq!(get(foreign.address(), "/status", &jane).status, 403);
+}
+
+/// Stops one thread of a process by ptrace(2) until it is told to let it go.
+const STOP_THREAD: &str = r#"
+import ctypes, os, sys
+process, name = sys.argv[1:]
+tasks = f"/proc/{process}/task"
+thread = [t for t in os.listdir(tasks) if open(f"{tasks}/{t}/comm").read().strip() == name][0]
+c = ctypes.CDLL(None, use_errno=True)
+c.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+for request in (0x4206, 0x4207):
+    if c.ptrace(request, int(thread), None, None) != 0:
+        sys.exit(f"this test stops a thread of the relay by ptrace(2): {os.strerror(ctypes.get_errno())}")
+print("stopped", flush=True)
+sys.stdin.read()
+"#;
+
+struct Stopped(Child);
+
+impl Stopped {
+    fn thread(relay: &Relay, name: &str) -> Self {
+        let script = file("stop_thread.py", STOP_THREAD);
+        let mut child = Command::new(python())
+            .arg(script)
+            .args([&relay.process_id().to_string(), name])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        output.read_line(&mut line).unwrap();
+        assert_eq!(line, "stopped\n", "{name} could not be stopped");
+        Self(child)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn relay_whose_thread_hangs_is_not_live_and_says_which_and_is_again_when_it_goes_on() {
+    let relay = relay(&["--shards=2"]);
+    let address = relay.address();
+    assert_eq!(get(address, "/live", &[]).body, "live\n");
+    for (thread, name) in [("shard-1", "shard 1"), ("tick", "the tick thread")] {
+        let stopped = Stopped::thread(&relay, thread);
+        let since = Instant::now();
+        eventually("it isn't live", || get(address, "/live", &[]).status == 503);
+        let after = since.elapsed();
+        assert!(
+            after > Duration::from_secs(8),
+            "{after:?} may be a busy machine"
+        );
+        let why = get(address, "/live", &[]).body;
+        assert!(
+            why.starts_with(&format!("{name} has done nothing for 1")),
+            "{why}"
+        );
+        let metric = format!("pvwire_thread_turned_ago_seconds{{thread=\"{thread}\"}}");
+        assert!(relay.metric(&metric) > 9.0);
+        drop(stopped);
+        eventually("it is live", || get(address, "/live", &[]).status == 200);
+        assert!(relay.metric(&metric) < 5.0);
+    }
+}
