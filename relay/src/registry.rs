@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use pvwire_schema::limits::MAX_NAME_BYTES;
 use pvwire_schema::types::{NameProblem, Outcome, PvId, Wish};
 
+use crate::caller::Caller;
 use crate::config::Access;
 use crate::rule::{Person, PutsAllowed, Rules};
 use crate::source::{
@@ -23,8 +24,14 @@ use crate::wish::WishKey;
 /// Longest name of a source that an error repeats.
 const MAX_SCHEME_CHARS: usize = 32;
 
-/// Different wishes of one PV: each costs a look with every update.
+/// Different filters on one PV: each costs a look with every update.
 const MAX_VIEWS: usize = 32;
+
+/// Those of them that one connection may add, so that none takes them all.
+const MAX_VIEWS_PER_CONNECTION: usize = MAX_VIEWS / 4;
+
+/// Those that all connections of one address or user may add.
+const MAX_VIEWS_PER_ACCOUNT: usize = MAX_VIEWS / 2;
 
 /// How many PVs that nobody has yet a client may still open.
 #[derive(Clone, Copy, Debug)]
@@ -122,6 +129,35 @@ impl Open {
         }
     }
 
+    /// Whether one more filter on a PV may be added for this client.
+    fn check_views(&self, base: PvId, caller: &Caller) -> Result<(), String> {
+        let Shows::Pv { views, .. } = &self.slot(base).shows else {
+            unreachable!("a name stands for a PV");
+        };
+        let added_by = |fits: &dyn Fn(&Caller) -> bool| {
+            let views = views.iter().map(|view| &self.slot(*view).shows);
+            let fit = |shows: &&Shows| matches!(shows, Shows::View { caller, .. } if fits(caller));
+            views.filter(fit).count()
+        };
+        if views.len() >= MAX_VIEWS {
+            Err(format!(
+                "this PV has {MAX_VIEWS} different filters already: use one that other screens have"
+            ))
+        } else if added_by(&|other| other.is(caller)) >= MAX_VIEWS_PER_CONNECTION {
+            Err(format!(
+                "your connection has added {MAX_VIEWS_PER_CONNECTION} different filters to this PV: \
+                 unsubscribe one of them first"
+            ))
+        } else if added_by(&|other| other.shares_account_with(caller)) >= MAX_VIEWS_PER_ACCOUNT {
+            Err(format!(
+                "connections of your address or user have added {MAX_VIEWS_PER_ACCOUNT} different filters to \
+                 this PV: use one of them"
+            ))
+        } else {
+            Ok(())
+        }
+    }
+
     fn release_one(&mut self, id: PvId, now: Instant) {
         let slot = self.slot_mut(id);
         slot.holders = (slot.holders)
@@ -169,6 +205,8 @@ enum Shows {
     View {
         base: PvId,
         key: WishKey,
+        /// Who asked for it first.
+        caller: Caller,
         _line: ViewLine,
     },
 }
@@ -246,11 +284,11 @@ impl Registry {
         self.acquire_wished(names, None, person, room)
     }
 
-    /// The same of PVs of which only some updates are wished.
+    /// Like `acquire`, with a filter of updates and who asks for it.
     pub fn acquire_wished(
         &self,
         names: &[String],
-        wish: Option<Wish>,
+        wish: Option<(Wish, &Caller)>,
         person: &Person,
         room: &mut Room,
     ) -> Vec<Result<PvId, Refusal>> {
@@ -264,7 +302,9 @@ impl Registry {
         let acquire = |name: &String| {
             self.permit(name, person, Access::Read)?;
             let base = self.acquire_one(&mut open, name, room)?;
-            wish.map_or(Ok(base), |wish| self.acquire_view(&mut open, base, wish))
+            wish.map_or(Ok(base), |(wish, caller)| {
+                self.acquire_view(&mut open, base, wish, caller)
+            })
         };
         let acquired = names.iter().map(acquire).collect();
         if is_crowd {
@@ -274,7 +314,13 @@ impl Registry {
     }
 
     /// Takes hold of a view of a PV that is held, and takes that hold over.
-    fn acquire_view(&self, open: &mut Open, base: PvId, wish: Wish) -> Result<PvId, Refusal> {
+    fn acquire_view(
+        &self,
+        open: &mut Open,
+        base: PvId,
+        wish: Wish,
+        caller: &Caller,
+    ) -> Result<PvId, Refusal> {
         let key = WishKey::from(wish);
         if let Some(&id) = open.by_wish.get(&(base, key)) {
             // The view holds it already.
@@ -283,20 +329,17 @@ impl Registry {
             return Ok(id);
         }
         let id = open.free_number();
+        if let Err(message) = open.check_views(base, caller) {
+            open.give_back(id);
+            open.release_one(base, Instant::now());
+            let problem = NameProblem::TooManyWishes;
+            return Err(Refusal { problem, message });
+        }
         let slot = open.slot_mut(base);
         let (name, puts) = (Arc::clone(&slot.name), slot.puts);
         let Shows::Pv { views, .. } = &mut slot.shows else {
             unreachable!("a name stands for a PV");
         };
-        if views.len() >= MAX_VIEWS {
-            // Its views hold the PV.
-            slot.holders -= 1;
-            open.give_back(id);
-            return Err(Refusal {
-                problem: NameProblem::TooManyWishes,
-                message: format!("this PV has {MAX_VIEWS} different wishes already"),
-            });
-        }
         views.push(id);
         let line = ViewLine::open(&self.intake, id, base, wish);
         let slot = Slot {
@@ -307,6 +350,7 @@ impl Registry {
             shows: Shows::View {
                 base,
                 key,
+                caller: caller.clone(),
                 _line: line,
             },
         };
@@ -619,6 +663,7 @@ fn check_name(scheme: &str, name: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::caller::{CallerLimits, Callers};
     use std::sync::atomic::AtomicUsize;
 
     #[derive(Default)]
@@ -709,15 +754,36 @@ mod tests {
         assert_eq!(counted.opened.load(Ordering::Relaxed), 1);
     }
 
-    fn wished(registry: &Registry, every: u32) -> Result<PvId, Refusal> {
-        let wish = Some(Wish {
+    fn wished_by(registry: &Registry, every: u32, caller: &Caller) -> Result<PvId, Refusal> {
+        let wish = Wish {
             every,
             ..Wish::default()
-        });
+        };
         let names = ["TEMP".to_owned()];
+        let person = Person::default();
         registry
-            .acquire_wished(&names, wish, &Person::default(), &mut { Room::ONE })
+            .acquire_wished(&names, Some((wish, caller)), &person, &mut { Room::ONE })
             .remove(0)
+    }
+
+    fn wished(registry: &Registry, every: u32) -> Result<PvId, Refusal> {
+        wished_by(registry, every, &Caller::default())
+    }
+
+    /// Clients of so many connections from one address, a few from each.
+    fn callers(addresses: usize, from_each: usize) -> Vec<Caller> {
+        let callers = Callers::new(CallerLimits {
+            connections: 0,
+            per_address: 0,
+            arrivals_per_s: 0,
+            new_names: (1, 1),
+        });
+        let all = (0..addresses * from_each).map(|n| {
+            let from = [192, 0, 2, (n / from_each) as u8].into();
+            let stay = callers.enter(Some(from), Instant::now()).unwrap();
+            stay.caller()
+        });
+        all.collect()
     }
 
     #[test]
@@ -753,18 +819,52 @@ mod tests {
     #[test]
     fn one_wish_too_many_is_refused_and_holds_nothing() {
         let (registry, _) = registry();
-        let views: Vec<_> = (0..MAX_VIEWS as u32)
-            .map(|n| wished(&registry, 2 + n).unwrap())
+        let clients = callers(5, MAX_VIEWS / 4);
+        let views: Vec<_> = (2..)
+            .zip(&clients[..MAX_VIEWS])
+            .map(|(every, client)| wished_by(&registry, every, client).unwrap())
             .collect();
         for _ in 0..2 {
-            let refusal = wished(&registry, 1000).unwrap_err();
+            let refusal = wished_by(&registry, 1000, &clients[MAX_VIEWS]).unwrap_err();
             assert_eq!(refusal.problem, NameProblem::TooManyWishes);
-            assert_eq!(refusal.message, "this PV has 32 different wishes already");
+            let start = "this PV has 32 different filters already";
+            assert!(refusal.message.starts_with(start), "{}", refusal.message);
         }
         assert_eq!(wished(&registry, 2), Ok(views[0]), "a known one is none");
         let left = Instant::now();
         registry.release(views.iter().copied().chain([views[0]]), left);
         assert_eq!(registry.sweep(left + LINGER), 1);
+    }
+
+    #[test]
+    fn one_client_or_address_leaves_filters_of_a_pv_to_others() {
+        let (registry, _) = registry();
+        let clients = callers(3, 3);
+        let mut every = 1;
+        let mut add = |client: &Caller| {
+            every += 1;
+            let added = wished_by(&registry, every, client);
+            added.map_err(|refusal| refusal.message)
+        };
+        let own: Vec<_> = (0..8).map(|_| add(&clients[0]).unwrap()).collect();
+        let message = add(&clients[0]).unwrap_err();
+        assert!(
+            message.starts_with("your connection has added 8"),
+            "{message}"
+        );
+        // A filter that is there already can be shared, by whoever asks.
+        assert_eq!(wished_by(&registry, 2, &clients[0]), Ok(own[0]));
+        assert!((0..8).all(|_| add(&clients[1]).is_ok()));
+        let message = add(&clients[2]).unwrap_err();
+        let start = "connections of your address or user have added 16";
+        assert!(message.starts_with(start), "{message}");
+        assert!(add(&clients[3]).is_ok(), "of another address");
+        let left = Instant::now();
+        registry.release(own.iter().copied().chain([own[0]]), left);
+        assert!(
+            add(&clients[0]).is_ok() && add(&clients[2]).is_ok(),
+            "given up"
+        );
     }
 
     #[test]

@@ -262,6 +262,7 @@ impl Answerer {
         let before = *fresh;
         let new = names_left.left(now).min(caller.names_left(now));
         let mut room = Room { fresh: before, new };
+        let wish = wish.map(|wish| (wish, caller));
         let acquired = self.registry.acquire_wished(names, wish, person, &mut room);
         let acquired = acquired.into_iter().enumerate();
         names_left.take(new - room.new);

@@ -238,11 +238,30 @@ fn impossible_wish_is_refused_and_so_is_one_too_many() {
         assert_eq!(message, why);
     }
 
-    for every in 2..34 {
-        assert_eq!(client.subscribe_with(&[&name], Wish { every, ..ALL }), []);
+    // A quarter of them for each connection.
+    let mut others: Vec<_> = (0..3).map(|_| Client::connect(relay.address())).collect();
+    let add = |client: &mut Client, every| {
+        let errors = client.subscribe_with(&[&name], Wish { every, ..ALL });
+        let refused = errors.first();
+        refused.map(|error| (error.problem, error.message.clone()))
+    };
+    for (every, nth) in (2..34).zip(0..) {
+        match nth / 8 {
+            0 => assert_eq!(add(&mut client, every), None),
+            other => assert_eq!(add(&mut others[other - 1], every), None),
+        }
+        if nth == 7 {
+            let (problem, message) = add(&mut client, 100).unwrap();
+            assert_eq!(problem, NameProblem::TooManyWishes);
+            assert!(message.contains("unsubscribe one of them"), "{message}");
+        }
     }
-    let errors = client.subscribe_with(&[&name], Wish { every: 34, ..ALL });
-    assert_eq!(errors[0].problem, NameProblem::TooManyWishes);
+    let mut last = Client::connect(relay.address());
+    let (problem, message) = add(&mut last, 34).unwrap();
+    assert_eq!(problem, NameProblem::TooManyWishes);
+    assert!(message.contains("32 different filters"), "{message}");
+    // A filter that is there already is shared.
+    assert_eq!(add(&mut last, 2), None);
     // The PV itself may always be had.
     client.subscribe_live(&[&name]);
     assert_eq!(relay.metric("pvwire_monitors_active"), 1.0);
