@@ -423,6 +423,60 @@ describe("usePvSummary", () => {
       severities: { NO_ALARM: 0, MINOR: 0, MAJOR: 0, INVALID: 0 },
     });
   });
+
+  it("never says connecting beside a PV that is shown as connected: both are of one flush", async () => {
+    const seen: { summary: number; shown: number }[] = [];
+    function Both(): ReactNode {
+      const { pvs, states } = usePvSummary();
+      const all = usePvs([...GOLDEN_NAMES], "{ connection { state } }");
+      const shown = all.filter((pv) => pv?.connection.state === "connected").length;
+      // Before the first flush nothing is counted.
+      if (pvs > 0) seen.push({ summary: states.connected, shown });
+      return null;
+    }
+    await show(<Both />);
+    act(() => {
+      vi.advanceTimersByTime(1000);
+    });
+    expect(seen.at(-1)).toEqual({ summary: 0, shown: 0 });
+    const socket = await connect();
+    act(() => {
+      vi.advanceTimersByTime(50);
+    });
+    expect(seen.at(-1)?.shown).toBeGreaterThan(0);
+    expect(seen.filter(({ shown, summary }) => shown !== summary)).toEqual([]);
+    act(() => {
+      socket.end(1006);
+      vi.advanceTimersByTime(50);
+    });
+    expect(seen.at(-1)).toEqual({ summary: 0, shown: 0 });
+    expect(seen.filter(({ shown, summary }) => shown !== summary)).toEqual([]);
+  });
+
+  it("counts PVs that come later, and no more those that went, at once", async () => {
+    const counted: number[] = [];
+    function Summary(): ReactNode {
+      counted.push(usePvSummary().pvs);
+      return null;
+    }
+    const countedOn = async (...values: ReactNode[]): Promise<number | undefined> => {
+      await show(
+        <>
+          <Summary />
+          {values}
+        </>,
+      );
+      act(() => {
+        vi.advanceTimersByTime(50);
+      });
+      return counted.at(-1);
+    };
+    expect(await countedOn()).toBe(0);
+    expect(await countedOn(<Value key="a" />)).toBe(1);
+    await connect();
+    expect(await countedOn(<Value key="a" />, <Value key="b" name={GOLDEN_NAMES[1]} />)).toBe(2);
+    expect(await countedOn(<Value key="a" />)).toBe(1);
+  });
 });
 
 describe("PvProvider", () => {

@@ -2,7 +2,7 @@
 
 import { systemClock, type Clock, type Timer } from "./clock.js";
 import { Answered, isLoaded, load, Wasm, type Applied, type Columns } from "./core.js";
-import { ALL_PARTS, DESCRIBES, skipped } from "./fields.js";
+import { ALL_PARTS, DESCRIBES, planSelection, skipped } from "./fields.js";
 import { Flusher } from "./flush.js";
 import type { Gets, PlannedOptions } from "./get.js";
 import { Heartbeat } from "./heartbeat.js";
@@ -11,7 +11,7 @@ import type { Locals } from "./local.js";
 import { Operations } from "./operations.js";
 import { checkOptions } from "./options.js";
 import { PvHandle, wishOf, type PvOwner, type WishNumbers } from "./pv.js";
-import { Cell, Round } from "./readable.js";
+import { Cell, Listeners, Round } from "./readable.js";
 import type { LargeRecord } from "./records.js";
 import { Slot } from "./slot.js";
 import { LZ4_SUBPROTOCOLS, NOT_CONNECTED, RelaySocket, SUBPROTOCOL, socketUrl } from "./socket.js";
@@ -47,6 +47,9 @@ const UNSEEN_RETRY_MS = 15_000;
 
 /** The network returns for many pages at one moment: they share these milliseconds. */
 const ONLINE_SPREAD_MS = 250;
+
+/** What a count of all PVs reads of each. */
+const COUNTED = "{ status { severity } connection { state unresponsive } }";
 
 const isLocal = (name: string): boolean => name.startsWith("loc://");
 
@@ -97,6 +100,11 @@ export class Client implements PvClient, PvOwner {
   #locals: Locals | undefined;
   #held = new Map<string, Held>();
   #bySlot: (Held | undefined)[] = [];
+  /** Slots of the PVs that have listeners; `undefined` when others may have listeners now. */
+  #listened: readonly Slot[] | undefined;
+  #counters = new Listeners();
+  /** Parts that `COUNTED` reads. */
+  #countedParts = 0;
   #handles = new Map<string, PvHandle>();
   #sweepAt = MANY_HANDLES;
   /** PVs that are to be subscribed, in order, each with its wish. */
@@ -259,11 +267,27 @@ export class Client implements PvClient, PvOwner {
   }
 
   /** Slots of the PVs that have listeners, one for each name. */
-  listened(): Slot[] {
-    const held = [...this.#held.values()].filter(({ handles }) => handles.length > 0);
-    return [...new Map(held.map(({ name, slot }) => [name, slot])).values()].filter(
-      (slot) => slot !== undefined,
-    );
+  listened(): readonly Slot[] {
+    if (this.#listened === undefined) {
+      const held = [...this.#held.values()].filter(({ handles }) => handles.length > 0);
+      const slots = new Map(held.map(({ name, slot }) => [name, slot]));
+      this.#listened = [...slots.values()].filter((slot) => slot !== undefined);
+    }
+    return this.#listened;
+  }
+
+  /**
+   * Calls `listener` when a count of all listened PVs by state and severity may have changed, in the
+   * flush that tells of the change: a count and the values beside it are of one moment.
+   */
+  onCounted(listener: () => void): () => void {
+    this.#start();
+    return this.#counters.add(listener);
+  }
+
+  #recount(): void {
+    this.#listened = undefined;
+    if (this.#counters.all.length > 0) this.#flusher.later();
   }
 
   retryNow(): void {
@@ -311,6 +335,7 @@ export class Client implements PvClient, PvOwner {
       this.#held.set(key, held);
       if (this.#wasm !== undefined) this.#place(held, this.#wasm);
     }
+    if (held.handles.length === 0) this.#recount();
     held.handles = [...held.handles, handle];
     held.idleUntil = undefined;
     handle.held = held;
@@ -324,6 +349,7 @@ export class Client implements PvClient, PvOwner {
     if (held === undefined) return;
     held.handles = held.handles.filter((other) => other !== handle);
     if (held.handles.length > 0) return;
+    this.#recount();
     held.idleUntil = this.#clock.now() + (this.#options.unsubscribeDelayMs ?? 2000);
     this.#giveBackLater();
   }
@@ -408,6 +434,8 @@ export class Client implements PvClient, PvOwner {
     this.#wasm = wasm;
     this.#blank = wasm.add("");
     this.#bySlot = [];
+    this.#listened = undefined;
+    this.#countedParts = planSelection(COUNTED).mask;
     const round = new Round();
     for (const held of this.#held.values()) {
       this.#place(held, wasm);
@@ -416,6 +444,7 @@ export class Client implements PvClient, PvOwner {
         round.add(handle.changed(ALL_PARTS));
       }
     }
+    round.add(this.#counters.all);
     round.call();
     return wasm;
   }
@@ -756,13 +785,18 @@ export class Client implements PvClient, PvOwner {
     if (this.#wasm === undefined) return;
     const { parts } = this.#wasm.columns;
     const round = new Round();
+    let changedOfAny = 0;
     for (const slot of this.#wasm.dirty()) {
       const changed = parts[slot] as number;
+      changedOfAny |= changed;
       for (const handle of this.#bySlot[slot]?.handles ?? []) {
         if ((handle.mask & changed) !== 0) round.add(handle.changed(changed));
       }
     }
     this.#wasm.core.clear_dirty();
+    if (this.#listened === undefined || (changedOfAny & this.#countedParts) !== 0) {
+      round.add(this.#counters.all);
+    }
     round.call();
   }
 }

@@ -18,7 +18,7 @@ export interface PvSummary {
   readonly severities: Readonly<Record<Severity, number>>;
 }
 
-/** Counts the page's PVs by state and by severity; renders at most once a second, after changes. */
+/** Counts the page's PVs by state and by severity; renders when a count changes, with the PVs themselves. */
 export function usePvSummary(): PvSummary {
   const client = useClient();
   const summary = useMemo(() => summaryOf(client), [client]);
@@ -36,7 +36,8 @@ function summaryOf(client: PvClient): Readable<PvSummary> {
   return {
     subscribe: (listener) => {
       count();
-      return client.stats.subscribe(() => {
+      if (!(client instanceof Client)) return () => undefined;
+      return client.onCounted(() => {
         if (count()) listener();
       });
     },
