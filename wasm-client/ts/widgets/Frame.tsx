@@ -19,7 +19,7 @@ export interface FrameProps {
 
 export function Frame(props: FrameProps): ReactNode {
   const { children, condition, description, kind, label, name, summary } = props;
-  const { isStale, severity, state, text } = condition;
+  const { isPresent, isStale, severity, state, text } = condition;
   const id = useId();
   return (
     <div
@@ -28,6 +28,7 @@ export function Frame(props: FrameProps): ReactNode {
       aria-labelledby={id}
       data-pv={name}
       data-state={state}
+      data-present={isPresent || undefined}
       data-severity={severity}
       data-stale={isStale || undefined}
     >

@@ -48,7 +48,7 @@ export interface ReadbackProps {
 /** One PV's value with units, alarm, limits, time stamp and access rights. */
 export function Readback({ name, label = name, notation, staleAfterMs }: ReadbackProps): ReactNode {
   const [pv, ref] = useSeenPv<ReadbackData>(name, SELECTION);
-  const { state, severity, isStale, text } = useCondition(pv, staleAfterMs);
+  const { state, severity, isPresent, isStale, text } = useCondition(pv, staleAfterMs);
   return (
     <div
       ref={ref}
@@ -57,6 +57,7 @@ export function Readback({ name, label = name, notation, staleAfterMs }: Readbac
       aria-label={label}
       data-pv={name}
       data-state={state}
+      data-present={isPresent || undefined}
       data-severity={severity}
       data-stale={isStale || undefined}
     >
@@ -69,7 +70,7 @@ export function Readback({ name, label = name, notation, staleAfterMs }: Readbac
           {valueText(pv, notation)}
           {pv?.value != null && pv.display !== null && <Unit units={pv.display.units} />}
         </span>
-        {pv?.display?.displayRange != null && severity !== undefined && (
+        {pv?.display?.displayRange != null && isPresent && (
           <RangeBar display={pv.display} number={pv.value?.number ?? null} />
         )}
       </div>
@@ -81,7 +82,7 @@ export function Readback({ name, label = name, notation, staleAfterMs }: Readbac
       </p>
       <p className="pvwire-readback-condition">
         <span data-part="condition">{text}</span>
-        {pv?.time != null && severity !== undefined && (
+        {pv?.time != null && isPresent && (
           <time dateTime={formatIsoNanoseconds(pv.time)} onPointerEnter={titleStamp}>
             {formatTimeStamp(pv.time)}
           </time>

@@ -79,11 +79,13 @@ export function SetPoint(props: SetPointProps): ReactNode {
   const id = useId();
   const problem = whyNotWritable(name, pv);
   // An alarm is a statement about the present value: without a connection there is none to make.
-  const severity =
-    pv?.connection.connected === true && !isSilent ? (pv.status.severity ?? undefined) : undefined;
+  const isAnswering = pv?.connection.connected === true && !isSilent;
+  const severity = isAnswering ? (pv.status.severity ?? undefined) : undefined;
   const isUnsent = entry.phase === "typed" && entry.text !== pv?.value?.string;
   const phase = isUnsent ? "unsent" : entry.phase === "sending" ? "sending" : "live";
   const kind = control ?? controlOf(pv);
+  const age = ageOf(pv, isStale);
+  const rest = problem ?? (isUnsent ? "" : hintOf(pv, kind));
   const Control = CONTROLS[kind];
   return (
     <div
@@ -95,6 +97,7 @@ export function SetPoint(props: SetPointProps): ReactNode {
       data-phase={phase}
       data-writable={problem === undefined}
       data-state={pv?.connection.state ?? "connecting"}
+      data-present={(isAnswering && pv.value !== null) || undefined}
       data-severity={severity}
       data-stale={isStale || undefined}
     >
@@ -125,11 +128,11 @@ export function SetPoint(props: SetPointProps): ReactNode {
       </div>
       <div className="pvwire-set-point-note">
         <span id={`${id}hint`} className="pvwire-set-point-hint" data-part="hint">
-          {isSilent && `${silentText(pv.connection.lastHeard)} · `}
-          {isStale && !isSilent && `${staleText(pv?.time ?? null)} · `}
-          {problem}
+          {age}
+          {age !== "" && rest !== "" && " · "}
+          {rest}
+          {isUnsent && (age !== "" || rest !== "") && " · "}
           {isUnsent && <Unsent pv={problem === undefined ? pv : undefined} />}
-          {problem === undefined && !isUnsent && hintOf(pv, kind)}
         </span>
         <span
           id={`${id}outcome`}
@@ -159,6 +162,13 @@ function controlOf(pv: SetPointData | undefined): keyof typeof CONTROLS {
     default:
       return "number";
   }
+}
+
+/** Since when nothing was heard of the value, or it hasn't changed though it should. */
+function ageOf(pv: SetPointData | undefined, isStale: boolean): string {
+  if (!isStale) return "";
+  const isSilent = pv?.connection.unresponsive === true;
+  return isSilent ? silentText(pv.connection.lastHeard) : staleText(pv?.time ?? null);
 }
 
 /** What can be written, as far as the PV says it. */
@@ -197,7 +207,6 @@ function Unsent({ pv }: { readonly pv: SetPointData | undefined }) {
   const severity = pv?.status.severity ?? "NO_ALARM";
   return (
     <>
-      {pv === undefined && " · "}
       <strong>Not sent</strong>
       {pv?.value != null && ` · the PV has ${pv.value.string} ${pv.display?.units ?? ""}`}
       {severity !== "NO_ALARM" && ` (${severity})`}

@@ -21,12 +21,12 @@ interface ChartData extends ConditionData {
   readonly display: Pick<PvDisplay, "description"> | null;
 }
 
-const POINT = "{ value { number } time { seconds } connection { connected } }";
+const POINT = "{ value { number } time { seconds } connection { connected unresponsive } }";
 
 interface PointData {
   readonly value: Pick<PvValue, "number"> | null;
   readonly time: Pick<PvTime, "seconds"> | null;
-  readonly connection: Pick<PvConnection, "connected">;
+  readonly connection: Pick<PvConnection, "connected" | "unresponsive">;
 }
 
 /** How often the axis moves on where nothing comes. */
@@ -70,7 +70,8 @@ export function StripChart(props: StripChartProps): ReactNode {
     const take = (): void => {
       const data = point.getSnapshot();
       const at = data?.time == null ? undefined : data.time.seconds;
-      history.add(at, data?.connection.connected === true ? (data.value?.number ?? null) : null);
+      const isPresent = data?.connection.connected === true && !data.connection.unresponsive;
+      history.add(at, isPresent ? (data.value?.number ?? null) : null);
     };
     const end = point.subscribe(() => {
       take();

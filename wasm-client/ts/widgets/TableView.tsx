@@ -50,8 +50,8 @@ export function TableView(props: TableViewProps): ReactNode {
         <table>
           <thead>
             <tr>
-              {columns.map(({ head }, at) => (
-                <th key={at} scope="col">
+              {columns.map(({ cells, head }, at) => (
+                <th key={at} scope="col" data-number={isNumber(cells[0]) || undefined}>
                   {head}
                 </th>
               ))}
@@ -61,7 +61,7 @@ export function TableView(props: TableViewProps): ReactNode {
             {Array.from({ length: Math.min(rows, maxRows) }, (_, row) => (
               <tr key={row}>
                 {columns.map(({ cells }, at) => (
-                  <td key={at} data-number={typeof cells[row] !== "string" || undefined}>
+                  <td key={at} data-number={isNumber(cells[row]) || undefined}>
                     {cellText(cells[row])}
                   </td>
                 ))}
@@ -91,6 +91,8 @@ function columnsOf(structure: PvStructure | null): Column[] {
       : [],
   );
 }
+
+const isNumber = (cell: PvField | undefined): boolean => cell != null && typeof cell !== "string";
 
 function cellText(cell: PvField | undefined): string {
   switch (typeof cell) {

@@ -73,6 +73,7 @@ export function WaveformPlot(props: WaveformPlotProps): ReactNode {
   }, [array, isNumeric]);
 
   const summary = array === null ? "–" : `${formatCount(array.length)} elements`;
+  const units = array === null ? "" : (pv?.display?.units ?? "");
   const value = pv?.value ?? null;
   const noCurve =
     value !== null &&
@@ -84,7 +85,7 @@ export function WaveformPlot(props: WaveformPlotProps): ReactNode {
       name={name}
       label={label}
       condition={condition}
-      summary={`${summary}${pv?.display?.units ? ` · ${pv.display.units}` : ""}`}
+      summary={units === "" ? summary : `${summary} · ${units}`}
       description={pv?.display?.description}
     >
       <Nothing why={problem ?? noCurve} />

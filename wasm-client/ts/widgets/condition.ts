@@ -32,6 +32,8 @@ export interface Condition {
   readonly state: PvConnectionState;
   /** An alarm is a statement about the present: there is none without a connection. */
   readonly severity: Severity | undefined;
+  /** There is a value, from a server that answers: it is the present one. */
+  readonly isPresent: boolean;
   /** Connected, but without an update for longer than the widget was told. */
   readonly isStale: boolean;
   /** Never colour alone: the same in words. */
@@ -46,9 +48,10 @@ export function useCondition(pv: ConditionData | undefined, staleAfterMs?: numbe
   const isSilent = pv?.connection.unresponsive === true;
   const isStale = useStale(pv, staleAfterMs) || isSilent;
   const state = pv?.connection.state ?? "connecting";
-  const isPresent = pv?.connection.connected === true && !isSilent;
-  const severity = isPresent ? (pv.status.severity ?? undefined) : undefined;
-  return { state, severity, isStale, text: conditionText(pv, isStale) };
+  const isAnswering = pv?.connection.connected === true && !isSilent;
+  const severity = isAnswering ? (pv.status.severity ?? undefined) : undefined;
+  const isPresent = isAnswering && pv.connection.readable && pv.value !== null;
+  return { state, severity, isPresent, isStale, text: conditionText(pv, isStale) };
 }
 
 /** Whether a PV that is connected has had no new time stamp for `staleAfterMs`. */

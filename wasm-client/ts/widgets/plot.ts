@@ -63,6 +63,11 @@ export async function createPlot(host: HTMLElement, options: PlotOptions): Promi
     plot.setSize(size());
   });
   observer.observe(host);
+  // Light or dark, by whatever the page does: the style sheet has a change of colour end in this event.
+  const redraw = (): void => {
+    plot.redraw(false);
+  };
+  host.addEventListener("transitionend", redraw);
   return {
     get columns() {
       return size().width;
@@ -72,6 +77,7 @@ export async function createPlot(host: HTMLElement, options: PlotOptions): Promi
       plot.setData([[...x], [...y]]);
     },
     end: () => {
+      host.removeEventListener("transitionend", redraw);
       observer.disconnect();
       plot.destroy();
     },
