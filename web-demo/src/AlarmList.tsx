@@ -2,7 +2,7 @@
 
 import type { ReactNode } from "react";
 import type { PvConnectionState, Severity } from "pvwire";
-import { usePv } from "pvwire/react";
+import { usePv, usePvSelector } from "pvwire/react";
 import { StateIcon, useCondition, type ConditionData } from "pvwire/widgets";
 
 import { MACHINE, type ReadbackSpec } from "./machine";
@@ -20,9 +20,23 @@ export function AlarmList({ prefix }: { readonly prefix: string }): ReactNode {
             <Alarm key={pv} name={`${prefix}:${pv}`} label={label} />
           ))}
         </ul>
-        <p className="no-alarms">No alarm. All readbacks are connected.</p>
+        <NoAlarms prefix={prefix} />
       </div>
     </section>
+  );
+}
+
+/** Shown while the list is empty, which it is too before anything is known. */
+function NoAlarms({ prefix }: { readonly prefix: string }) {
+  const isKnown = usePvSelector(
+    READBACKS.map(({ pv }) => `${prefix}:${pv}`),
+    "{ connection { state } }",
+    (pvs) => pvs.every((pv) => pv !== undefined && pv.connection.state !== "connecting"),
+  );
+  return (
+    <p className="no-alarms">
+      {isKnown ? "No alarm. All readbacks are connected." : "Connecting…"}
+    </p>
   );
 }
 
@@ -36,7 +50,7 @@ type AlarmData = Pick<ConditionData, "status" | "connection">;
 
 function Alarm({ label, name }: { readonly label: string; readonly name: string }) {
   const pv = usePv<AlarmData>(name, SELECTION);
-  const { severity, state, text } = useCondition(pv && { ...pv, value: true, time: null });
+  const { isStale, severity, state, text } = useCondition(pv && { ...pv, value: true, time: null });
   if (pv === undefined || severity === "NO_ALARM" || state === "connecting") return null;
   return (
     <li
@@ -44,7 +58,7 @@ function Alarm({ label, name }: { readonly label: string; readonly name: string 
       data-severity={severity}
       style={{ order: rankOf(state, severity) }}
     >
-      <StateIcon state={state} severity={severity} />
+      <StateIcon state={state} severity={severity} isStale={isStale} />
       <span className="alarm-label">{label}</span>
       <span className="alarm-text">{text}</span>
     </li>

@@ -12,6 +12,8 @@ import {
   WaveformPlot,
 } from "pvwire/widgets";
 
+import { useWide } from "./wide";
+
 const CAMERA_WIDTH = 320;
 
 /** Made by the relay, so that no camera is needed. */
@@ -20,6 +22,7 @@ const CAMERA = `sim://camera(width=${String(CAMERA_WIDTH)},height=240,rate_hz=10
 const ORBIT = "sim://waveform(size=2000,waves=5,rate_hz=10)";
 
 export function Beamline({ prefix }: { readonly prefix: string }): ReactNode {
+  const isWide = useWide();
   const pv = (name: string): string => `${prefix}:${name}`;
   return (
     <div className="beamline">
@@ -35,9 +38,13 @@ export function Beamline({ prefix }: { readonly prefix: string }): ReactNode {
       </section>
       <section className="panel beamline-plots" aria-label="Plots">
         <h2>Plots</h2>
-        <StripChart name={pv("RING:CURRENT")} label="Stored beam current" height={160} />
-        <StripChart name={pv("RF:VOLTAGE")} label="RF voltage" height={140} />
-        <WaveformPlot name={ORBIT} label="Orbit" height={160} />
+        <StripChart
+          name={pv("RING:CURRENT")}
+          label="Stored beam current"
+          height={isWide ? 220 : 160}
+        />
+        <StripChart name={pv("RF:VOLTAGE")} label="RF voltage" height={isWide ? 180 : 140} />
+        <WaveformPlot name={ORBIT} label="Orbit" height={isWide ? 220 : 160} />
       </section>
       <section className="panel beamline-set" aria-label="Set points">
         <h2>Set points</h2>

@@ -99,7 +99,7 @@ function PageStatus() {
           <li data-trouble="none">
             {states.connecting > 0
               ? `${formatCount(states.connecting)} of ${formatCount(pvs)} PVs connecting`
-              : `${formatCount(pvs)} PVs, no alarm`}
+              : `${formatCount(pvs)} ${pvs === 1 ? "PV" : "PVs"}, no alarm`}
           </li>
         )}
         {present.map(([kind, count, words]) => (

@@ -7,10 +7,12 @@ import { AlarmList } from "./AlarmList";
 import { MACHINE } from "./machine";
 import { SetPoints } from "./SetPoints";
 import { Synoptic } from "./Synoptic";
+import { useWide } from "./wide";
 
 const TREND_SECONDS = 120;
 
 export function MachineStatus({ prefix }: { readonly prefix: string }): ReactNode {
+  const isWide = useWide();
   return (
     <>
       <div className="overview">
@@ -21,13 +23,13 @@ export function MachineStatus({ prefix }: { readonly prefix: string }): ReactNod
             name={`${prefix}:RING:CURRENT`}
             label="Stored beam current"
             windowSeconds={TREND_SECONDS}
-            height={120}
+            height={isWide ? 240 : 106}
           />
           <StripChart
             name={`${prefix}:MAG:DIPOLE:TEMP`}
             label="Dipole 7 temperature"
             windowSeconds={TREND_SECONDS}
-            height={90}
+            height={isWide ? 200 : 82}
           />
         </section>
         <AlarmList prefix={prefix} />

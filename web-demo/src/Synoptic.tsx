@@ -113,15 +113,16 @@ function Ring({ prefix }: { readonly prefix: string }) {
 function BeamLine({ name }: { readonly name: string }) {
   const pv = usePv<{
     readonly value: Pick<PvValue, "number"> | null;
-    readonly connection: { readonly connected: boolean };
-  }>(name, "{ value { number } connection { connected } }");
-  const isThere = pv?.connection.connected === true && (pv.value?.number ?? 0) > 1;
+    readonly connection: { readonly connected: boolean; readonly unresponsive: boolean };
+  }>(name, "{ value { number } connection { connected unresponsive } }");
+  const isPresent = pv?.connection.connected === true && !pv.connection.unresponsive;
+  const isThere = isPresent && (pv.value?.number ?? 0) > 1;
   return isThere && <circle className="beam" cx={MIDDLE} cy={MIDDLE} r={RADIUS} />;
 }
 
 /** A station's place in the ring: a dot where all is well, else its state's shape. */
 function Mark({ name, x, y }: { readonly name: string; readonly x: number; readonly y: number }) {
-  const { severity, state } = useCondition(
+  const { isStale, severity, state } = useCondition(
     usePv<ConditionData>(name, `{ value { number } ${CONDITION_FIELDS} }`),
   );
   const isWell = severity === "NO_ALARM";
@@ -130,7 +131,7 @@ function Mark({ name, x, y }: { readonly name: string; readonly x: number; reado
       <circle cx={x} cy={y} r={isWell ? 5 : 12} />
       {!isWell && (
         <svg x={x - 8} y={y - 8} width="16" height="16">
-          <StateIcon state={state} severity={severity} />
+          <StateIcon state={state} severity={severity} isStale={isStale} />
         </svg>
       )}
     </g>
@@ -141,7 +142,7 @@ function Mark({ name, x, y }: { readonly name: string; readonly x: number; reado
 function Beam({ prefix }: { readonly prefix: string }) {
   const name = `${prefix}:RING:CURRENT`;
   const pv = usePv<StationData>(name, SELECTION);
-  const { severity, state, text } = useCondition(pv);
+  const { isStale, severity, state, text } = useCondition(pv);
   return (
     <div className="hero pvwire-state" role="group" aria-label="Beam" data-severity={severity}>
       <p className="hero-label">Stored beam current</p>
@@ -149,10 +150,11 @@ function Beam({ prefix }: { readonly prefix: string }) {
         {pv?.value?.string ?? "–"}
         <span className="hero-unit"> {pv?.display?.units}</span>
       </p>
-      <p className="hero-condition">
+      <p className="hero-condition" title={text}>
         {severity !== "NO_ALARM" && (
           <>
-            <StateIcon state={state} severity={severity} /> {text}
+            <StateIcon state={state} severity={severity} isStale={isStale} />
+            <span>{shortOf(text)}</span>
           </>
         )}
       </p>
@@ -195,7 +197,7 @@ function Stations({ prefix, side, stations }: StationsProps) {
 
 function Station({ label, name, notation }: Omit<StationSpec, "pv"> & { readonly name: string }) {
   const pv = usePv<StationData>(name, SELECTION);
-  const { severity, state, text } = useCondition(pv);
+  const { isStale, severity, state, text } = useCondition(pv);
   const number = pv?.value?.number;
   const value =
     notation === "exponent" && number != null && Number.isFinite(number)
@@ -207,15 +209,22 @@ function Station({ label, name, notation }: Omit<StationSpec, "pv"> & { readonly
       <p className="station-value">
         {value} <span className="pvwire-unit">{pv?.display?.units}</span>
       </p>
-      <p className="station-condition">
+      <p className="station-condition" title={text}>
         {severity !== "NO_ALARM" && (
           <>
-            <StateIcon state={state} severity={severity} /> {text}
+            <StateIcon state={state} severity={severity} isStale={isStale} />
+            <span>{shortOf(text)}</span>
           </>
         )}
       </p>
     </div>
   );
+}
+
+/** A card has one line for it, whatever it says: the icon says why the value is old, the alarms say it in words. */
+function shortOf(text: string): string {
+  const old = /old since .*/.exec(text);
+  return old === null ? text : `Old${old[0].slice(3)}`;
 }
 
 /** What the control room says. */

@@ -2,19 +2,20 @@
 
 import { memo, useEffect, useMemo, useState, type ReactNode } from "react";
 import type { PvClient, PvConnection, PvStatus, PvValue } from "pvwire";
-import { useConnection, usePv } from "pvwire/react";
+import { useConnection, usePv, usePvSelector } from "pvwire/react";
 
 import { formatCount } from "pvwire/widgets";
 
 const CELLS = 1000;
 
-const SELECTION = "{ value { string } status { severity } connection { state connected } }";
+const SELECTION =
+  "{ value { string } status { severity } connection { state connected unresponsive } }";
 
 /** What SELECTION selects. */
 interface CellData {
   readonly value: Pick<PvValue, "string"> | null;
   readonly status: Pick<PvStatus, "severity">;
-  readonly connection: Pick<PvConnection, "state" | "connected">;
+  readonly connection: Pick<PvConnection, "state" | "connected" | "unresponsive">;
 }
 
 export interface ThousandPvsProps {
@@ -43,7 +44,8 @@ export function ThousandPvs({ client, prefix }: ThousandPvsProps): ReactNode {
 
 const Cell = memo(function Cell({ name }: { readonly name: string }) {
   const pv = usePv<CellData>(name, SELECTION);
-  const connected = pv?.connection.connected === true;
+  // An alarm is a statement about the present.
+  const isPresent = pv?.connection.connected === true && !pv.connection.unresponsive;
   return (
     <span
       className="cell"
@@ -51,7 +53,7 @@ const Cell = memo(function Cell({ name }: { readonly name: string }) {
       title={name}
       data-pv={name}
       data-state={pv?.connection.state ?? "connecting"}
-      data-severity={connected ? (pv.status.severity ?? undefined) : undefined}
+      data-severity={isPresent ? (pv.status.severity ?? undefined) : undefined}
     >
       {pv?.value?.string ?? "–"}
     </span>
@@ -59,13 +61,12 @@ const Cell = memo(function Cell({ name }: { readonly name: string }) {
 });
 
 interface Measured {
-  readonly connected: number;
   readonly updatesPerSecond: number;
   readonly paintsPerSecond: number;
   readonly skipped: number;
 }
 
-/** Measured here, from what has arrived for these PVs alone. */
+/** How many are connected, and what has arrived for these PVs alone. */
 function Summary({
   client,
   names,
@@ -74,6 +75,12 @@ function Summary({
   readonly names: readonly string[];
 }) {
   const [measured, setMeasured] = useState<Measured>();
+  // Not measured: it changes with the cells.
+  const connected = usePvSelector(
+    names,
+    "{ connection { connected } }",
+    (pvs) => pvs.filter((pv) => pv?.connection.connected === true).length,
+  );
   const connection = useConnection();
   useEffect(() => measureEverySecond(client, names, setMeasured), [client, names]);
   if (connection.state !== "open") {
@@ -84,7 +91,7 @@ function Summary({
   }
   return (
     <p className="summary" data-summary="thousand">
-      <strong>{formatCount(measured.connected)}</strong> of {formatCount(names.length)} connected
+      <strong>{formatCount(connected)}</strong> of {formatCount(names.length)} connected
       {" · "}
       <strong>{formatCount(measured.updatesPerSecond)}</strong> updates/s
       {" · "}
@@ -112,7 +119,6 @@ function measureEverySecond(
     const now = { atMs: performance.now(), updates };
     const seconds = (now.atMs - before.atMs) / 1000;
     onMeasured({
-      connected: names.filter((name) => isConnected(client, name)).length,
       // Counts start anew with each connection to the relay.
       updatesPerSecond: Math.max(0, now.updates - before.updates) / seconds,
       paintsPerSecond: paints / seconds,
@@ -136,8 +142,4 @@ function receivedOf(client: PvClient, names: readonly string[]) {
     skipped += inspection?.skipped ?? 0;
   }
   return { updates, skipped };
-}
-
-function isConnected(client: PvClient, name: string): boolean {
-  return client.pv<CellData>(name, SELECTION).getSnapshot()?.connection.connected === true;
 }

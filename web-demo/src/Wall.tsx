@@ -8,13 +8,13 @@ import { WALL_NAMES } from "./wall_names";
 
 const READBACKS = WALL_NAMES.length;
 
-const SELECTION = "{ value { string } status { severity } connection { connected } }";
+const SELECTION = "{ value { string } status { severity } connection { connected unresponsive } }";
 
 /** What SELECTION selects. */
 interface CellData {
   readonly value: Pick<PvValue, "string"> | null;
   readonly status: Pick<PvStatus, "severity">;
-  readonly connection: Pick<PvConnection, "connected">;
+  readonly connection: Pick<PvConnection, "connected" | "unresponsive">;
 }
 
 const CELL = { width: 62, height: 16 } as const;
@@ -86,6 +86,19 @@ function paintWall(
     paint();
   };
 
+  let paintsPerSecond = 0;
+
+  const summarize = (): void => {
+    const now = pvs.map((pv) => pv.getSnapshot());
+    const looks = now.map((data) => (data === undefined ? "GONE" : lookOf(data)));
+    const count = (wanted: Look): string =>
+      formatCount(looks.filter((look) => look === wanted).length);
+    const there = formatCount(looks.filter((look) => look !== "GONE").length);
+    onSummary(
+      `${there} of ${formatCount(READBACKS)} connected · ${count("MINOR")} minor, ${count("MAJOR")} major alarms · ${formatCount(paintsPerSecond)} paints/s`,
+    );
+  };
+
   /** Cells in view whose PV changed; all in view when others came into it. */
   const paint = (): void => {
     const now = Math.max(0, canvas.getBoundingClientRect().top - room.getBoundingClientRect().top);
@@ -113,19 +126,16 @@ function paintWall(
 
   // One listener for all of them is called once per frame.
   const ends = pvs.map((pv) => pv.subscribe(paint));
+  // Said at once, not a second after the cells show it.
+  const connections = WALL_NAMES.map((name) => client.pv(name, "{ connection { connected } }"));
+  ends.push(...connections.map((pv) => pv.subscribe(summarize)));
   const observer = new ResizeObserver(layOut);
   observer.observe(room);
   window.addEventListener("scroll", paint, { passive: true });
   const timer = window.setInterval(() => {
-    const now = pvs.map((pv) => pv.getSnapshot());
-    const looks = now.map((data) => (data === undefined ? "GONE" : lookOf(data)));
-    const count = (wanted: Look): string =>
-      formatCount(looks.filter((look) => look === wanted).length);
-    const there = formatCount(looks.filter((look) => look !== "GONE").length);
-    onSummary(
-      `${there} of ${formatCount(READBACKS)} connected · ${count("MINOR")} minor, ${count("MAJOR")} major alarms · ${formatCount(paints)} paints/s`,
-    );
+    paintsPerSecond = paints;
     paints = 0;
+    summarize();
     const before = JSON.stringify(colours);
     colours = coloursOf(palette);
     if (JSON.stringify(colours) !== before) painted.fill(undefined);
@@ -139,7 +149,7 @@ function paintWall(
 }
 
 function lookOf({ connection, status }: CellData): Look {
-  return connection.connected ? (status.severity ?? "GONE") : "GONE";
+  return connection.connected && !connection.unresponsive ? (status.severity ?? "GONE") : "GONE";
 }
 
 type Colours = Readonly<Record<Look, { readonly ground: string; readonly ink: string }>>;

@@ -9,7 +9,7 @@ export function examples(prefix: string): readonly Example[] {
   return [
     {
       title: "Live",
-      query: `# Press the round button: the answer follows the machine.
+      query: `# Press the button beside this: the answer follows the machine.
 # What did not change is null, as Coniql has it.
 subscription Live {
   subscribeChannel(id: "${prefix}:RING:CURRENT") {
