@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-browser setup-valgrind setup-deploy demo test conformance image-check manifests pods deny fuzz soak sanitize check regen regen-check stranger wasm relay package packaging-test bench bench-full bench-faults bench-pictures bench-browser instructions screenshots clean
+.PHONY: help setup setup-browser setup-valgrind setup-deploy demo test conformance image-check manifests pods deny fuzz soak sanitize check regen regen-check stranger wasm relay package packaging-test bench bench-full bench-faults bench-pictures bench-browser instructions pictures screenshots clean
 
 PYTHON := .local/venv/bin/python
 FLATC := .local/venv/bin/flatc
@@ -121,6 +121,10 @@ instructions: setup-valgrind ## Instructions per row of what runs for every upda
 
 bench-browser: setup-browser relay wasm ## What an update costs in Chromium, beside JSON, graphql-ws and Apollo
 	@PVWIRE_RELAY=$${CARGO_TARGET_DIR:-$(CURDIR)/target}/release/pvwire-relay npm run --silent bench -w pvwire-bench-browser
+
+pictures: setup-browser wasm ## Writes the pictures again that the end-to-end tests compare pages with
+	@cargo build --quiet --locked -p pvwire-relay
+	@npm run --silent pictures -w pvwire-e2e
 
 screenshots: setup-browser relay wasm ## Pictures of the demo in docs/screenshots/
 	@PVWIRE_RELAY=$(CURDIR)/target/release/pvwire-relay npm run --silent screenshots -w pvwire-e2e

@@ -1,19 +1,27 @@
 /** What must stand before the first story? The demo page, built, and the database of 1,000 records. */
 
 import { execFileSync } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 
 import { build } from "vite";
 
-import { PYTHON, ROOT, THOUSAND_DB, WEB_DEMO } from "./fixtures/paths";
+import { PYTHON, ROOT, STILL_THOUSAND_DB, THOUSAND_DB, WEB_DEMO } from "./fixtures/paths";
+
+/** Of Debian's fonts-dejavu-core, the one package that fonts.conf names. */
+const FONT = "/usr/share/fonts/truetype/dejavu/DejaVuSansMono.ttf";
 
 export default async function globalSetup(): Promise<void> {
+  if (!existsSync(FONT)) {
+    throw new Error(`${FONT} is not there: make setup-browser installs fonts-dejavu-core`);
+  }
   mkdirSync(path.dirname(THOUSAND_DB), { recursive: true });
-  writeFileSync(
-    THOUSAND_DB,
-    execFileSync(PYTHON, [path.join(ROOT, "tools/thousand_db.py")], { encoding: "utf8" }),
-  );
+  const thousand = execFileSync(PYTHON, [path.join(ROOT, "tools/thousand_db.py")], {
+    encoding: "utf8",
+  });
+  writeFileSync(THOUSAND_DB, thousand);
+  const still = 'field(SCAN, "Passive") field(PINI, "YES")';
+  writeFileSync(STILL_THOUSAND_DB, thousand.replaceAll('field(SCAN, ".1 second")', still));
   await build({
     root: WEB_DEMO,
     configFile: path.join(WEB_DEMO, "vite.config.ts"),

@@ -4,6 +4,8 @@ import { existsSync } from "node:fs";
 
 import { defineConfig } from "@playwright/test";
 
+import { FONTS } from "./fixtures/paths";
+
 /** The system's browser if there is one, else Playwright's own. */
 const chromium =
   process.env.PVWIRE_CHROMIUM ??
@@ -16,7 +18,11 @@ export default defineConfig({
   workers: 2,
   forbidOnly: true,
   timeout: 90_000,
-  expect: { timeout: 10_000 },
+  expect: {
+    timeout: 10_000,
+  },
+  // One set for all machines: fonts.conf makes them draw alike.
+  snapshotPathTemplate: "pictures/{arg}{ext}",
   reporter: [["list"]],
   use: {
     viewport: { width: 1440, height: 950 },
@@ -25,8 +31,11 @@ export default defineConfig({
     screenshot: "only-on-failure",
     launchOptions: {
       ...(chromium === undefined ? {} : { executablePath: chromium }),
+      env: { ...(process.env as Record<string, string>), FONTCONFIG_FILE: FONTS },
       args: [
         "--no-sandbox",
+        "--font-render-hinting=none",
+        "--disable-lcd-text",
         "--disable-background-networking",
         "--disable-quic",
         "--no-first-run",

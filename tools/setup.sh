@@ -71,9 +71,14 @@ npm_packages() {
 }
 
 browser() {
+  # The fonts of the end-to-end tests (e2e/fixtures/fonts.conf).
+  [ -f /usr/share/fonts/truetype/dejavu/DejaVuSansMono.ttf ] || {
+    say "Fonts"
+    packages fonts-dejavu-core
+  }
   find_browser > /dev/null && return
   say "Chromium"
-  packages chromium fonts-dejavu-core
+  packages chromium
   find_browser > /dev/null || fail "Chromium was installed but isn't found"
 }
 

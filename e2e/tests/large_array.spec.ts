@@ -10,6 +10,8 @@ const NAME = `sim://waveform(size=${String(ELEMENTS)},rate_hz=2)`;
 
 interface Waveform {
   readonly value: { readonly array: Float64Array | null } | null;
+  readonly skipped: number;
+  readonly skips: { readonly behind: number };
 }
 
 /** Shows the waveform until it has come so often; says what was wrong with it. */
@@ -17,7 +19,7 @@ async function watch(demo: DemoPage, times: number) {
   return await demo.page.evaluate(
     async ([name, elements, times]) => {
       const client = window.__pvwireDemo?.client as PvClient;
-      const pv = client.pv<Waveform>(name, "{ value { array } }");
+      const pv = client.pv<Waveform>(name, "{ value { array } skipped skips { behind } }");
       const [wrong, buffers] = [[] as string[], new Set<unknown>()];
       await new Promise<void>((resolve) => {
         const stop = pv.subscribe(() => {
@@ -34,7 +36,10 @@ async function watch(demo: DemoPage, times: number) {
           resolve();
         });
       });
-      return { wrong, inspection: client.inspect(name), stats: client.stats.getSnapshot() };
+      const { skipped = 0, skips } = pv.getSnapshot() ?? {};
+      // On a machine with too much to do a page may fall behind, which is told as that.
+      const lost = skipped - (skips?.behind ?? 0);
+      return { wrong, lost, stats: client.stats.getSnapshot() };
     },
     [NAME, ELEMENTS, times] as const,
   );
@@ -53,9 +58,9 @@ test("large array: by the stream, whole, nothing lost, and viewed where it came"
   relay,
 }) => {
   await expect(demo.cells.first()).toBeVisible();
-  const { wrong, inspection, stats } = await watch(demo, 8);
+  const { wrong, lost, stats } = await watch(demo, 8);
   expect(wrong).toEqual([]);
-  expect(inspection).toMatchObject({ skipped: 0 });
+  expect(lost).toBe(0);
   expect(stats).toMatchObject({ gapsTotal: 0, reconnectsTotal: 0 });
   // The first ones come by the WebSocket, until there is a stream, and all others by that.
   await expect.poll(async () => await metric(relay.port, streamed)).toBeGreaterThan(0);

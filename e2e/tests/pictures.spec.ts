@@ -1,0 +1,253 @@
+/** The demo's pages, the widgets and the relay's own page, compared with pictures of them (e2e/pictures). */
+
+import type { Browser, Locator, Page } from "@playwright/test";
+
+import { DEMO_DB, STILL_DB, STILL_THOUSAND_DB } from "../fixtures/paths";
+import { expectPicture, on, showAll, SCREENS } from "../fixtures/pictures";
+import type { Screen } from "../fixtures/screen";
+import { SoftIoc } from "../fixtures/soft_ioc";
+import { expect, test } from "../fixtures/test";
+
+/** The sides of a canvas are held; what is drawn in it moves. */
+const canvases = (page: Page): Locator[] => [page.locator("canvas")];
+
+const named = <K extends string, V>(record: Record<K, V>): [K, V][] =>
+  Object.entries(record) as [K, V][];
+
+test.describe("the demo", () => {
+  test.use({
+    // Names are on the pictures; the network is private.
+    // eslint-disable-next-line no-empty-pattern -- Playwright reads the fixtures it needs from here.
+    prefix: async ({}, provide) => {
+      await provide("SR");
+    },
+    ioc: async ({ network, prefix, source }, provide) => {
+      const databases = [DEMO_DB, STILL_THOUSAND_DB, STILL_DB];
+      const ioc = await SoftIoc.start(prefix, network, source, databases);
+      await provide(ioc);
+      await ioc.kill();
+    },
+  });
+
+  async function openMachine(page: Page, url: string): Promise<void> {
+    await page.goto(`${url}?prefix=SR`);
+    await expect(page.locator('.cell[data-state="connected"]')).toHaveCount(1000);
+    await expect(page.locator('[data-pv="SR:NOT_THERE"]')).toHaveAttribute(
+      "data-state",
+      "notFound",
+    );
+    await expect(page.locator(".pvwire-strip canvas")).toHaveCount(2);
+    await showAll(page);
+  }
+
+  async function goTo(page: Page, screen: Screen, title: string, ready: string): Promise<void> {
+    await page.setViewportSize(screen);
+    await page.getByRole("link", { name: title }).click();
+    await expect(page.locator(ready).first()).toBeVisible();
+  }
+
+  /** The pages beside the first, on which screens, and how each is shown; given is what moves on it. */
+  const PAGES: readonly (readonly [
+    name: string,
+    on: readonly (keyof typeof SCREENS)[],
+    show: (page: Page, screen: Screen) => Promise<Locator[]>,
+  ])[] = [
+    [
+      "beamline",
+      ["phone", "tablet", "wall"],
+      async (page, screen) => {
+        await goTo(page, screen, "Beamline", ".pvwire-image canvas:visible");
+        await expect(page.locator(".uplot canvas")).toHaveCount(3);
+        await showAll(page);
+        return canvases(page);
+      },
+    ],
+    [
+      "wall",
+      ["phone", "desk"],
+      async (page, screen) => {
+        await goTo(page, screen, "Wall", ".wall canvas");
+        await expect(page.locator('[data-summary="wall"]')).toContainText("5,000 of 5,000");
+        return canvases(page);
+      },
+    ],
+    [
+      "console",
+      ["phone", "tablet"],
+      async (page, screen) => {
+        await goTo(page, screen, "Console", ".graphiql-query-editor .CodeMirror");
+        await page.getByRole("button", { name: "Read" }).click();
+        await page.getByRole("button", { name: /^Execute query/ }).click();
+        await expect(page.locator(".result-window")).toContainText("data");
+        return [];
+      },
+    ],
+    [
+      "health",
+      ["desk", "wall"],
+      async (page, screen) => {
+        await goTo(page, screen, "Health", ".health");
+        await expect(page.getByLabel("What the relay says")).toContainText("Clients");
+        await showAll(page);
+        return [];
+      },
+    ],
+  ];
+
+  for (const [where, screen] of named(SCREENS)) {
+    test(`on a ${where}`, async ({ browser, ioc, pageUrl }) => {
+      expect(ioc.prefix).toBe("SR");
+      await on(browser, screen, async (page) => {
+        await openMachine(page, pageUrl);
+        await expectPicture(page, `machine-${where}`, canvases(page));
+        for (const [name, screens, show] of PAGES) {
+          if (!screens.includes(where)) continue;
+          await expectPicture(page, `${name}-${where}`, await show(page, screen));
+        }
+      });
+    });
+  }
+
+  test("without news, without its IOC, without the relay", async ({
+    browser,
+    ioc,
+    pageUrl,
+    relay,
+  }) => {
+    await on(browser, SCREENS.desk, async (page) => {
+      await openMachine(page, pageUrl);
+      await page.setViewportSize(SCREENS.desk);
+      const troubles = page.getByRole("list", { name: "PVs of this page" });
+      ioc.hang();
+      await expect(troubles).toContainText("1,024 without news");
+      await expectPicture(page, "machine-no-news", canvases(page));
+      await ioc.kill();
+      await expect(troubles).toContainText("1,024 disconnected");
+      await expectPicture(page, "machine-ioc-gone", canvases(page));
+      await page.emulateMedia({ colorScheme: "dark" });
+      await relay.kill();
+      await expect(page.locator("[data-banner]")).toBeVisible();
+      await expect(page.locator('.cell[data-state="relayLost"]')).toHaveCount(1000);
+      await expectPicture(page, "machine-relay-lost", canvases(page));
+    });
+  });
+});
+
+/** What `/status` says, as far as the page's picture depends on it. */
+interface Status {
+  uptimeSeconds: number;
+  instance: string;
+  version: string;
+  clients: number;
+  monitors: number;
+  groups: number;
+  pvs: object;
+  shards: unknown[];
+  tickMilliseconds: number;
+  catchUps: number;
+  updatesReceived: number;
+  updatesSent: number;
+  bytesSent: number;
+  framesSent: number;
+  updatesSkipped: object;
+  searched: { port: number; nameServers: string[] }[];
+  list: object[];
+  clientList: object[];
+}
+
+const SECONDS = [61, 62];
+
+/** The relay's own answer with figures that are the same in each run, of the second `at`. */
+function sameFigures(status: Status, at: number): Status {
+  const pv = (name: string, state: string, clients: number, perSecond: number): object => ({
+    name,
+    state,
+    clients,
+    updates: perSecond * at,
+  });
+  const client = (port: number, kilobytes: number, more: object): object => ({
+    address: `192.0.2.10:${String(port)}`,
+    user: null,
+    seconds: at,
+    inStep: true,
+    bytes: 1000 * kilobytes * at,
+    ...more,
+  });
+  return {
+    ...status,
+    uptimeSeconds: 86_400 + at,
+    instance: "00c0ffee00c0ffee",
+    version: "1.2.3",
+    clients: 3,
+    monitors: 1032,
+    groups: 2,
+    pvs: { connected: 1028, connecting: 1, disconnected: 2, notFound: 1 },
+    shards: [{}, {}],
+    tickMilliseconds: 5,
+    catchUps: 12,
+    updatesReceived: 10_250 * at,
+    updatesSent: 30_750 * at,
+    bytesSent: 341_300 * at,
+    framesSent: 98 * at,
+    updatesSkipped: { relay: 0, source: 7, behind: 1204 },
+    searched: status.searched.map((one) => ({
+      ...one,
+      port: 5064,
+      nameServers: one.nameServers.map(() => "192.0.2.20:5075"),
+    })),
+    list: [
+      pv("ca://SR:RING:CURRENT", "Connected", 3, 10),
+      pv("ca://SR:VAC:SECTOR03:GAUGE:COLD:CATHODE:PRESSURE:RAW:AVERAGE", "Connected", 1, 2),
+      pv("ca://SR:RF:VOLTAGE", "Disconnected", 3, 0),
+      pv("ca://SR:MAG:DIPOLE:TEMP", "Connecting", 1, 0),
+      pv("ca://SR:NOT_THERE", "NotFound", 2, 0),
+      pv("sim://sine(10)", "Connected", 1, 10),
+    ],
+    clientList: [
+      client(50_001, 113, {}),
+      client(50_002, 113, { user: "operator" }),
+      client(50_003, 9, { inStep: false }),
+    ],
+  };
+}
+
+test.describe("the relay's own page", () => {
+  async function openStatus(page: Page, port: number): Promise<void> {
+    // The page asks each second, and rates follow from two answers; a third never comes.
+    await page.addInitScript(() => {
+      let seconds = 0;
+      performance.now = () => 1000 * seconds++;
+    });
+    let asked = 0;
+    await page.route("**/status", async (route) => {
+      const at = SECONDS[asked];
+      asked += 1;
+      if (at === undefined) return;
+      const status = (await (await route.fetch()).json()) as Status;
+      await route.fulfill({ json: sameFigures(status, at) });
+    });
+    await page.goto(`http://127.0.0.1:${String(port)}/`);
+    await expect(page.locator("#pvs tr")).toHaveCount(6);
+    await expect(page.locator("#now")).toContainText("10,250");
+    await showAll(page);
+  }
+
+  async function everyScreen(browser: Browser, port: number): Promise<void> {
+    for (const [where, screen] of Object.entries(SCREENS)) {
+      await on(browser, screen, async (page) => {
+        await openStatus(page, port);
+        await expectPicture(page, `relay-${where}`);
+      });
+    }
+  }
+
+  test("on every screen, and when the relay is gone", async ({ browser, relay }) => {
+    await everyScreen(browser, relay.port);
+    await on(browser, SCREENS.desk, async (page) => {
+      await openStatus(page, relay.port);
+      await page.route("**/status", (route) => route.abort());
+      await expect(page.getByRole("alert")).toBeVisible();
+      await expectPicture(page, "relay-gone");
+    });
+  });
+});
