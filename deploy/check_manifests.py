@@ -49,6 +49,8 @@ SHAPES = [
     ("puts", ["config.enable_put=true", "config.allow_put={SR:*:SET,pva://BL7:*}"], False),
     ("hosts", ["config.allow_host={screens.example.org}", "clusterDomain=cluster.example"], False),
     ("tls", ["tls.secretName=pvwire-tls"], False),
+    ("one port", ["adminPort=0"], False),
+    ("one port, tls", ["adminPort=0", "tls.secretName=pvwire-tls"], False),
     ("audit", ["audit.enabled=true", "config.enable_put=true", "config.audit_fail=closed"], False),
     ("audit on a claim", ["audit.enabled=true", "audit.existingClaim=puts", "tls.secretName=tls"], False),
     ("host network", ["epics.hostNetwork=true"], True),
@@ -60,6 +62,8 @@ REFUSED = [
     ("config.audit_file=/puts.jsonl", "config.audit_file can't be set: audit.enabled gives each pod a file"),
     ("image.digest=sha256:abc", "'/image/digest'"),
     ("replicas=0", "'/replicas'"),
+    ("adminPort=8080", "'/adminPort'"),
+    ("config.admin_listen=0.0.0.0:1", "config.admin_listen can't be set: the chart's probes and NetworkPolicy need adminPort"),
     ("replica=3", "'replica' not allowed"),
     ("epics.caAddrlist=172.16.1.255", "'caAddrlist' not allowed"),
     ("config.allow_host=screens.example.org", "'/config/allow_host': got string, want array"),
@@ -193,7 +197,11 @@ def check_pod(pod, less_restricted, found):
         for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
             asked = container.get(probe, {})
             scheme = asked.get("httpGet", {}).get("scheme", "HTTP")
-            say(not asked or scheme == ("HTTPS" if speaks_tls else "HTTP"), f"{probe} asks by {scheme}")
+            is_plain = asked.get("httpGet", {}).get("port") == "admin"
+            say(
+                not asked or scheme == ("HTTPS" if speaks_tls and not is_plain else "HTTP"),
+                f"{probe} asks by {scheme}",
+            )
             port = (asked.get("httpGet") or asked.get("tcpSocket") or {}).get("port")
             say(port is None or port in ports, f"{probe} asks port {port}")
         if "relay" in name:
