@@ -120,7 +120,7 @@ pub struct Caller {
 }
 
 impl Callers {
-    /// Nobody has called yet.
+    /// An empty table.
     #[must_use]
     pub fn new(limits: CallerLimits) -> Arc<Self> {
         Arc::new(Self {
@@ -393,7 +393,7 @@ mod tests {
         assert_eq!(arrive(start).unwrap_err(), TooMany::TooFast);
         let later = start + Duration::from_secs(1);
         assert_eq!(arrive(later).unwrap().names_left(later), 5);
-        // Another address, and loopback, have their own.
+        // Other addresses have separate budgets, and loopback none.
         let other = callers.enter(address("192.0.2.2"), start).unwrap();
         assert_eq!(other.caller().names_left(start), 20);
         let near = callers.enter(address("::1"), start).unwrap();
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn table_of_addresses_is_bounded_and_forgets_nobody_who_is_connected() {
+    fn table_of_addresses_is_bounded_and_forgets_no_one_connected() {
         let (callers, now) = (Callers::new(LIMITS), Instant::now());
         let held = callers.enter(address("192.0.2.1"), now).unwrap();
         held.arrive(now).unwrap();

@@ -511,7 +511,7 @@ impl Server {
         auth::forwarded(entries.into_iter(), &self.proxies)
     }
 
-    /// Whether somebody gets operators' pages where clients connect.
+    /// Whether this request gets operators' pages where clients connect.
     fn check_pages(&self, headers: &HeaderMap, visit: &Visit) -> Result<(), Refused> {
         if self.has_admin_listener {
             return Err((
@@ -737,7 +737,7 @@ async fn refuse_tls(tcp: &TcpStream) -> io::Result<()> {
     }
 }
 
-/// What somebody is told who opens too many connections.
+/// The answer to one connection too many.
 fn too_many(why: TooMany) -> Refused {
     match why {
         TooMany::InAll => (

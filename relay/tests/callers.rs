@@ -69,7 +69,7 @@ fn address_with_too_many_connections_is_refused_and_the_others_are_not() {
 
 #[test]
 fn address_that_a_client_says_itself_counts_for_nothing() {
-    // Nobody is trusted here, and loopback has no limit: any proxy may be behind it.
+    // No proxy is trusted here, and loopback has no limit: any proxy may be behind it.
     let relay = Relay::start(Network::new(), &["--max-connections-per-address=1"]);
     let address = relay.address();
     let _held: Vec<_> = (0..3).map(|_| connect(address, "192.0.2.7")).collect();

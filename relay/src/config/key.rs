@@ -164,7 +164,7 @@ pub(super) const KEYS: &[Key] = &[
         name: "pages",
         list: false,
         value: "MODE",
-        help: "Who gets the status page, /status and /metrics at listen: open (everybody), login (whoever shows who it is, as auth says) or off",
+        help: "Access to the status page, /status and /metrics at listen: open (without a login), login (by auth) or off",
         set: |config, value| {
             config.pages = match value {
                 "open" => Pages::Open,
@@ -563,7 +563,7 @@ pub(super) const KEYS: &[Key] = &[
         "ping_after_ms",
         ping_after,
         0,
-        "A client that sent nothing for so long gets a ping of WebSocket, and is closed when it doesn't answer within this time, or evict_after_ms and ack_window_ms together if that is longer; 0 for no pings"
+        "A client that sent nothing for this time gets a WebSocket ping, and is closed when it does not answer within it, or evict_after_ms and ack_window_ms together if that is longer; 0 for no pings"
     ),
     millis_key!(
         "host_lookup_ms",
