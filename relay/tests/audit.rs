@@ -29,7 +29,9 @@ fn fresh(name: &str) -> PathBuf {
 fn lines(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap_or_default();
     let read = |line: &str| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line:?}"));
-    text.lines().map(read).collect()
+    // Of what is just being written the beginning may be seen.
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    whole.lines().map(read).collect()
 }
 
 /// The records of attempts.

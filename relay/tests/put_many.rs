@@ -104,7 +104,8 @@ fn puts_of_one_message_are_sent_in_order_and_each_has_its_own_outcome_and_record
     let ends = || {
         let text = std::fs::read_to_string(&audit).unwrap();
         let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
-        let ends = lines.filter(|line: &Value| line["result"] != "Begun");
+        let is_end = |line: &Value| line["kind"] == "put" && line["result"] != "Begun";
+        let ends = lines.filter(is_end);
         ends.map(|line| line["pv"].as_str().unwrap().to_owned())
             .collect::<Vec<_>>()
     };

@@ -9,7 +9,7 @@ use std::path::Path;
 use pvwire_schema::types::{ConnectionState, Outcome, PutRequest, PutValue, Reply, RequestBody};
 use serde_json::Value;
 
-use crate::support::{Client, Network, Relay, SoftIoc, prefix};
+use crate::support::{Client, Network, Relay, SoftIoc, eventually, prefix};
 
 const RECORDS: &str = r#"
     record(ao, "$(P)gap") { field(VAL, "1") field(PINI, "YES") }
@@ -101,9 +101,12 @@ fn ioc_lets_its_user_write_by_channel_access_and_refuses_another_by_name() {
     let seen: Vec<_> = joe.pv(gap).numbers();
     assert_eq!(seen, [1.0, 2.0], "joe's never arrived");
 
-    let text = std::fs::read_to_string(audit).unwrap();
+    let on_record = || std::fs::read_to_string(&audit).unwrap();
+    eventually("all are on record", || on_record().lines().count() == 9);
+    let text = on_record();
     let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
-    let lines: Vec<Value> = lines.collect();
+    // The first line of a file is the relay's own.
+    let lines: Vec<Value> = lines.skip(1).collect();
     let first: Vec<_> = (lines.iter().take(2))
         .map(|line| (line["user"].clone(), line["result"].clone()))
         .collect();
