@@ -7,6 +7,8 @@
 
 #![allow(clippy::print_stdout, reason = "it says what it does")]
 
+mod disk;
+
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -16,6 +18,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pvwire_schema::types::RequestBody;
 
+use self::disk::AuditDisk;
 use crate::support::records::{ANALOG, CHOICES, KINDS, TEXTS, analog_value, record};
 use crate::support::{
     Client, How, Network, Pv, Relay, SoftIoc, Truth, Wire, prefix, relay_command,
@@ -214,6 +217,7 @@ struct World {
     entries: Vec<Entry>,
     ioc: Option<SoftIoc>,
     relay: Option<Relay>,
+    audit: AuditDisk,
     address: Address,
     watchers: Vec<Watcher>,
     /// Whether a record is there that was not in the life before.
@@ -243,6 +247,7 @@ impl World {
             entries,
             ioc: None,
             relay: None,
+            audit: AuditDisk::new(),
             address: Address::default(),
             watchers: Vec::new(),
             has_returned: false,
@@ -268,6 +273,11 @@ impl World {
             world.watchers.push(watcher);
         }
         world
+    }
+
+    /// A PV that clients may write and none of them watches.
+    fn scratch(&self) -> String {
+        format!("{}scratch", self.prefix)
     }
 
     fn say(&mut self, what: &'static str) {
@@ -301,7 +311,7 @@ impl World {
             }
         }
         let prefix = &self.prefix;
-        for switch in ["switch", "curtain"] {
+        for switch in ["switch", "curtain", "scratch"] {
             database += &format!(r#"record(ao, "{prefix}{switch}") {{ field(VAL, "1") }}"#);
         }
         let rules = format!(
@@ -328,7 +338,10 @@ impl World {
         let window = self.random.pick(&["200", "500", "2000"]);
         let mut command = relay_command(self.network);
         command.env("EPICS_CA_ADDR_LIST", "127.0.0.2");
-        let relay = Relay::spawn(command, &["--ack-window-ms", window]);
+        let audit = self.audit.flags(&self.scratch());
+        let [put, allowed, file] = audit.each_ref().map(String::as_str);
+        let flags = ["--ack-window-ms", window, put, allowed, file];
+        let relay = Relay::spawn(command, &flags);
         *self.address.lock().unwrap() = Some(relay.address());
         self.relay = Some(relay);
     }
@@ -360,6 +373,7 @@ impl World {
                 35..41 => self.switch(),
                 41..60 => self.change_metadata(),
                 60..66 => self.put(),
+                66..70 => self.break_audit_disk(),
                 _ => self.burst(),
             }
             let pause = self.random.millis(10, 500);
@@ -724,6 +738,7 @@ fn every_pv_in_every_client_is_the_truth_after_whatever_may_happen() {
         world.storm(storms, storm);
         compared += world.settle();
     }
+    world.audit.check();
     for (what, times) in &world.done {
         println!("{times:7} × {what}");
     }
