@@ -98,10 +98,10 @@ impl LogFile {
             {
                 before.sync()?;
             }
-            let last = self.last().unwrap_or("none");
-            log::info!(
-                "the audit file was moved: a new one goes on from the record {last} (SHA-256)"
-            );
+            let last = self.last().map_or_else(String::new, |last| {
+                format!(" and goes on from the line with the SHA-256 {last}")
+            });
+            log::info!("the audit file was moved: a new one is open{last}");
             return Ok(());
         };
         let is_somewhere = |place: &Place| place.file.metadata().is_ok_and(|file| file.nlink() > 0);
