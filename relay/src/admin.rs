@@ -13,6 +13,7 @@ use crate::group::{Demand, Desk, Overview};
 use crate::latency::{Ages, ENDS_MICROS};
 use crate::log_queue;
 use crate::metrics::{AuditReadings, Metrics, PvCounts, Readings};
+use crate::quota::Memory;
 use crate::registry::Registry;
 use crate::shard::{ClientSeen, ShardHandle};
 use crate::source::Intake;
@@ -48,6 +49,8 @@ pub struct Admin {
     pub desk: Arc<Desk>,
     /// The writers.
     pub shards: Vec<ShardHandle>,
+    /// What clients' PVs and answers take in memory.
+    pub memory: Arc<Memory>,
     /// What clients are told, too.
     pub hello: Hello,
     /// When the relay started.
@@ -104,6 +107,8 @@ impl Admin {
             ticks_turned_ago: self.ticks.pulse.age(now),
             ticks_late: self.ticks.late.load(Ordering::Relaxed),
             deliveries_late: self.shards.iter().map(ShardHandle::late_total).sum(),
+            memory_charged: self.memory.used(),
+            memory_refused: self.memory.refused() as u64,
             tick_micros: self.ticks.length_micros.load(Ordering::Relaxed),
             ages_received: self.intake.ages().read(),
             updates_received: self.ticks.updates.load(Ordering::Relaxed),
@@ -179,6 +184,8 @@ impl Admin {
             "shards": self.shards.iter().map(ShardHandle::clients).collect::<Vec<_>>(),
             "groups": overview.groups,
             "monitors": self.registry.monitors(),
+            "shortOfMemory": self.registry.is_short(),
+            "memoryChargedBytes": self.memory.used(),
             "pvs": {
                 "connecting": overview.connecting,
                 "notFound": overview.not_found,

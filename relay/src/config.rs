@@ -118,6 +118,12 @@ pub struct Config {
     pub max_pvs: usize,
     /// With more memory than this in use, in MiB, nothing new is taken.
     pub max_memory_mib: usize,
+    /// Memory that one connection's PVs and answers may take, in MiB; `None` for a part of that.
+    pub max_memory_per_client_mib: Option<usize>,
+    /// The same of all connections of one user.
+    pub max_memory_per_user_mib: Option<usize>,
+    /// The same of all connections from one address.
+    pub max_memory_per_address_mib: Option<usize>,
     /// A client that acknowledged nothing for so long gets no frames until it does.
     pub ack_window: Duration,
     /// A client that took nothing for so long is closed.
@@ -216,6 +222,9 @@ impl Default for Config {
             max_new_names_per_s: 1_000,
             max_clients_per_user: 100,
             max_pvs: 1_000_000,
+            max_memory_per_client_mib: None,
+            max_memory_per_user_mib: None,
+            max_memory_per_address_mib: None,
             max_memory_mib: cgroup::default_budget_mib(|path| std::fs::read_to_string(path).ok()),
             ack_window: Duration::from_secs(2),
             evict_after: Duration::from_secs(15),
@@ -491,8 +500,14 @@ impl Config {
                 // They depend on the machine.
                 _ if key.name == "shards" => "one per core".to_owned(),
                 _ if key.name == "max_memory_mib" => {
-                    "three quarters of the cgroup's memory limit; `1000000` without a limit"
+                    "three quarters of the cgroup's memory limit, at most half of the machine's memory"
                         .to_owned()
+                }
+                _ if key.name == "max_memory_per_client_mib" => {
+                    "a quarter of `max_memory_mib`, at most `512`".to_owned()
+                }
+                _ if key.name.starts_with("max_memory_per_") => {
+                    "half of `max_memory_mib`, at most `2048`".to_owned()
                 }
                 empty if empty.is_empty() => "none".to_owned(),
                 value => format!("`{value}`"),
@@ -526,6 +541,27 @@ impl Config {
             })?;
         }
         Ok(())
+    }
+
+    /// Memory that one connection's PVs and answers may take, in MiB.
+    #[must_use]
+    pub fn memory_per_client_mib(&self) -> usize {
+        let part = (self.max_memory_mib / 4).clamp(1, 512);
+        self.max_memory_per_client_mib.unwrap_or(part)
+    }
+
+    /// The same of all connections of one user.
+    #[must_use]
+    pub fn memory_per_user_mib(&self) -> usize {
+        let part = (self.max_memory_mib / 2).clamp(1, 2048);
+        self.max_memory_per_user_mib.unwrap_or(part)
+    }
+
+    /// The same of all connections from one address.
+    #[must_use]
+    pub fn memory_per_address_mib(&self) -> usize {
+        let part = (self.max_memory_mib / 2).clamp(1, 2048);
+        self.max_memory_per_address_mib.unwrap_or(part)
     }
 
     /// All rules in the order in which they are asked: the file's, then what everybody may write.

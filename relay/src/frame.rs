@@ -4,15 +4,16 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pvwire_schema::encode::{FrameEncoder, Pieces, RowMarks};
+use pvwire_schema::encode::{Cut, FrameEncoder, Pieces, RowMarks};
 use pvwire_schema::types::{
     Channel, ConnectionState, Detail, FrameKind, PvId, Reply, SkipCause, Skips,
 };
 
 use crate::dirty::{Dirty, Picked};
+use crate::quota::Charge;
 use crate::set::PvSet;
 use crate::source::{OpEnd, RowValue};
-use crate::table::{ChangedRow, Changes, Entry, Latest, Table};
+use crate::table::{ChangedRow, Changes, Entry, Latest, Table, Together};
 
 /// Zeros for the end of an array's last word.
 const PADDING: [u8; 8] = [0; 8];
@@ -32,21 +33,45 @@ pub struct Frame {
     tail: Bytes,
     /// Zeros after that.
     padding: usize,
+    /// Where there are several arrays: all of them with their places in `bytes`, in order.
+    cuts: Vec<Cut>,
     rows: u32,
     /// How far it takes its PVs' sequences, in all.
     steps: u64,
+    /// What it takes in memory, where it was made for one client.
+    _charge: Option<Charge>,
 }
 
 impl Frame {
     /// Bytes of the message.
     #[must_use]
     pub fn length(&self) -> usize {
-        self.bytes.len() - self.start + self.tail.len() + self.padding
+        let cuts: usize = self.cuts.iter().map(Cut::length).sum();
+        self.bytes.len() - self.start + self.tail.len() + self.padding + cuts
     }
 
-    /// What is written to the socket, from byte `at` on and at most so many bytes.
+    /// Bytes that were copied into it: all but the elements of large arrays.
+    #[must_use]
+    pub fn copied(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The same frame, for as long as it is there charged to somebody.
+    #[must_use]
+    pub fn charged(self, charge: Charge) -> Self {
+        Self {
+            _charge: Some(charge),
+            ..self
+        }
+    }
+
+    /// What is written to the socket, from byte `at` on and at most so many bytes. Of a frame with several
+    /// arrays it may be less than that.
     #[must_use]
     pub fn slices(&self, mut at: usize, mut most: usize) -> [IoSlice<'_>; 3] {
+        if !self.cuts.is_empty() {
+            return self.slices_between_cuts(at, most);
+        }
         let pieces = [
             &self.bytes[self.start..],
             &self.tail,
@@ -59,6 +84,37 @@ impl Frame {
             most -= end - begin;
             IoSlice::new(&piece[begin..end])
         })
+    }
+
+    #[inline(never)]
+    fn slices_between_cuts(&self, mut at: usize, mut most: usize) -> [IoSlice<'_>; 3] {
+        let mut slices = [&[][..]; 3];
+        let mut places = slices.iter_mut();
+        let ends = self.cuts.iter().map(|cut| cut.at).chain([self.bytes.len()]);
+        let begins = [self.start]
+            .into_iter()
+            .chain(self.cuts.iter().map(|cut| cut.at));
+        let between = begins.zip(ends).map(|(begin, end)| &self.bytes[begin..end]);
+        let arrays = self
+            .cuts
+            .iter()
+            .map(|cut| (&cut.data[..], &PADDING[..cut.padding]));
+        let arrays = arrays.chain([(&[][..], &[][..])]);
+        let pieces = between.zip(arrays);
+        for piece in pieces.flat_map(|(bytes, (data, padding))| [bytes, data, padding]) {
+            if at >= piece.len() {
+                at -= piece.len();
+                continue;
+            }
+            let Some(place) = places.next().filter(|_| most > 0) else {
+                break;
+            };
+            let end = piece.len().min(at.saturating_add(most));
+            *place = &piece[at..end];
+            most -= end - at;
+            at = 0;
+        }
+        slices.map(IoSlice::new)
     }
 
     /// The payload, for ways that need no WebSocket header: what is in front of an array's elements,
@@ -87,10 +143,16 @@ impl Frame {
         let Pieces {
             mut bytes,
             start,
-            tail,
-            padding,
+            mut cuts,
         } = pieces;
-        let (header, length) = header(0x2, bytes.len() - start + tail.len() + padding);
+        let apart: usize = cuts.iter().map(Cut::length).sum();
+        let (header, length) = header(0x2, bytes.len() - start + apart);
+        let is_at_end = |cut: &Cut| cut.at == bytes.len();
+        let only = (cuts.len() == 1).then(|| cuts.pop_if(|cut| is_at_end(cut)));
+        let (tail, padding) = match only.flatten() {
+            Some(cut) => (cut.data, cut.padding),
+            None => (Bytes::new(), 0),
+        };
         let begin = start - length;
         bytes[begin..start].copy_from_slice(&header[..length]);
         Self {
@@ -99,8 +161,10 @@ impl Frame {
             payload: start,
             tail,
             padding,
+            cuts,
             rows: rows as u32,
             steps: 0,
+            _charge: None,
         }
     }
 
@@ -140,8 +204,10 @@ impl Frame {
             payload: 0,
             tail: Bytes::new(),
             padding: 0,
+            cuts: Vec::new(),
             rows: 0,
             steps: 0,
+            _charge: None,
         }
     }
 }
@@ -256,13 +322,14 @@ impl FrameMaker {
     ) -> Frame {
         self.encoder.begin(FrameKind::CatchUp, tick, since);
         self.encoder.skip_cause(cause);
+        let mut together = Together::default();
         for &pv in set.ids() {
             entry(
                 &mut self.encoder,
                 pv,
                 table.entry(pv),
-                since,
-                FrameKind::CatchUp,
+                (since, FrameKind::CatchUp),
+                &mut together,
             );
         }
         self.finish()
@@ -314,10 +381,24 @@ impl FrameMaker {
         parts: (&Table, &[PvId]),
     ) -> Frame {
         self.encoder.begin(kind, tick, 0);
-        self.encoder.reply(to, reply);
         let (table, ids) = parts;
+        if kind == FrameKind::Answer {
+            // Clients that ask for the same large values share their elements.
+            let values = ids.iter().filter_map(|pv| table.entry(*pv).large());
+            let blob = |latest: &'_ Latest| match &latest.value {
+                RowValue::Number(_) => None,
+                RowValue::Blob(blob) | RowValue::Structure { whole: blob, .. } => {
+                    Some(Arc::clone(blob))
+                }
+            };
+            let blobs: Vec<_> = values.filter_map(blob).collect();
+            self.encoder.apart(blobs.iter().map(|blob| &**blob));
+        }
+        self.encoder.reply(to, reply);
+        let mut together = Together::default();
         for &pv in ids {
-            entry(&mut self.encoder, pv, table.entry(pv), 0, kind);
+            let of = table.entry(pv);
+            entry(&mut self.encoder, pv, of, (0, kind), &mut together);
         }
         self.finish()
     }
@@ -401,8 +482,19 @@ fn changed_row(encoder: &mut FrameEncoder, row: &ChangedRow) {
 }
 
 /// The parts of a PV that changed after `since`; all that are known when it is 0.
-fn entry(encoder: &mut FrameEncoder, pv: PvId, entry: &Entry, since: u64, kind: FrameKind) {
-    let follows = kind != FrameKind::Answer && entry.value_tick > since && entry.large().is_some();
+/// Values that don't go `together` with the others follow in frames of their own, but for those of an
+/// answer, which has all.
+fn entry(
+    encoder: &mut FrameEncoder,
+    pv: PvId,
+    entry: &Entry,
+    (since, kind): (u64, FrameKind),
+    together: &mut Together,
+) {
+    let latest = entry.latest.as_ref();
+    let follows = kind != FrameKind::Answer
+        && entry.value_tick > since
+        && latest.is_some_and(|latest| !together.takes(&latest.value));
     if let Some(metadata) = &entry.metadata
         && entry.metadata_tick > since
     {
@@ -463,8 +555,7 @@ mod tests {
             let pieces = Pieces {
                 bytes: vec![7; ROOM + length],
                 start: ROOM,
-                tail: Bytes::new(),
-                padding: 0,
+                cuts: Vec::new(),
             };
             let frame = Frame::binary(pieces, 0);
             assert_eq!(frame.slices(0, usize::MAX)[0][..header.len()], header);
@@ -474,20 +565,52 @@ mod tests {
 
     #[test]
     fn slices_are_the_bytes_from_anywhere_to_anywhere() {
-        let pieces = Pieces {
+        let elements = |count| Bytes::from((0..count).collect::<Vec<u8>>());
+        let cut = |at, count, padding| Cut {
+            at: ROOM + at,
+            data: elements(count),
+            padding,
+        };
+        let pieces = |cuts| Pieces {
             bytes: vec![7; ROOM + 20],
             start: ROOM,
-            tail: Bytes::from((0..50).collect::<Vec<u8>>()),
-            padding: 6,
+            cuts,
         };
-        let frame = Frame::binary(pieces, 1);
+        let several = Frame::binary(pieces(vec![cut(9, 16, 0), cut(12, 3, 5), cut(20, 7, 1)]), 1);
+        let all = [
+            &several.bytes[several.start..ROOM + 9],
+            &elements(16),
+            &[7; 3],
+            &elements(3),
+            &[0; 5],
+            &[7; 8],
+            &elements(7),
+            &[0],
+        ];
+        let all = all.concat();
+        assert_eq!((several.length(), all[1]), (all.len(), 52));
+        for start in 0..all.len() {
+            for most in 0..all.len() {
+                let (mut at, end) = (start, all.len().min(start + most));
+                while at < end {
+                    let slices = several.slices(at, end - at);
+                    let some = slices.map(|slice| slice.to_vec()).concat();
+                    assert!(!some.is_empty());
+                    assert_eq!(some, all[at..at + some.len()]);
+                    at += some.len();
+                }
+                assert_eq!(at, end.max(start));
+            }
+        }
+
+        let frame = Frame::binary(pieces(vec![cut(20, 50, 6)]), 1);
         let joined = |at, most| {
             let slices = frame.slices(at, most);
             slices.map(|slice| slice.to_vec()).concat()
         };
         let all = joined(0, usize::MAX);
         assert_eq!((all.len(), &all[..2]), (frame.length(), &[0x82, 76][..]));
-        assert_eq!(all[22..72], (0..50).collect::<Vec<u8>>());
+        assert_eq!(all[22..72], elements(50));
         for at in 0..all.len() {
             for most in 0..all.len() {
                 let end = all.len().min(at + most);

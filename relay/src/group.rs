@@ -20,6 +20,7 @@ use slab::Slab;
 use crate::dirty::Dirty;
 use crate::frame::{Frame, FrameMaker};
 use crate::large::{LargeValue, LargeValues};
+use crate::quota::Owner;
 use crate::registry::Registry;
 use crate::rule::Person;
 use crate::set::PvSet;
@@ -29,6 +30,10 @@ use crate::tick::TickSink;
 
 /// How often monitors that nobody holds are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// After so many bytes were copied into answers to gets, the other gets wait for the next tick: to copy more
+/// would hold up everybody's updates.
+const GET_BYTES_PER_TICK: usize = 8 << 20;
 
 /// How long a get waits for descriptions after it has everything else: longer than an IOC takes to
 /// answer, and short for the servers that have none.
@@ -97,6 +102,8 @@ pub enum Demand {
         deadline: Instant,
         /// As the client asked, for the message.
         timeout: Duration,
+        /// Whom the answer is charged to.
+        owner: Arc<Owner>,
     },
     /// All that changed since a tick, in one frame.
     CatchUp {
@@ -302,6 +309,7 @@ struct PendingGet {
     errors: Vec<NameError>,
     deadline: Instant,
     timeout: Duration,
+    owner: Arc<Owner>,
     /// When to stop waiting for descriptions, once nothing else is.
     describe_until: Option<Instant>,
 }
@@ -341,6 +349,8 @@ pub struct Distributor {
     groups: Slab<Group>,
     by_set: HashMap<Arc<PvSet>, usize>,
     gets: Vec<PendingGet>,
+    /// Some gets have all they wait for, and wait for the next tick.
+    has_gets: bool,
     maker: FrameMaker,
     large: LargeValues,
     next_sweep: Option<Instant>,
@@ -365,6 +375,7 @@ impl Distributor {
             groups: Slab::new(),
             by_set: HashMap::new(),
             gets: Vec::new(),
+            has_gets: false,
             maker: FrameMaker::default(),
             large: LargeValues::default(),
             next_sweep: None,
@@ -623,6 +634,8 @@ impl Distributor {
     /// Answers the gets that have all they wait for, or waited long enough.
     fn answer_gets(&mut self, table: &Table, now: Now, tick: u64, orders: &mut [Vec<Order>]) {
         let pending = mem::take(&mut self.gets);
+        let mut copied = 0;
+        self.has_gets = false;
         for mut get in pending {
             let complete = |id: PvId| table.entry(id).is_complete();
             let is_denied = |id: PvId| {
@@ -632,29 +645,40 @@ impl Distributor {
             let settled =
                 |id: PvId| complete(id) || is_denied(id) || table.entry(id).missing().is_some();
             let all = held(&get.ids).all(settled) && !get.waits_for_description(table, now);
-            if !all && now.instant < get.deadline {
+            if (!all && now.instant < get.deadline) || copied > GET_BYTES_PER_TICK {
+                self.has_gets |= all;
                 self.gets.push(get);
                 continue;
             }
             self.registry.release(held(&get.ids), now.instant);
             let (mut told, mut room) = (HashSet::new(), MAX_VALUE_BYTES);
+            let mut charge = get.owner.charge(0).ok();
             for (index, id) in get.ids.iter_mut().enumerate() {
                 if *id != PvId::NONE && complete(*id) && told.insert(*id) {
                     let latest = table.entry(*id).latest.as_ref();
                     let bytes = latest.map_or(0, |latest| bytes_of(&latest.value));
-                    if let Some(rest) = room.checked_sub(bytes) {
-                        room = rest;
-                    } else {
-                        told.remove(id);
-                        get.errors.push(NameError {
-                            index: index as u32,
-                            problem: NameProblem::TooManyPvs,
-                            message: format!(
-                                "the values have more than {MAX_VALUE_BYTES} bytes together: get fewer \
-                                 PVs at a time"
-                            ),
-                        });
-                        *id = PvId::NONE;
+                    let fits = match (room.checked_sub(bytes), &mut charge) {
+                        (None, _) => Err(format!(
+                            "the values have more than {MAX_VALUE_BYTES} bytes together: get fewer \
+                             PVs at a time"
+                        )),
+                        (Some(rest), Some(charge)) if bytes > 0 => charge
+                            .resize(charge.bytes() + bytes)
+                            .map(|()| rest)
+                            .map_err(|too_much| too_much.to_string()),
+                        (Some(rest), _) => Ok(rest),
+                    };
+                    match fits {
+                        Ok(rest) => room = rest,
+                        Err(message) => {
+                            told.remove(id);
+                            get.errors.push(NameError {
+                                index: index as u32,
+                                problem: NameProblem::TooManyPvs,
+                                message,
+                            });
+                            *id = PvId::NONE;
+                        }
                     }
                 }
                 if *id != PvId::NONE && !complete(*id) {
@@ -698,6 +722,8 @@ impl Distributor {
                 &reply,
                 parts,
             );
+            copied += frame.copied();
+            let frame = charge.into_iter().fold(frame, Frame::charged);
             let (client, frame) = (get.client, Arc::new(frame));
             let large = Arc::default();
             orders[client.shard].push(Order::Answer {
@@ -792,6 +818,7 @@ impl Distributor {
                     errors,
                     deadline,
                     timeout,
+                    owner,
                 } => {
                     let get = PendingGet {
                         client,
@@ -801,6 +828,7 @@ impl Distributor {
                         errors,
                         deadline,
                         timeout,
+                        owner,
                         describe_until: None,
                     };
                     self.get(get, now);
@@ -857,7 +885,7 @@ impl Distributor {
 
 impl TickSink for Distributor {
     fn has_work(&self) -> bool {
-        !self.desk.queue.is_empty()
+        self.has_gets || !self.desk.queue.is_empty()
     }
 
     fn round(&self) -> Duration {

@@ -12,7 +12,7 @@ use pvwire_schema::types::{Channel, ConnectionState, FrameKind, PvId, SkipCause,
 
 use crate::frame::{Frame, FrameMaker};
 use crate::set::PvSet;
-use crate::table::{Changes, Entry, LargeRow, Latest, Table};
+use crate::table::{Changes, Entry, LargeRow, Latest, Table, Together};
 
 /// One update of one PV that travels in a frame of its own.
 #[derive(Debug)]
@@ -122,13 +122,15 @@ impl LargeValues {
         values
     }
 
-    /// Those of `ids` that are large now and came after tick `since`.
+    /// Those of `ids` that came after tick `since` and are not in the frame that brings a client up to date:
+    /// large ones, and small ones of which that has enough.
     pub fn changed(&mut self, table: &Table, ids: &[PvId], since: u64) -> Arc<[Arc<LargeValue>]> {
-        let mut values = Vec::new();
+        let (mut values, mut together) = (Vec::new(), Together::default());
         for &pv in ids {
             let entry = table.entry(pv);
             if entry.value_tick > since
-                && let Some(latest) = entry.large()
+                && let Some(latest) = &entry.latest
+                && !together.takes(&latest.value)
             {
                 values.push(self.newest(pv, entry, latest));
             }
@@ -166,7 +168,7 @@ mod tests {
     use crate::source::{Event, Intake, Line, RowValue};
     use crate::table::{LARGE_BYTES, Now};
     use pvwire_schema::decode;
-    use pvwire_schema::types::{Alarm, BlobValue, Metadata, Severity, ValueType};
+    use pvwire_schema::types::{Alarm, BlobValue, Metadata, Reply, Severity, ValueType};
     use std::time::{Duration, Instant};
 
     const PV: PvId = PvId(0);
@@ -271,6 +273,44 @@ mod tests {
         drop((first, again, values));
         bench.values.sweep();
         assert!(bench.values.newest.is_empty());
+    }
+
+    #[test]
+    fn client_gets_each_value_once_that_no_frame_can_hold_together_with_the_others() {
+        const PVS: u32 = 2048;
+        let mut bench = Bench::new();
+        let value = BlobValue::array(ValueType::UInt8, 16_384, vec![7; 16_384]);
+        let value = Arc::new(value);
+        let calm = Alarm {
+            severity: Severity::NoAlarm,
+            status: 0,
+        };
+        let ids: Vec<_> = (1..=PVS).map(PvId).collect();
+        let lines: Vec<_> = (ids.iter())
+            .map(|id| Line::open(&bench.intake, *id, false))
+            .collect();
+        for line in &lines {
+            line.connected(false);
+            line.update(5, RowValue::Blob(Arc::clone(&value)), calm);
+        }
+        let (changes, large) = bench.tick();
+        let (set, mut maker) = (PvSet::new(ids.clone()), FrameMaker::default());
+        let reply = Reply::Subscribed {
+            ids: ids.clone(),
+            errors: Vec::new(),
+        };
+        let frames = [
+            maker.update(&changes, &set, 1).unwrap(),
+            maker.catch_up(&bench.table, &set, (1, SkipCause::Behind), 2),
+            maker.reply_with(FrameKind::Snapshot, 2, 1, &reply, (&bench.table, &ids)),
+        ];
+        let follow = bench.values.changed(&bench.table, &ids, 1);
+        for frame in frames {
+            assert!(frame.length() < 32 << 20, "{} bytes", frame.length());
+            let stands_in_frame = content(&frame).1;
+            assert_eq!(stands_in_frame + follow.len(), PVS as usize);
+            assert_eq!((large.len(), follow.len()), (1024, 1024));
+        }
     }
 
     #[test]

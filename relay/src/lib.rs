@@ -12,13 +12,13 @@ pub mod metrics;
 pub mod pulse;
 pub mod shutdown;
 
+pub mod quota;
+
 pub mod source;
 
 pub mod rule;
 
 pub mod auth;
-
-pub mod quota;
 
 pub mod caller;
 

@@ -22,8 +22,8 @@ use pvwire_relay::group::{Desk, Distributor, FrameSink, SetLimits};
 use pvwire_relay::keys;
 use pvwire_relay::log_queue::{self, FlushAtEnd};
 use pvwire_relay::metrics::Metrics;
-use pvwire_relay::quota::Users;
-use pvwire_relay::registry::Registry;
+use pvwire_relay::quota::{Memory, MemoryLimits, Users};
+use pvwire_relay::registry::{Registry, SHORT_OF_MEMORY};
 use pvwire_relay::reload::{Reload, refuse_damaged};
 use pvwire_relay::rule::{Person, Rules};
 use pvwire_relay::server::{ProxyHeaders, Server, Side, Trust};
@@ -64,6 +64,21 @@ const NAMES_PER_CALLER: usize = 5;
 
 /// After the drain, how long farewells may take.
 const FAREWELLS: Duration = Duration::from_secs(2);
+
+/// Of the memory budget one in so many bytes may be values that wait for the next tick.
+const RING_PART: usize = 8;
+
+/// How often it is looked at whether the process uses more memory than it may.
+const MEMORY_EVERY: Duration = Duration::from_millis(250);
+
+/// So many bytes that were charged and are free are worth giving back, when no more come…
+const MUCH_BYTES: usize = 4 << 20;
+
+/// … and so many at once.
+const VERY_MUCH_BYTES: usize = 256 << 20;
+
+/// After this nothing is on its way any more to those who have gone.
+const STRAGGLERS: Duration = Duration::from_millis(1500);
 
 /// So many clients that come or go leave memory that is worth giving back.
 const MANY_CLIENTS: usize = 20;
@@ -235,7 +250,7 @@ async fn run(
         config.show()
     );
 
-    let intake = Intake::new();
+    let intake = Intake::bounded((config.max_memory_mib << 20) / RING_PART);
     let ca = CaSource::new(config.auth != Auth::None);
     let pva = PvaSource::start()
         .map_err(|error| Failure::Start(format!("pvAccess can't start: {error}")))?;
@@ -256,8 +271,14 @@ async fn run(
         Rules::read(&config).map_err(Failure::Usage)?,
     );
     let registry = Arc::new(registry.with_max_pvs(config.max_pvs));
-    let watched = Arc::clone(&registry);
-    tokio::task::spawn_local(watch_memory(watched, config.max_memory_mib << 20));
+    let readiness = Arc::new(Readiness::default());
+    let watch = MemoryWatch {
+        registry: Arc::clone(&registry),
+        readiness: Arc::clone(&readiness),
+        most: config.max_memory_mib << 20,
+    };
+    tokio::task::spawn_local(watch.run());
+    let memory = Memory::new(memory_limits(&config));
     let desk = Desk::new(Arc::clone(&intake));
     let metrics = Arc::new(Metrics::default());
     let (sources, renewed) = (Arc::clone(&registry), Arc::clone(&metrics));
@@ -322,6 +343,7 @@ async fn run(
         },
         users: Users::new(config.max_clients_per_user),
         callers: Arc::clone(&callers),
+        memory: Arc::clone(&memory),
         metrics: Arc::clone(&metrics),
         tokens: tokens.clone(),
         audit: audit.clone(),
@@ -365,7 +387,6 @@ async fn run(
         Arc::clone(&metrics),
     );
     tokio::task::spawn_local(reload.keep_fresh(read, hangup));
-    let readiness = Arc::new(Readiness::default());
     let admin = Admin {
         metrics,
         ticks,
@@ -373,6 +394,7 @@ async fn run(
         registry,
         desk,
         shards: handles,
+        memory,
         hello,
         started,
         audit: audit.clone(),
@@ -449,34 +471,83 @@ async fn drain(config: &Config, server: &Server, ending: Ending) {
     }
 }
 
-/// Lets the registry know when more memory is in use than there should be.
-async fn watch_memory(registry: Arc<Registry>, most: usize) {
-    loop {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<usize>().ok());
-        let short = kib.is_some_and(|kib| kib << 10 > most);
-        if short != registry.is_short() {
-            let what = if short { "over" } else { "within" };
-            log::warn!("memory in use is {what} max_memory_mib");
-            registry.set_short(short);
+/// How much memory may be charged, and to whom. The last quarter is for what isn't charged: connections,
+/// and values on their way.
+fn memory_limits(config: &Config) -> MemoryLimits {
+    let bytes = |mib: usize| mib << 20;
+    MemoryLimits {
+        all: bytes(config.max_memory_mib) / 4 * 3,
+        client: bytes(config.memory_per_client_mib()),
+        user: bytes(config.memory_per_user_mib()),
+        address: bytes(config.memory_per_address_mib()),
+    }
+}
+
+/// Memory that this process occupies.
+fn resident_bytes() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib = line.trim().strip_suffix(" kB")?.parse::<usize>().ok()?;
+    Some(kib << 10)
+}
+
+/// Has nothing new taken while the process uses more memory than it may.
+struct MemoryWatch {
+    registry: Arc<Registry>,
+    readiness: Arc<Readiness>,
+    most: usize,
+}
+
+impl MemoryWatch {
+    async fn run(self) {
+        let is_over = || resident_bytes().is_some_and(|bytes| bytes > self.most);
+        loop {
+            let mut is_short = is_over();
+            if is_short {
+                // Some of it may be free.
+                pvwire_epics::give_back_free_memory();
+                is_short = is_over();
+            }
+            if is_short != self.registry.is_short() {
+                if is_short {
+                    log::warn!("memory in use is over max_memory_mib: {SHORT_OF_MEMORY}");
+                } else {
+                    log::warn!(
+                        "memory in use is within max_memory_mib: new clients are taken again"
+                    );
+                }
+                self.registry.set_short(is_short);
+                self.readiness.set_short_of_memory(is_short);
+            }
+            tokio::time::sleep(MEMORY_EVERY).await;
         }
-        tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
 
 /// When many clients have come or gone and no more do, gives back what they took only meanwhile: first
-/// values of a thousand clients are megabytes.
+/// values of a thousand clients are megabytes. So it does when much that was charged is free.
 async fn give_back_memory(server: Arc<Server>) {
     let (mut settled, mut before) = (0_usize, 0);
+    let (mut given_back, mut released_before) = (0_usize, 0);
+    let mut again = None;
     loop {
         tokio::time::sleep(Duration::from_millis(500)).await;
         let clients = server.admin.sessions();
-        if clients == before && clients.abs_diff(settled) >= MANY_CLIENTS {
-            settled = clients;
+        let released = server.admin.memory.released();
+        let free = released.wrapping_sub(given_back);
+        let is_settled = clients == before && clients.abs_diff(settled) >= MANY_CLIENTS;
+        let is_free =
+            free >= MUCH_BYTES && (released == released_before || free >= VERY_MUCH_BYTES);
+        let is_again = again.is_some_and(|at| Instant::now() >= at);
+        if is_settled || is_free || is_again {
+            // What was on its way to those who have gone is free a little later.
+            again = (!is_again).then(|| Instant::now() + STRAGGLERS);
+            (settled, given_back) = (clients, released);
             pvwire_epics::give_back_free_memory();
         }
-        before = clients;
+        (before, released_before) = (clients, released);
     }
 }
 

@@ -120,6 +120,8 @@ pub struct Metrics {
     threads: Family<ThreadLabel, Gauge<f64, AtomicU64>>,
     ticks_late: Counter,
     deliveries_late: Counter,
+    memory_charged: Gauge,
+    memory_refused: Counter,
     tick_micros: Gauge,
     updates_received: Counter,
     updates_skipped: Family<CauseLabel, Counter>,
@@ -157,6 +159,10 @@ pub struct Readings {
     pub ticks_late: u64,
     /// Deliveries that were given to a late shard.
     pub deliveries_late: u64,
+    /// Bytes that clients' PVs and answers take in memory.
+    pub memory_charged: usize,
+    /// Times that a memory budget had no room.
+    pub memory_refused: u64,
     /// Length of a tick in microseconds.
     pub tick_micros: u64,
     /// How old updates were on receipt.
@@ -232,6 +238,10 @@ impl Default for Metrics {
         let requests = counter(
             "requests",
             "Messages from clients, acknowledgements included; pings of WebSocket are not",
+        );
+        let memory_refused = counter(
+            "memory_refused",
+            "Times that a PV, value or answer was refused because a memory budget had no room for it",
         );
         let frames_encoded = counter(
             "frames_encoded_private",
@@ -409,6 +419,11 @@ impl Default for Metrics {
             "connections_open",
             "Open TCP connections of clients, with their streams of large values, and of HTTP requests",
         );
+        let memory_charged = gauge(
+            "memory_charged_bytes",
+            "Memory of open PVs, their values and answers to gets, which the budgets of clients, users and \
+             addresses bound",
+        );
         let tick_micros = gauge("tick_length_microseconds", "Present length of a tick");
         let audit_queued = gauge(
             "audit_queue_length",
@@ -476,6 +491,8 @@ impl Default for Metrics {
             threads,
             ticks_late,
             deliveries_late,
+            memory_charged,
+            memory_refused,
             tick_micros,
             updates_received,
             updates_skipped,
@@ -592,6 +609,8 @@ impl Metrics {
         self.sessions_active.set(readings.sessions as i64);
         self.connections.set(readings.connections as i64);
         self.tick_micros.set(readings.tick_micros as i64);
+        self.memory_charged.set(readings.memory_charged as i64);
+        raise(&self.memory_refused, readings.memory_refused);
         let mut text = String::new();
         let written = encode_registry(&mut text, &self.registry)
             .and_then(|()| encode_registry(&mut text, self.process.read()))

@@ -13,6 +13,7 @@ use crate::audit::{self, Attempt, Audit};
 use crate::auth::Peer;
 use crate::config::Access;
 use crate::group::{ClientId, Demand, Desk, Peeked};
+use crate::quota::Owner;
 use crate::registry::Registry;
 use crate::rule::Person;
 use crate::source::{Call, OpDone, OpEnd, OpTicket, Put, RowValue, Sent};
@@ -40,6 +41,8 @@ pub struct OpOrder {
     pub client: ClientId,
     /// Who that is.
     pub person: Arc<Person>,
+    /// Who is charged for the PV, where it isn't open.
+    pub owner: Arc<Owner>,
     /// The request's number.
     pub request: u32,
     /// Name of the PV or service, with or without a source.
@@ -239,9 +242,9 @@ impl Operations {
                 permitted.map_err(OpEnd::from)
             }
             (None, Operation::Put(_)) => {
-                let acquired = self
-                    .registry
-                    .acquire_to_put(&open.name, &open.record.person);
+                let acquired =
+                    self.registry
+                        .acquire_to_put(&open.name, &open.record.person, &order.owner);
                 acquired.map(|pv| open.pv = Some(pv)).map_err(OpEnd::from)
             }
         };

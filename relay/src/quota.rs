@@ -1,8 +1,12 @@
 //! How fast may one client go, and how many may one user be?
 
+mod memory;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
+
+pub use memory::{BudgetOf, Charge, Memory, MemoryLimits, Owner, PV_BYTES, PvCharge, TooMuch};
 
 /// So much at a time, and so much a second after that.
 #[derive(Clone, Copy, Debug)]

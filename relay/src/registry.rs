@@ -14,6 +14,7 @@ use pvwire_schema::types::{NameProblem, Outcome, PvId, Wish};
 
 use crate::caller::Caller;
 use crate::config::Access;
+use crate::quota::{Owner, PvCharge, TooMuch};
 use crate::rule::{Person, PutsAllowed, Rules};
 use crate::source::{
     Call, Event, Intake, Line, Monitor, Notice, OpDone, OpEnd, OpTicket, Put, Queue, Source,
@@ -23,6 +24,17 @@ use crate::wish::WishKey;
 
 /// Longest name of a source that an error repeats.
 const MAX_SCHEME_CHARS: usize = 32;
+
+/// A PV whose value takes more than this is closed sooner after the last client left: other clients may need
+/// the memory.
+const LINGERING_BYTES: usize = 4 << 10;
+
+/// How long such a PV stays open.
+const SHORT_LINGER: Duration = Duration::from_secs(1);
+
+/// Why nothing new is taken while the process uses more than it may.
+pub const SHORT_OF_MEMORY: &str = "the relay uses more memory than max_memory_mib allows and takes no new PVs or \
+                                   clients until it uses less: try again later, or the operator raises the limit";
 
 /// Different filters on one PV: each costs a look with every update.
 const MAX_VIEWS: usize = 32;
@@ -54,6 +66,15 @@ pub struct Refusal {
     pub problem: NameProblem,
     /// For people.
     pub message: String,
+}
+
+impl From<TooMuch> for Refusal {
+    fn from(too_much: TooMuch) -> Self {
+        Self {
+            problem: NameProblem::TooManyPvs,
+            message: too_much.to_string(),
+        }
+    }
 }
 
 impl From<Refusal> for OpEnd {
@@ -158,7 +179,7 @@ impl Open {
         }
     }
 
-    fn release_one(&mut self, id: PvId, now: Instant) {
+    fn release_one(&mut self, id: PvId, now: Instant, linger: Duration) {
         let slot = self.slot_mut(id);
         slot.holders = (slot.holders)
             .checked_sub(1)
@@ -166,10 +187,20 @@ impl Open {
         if slot.holders > 0 {
             return;
         }
-        let Shows::View { base, key, .. } = slot.shows else {
-            slot.idle_since = Some(now);
-            self.lingering.push((now, id));
-            return;
+        let (base, key) = match &slot.shows {
+            Shows::Pv { charge, .. } => {
+                let is_large = charge.value_bytes() > LINGERING_BYTES;
+                let early = if is_large {
+                    linger.saturating_sub(SHORT_LINGER)
+                } else {
+                    Duration::ZERO
+                };
+                let since = now.checked_sub(early).unwrap_or(now);
+                slot.idle_since = Some(since);
+                self.lingering.push((since, id));
+                return;
+            }
+            Shows::View { base, key, .. } => (*base, *key),
         };
         // It costs the IOC nothing to open it again.
         self.by_wish.remove(&(base, key));
@@ -179,7 +210,7 @@ impl Open {
         // Tells the tick thread, before somebody else gets the number.
         self.slots[id.index()] = None;
         self.free.push(id);
-        self.release_one(base, now);
+        self.release_one(base, now, linger);
     }
 }
 
@@ -197,6 +228,7 @@ enum Shows {
     /// A PV, of which these are views.
     Pv {
         monitor: Box<dyn Monitor>,
+        charge: Arc<PvCharge>,
         /// See [`Line::opening`].
         opening: u32,
         views: Vec<PvId>,
@@ -254,7 +286,7 @@ impl Registry {
     /// Whether one more PV may be opened.
     fn check_room(&self, open: &Open, room: &mut Room) -> Result<(), Refusal> {
         let message = if self.is_short() {
-            "the relay is short of memory and takes no new PVs (max_memory_mib)".to_owned()
+            SHORT_OF_MEMORY.to_owned()
         } else if open.by_name.len() >= self.max_pvs {
             format!("the relay has {} PVs already (max_pvs)", self.max_pvs)
         } else if room.new == 0 {
@@ -274,14 +306,15 @@ impl Registry {
 
     /// Takes hold of PVs that `person` may read, opening those that aren't open. Each `Ok` wants a
     /// `release`. `fresh` is how many may be opened before others have to queue with the crowd, and is
-    /// counted down; more than that at once queue there together.
+    /// counted down; more than that at once queue there together. What is opened is charged to the `owner`.
     pub fn acquire(
         &self,
         names: &[String],
         person: &Person,
+        owner: &Arc<Owner>,
         room: &mut Room,
     ) -> Vec<Result<PvId, Refusal>> {
-        self.acquire_wished(names, None, person, room)
+        self.acquire_wished(names, None, person, owner, room)
     }
 
     /// Like `acquire`, with a filter of updates and who asks for it.
@@ -290,6 +323,7 @@ impl Registry {
         names: &[String],
         wish: Option<(Wish, &Caller)>,
         person: &Person,
+        owner: &Arc<Owner>,
         room: &mut Room,
     ) -> Vec<Result<PvId, Refusal>> {
         let mut open = self.lock();
@@ -301,9 +335,9 @@ impl Registry {
         }
         let acquire = |name: &String| {
             self.permit(name, person, Access::Read)?;
-            let base = self.acquire_one(&mut open, name, room)?;
+            let base = self.acquire_one(&mut open, name, owner, room)?;
             wish.map_or(Ok(base), |(wish, caller)| {
-                self.acquire_view(&mut open, base, wish, caller)
+                self.acquire_view(&mut open, base, wish, (caller, owner))
             })
         };
         let acquired = names.iter().map(acquire).collect();
@@ -319,7 +353,7 @@ impl Registry {
         open: &mut Open,
         base: PvId,
         wish: Wish,
-        caller: &Caller,
+        (caller, owner): (&Caller, &Arc<Owner>),
     ) -> Result<PvId, Refusal> {
         let key = WishKey::from(wish);
         if let Some(&id) = open.by_wish.get(&(base, key)) {
@@ -331,17 +365,26 @@ impl Registry {
         let id = open.free_number();
         if let Err(message) = open.check_views(base, caller) {
             open.give_back(id);
-            open.release_one(base, Instant::now());
+            open.release_one(base, Instant::now(), self.linger);
             let problem = NameProblem::TooManyWishes;
             return Err(Refusal { problem, message });
         }
         let slot = open.slot_mut(base);
         let (name, puts) = (Arc::clone(&slot.name), slot.puts);
-        let Shows::Pv { views, .. } = &mut slot.shows else {
+        let Shows::Pv { views, charge, .. } = &mut slot.shows else {
             unreachable!("a name stands for a PV");
         };
+        // It may hold another value than the PV does.
+        let charge = match PvCharge::open(owner, charge.value_bytes()) {
+            Ok(charge) => charge,
+            Err(too_much) => {
+                open.give_back(id);
+                open.release_one(base, Instant::now(), self.linger);
+                return Err(too_much.into());
+            }
+        };
         views.push(id);
-        let line = ViewLine::open(&self.intake, id, base, wish);
+        let line = ViewLine::open(&self.intake, id, base, wish, Some(charge));
         let slot = Slot {
             name,
             holders: 1,
@@ -388,13 +431,24 @@ impl Registry {
         })
     }
 
-    fn acquire_one(&self, open: &mut Open, name: &str, room: &mut Room) -> Result<PvId, Refusal> {
+    fn acquire_one(
+        &self,
+        open: &mut Open,
+        name: &str,
+        owner: &Arc<Owner>,
+        room: &mut Room,
+    ) -> Result<PvId, Refusal> {
         let (scheme, bare, source) = self.source_of(name)?;
         let whole = format!("{scheme}://{bare}");
         if let Some(&id) = open.by_name.get(whole.as_str()) {
             let slot = open.slot_mut(id);
             slot.holders += 1;
             slot.idle_since = None;
+            if let Shows::Pv { charge, .. } = &slot.shows
+                && charge.may_need_others()
+            {
+                charge.join(owner);
+            }
             return Ok(id);
         }
         self.check_room(open, room)?;
@@ -402,6 +456,7 @@ impl Registry {
             problem: NameProblem::TooManyPvs,
             message,
         })?;
+        let charge = PvCharge::open(owner, source.value_bytes(bare))?;
         let id = open.free_number();
         let puts = self.rules().takes_puts(scheme, bare);
         let queue = match room.fresh.checked_sub(1) {
@@ -411,12 +466,13 @@ impl Registry {
             }
             None => Queue::Crowd,
         };
-        let line = Line::open(&self.intake, id, puts);
+        let line = Line::open_charged(&self.intake, id, puts, Some(Arc::clone(&charge)));
         let opening = line.opening();
         let monitor = match source.open(bare, line, queue) {
             Ok(monitor) => monitor,
             Err(message) => {
                 open.give_back(id);
+                self.forget(id, opening);
                 let problem = NameProblem::BadName;
                 return Err(Refusal { problem, message });
             }
@@ -430,6 +486,7 @@ impl Registry {
             puts,
             shows: Shows::Pv {
                 monitor,
+                charge,
                 opening,
                 views: Vec::new(),
             },
@@ -514,9 +571,20 @@ impl Registry {
     ///
     /// # Errors
     /// As `permit`; nothing was opened then.
-    pub fn acquire_to_put(&self, name: &str, person: &Person) -> Result<PvId, Refusal> {
+    pub fn acquire_to_put(
+        &self,
+        name: &str,
+        person: &Person,
+        owner: &Arc<Owner>,
+    ) -> Result<PvId, Refusal> {
         self.permit(name, person, Access::Put)?;
-        self.acquire_one(&mut self.lock(), name, &mut { Room::ONE })
+        self.acquire_one(&mut self.lock(), name, owner, &mut { Room::ONE })
+    }
+
+    /// Has the table forget a PV that is closed. Before its number is used again.
+    fn forget(&self, pv: PvId, opening: u32) {
+        let event = Event::Closed;
+        self.intake.notify(Notice { pv, opening, event });
     }
 
     /// Writes to a PV that is held; `done` learns what becomes of it.
@@ -543,7 +611,7 @@ impl Registry {
     pub fn release(&self, ids: impl IntoIterator<Item = PvId>, now: Instant) {
         let mut open = self.lock();
         for id in ids {
-            open.release_one(id, now);
+            open.release_one(id, now, self.linger);
         }
     }
 
@@ -570,6 +638,9 @@ impl Registry {
             // Somebody may have come back in between, and may have left again since.
             if let Some(slot) = slots[id.index()].take_if(|slot| slot.idle_since == Some(since)) {
                 by_name.remove(&slot.name);
+                if let Shows::Pv { opening, .. } = slot.shows {
+                    self.forget(id, opening);
+                }
                 free.push(id);
                 closed.push(slot);
             }
@@ -713,7 +784,12 @@ mod tests {
 
     fn one(registry: &Registry, name: &str) -> Result<PvId, Refusal> {
         registry
-            .acquire(&[name.to_owned()], &Person::default(), &mut { Room::ONE })
+            .acquire(
+                &[name.to_owned()],
+                &Person::default(),
+                &Owner::unlimited(),
+                &mut { Room::ONE },
+            )
             .remove(0)
     }
 
@@ -762,7 +838,13 @@ mod tests {
         let names = ["TEMP".to_owned()];
         let person = Person::default();
         registry
-            .acquire_wished(&names, Some((wish, caller)), &person, &mut { Room::ONE })
+            .acquire_wished(
+                &names,
+                Some((wish, caller)),
+                &person,
+                &Owner::unlimited(),
+                &mut { Room::ONE },
+            )
             .remove(0)
     }
 
@@ -873,7 +955,7 @@ mod tests {
         let names: Vec<_> = (0..5).map(|n| format!("PV{n}")).collect();
         let mut room = Room { fresh: 3, new: 9 };
         let mut acquire = |names: &[String]| {
-            registry.acquire(names, &Person::default(), &mut room);
+            registry.acquire(names, &Person::default(), &Owner::unlimited(), &mut room);
             let opened = counted.opened.load(Ordering::Relaxed);
             (room.fresh, opened, counted.crowded.load(Ordering::Relaxed))
         };

@@ -11,7 +11,7 @@ use crate::caller::Caller;
 use crate::group::{ClientId, Demand};
 use crate::latency::wall_ns;
 use crate::operation::{OpOrder, Operation};
-use crate::quota::Bucket;
+use crate::quota::{Bucket, Owner};
 use crate::registry::{Registry, Room};
 use crate::rule::Person;
 use crate::source::{Call, Put};
@@ -84,7 +84,8 @@ impl Answerer {
         }
     }
 
-    /// Takes a request's bytes. A client whose `person` isn't known yet may only show who it is.
+    /// Takes a request's bytes. A client whose `person` isn't known yet may only show who it is. What the
+    /// request takes in memory is charged to the `owner`.
     ///
     /// # Errors
     /// When they are no request at all. One that is whole but of a kind that this relay doesn't
@@ -94,6 +95,7 @@ impl Answerer {
         client: ClientId,
         caller: &Caller,
         person: Option<&Arc<Person>>,
+        owner: &Arc<Owner>,
         bytes: &[u8],
     ) -> Result<Outcome, DecodeError> {
         let request = match decode::request(bytes) {
@@ -142,7 +144,8 @@ impl Answerer {
             }
             RequestBody::Subscribe { names, wish } => match wish::checked(wish) {
                 Ok(wish) => {
-                    let (ids, errors) = self.acquire((client, caller), person, &names, wish);
+                    let (ids, errors) =
+                        self.acquire((client, caller), (person, owner), &names, wish);
                     Outcome::Demanded(Demand::Subscribe {
                         client,
                         request: id,
@@ -165,7 +168,7 @@ impl Answerer {
                 timeout_ms,
                 description,
             } => {
-                let (ids, errors) = self.acquire((client, caller), person, &names, None);
+                let (ids, errors) = self.acquire((client, caller), (person, owner), &names, None);
                 let described = description.then(|| self.registry.describe(&ids));
                 let timeout = timeout(timeout_ms, self.get_timeout, LONGEST_GET);
                 let deadline = Instant::now() + timeout;
@@ -177,13 +180,14 @@ impl Answerer {
                     errors,
                     deadline,
                     timeout,
+                    owner: Arc::clone(owner),
                 })
             }
-            RequestBody::Put(put) => self.puts(client, person, id, vec![put], false),
+            RequestBody::Put(put) => self.puts(client, (person, owner), id, vec![put], false),
             RequestBody::PutMany {
                 puts,
                 all_permitted,
-            } => self.puts(client, person, id, puts, all_permitted),
+            } => self.puts(client, (person, owner), id, puts, all_permitted),
             RequestBody::Rpc {
                 name,
                 arguments,
@@ -193,6 +197,7 @@ impl Answerer {
                 let order = OpOrder {
                     client,
                     person: Arc::clone(person),
+                    owner: Arc::clone(owner),
                     request: id,
                     name,
                     operation: Operation::Call(Call {
@@ -215,7 +220,7 @@ impl Answerer {
     fn puts(
         &self,
         client: ClientId,
-        person: &Arc<Person>,
+        (person, owner): (&Arc<Person>, &Arc<Owner>),
         first: u32,
         puts: Vec<PutRequest>,
         all_permitted: bool,
@@ -225,6 +230,7 @@ impl Answerer {
             OpOrder {
                 client,
                 person: Arc::clone(person),
+                owner: Arc::clone(owner),
                 request: first.wrapping_add(at as u32),
                 name: put.name,
                 operation: Operation::Put(Put {
@@ -247,7 +253,7 @@ impl Answerer {
     fn acquire(
         &mut self,
         (client, caller): (ClientId, &Caller),
-        person: &Person,
+        (person, owner): (&Person, &Arc<Owner>),
         names: &[String],
         wish: Option<Wish>,
     ) -> (Vec<PvId>, Vec<NameError>) {
@@ -263,7 +269,7 @@ impl Answerer {
         let new = names_left.left(now).min(caller.names_left(now));
         let mut room = Room { fresh: before, new };
         let wish = wish.map(|wish| (wish, caller));
-        let acquired = self.registry.acquire_wished(names, wish, person, &mut room);
+        let acquired = (self.registry).acquire_wished(names, wish, person, owner, &mut room);
         let acquired = acquired.into_iter().enumerate();
         names_left.take(new - room.new);
         caller.take_names(new - room.new);

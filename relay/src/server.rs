@@ -34,7 +34,7 @@ use crate::connection::{Connection, Progress};
 use crate::descriptor::Descriptors;
 use crate::rule::Person;
 use crate::shard::{Arrival, ShardHandle};
-use crate::shutdown::Readiness;
+use crate::shutdown::{Readiness, Unready};
 use crate::stream::StreamBody;
 use crate::tls::Tls;
 
@@ -469,16 +469,9 @@ impl Server {
     }
 
     fn ready(&self) -> Answer {
-        if !self.readiness.is_ready() {
-            return plain(StatusCode::SERVICE_UNAVAILABLE, "not ready\n");
-        }
-        // Screens are worth more than puts: a relay that can't put on record still shows them.
         let audit = self.admin.audit_health();
         let takes_puts = !audit.is_some_and(|health| health.stops_puts());
-        plain(
-            StatusCode::OK,
-            if takes_puts { READY } else { READY_TO_READ },
-        )
+        ready(self.readiness.unready(), takes_puts)
     }
 
     /// Whether a connection's address may ask for more than whether the relay is live.
@@ -701,7 +694,7 @@ impl Server {
         if self.admin.registry.is_short() {
             return Err((
                 StatusCode::SERVICE_UNAVAILABLE,
-                "the relay is short of memory: try again later\n",
+                "the relay is short of memory (max_memory_mib): try again later\n",
             ));
         }
         if !self.descriptors.has_room(std::time::Instant::now()) {
@@ -719,6 +712,22 @@ impl Server {
         }
         Ok((key.as_bytes().to_vec(), subprotocol))
     }
+}
+
+/// Whether traffic should be sent here, and if not, why. Screens are worth more than puts: a relay that
+/// can't put on record still shows them.
+fn ready(unready: Option<Unready>, takes_puts: bool) -> Answer {
+    let why = match unready {
+        None if takes_puts => return plain(StatusCode::OK, READY),
+        None => return plain(StatusCode::OK, READY_TO_READ),
+        Some(Unready::Starting) => "not ready: the relay is starting\n",
+        Some(Unready::Draining) => "not ready: the relay is stopping\n",
+        Some(Unready::ShortOfMemory) => {
+            "not ready: the relay uses more memory than max_memory_mib and takes no new clients until it uses \
+             less\n"
+        }
+    };
+    plain(StatusCode::SERVICE_UNAVAILABLE, why)
 }
 
 /// Tells a client that wants TLS that there is none, and waits until it has understood: what it has

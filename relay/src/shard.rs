@@ -41,7 +41,7 @@ use crate::frame::{Frame, FrameMaker};
 use crate::group::{ClientId, Demand, Desk};
 use crate::metrics::Metrics;
 use crate::operation::Operations;
-use crate::quota::Users;
+use crate::quota::{Memory, Users};
 use crate::registry::Registry;
 use crate::request::Answerer;
 use crate::rule::Person;
@@ -100,6 +100,8 @@ pub struct ShardContext {
     pub users: Arc<Users>,
     /// What each user's connections may do together.
     pub callers: Arc<Callers>,
+    /// What clients' PVs and answers take in memory.
+    pub memory: Arc<Memory>,
     /// Where attempts to write are put on record, if they are.
     pub audit: Option<Arc<Audit>>,
 }
@@ -352,9 +354,12 @@ impl Run {
             None => Login::Done(None),
             Some(_) => Login::awaited(now),
         };
+        let memory = &self.context.memory;
+        let owner = memory.owner(&peer.address, peer.person.user.as_deref());
         let mut client = Client::new(
             id,
             (peer, caller, stay),
+            owner,
             login,
             socket,
             self.context.limits,

@@ -12,6 +12,18 @@ use crate::log_queue;
 pub struct Readiness {
     listening: AtomicBool,
     draining: AtomicBool,
+    short_of_memory: AtomicBool,
+}
+
+/// Why no traffic should be sent here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unready {
+    /// The relay is starting.
+    Starting,
+    /// It is about to stop.
+    Draining,
+    /// It uses more memory than it may, and takes no new clients until it uses less.
+    ShortOfMemory,
 }
 
 impl Readiness {
@@ -31,10 +43,29 @@ impl Readiness {
         self.draining.load(Ordering::Acquire)
     }
 
+    /// The relay uses more memory than it may, or doesn't any more.
+    pub fn set_short_of_memory(&self, is_short: bool) {
+        self.short_of_memory.store(is_short, Ordering::Release);
+    }
+
+    /// Why new clients are not welcome, if they aren't.
+    #[must_use]
+    pub fn unready(&self) -> Option<Unready> {
+        if !self.listening.load(Ordering::Acquire) {
+            Some(Unready::Starting)
+        } else if self.is_draining() {
+            Some(Unready::Draining)
+        } else if self.short_of_memory.load(Ordering::Acquire) {
+            Some(Unready::ShortOfMemory)
+        } else {
+            None
+        }
+    }
+
     /// Whether new clients are welcome.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.listening.load(Ordering::Acquire) && !self.is_draining()
+        self.unready().is_none()
     }
 }
 
@@ -64,7 +95,12 @@ mod tests {
     fn ready_is_between_listening_and_draining() {
         let readiness = Readiness::default();
         assert!(!readiness.is_ready());
+        assert_eq!(readiness.unready(), Some(Unready::Starting));
         readiness.listening();
+        assert!(readiness.is_ready());
+        readiness.set_short_of_memory(true);
+        assert_eq!(readiness.unready(), Some(Unready::ShortOfMemory));
+        readiness.set_short_of_memory(false);
         assert!(readiness.is_ready());
         readiness.draining();
         assert!(!readiness.is_ready());

@@ -238,6 +238,14 @@ impl Socket {
         self.tail.is_some() || self.stream.wire.holds()
     }
 
+    /// Bytes of the frames that wait.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        let tail = self.tail.iter().map(|(frame, _)| frame);
+        let waiting = self.waiting.iter().map(|waiting| &waiting.frame);
+        tail.chain(waiting).map(|frame| frame.length()).sum()
+    }
+
     /// Whether what waits does so for this client's next turn, not for the kernel.
     #[must_use]
     pub fn is_ready(&self) -> bool {

@@ -8,6 +8,7 @@ pub mod pva;
 pub mod search;
 pub mod sim;
 mod user;
+pub mod weight;
 
 pub use intake::{Event, Intake, Line, Notice, Row, RowValue, ViewLine};
 pub use operation::{Call, LastPut, OpDone, OpEnd, OpTicket, Put, Sent};
@@ -40,6 +41,11 @@ pub trait Source: Send + Sync {
     /// A sentence for the person who wrote the name.
     fn has_room(&self, _name: &str) -> Result<(), String> {
         Ok(())
+    }
+
+    /// Bytes that the value of a PV will take, as far as its name says; 0 when it doesn't.
+    fn value_bytes(&self, _name: &str) -> usize {
+        0
     }
 
     /// Calls a service. Never waits; what becomes of it is told to `done`, once.

@@ -106,6 +106,12 @@ impl StreamSender {
         !self.0.state().waiting.is_empty()
     }
 
+    /// Bytes that were added and not taken yet.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.0.state().waiting.iter().map(Bytes::len).sum()
+    }
+
     /// Whether the other end is gone.
     #[must_use]
     pub fn is_over(&self) -> bool {

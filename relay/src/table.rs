@@ -17,12 +17,16 @@ use pvwire_schema::types::{
     Alarm, Channel, ConnectionState, Detail, Metadata, PvId, Skips, ValueType,
 };
 
+use crate::quota::PvCharge;
 use crate::source::intake::{Notice, Taken};
 use crate::source::{Event, Row, RowValue};
 use view::View;
 
 pub use changes::{ChangedRow, Changes, Counts};
-pub use large::{LARGE_BYTES, LargeRow, MAX_VALUE_BYTES, bytes_of, is_beyond_a_frame, is_large};
+pub use large::{
+    LARGE_BYTES, LargeRow, MAX_VALUE_BYTES, MIB, Together, bytes_of, bytes_of_node,
+    is_beyond_a_frame, is_large,
+};
 
 /// The latest value of a PV.
 #[derive(Clone, Debug)]
@@ -67,6 +71,9 @@ impl Latest {
 /// A PV that is back but hasn't yet told what it is now may show its old value as the present one for
 /// no longer than this: there are PVs that never say more.
 const RETURN_WAIT: Duration = Duration::from_secs(1);
+
+/// Of the small values of a PV that may be of any size one in so many is weighed.
+const WEIGHED_EVERY: u32 = 64;
 
 /// What a PV that came back has told since.
 #[derive(Clone, Copy, Debug, Default)]
@@ -114,8 +121,10 @@ pub struct Entry {
     pub detail_tick: u64,
     /// Tick of the last update that was large.
     large_tick: u64,
-    /// Its value is left out, because no frame can hold it.
+    /// Its value is left out, because no frame or no budget can hold it.
     is_left_out: bool,
+    /// Where the memory that its value takes is charged.
+    charge: Option<Arc<PvCharge>>,
 }
 
 impl Default for Entry {
@@ -149,6 +158,7 @@ impl Default for Entry {
             detail_tick: 0,
             large_tick: 0,
             is_left_out: false,
+            charge: None,
         }
     }
 }
@@ -165,6 +175,10 @@ impl Entry {
     fn begin_epoch(&mut self, changes: &mut Changes, pv: PvId, epoch: u32) {
         self.epoch = epoch;
         self.latest = None;
+        if let Some(charge) = &self.charge {
+            // To give some back never fails.
+            let _ = charge.set(0);
+        }
         let nothing = Metadata {
             epoch,
             ..Metadata::default()
@@ -240,6 +254,33 @@ impl Entry {
             .filter(|latest| is_large(&latest.value))
     }
 
+    /// An update with what is shown of it, and the bytes of that unless it is large: the value is left out
+    /// when no frame can hold it, or when nobody who has the PV may take so much memory.
+    #[inline(never)]
+    fn weigh(
+        &mut self,
+        mut latest: Latest,
+        mut value: RowValue,
+    ) -> (Latest, RowValue, Option<usize>) {
+        let mut small_bytes = large::small_bytes(&value);
+        let was_left_out = self.is_left_out;
+        // What is small is looked at now and then: each look goes through all of a structure.
+        let is_due = self.latest.is_none() || latest.sequence.is_multiple_of(WEIGHED_EVERY);
+        if small_bytes.is_none() || was_left_out || is_due {
+            let surplus = large::surplus(&latest.value, self.charge.as_deref());
+            self.is_left_out = surplus.is_some();
+            if let Some(why) = surplus {
+                latest = large::left_out(&latest, why);
+            }
+            if self.is_left_out || was_left_out {
+                // A part says nothing to those who don't have the rest.
+                value = latest.value.clone();
+                small_bytes = large::small_bytes(&value);
+            }
+        }
+        (latest, value, small_bytes)
+    }
+
     /// Takes a PV's update in and tells of it.
     fn record(
         &mut self,
@@ -249,17 +290,12 @@ impl Entry {
         mut value: RowValue,
         skips: Skips,
     ) {
-        let mut is_large = is_large(&value);
-        if is_large || self.is_left_out {
-            let was_left_out = self.is_left_out;
-            let shown = large::without_surplus(&latest);
-            self.is_left_out = shown.is_some();
-            latest = shown.unwrap_or(latest);
-            if self.is_left_out || was_left_out {
-                // A part says nothing to those who don't have the rest.
-                value = latest.value.clone();
-                is_large = large::is_large(&value);
-            }
+        let mut is_large = false;
+        if self.is_left_out || !matches!(value, RowValue::Number(_)) {
+            let small_bytes;
+            (latest, value, small_bytes) = self.weigh(latest, value);
+            // Of the values that are no numbers not all may fit in one frame, however small they are.
+            is_large = small_bytes.is_none_or(|bytes| !changes.together.takes_bytes(bytes));
         }
         let before = self.latest.as_ref();
         let alarm = before
@@ -388,16 +424,17 @@ impl Table {
         if pv.index() >= self.entries.len() {
             self.entries.resize_with(pv.index() + 1, Entry::default);
         }
-        if let Event::ViewOpened { base, wish } = event {
-            self.open_view(changes.tick, now, (pv, opening), base, wish);
+        if let Event::ViewOpened { base, wish, charge } = event {
+            self.open_view(changes.tick, now, (pv, opening), base, wish, charge);
             return;
         }
         let entry = &mut self.entries[pv.index()];
-        if let Event::Opened { puts } = event {
+        if let Event::Opened { puts, charge } = event {
             *entry = Entry {
                 opening,
                 epoch: opening,
                 searched_since: Some(now.instant),
+                charge,
                 ..Entry::default()
             };
             entry.channel.since_ns = now.wall_ns;
@@ -423,6 +460,10 @@ impl Table {
         match event {
             Event::Opened { .. } | Event::ViewOpened { .. } => {}
             Event::ViewClosed => return self.close_view(pv),
+            Event::Closed => {
+                *entry = Entry::default();
+                return;
+            }
             Event::Puts(puts) => entry.channel.puts = puts,
             Event::Queued => entry.searched_since = None,
             Event::Searched => {

@@ -161,10 +161,10 @@ fn lib_lists_every_module_in_the_order_an_update_passes_them() {
         "shutdown",
     ];
     let way = [
+        "quota",
         "source",
         "rule",
         "auth",
-        "quota",
         "caller",
         "descriptor",
         "wish",

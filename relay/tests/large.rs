@@ -564,7 +564,7 @@ fn get_of_more_than_a_frame_holds_is_answered_for_what_fits() {
 }
 
 /// Has an array of unsigned bytes hold so many zeros, by the database itself.
-fn fill(ioc: &mut SoftIoc, name: &str, count: usize) {
+pub(crate) fn fill(ioc: &mut SoftIoc, name: &str, count: usize) {
     // DBR_UCHAR is 2.
     ioc.run(&format!(
         "import ctypes\nfrom epicscorelibs.ioc import dbCore\n\

@@ -7,6 +7,7 @@
 mod architecture;
 mod arrows;
 mod audit;
+mod budget;
 mod callers;
 #[cfg(feature = "conformance")]
 mod conformance;

@@ -1,10 +1,12 @@
 //! Turns updates and requests into the bytes of one message.
 
-use bytes::Bytes;
-use flatbuffers::{FlatBufferBuilder, Vector, WIPOffset};
+use flatbuffers::{FlatBufferBuilder, WIPOffset};
 
+mod apart;
 mod request;
 
+use self::apart::Aparts;
+pub use self::apart::Cut;
 pub use self::request::request;
 use crate::generated::frame as fb;
 use crate::lz4::Packer;
@@ -20,9 +22,6 @@ const LARGE_BYTES: usize = 256 << 10;
 /// Room for what a frame that follows on a large one has more.
 const MORE_BYTES: usize = 16 << 10;
 
-/// From this size on an array may stand apart from its frame.
-const APART_BYTES: usize = 4 << 10;
-
 /// A frame in pieces, which together are its message.
 #[derive(Debug)]
 pub struct Pieces {
@@ -30,27 +29,8 @@ pub struct Pieces {
     pub bytes: Vec<u8>,
     /// Where it begins; before it there is the room that was asked for.
     pub start: usize,
-    /// The elements of the array that stands apart; empty when none does.
-    pub tail: Bytes,
-    /// Zeros that fill the array's last word.
-    pub padding: usize,
-}
-
-/// The array whose elements follow the frame, and the vector that names them.
-#[derive(Clone, Copy, Default)]
-struct Apart<'a, 'b>(Option<(&'a Array, WIPOffset<Vector<'b, u64>>)>);
-
-impl<'b> Apart<'_, 'b> {
-    fn elements(
-        self,
-        builder: &mut FlatBufferBuilder<'b>,
-        array: &Array,
-    ) -> WIPOffset<Vector<'b, u64>> {
-        match self.0 {
-            Some((apart, vector)) if std::ptr::eq(apart, array) => vector,
-            _ => words(builder, &array.data),
-        }
-    }
+    /// Elements of arrays that stand apart, in the order of their places.
+    pub cuts: Vec<Cut>,
 }
 
 /// What a row says beside its value.
@@ -147,8 +127,8 @@ pub struct FrameEncoder {
     metadata: Vec<WIPOffset<fb::Metadata<'static>>>,
     channels: Vec<WIPOffset<fb::Channel<'static>>>,
     reply: Option<(u32, fb::ReplyBody, WIPOffset<flatbuffers::UnionWIPOffset>)>,
-    /// Elements that follow the frame.
-    apart: Bytes,
+    /// Arrays whose elements aren't copied into the frame.
+    apart: Aparts,
     /// Bytes of the frame that took the buffer with it; 0 when the buffer is still here.
     given_away: usize,
 }
@@ -240,36 +220,27 @@ impl FrameEncoder {
 
     /// Adds an update whose value is no double.
     pub fn blob(&mut self, id: PvId, time_ns: i64, value: &BlobValue, marks: RowMarks<'_>) {
-        self.add_blob(id, time_ns, value, marks, Apart::default());
+        self.add_blob(id, time_ns, value, marks);
+    }
+
+    /// The largest array of each of these values won't be copied into the frame. Nothing may be added before
+    /// this, and `finish_pieces` ends the frame.
+    pub fn apart<'a>(&mut self, values: impl IntoIterator<Item = &'a BlobValue>) {
+        for value in values {
+            self.apart.add(&mut self.builder, value);
+        }
     }
 
     /// Adds an update whose largest array is not copied into the frame but follows it. Nothing may
     /// be added before it, and `finish_pieces` ends the frame.
     pub fn blob_apart(&mut self, id: PvId, time_ns: i64, value: &BlobValue, marks: RowMarks<'_>) {
-        let largest = match value {
-            BlobValue::Array(array) => Some(array),
-            BlobValue::Structure(root) | BlobValue::StructurePart(root) => largest_below(root),
-            _ => None,
-        };
-        let apart = largest.filter(|array| array.data.len() >= APART_BYTES);
-        let apart = apart.map(|array| {
-            self.apart = array.data.clone();
-            // What is written first stands last: the elements come right behind this vector,
-            // whose length is put in when the frame is finished.
-            (array, self.builder.create_vector::<u64>(&[]))
-        });
-        self.add_blob(id, time_ns, value, marks, Apart(apart));
+        self.apart([value]);
+        self.add_blob(id, time_ns, value, marks);
     }
 
-    fn add_blob(
-        &mut self,
-        id: PvId,
-        time_ns: i64,
-        value: &BlobValue,
-        marks: RowMarks<'_>,
-        apart: Apart<'_, 'static>,
-    ) {
-        let builder = &mut self.builder;
+    fn add_blob(&mut self, id: PvId, time_ns: i64, value: &BlobValue, marks: RowMarks<'_>) {
+        let (builder, apart) = (&mut self.builder, &mut self.apart);
+        let mut refers_to = None;
         self.blob_marks
             .push(builder, self.blobs.len(), self.kind, marks);
         let mut args = fb::BlobArgs {
@@ -299,7 +270,7 @@ impl FrameEncoder {
             BlobValue::Array(array) => {
                 args.array = true;
                 args.count = array.count;
-                args.data = Some(apart.elements(builder, array));
+                args.data = Some(elements(builder, array, apart, &mut refers_to));
             }
             BlobValue::Structure(root) | BlobValue::StructurePart(root) => {
                 args.count = 1;
@@ -307,7 +278,11 @@ impl FrameEncoder {
                 args.partial = matches!(value, BlobValue::StructurePart(_));
             }
         }
-        self.blobs.push(fb::Blob::create(builder, &args));
+        let blob = fb::Blob::create(builder, &args);
+        if let Some(place) = refers_to {
+            apart.refer(builder, blob.value(), fb::Blob::VT_DATA, place);
+        }
+        self.blobs.push(blob);
     }
 
     /// Adds a PV's metadata.
@@ -444,7 +419,7 @@ impl FrameEncoder {
         let args = fb::PutDoneArgs {
             outcome: fb::Outcome(outcome.number()),
             message: text_if_any(builder, message),
-            holds: holds.map(|holds| node(builder, holds, Apart::default())),
+            holds: holds.map(|holds| node(builder, holds, &mut self.apart)),
         };
         let done = fb::PutDone::create(builder, &args).as_union_value();
         self.reply = Some((reply_to, fb::ReplyBody::PutDone, done));
@@ -462,7 +437,7 @@ impl FrameEncoder {
         let args = fb::RpcDoneArgs {
             outcome: fb::Outcome(outcome.number()),
             message: text_if_any(builder, message),
-            result: result.map(|result| node(builder, result, Apart::default())),
+            result: result.map(|result| node(builder, result, &mut self.apart)),
         };
         let done = fb::RpcDone::create(builder, &args).as_union_value();
         self.reply = Some((reply_to, fb::ReplyBody::RpcDone, done));
@@ -558,21 +533,11 @@ impl FrameEncoder {
         self.give_away(room)
     }
 
-    /// The same in pieces, of a frame that began with `blob_apart`.
+    /// The same in pieces, of a frame with arrays that stand apart.
     pub fn finish_pieces(&mut self, room: usize) -> Pieces {
         let (mut bytes, start) = self.finish_owned(room);
-        let tail = std::mem::take(&mut self.apart);
-        let count = tail.len().div_ceil(8);
-        if count > 0 {
-            let place = bytes.len() - size_of::<u32>();
-            bytes[place..].copy_from_slice(&(count as u32).to_le_bytes());
-        }
-        Pieces {
-            bytes,
-            start,
-            padding: count * 8 - tail.len(),
-            tail,
-        }
+        let cuts = self.apart.finish(&mut bytes);
+        Pieces { bytes, start, cuts }
     }
 
     fn give_away(&mut self, room: usize) -> (Vec<u8>, usize) {
@@ -614,18 +579,35 @@ fn word_of(value_type: ValueType, number: f64) -> u64 {
     u64::from_le_bytes(word)
 }
 
-fn node<'b>(
-    builder: &mut FlatBufferBuilder<'b>,
+/// The vector of an array's elements, and to which of those that stand apart it refers.
+fn elements(
+    builder: &mut FlatBufferBuilder<'static>,
+    array: &Array,
+    apart: &Aparts,
+    refers_to: &mut Option<usize>,
+) -> WIPOffset<flatbuffers::Vector<'static, u64>> {
+    match apart.vector(array) {
+        Some((place, vector)) => {
+            *refers_to = Some(place);
+            vector
+        }
+        None => words(builder, &array.data),
+    }
+}
+
+fn node(
+    builder: &mut FlatBufferBuilder<'static>,
     root: &Node,
-    apart: Apart<'_, 'b>,
-) -> WIPOffset<fb::Node<'b>> {
+    apart: &mut Aparts,
+) -> WIPOffset<fb::Node<'static>> {
+    let mut refers_to = None;
     let mut args = fb::NodeArgs {
         name: text_if_any(builder, &root.name),
         type_id: text_if_any(builder, &root.type_id),
         count: 1,
         ..Default::default()
     };
-    let fields = |builder: &mut FlatBufferBuilder<'b>, list: &[Node]| {
+    let mut fields = |builder: &mut FlatBufferBuilder<'static>, list: &[Node]| {
         let offsets: Vec<_> = list
             .iter()
             .map(|field| node(builder, field, apart))
@@ -662,7 +644,7 @@ fn node<'b>(
         NodeValue::Array(array) => {
             args.array = true;
             args.count = array.count;
-            args.data = Some(apart.elements(builder, array));
+            args.data = Some(elements(builder, array, apart, &mut refers_to));
             array.value_type
         }
         NodeValue::Structure(list) => {
@@ -691,23 +673,11 @@ fn node<'b>(
         }
     };
     args.type_ = value_type(kind);
-    fb::Node::create(builder, &args)
-}
-
-/// The largest array of a structure.
-fn largest_below(root: &Node) -> Option<&Array> {
-    match &root.value {
-        NodeValue::Array(array) => Some(array),
-        NodeValue::Structure(list)
-        | NodeValue::StructureArray(list)
-        | NodeValue::UnionArray(list)
-        | NodeValue::AnyArray(list) => list
-            .iter()
-            .filter_map(largest_below)
-            .max_by_key(|array| array.data.len()),
-        NodeValue::Union(held) | NodeValue::Any(held) => held.as_deref().and_then(largest_below),
-        _ => None,
+    let node = fb::Node::create(builder, &args);
+    if let Some(place) = refers_to {
+        apart.refer(builder, node.value(), fb::Node::VT_DATA, place);
     }
+    node
 }
 
 /// Packed elements as the words that they travel in.
@@ -825,6 +795,89 @@ mod tests {
         }
     }
 
+    fn joined(pieces: &Pieces) -> Vec<u8> {
+        let (mut joined, mut at) = (Vec::new(), pieces.start);
+        for cut in &pieces.cuts {
+            joined.extend(&pieces.bytes[at..cut.at]);
+            joined.extend(&cut.data);
+            joined.resize(joined.len() + cut.padding, 0);
+            at = cut.at;
+        }
+        joined.extend(&pieces.bytes[at..]);
+        joined
+    }
+
+    #[test]
+    fn answer_with_many_large_arrays_holds_all_of_them_and_copies_none() {
+        let array = |value_type, bytes: Vec<u8>| Array {
+            value_type,
+            count: bytes.len() as u32,
+            data: bytes.into(),
+        };
+        let bytes = |n: usize| (0..n).map(|byte| (byte * n) as u8).collect::<Vec<_>>();
+        let image = |n| {
+            let field = |name: &str, value| Node {
+                name: name.into(),
+                type_id: String::new(),
+                value,
+            };
+            let held = field(
+                "ubyteValue",
+                NodeValue::Array(array(ValueType::UInt8, bytes(n))),
+            );
+            let fields = vec![
+                field(
+                    "codec",
+                    NodeValue::Array(array(ValueType::UInt8, bytes(10))),
+                ),
+                field("value", NodeValue::Union(Some(Box::new(held)))),
+                field("dimension", NodeValue::Int64(n as i64)),
+            ];
+            BlobValue::Structure(field("", NodeValue::Structure(fields)))
+        };
+        let mut values = Vec::new();
+        for n in [4_096, 5_001, 70_003, 8_190] {
+            values.push(BlobValue::Array(array(ValueType::UInt8, bytes(n))));
+            values.push(image(n + 1));
+            values.push(BlobValue::Array(array(ValueType::UInt8, bytes(n / 100))));
+        }
+        // The elements of two PVs may be the same.
+        values.push(values[0].clone());
+        let mut encoder = FrameEncoder::new();
+        for shown in [values.len(), 2, 1] {
+            encoder.begin(FrameKind::Answer, 3, 0);
+            encoder.apart(&values[..shown]);
+            let ids = (0..shown).map(|n| PvId(n as u32)).collect::<Vec<_>>();
+            let reply = Reply::Got {
+                ids: ids.clone(),
+                errors: Vec::new(),
+            };
+            encoder.reply(7, &reply);
+            encoder.number(PvId(99), 5, 1.5, RowMarks::default());
+            for (id, value) in ids.iter().zip(&values) {
+                encoder.metadata(*id, &Metadata::default());
+                encoder.blob(*id, 7, value, RowMarks::default());
+            }
+            let pieces = encoder.finish_pieces(10);
+            assert_eq!(pieces.cuts.len(), if shown > 2 { 8 } else { shown });
+            assert!(pieces.bytes.len() < 10_000, "{}", pieces.bytes.len());
+            let joined = joined(&pieces);
+            let frame = decode::frame(&joined).unwrap();
+            assert_eq!(frame.blobs().count(), shown);
+            for (blob, value) in frame.blobs().zip(&values) {
+                match value {
+                    BlobValue::Array(array) => {
+                        assert_eq!((blob.data, blob.data_offset % 8), (&array.data[..], 0));
+                    }
+                    BlobValue::Structure(root) => {
+                        assert_eq!(&blob.structure.unwrap().to_node(), root);
+                    }
+                    _ => unreachable!("there is no other"),
+                }
+            }
+        }
+    }
+
     #[test]
     fn pieces_make_up_the_message_that_holds_the_same() {
         let alarm = Some(Alarm {
@@ -857,6 +910,9 @@ mod tests {
             }
         };
         let mut encoder = FrameEncoder::new();
+        // What is refused after this one takes nothing of it.
+        encoder.begin(FrameKind::Answer, 1, 0);
+        encoder.apart([&BlobValue::Array(array(9_000))]);
         for count in [3, 5_000, 5_001, 5_007, 300_001] {
             let image = field("ubyteValue", NodeValue::Array(array(count)));
             let fields = vec![
@@ -874,10 +930,8 @@ mod tests {
                 encoder.metadata(PvId(4), &Metadata::default());
                 let pieces = encoder.finish_pieces(10);
                 let is_apart = count >= 5_000 && value.value_type() != ValueType::String;
-                assert_eq!(pieces.tail.is_empty(), !is_apart, "{count}");
-                let head = &pieces.bytes[pieces.start..];
-                let padding = &[0; 8][..pieces.padding];
-                let joined = [head, &pieces.tail, padding].concat();
+                assert_eq!(pieces.cuts.is_empty(), !is_apart, "{count}");
+                let joined = joined(&pieces);
 
                 let frame = decode::frame(&joined).unwrap();
                 let blob = frame.blobs().next().unwrap();

@@ -1,18 +1,33 @@
-//! Finds the memory limit that the kernel holds this process to (control groups, versions 1 and 2).
+//! Finds the memory that this process may use: the limit of its control group (versions 1 and 2) and the
+//! machine's memory.
 
 use std::path::Path;
 
-/// Budget where there is no limit.
+/// Budget where neither is known.
 const WITHOUT_LIMIT_MIB: usize = 1_000_000;
 
-/// Default of `max_memory_mib`: three quarters of the limit. The kernel bills the sockets' buffers and
+/// Default of `max_memory_mib`: three quarters of the limit, or half of the machine's memory where that is
+/// less. The kernel bills the sockets' buffers and
 /// the file cache to the same limit, and they are not in the memory that the relay compares with its
 /// budget.
 pub(super) fn default_budget_mib(read: impl Fn(&Path) -> Option<String>) -> usize {
-    limit_bytes(read).map_or(WITHOUT_LIMIT_MIB, |bytes| {
-        let mib = usize::try_from((bytes / 4 * 3) >> 20).unwrap_or(usize::MAX);
+    let group = limit_bytes(&read).map(|bytes| bytes / 4 * 3);
+    let machine = machine_bytes(&read).map(|bytes| bytes / 2);
+    let least = group.into_iter().chain(machine).min();
+    least.map_or(WITHOUT_LIMIT_MIB, |bytes| {
+        let mib = usize::try_from(bytes >> 20).unwrap_or(usize::MAX);
         mib.clamp(1, WITHOUT_LIMIT_MIB)
     })
+}
+
+/// The machine's memory.
+fn machine_bytes(read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
+    let info = read(Path::new("/proc/meminfo"))?;
+    let line = info
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib = line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?;
+    kib.checked_mul(1 << 10)
 }
 
 /// The smallest limit of this process's group and of those above it.
@@ -89,12 +104,22 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_the_budget_is_as_good_as_none() {
+    fn without_a_limit_the_budget_is_half_of_the_machines_memory() {
         assert_eq!(budget(&[]), WITHOUT_LIMIT_MIB);
         let unlimited = [
+            (
+                "/proc/meminfo",
+                "MemTotal:       8388608 kB\nMemFree: 1 kB\n",
+            ),
             ("/proc/self/cgroup", "0::/\n"),
             ("/sys/fs/cgroup/memory.max", "max\n"),
         ];
-        assert_eq!(budget(&unlimited), WITHOUT_LIMIT_MIB);
+        assert_eq!(budget(&unlimited), 4096);
+        let larger_than_the_machine = [
+            unlimited[0],
+            unlimited[1],
+            ("/sys/fs/cgroup/memory.max", "17179869184\n"),
+        ];
+        assert_eq!(budget(&larger_than_the_machine), 4096);
     }
 }

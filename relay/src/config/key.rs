@@ -85,6 +85,23 @@ macro_rules! limit_key {
     };
 }
 
+macro_rules! share_key {
+    ($name:literal, $field:ident, $effective:ident, $help:literal) => {
+        Key {
+            name: $name,
+            list: false,
+            value: "N",
+            help: $help,
+            set: |config, value| {
+                let count = (value.parse().ok()).filter(|count| (1..=1_000_000).contains(count));
+                config.$field = Some(count.ok_or("a whole number from 1 to 1000000")?);
+                Ok(())
+            },
+            show: |config| config.$effective().to_string(),
+        }
+    };
+}
+
 macro_rules! text_key {
     ($name:literal, $field:ident, $value:literal, $help:literal) => {
         Key {
@@ -545,7 +562,25 @@ pub(super) const KEYS: &[Key] = &[
         "max_memory_mib",
         max_memory_mib,
         1_000_000,
-        "Memory budget in MiB: above it the relay refuses new clients and new PVs"
+        "Memory budget in MiB: PVs, values and answers may take three quarters of it; when the process uses more than all of it, /ready says 503 and new clients and PVs are refused until it uses less"
+    ),
+    share_key!(
+        "max_memory_per_client_mib",
+        max_memory_per_client_mib,
+        memory_per_client_mib,
+        "Memory in MiB that the PVs which one connection opened, their values and the answers to its gets may take; what is beyond is refused"
+    ),
+    share_key!(
+        "max_memory_per_user_mib",
+        max_memory_per_user_mib,
+        memory_per_user_mib,
+        "The same for all connections of one user"
+    ),
+    share_key!(
+        "max_memory_per_address_mib",
+        max_memory_per_address_mib,
+        memory_per_address_mib,
+        "The same for all connections from one address, of IPv6 from one /64 network"
     ),
     millis_key!(
         "ack_window_ms",

@@ -14,7 +14,7 @@ use super::requests::Allowance;
 use crate::auth::Peer;
 use crate::caller::{Caller, Callers, Stay};
 use crate::group::ClientId;
-use crate::quota::{Seat, Users};
+use crate::quota::{Owner, Seat, Users};
 use crate::rule::Person;
 use crate::session::Session;
 use crate::socket::Socket;
@@ -38,6 +38,8 @@ pub(super) struct Client {
     since: Instant,
     pub(super) person: Arc<Person>,
     pub(super) peer: Arc<Peer>,
+    /// Whom what it makes the relay hold is charged to.
+    pub(super) owner: Arc<Owner>,
     pub(super) login: Login,
     /// Whose budgets it draws on.
     pub(super) caller: Caller,
@@ -68,6 +70,7 @@ impl Client {
     pub(super) fn new(
         id: ClientId,
         (peer, caller, stay): (Peer, Caller, Option<Stay>),
+        owner: Arc<Owner>,
         login: Login,
         socket: Socket,
         limits: ShardLimits,
@@ -78,6 +81,7 @@ impl Client {
             since: now,
             person: Arc::new(peer.person.clone()),
             peer: Arc::new(peer),
+            owner,
             login,
             caller,
             _stay: stay,
@@ -118,6 +122,11 @@ impl Client {
         arrived.map_err(|_| {
             "you connect too fast: try again later (max_new_connections_per_s)".to_owned()
         })
+    }
+
+    /// Bytes of what waits for it to take it.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.socket.held_bytes() + self.large.held_bytes()
     }
 
     /// Something was not sent to it.

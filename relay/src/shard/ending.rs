@@ -10,14 +10,28 @@ use crate::auth::Keys;
 use crate::group::{ClientId, Demand};
 use crate::socket::Broken;
 
+/// While the relay is short of memory, a client that holds values is closed when it took nothing for so long.
+const EVICT_WHEN_SHORT: Duration = Duration::from_secs(1);
+
+/// Less than this isn't worth it.
+const HELD_BYTES: usize = 256 << 10;
+
 impl Run {
     /// Looks for clients whose time is over.
     pub(super) fn check(&mut self, now: Instant) {
         let evict_after = self.context.limits.evict_after;
+        let is_short = self.context.registry.is_short();
         let (mut gone, mut evicted, mut over) = (Vec::new(), Vec::new(), Vec::new());
         let mut waiting = Vec::new();
         let keys = self.new_keys();
         for (place, client) in &mut self.clients {
+            // What a client doesn't take can't be freed.
+            let holds_memory = is_short && client.held_bytes() > HELD_BYTES;
+            let evict_after = if holds_memory {
+                evict_after.min(EVICT_WHEN_SHORT)
+            } else {
+                evict_after
+            };
             let has_stalled = client.has_stalled(evict_after, now);
             if client.is_closing() {
                 if client.had_its_farewell(now) {

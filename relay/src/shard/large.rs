@@ -41,6 +41,14 @@ impl LargeWay {
         matches!(self, Self::Stream(stream) if stream.is_busy())
     }
 
+    /// Bytes that wait in it.
+    pub(super) fn held_bytes(&self) -> usize {
+        match self {
+            Self::Stream(stream) => stream.held_bytes(),
+            _ => 0,
+        }
+    }
+
     /// Whether it took some since this was last asked.
     pub(super) fn progressed(&self) -> bool {
         matches!(self, Self::Stream(stream) if stream.progressed())

@@ -145,6 +145,9 @@ impl Run {
                 let synced = client.session.synced();
                 let person = Arc::new(login.person);
                 client.person = Arc::clone(&person);
+                if let (false, Some(user)) = (is_renewal, &person.user) {
+                    client.owner = client.owner.with_user(user);
+                }
                 client.login = Login::Done(Some(Shown {
                     until: login.until,
                     key: login.key,

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{ECHOES, Run, ShardLimits};
+use crate::frame::Frame;
 use crate::operation::{HeldBack, OpAnswer, OpOrder};
 use crate::quota::Bucket;
 use crate::request::Outcome;
 use crate::socket::Broken;
 use crate::source::OpEnd;
-use crate::table::is_beyond_a_frame;
+use crate::table::{bytes_of_node, is_beyond_a_frame};
 
 /// Requests of one client that are read before the others get their turn.
 const REQUESTS_PER_TURN: usize = 32;
@@ -105,7 +106,7 @@ impl Run {
             }
             let outcome = self
                 .answerer
-                .take(client.id, &client.caller, person, &bytes)
+                .take(client.id, &client.caller, person, &client.owner, &bytes)
                 .map_err(|_| Broken::BadMessage)?;
             self.only_acks &= matches!(outcome, Outcome::Acknowledged(_));
             match outcome {
@@ -189,16 +190,25 @@ impl Run {
         let client = &mut self.clients[id.place];
         client.allowance.answered();
         let (synced, request) = (client.session.synced(), answer.request);
-        let is_surplus = answer.end.result.as_ref().is_some_and(is_beyond_a_frame);
-        let frame = if answer.is_call && is_surplus {
-            let why = "the service answered with more than a frame may hold";
-            let end = OpEnd::failed(pvwire_schema::types::Outcome::Failed, why);
-            self.maker.call_answer(synced, request, &end)
+        let result = answer.end.result.as_ref();
+        let refused = |why: String| {
+            let message = format!("the service answered, and its answer is left out: {why}");
+            OpEnd::failed(pvwire_schema::types::Outcome::Failed, message)
+        };
+        let charge = if result.is_some_and(is_beyond_a_frame) {
+            Err(refused("it is more than a frame may hold".to_owned()))
+        } else {
+            let charge = client.owner.charge(result.map_or(0, bytes_of_node));
+            charge.map_err(|too_much| refused(too_much.to_string()))
+        };
+        let frame = if let (true, Err(end)) = (answer.is_call, &charge) {
+            self.maker.call_answer(synced, request, end)
         } else if answer.is_call {
             self.maker.call_answer(synced, request, &answer.end)
         } else {
             self.maker.put_answer(synced, request, &answer.end)
         };
+        let frame = charge.into_iter().fold(frame, Frame::charged);
         client.socket.answer(&Arc::new(frame))
     }
 }

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::mem;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 
@@ -16,6 +16,14 @@ use crossbeam_queue::{ArrayQueue, SegQueue};
 use pvwire_schema::types::{Alarm, BlobValue, Detail, Expected, Metadata, PvId, Wish};
 
 use crate::latency::AgeCounter;
+use crate::quota::PvCharge;
+use crate::source::weight::Weight;
+
+/// Bytes of values that may wait in the ring, unless it is told otherwise: more than a tick brings.
+const RING_BYTES: usize = 256 << 20;
+
+/// Of the values of a structure or of strings one in so many is weighed.
+const WEIGHED_EVERY: u32 = 64;
 
 /// Rows that the ring holds: half a second of 100,000 updates/s, 5 MiB.
 const RING_ROWS: usize = 1 << 16;
@@ -75,7 +83,11 @@ pub enum Event {
     Opened {
         /// Whether the relay takes puts to it.
         puts: bool,
+        /// What it takes in memory is charged here.
+        charge: Option<Arc<PvCharge>>,
     },
+    /// Nobody has it any more: the relay stops looking for it and forgets its value.
+    Closed,
     /// Whether the relay takes puts to it has changed.
     Puts(bool),
     /// It waits for its turn to be searched, which `Searched` tells.
@@ -133,6 +145,8 @@ pub enum Event {
         base: PvId,
         /// Which of its updates.
         wish: Wish,
+        /// What its value takes in memory is charged here.
+        charge: Option<Arc<PvCharge>>,
     },
     /// Nobody wishes that any more.
     ViewClosed,
@@ -162,6 +176,9 @@ pub enum Taken {
 #[derive(Debug)]
 pub struct Intake {
     ring: ArrayQueue<Row>,
+    /// Bytes of the values that were put into the ring since it was last drained.
+    ring_bytes: AtomicUsize,
+    max_ring_bytes: usize,
     overflow: Mutex<HashMap<PvId, Row>>,
     overflowed: AtomicBool,
     notices: SegQueue<Notice>,
@@ -195,12 +212,23 @@ impl Intake {
     /// An empty intake.
     #[must_use]
     pub fn new() -> Arc<Self> {
-        Arc::new(Self::with_ring(RING_ROWS))
+        Self::bounded(RING_BYTES)
+    }
+
+    /// The same where values of so many bytes may wait in the ring; beyond that the newest of each PV does.
+    #[must_use]
+    pub fn bounded(max_ring_bytes: usize) -> Arc<Self> {
+        Arc::new(Self {
+            max_ring_bytes,
+            ..Self::with_ring(RING_ROWS)
+        })
     }
 
     pub(crate) fn with_ring(rows: usize) -> Self {
         Self {
             ring: ArrayQueue::new(rows),
+            ring_bytes: AtomicUsize::new(0),
+            max_ring_bytes: RING_BYTES,
             overflow: Mutex::default(),
             overflowed: AtomicBool::new(false),
             notices: SegQueue::new(),
@@ -226,8 +254,15 @@ impl Intake {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn push(&self, row: Row) {
-        if let Err(mut row) = self.ring.push(row) {
+    /// Puts a row whose value has so many bytes where it waits for the next tick.
+    #[inline]
+    fn push(&self, row: Row, bytes: usize) {
+        let row = if bytes > 0 && !self.takes_bytes(bytes) {
+            Err(row)
+        } else {
+            self.ring.push(row)
+        };
+        if let Err(mut row) = row {
             let mut waiting = self.overflow.lock().unwrap_or_else(PoisonError::into_inner);
             match waiting.entry(row.pv) {
                 Entry::Vacant(place) => {
@@ -241,6 +276,14 @@ impl Intake {
             self.overflowed.store(true, Ordering::Release);
         }
         self.wake();
+    }
+
+    /// Whether values of so many bytes more may wait in the ring.
+    #[inline(never)]
+    fn takes_bytes(&self, bytes: usize) -> bool {
+        let before = self.ring_bytes.fetch_add(bytes, Ordering::Relaxed);
+        // One value fits however large it is.
+        before == 0 || before.saturating_add(bytes) <= self.max_ring_bytes
     }
 
     /// Leaves word of something that happened to a PV.
@@ -282,6 +325,7 @@ impl Intake {
     pub fn drain(&self, mut take: impl FnMut(Taken)) {
         // A row that is in the ring by now came after its PV's events, which are therefore in
         // their queue by now; a row that comes later waits for the next call.
+        self.ring_bytes.store(0, Ordering::Relaxed);
         let rows = self.ring.len();
         while let Some(notice) = self.notices.pop() {
             take(Taken::Notice(notice));
@@ -312,6 +356,8 @@ pub struct Line {
     first: AtomicU32,
     /// Counted in the sequence; to be told with the next update.
     squashed: AtomicU32,
+    /// Bytes of the structure or strings that were weighed last; 0 before that.
+    weight: AtomicUsize,
 }
 
 impl Line {
@@ -319,6 +365,17 @@ impl Line {
     /// PV.
     #[must_use]
     pub fn open(intake: &Arc<Intake>, pv: PvId, puts: bool) -> Self {
+        Self::open_charged(intake, pv, puts, None)
+    }
+
+    /// The same of a PV whose memory is charged to somebody.
+    #[must_use]
+    pub fn open_charged(
+        intake: &Arc<Intake>,
+        pv: PvId,
+        puts: bool,
+        charge: Option<Arc<PvCharge>>,
+    ) -> Self {
         let opening = intake.next_number();
         let line = Self {
             intake: Arc::clone(intake),
@@ -328,8 +385,9 @@ impl Line {
             sequence: AtomicU32::new(0),
             first: AtomicU32::new(1),
             squashed: AtomicU32::new(0),
+            weight: AtomicUsize::new(0),
         };
-        line.event(Event::Opened { puts });
+        line.event(Event::Opened { puts, charge });
         line
     }
 
@@ -363,7 +421,13 @@ impl Line {
         if AgeCounter::is_sampled(sequence) && sequence != self.first.load(Ordering::Relaxed) {
             self.intake.ages.add_now(time_ns);
         }
-        self.intake.push(Row {
+        let bytes = match &value {
+            RowValue::Number(_) => 0,
+            RowValue::Blob(blob) | RowValue::Structure { whole: blob, .. } => {
+                self.bytes_of(sequence, blob)
+            }
+        };
+        let row = Row {
             pv: self.pv,
             sequence,
             squashed,
@@ -372,7 +436,27 @@ impl Line {
             value,
             alarm,
             detail,
-        });
+        };
+        self.intake.push(row, bytes);
+    }
+
+    /// Bytes that a value takes in memory, about: of structures the figure is that of one of the last.
+    #[inline(never)]
+    fn bytes_of(&self, sequence: u32, blob: &BlobValue) -> usize {
+        match blob {
+            BlobValue::Int64(_) | BlobValue::UInt64(_) => 0,
+            BlobValue::Text(text) => text.len(),
+            BlobValue::Array(array) => array.data.len(),
+            BlobValue::TextArray(_) | BlobValue::Structure(_) | BlobValue::StructurePart(_) => {
+                let known = self.weight.load(Ordering::Relaxed);
+                if known > 0 && !sequence.is_multiple_of(WEIGHED_EVERY) {
+                    return known;
+                }
+                let weight = Weight::of(blob).bytes().max(1);
+                self.weight.store(weight, Ordering::Relaxed);
+                weight
+            }
+        }
     }
 
     /// The source put so many updates that would have come by now into the next one.
@@ -467,13 +551,19 @@ impl ViewLine {
     /// Tells the tick thread that `pv` stands for those updates of `base`, which is open, that are
     /// wished.
     #[must_use]
-    pub fn open(intake: &Arc<Intake>, pv: PvId, base: PvId, wish: Wish) -> Self {
+    pub fn open(
+        intake: &Arc<Intake>,
+        pv: PvId,
+        base: PvId,
+        wish: Wish,
+        charge: Option<Arc<PvCharge>>,
+    ) -> Self {
         let view = Self {
             intake: Arc::clone(intake),
             pv,
             opening: intake.next_number(),
         };
-        view.event(Event::ViewOpened { base, wish });
+        view.event(Event::ViewOpened { base, wish, charge });
         view
     }
 

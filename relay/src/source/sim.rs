@@ -10,6 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pvwire_schema::types::Metadata;
+
 use super::{Event, Line, Monitor, Queue, Source};
 use generator::{Generator, Moment};
 use name::Function;
@@ -124,6 +126,19 @@ impl Source for SimSource {
             "this PV makes {load} elements a second and the relay's other simulated PVs make {taken}; \
              all of them may make {MAX_LOAD}"
         ))
+    }
+
+    fn value_bytes(&self, name: &str) -> usize {
+        let generator = name::read(self.scheme, self.functions, name);
+        generator.map_or(0, |generator| {
+            let Metadata {
+                value_type,
+                element_count,
+                ..
+            } = generator.metadata;
+            let element_bytes = value_type.element_bytes().unwrap_or_default();
+            (element_count as usize).saturating_mul(element_bytes)
+        })
     }
 
     fn open(&self, name: &str, line: Line, _queue: Queue) -> Result<Box<dyn Monitor>, String> {

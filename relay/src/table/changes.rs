@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pvwire_schema::types::{Alarm, Channel, Detail, Metadata, PvId, Skips};
 
-use super::LargeRow;
+use super::{LargeRow, Together};
 use crate::source::RowValue;
 
 /// One update in the order of arrival.
@@ -53,6 +53,8 @@ pub struct Changes {
     pub channels: Vec<(PvId, Channel)>,
     /// PVs whose metadata changed, with the newest; once each.
     pub metadata: Vec<(PvId, Arc<Metadata>)>,
+    /// Which of the values may be in `rows`.
+    pub together: Together,
     /// For the counters.
     pub counts: Counts,
 }

@@ -11,6 +11,7 @@ use std::time::Instant;
 use pvwire_schema::types::{ConnectionState, PvId, Skips, Wish};
 
 use super::{Changes, Entry, Latest, Now, Table};
+use crate::quota::PvCharge;
 use crate::wish::{Candidate, Gate, Verdict, less_of};
 
 /// What makes an entry the view of another's PV.
@@ -158,6 +159,7 @@ impl Table {
         (pv, opening): (PvId, u32),
         base: PvId,
         wish: Wish,
+        charge: Option<Arc<PvCharge>>,
     ) {
         let of = &mut self.entries[base.index()];
         of.views.push(pv);
@@ -172,6 +174,7 @@ impl Table {
         self.entries[pv.index()] = Entry {
             view: Some(Box::new(view)),
             opening,
+            charge,
             channel: of.channel,
             metadata: of.metadata.clone(),
             latest,
@@ -185,8 +188,8 @@ impl Table {
     }
 
     pub(super) fn close_view(&mut self, pv: PvId) {
-        let view = self.entries[pv.index()].view.take();
-        if let Some(view) = view {
+        let closed = mem::take(&mut self.entries[pv.index()]);
+        if let Some(view) = closed.view {
             self.entries[view.base.index()]
                 .views
                 .retain(|shown| *shown != pv);
@@ -234,7 +237,7 @@ mod tests {
     const INTERVAL: Duration = Duration::from_millis(100);
 
     fn view(bench: &Bench, wish: Wish) -> ViewLine {
-        ViewLine::open(&bench.intake, VIEW, PV, wish)
+        ViewLine::open(&bench.intake, VIEW, PV, wish, None)
     }
 
     /// The view's rows of a tick: value and what was withheld before it.
