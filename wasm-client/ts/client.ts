@@ -59,6 +59,22 @@ const isSeen = (): boolean => hasPage() && document.visibilityState === "visible
 
 const isHidden = (): boolean => hasPage() && document.visibilityState === "hidden";
 
+/**
+ * A module that is fetched when it is first needed. Browsers end imports of one that is being fetched in
+ * any order; of one promise those who wait go on in the order they came.
+ */
+function once<T>(fetch: () => Promise<T>): () => Promise<T> {
+  let module: Promise<T> | undefined;
+  return () =>
+    (module ??= fetch().catch((error: unknown) => {
+      module = undefined;
+      throw error;
+    }));
+}
+
+const getModule = once(() => import("./get.js"));
+const localModule = once(() => import("./local.js"));
+
 /** What tests replace. */
 export interface Surroundings {
   clock?: Clock;
@@ -205,7 +221,7 @@ export class Client implements PvClient, PvOwner {
   }
 
   async #loadGets(): Promise<Gets> {
-    const { Gets } = await import("./get.js");
+    const { Gets } = await getModule();
     this.#gets ??= new Gets(this.#clock);
     const { reason, state } = this.connection.getSnapshot();
     if (state === "closed") this.#gets.close(reason ?? state);
@@ -473,7 +489,7 @@ export class Client implements PvClient, PvOwner {
   }
 
   async #loadLocals(): Promise<Locals> {
-    const { Locals } = await import("./local.js");
+    const { Locals } = await localModule();
     return (this.#locals ??= new Locals(() => this.#clock.epochMs()));
   }
 
