@@ -7,10 +7,12 @@
 
 #![allow(clippy::print_stdout, reason = "it says what it does")]
 
+mod attacks;
 mod disk;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
+use std::process::Command;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -18,10 +20,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pvwire_schema::types::RequestBody;
 
+use self::attacks::Attack;
 use self::disk::AuditDisk;
 use crate::support::records::{ANALOG, CHOICES, KINDS, TEXTS, analog_value, record};
 use crate::support::{
-    Client, How, Network, Pv, Relay, SoftIoc, Truth, Wire, prefix, relay_command,
+    Client, How, Network, Pv, Relay, SoftIoc, Truth, Wire, eventually, prefix, relay_command,
+    try_get,
 };
 
 const RECORDS: usize = 100;
@@ -220,6 +224,8 @@ struct World {
     audit: AuditDisk,
     address: Address,
     watchers: Vec<Watcher>,
+    /// Attacks under way.
+    attacks: Vec<Attack>,
     /// Whether a record is there that was not in the life before.
     has_returned: bool,
     done: BTreeMap<&'static str, u64>,
@@ -250,6 +256,7 @@ impl World {
             audit: AuditDisk::new(),
             address: Address::default(),
             watchers: Vec::new(),
+            attacks: Vec::new(),
             has_returned: false,
             done: BTreeMap::new(),
         };
@@ -336,7 +343,12 @@ impl World {
     fn start_relay(&mut self) {
         // An impatient relay makes more catch-ups.
         let window = self.random.pick(&["200", "500", "2000"]);
-        let mut command = relay_command(self.network);
+        // Few file descriptors, so that an attack can use them up.
+        let program = relay_command(self.network);
+        let mut command = Command::new("sh");
+        command.args(["-c", r#"ulimit -n 256; exec "$0" "$@""#]);
+        command.arg(program.get_program());
+        self.network.apply(&mut command);
         command.env("EPICS_CA_ADDR_LIST", "127.0.0.2");
         let audit = self.audit.flags(&self.scratch());
         let [put, allowed, file] = audit.each_ref().map(String::as_str);
@@ -374,11 +386,20 @@ impl World {
                 41..60 => self.change_metadata(),
                 60..66 => self.put(),
                 66..70 => self.break_audit_disk(),
+                70..75 => self.attack(),
                 _ => self.burst(),
             }
             let pause = self.random.millis(10, 500);
             thread::sleep(pause);
         }
+        for attack in self.attacks.drain(..) {
+            attack.end();
+        }
+        let relay = self.relay.as_ref().unwrap().address();
+        eventually("the relay is live", || {
+            // While it has few file descriptors left it ends connections at once.
+            try_get(relay, "/live").is_some_and(|answer| answer.status == 200)
+        });
         // What some clients are told last, they are told at once for all that they have missed.
         self.hold_up();
         for _ in 0..4 {
@@ -471,6 +492,27 @@ impl World {
         }
         self.ioc.as_ref().unwrap().go_on();
         self.wire.set(false);
+    }
+
+    /// Clients that mean harm do something for a while, beside whatever happens.
+    fn attack(&mut self) {
+        let relay = self.relay.as_ref().unwrap().address();
+        let time = self.random.millis(500, 4_000);
+        let attack = match self.random.below(3) {
+            0 => {
+                self.say("connections use up the relay's file descriptors");
+                attacks::use_up_descriptors(relay, time)
+            }
+            1 => {
+                self.say("connections ask for pages and read nothing");
+                attacks::ask_and_read_nothing(relay, time)
+            }
+            _ => {
+                self.say("connections flood the relay with the smallest frames");
+                attacks::flood_with_control_frames(relay, time)
+            }
+        };
+        self.attacks.push(attack);
     }
 
     fn cut(&mut self) {

@@ -20,7 +20,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub(crate) use client::{Client, How, Kept, Message, Pv, RowSeen, Stream, connect_all, keep_up};
-pub(crate) use http::{get, get_by, handshake};
+pub(crate) use http::{get, get_by, handshake, try_get};
 pub(crate) use ioc::{SoftIoc, python};
 pub(crate) use line::{Line, Pair, Trust};
 pub(crate) use lying::{LIES, LyingServer};
