@@ -309,8 +309,7 @@ impl Operations {
         open.ticket = match (operation, open.pv) {
             (Operation::Call(call), _) => {
                 let person = &open.record.person;
-                self.registry.call(&open.name, person, call, done);
-                Box::new(Sent)
+                self.registry.call(&open.name, person, call, done)
             }
             (Operation::Put(put), Some(pv)) => self.registry.put(pv, put, done),
             // What was permitted has a PV.

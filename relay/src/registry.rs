@@ -17,7 +17,7 @@ use crate::config::Access;
 use crate::quota::{Owner, PvCharge, TooMuch};
 use crate::rule::{Person, PutsAllowed, Rules};
 use crate::source::{
-    Call, Event, Intake, Line, Monitor, Notice, OpDone, OpEnd, OpTicket, Put, Queue, Source,
+    Call, Event, Intake, Line, Monitor, Notice, OpDone, OpEnd, OpTicket, Put, Queue, Sent, Source,
     ViewLine,
 };
 use crate::wish::WishKey;
@@ -596,10 +596,13 @@ impl Registry {
     }
 
     /// Calls a service; `done` learns what becomes of it, also when it can't be called.
-    pub fn call(&self, name: &str, person: &Person, call: Call, done: OpDone) {
+    pub fn call(&self, name: &str, person: &Person, call: Call, done: OpDone) -> Box<dyn OpTicket> {
         let permitted = self.permit(name, person, Access::Put);
         match permitted.and_then(|()| self.source_of(name)) {
-            Err(refusal) => done(refusal.into()),
+            Err(refusal) => {
+                done(refusal.into());
+                Box::new(Sent)
+            }
             Ok((_, bare, source)) => source.call(bare, call, done),
         }
     }

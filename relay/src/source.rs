@@ -49,9 +49,10 @@ pub trait Source: Send + Sync {
     }
 
     /// Calls a service. Never waits; what becomes of it is told to `done`, once.
-    fn call(&self, _name: &str, _call: Call, done: OpDone) {
+    fn call(&self, _name: &str, _call: Call, done: OpDone) -> Box<dyn OpTicket> {
         let why = "this source has no services to call";
         done(OpEnd::failed(Outcome::NotSupported, why));
+        Box::new(Sent)
     }
 
     /// Looks for all its servers again, by their host names. Never waits; meanwhile its PVs are

@@ -14,6 +14,7 @@ mod monitor_state;
 mod node;
 mod operation;
 mod pacing;
+mod suspects;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -178,21 +179,28 @@ impl Client {
     /// exactly once, as for [`get`](Self::get).
     ///
     /// It is never called twice: when the connection breaks before the answer, it ends as
-    /// [`Disconnected`](OpError::Disconnected).
+    /// [`Disconnected`](OpError::Disconnected). `gate` is asked when the service is found; when it says no,
+    /// nothing is sent. What is returned ends the call before its time.
     pub fn rpc(
         &self,
         name: &str,
         arguments: Vec<(String, PutValue)>,
         timeout: Duration,
+        gate: Gate,
         done: impl FnOnce(Result<Node, OpError>) + Send + 'static,
-    ) {
+    ) -> Stop {
         let done = answer(done);
+        let stop = |id| Stop {
+            id,
+            commands: self.commands.clone(),
+        };
         let invalid = arguments.iter().find_map(|(_, value)| value.check().err());
         if let Some(invalid) = invalid {
             done(Err(invalid));
-            return;
+            return stop(self.next_id());
         }
-        self.operate(name, Request::Call { arguments }, timeout, None, done);
+        let request = Request::Call { arguments };
+        stop(self.operate(name, request, timeout, Some(gate), done))
     }
 
     /// Opens all monitors anew in a new context, which reads the environment variables of EPICS again
@@ -210,14 +218,15 @@ impl Client {
         timeout: Duration,
         gate: Option<Gate>,
         done: Completion,
-    ) {
+    ) -> u64 {
+        let id = self.next_id();
         if let Err(bad) = check(name) {
             done(Err(OpError::Invalid(bad.to_string())));
-            return;
+            return id;
         }
         let changes = !matches!(request, Request::Get);
         let commands = self.commands.clone();
-        let state = OperationState::new(self.next_id(), done, gate, changes, commands);
+        let state = OperationState::new(id, done, gate, changes, commands);
         let command = Command::Operate {
             name: name.to_owned(),
             request,
@@ -226,6 +235,7 @@ impl Client {
         };
         // A command that nobody takes is dropped, which completes the operation.
         let _ = self.commands.send(command);
+        id
     }
 
     fn next_id(&self) -> u64 {
@@ -239,6 +249,23 @@ impl Drop for Client {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+/// Ends a call before its time.
+#[derive(Clone, Debug)]
+pub struct Stop {
+    id: u64,
+    commands: Sender<Command>,
+}
+
+impl Stop {
+    /// Ends the call, at the service too if it works on it; nothing if it has ended. The call ends as
+    /// [`Disconnected`](OpError::Disconnected), or as [`NotConnected`](OpError::NotConnected) when nothing
+    /// was sent. Never waits.
+    pub fn stop(&self) {
+        // Fails when the client is gone, which has ended it.
+        let _ = self.commands.send(Command::Cancel(self.id));
     }
 }
 

@@ -7,7 +7,7 @@ mod field;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -170,7 +170,7 @@ impl Source for PvaSource {
         }))
     }
 
-    fn call(&self, name: &str, call: Call, done: OpDone) {
+    fn call(&self, name: &str, call: Call, done: OpDone) -> Box<dyn OpTicket> {
         let arguments = call.arguments.into_iter();
         let arguments = arguments.map(|(name, value)| (name, put_value(value)));
         let ended = |result: Result<pva::Node, OpError>| match result {
@@ -180,29 +180,63 @@ impl Source for PvaSource {
             },
             Err(error) => op_end(&error),
         };
-        let arguments = arguments.collect();
+        let (ticket, arguments) = (CallTicket::default(), arguments.collect());
         let Some(user) = call.user else {
             let client = &self.shared.client;
             let ended = move |result| done(ended(result));
-            return client.rpc(name, arguments, call.timeout, ended);
+            let stop = client.rpc(name, arguments, call.timeout, ticket.gate(), ended);
+            let _ = ticket.stop.set(stop);
+            return Box::new(ticket);
         };
         let (name, timeout) = (name.to_owned(), call.timeout);
         let job = {
-            let user = user.clone();
+            let (user, ticket) = (user.clone(), ticket.clone());
             move |client: Result<(&mut PvaUser, InUse), String>| match client {
-                Ok((client, in_use)) => client.0.rpc(&name, arguments, timeout, move |result| {
-                    drop(in_use);
-                    done(as_user(&user, ended(result)));
-                }),
+                Ok((client, in_use)) => {
+                    let ended = move |result| {
+                        drop(in_use);
+                        done(as_user(&user, ended(result)));
+                    };
+                    let stop = client
+                        .0
+                        .rpc(&name, arguments, timeout, ticket.gate(), ended);
+                    let _ = ticket.stop.set(stop);
+                }
                 Err(why) => done(no_context(&user, &why)),
             }
         };
         self.shared.users.run(&user, Box::new(job));
+        Box::new(ticket)
     }
 
     fn renew(&self) {
         self.shared.client.renew();
         self.shared.users.renew();
+    }
+}
+
+/// A call, which waits for its service and then for its answer.
+#[derive(Clone, Default)]
+struct CallTicket {
+    waits: UserTicket,
+    /// Nothing while the user's context is awaited.
+    stop: Arc<OnceLock<pva::Stop>>,
+}
+
+impl CallTicket {
+    fn gate(&self) -> pva::Gate {
+        let waits = self.waits.clone();
+        Box::new(move || waits.begin())
+    }
+}
+
+impl OpTicket for CallTicket {
+    fn cancel(&self) -> bool {
+        let is_unsent = self.waits.cancel();
+        if let Some(stop) = self.stop.get() {
+            stop.stop();
+        }
+        is_unsent
     }
 }
 
@@ -384,6 +418,12 @@ impl PvaEvents for Events {
     fn update(&self, update: pva::Update<'_>) {
         for wiring in &self.0 {
             wiring.update(&update);
+        }
+    }
+
+    fn unreadable(&self, reason: &str) {
+        for wiring in &self.0 {
+            wiring.line.missing(reason.to_owned());
         }
     }
 

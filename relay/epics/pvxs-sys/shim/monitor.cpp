@@ -138,6 +138,8 @@ class Monitor {
     const bool whole;
     uint8_t form = PVS_STRUCTURE;
     bool live = false;
+    // Connected, and nothing has come yet.
+    bool awaited = false;
     // Whether the server has set the precision, if there is one: 0 by default is no precision.
     bool has_precision = false;
     // Not told yet.
@@ -169,10 +171,13 @@ public:
             } catch (client::Connected &event) {
                 // Told with the type, when the first structure comes.
                 peer = event.peerName;
+                awaited = true;
             } catch (client::Finished &) {
                 on_gone();
                 fail("the server ended the monitor");
             } catch (client::Disconnect &) {
+                if (awaited)
+                    calls.broken(user.get(), text(peer));
                 on_gone();
             } catch (std::exception &error) {
                 on_gone();
@@ -190,6 +195,7 @@ private:
     void on_gone() {
         type = nullptr;
         squashed = 0;
+        awaited = false;
         if (live) {
             live = false;
             calls.disconnected(user.get());
@@ -197,6 +203,7 @@ private:
     }
 
     void on_structure(Value &top) {
+        awaited = false;
         const bool first = type_of(top) != type;
         if (first) {
             on_type(top);

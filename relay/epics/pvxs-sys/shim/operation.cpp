@@ -28,7 +28,8 @@ class Pending : public std::enable_shared_from_this<Pending> {
     // Guards what is below: whether anything may be started, and what was.
     std::mutex lock;
     bool cancelled = false;
-    std::shared_ptr<client::Operation> read;
+    // The read behind a put, or a call.
+    std::shared_ptr<client::Operation> next;
 
 public:
     // Whether the channel is connected now.
@@ -71,7 +72,7 @@ public:
         std::shared_ptr<client::Operation> ended;
         const std::lock_guard<std::mutex> guard(lock);
         cancelled = true;
-        ended.swap(read);
+        ended.swap(next);
     }
 
     // A put was answered: what it set is read, since servers limit and cut values and say nothing.
@@ -91,11 +92,26 @@ public:
             for (auto field : value.imarked())
                 builder.field(top(value.nameOf(field)));
             const auto self(shared_from_this());
-            read = builder.syncCancel(false)
+            next = builder.syncCancel(false)
                        .result([self](client::Result &&result) { self->on_read(result); })
                        .exec();
         } catch (...) {
             finish(PVS_DONE, "");
+        }
+    }
+
+    // Starts a call, if it is still to be sent, and only once.
+    template <typename Start> void send(Start &&start) noexcept {
+        if (sent || finished || !begin_to_send())
+            return;
+        try {
+            const std::lock_guard<std::mutex> guard(lock);
+            if (!cancelled)
+                next = start();
+        } catch (std::exception &error) {
+            finish(PVS_INVALID, error.what());
+        } catch (...) {
+            finish(PVS_INVALID, "an exception without a message");
         }
     }
 
@@ -144,7 +160,7 @@ typedef std::shared_ptr<Pending> SharedPending;
 using pvs::SharedPending;
 
 struct pvs_operation {
-    // Of a put.
+    // Of a put or call.
     SharedPending pending;
     // Destroyed after the operation.
     std::shared_ptr<client::Connect> watch;
@@ -181,8 +197,10 @@ pvs_operation *start(const pvs_operation_calls *calls, void *user, char *reason,
 // It is not cancelled from here, where pvxs is in the middle of taking the channel down: the
 // caller destroys it, which takes far less time than a reconnect.
 std::shared_ptr<client::Connect> watch(pvs_context *context, const std::string &name,
-                                       const SharedPending &pending, bool sends_at_once) {
+                                       const SharedPending &pending, bool sends_at_once,
+                                       const std::string &server = std::string()) {
     return context->context.connect(name)
+        .server(server)
         .syncCancel(false)
         .onConnect([pending, sends_at_once] {
             pending->connected = true;
@@ -205,6 +223,21 @@ pvs_operation *pvs_ask(pvs_context *context, pvs_text name, const pvs_operation_
                        void *user, char *reason, size_t size) {
     return start(calls, user, reason, size, [=](pvs_operation &self, const SharedPending &pending) {
         self.operation = context->context.info(pvs::string(name))
+                             .syncCancel(false)
+                             .result([pending](client::Result &&result) {
+                                 pending->on_result(std::move(result), false);
+                             })
+                             .exec();
+    });
+}
+
+pvs_operation *pvs_check(pvs_context *context, pvs_text name, pvs_text server,
+                         const pvs_operation_calls *calls, void *user, char *reason, size_t size) {
+    return start(calls, user, reason, size, [=](pvs_operation &self, const SharedPending &pending) {
+        const std::string pv(pvs::string(name)), at(pvs::string(server));
+        self.watch = watch(context, pv, pending, true, at);
+        self.operation = context->context.get(pv)
+                             .server(at)
                              .syncCancel(false)
                              .result([pending](client::Result &&result) {
                                  pending->on_result(std::move(result), false);
@@ -277,8 +310,18 @@ pvs_operation *pvs_rpc(pvs_context *context, pvs_text name, const pvs_item *item
         Value query(uri["query"]);
         for (auto &argument : arguments)
             query[argument.first].assign(argument.second);
-        self.watch = watch(context, pv, pending, true);
-        self.operation = execute(context->context.rpc(pv, uri), pending);
+        // Nothing is begun before the service is there and the caller still wants it: pvxs would send it
+        // as soon as there is a connection.
+        self.pending = pending;
+        self.watch = context->context.connect(pv)
+                         .syncCancel(false)
+                         .onConnect([pending, context, pv, uri] {
+                             pending->connected = true;
+                             pending->send(
+                                 [&] { return execute(context->context.rpc(pv, uri), pending); });
+                         })
+                         .onDisconnect([pending] { pending->lost(); })
+                         .exec();
     });
 }
 

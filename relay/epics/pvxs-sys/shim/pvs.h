@@ -93,6 +93,9 @@ typedef struct pvs_monitor_calls {
     /* Connected; before metadata and update. */
     void (*connected)(void *user, const pvs_type *type);
     void (*disconnected)(void *user);
+    /* The connection to this server broke before the first value of it came. pvxs breaks it itself when
+     * it can't decode something. */
+    void (*broken)(void *user, pvs_text peer);
     void (*metadata)(void *user, const pvs_metadata *metadata);
     void (*update)(void *user, const pvs_update *update);
     /* The monitor is dead: destroy it and create another. */
@@ -110,8 +113,7 @@ enum { PVS_DONE = 0, PVS_DISCONNECTED = 1, PVS_REMOTE = 2, PVS_INVALID = 3 };
 
 /* `done` comes at most once, then `release`, which comes also after a cancel. */
 typedef struct pvs_operation_calls {
-    /* Right before something is sent that changes something; of a put nothing is sent on 0. A call is
-       sent whatever the answer, when the server is there. */
+    /* Right before something is sent that changes something; nothing is sent on 0. */
     uint8_t (*sending)(void *user);
     void (*done)(void *user, uint8_t outcome, pvs_text reason, const pvs_item *items,
                  size_t item_count);
@@ -145,6 +147,10 @@ void pvs_monitor_destroy(pvs_monitor *monitor);
 /* Whether the server answers at all: asks for the type of the PV, and is done without an item. */
 pvs_operation *pvs_ask(pvs_context *context, pvs_text name, const pvs_operation_calls *calls,
                        void *user, char *reason, size_t size);
+/* Whether this server has a value that can be decoded; done without an item. PVS_DISCONNECTED when the
+ * connection broke meanwhile. */
+pvs_operation *pvs_check(pvs_context *context, pvs_text name, pvs_text server,
+                         const pvs_operation_calls *calls, void *user, char *reason, size_t size);
 /* The whole structure. */
 pvs_operation *pvs_get(pvs_context *context, pvs_text name, const pvs_operation_calls *calls,
                        void *user, char *reason, size_t size);

@@ -161,6 +161,8 @@ pub struct pvs_monitor_calls {
     pub connected: unsafe extern "C" fn(user: *mut c_void, of: *const pvs_type),
     /// Not connected any more.
     pub disconnected: unsafe extern "C" fn(user: *mut c_void),
+    /// The connection to this server broke before the first value came.
+    pub broken: unsafe extern "C" fn(user: *mut c_void, peer: pvs_text),
     /// At connect and when the server says that some of it changed.
     pub metadata: unsafe extern "C" fn(user: *mut c_void, metadata: *const pvs_metadata),
     /// Each value.
@@ -184,8 +186,7 @@ pub const PVS_INVALID: u8 = 3;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pvs_operation_calls {
-    /// Right before something is sent that changes something; of a put nothing is sent on 0. A call
-    /// is sent whatever the answer, when the server is there.
+    /// Right before something is sent that changes something; nothing is sent on 0.
     pub sending: unsafe extern "C" fn(user: *mut c_void) -> u8,
     /// At most once, from the thread of the context. The items are what was fetched or answered.
     pub done: unsafe extern "C" fn(
@@ -236,6 +237,17 @@ unsafe extern "C" {
     pub fn pvs_ask(
         context: *mut pvs_context,
         name: pvs_text,
+        calls: *const pvs_operation_calls,
+        user: *mut c_void,
+        reason: *mut c_char,
+        size: usize,
+    ) -> *mut pvs_operation;
+    /// Fetches a value from this server, to see whether it can be decoded. Null on failure; `release` is
+    /// called then, too.
+    pub fn pvs_check(
+        context: *mut pvs_context,
+        name: pvs_text,
+        server: pvs_text,
         calls: *const pvs_operation_calls,
         user: *mut c_void,
         reason: *mut c_char,

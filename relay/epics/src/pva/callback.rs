@@ -25,6 +25,7 @@ use crate::liveness::Circuit;
 pub(super) static MONITOR: pvs_monitor_calls = pvs_monitor_calls {
     connected: on_connected,
     disconnected: on_disconnected,
+    broken: on_broken,
     metadata: on_metadata,
     update: on_update,
     failed: on_failed,
@@ -81,6 +82,17 @@ unsafe extern "C" fn on_disconnected(user: *mut c_void) {
     guard("disconnected", || {
         // SAFETY: as the caller promises.
         unsafe { monitor(user) }.on_disconnected();
+    });
+}
+
+/// # Safety
+///
+/// As for [`monitor`], with a text that is valid during the call.
+unsafe extern "C" fn on_broken(user: *mut c_void, peer: pvs_text) {
+    guard("broken", || {
+        // SAFETY: as the caller promises.
+        let (state, peer) = unsafe { (monitor(user), owned(peer)) };
+        state.on_broken(peer);
     });
 }
 

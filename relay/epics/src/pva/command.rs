@@ -2,6 +2,7 @@
 //!
 //! By the pva-cmd thread alone. It holds no lock that a callback takes.
 
+use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
@@ -11,11 +12,15 @@ use std::time::{Duration, Instant};
 use super::StartError;
 use super::handle::{Context, Operation, Subscription};
 use super::monitor_state::{MonitorState, Peers};
-use super::operation::{OpError, OperationState, Request};
+use super::operation::{Completion, OpError, OperationState, Request};
 use super::pacing::Pacing;
+use super::suspects::{Suspects, Verdict};
 use crate::guard::guard;
 use crate::liveness::{Circuit, Duty, Watch};
+use crate::throttle::Throttle;
 use crate::user::{UserName, create_as};
+
+static UNREADABLE: Throttle = Throttle::new();
 
 /// A batch ends here even when more commands wait, so that monitors are created meanwhile.
 const BATCH: usize = 1_000;
@@ -34,6 +39,10 @@ pub(super) enum Command {
     Connected(u64),
     /// The first value of the monitor with this id has come.
     Settled(u64),
+    /// The connection to this server broke before the first value of the monitor with this id came.
+    Broken(u64, String),
+    /// The value of the monitor with this id was fetched, to see whether it breaks the connection.
+    Checked(u64, Verdict),
     /// The monitor with this id is dead.
     Failed(u64),
     /// Close the monitor with this id.
@@ -47,6 +56,8 @@ pub(super) enum Command {
     },
     /// The operation with this id has ended.
     Done(u64),
+    /// The operation with this id is not wanted any more.
+    Cancel(u64),
     /// Open all monitors anew, in a new context.
     Renew,
     /// Close all and end.
@@ -97,7 +108,8 @@ fn serve(
     begin: Vec<(String, Arc<MonitorState>)>,
     peers: &Peers,
 ) -> End {
-    let mut desk = Desk::new(context);
+    let checks = OnceCell::new();
+    let mut desk = Desk::new(context, &checks);
     for (name, state) in begin {
         desk.carry_out(Command::Open { name, state });
     }
@@ -120,6 +132,7 @@ fn serve(
                 command => desk.carry_out(command),
             }
         }
+        desk.check_suspects();
         desk.create_monitors();
         desk.end_late_operations();
         desk.look(peers);
@@ -135,6 +148,17 @@ struct Desk<'context> {
     deadlines: BinaryHeap<Reverse<(Instant, u64)>>,
     watch: Watch,
     questions: Vec<Question<'context>>,
+    suspects: Suspects,
+    /// A context of its own for checks, so that what they break is no other PV's connection.
+    checks: &'context OnceCell<Context>,
+    /// The check that is under way.
+    check: Option<Check<'context>>,
+}
+
+/// A value that is fetched to see whether it breaks the connection.
+struct Check<'context> {
+    state: Arc<OperationState>,
+    operation: Operation<'context>,
 }
 
 /// A question whether a server answers.
@@ -162,7 +186,7 @@ struct OpenOperation<'context> {
 }
 
 impl<'context> Desk<'context> {
-    fn new(context: &'context Context) -> Self {
+    fn new(context: &'context Context, checks: &'context OnceCell<Context>) -> Self {
         Self {
             context,
             monitors: HashMap::new(),
@@ -171,6 +195,9 @@ impl<'context> Desk<'context> {
             deadlines: BinaryHeap::new(),
             watch: Watch::default(),
             questions: Vec::new(),
+            suspects: Suspects::default(),
+            checks,
+            check: None,
         }
     }
 
@@ -178,7 +205,7 @@ impl<'context> Desk<'context> {
     fn wake(&self) -> Option<Instant> {
         let deadline = self.deadlines.peek().map(|&Reverse((at, _))| at);
         let look = self.watch.next();
-        [self.pacing.wake(), deadline, look]
+        [self.pacing.wake(), self.suspects.wake(), deadline, look]
             .into_iter()
             .flatten()
             .min()
@@ -202,10 +229,24 @@ impl<'context> Desk<'context> {
                     self.watch.add(&circuit, id, Instant::now());
                 }
             }
-            Command::Settled(id) => self.pacing.settled(id),
+            Command::Settled(id) => {
+                self.pacing.settled(id);
+                self.suspects.settled(id);
+            }
+            Command::Broken(id, server) => {
+                if let Some(monitor) = self.monitors.get_mut(&id)
+                    && self.suspects.broke(id, server)
+                {
+                    // Others of the server have their connection for themselves now.
+                    monitor.subscription = None;
+                    self.pacing.closed(id);
+                }
+            }
+            Command::Checked(id, verdict) => self.checked(id, verdict),
             Command::Failed(id) => self.retry(id),
             Command::Close(id) => {
                 self.pacing.closed(id);
+                self.suspects.closed(id);
                 self.monitors.remove(&id);
             }
             Command::Operate {
@@ -217,6 +258,7 @@ impl<'context> Desk<'context> {
             Command::Done(id) => {
                 self.operations.remove(&id);
             }
+            Command::Cancel(id) => self.end_operation(id, OperationState::unwanted),
             Command::Renew | Command::Stop => {}
         }
     }
@@ -234,6 +276,77 @@ impl<'context> Desk<'context> {
         if let Some(monitor) = self.monitors.get_mut(&id) {
             monitor.subscription = None;
             self.pacing.failed(id, Instant::now());
+        }
+    }
+
+    /// Fetches the value of the next suspect, and gives up one that is late.
+    fn check_suspects(&mut self) {
+        let now = Instant::now();
+        if self.suspects.is_late(now)
+            && let Some(Check { state, operation }) = self.check.take()
+        {
+            drop(operation);
+            state.complete(Err(OpError::NotConnected));
+        }
+        let Some((id, server)) = self.suspects.next(now) else {
+            return;
+        };
+        let Some(monitor) = self.monitors.get(&id) else {
+            self.suspects.closed(id);
+            return;
+        };
+        let commands = monitor.state.commands();
+        let done: Completion = Box::new({
+            let commands = commands.clone();
+            move |result| {
+                let verdict = match result {
+                    Err(OpError::Disconnected) => Verdict::Breaks,
+                    Err(OpError::TimedOut | OpError::NotConnected) => Verdict::Unknown,
+                    _ => Verdict::Good,
+                };
+                // Fails when the client is gone.
+                let _ = commands.send(Command::Checked(id, verdict));
+            }
+        });
+        let state = Arc::new(OperationState::new(id, done, None, true, commands));
+        let context = match self.checks.get() {
+            Some(context) => Ok(context),
+            None => Context::create().map(|context| self.checks.get_or_init(|| context)),
+        };
+        let started = context
+            .and_then(|context| Operation::check(context, &monitor.name, &server, state.clone()));
+        match started {
+            Ok(operation) => self.check = Some(Check { state, operation }),
+            Err(reason) => {
+                log::error!("cannot check the value of {}: {reason}", monitor.name);
+                state.late();
+            }
+        }
+    }
+
+    /// A check has ended.
+    fn checked(&mut self, id: u64, verdict: Verdict) {
+        self.check = None;
+        let Some(held) = self.suspects.checked(id, verdict, Instant::now()) else {
+            return;
+        };
+        let Some(monitor) = self.monitors.get(&id) else {
+            self.suspects.closed(id);
+            return;
+        };
+        match held {
+            None => self.pacing.add(id),
+            Some(server) => {
+                let why = format!(
+                    "the pvAccess server {server} sends what can't be decoded for this PV; its administrator \
+                     must repair that"
+                );
+                UNREADABLE.warn(format_args!(
+                    "{}: {why}; it isn't watched for now, so that the connection holds for others",
+                    monitor.name
+                ));
+                guard("unreadable", || monitor.state.held_back(&why));
+            }
         }
     }
 
@@ -346,12 +459,17 @@ impl<'context> Desk<'context> {
             && deadline <= now
         {
             self.deadlines.pop();
-            if let Some(late) = self.operations.remove(&id) {
-                let state = Arc::clone(&late.state);
-                // Cancelled first, so that nothing is sent after it was said.
-                drop(late);
-                state.late();
-            }
+            self.end_operation(id, OperationState::late);
+        }
+    }
+
+    /// Ends an operation that isn't done, and then says so.
+    fn end_operation(&mut self, id: u64, say: fn(&OperationState)) {
+        if let Some(ended) = self.operations.remove(&id) {
+            let state = Arc::clone(&ended.state);
+            // Cancelled first, so that nothing is sent after it was said.
+            drop(ended);
+            say(&state);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
 use pvxs_sys::{
-    pvs_ask, pvs_context, pvs_context_create, pvs_context_destroy, pvs_get, pvs_monitor,
+    pvs_ask, pvs_check, pvs_context, pvs_context_create, pvs_context_destroy, pvs_get, pvs_monitor,
     pvs_monitor_create, pvs_monitor_destroy, pvs_operation, pvs_operation_destroy, pvs_put,
     pvs_range, pvs_received, pvs_rpc,
 };
@@ -171,6 +171,35 @@ impl<'context> Operation<'context> {
 }
 
 impl<'context> Operation<'context> {
+    /// Fetches the value of a PV from this server without reading it; tells the state whether it could be
+    /// decoded.
+    pub(super) fn check(
+        context: &'context Context,
+        name: &str,
+        server: &str,
+        state: Arc<OperationState>,
+    ) -> Result<Self, String> {
+        let user: *mut c_void = Arc::into_raw(state).cast_mut().cast();
+        let calls = &raw const callback::OPERATION;
+        // SAFETY: the names and the table are copied. The calls take the state, whose count goes with
+        // `user` to the shim, which gives it back by `release`, also on failure.
+        let operation = checked(|reason, size| unsafe {
+            pvs_check(
+                context.0.as_ptr(),
+                text(name),
+                text(server),
+                calls,
+                user,
+                reason,
+                size,
+            )
+        })?;
+        Ok(Self {
+            operation,
+            _context: PhantomData,
+        })
+    }
+
     /// Asks the server of a PV for its type; an answer is a sign of life of the circuit.
     pub(super) fn ask(
         context: &'context Context,

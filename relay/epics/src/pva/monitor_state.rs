@@ -92,6 +92,10 @@ impl MonitorState {
         self.events.wants_structure()
     }
 
+    pub(super) fn commands(&self) -> Sender<Command> {
+        self.commands.clone()
+    }
+
     pub(super) fn id(&self) -> u64 {
         self.id
     }
@@ -191,6 +195,17 @@ impl MonitorState {
             let _ = self.commands.send(Command::Settled(self.id));
         }
         self.events.update(update);
+    }
+
+    /// The connection to this server broke before the first value came.
+    pub(super) fn on_broken(&self, server: String) {
+        let _ = self.commands.send(Command::Broken(self.id, server));
+    }
+
+    /// Its server sends what can't be read, so that it isn't watched for a while; called by the pva-cmd
+    /// thread.
+    pub(super) fn held_back(&self, reason: &str) {
+        self.events.unreadable(reason);
     }
 
     /// The subscription is dead.

@@ -159,6 +159,16 @@ impl OperationState {
         }));
     }
 
+    /// Nobody wants it any more. The operation is cancelled already.
+    pub(super) fn unwanted(&self) {
+        let sent = self.sent.load(Ordering::Acquire);
+        self.complete(Err(if sent {
+            OpError::Disconnected
+        } else {
+            OpError::NotConnected
+        }));
+    }
+
     /// The operation ended in this way, if it has not ended before.
     pub(super) fn complete(&self, result: Result<Option<Node>, OpError>) {
         let completion = match self.completion.lock() {

@@ -36,9 +36,15 @@ fn call(client: &Client, name: &str, arguments: &[(&str, PutValue)]) -> Result<N
         .iter()
         .map(|(name, value)| ((*name).to_owned(), value.clone()))
         .collect();
-    client.rpc(name, arguments, DEADLINE, move |result| {
-        sender.send(result).unwrap();
-    });
+    client.rpc(
+        name,
+        arguments,
+        DEADLINE,
+        Box::new(|| true),
+        move |result| {
+            sender.send(result).unwrap();
+        },
+    );
     results.recv_timeout(DEADLINE).unwrap()
 }
 
@@ -380,7 +386,7 @@ fn procedure_gets_its_arguments_and_answers_or_fails() {
         recorder.wait_value(0, &OwnValue::Number(2.0));
         let (sender, results) = channel();
         let hang = vec![("hang".to_owned(), PutValue::Boolean(true))];
-        client.rpc(&name, hang, DEADLINE, move |result| {
+        client.rpc(&name, hang, DEADLINE, Box::new(|| true), move |result| {
             sender.send(result).unwrap()
         });
         let (before, _) = recorder.wait_value(0, &OwnValue::Number(3.0));

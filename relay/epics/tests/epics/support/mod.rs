@@ -2,6 +2,7 @@
 
 pub(crate) mod ca;
 pub(crate) mod calls;
+pub(crate) mod fake_pva;
 pub(crate) mod pva;
 mod recorder;
 mod server;

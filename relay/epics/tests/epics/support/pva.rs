@@ -14,6 +14,7 @@ pub(crate) enum Event {
     Metadata(Box<Metadata>),
     Update(OwnUpdate),
     Failed(String),
+    Unreadable(String),
 }
 
 /// An update that owns its value.
@@ -125,6 +126,10 @@ impl PvaEvents for Recorder {
             message: update.message.to_owned(),
             changed: update.changed,
         }));
+    }
+
+    fn unreadable(&self, reason: &str) {
+        self.push(Event::Unreadable(reason.to_owned()));
     }
 
     fn failed(&self, reason: &str) {

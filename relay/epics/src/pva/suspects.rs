@@ -1,0 +1,202 @@
+//! Which PV's value can't be decoded?
+//!
+//! pvxs breaks the connection to a server at the first message that it can't decode, which disconnects
+//! all PVs of that server, and connects again: without end. It doesn't say which PV it was. So a monitor
+//! whose connection breaks twice before its first value has come is held back, and its value is fetched
+//! alone by another connection. If that breaks too, it is this one; it is tried again, ever later.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+/// So often the connection may break before the first value: an IOC may just have been restarted.
+const MOST_BREAKS: u32 = 2;
+
+/// A value that can be fetched but breaks the connection as an update each time, is not to be watched.
+const MOST_PASSES: u32 = 3;
+
+/// pvxs waits 2 s before it connects to a server again.
+const CHECK_WITHIN: Duration = Duration::from_secs(5);
+
+const FIRST_PAUSE: Duration = Duration::from_secs(30);
+const LAST_PAUSE: Duration = Duration::from_secs(600);
+
+/// How a check ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The value was decoded, or refused.
+    Good,
+    /// The connection broke.
+    Breaks,
+    /// The server wasn't there.
+    Unknown,
+}
+
+/// Monitors that may have broken a connection. It knows no clock: the time is given to it.
+#[derive(Default)]
+pub(super) struct Suspects {
+    known: HashMap<u64, Suspect>,
+    waiting: VecDeque<u64>,
+    /// When those that were found are checked again.
+    held: BinaryHeap<Reverse<(Instant, u64)>>,
+    checking: Option<(Instant, u64)>,
+}
+
+struct Suspect {
+    server: String,
+    /// Connections that broke before a value came, one after the other.
+    breaks: u32,
+    /// Checks that it has passed since then.
+    passes: u32,
+    pause: Duration,
+}
+
+impl Suspects {
+    /// The connection to its server broke before its first value came. Says whether it is to be held back
+    /// until it was checked.
+    pub(super) fn broke(&mut self, id: u64, server: String) -> bool {
+        let suspect = self.known.entry(id).or_insert(Suspect {
+            server: String::new(),
+            breaks: 0,
+            passes: 0,
+            pause: Duration::ZERO,
+        });
+        suspect.server = server;
+        suspect.breaks += 1;
+        if suspect.breaks < MOST_BREAKS {
+            return false;
+        }
+        suspect.breaks = 0;
+        self.waiting.push_back(id);
+        true
+    }
+
+    /// Its first value has come.
+    pub(super) fn settled(&mut self, id: u64) {
+        self.known.remove(&id);
+    }
+
+    /// It is not wanted any more.
+    pub(super) fn closed(&mut self, id: u64) {
+        self.known.remove(&id);
+        if self.checking.is_some_and(|(_, checked)| checked == id) {
+            self.checking = None;
+        }
+    }
+
+    /// Which one to check now, at which server; one at a time.
+    pub(super) fn next(&mut self, now: Instant) -> Option<(u64, String)> {
+        while let Some(&Reverse((due, id))) = self.held.peek()
+            && due <= now
+        {
+            self.held.pop();
+            self.waiting.push_back(id);
+        }
+        while self.checking.is_none() {
+            let id = self.waiting.pop_front()?;
+            if let Some(suspect) = self.known.get(&id) {
+                self.checking = Some((now + CHECK_WITHIN, id));
+                return Some((id, suspect.server.clone()));
+            }
+        }
+        None
+    }
+
+    /// Whether the check that is under way has no answer in time.
+    pub(super) fn is_late(&self, now: Instant) -> bool {
+        self.checking.is_some_and(|(until, _)| until <= now)
+    }
+
+    /// A check has ended: if it is still wanted, the server whose value can't be read, or none when it may
+    /// be watched.
+    pub(super) fn checked(
+        &mut self,
+        id: u64,
+        verdict: Verdict,
+        now: Instant,
+    ) -> Option<Option<String>> {
+        if self.checking.is_none_or(|(_, checked)| checked != id) {
+            return None;
+        }
+        self.checking = None;
+        let suspect = self.known.get_mut(&id)?;
+        suspect.passes += u32::from(verdict == Verdict::Good);
+        let holds = verdict == Verdict::Breaks || suspect.passes >= MOST_PASSES;
+        if !holds {
+            return Some(None);
+        }
+        suspect.passes = 0;
+        suspect.pause = (suspect.pause * 2).clamp(FIRST_PAUSE, LAST_PAUSE);
+        self.held.push(Reverse((now + suspect.pause, id)));
+        Some(Some(suspect.server.clone()))
+    }
+
+    /// When to look again if nothing happens before.
+    pub(super) fn wake(&self) -> Option<Instant> {
+        let check = self.checking.map(|(until, _)| until);
+        let held = self.held.peek().map(|&Reverse((due, _))| due);
+        check.into_iter().chain(held).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server() -> String {
+        "server:5075".to_owned()
+    }
+
+    #[test]
+    fn monitor_that_breaks_twice_is_checked_and_held_ever_longer() {
+        let (mut suspects, mut now) = (Suspects::default(), Instant::now());
+        assert!(!suspects.broke(1, server()));
+        assert_eq!(suspects.next(now), None);
+        assert!(suspects.broke(1, server()));
+        let mut pauses = Vec::new();
+        for _ in 0..6 {
+            assert_eq!(suspects.next(now), Some((1, server())));
+            assert_eq!(suspects.next(now), None, "one at a time");
+            let held = suspects.checked(1, Verdict::Breaks, now);
+            assert_eq!(held, Some(Some(server())));
+            assert_eq!(suspects.next(now), None);
+            let wake = suspects.wake().unwrap();
+            pauses.push((wake - now).as_secs());
+            now = wake;
+        }
+        assert_eq!(pauses, [30, 60, 120, 240, 480, 600]);
+    }
+
+    #[test]
+    fn monitor_whose_value_can_be_fetched_is_watched_again_but_not_for_ever() {
+        let (mut suspects, now) = (Suspects::default(), Instant::now());
+        let mut watched = 0;
+        loop {
+            while !suspects.broke(1, server()) {}
+            suspects.next(now).unwrap();
+            match suspects.checked(1, Verdict::Good, now) {
+                Some(None) => watched += 1,
+                other => break assert_eq!(other, Some(Some(server()))),
+            }
+        }
+        assert_eq!(watched, 2);
+    }
+
+    #[test]
+    fn server_that_is_not_there_speaks_against_nobody_and_a_value_clears() {
+        let (mut suspects, now) = (Suspects::default(), Instant::now());
+        while !suspects.broke(1, server()) {}
+        suspects.next(now).unwrap();
+        assert!(suspects.is_late(now + CHECK_WITHIN));
+        assert_eq!(suspects.checked(1, Verdict::Unknown, now), Some(None));
+        assert!(!suspects.broke(1, server()));
+        suspects.settled(1);
+        assert!(!suspects.broke(1, server()));
+        // Closed while it is checked.
+        assert!(suspects.broke(1, server()));
+        suspects.next(now).unwrap();
+        suspects.closed(1);
+        assert_eq!(suspects.checked(1, Verdict::Breaks, now), None);
+        assert_eq!(suspects.wake(), None);
+    }
+}

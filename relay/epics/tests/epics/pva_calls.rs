@@ -1,0 +1,99 @@
+//! Can a call be ended while it waits for its service, and while the service works on it?
+//!
+//! A service of the test's own says what it was asked and when a call was ended.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use pvwire_epics::pva::{Client, OpError};
+
+use crate::support::fake_pva::{self, OK, Script};
+use crate::support::{DEADLINE, eventually, in_own_process};
+
+/// Works on every call for ever.
+#[derive(Default)]
+struct Slow {
+    called: AtomicU32,
+    ended: AtomicU32,
+}
+
+impl Script for Slow {
+    fn init(&self, _: &str) -> Vec<u8> {
+        vec![OK]
+    }
+
+    fn value(&self, _: &str) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn called(&self) {
+        self.called.fetch_add(1, Ordering::Release);
+    }
+
+    fn ended(&self) {
+        self.ended.fetch_add(1, Ordering::Release);
+    }
+}
+
+#[test]
+fn call_that_is_not_wanted_any_more_ends_at_its_service() {
+    in_own_process!(
+        "call_that_is_not_wanted_any_more_ends_at_its_service",
+        || {
+            let service = Arc::new(Slow::default());
+            fake_pva::start(Arc::clone(&service) as _);
+            let client = Client::start().unwrap();
+            let (sender, results) = channel();
+            let call = |timeout, wanted: bool| {
+                let sender = sender.clone();
+                let gate = Box::new(move || wanted);
+                client.rpc("service", Vec::new(), timeout, gate, move |result| {
+                    sender.send(result.map(|_| ())).unwrap();
+                })
+            };
+            let said = || results.recv_timeout(DEADLINE).unwrap();
+
+            let stop = call(DEADLINE, true);
+            eventually("called", || service.called.load(Ordering::Acquire) == 1);
+            stop.stop();
+            assert_eq!(said(), Err(OpError::Disconnected));
+            eventually("ended", || service.ended.load(Ordering::Acquire) == 1);
+
+            let _late = call(Duration::from_secs(1), true);
+            assert_eq!(said(), Err(OpError::TimedOut));
+            eventually("ended", || service.ended.load(Ordering::Acquire) == 2);
+
+            let _unwanted = call(Duration::from_secs(1), false);
+            assert_eq!(said(), Err(OpError::NotConnected));
+            assert_eq!(service.called.load(Ordering::Acquire), 2);
+        }
+    );
+}
+
+#[test]
+fn call_that_waits_for_its_service_is_not_sent_after_it_was_stopped() {
+    in_own_process!(
+        "call_that_waits_for_its_service_is_not_sent_after_it_was_stopped",
+        || {
+            let client = Client::start().unwrap();
+            let (sender, results) = channel();
+            let is_wanted = Arc::new(AtomicBool::new(true));
+            let gate = Arc::clone(&is_wanted);
+            let stop = client.rpc(
+                "service",
+                Vec::new(),
+                DEADLINE,
+                Box::new(move || gate.load(Ordering::Acquire)),
+                move |result| sender.send(result.map(|_| ())).unwrap(),
+            );
+            is_wanted.store(false, Ordering::Release);
+            stop.stop();
+            assert_eq!(
+                results.recv_timeout(DEADLINE).unwrap(),
+                Err(OpError::NotConnected)
+            );
+        }
+    );
+}

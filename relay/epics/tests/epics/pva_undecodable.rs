@@ -1,0 +1,101 @@
+//! Does one PV that pvxs can't decode leave its server's other PVs alone?
+//!
+//! Topology: one server of the test's own whose PVs all share a connection, one client.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use pvwire_epics::pva::Client;
+
+use crate::support::fake_pva::{self, Script, structure};
+use crate::support::in_own_process;
+use crate::support::pva::{Event, Recorder};
+
+const FLOAT64: u8 = 0x43;
+const STRING: u8 = 0x60;
+const NO_TYPE: u8 = 0x1f;
+
+/// One PV's type doesn't exist, another's string is longer than its message; all others count.
+struct Sloppy;
+
+impl Script for Sloppy {
+    fn init(&self, name: &str) -> Vec<u8> {
+        structure(
+            "fake:1.0",
+            match name {
+                "type" => NO_TYPE,
+                "text" => STRING,
+                _ => FLOAT64,
+            },
+        )
+    }
+
+    fn value(&self, name: &str) -> Vec<u8> {
+        match name {
+            "text" => vec![1, 1, 200, b'x'],
+            _ => [&[1, 1], &1_f64.to_le_bytes()[..], &[0]].concat(),
+        }
+    }
+
+    fn run(&self, name: &str, send: &dyn Fn(u8, &[u8]) -> bool) {
+        while send(0, &self.value(name)) {
+            // A server sends at a rate of its own.
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn pv_that_cannot_be_decoded_is_held_back_and_the_others_go_on() {
+    in_own_process!(
+        "pv_that_cannot_be_decoded_is_held_back_and_the_others_go_on",
+        || {
+            fake_pva::start(Arc::new(Sloppy));
+            let client = Client::start().unwrap();
+            let open = |name: &str| {
+                let recorder = Recorder::new();
+                let monitor = client.open(name, recorder.clone()).unwrap();
+                (recorder, monitor)
+            };
+            let good: Vec<_> = ["a", "b", "c", "d"].into_iter().map(open).collect();
+            for (recorder, _) in &good {
+                recorder.wait_connected(0);
+            }
+            let bad: Vec<_> = ["type", "text"].into_iter().map(open).collect();
+
+            for (recorder, _) in &bad {
+                let (_, reason) = recorder.wait(0, "reason", |event| match event {
+                    Event::Unreadable(reason) => Some(reason.clone()),
+                    _ => None,
+                });
+                assert!(reason.contains("can't be decoded"), "{reason}");
+                assert!(reason.contains("127.0.0.1:"), "{reason}");
+                let is_value =
+                    |event: &Event| matches!(event, Event::Connected(_) | Event::Update(_));
+                assert!(!recorder.events().iter().any(is_value));
+            }
+            // More than pvxs waits before it connects again.
+            const MORE: usize = 150;
+            for (recorder, _) in &good {
+                let (from, _) = recorder.wait_connected(0);
+                let mut connected = from;
+                let events = recorder.events();
+                for (number, event) in events.iter().enumerate() {
+                    if matches!(event, Event::Connected(_)) {
+                        connected = number;
+                    }
+                }
+                let mut updates = 0;
+                recorder.wait(connected, "many updates in one connection", |event| {
+                    match event {
+                        Event::Update(_) => updates += 1,
+                        Event::Disconnected => updates = 0,
+                        _ => {}
+                    }
+                    (updates > MORE).then_some(())
+                });
+            }
+        }
+    );
+}

@@ -1,0 +1,168 @@
+//! A server of pvAccess that speaks just enough of the protocol to do what no real one does when told.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+const CONNECTION_VALIDATION: u8 = 1;
+const ECHO: u8 = 2;
+const SEARCH: u8 = 3;
+const SEARCH_RESPONSE: u8 = 4;
+const CREATE_CHANNEL: u8 = 7;
+const CONNECTION_VALIDATED: u8 = 9;
+const GET: u8 = 10;
+const MONITOR: u8 = 13;
+const RPC: u8 = 20;
+const DESTROY_REQUEST: u8 = 15;
+
+pub(crate) const OK: u8 = 0xff;
+pub(crate) const ERROR: u8 = 2;
+const INIT: u8 = 0x08;
+const START: u8 = 0x44;
+pub(crate) const FINISH: u8 = 0x10;
+
+/// What it answers.
+pub(crate) trait Script: Send + Sync + 'static {
+    /// A monitor or get of this PV begins: status and type.
+    fn init(&self, name: &str) -> Vec<u8>;
+    /// The value behind its bits that changed, and the bits of what was squashed.
+    fn value(&self, name: &str) -> Vec<u8>;
+    /// A monitor runs; `send` sends a kind and what belongs to it, and is false when the connection is
+    /// gone.
+    fn run(&self, name: &str, send: &dyn Fn(u8, &[u8]) -> bool) {
+        send(0, &self.value(name));
+    }
+    /// A procedure is called, which is never answered.
+    fn called(&self) {}
+    /// A request was ended by the client.
+    fn ended(&self) {}
+}
+
+pub(crate) fn text(text: &str) -> Vec<u8> {
+    [&[text.len() as u8], text.as_bytes()].concat()
+}
+
+/// A structure of this type id with one field `value` of this type.
+pub(crate) fn structure(id: &str, field: u8) -> Vec<u8> {
+    [&[OK, 0x80][..], &text(id), &[1], &text("value"), &[field]].concat()
+}
+
+/// Serves all PVs. Those of this process find it by the port that they search at; what they are told is
+/// another one, since pvxs connects no more to where it searches when it has broken that connection.
+pub(crate) fn start(script: Arc<dyn Script>) {
+    let known = std::env::var("EPICS_PVA_SERVER_PORT").unwrap();
+    let searched = TcpListener::bind(format!("127.0.0.1:{known}")).unwrap();
+    let served = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = served.local_addr().unwrap().port();
+    for listener in [searched, served] {
+        let script = Arc::clone(&script);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let script = Arc::clone(&script);
+                thread::spawn(move || serve(stream.unwrap(), port, &script));
+            }
+        });
+    }
+}
+
+/// A little-endian message of a server; false when the connection is gone.
+fn message(stream: &Mutex<TcpStream>, command: u8, payload: &[u8]) -> bool {
+    let mut bytes = vec![0xca, 2, 0x40, command];
+    bytes.extend((payload.len() as u32).to_le_bytes());
+    bytes.extend(payload);
+    stream.lock().unwrap().write_all(&bytes).is_ok()
+}
+
+fn serve(mut from: TcpStream, port: u16, script: &Arc<dyn Script>) {
+    const LITTLE_ENDIAN: [u8; 8] = [0xca, 2, 0x41, 2, 0, 0, 0, 0];
+    from.write_all(&LITTLE_ENDIAN).unwrap();
+    let to = Arc::new(Mutex::new(from.try_clone().unwrap()));
+    let offer = [&[0, 0, 1, 0, 0xff, 0x7f, 1][..], &text("anonymous")].concat();
+    message(&to, CONNECTION_VALIDATION, &offer);
+    // The channel's number is what the client calls it.
+    let mut names = HashMap::new();
+    let mut header = [0; 8];
+    while from.read_exact(&mut header).is_ok() {
+        let is_big_endian = header[2] & 0x80 != 0;
+        if is_big_endian {
+            header[4..].reverse();
+        }
+        let size = u32::from_le_bytes(header[4..].try_into().unwrap());
+        let is_control = header[2] & 1 != 0;
+        let mut payload = vec![0; if is_control { 0 } else { size as usize }];
+        if from.read_exact(&mut payload).is_err() {
+            return;
+        }
+        if is_control {
+            continue;
+        }
+        match header[3] {
+            CONNECTION_VALIDATION => {
+                message(&to, CONNECTION_VALIDATED, &[OK]);
+            }
+            ECHO => {
+                message(&to, ECHO, &payload);
+            }
+            SEARCH => {
+                // Sequence, flags, address and port, then one protocol, and the names.
+                let mut names = &payload[26 + 1 + 1 + 3..];
+                // In whichever order of bytes, less than 256.
+                let count = names[0] | names[1];
+                names = &names[2..];
+                for _ in 0..count {
+                    let mut id = <[u8; 4]>::try_from(&names[..4]).unwrap();
+                    names = &names[5 + usize::from(names[4])..];
+                    if is_big_endian {
+                        id.reverse();
+                    }
+                    let mut found = vec![7; 12];
+                    found.extend([0; 4]);
+                    found.extend([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1]);
+                    found.extend(port.to_le_bytes());
+                    found.extend(text("tcp"));
+                    found.extend([1, 1, 0]);
+                    found.extend(id);
+                    message(&to, SEARCH_RESPONSE, &found);
+                }
+            }
+            CREATE_CHANNEL => {
+                let id = <[u8; 4]>::try_from(&payload[2..6]).unwrap();
+                let name = String::from_utf8(payload[7..].to_vec()).unwrap();
+                names.insert(id, name);
+                let created = [&id[..], &id, &[OK]].concat();
+                message(&to, CREATE_CHANNEL, &created);
+            }
+            command @ (MONITOR | GET | RPC) => {
+                let id = <[u8; 4]>::try_from(&payload[..4]).unwrap();
+                let (Some(name), kind) = (names.get(&id).cloned(), payload[8]) else {
+                    continue;
+                };
+                let request = payload[4..8].to_vec();
+                let (to, script) = (Arc::clone(&to), Arc::clone(script));
+                let send = move |kind: u8, what: &[u8]| {
+                    message(&to, command, &[&request[..], &[kind], what].concat())
+                };
+                match (command, kind) {
+                    (RPC, INIT) => {
+                        send(INIT, &[OK]);
+                    }
+                    (RPC, _) => script.called(),
+                    (_, INIT) => {
+                        send(INIT, &script.init(&name));
+                    }
+                    (MONITOR, START) => {
+                        thread::spawn(move || script.run(&name, &send));
+                    }
+                    (GET, _) => {
+                        send(kind, &[&[OK], &script.value(&name)[..]].concat());
+                    }
+                    _ => {}
+                }
+            }
+            DESTROY_REQUEST => script.ended(),
+            _ => {}
+        }
+    }
+}
