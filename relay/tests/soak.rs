@@ -9,6 +9,7 @@
 
 mod attacks;
 mod disk;
+mod rules;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -22,6 +23,7 @@ use pvwire_schema::types::RequestBody;
 
 use self::attacks::Attack;
 use self::disk::AuditDisk;
+use self::rules::RulesFile;
 use crate::support::records::{ANALOG, CHOICES, KINDS, TEXTS, analog_value, record};
 use crate::support::{
     Client, How, Network, Pv, Relay, SoftIoc, Truth, Wire, eventually, prefix, relay_command,
@@ -146,6 +148,7 @@ fn watch(how: How, wanted: &[String], address: &Address, orders: &Receiver<Order
             Ok(Order::Cut) => client = None,
             Ok(Order::Renew(names)) => {
                 if let Some(client) = client.as_mut().filter(|client| client.closed.is_none()) {
+                    let names: Vec<_> = client.known(&names).into_iter().cloned().collect();
                     let ids = names.iter().map(|name| client.id(name)).collect();
                     client.request(RequestBody::Unsubscribe { ids });
                     if client.try_subscribe(names.clone()) {
@@ -168,7 +171,7 @@ fn watch(how: How, wanted: &[String], address: &Address, orders: &Receiver<Order
             let take = |client: &mut Client| {
                 let took = client.try_subscribe(wanted.to_vec());
                 if took {
-                    client.describe(wanted);
+                    client.describe(&client.known(wanted));
                 }
                 took
             };
@@ -226,6 +229,7 @@ struct World {
     watchers: Vec<Watcher>,
     /// Attacks under way.
     attacks: Vec<Attack>,
+    rules: RulesFile,
     /// Whether a record is there that was not in the life before.
     has_returned: bool,
     done: BTreeMap<&'static str, u64>,
@@ -247,6 +251,7 @@ impl World {
         let mut world = Self {
             network,
             wire: Wire::lay_with_searches(network.server_port()),
+            rules: RulesFile::new(&prefix),
             prefix,
             random,
             start: Instant::now(),
@@ -352,7 +357,16 @@ impl World {
         command.env("EPICS_CA_ADDR_LIST", "127.0.0.2");
         let audit = self.audit.flags(&self.scratch());
         let [put, allowed, file] = audit.each_ref().map(String::as_str);
-        let flags = ["--ack-window-ms", window, put, allowed, file];
+        let rules = self.rules.path.to_str().unwrap();
+        let flags = [
+            "--ack-window-ms",
+            window,
+            put,
+            allowed,
+            file,
+            "--config",
+            rules,
+        ];
         let relay = Relay::spawn(command, &flags);
         *self.address.lock().unwrap() = Some(relay.address());
         self.relay = Some(relay);
@@ -383,7 +397,8 @@ impl World {
                 14..30 => self.hold_up(),
                 30..35 => self.renew(),
                 35..41 => self.switch(),
-                41..60 => self.change_metadata(),
+                41..44 => self.change_rules(),
+                44..60 => self.change_metadata(),
                 60..66 => self.put(),
                 66..70 => self.break_audit_disk(),
                 70..75 => self.attack(),
@@ -400,6 +415,7 @@ impl World {
             // While it has few file descriptors left it ends connections at once.
             try_get(relay, "/live").is_some_and(|answer| answer.status == 200)
         });
+        self.open_rules();
         // What some clients are told last, they are told at once for all that they have missed.
         self.hold_up();
         for _ in 0..4 {
@@ -479,7 +495,8 @@ impl World {
         let end = Instant::now() + STALL;
         while Instant::now() < end {
             // A relay that came to life now would not find the IOC for a long while.
-            match self.random.below(if hangs { 3 } else { 7 }) {
+            match self.random.below(if hangs { 3 } else { 8 }) {
+                7 => self.change_rules(),
                 0 => self.cut(),
                 1 => self.hold_up(),
                 2 => self.renew(),
