@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-browser setup-valgrind setup-deploy demo test conformance image-check manifests pods deny fuzz soak sanitize check regen regen-check stranger wasm relay package packaging-test bench bench-full bench-faults bench-pictures bench-browser instructions pictures screenshots clean
+.PHONY: help setup setup-browser setup-valgrind setup-deploy demo test conformance image-check manifests pods deny advisories release-files fuzz soak sanitize check regen regen-check stranger wasm relay package packaging-test bench bench-full bench-faults bench-pictures bench-browser instructions pictures screenshots clean
 
 PYTHON := .local/venv/bin/python
 FLATC := .local/venv/bin/flatc
@@ -39,6 +39,12 @@ fuzz: setup ## Changed input for every reader of what others wrote, SECONDS=60 e
 deny: setup ## Licences, banned crates and sources of all that is built in (deny.toml)
 	@if cargo deny --version > /dev/null 2>&1; then cargo deny --locked check licenses bans sources; fi
 	@$(PYTHON) tools/deny.py
+
+advisories: setup ## Known weaknesses of crates and npm packages; REQUIRE=1 fails when a database can't be had
+	@$(PYTHON) tools/advisories.py $(if $(REQUIRE),--require)
+
+release-files: relay package ## What a release consists of, with its bills of materials and checksums, in .local/release
+	@$(PYTHON) tools/release_files.py
 
 setup-deploy:
 	@tools/setup.sh deploy

@@ -25,6 +25,7 @@ STEPS = [
     ("check", "figures of the documentation", ".local/venv/bin/python bench/plots.py --check"),
     # 1 s.
     ("check", "licences and sources", "make --no-print-directory deny"),
+    ("check", "advisories", "make --no-print-directory advisories"),
     ("check", "clippy", "cargo clippy --quiet --locked --workspace --all-targets -- -D warnings"),
     (
         "check",
