@@ -1,5 +1,6 @@
 //! Where do the keys come from that tokens are signed by, and when are they read again?
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -16,6 +17,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::auth::{Keys, TokenRules, Tokens};
 use crate::config::Config;
+use crate::file_reads::{FileReads, NO_ANSWER};
 use crate::metrics::Metrics;
 
 /// How often a file is looked at.
@@ -47,7 +49,7 @@ fn is_url(place: &str) -> bool {
 /// When the file can't be read or holds no keys.
 pub async fn tokens(config: &Config) -> Result<Arc<Tokens>, String> {
     let place = &config.jwt_keys;
-    let keys = match read(place).await {
+    let keys = match read(place, &mut FileReads::default()).await {
         Ok((_, keys)) => keys,
         Err(error) if is_url(place) && check_url(place).is_ok() => {
             log::warn!("{error}; nobody can log in until there are keys");
@@ -70,6 +72,7 @@ pub async fn tokens(config: &Config) -> Result<Arc<Tokens>, String> {
 pub async fn keep_fresh(tokens: Arc<Tokens>, config: Config, metrics: Arc<Metrics>) {
     let place = config.jwt_keys;
     let (mut last, mut asked) = (String::new(), Instant::now());
+    let mut reads = FileReads::default();
     let mut state = State::new(&tokens, &metrics, config.jwt_keys_keep);
     loop {
         if is_url(&place) {
@@ -88,7 +91,7 @@ pub async fn keep_fresh(tokens: Arc<Tokens>, config: Config, metrics: Arc<Metric
             tokio::time::sleep(FILE_EVERY).await;
         }
         asked = Instant::now();
-        match read(&place).await {
+        match read(&place, &mut reads).await {
             Ok((text, keys)) => {
                 if text != last || state.retired {
                     if !last.is_empty() {
@@ -167,13 +170,20 @@ impl<'a> State<'a> {
     }
 }
 
-async fn read(place: &str) -> Result<(String, Keys), String> {
+/// Reads of a file of keys.
+type KeyReads = FileReads<io::Result<String>>;
+
+async fn read(place: &str, reads: &mut KeyReads) -> Result<(String, Keys), String> {
     let text = if is_url(place) {
         tokio::time::timeout(PATIENCE, fetch(place))
             .await
             .unwrap_or_else(|_| Err("no answer in time".into()))
     } else {
-        std::fs::read_to_string(place).map_err(|error| error.to_string())
+        let path = place.to_owned();
+        match reads.read(|| std::fs::read_to_string(path)).await {
+            Some(text) => text.map_err(|error| error.to_string()),
+            None => Err(NO_ANSWER.into()),
+        }
     };
     let keys = text.and_then(|text| Keys::read(&text).map(|keys| (text, keys)));
     keys.map_err(|error| format!("jwt_keys: {place}: {error}"))

@@ -1,11 +1,12 @@
 //! The relay: EPICS process variables in, one encoded frame per tick and group out.
 //!
 //! Modules are listed in the order an update passes them; each may use those before it and none of
-//! those after it. `config`, `latency`, `log_queue`, `metrics`, `pulse` and `shutdown` stand beside the way.
+//! those after it. `config`, `file_reads`, `latency`, `log_queue`, `metrics`, `pulse` and `shutdown` stand beside the way.
 
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod file_reads;
 pub mod latency;
 pub mod log_queue;
 pub mod metrics;

@@ -3,12 +3,11 @@
 #![forbid(unsafe_code)]
 
 use std::backtrace::{Backtrace, BacktraceStatus};
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::panic;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use env_logger::Target;
@@ -111,11 +110,12 @@ fn main() -> ExitCode {
     let descriptors = Descriptors::new(pvwire_epics::raise_descriptor_limit());
     let arguments: Vec<String> = std::env::args().collect();
     // The text that was read last, unless it was damaged.
-    let whole = RefCell::new(String::new());
+    let whole = Mutex::new(String::new());
     let read_file = move |path: &str| {
         let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-        refuse_damaged(whole.borrow().as_bytes(), text.as_bytes())?;
-        whole.borrow_mut().clone_from(&text);
+        let mut whole = whole.lock().unwrap_or_else(PoisonError::into_inner);
+        refuse_damaged(whole.as_bytes(), text.as_bytes())?;
+        whole.clone_from(&text);
         Ok(text)
     };
     let read = move || Config::read(&arguments, &environment, &read_file);
@@ -164,7 +164,10 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match tokio::task::LocalSet::new().block_on(&runtime, run(config, read, descriptors)) {
+    let ended = tokio::task::LocalSet::new().block_on(&runtime, run(config, read, descriptors));
+    // A file that hangs is not waited for.
+    runtime.shutdown_background();
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Usage(line)) => {
             eprintln!("pvwire-relay: {line}");
@@ -218,7 +221,7 @@ enum Failure {
 
 async fn run(
     config: Config,
-    read: impl Fn() -> Result<Asked, ConfigError> + 'static,
+    read: impl Fn() -> Result<Asked, ConfigError> + Send + Sync + 'static,
     descriptors: Descriptors,
 ) -> Result<(), Failure> {
     let started = Instant::now();

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::signal::unix::Signal;
 
 use crate::config::{Asked, Config, ConfigError};
+use crate::file_reads::{FileReads, NO_ANSWER};
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::rule::Rules;
@@ -39,6 +40,8 @@ pub struct Reload {
     registry: Arc<Registry>,
     shards: Vec<ShardHandle>,
     metrics: Arc<Metrics>,
+    /// What was found last can't take effect.
+    is_stale: bool,
 }
 
 impl Reload {
@@ -57,6 +60,7 @@ impl Reload {
             registry,
             shards,
             metrics,
+            is_stale: false,
         }
     }
 
@@ -64,20 +68,28 @@ impl Reload {
     /// it is still there at the next look, because several files are never written at once, or on SIGHUP.
     pub async fn keep_fresh(
         mut self,
-        read: impl Fn() -> Result<Asked, ConfigError>,
+        read: impl Fn() -> Result<Asked, ConfigError> + Send + Sync + 'static,
         mut hangup: Signal,
     ) {
-        let mut in_effect = self.look(&read);
+        let (read, started) = (Arc::new(read), self.started.clone());
+        let mut looks = FileReads::default();
+        let mut in_effect = look(&started, &*read);
         let mut before = None;
         loop {
             let asked = tokio::select! {
                 () = tokio::time::sleep(LOOK_EVERY) => false,
                 _ = hangup.recv() => true,
             };
-            let found = self.look(&read);
+            let (read, started) = (Arc::clone(&read), started.clone());
+            let found = looks.read(move || look(&started, &*read)).await;
+            let Some(found) = found else {
+                self.hangs();
+                continue;
+            };
+            self.set_stale(self.is_stale);
             let settled = before.as_ref() == Some(&found);
             if asked || (settled && found != in_effect) {
-                self.apply(&found);
+                self.apply(&found).await;
                 in_effect = found;
                 before = None;
             } else {
@@ -86,15 +98,19 @@ impl Reload {
         }
     }
 
-    fn look(&self, read: &impl Fn() -> Result<Asked, ConfigError>) -> Found {
-        let config = match read() {
-            Ok(Asked::Run(config)) => Ok(*config),
-            Ok(_) => Ok(self.started.clone()),
-            Err(error) => Err(error.to_string()),
-        };
-        let of = config.as_ref().unwrap_or(&self.started);
-        let files = files(of);
-        Found { config, files }
+    /// The disk of the files does not answer: what they say now can't be known.
+    fn hangs(&self) {
+        if self.metrics.rules_stale.set(1) == 0 {
+            log::error!(
+                "the configuration file, pvlist or access security file can't be read: {NO_ANSWER}; the rules \
+                 from before stay in effect"
+            );
+        }
+    }
+
+    fn set_stale(&mut self, is_stale: bool) {
+        self.is_stale = is_stale;
+        self.metrics.rules_stale.set(i64::from(is_stale));
     }
 
     /// Refuses a pvlist or an access security file that was emptied or cut off.
@@ -112,9 +128,21 @@ impl Reload {
         Ok(())
     }
 
+    /// The rules of a configuration, however long its files' disk takes.
+    async fn rules(&self, config: Config) -> Result<(Rules, Config), String> {
+        let mut reads = FileReads::default();
+        loop {
+            let asked = config.clone();
+            if let Some(rules) = reads.read(move || Rules::read(&asked)).await {
+                return Ok((rules?, config));
+            }
+            self.hangs();
+        }
+    }
+
     /// Has what was found take effect, or says what is wrong with it.
-    fn apply(&mut self, found: &Found) {
-        let rules = found.config.clone().and_then(|config| {
+    async fn apply(&mut self, found: &Found) {
+        let checked = found.config.clone().and_then(|config| {
             let differing = self.started.differing(&config);
             if !differing.is_empty() {
                 let keys = differing.join(", ");
@@ -128,9 +156,13 @@ impl Reload {
             };
             refuse_loss(&self.in_effect, &config)?;
             self.refuse_damage(&config, &found.files)?;
-            Ok((Rules::read(&config)?, config))
+            Ok(config)
         });
-        self.metrics.rules_stale.set(i64::from(rules.is_err()));
+        let rules = match checked {
+            Ok(config) => self.rules(config).await,
+            Err(error) => Err(error),
+        };
+        self.set_stale(rules.is_err());
         match rules {
             Ok((rules, config)) => {
                 self.in_effect = config;
@@ -143,6 +175,17 @@ impl Reload {
             Err(error) => log::error!("{error}; the rules from before stay in effect"),
         }
     }
+}
+
+fn look(started: &Config, read: &impl Fn() -> Result<Asked, ConfigError>) -> Found {
+    let config = match read() {
+        Ok(Asked::Run(config)) => Ok(*config),
+        Ok(_) => Ok(started.clone()),
+        Err(error) => Err(error.to_string()),
+    };
+    let of = config.as_ref().unwrap_or(started);
+    let files = files(of);
+    Found { config, files }
 }
 
 fn files(config: &Config) -> Files {

@@ -8,6 +8,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::file_reads::{FileReads, NO_ANSWER};
 use crate::metrics::Metrics;
 
 /// How often the files are looked at. A clock's times of change say nothing of what a link points to,
@@ -62,9 +63,12 @@ impl Tls {
     pub async fn keep_fresh(self: Arc<Self>, metrics: Arc<Metrics>) {
         let mut seen = read(&self.cert, &self.key);
         let mut complaint = None;
+        let mut reads = FileReads::default();
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            let found = read(&self.cert, &self.key);
+            let (cert, key) = (self.cert.clone(), self.key.clone());
+            let found = reads.read(move || read(&cert, &key)).await;
+            let found = found.unwrap_or_else(|| Err(format!("tls_cert, tls_key: {NO_ANSWER}")));
             if found == seen {
                 if let Some(error) = complaint.take() {
                     metrics.tls_stale.set(1);

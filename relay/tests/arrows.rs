@@ -154,6 +154,7 @@ fn arrows() -> BTreeSet<(String, String)> {
 fn lib_lists_every_module_in_the_order_an_update_passes_them() {
     let beside = [
         "config",
+        "file_reads",
         "latency",
         "log_queue",
         "metrics",

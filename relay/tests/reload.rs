@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::types::{NameProblem, Outcome, PutRequest, PutValue, Reply, RequestBody, Wish};
 
-use crate::support::{Client, Network, Relay, SoftIoc, eventually, prefix};
+use crate::support::{Client, Network, Relay, SoftIoc, eventually, get, prefix};
 
 const RECORDS: &str = r#"
     record(ao, "$(P)set") { field(VAL, "1") }
@@ -275,4 +275,35 @@ fn emptied_or_cut_configuration_changes_nothing_and_opens_no_reading() {
         );
         assert!(client.closed.is_none());
     }
+}
+
+#[test]
+fn rules_whose_disk_hangs_hold_up_no_probe_and_no_client() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, RECORDS);
+    let names = ioc.names(["set"]);
+    let list = |text: &str| file(&ioc, "pvlist", text);
+    let path = list("EVALUATION ORDER ALLOW, DENY\n.* ALLOW\n");
+    let relay = Relay::start(network, &["--pvlist", path.to_str().unwrap()]);
+    let mut client = Client::connect(relay.address());
+    client.subscribe_live(&names);
+    // To open a pipe without a writer hangs.
+    let pipe = path.with_extension("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    std::fs::rename(&pipe, &path).unwrap();
+    eventually("it is told", || relay.metric("pvwire_rules_stale") == 1.0);
+    eventually("the log says so", || {
+        relay.output().contains("no answer from its disk")
+    });
+    assert_eq!(get(relay.address(), "/live", &[]).status, 200);
+    Client::connect(relay.address()).subscribe_live(&names);
+
+    // Mended: others have replaced the file, and what hung comes back.
+    let hung = path.with_extension("hung");
+    std::fs::rename(&path, &hung).unwrap();
+    list("EVALUATION ORDER ALLOW, DENY\n.* DENY\n");
+    drop(std::fs::OpenOptions::new().write(true).open(&hung));
+    assert_eq!(client.wait_closed(), CloseCode::RightsChanged.number());
+    assert_eq!(relay.metric("pvwire_rules_stale"), 0.0);
 }
