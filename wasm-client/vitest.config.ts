@@ -31,7 +31,14 @@ export default defineConfig({
         server: { fs: { allow: [".."] } },
         // Named here, so that no test is interrupted by a reload when one is found.
         optimizeDeps: {
-          include: ["react", "react-dom", "react-dom/client", "react-dom/server", "uplot"],
+          include: [
+            "numcodecs/blosc",
+            "react",
+            "react-dom",
+            "react-dom/client",
+            "react-dom/server",
+            "uplot",
+          ],
         },
         test: {
           name: "browser",

@@ -1,29 +1,49 @@
 /** How is an image decoded that an area detector's codec plugin has encoded? */
 
 import type { NumericArray, PvStructure } from "../types.js";
+import { decodeBitshuffle } from "./bitshuffle.js";
+import { decodeLz4 } from "./lz4.js";
 import { codecOf, pictureOf, type Picture } from "./pixels.js";
+
+/** As much as a message of the relay may hold: no image is larger before it was encoded. */
+const MAX_IMAGE_BYTES = 2 ** 28;
 
 /** The picture of an encoded NTNDArray. Rejects with a sentence for a person. */
 export async function decodeImage(structure: PvStructure): Promise<Picture> {
   const codec = codecOf(structure);
-  const bytes = bytesOf(structure);
-  switch (codec) {
-    case "jpeg":
-      return decodeJpeg(bytes);
-    case "lz4": {
-      const size = Number(structure.uncompressedSize ?? 0);
-      const elements = elementsOf(decodeLz4(bytes, size), structure);
-      const picture = pictureOf({ ...structure, value: elements }, null, undefined);
-      if (picture === undefined)
-        throw new Error("The image has fewer elements than its dimensions");
-      return picture;
-    }
-    default:
-      throw new Error(
-        `Codec ${codec} isn't supported: choose jpeg, lz4 or none in the detector's codec plugin`,
-      );
+  if (codec === "jpeg") return decodeJpeg(bytesOf(structure));
+  const decode = DECODERS[codec];
+  if (decode === undefined) {
+    throw new Error(
+      `Codec ${codec} isn't supported: choose jpeg, lz4, bslz4, blosc or none in the detector's codec plugin`,
+    );
   }
+  const size = Number(structure.uncompressedSize ?? 0);
+  if (!(size <= MAX_IMAGE_BYTES)) {
+    throw new Error(`The image says that it has ${String(size)} bytes: too many to decode`);
+  }
+  const decoded = await decode(bytesOf(structure), size, size / countOf(structure));
+  const picture = pictureOf(
+    { ...structure, value: elementsOf(decoded, structure) },
+    null,
+    undefined,
+  );
+  if (picture === undefined) throw new Error("The image has fewer elements than its dimensions");
+  return picture;
 }
+
+/** Encoded bytes, decoded to `size` bytes of elements of so many bytes. */
+type Decode = (
+  bytes: Uint8Array<ArrayBuffer>,
+  size: number,
+  elementBytes: number,
+) => Uint8Array<ArrayBuffer> | Promise<Uint8Array<ArrayBuffer>>;
+
+const DECODERS: Readonly<Partial<Record<string, Decode>>> = {
+  lz4: decodeLz4,
+  bslz4: decodeBitshuffle,
+  blosc: decodeBlosc,
+};
 
 /** The encoded bytes; the array that holds them may be longer. */
 function bytesOf({ compressedSize, value }: PvStructure): Uint8Array<ArrayBuffer> {
@@ -56,44 +76,34 @@ async function decodeJpeg(bytes: Uint8Array<ArrayBuffer>): Promise<Picture> {
   return { width, height, elements, order: "rgb1" };
 }
 
-const DAMAGED = "The image's lz4 bytes are damaged";
+/** What Blosc's own header says is checked before there is room made for it. */
+const BLOSC_HEADER_BYTES = 16;
 
-/** A block of LZ4 without a frame around it, as `LZ4_compress_default` makes it. */
-export function decodeLz4(bytes: Uint8Array, size: number): Uint8Array<ArrayBuffer> {
-  const out = new Uint8Array(size);
-  let from = 0;
-  let to = 0;
-  /** Adds bytes to a length of 15 until one isn't 255. */
-  const lengthened = (length: number): number => {
-    if (length < 15) return length;
-    let more: number;
-    do {
-      if (from >= bytes.length) throw new Error(DAMAGED);
-      more = bytes[from++] as number;
-      length += more;
-    } while (more === 255);
-    return length;
-  };
-  while (from < bytes.length) {
-    const token = bytes[from++] as number;
-    const literals = lengthened(token >> 4);
-    if (from + literals > bytes.length || to + literals > size) throw new Error(DAMAGED);
-    out.set(bytes.subarray(from, from + literals), to);
-    from += literals;
-    to += literals;
-    // The last sequence has literals only.
-    if (from === bytes.length) break;
-    if (from + 2 > bytes.length) throw new Error(DAMAGED);
-    const distance = (bytes[from] as number) | ((bytes[from + 1] as number) << 8);
-    from += 2;
-    const length = lengthened(token & 15) + 4;
-    if (distance === 0 || distance > to || to + length > size) throw new Error(DAMAGED);
-    if (distance >= length) out.copyWithin(to, to - distance, to - distance + length);
-    else for (let at = to; at < to + length; at += 1) out[at] = out[at - distance] as number;
-    to += length;
+async function decodeBlosc(
+  bytes: Uint8Array<ArrayBuffer>,
+  size: number,
+): Promise<Uint8Array<ArrayBuffer>> {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const isWhole =
+    bytes.length >= BLOSC_HEADER_BYTES &&
+    view.getUint32(4, true) === size &&
+    view.getUint32(12, true) <= bytes.length;
+  const { default: Blosc } = await import("numcodecs/blosc").catch((error: unknown) => {
+    throw new Error("The package numcodecs, which decodes blosc, can't be loaded", {
+      cause: error,
+    });
+  });
+  const damaged = new Error("The image's blosc bytes are damaged");
+  if (!isWhole) throw damaged;
+  const block = bytes.subarray(0, view.getUint32(12, true));
+  let decoded: Uint8Array;
+  try {
+    decoded = await Blosc.fromConfig({ id: "blosc" }).decode(block);
+  } catch {
+    throw damaged;
   }
-  if (to !== size) throw new Error(DAMAGED);
-  return out;
+  if (decoded.length !== size) throw damaged;
+  return decoded as Uint8Array<ArrayBuffer>;
 }
 
 type Elements = (new (buffer: ArrayBuffer) => NumericArray) & {
@@ -129,13 +139,18 @@ const ND_TYPES: readonly Elements[] = [
   Float64Array,
 ];
 
-/** Bytes as what they were before: the server says it, and the size of an element confirms it. */
-function elementsOf(bytes: Uint8Array<ArrayBuffer>, structure: PvStructure): NumericArray {
-  const { parameters } = structure.codec as { parameters?: unknown };
-  const count = ((structure.dimension ?? []) as readonly PvStructure[]).reduce(
+/** How many elements the image's dimensions say. */
+function countOf({ dimension }: PvStructure): number {
+  return ((dimension ?? []) as readonly PvStructure[]).reduce(
     (product, { size }) => product * Number(size),
     1,
   );
+}
+
+/** Bytes as what they were before: the server says it, and the size of an element confirms it. */
+function elementsOf(bytes: Uint8Array<ArrayBuffer>, structure: PvStructure): NumericArray {
+  const { parameters } = structure.codec as { parameters?: unknown };
+  const count = countOf(structure);
   const said = Number(parameters ?? NaN);
   const type = [SCALAR_TYPES[said], ND_TYPES[said], Uint8Array, Uint16Array, Uint32Array].find(
     (type) => type?.BYTES_PER_ELEMENT === bytes.length / count,
