@@ -254,9 +254,9 @@ async fn run(
     );
 
     let intake = Intake::bounded((config.max_memory_mib << 20) / RING_PART);
-    let ca = CaSource::new(config.auth != Auth::None);
     let pva = PvaSource::start()
         .map_err(|error| Failure::Start(format!("pvAccess can't start: {error}")))?;
+    let ca = CaSource::new(config.auth != Auth::None, pva.forms());
     let simulated = if config.enable_sim {
         SimSource::start()
     } else {

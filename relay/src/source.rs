@@ -60,6 +60,15 @@ pub trait Source: Send + Sync {
     fn renew(&self) {}
 }
 
+/// Learns the form in which a PV is to be shown, or nothing when no server tells. Called once.
+pub type FormAnswer = Box<dyn FnOnce(Option<String>) + Send>;
+
+/// Finds out by another protocol what Channel Access doesn't tell of a PV.
+pub trait Forms: Send + Sync {
+    /// Asks once for the form of the PV of this name, as `String`. Never waits.
+    fn ask(&self, name: &str, answer: FormAnswer);
+}
+
 /// An open monitor. Dropping it closes it.
 pub trait Monitor: Send {
     /// Elements a second that the relay itself makes for it; 0 for PVs of an IOC.

@@ -21,6 +21,7 @@ mod faults;
 mod fidelity_load;
 mod fidelity_restart;
 mod fidelity_values;
+mod forms;
 mod held;
 mod host_names;
 mod large;

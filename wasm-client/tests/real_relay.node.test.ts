@@ -22,6 +22,7 @@ const RECORDS = `
   record(ao, "$(P):LOCKED") { field(VAL, "2") field(PINI, "YES") }
   record(ao, "$(P):SECRET") { field(VAL, "3") field(PINI, "YES") }
   record(waveform, "$(P):WAVE:SET") { field(FTVL, "UINT64") field(NELM, "3") }
+  record(waveform, "$(P):LINE:SET") { field(FTVL, "CHAR") field(NELM, "99") info(Q:form, "String") }
 `;
 
 const prefix = `V${randomBytes(4).toString("hex")}`;
@@ -100,6 +101,15 @@ it("puts of one call have an outcome each, and all or none are sent where that i
   const some = await client.putMany(puts, { wait: true });
   expect(codes(some)).toEqual(["DONE", "NOT_ALLOWED", "DONE", "BAD_VALUE", "DONE"]);
   expect(await valuesNow()).toEqual(["7", "2", "after"]);
+});
+
+it("an array of characters that is a text reads as one, by Channel Access too", async () => {
+  const line = pv("LINE:SET");
+  expect(await client.put(line, "Träger läuft", { wait: true })).toMatchObject({ ok: true });
+  const shown = client.pv<{ value: { string: string } | null }>(line, "{ value { string } }");
+  const end = shown.subscribe(() => undefined);
+  await expect.poll(() => shown.getSnapshot()?.value?.string).toBe("Träger läuft");
+  end();
 });
 
 it("a GraphQL mutation with several puts writes those that may be and says why not the others", async () => {

@@ -168,7 +168,7 @@ const string = (slot: Slot, columns: Columns): string => {
     case Kind.array:
       // NAME.FIELD$ is EPICS's way to ask for a long string.
       return (
-        (slot.id.endsWith("$") ? text(slot, columns) : null) ??
+        (slot.id.endsWith("$") || metadata.form === "String" ? text(slot, columns) : null) ??
         formatArray(slot.array(), precision, type)
       );
     case Kind.textArray:

@@ -5,6 +5,7 @@ mod field;
 mod look;
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -24,7 +25,8 @@ use self::look::{Look, Looks, What};
 use super::user::{InUse, Limits as UserLimits, UserClient, UserClients, UserTicket};
 use super::user::{as_user, no_context};
 use super::{
-    Event, LastPut, Line, Monitor, OpDone, OpEnd, OpTicket, Put, Queue, RowValue, Sent, Source,
+    Event, Forms, LastPut, Line, Monitor, OpDone, OpEnd, OpTicket, Put, Queue, RowValue, Sent,
+    Source,
 };
 
 /// The Channel Access client contexts of the relay.
@@ -39,14 +41,17 @@ pub struct CaSource {
     users: Arc<UserClients<CaUser>>,
     /// Whether those who write have names.
     by_name: bool,
+    forms: Arc<dyn Forms>,
 }
 
 impl CaSource {
     /// No context yet. With `by_name` what an IOC says of the right to write is not passed on: it
-    /// says it of the relay, and another user may have it.
+    /// says it of the relay, and another user may have it. `forms` says which arrays of characters
+    /// are texts.
     #[must_use]
-    pub fn new(by_name: bool) -> Self {
+    pub fn new(by_name: bool, forms: Arc<dyn Forms>) -> Self {
         Self {
+            forms,
             front: Context::new(),
             crowd: Context::new(),
             users: Arc::new(UserClients::new("ca-users", UserLimits::default())),
@@ -83,6 +88,10 @@ const STRING_BYTES: usize = 39;
 /// After how long a name that a long string might have is given up: the string is shown cut then.
 const LONG_WITHIN: Duration = Duration::from_secs(2);
 
+/// Elements that an array of characters has that may be a text: one of one element at most looks like a
+/// scalar, and those with more are pictures.
+const TEXT_ELEMENTS: RangeInclusive<u32> = 2..=1 << 16;
+
 impl Source for CaSource {
     fn scheme(&self) -> &'static str {
         "ca"
@@ -108,6 +117,7 @@ impl Source for CaSource {
             me: Weak::clone(me),
             channel: OnceLock::new(),
             aside: Mutex::default(),
+            forms: Arc::clone(&self.forms),
         });
         match client.libca.open(name, Arc::clone(&wiring) as _) {
             Ok(channel) => {
@@ -488,6 +498,7 @@ struct Wiring {
     channel: OnceLock<Weak<ca::Channel>>,
     /// What is known beside the channel's values; a lock that no update of a number takes.
     aside: Mutex<Aside>,
+    forms: Arc<dyn Forms>,
 }
 
 impl ChannelEvents for Wiring {
@@ -503,6 +514,9 @@ impl ChannelEvents for Wiring {
             self.tell_shape();
         }
         self.begin_connection();
+        if info.native_type == NativeType::Char && TEXT_ELEMENTS.contains(&info.element_count) {
+            self.ask_for_form();
+        }
     }
 
     fn disconnected(&self) {
@@ -543,21 +557,18 @@ impl ChannelEvents for Wiring {
     fn metadata(&self, metadata: ca::Metadata) {
         let (value_type, element_count) =
             *self.shape.lock().unwrap_or_else(PoisonError::into_inner);
-        self.with_description(|description| {
-            self.line.event(Event::Metadata(Box::new(Metadata {
-                value_type,
-                element_count,
-                units: metadata.units,
-                precision: metadata.precision,
-                choices: metadata.choices,
-                display: limits(metadata.display),
-                control: limits(metadata.control),
-                warning: limits(metadata.warning),
-                alarm: limits(metadata.alarm),
-                description,
-                epoch: self.line.epoch(),
-                ..Metadata::default()
-            })));
+        self.tell_metadata(Metadata {
+            value_type,
+            element_count,
+            units: metadata.units,
+            precision: metadata.precision,
+            choices: metadata.choices,
+            display: limits(metadata.display),
+            control: limits(metadata.control),
+            warning: limits(metadata.warning),
+            alarm: limits(metadata.alarm),
+            epoch: self.line.epoch(),
+            ..Metadata::default()
         });
     }
 

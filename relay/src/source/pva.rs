@@ -8,7 +8,7 @@ mod field;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use pvwire_epics::UserName;
@@ -21,10 +21,13 @@ use pvwire_schema::types::{
 use super::user::{InUse, Limits as UserLimits, UserClient, UserClients, UserTicket};
 use super::user::{as_user, no_context};
 use super::{
-    Call, Event, LastPut, Line, Monitor, OpDone, OpEnd, OpTicket, Put, Queue, RowValue, Sent,
-    Source,
+    Call, Event, FormAnswer, Forms, LastPut, Line, Monitor, OpDone, OpEnd, OpTicket, Put, Queue,
+    RowValue, Sent, Source,
 };
 use field::Field;
+
+/// After how long a form that another source asks for is given up.
+const FORM_WITHIN: Duration = Duration::from_secs(5);
 
 /// Integers beyond it are not all doubles.
 const EXACT: u64 = 1 << 53;
@@ -108,6 +111,36 @@ impl PvaSource {
         Ok(Self {
             shared: Arc::new(shared),
         })
+    }
+}
+
+impl PvaSource {
+    /// What other sources ask by pvAccess.
+    #[must_use]
+    pub fn forms(&self) -> Arc<dyn Forms> {
+        Arc::clone(&self.shared) as _
+    }
+}
+
+impl Forms for Shared {
+    fn ask(&self, name: &str, answer: FormAnswer) {
+        (self.client).get(name, FORM_WITHIN, move |structure| {
+            answer(structure.ok().as_ref().and_then(form_of));
+        });
+    }
+}
+
+/// What a structure says of its value's form.
+fn form_of(structure: &pva::Node) -> Option<String> {
+    if let Some(pva::NodeValue::Text(_)) = structure.get("value").map(|value| &value.value) {
+        return Some("String".to_owned());
+    }
+    let pva::NodeValue::TextArray(choices) = &structure.get("display/form/choices")?.value else {
+        return None;
+    };
+    match &structure.get("display/form/index")?.value {
+        pva::NodeValue::Number(_, index) => choices.get(*index as usize).cloned(),
+        _ => None,
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use pvwire_epics::ca::{self, AccessRights, ChannelEvents, ChannelInfo, NativeType};
-use pvwire_schema::types::{Alarm, BlobValue};
+use pvwire_schema::types::{Alarm, BlobValue, Metadata};
 
 use super::look::{Found, Look, What};
 use super::{LONG_WITHIN, STRING_BYTES, Wiring, alarm_of, field, text_of};
@@ -27,6 +27,17 @@ pub(super) struct Aside {
     long: Long,
     /// Only of a PV whose description was asked for.
     description: Option<Box<Description>>,
+    /// Only of an array of characters whose form was asked for on this connection.
+    form: Option<Box<Form>>,
+}
+
+/// The form of an array of characters.
+#[derive(Default)]
+struct Form {
+    /// Empty until it is known.
+    name: &'static str,
+    /// What was last told of the PV, to be told again when its form becomes known.
+    told: Option<Metadata>,
 }
 
 /// Whether the PV is a long string.
@@ -78,7 +89,7 @@ impl Wiring {
             return;
         }
         aside.connection = aside.connection.wrapping_add(1);
-        (aside.is_connected, aside.long) = (true, Long::Unasked);
+        (aside.is_connected, aside.long, aside.form) = (true, Long::Unasked, None);
         if let Some(description) = &mut aside.description {
             description.is_missed = false;
         }
@@ -113,11 +124,58 @@ impl Wiring {
         (aside.is_closed, aside.is_connected, aside.long) = (true, false, Long::No);
     }
 
-    /// The description that goes with the metadata.
-    pub(super) fn with_description(&self, tell: impl FnOnce(String)) {
-        let aside = self.aside();
-        // Under the lock, so that a newer description isn't told before this.
-        tell((aside.description.as_ref()).map_or_else(String::new, |it| it.text.clone()));
+    /// Tells metadata, with the description and the form that are known beside them.
+    pub(super) fn tell_metadata(&self, mut metadata: Metadata) {
+        let mut aside = self.aside();
+        if let Some(description) = &aside.description {
+            metadata.description.clone_from(&description.text);
+        }
+        if let Some(form) = &mut aside.form {
+            form.name.clone_into(&mut metadata.form);
+            form.told = form.name.is_empty().then(|| metadata.clone());
+        }
+        // Under the lock, so that nothing newer is told before this.
+        self.line.event(Event::Metadata(Box::new(metadata)));
+    }
+
+    /// Finds out whether an array of characters is a text, which Channel Access doesn't tell.
+    pub(super) fn ask_for_form(&self) {
+        // Names with `$` are texts; pvAccess may know no other modifiers.
+        if self.name.contains(['$', '{', '[']) {
+            return;
+        }
+        let mut aside = self.aside();
+        if aside.is_closed {
+            return;
+        }
+        aside.form = Some(Box::default());
+        let (connection, me) = (aside.connection, self.me.clone());
+        drop(aside);
+        let answer = move |name: Option<String>| {
+            // The other forms say nothing of characters.
+            if let (Some("String"), Some(me)) = (name.as_deref(), me.upgrade()) {
+                me.is_text(connection);
+            }
+        };
+        self.forms.ask(&self.name, Box::new(answer));
+    }
+
+    fn is_text(&self, connection: u32) {
+        let mut aside = self.aside();
+        if aside.connection != connection || !aside.is_connected {
+            return;
+        }
+        let description = (aside.description.as_ref()).map(|description| description.text.clone());
+        let Some(form) = &mut aside.form else { return };
+        form.name = "String";
+        if let Some(told) = form.told.take() {
+            let metadata = Metadata {
+                form: form.name.to_owned(),
+                description: description.unwrap_or_default(),
+                ..told
+            };
+            self.line.event(Event::Metadata(Box::new(metadata)));
+        }
     }
 
     /// Has the record's description told, now and after each reconnect.

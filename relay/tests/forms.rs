@@ -1,0 +1,70 @@
+//! Does an array of characters that is a text say so by Channel Access, which doesn't tell it?
+//!
+//! Topology: one relay, one client, a soft IOC with pvAccess beside Channel Access, or without.
+
+use pvwire_schema::types::ValueType;
+
+use crate::support::{Client, Kept, Network, Relay, SoftIoc, prefix};
+
+const RECORDS: &str = r#"
+    record(waveform, "$(P)text") {
+        field(FTVL, "CHAR") field(NELM, "100") field(DESC, "what it says") info(Q:form, "String")
+    }
+    record(waveform, "$(P)bytes") { field(FTVL, "CHAR") field(NELM, "100") }
+    record(waveform, "$(P)one") { field(FTVL, "CHAR") field(NELM, "1") info(Q:form, "String") }
+"#;
+
+/// The form that a client is told of a PV.
+fn form(client: &Client, name: &str) -> String {
+    let metadata = client.pv(name).metadata.as_ref();
+    metadata.map_or_else(String::new, |metadata| metadata.form.clone())
+}
+
+#[test]
+fn array_of_characters_with_the_form_of_a_string_is_told_as_a_text_by_channel_access() {
+    let network = Network::new();
+    let prefix = prefix();
+    let mut ioc = SoftIoc::with_pv_access(network, &prefix, RECORDS);
+    let relay = Relay::start(network, &["--enable-put", "--allow-put=*"]);
+    let mut client = Client::connect(relay.address());
+    let names = ioc.names(["text", "bytes", "one"]);
+    let [text, bytes, one] = names.each_ref().map(String::as_str);
+    client.subscribe_live(&names);
+    client.describe(&[text]);
+    for _ in 0..2 {
+        client.wait("the form", |client| form(client, text) == "String");
+        client.wait_pv(text, "its description beside the form", |pv| {
+            let metadata = pv.metadata.as_ref();
+            metadata.is_some_and(|it| it.description == "what it says" && it.form == "String")
+        });
+        client.put(
+            text,
+            pvwire_schema::types::PutValue::Text("whole".to_owned()),
+        );
+        client.wait_pv(text, "all of it", |pv| {
+            matches!(&pv.now.as_ref().unwrap().value,
+                Kept::Array(ValueType::UInt8 | ValueType::Int8, bytes) if bytes.starts_with(b"whole"))
+        });
+        assert_eq!(form(&client, bytes), "");
+        assert_eq!(form(&client, one), "");
+        ioc.kill();
+        client.wait_state(text, pvwire_schema::types::ConnectionState::Disconnected);
+        ioc = SoftIoc::with_pv_access(network, &prefix, RECORDS);
+        client.wait_state(text, pvwire_schema::types::ConnectionState::Connected);
+    }
+}
+
+#[test]
+fn array_of_characters_of_an_ioc_without_pv_access_stays_an_array_of_bytes() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, RECORDS);
+    let relay = Relay::start(network, &[]);
+    let mut client = Client::connect(relay.address());
+    let text = ioc.name("text");
+    client.subscribe_live(&[&text]);
+    assert_eq!(form(&client, &text), "");
+    assert!(matches!(
+        client.pv(&text).now.as_ref().unwrap().value,
+        Kept::Array(..)
+    ));
+}
