@@ -409,6 +409,7 @@ async fn run(
         trust: Trust {
             origins: config.allow_origin.clone(),
             hosts: config.allow_host.clone(),
+            encrypted: !config.tls_cert.is_empty(),
         },
         max_clients: config.max_clients,
         proxies,

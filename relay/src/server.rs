@@ -82,6 +82,8 @@ pub struct Trust {
     pub origins: Vec<String>,
     /// Host names besides IP addresses and `localhost`.
     pub hosts: Vec<String>,
+    /// The relay itself speaks TLS.
+    pub encrypted: bool,
 }
 
 impl Trust {
@@ -123,11 +125,26 @@ impl Trust {
             return false;
         };
         let host = only(headers, header::HOST).unwrap_or_default();
-        authority(origin).is_some_and(|of| same(of, host))
+        // Without a port http and https name the same host, and anybody on the way can change a page of http.
+        let is_safe = origin.starts_with("https:") || !self.is_reached_encrypted(headers);
+        (is_safe && authority(origin).is_some_and(|of| same(of, host)))
             || self
                 .origins
                 .iter()
                 .any(|known| known == "*" || known.eq_ignore_ascii_case(origin))
+    }
+}
+
+impl Trust {
+    /// Whether the browser speaks TLS with this relay, or with a proxy that says so. A page can't set what a
+    /// proxy says.
+    fn is_reached_encrypted(&self, headers: &HeaderMap) -> bool {
+        let first = |value: &HeaderValue| {
+            let value = value.to_str().unwrap_or_default();
+            let first = value.split(',').next().unwrap_or_default().trim();
+            same(first, "https") || same(first, "wss")
+        };
+        self.encrypted || headers.get("x-forwarded-proto").is_some_and(first)
     }
 }
 
@@ -842,6 +859,31 @@ mod tests {
         Trust {
             origins: vec!["https://screens.example.org".into()],
             hosts: vec!["pvwire.example.org".into()],
+            encrypted: false,
+        }
+    }
+
+    #[test]
+    fn page_of_http_on_the_own_host_may_not_connect_where_that_is_reached_by_https() {
+        let encrypted = Trust {
+            encrypted: true,
+            ..trust()
+        };
+        let (http, https) = (
+            Some("http://pvwire.example.org"),
+            Some("https://pvwire.example.org"),
+        );
+        let headers = |origin| headers("pvwire.example.org", origin);
+        assert!(!encrypted.origin(&headers(http)));
+        assert!(encrypted.origin(&headers(https)));
+        // Behind a proxy that encrypts the relay may not know it.
+        assert!(trust().origin(&headers(http)) && trust().origin(&headers(https)));
+        for (said, may) in [("https", false), ("wss, http", false), ("http", true)] {
+            let mut headers = headers(http);
+            headers.insert("x-forwarded-proto", said.parse().unwrap());
+            assert_eq!(trust().origin(&headers), may, "{said}");
+            headers.insert(header::ORIGIN, https.unwrap().parse().unwrap());
+            assert!(trust().origin(&headers), "{said}");
         }
     }
 

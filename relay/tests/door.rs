@@ -47,6 +47,27 @@ fn page_of_the_relays_own_host_and_a_listed_one_may_connect_and_a_foreign_one_ma
 }
 
 #[test]
+fn page_of_http_may_not_connect_where_a_proxy_says_that_the_browser_speaks_https() {
+    let relay = relay(&[]);
+    let address = relay.address();
+    for (scheme, forwarded, status) in [
+        ("http", "https", 403),
+        ("https", "https", 101),
+        ("http", "http", 101),
+        ("https", "http", 101),
+    ] {
+        let own = format!("{scheme}://{address}");
+        let headers = [("Origin", own.as_str()), ("X-Forwarded-Proto", forwarded)];
+        let answer = handshake(address, &headers);
+        assert_eq!(
+            answer.status, status,
+            "{own} by {forwarded}: {}",
+            answer.head
+        );
+    }
+}
+
+#[test]
 fn page_of_a_foreign_origin_is_refused_however_it_is_spelled() {
     let relay = relay(&[
         "--allow-origin=https://screens.example.org",

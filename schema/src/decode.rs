@@ -21,6 +21,9 @@ use crate::types::{
 };
 use crate::varint::{Deltas, holds};
 
+/// Bytes that a row's id and time take at most, as differences in LEB128.
+const MAX_OTHER_BYTES: usize = 20;
+
 /// Why bytes are no message of this protocol.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
@@ -380,7 +383,7 @@ impl<'a> FrameView<'a> {
         let rows = self.numbers_len();
         let (ids_bytes, times_bytes) = packed_bytes(numbers);
         let columns = (ids_bytes.checked_add(times_bytes))
-            .filter(|_| rows <= MAX_ROWS)
+            .filter(|others| rows <= MAX_ROWS && *others <= rows * MAX_OTHER_BYTES)
             .and_then(|others| lz4::unpacked(packed, others, rows));
         self.columns = columns.ok_or(DecodeError::ColumnMismatch {
             column: "packed",

@@ -232,6 +232,45 @@ fn packed_columns_that_say_more_than_they_hold_are_refused() {
     assert!(refused >= 2, "{refused}");
 }
 
+/// The most memory that this process had, in bytes.
+fn most_memory() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux says it");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.map(|line| line.trim().trim_end_matches(" kB").parse::<usize>());
+    kib.expect("it is there").expect("it is a number") * 1024
+}
+
+/// A block of 6 MB that does hold what it says: zeros, 1.5 GB of them.
+#[test]
+fn packed_columns_of_gigabytes_for_a_few_rows_take_no_memory() {
+    let runs = 6_000_000;
+    let ids_bytes = 1 + 4 + 15 + runs * 255 + 8;
+    let mut block = vec![0x1f, 0, 1, 0];
+    block.extend(std::iter::repeat_n(u8::MAX, runs));
+    block.extend([0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0]);
+    let slot = |id: u16| 4 + 2 * id;
+    let mut builder = flatbuffers::FlatBufferBuilder::new();
+    let packed = builder.create_vector(&block);
+    let numbers = builder.start_table();
+    builder.push_slot_always(slot(0), 1_u32);
+    builder.push_slot_always(slot(5), packed);
+    builder.push_slot_always(slot(6), ids_bytes as u32);
+    let numbers = builder.end_table(numbers);
+    let frame = builder.start_table();
+    builder.push_slot_always(slot(5), numbers);
+    let frame = builder.end_table(frame);
+    builder.finish(frame, Some("PVWF"));
+    let before = most_memory();
+    assert!(matches!(
+        decode::frame(builder.finished_data()),
+        Err(DecodeError::ColumnMismatch {
+            column: "packed",
+            rows: 1
+        })
+    ));
+    assert!(most_memory() < before.max(256 << 20));
+}
+
 #[test]
 fn frame_is_no_request_and_request_is_no_frame() {
     let frame = frame_of_everything();

@@ -150,7 +150,8 @@ function textOf(array: Uint8Array | Int8Array): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(characters);
   } catch {
-    return String.fromCharCode(...characters);
+    // Not all at once: a call takes some ten thousand arguments.
+    return Array.from(characters, (byte) => String.fromCharCode(byte)).join("");
   }
 }
 
@@ -436,9 +437,14 @@ const BUILDS: Readonly<Record<string, Build>> = {
   quality: (v, n) => ({ quality: v[n] }),
 };
 
-const building = (keys: readonly string[]): Build =>
-  BUILDS[keys.join(" ")] ??
-  ((values, from, before) => {
+const building = (keys: readonly string[]): Build => {
+  const name = keys.join(" ");
+  if (Object.hasOwn(BUILDS, name)) return BUILDS[name] as Build;
+  // To set that key would set the prototype.
+  if (keys.includes("__proto__")) {
+    return (values, from) => Object.fromEntries(keys.map((key, at) => [key, values[from + at]]));
+  }
+  return (values, from, before) => {
     // A copy is made several times as fast as an object whose keys come one by one.
     const object: Record<string, unknown> = { ...before };
     for (let at = 0; at < keys.length; at += 1) {
@@ -447,7 +453,8 @@ const building = (keys: readonly string[]): Build =>
       if (before === undefined || !Object.is(object[key], value)) object[key] = value;
     }
     return object;
-  });
+  };
+};
 
 /**
  * Reads again what the changed parts touch. The values of the plan's fields stand from a place on, and

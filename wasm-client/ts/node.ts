@@ -39,7 +39,8 @@ class Reader {
         return this.#compound(type, fields);
       }
       default:
-        return this.#numeric(at, type, isArray);
+        // Of a type that this page doesn't know nobody can say how long its elements are.
+        return TYPES[type] === undefined ? null : this.#numeric(at, type, isArray);
     }
   }
 

@@ -29,18 +29,18 @@ export function projection(lines: string[]): Project {
   const show = (source: unknown): unknown => {
     if (source === null || source === undefined) return null;
     if (Array.isArray(source)) return source.map(show);
-    const shown: Record<string, unknown> = {};
-    for (const { key, name, args, inner } of fields) {
-      if (name.startsWith(TYPENAME)) {
-        shown[key] = name.slice(TYPENAME.length);
-        continue;
-      }
-      const property = (source as Record<string, unknown>)[name];
-      const value: unknown =
-        typeof property === "function" ? (property as (args: unknown) => unknown)(args) : property;
-      shown[key] = inner === undefined ? (value ?? null) : inner(value);
-    }
-    return shown;
+    // Made of entries, because a key may be `__proto__`.
+    return Object.fromEntries(
+      fields.map(({ key, name, args, inner }) => {
+        if (name.startsWith(TYPENAME)) return [key, name.slice(TYPENAME.length)];
+        const property = (source as Record<string, unknown>)[name];
+        const value: unknown =
+          typeof property === "function"
+            ? (property as (args: unknown) => unknown)(args)
+            : property;
+        return [key, inner === undefined ? (value ?? null) : inner(value)];
+      }),
+    );
   };
   return show;
 }

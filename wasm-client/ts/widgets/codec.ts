@@ -12,7 +12,8 @@ const MAX_IMAGE_BYTES = 2 ** 28;
 export async function decodeImage(structure: PvStructure): Promise<Picture> {
   const codec = codecOf(structure);
   if (codec === "jpeg") return decodeJpeg(bytesOf(structure));
-  const decode = DECODERS[codec];
+  // An IOC may name a codec as it likes, also `constructor`.
+  const decode = Object.hasOwn(DECODERS, codec) ? DECODERS[codec] : undefined;
   if (decode === undefined) {
     throw new Error(
       `Codec ${codec} isn't supported: choose jpeg, lz4, bslz4, blosc or none in the detector's codec plugin`,
