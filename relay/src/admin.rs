@@ -108,6 +108,7 @@ impl Admin {
             ticks_late: self.ticks.late.load(Ordering::Relaxed),
             deliveries_late: self.shards.iter().map(ShardHandle::late_total).sum(),
             memory_charged: self.memory.used(),
+            memory_short: self.registry.is_short(),
             memory_refused: self.memory.refused() as u64,
             tick_micros: self.ticks.length_micros.load(Ordering::Relaxed),
             ages_received: self.intake.ages().read(),

@@ -121,6 +121,7 @@ pub struct Metrics {
     ticks_late: Counter,
     deliveries_late: Counter,
     memory_charged: Gauge,
+    memory_short: Gauge,
     memory_refused: Counter,
     tick_micros: Gauge,
     updates_received: Counter,
@@ -161,6 +162,8 @@ pub struct Readings {
     pub deliveries_late: u64,
     /// Bytes that clients' PVs and answers take in memory.
     pub memory_charged: usize,
+    /// Whether memory is short.
+    pub memory_short: bool,
     /// Times that a memory budget had no room.
     pub memory_refused: u64,
     /// Length of a tick in microseconds.
@@ -424,6 +427,11 @@ impl Default for Metrics {
             "Memory of open PVs, their values and answers to gets, which the budgets of clients, users and \
              addresses bound",
         );
+        let memory_short = gauge(
+            "memory_short",
+            "1 while the relay uses more memory than max_memory_mib, so that new clients and new PVs are \
+             refused; 0 otherwise",
+        );
         let tick_micros = gauge("tick_length_microseconds", "Present length of a tick");
         let audit_queued = gauge(
             "audit_queue_length",
@@ -492,6 +500,7 @@ impl Default for Metrics {
             ticks_late,
             deliveries_late,
             memory_charged,
+            memory_short,
             memory_refused,
             tick_micros,
             updates_received,
@@ -610,6 +619,7 @@ impl Metrics {
         self.connections.set(readings.connections as i64);
         self.tick_micros.set(readings.tick_micros as i64);
         self.memory_charged.set(readings.memory_charged as i64);
+        self.memory_short.set(readings.memory_short.into());
         raise(&self.memory_refused, readings.memory_refused);
         let mut text = String::new();
         let written = encode_registry(&mut text, &self.registry)
