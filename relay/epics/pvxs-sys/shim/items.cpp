@@ -20,6 +20,10 @@ namespace {
 // Deeper than any structure that means something; below it a server could exhaust the stack.
 constexpr unsigned MAX_DEPTH = 64;
 
+// More parts than any structure that means something. An element that isn't there takes a byte on the wire
+// and a hundred here, and as many again further on.
+constexpr size_t MAX_ITEMS = 1000000;
+
 constexpr uint8_t ABSENT = 0xff;
 
 pvs_item empty_item() {
@@ -48,7 +52,14 @@ bool number(const Value &value, pvs_item &item) {
     }
 }
 
+void Items::expect(size_t more) const {
+    if (more > MAX_ITEMS || items.size() > MAX_ITEMS - more)
+        throw TooMany("the value has more than " + std::to_string(MAX_ITEMS) +
+                      " strings, structures and elements of these");
+}
+
 void Items::add(const Value &value, pvs_text name, unsigned depth) {
+    expect(1);
     const size_t at = items.size();
     items.push_back(empty_item());
     items[at].name = name;
@@ -95,6 +106,7 @@ void Items::add_children(const Value &value, size_t at, unsigned depth) {
         if (array.empty()) {
             // Also when it is of no type yet.
         } else if (type == TypeCode::StringA) {
+            expect(array.size());
             for (auto &string : array.castTo<const std::string>()) {
                 items.push_back(empty_item());
                 items.back().type = TypeCode::String;
@@ -102,6 +114,7 @@ void Items::add_children(const Value &value, size_t at, unsigned depth) {
                 children++;
             }
         } else if (type.kind() == Kind::Compound) {
+            expect(array.size());
             for (auto &element : array.castTo<const Value>()) {
                 add(element, pvs_text{nullptr, 0}, depth + 1);
                 children++;

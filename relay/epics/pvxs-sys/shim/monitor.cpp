@@ -179,6 +179,9 @@ public:
                 if (awaited)
                     calls.broken(user.get(), text(peer));
                 on_gone();
+            } catch (TooMany &error) {
+                on_gone();
+                calls.unreadable(user.get(), pvs_text{error.what(), std::strlen(error.what())});
             } catch (std::exception &error) {
                 on_gone();
                 fail(error.what());

@@ -98,6 +98,8 @@ typedef struct pvs_monitor_calls {
     void (*broken)(void *user, pvs_text peer);
     void (*metadata)(void *user, const pvs_metadata *metadata);
     void (*update)(void *user, const pvs_update *update);
+    /* The server sends values that are refused; destroy the monitor. */
+    void (*unreadable)(void *user, pvs_text reason);
     /* The monitor is dead: destroy it and create another. */
     void (*failed)(void *user, pvs_text reason);
     void (*release)(void *user);

@@ -32,6 +32,11 @@ struct Refused : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+// A value that has more parts than can be meant.
+struct TooMany : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
 // Owner of the caller's pointer.
 class User {
     void *const pointer;
@@ -78,6 +83,7 @@ class Items {
     std::deque<Array> arrays;
 
     void add_children(const pvxs::Value &value, size_t at, unsigned depth);
+    void expect(size_t more) const;
 
 public:
     void add(const pvxs::Value &value, pvs_text name, unsigned depth = 0);

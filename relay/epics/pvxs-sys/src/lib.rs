@@ -167,6 +167,8 @@ pub struct pvs_monitor_calls {
     pub metadata: unsafe extern "C" fn(user: *mut c_void, metadata: *const pvs_metadata),
     /// Each value.
     pub update: unsafe extern "C" fn(user: *mut c_void, update: *const pvs_update),
+    /// The server sends values that are refused; destroy the monitor.
+    pub unreadable: unsafe extern "C" fn(user: *mut c_void, reason: pvs_text),
     /// The monitor is dead: destroy it and create another.
     pub failed: unsafe extern "C" fn(user: *mut c_void, reason: pvs_text),
     /// The last call, from any thread.

@@ -39,7 +39,7 @@ fn declarations_match_the_header() {
             alarm_high, precision, has_precision
         }
         pvs_update { time_ns, user_tag, severity, status, message, items, item_count, squashed }
-        pvs_monitor_calls { connected, disconnected, broken, metadata, update, failed, release }
+        pvs_monitor_calls { connected, disconnected, broken, metadata, update, unreadable, failed, release }
         pvs_range { start, bytes }
         pvs_operation_calls { sending, done, release }
     }

@@ -28,6 +28,7 @@ pub(super) static MONITOR: pvs_monitor_calls = pvs_monitor_calls {
     broken: on_broken,
     metadata: on_metadata,
     update: on_update,
+    unreadable: on_unreadable,
     failed: on_failed,
     release: on_monitor_release,
 };
@@ -171,6 +172,17 @@ unsafe extern "C" fn on_update(user: *mut c_void, update: *const pvs_update) {
             message: &readable(message),
             changed,
         });
+    });
+}
+
+/// # Safety
+///
+/// As for [`monitor`], with a text that is valid during the call.
+unsafe extern "C" fn on_unreadable(user: *mut c_void, reason: pvs_text) {
+    guard("unreadable", || {
+        // SAFETY: as the caller promises.
+        let (state, reason) = unsafe { (monitor(user), owned(reason)) };
+        state.on_unreadable(reason);
     });
 }
 

@@ -43,6 +43,8 @@ pub(super) enum Command {
     Broken(u64, String),
     /// The value of the monitor with this id was fetched, to see whether it breaks the connection.
     Checked(u64, Verdict),
+    /// Values of the monitor with this id are refused for this reason.
+    Unreadable(u64, String),
     /// The monitor with this id is dead.
     Failed(u64),
     /// Close the monitor with this id.
@@ -243,6 +245,17 @@ impl<'context> Desk<'context> {
                 }
             }
             Command::Checked(id, verdict) => self.checked(id, verdict),
+            Command::Unreadable(id, why) => {
+                if let Some(monitor) = self.monitors.get_mut(&id) {
+                    monitor.subscription = None;
+                    self.pacing.closed(id);
+                    self.suspects.refused(id, Instant::now());
+                    self.hold_back(
+                        id,
+                        &format!("{why}; its server's administrator must change that"),
+                    );
+                }
+            }
             Command::Failed(id) => self.retry(id),
             Command::Close(id) => {
                 self.pacing.closed(id);
@@ -330,23 +343,26 @@ impl<'context> Desk<'context> {
         let Some(held) = self.suspects.checked(id, verdict, Instant::now()) else {
             return;
         };
-        let Some(monitor) = self.monitors.get(&id) else {
-            self.suspects.closed(id);
-            return;
-        };
         match held {
             None => self.pacing.add(id),
-            Some(server) => {
-                let why = format!(
+            Some(server) => self.hold_back(
+                id,
+                &format!(
                     "the pvAccess server {server} sends what can't be decoded for this PV; its administrator \
                      must repair that"
-                );
-                UNREADABLE.warn(format_args!(
-                    "{}: {why}; it isn't watched for now, so that the connection holds for others",
-                    monitor.name
-                ));
-                guard("unreadable", || monitor.state.held_back(&why));
-            }
+                ),
+            ),
+        }
+    }
+
+    /// Says why a monitor isn't watched for now.
+    fn hold_back(&self, id: u64, why: &str) {
+        if let Some(monitor) = self.monitors.get(&id) {
+            UNREADABLE.warn(format_args!(
+                "{} isn't watched for now: {why}",
+                monitor.name
+            ));
+            guard("unreadable", || monitor.state.held_back(why));
         }
     }
 

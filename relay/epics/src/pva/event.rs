@@ -47,8 +47,9 @@ pub trait PvaEvents: Send + Sync + 'static {
     fn wants_structure(&self) -> bool {
         false
     }
-    /// pvxs can't decode what the server sends for this PV, and breaks the connection at it, so it isn't
-    /// watched for now; the reason. It is tried again, ever more seldom, and connected when it can be.
+    /// The server sends for this PV what pvxs can't decode, which breaks the connection, or more parts than
+    /// any value has, so it isn't watched for now; the reason. It is tried again, ever more seldom, and
+    /// connected when it can be read.
     fn unreadable(&self, _reason: &str) {}
     /// The server refused or ended the monitor, and why. It is tried again, after 1 s at first and
     /// never later than after 30 s.

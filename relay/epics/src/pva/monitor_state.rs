@@ -208,6 +208,11 @@ impl MonitorState {
         self.events.unreadable(reason);
     }
 
+    /// A value is refused for this reason.
+    pub(super) fn on_unreadable(&self, reason: String) {
+        let _ = self.commands.send(Command::Unreadable(self.id, reason));
+    }
+
     /// The subscription is dead.
     pub(super) fn on_failed(&self, reason: &str) {
         let _ = self.commands.send(Command::Failed(self.id));

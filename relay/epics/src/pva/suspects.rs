@@ -51,16 +51,22 @@ struct Suspect {
     pause: Duration,
 }
 
-impl Suspects {
-    /// The connection to its server broke before its first value came. Says whether it is to be held back
-    /// until it was checked.
-    pub(super) fn broke(&mut self, id: u64, server: String) -> bool {
-        let suspect = self.known.entry(id).or_insert(Suspect {
+impl Suspect {
+    fn new() -> Self {
+        Self {
             server: String::new(),
             breaks: 0,
             passes: 0,
             pause: Duration::ZERO,
-        });
+        }
+    }
+}
+
+impl Suspects {
+    /// The connection to its server broke before its first value came. Says whether it is to be held back
+    /// until it was checked.
+    pub(super) fn broke(&mut self, id: u64, server: String) -> bool {
+        let suspect = self.known.entry(id).or_insert_with(Suspect::new);
         suspect.server = server;
         suspect.breaks += 1;
         if suspect.breaks < MOST_BREAKS {
@@ -69,6 +75,13 @@ impl Suspects {
         suspect.breaks = 0;
         self.waiting.push_back(id);
         true
+    }
+
+    /// Its values are refused whatever pvxs makes of them: it is tried again later.
+    pub(super) fn refused(&mut self, id: u64, now: Instant) {
+        let suspect = self.known.entry(id).or_insert_with(Suspect::new);
+        suspect.pause = (suspect.pause * 2).clamp(FIRST_PAUSE, LAST_PAUSE);
+        self.held.push(Reverse((now + suspect.pause, id)));
     }
 
     /// Its first value has come.

@@ -1,4 +1,4 @@
-//! Does one PV that pvxs can't decode leave its server's other PVs alone?
+//! Does one PV that pvxs can't decode, or that has millions of parts, leave its server's other PVs alone?
 //!
 //! Topology: one server of the test's own whose PVs all share a connection, one client.
 
@@ -15,8 +15,13 @@ use crate::support::pva::{Event, Recorder};
 const FLOAT64: u8 = 0x43;
 const STRING: u8 = 0x60;
 const NO_TYPE: u8 = 0x1f;
+const ANY_ARRAY: u8 = 0x8a;
 
-/// One PV's type doesn't exist, another's string is longer than its message; all others count.
+/// Elements that aren't there: a byte each on the wire.
+const ABSENT: u32 = 4_000_000;
+
+/// One PV's type doesn't exist, another's string is longer than its message, a third's array has millions of
+/// elements that aren't there; all others are good.
 struct Sloppy;
 
 impl Script for Sloppy {
@@ -26,6 +31,7 @@ impl Script for Sloppy {
             match name {
                 "type" => NO_TYPE,
                 "text" => STRING,
+                "parts" => ANY_ARRAY,
                 _ => FLOAT64,
             },
         )
@@ -34,6 +40,12 @@ impl Script for Sloppy {
     fn value(&self, name: &str) -> Vec<u8> {
         match name {
             "text" => vec![1, 1, 200, b'x'],
+            "parts" => {
+                let mut value = vec![1, 1, 254];
+                value.extend(ABSENT.to_le_bytes());
+                value.resize(value.len() + ABSENT as usize + 1, 0);
+                value
+            }
             _ => [&[1, 1], &1_f64.to_le_bytes()[..], &[0]].concat(),
         }
     }
@@ -96,6 +108,36 @@ fn pv_that_cannot_be_decoded_is_held_back_and_the_others_go_on() {
                     (updates > MORE).then_some(())
                 });
             }
+        }
+    );
+}
+
+#[test]
+fn value_of_millions_of_absent_parts_is_refused_with_the_reason() {
+    in_own_process!(
+        "value_of_millions_of_absent_parts_is_refused_with_the_reason",
+        || {
+            fake_pva::start(Arc::new(Sloppy));
+            let client = Client::start().unwrap();
+            let good = Recorder::new();
+            let _good = client.open("good", good.clone()).unwrap();
+            good.wait_connected(0);
+            let recorder = Recorder::new();
+            let _monitor = client.open("parts", recorder.clone()).unwrap();
+            let (_, reason) = recorder.wait(0, "reason", |event| match event {
+                Event::Unreadable(reason) => Some(reason.clone()),
+                _ => None,
+            });
+            assert!(reason.contains("more than 1000000"), "{reason}");
+            assert!(reason.contains("administrator"), "{reason}");
+            // Its connection holds.
+            let from = good.len();
+            let mut updates = 0;
+            good.wait(from, "more updates", |event| {
+                assert!(!matches!(event, Event::Disconnected));
+                updates += u32::from(matches!(event, Event::Update(_)));
+                (updates > 10).then_some(())
+            });
         }
     );
 }
