@@ -9,6 +9,7 @@
 
 mod attacks;
 mod disk;
+mod liar;
 mod rules;
 
 use std::collections::{BTreeMap, HashMap};
@@ -23,6 +24,7 @@ use pvwire_schema::types::RequestBody;
 
 use self::attacks::Attack;
 use self::disk::AuditDisk;
+use self::liar::Liar;
 use self::rules::RulesFile;
 use crate::support::records::{ANALOG, CHOICES, KINDS, TEXTS, analog_value, record};
 use crate::support::{
@@ -225,6 +227,7 @@ struct World {
     ioc: Option<SoftIoc>,
     relay: Option<Relay>,
     audit: AuditDisk,
+    liar: Liar,
     address: Address,
     watchers: Vec<Watcher>,
     /// Attacks under way.
@@ -248,6 +251,7 @@ impl World {
                 choice: 0,
             })
             .collect();
+        let address = Address::default();
         let mut world = Self {
             network,
             wire: Wire::lay_with_searches(network.server_port()),
@@ -259,7 +263,8 @@ impl World {
             ioc: None,
             relay: None,
             audit: AuditDisk::new(),
-            address: Address::default(),
+            liar: Liar::start(&address),
+            address,
             watchers: Vec::new(),
             attacks: Vec::new(),
             has_returned: false,
@@ -354,7 +359,7 @@ impl World {
         command.args(["-c", r#"ulimit -n 256; exec "$0" "$@""#]);
         command.arg(program.get_program());
         self.network.apply(&mut command);
-        command.env("EPICS_CA_ADDR_LIST", "127.0.0.2");
+        command.env("EPICS_CA_ADDR_LIST", self.liar.addresses("127.0.0.2"));
         let audit = self.audit.flags(&self.scratch());
         let [put, allowed, file] = audit.each_ref().map(String::as_str);
         let rules = self.rules.path.to_str().unwrap();

@@ -69,11 +69,14 @@ impl LyingServer {
 
     /// Has a process search in this server too, beside those on the default port.
     pub(crate) fn apply(&self, command: &mut Command) {
-        let mut list = "127.0.0.1".to_owned();
-        for port in &self.ports {
-            list.push_str(&format!(" 127.0.0.1:{port}"));
-        }
-        command.env("EPICS_CA_ADDR_LIST", list);
+        command.env("EPICS_CA_ADDR_LIST", self.addresses("127.0.0.1"));
+    }
+
+    /// Where to search: at this address, and at all ports of this server.
+    pub(crate) fn addresses(&self, first: &str) -> String {
+        let ports = self.ports.iter();
+        let ports = ports.map(|port| format!(" 127.0.0.1:{port}"));
+        ports.fold(first.to_owned(), |list, port| list + &port)
     }
 }
 
