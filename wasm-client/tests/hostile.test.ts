@@ -5,6 +5,7 @@ import { afterEach, beforeEach, expect, it } from "vitest";
 import { createGraphqlClient } from "../ts/graphql/index.js";
 import type { PvClient, PvStructure } from "../ts/index.js";
 import { readStructure } from "../ts/node.js";
+import { NodeField } from "../ts/schema.js";
 import { list, message, table, text, u8, u32, vector } from "../ts/testing/flatbuffer.js";
 import { node } from "../ts/testing/fake_pv.js";
 import { createFakeRelay } from "../ts/testing/index.js";
@@ -45,14 +46,15 @@ it("a large text that isn't UTF-8 is shown", async () => {
 });
 
 it("a field of a structure of a type that this page doesn't know is null, and the others are shown", () => {
-  const unknown = table({
-    0: text("newer"),
-    2: u8(99),
-    3: u8(1),
-    4: u32(1 << 30),
-    5: vector(new Uint8Array(8), 1, 8),
+  const unknown = table(NodeField, {
+    name: text("newer"),
+    type: u8(99),
+    array: u8(1),
+    count: u32(1 << 30),
+    data: vector(new Uint8Array(8), 1, 8),
   });
-  const structure = table({ 2: u8(14), 7: list([node("known", 5), unknown, node("text", "x")]) });
+  const fields = list([node("known", 5), unknown, node("text", "x")]);
+  const structure = table(NodeField, { type: u8(14), fields });
   const buffer = message("PVWF", structure);
   const at = new DataView(buffer).getUint32(0, true);
   expect(readStructure(buffer, at)).toEqual({ known: 5, newer: null, text: "x" });
