@@ -11,9 +11,6 @@ import { expect, test } from "../fixtures/test";
 /** The sides of a canvas are held; what is drawn in it moves. */
 const canvases = (page: Page): Locator[] => [page.locator("canvas")];
 
-const named = <K extends string, V>(record: Record<K, V>): [K, V][] =>
-  Object.entries(record) as [K, V][];
-
 test.describe("the demo", () => {
   test.use({
     // Names are on the pictures; the network is private.
@@ -94,17 +91,24 @@ test.describe("the demo", () => {
     ],
   ];
 
-  for (const [where, screen] of named(SCREENS)) {
-    test(`on a ${where}`, async ({ browser, ioc, pageUrl }) => {
+  // Two stories, one for each worker.
+  for (const places of [
+    ["phone", "desk"],
+    ["tablet", "wall"],
+  ] as const) {
+    test(`on a ${places.join(" and a ")}`, async ({ browser, ioc, pageUrl }) => {
       expect(ioc.prefix).toBe("SR");
-      await on(browser, screen, async (page) => {
-        await openMachine(page, pageUrl);
-        await expectPicture(page, `machine-${where}`, canvases(page));
-        for (const [name, screens, show] of PAGES) {
-          if (!screens.includes(where)) continue;
-          await expectPicture(page, `${name}-${where}`, await show(page, screen));
-        }
-      });
+      for (const where of places) {
+        const screen = SCREENS[where];
+        await on(browser, screen, async (page) => {
+          await openMachine(page, pageUrl);
+          await expectPicture(page, `machine-${where}`, canvases(page));
+          for (const [name, screens, show] of PAGES) {
+            if (!screens.includes(where)) continue;
+            await expectPicture(page, `${name}-${where}`, await show(page, screen));
+          }
+        });
+      }
     });
   }
 
@@ -212,8 +216,13 @@ function sameFigures(status: Status, at: number): Status {
 }
 
 test.describe("the relay's own page", () => {
+  /** What the page does each second by itself. */
+  async function askNow(page: Page): Promise<void> {
+    await page.evaluate("void refresh()");
+  }
+
   async function openStatus(page: Page, port: number): Promise<void> {
-    // The page asks each second, and rates follow from two answers; a third never comes.
+    // Rates follow from two answers; a third never comes.
     await page.addInitScript(() => {
       let seconds = 0;
       performance.now = () => 1000 * seconds++;
@@ -228,6 +237,7 @@ test.describe("the relay's own page", () => {
     });
     await page.goto(`http://127.0.0.1:${String(port)}/`);
     await expect(page.locator("#pvs tr")).toHaveCount(6);
+    await askNow(page);
     await expect(page.locator("#now")).toContainText("10,250");
     await showAll(page);
   }
@@ -246,6 +256,7 @@ test.describe("the relay's own page", () => {
     await on(browser, SCREENS.desk, async (page) => {
       await openStatus(page, relay.port);
       await page.route("**/status", (route) => route.abort());
+      await askNow(page);
       await expect(page.getByRole("alert")).toBeVisible();
       await expectPicture(page, "relay-gone");
     });
