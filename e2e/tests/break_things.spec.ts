@@ -18,19 +18,23 @@ const BACK = { timeout: 60_000 };
 /** libca and the relay give a connection that is silent some seconds, and two of those. */
 const SILENT = { timeout: 30_000 };
 
-const test = base.extend<{ demoUrl: string }>({
-  // eslint-disable-next-line no-empty-pattern -- Playwright reads the fixtures it needs from here.
-  demoUrl: async ({}, provide) => {
-    const demo = Child.start({
-      what: "the demo",
-      command: PYTHON,
-      args: ["-u", path.join(ROOT, "tools/demo.py")],
-      env: { PVWIRE_RELAY: RELAY },
-    });
-    const [, url = ""] = await demo.waitForOutput(/The page: +(\S+)/, START_MS);
-    await provide(url);
-    await demo.end(20_000);
-  },
+/** One demo for all stories here: what a story breaks it also sees well again. */
+const test = base.extend<object, { demoUrl: string }>({
+  demoUrl: [
+    // eslint-disable-next-line no-empty-pattern -- Playwright reads the fixtures it needs from here.
+    async ({}, provide) => {
+      const demo = Child.start({
+        what: "the demo",
+        command: PYTHON,
+        args: ["-u", path.join(ROOT, "tools/demo.py")],
+        env: { PVWIRE_RELAY: RELAY },
+      });
+      const [, url = ""] = await demo.waitForOutput(/The page: +(\S+)/, START_MS);
+      await provide(url);
+      await demo.end(20_000);
+    },
+    { scope: "worker", timeout: START_MS + 20_000 },
+  ],
 });
 
 const readback = (page: Page): Locator => page.locator('[data-pv="DEMO:RF:VOLTAGE"]');
