@@ -73,6 +73,8 @@ pub enum Broken {
     TooManyWaiting,
     /// It hasn't shown who it is, or that holds no more.
     NotLoggedIn,
+    /// Its user has, or opens, too many connections.
+    TooManyConnections,
 }
 
 impl From<io::Error> for Broken {

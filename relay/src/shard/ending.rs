@@ -120,6 +120,7 @@ impl Run {
             Broken::TooLarge => self.close(place, CloseCode::RequestTooLarge),
             Broken::TooManyWaiting => self.close(place, CloseCode::TooManyRequests),
             Broken::NotLoggedIn => self.close(place, CloseCode::NotLoggedIn),
+            Broken::TooManyConnections => self.close(place, CloseCode::TryAgainLater),
         }
     }
 

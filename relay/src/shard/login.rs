@@ -136,8 +136,12 @@ impl Run {
             Ok(login) if is_renewal && login.person.user != client.person.user => {
                 "the new token is of another user".to_owned()
             }
-            Ok(login) if let Err(why) = client.sit(&self.context.users, &login.person) => why,
-            Ok(login) if let Err(why) = client.draw_on(&self.context.callers, &login.person) => why,
+            Ok(login) if let Err(why) = client.sit(&self.context.users, &login.person) => {
+                return Err(self.refuse(place, to, why, Broken::TooManyConnections));
+            }
+            Ok(login) if let Err(why) = client.draw_on(&self.context.callers, &login.person) => {
+                return Err(self.refuse(place, to, why, Broken::TooManyConnections));
+            }
             Ok(login) => {
                 let left = login.until.duration_since(SystemTime::now());
                 let left = u64::try_from(left.unwrap_or_default().as_millis()).unwrap_or(0);
@@ -164,7 +168,7 @@ impl Run {
             Err(TokenError::Refused(why)) => why,
             Err(TokenError::UnknownKey) => UNKNOWN_KEY.to_owned(),
         };
-        Err(self.refuse(place, to, refusal))
+        Err(self.refuse(place, to, refusal, Broken::NotLoggedIn))
     }
 
     /// A client's new token may give it other rights: what it has and what waits is judged by them.
@@ -197,14 +201,15 @@ impl Run {
         match waiting.and_then(Option::take) {
             None => self.close(place, CloseCode::NotLoggedIn),
             Some(shown) => {
-                let refused = self.refuse(place, shown.to, UNKNOWN_KEY.to_owned());
+                let refused =
+                    self.refuse(place, shown.to, UNKNOWN_KEY.to_owned(), Broken::NotLoggedIn);
                 self.settle(place, Err(refused));
             }
         }
     }
 
-    /// Tells a client why its token isn't good, and says what ends its connection.
-    fn refuse(&mut self, place: usize, to: u32, message: String) -> Broken {
+    /// Tells a client why it isn't let in, and says what ends its connection.
+    fn refuse(&mut self, place: usize, to: u32, message: String, ends: Broken) -> Broken {
         let client = &mut self.clients[place];
         log::info!("client {:?} was not let in: {message}", client.id);
         let problem = RequestProblem::Refused;
@@ -212,6 +217,6 @@ impl Run {
         let synced = client.session.synced();
         let frame = Arc::new(self.maker.answer(synced, to, &reply));
         let said = client.socket.answer(&frame);
-        said.err().unwrap_or(Broken::NotLoggedIn)
+        said.err().unwrap_or(ends)
     }
 }
