@@ -221,6 +221,17 @@ mod tests {
     }
 
     #[test]
+    #[cfg(target_os = "linux")]
+    fn kernel_looks_for_clients_whose_machine_or_network_is_gone() {
+        run(async {
+            let (connection, _far) = pair().await;
+            let options = SockRef::from(connection.tcp());
+            assert!(options.keepalive().unwrap());
+            assert_eq!(options.tcp_user_timeout().unwrap(), Some(MINUTE));
+        });
+    }
+
+    #[test]
     fn send_buffer_is_bounded_for_short_answers_and_left_to_the_kernel_for_others() {
         run(async {
             for is_short in [true, false] {

@@ -14,6 +14,9 @@ pub const KEPT_FOR_EPICS: usize = 64;
 /// Kept for probes, metrics and status beside that: no client is taken that would leave less.
 pub const KEPT_FOR_PROBES: usize = 32;
 
+/// Kept of these for the operators' listener: no connection elsewhere is taken that would leave less.
+pub const KEPT_FOR_OPERATORS: usize = 16;
+
 /// How often open descriptors are counted while connections come.
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 
@@ -55,9 +58,19 @@ impl Descriptors {
         self.look(now, 0)
     }
 
-    /// A connection was accepted: whether there is room for it beside what EPICS may need.
-    pub fn accepted(&self, now: Instant) -> bool {
-        self.look(now, 1) >= KEPT_FOR_EPICS
+    /// A connection was accepted: whether there is room for it beside what EPICS and, unless it came by
+    /// their listener, operators may need.
+    pub fn accepted(&self, is_operators: bool, now: Instant) -> bool {
+        let kept = if is_operators { 0 } else { KEPT_FOR_OPERATORS };
+        let has_room = self.look(now, 1) >= KEPT_FOR_EPICS + kept;
+        if !has_room {
+            // It is closed at once: however many are refused, they take nothing from those kept.
+            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(seen) = seen.as_mut() {
+                seen.free += 1;
+            }
+        }
+        has_room
     }
 
     /// Whether there is room for one more client.
@@ -108,14 +121,21 @@ mod tests {
         assert_eq!(descriptors.free(start), 100);
         assert!(descriptors.has_room(start));
         for _ in 0..5 {
-            assert!(descriptors.accepted(start));
+            assert!(descriptors.accepted(false, start));
         }
         assert_eq!(descriptors.free(start), 95);
         assert!(!descriptors.has_room(start));
-        for left in (64..95).rev() {
-            assert!(descriptors.accepted(start), "{left}");
+        for left in (80..95).rev() {
+            assert!(descriptors.accepted(false, start), "{left}");
         }
-        assert!(!descriptors.accepted(start), "the rest is EPICS's");
+        for _ in 0..100 {
+            let is_taken = descriptors.accepted(false, start);
+            assert!(!is_taken, "the rest is operators'");
+        }
+        for left in (64..80).rev() {
+            assert!(descriptors.accepted(true, start), "{left}");
+        }
+        assert!(!descriptors.accepted(true, start), "the rest is EPICS's");
         assert!(descriptors.has_room(start + COUNT_SHORT_EVERY));
     }
 
@@ -123,7 +143,7 @@ mod tests {
     fn there_is_no_room_when_none_is_left_to_count_by() {
         let descriptors =
             Descriptors::counted_by(1000, || Err(io::ErrorKind::PermissionDenied.into()));
-        assert!(!descriptors.accepted(Instant::now()));
-        assert!(Descriptors::new(100_000).accepted(Instant::now()));
+        assert!(!descriptors.accepted(true, Instant::now()));
+        assert!(Descriptors::new(100_000).accepted(false, Instant::now()));
     }
 }

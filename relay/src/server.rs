@@ -282,7 +282,7 @@ impl Server {
             let now = std::time::Instant::now();
             // Even a refusal would need the descriptor for a while.
             let was_short = is_short;
-            is_short = !self.descriptors.accepted(now);
+            is_short = !self.descriptors.accepted(side == Side::Operators, now);
             if is_short {
                 self.refused(StatusCode::SERVICE_UNAVAILABLE);
                 if !was_short {
@@ -293,11 +293,17 @@ impl Server {
                 }
                 continue;
             }
-            let (ip, is_proxy) = (from.ip(), self.is_proxy(from.ip()));
-            let known = (side == Side::Clients && !is_proxy).then_some(ip);
-            let Some(stay) = self.callers.enter(known, now) else {
-                self.refused(StatusCode::TOO_MANY_REQUESTS);
-                continue;
+            // However many clients there are, operators are let in.
+            let stay = if side == Side::Clients {
+                let known = Some(from.ip()).filter(|ip| !self.is_proxy(*ip));
+                let stay = self.callers.enter(known, now);
+                if stay.is_none() {
+                    self.refused(StatusCode::TOO_MANY_REQUESTS);
+                    continue;
+                }
+                stay
+            } else {
+                None
             };
             let gone_after = GONE_AFTER.max(2 * self.evict_after);
             match Connection::new(stream, gone_after) {
@@ -306,7 +312,7 @@ impl Server {
                         from,
                         side,
                         progress: connection.progress(),
-                        stay: Mutex::new(Some(stay)),
+                        stay: Mutex::new(stay),
                         streams: AtomicBool::new(false),
                         lacks_tls: false,
                     };

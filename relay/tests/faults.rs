@@ -5,7 +5,6 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -17,7 +16,7 @@ use pvwire_schema::types::{ConnectionState, Request, RequestBody, Severity, Skip
 
 use crate::support::{
     Client, DEADLINE, How, Kept, Network, Relay, SoftIoc, Threads, Wire, eventually, get,
-    handshake, keep_up, prefix, relay_command,
+    handshake, keep_up, prefix, relay_command, relay_command_with_limit,
 };
 
 const RECORD: &str = r#"record(ao, "$(P)ao") { field(VAL, "1") }"#;
@@ -189,22 +188,12 @@ fn ioc_whose_clock_jumps_back_and_forth_loses_no_value_and_no_alarm_and_holds_up
     assert!(some.pv(&name).skipped_by(SkipCause::Wish) > 50);
 }
 
-/// A relay that begins with `ulimit` and these flags of it.
-fn relay_with_limit(network: Network, limit: &str) -> Relay {
-    let relay = relay_command(network);
-    let mut command = Command::new("sh");
-    command.args(["-c", &format!(r#"ulimit {limit}; exec "$0" "$@""#)]);
-    command.arg(relay.get_program());
-    network.apply(&mut command);
-    Relay::spawn(command, &[])
-}
-
 #[test]
 fn ioc_restart_does_not_end_a_relay_whose_clients_took_all_file_descriptors() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, RECORD);
     let prefix = ioc.prefix().to_owned();
-    let mut relay = relay_with_limit(network, "-n 256");
+    let mut relay = Relay::spawn(relay_command_with_limit(network, "-n 256"), &[]);
     let address = relay.address();
     let mut client = Client::connect(address);
     let name = ioc.name("ao");
@@ -243,7 +232,7 @@ fn ioc_restart_does_not_end_a_relay_whose_clients_took_all_file_descriptors() {
 
 #[test]
 fn soft_limit_of_file_descriptors_is_raised_at_the_start() {
-    let relay = relay_with_limit(Network::new(), "-Sn 128");
+    let relay = Relay::spawn(relay_command_with_limit(Network::new(), "-Sn 128"), &[]);
     let limits = relay.proc("limits");
     let line = limits
         .lines()

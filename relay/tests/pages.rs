@@ -2,14 +2,15 @@
 //!
 //! Topology: one relay, and plain connections to it.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
 
-use crate::support::{Client, Network, Relay, eventually, file, get, handshake, prefix, python};
+use crate::support::{
+    Client, Network, Relay, Threads, eventually, get, handshake, prefix, relay_command_with_limit,
+};
 
 fn relay(flags: &[&str]) -> Relay {
     Relay::start(Network::new(), flags)
@@ -125,6 +126,24 @@ fn pages_are_served_where_operators_are_and_no_longer_where_clients_are() {
 }
 
 #[test]
+fn operators_are_answered_while_connections_use_up_the_file_descriptors() {
+    let command = relay_command_with_limit(Network::new(), "-n 256");
+    let relay = Relay::spawn(command, &["--admin-listen=127.0.0.1:0"]);
+    let (clients, operators) = (relay.address(), admin_address(&relay));
+    for _ in 0..5 {
+        let held: Vec<_> = (0..200)
+            .filter_map(|_| TcpStream::connect(clients).ok())
+            .collect();
+        for path in ["/live", "/ready", "/metrics"] {
+            let answer = get(operators, path, &[]);
+            assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        }
+        drop(held);
+    }
+    assert!(relay.output().contains("kept for EPICS"));
+}
+
+#[test]
 fn pages_can_be_switched_off_and_need_a_login_if_the_operator_says_so() {
     let off = relay(&["--pages=off"]);
     let gated = relay(&[
@@ -152,55 +171,14 @@ fn pages_can_be_switched_off_and_need_a_login_if_the_operator_says_so() {
     assert_eq!(get(foreign.address(), "/status", &jane).status, 403);
 }
 
-/// Stops one thread of a process by ptrace(2) until it is told to let it go.
-const STOP_THREAD: &str = r#"
-import ctypes, os, sys
-process, name = sys.argv[1:]
-tasks = f"/proc/{process}/task"
-thread = [t for t in os.listdir(tasks) if open(f"{tasks}/{t}/comm").read().strip() == name][0]
-c = ctypes.CDLL(None, use_errno=True)
-c.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-for request in (0x4206, 0x4207):
-    if c.ptrace(request, int(thread), None, None) != 0:
-        sys.exit(f"this test stops a thread of the relay by ptrace(2): {os.strerror(ctypes.get_errno())}")
-print("stopped", flush=True)
-sys.stdin.read()
-"#;
-
-struct Stopped(Child);
-
-impl Stopped {
-    fn thread(relay: &Relay, name: &str) -> Self {
-        let script = file("stop_thread.py", STOP_THREAD);
-        let mut child = Command::new(python())
-            .arg(script)
-            .args([&relay.process_id().to_string(), name])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        output.read_line(&mut line).unwrap();
-        assert_eq!(line, "stopped\n", "{name} could not be stopped");
-        Self(child)
-    }
-}
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        drop(self.0.stdin.take());
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn relay_whose_thread_hangs_is_not_live_and_says_which_and_is_again_when_it_goes_on() {
-    let relay = relay(&["--shards=2"]);
-    let address = relay.address();
+    let (command, threads) = Threads::of(Network::new());
+    let relay = Relay::spawn(command, &["--shards=2"]);
+    let (address, mut orders) = (relay.address(), threads.orders());
     assert_eq!(get(address, "/live", &[]).body, "live\n");
     for (thread, name) in [("shard-1", "shard 1"), ("tick", "the tick thread")] {
-        let stopped = Stopped::thread(&relay, thread);
+        writeln!(orders, "stop {thread}").unwrap();
         let since = Instant::now();
         eventually("it isn't live", || get(address, "/live", &[]).status == 503);
         let after = since.elapsed();
@@ -215,7 +193,7 @@ fn relay_whose_thread_hangs_is_not_live_and_says_which_and_is_again_when_it_goes
         );
         let metric = format!("pvwire_thread_turned_ago_seconds{{thread=\"{thread}\"}}");
         assert!(relay.metric(&metric) > 9.0);
-        drop(stopped);
+        writeln!(orders, "cont {thread}").unwrap();
         eventually("it is live", || get(address, "/live", &[]).status == 200);
         assert!(relay.metric(&metric) < 5.0);
     }

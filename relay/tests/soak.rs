@@ -14,7 +14,6 @@ mod rules;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
-use std::process::Command;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -28,8 +27,8 @@ use self::liar::Liar;
 use self::rules::RulesFile;
 use crate::support::records::{ANALOG, CHOICES, KINDS, TEXTS, analog_value, record};
 use crate::support::{
-    Client, How, Network, Pv, Relay, SoftIoc, Truth, Wire, eventually, prefix, relay_command,
-    try_get,
+    Client, How, Network, Pv, Relay, SoftIoc, Truth, Wire, eventually, prefix,
+    relay_command_with_limit, try_get,
 };
 
 const RECORDS: usize = 100;
@@ -354,11 +353,7 @@ impl World {
         // An impatient relay makes more catch-ups.
         let window = self.random.pick(&["200", "500", "2000"]);
         // Few file descriptors, so that an attack can use them up.
-        let program = relay_command(self.network);
-        let mut command = Command::new("sh");
-        command.args(["-c", r#"ulimit -n 256; exec "$0" "$@""#]);
-        command.arg(program.get_program());
-        self.network.apply(&mut command);
+        let mut command = relay_command_with_limit(self.network, "-n 256");
         command.env("EPICS_CA_ADDR_LIST", self.liar.addresses("127.0.0.2"));
         let audit = self.audit.flags(&self.scratch());
         let [put, allowed, file] = audit.each_ref().map(String::as_str);

@@ -25,7 +25,8 @@ pub(crate) use ioc::{SoftIoc, python};
 pub(crate) use line::{Line, Pair, Trust};
 pub(crate) use lying::{LIES, LyingServer};
 pub(crate) use relay::{
-    Relay, Threads, relay_command, relay_command_with_hosts, relay_command_with_small_disk,
+    Relay, Threads, relay_command, relay_command_with_hosts, relay_command_with_limit,
+    relay_command_with_small_disk,
 };
 pub(crate) use truth::Truth;
 pub(crate) use wire::Wire;

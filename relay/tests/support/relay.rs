@@ -21,6 +21,19 @@ pub(crate) fn relay_command(network: Network) -> Command {
     command
 }
 
+/// The same, begun with `ulimit` and these flags of it.
+pub(crate) fn relay_command_with_limit(network: Network, limit: &str) -> Command {
+    let relay = relay_command(network);
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!(r#"ulimit {limit}; exec "$0" "$@""#)]);
+    command.arg(relay.get_program());
+    network.apply(&mut command);
+    command
+        .stdin(Stdio::null())
+        .env("PVWIRE_ENABLE_SIM", "true");
+    command
+}
+
 /// The same where the machine's list of hosts is this file, whose content may change. Needs the right to
 /// mount: root's, or that of user namespaces.
 pub(crate) fn relay_command_with_hosts(network: Network, hosts: &Path) -> Command {
@@ -213,11 +226,6 @@ impl Relay {
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kilobytes = line.unwrap().trim().trim_end_matches(" kB");
         kilobytes.parse::<usize>().unwrap() << 10
-    }
-
-    /// The number of its process.
-    pub(crate) fn process_id(&self) -> u32 {
-        self.process.id()
     }
 
     /// Sends a signal.
