@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-browser setup-valgrind setup-deploy demo test conformance image-check manifests pods deny advisories release-files fuzz soak sanitize check regen regen-check stranger wasm relay package packaging-test bench bench-full bench-faults bench-pictures bench-browser instructions pictures screenshots clean
+.PHONY: help setup setup-browser setup-valgrind setup-deploy demo test conformance image-check manifests pods deny advisories release-files fuzz fuzz-long soak sanitize check regen regen-check stranger wasm relay package packaging-test bench bench-full bench-faults bench-pictures bench-browser instructions pictures screenshots clean
 
 PYTHON := .local/venv/bin/python
 FLATC := .local/venv/bin/flatc
@@ -33,8 +33,12 @@ conformance: setup ## Autobahn's cases of WebSocket against a relay that echoes
 	@cargo test --quiet --locked -p pvwire-relay --features conformance --test relay conformance::
 
 fuzz: SECONDS := 60
-fuzz: setup ## Changed input for every reader of what others wrote, SECONDS=60 each; SEED=… repeats
+fuzz: setup ## The corpus and changed input for every reader of what others wrote, SECONDS=60 each; SEED=… repeats
 	@cargo run --quiet --locked --release -p pvwire-fuzz -- --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
+fuzz-long: SECONDS := 600
+fuzz-long: setup ## The same readers under libFuzzer, SECONDS=600 each, before a release; TARGETS="pvlist …" for some
+	@tools/fuzz_long.sh $(SECONDS) $(TARGETS)
 
 deny: setup ## Licences, banned crates and sources of all that is built in (deny.toml)
 	@if cargo deny --version > /dev/null 2>&1; then cargo deny --locked check licenses bans sources; fi

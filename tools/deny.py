@@ -56,13 +56,14 @@ def cargo_findings(rules):
     command = ["cargo", "metadata", "--format-version", "1", "--locked", "--all-features"]
     metadata = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)
     allowed = set(rules["licenses"]["allow"])
+    excepted = {entry["crate"]: set(entry["allow"]) for entry in rules["licenses"].get("exceptions", [])}
     banned = {entry["crate"] for entry in rules["bans"]["deny"]}
     versions, registries = Counter(), set()
     for package in metadata["packages"]:
         name = f"{package['name']} {package['version']}"
         versions[package["name"]] += 1
         licence = package["license"]
-        if licence is None or not allows(licence, allowed):
+        if licence is None or not allows(licence, allowed | excepted.get(package["name"], set())):
             yield f"{name}: licence {licence} isn't among those of deny.toml"
         if package["name"] in banned:
             yield f"{name}: is banned by deny.toml"

@@ -37,7 +37,7 @@ STEPS = [
     # 247 cases in 5 s, after half a minute of building a relay that echoes.
     ("rust", "WebSocket conformance", "make --no-print-directory conformance"),
     ("rust", "a stranger's reader", "make --no-print-directory stranger"),
-    # 5 s for each reader, in the build of the tests.
+    # The corpus, and 5 s for each reader, in the build of the tests.
     ("rust", "fuzzed input", "cargo run --quiet --locked -p pvwire-fuzz -- --seconds 5"),
     ("soak", "faults at random", "make --no-print-directory soak SECONDS=120"),
     ("wasm", "WebAssembly and package", "make --no-print-directory wasm"),

@@ -1,20 +1,20 @@
 //! Does anything that reads what others wrote panic, or hang, at input that nobody meant?
 //!
 //! `pvwire-fuzz [--seconds N] [--seed N] [TARGET …]` changes valid inputs at random, N seconds for
-//! each target. `pvwire-fuzz --replay FILE TARGET` reads one input again that was found before.
+//! each target, and begins with the corpus. `pvwire-fuzz --replay FILE TARGET` reads one input again that
+//! was found before, `pvwire-fuzz --write FOLDER TARGET` writes what libFuzzer begins with,
+//! `pvwire-fuzz --list` names the targets.
 
 #![forbid(unsafe_code)]
 
-mod mutate;
-mod targets;
-mod tokens;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use mutate::{Random, mutated};
-use targets::{TARGETS, Target};
+use pvwire_fuzz::corpus;
+use pvwire_fuzz::mutate::{Random, mutated};
+use pvwire_fuzz::targets::{TARGETS, Target};
 
 /// No input of this length may keep its reader busy for longer, on a slow machine in a debug build.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -23,6 +23,8 @@ struct Options {
     each: Duration,
     seed: u64,
     replay: Option<String>,
+    write: Option<String>,
+    list: bool,
     targets: Vec<&'static Target>,
 }
 
@@ -45,6 +47,21 @@ fn main() -> ExitCode {
             .for_each(|target| (target.run)(&input));
         return ExitCode::SUCCESS;
     }
+    if options.list {
+        TARGETS
+            .iter()
+            .for_each(|target| println!("{}", target.name));
+        return ExitCode::SUCCESS;
+    }
+    if let Some(folder) = &options.write {
+        for target in &options.targets {
+            if let Err(error) = corpus::write(target, Path::new(folder)) {
+                eprintln!("pvwire-fuzz: {folder}: {error}");
+                return ExitCode::FAILURE;
+            }
+        }
+        return ExitCode::SUCCESS;
+    }
     let mut failed = 0;
     for target in &options.targets {
         failed += usize::from(!fuzz(target, options.each, options.seed));
@@ -64,6 +81,8 @@ fn options() -> Result<Options, String> {
         each: Duration::from_secs(10),
         seed: clock.map_or(1, |since| since.as_nanos() as u64),
         replay: None,
+        write: None,
+        list: false,
         targets: Vec::new(),
     };
     let mut words = std::env::args().skip(1);
@@ -77,6 +96,8 @@ fn options() -> Result<Options, String> {
             "--seconds" => options.each = Duration::from_secs(number(value()?)?),
             "--seed" => options.seed = number(value()?)?,
             "--replay" => options.replay = Some(value()?),
+            "--write" => options.write = Some(value()?),
+            "--list" => options.list = true,
             name => {
                 let found = TARGETS.iter().find(|target| target.name == name);
                 let names: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
@@ -91,39 +112,51 @@ fn options() -> Result<Options, String> {
     Ok(options)
 }
 
-/// Reads changed inputs for so long; says whether all went well.
+/// Reads the corpus and then changed inputs for so long; says whether all went well.
 fn fuzz(target: &Target, each: Duration, seed: u64) -> bool {
-    let seeds = (target.seeds)();
+    let seeds = corpus::inputs(target);
     let mut random = Random::new(seed);
+    if !seeds.iter().all(|input| read(target, input, seed)) {
+        return false;
+    }
     let (start, mut inputs) = (Instant::now(), 0_u64);
     while start.elapsed() < each {
         let input = mutated(&mut random, &seeds, target.words);
-        let began = Instant::now();
-        let read = catch_unwind(AssertUnwindSafe(|| (target.run)(&input)));
-        let took = began.elapsed();
-        if read.is_err() || took > PATIENCE {
-            let file = std::env::temp_dir().join(format!("pvwire-fuzz-{}-{seed}", target.name));
-            let kept = std::fs::write(&file, &input).is_ok();
-            println!(
-                "{}: an input of {} bytes {} (seed {seed}); {}{}",
-                target.name,
-                input.len(),
-                if read.is_err() {
-                    "panics"
-                } else {
-                    "takes too long"
-                },
-                if kept {
-                    "read it again by --replay "
-                } else {
-                    "it can't be kept in "
-                },
-                file.display(),
-            );
+        if !read(target, &input, seed) {
             return false;
         }
         inputs += 1;
     }
-    println!("{}: {inputs} inputs, seed {seed}", target.name);
+    let begun = seeds.len();
+    println!("{}: {inputs} inputs from {begun}, seed {seed}", target.name);
     true
+}
+
+/// Reads one input; says whether all went well, and if not, keeps it.
+fn read(target: &Target, input: &[u8], seed: u64) -> bool {
+    let began = Instant::now();
+    let read = catch_unwind(AssertUnwindSafe(|| (target.run)(input)));
+    let took = began.elapsed();
+    if read.is_ok() && took <= PATIENCE {
+        return true;
+    }
+    let file = std::env::temp_dir().join(format!("pvwire-fuzz-{}-{seed}", target.name));
+    let kept = std::fs::write(&file, input).is_ok();
+    let what = if read.is_err() {
+        "panics"
+    } else {
+        "takes too long"
+    };
+    let kept = if kept {
+        "read it again by --replay "
+    } else {
+        "it can't be kept in "
+    };
+    println!(
+        "{}: an input of {} bytes {what} (seed {seed}); {kept}{}",
+        target.name,
+        input.len(),
+        file.display(),
+    );
+    false
 }

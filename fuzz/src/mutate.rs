@@ -2,17 +2,17 @@
 
 /// Random numbers that a seed repeats (xorshift64*).
 #[derive(Debug)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
     /// From any seed.
     #[must_use]
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
     /// Any number.
-    pub(crate) fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -20,12 +20,12 @@ impl Random {
     }
 
     /// A number below `bound`, or 0 when that is 0.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        (self.next() >> 16) as usize % bound.max(1)
+    pub fn below(&mut self, bound: usize) -> usize {
+        (self.number() >> 16) as usize % bound.max(1)
     }
 
     /// One of these.
-    pub(crate) fn one_of<'a, T>(&mut self, list: &'a [T]) -> Option<&'a T> {
+    pub fn one_of<'a, T>(&mut self, list: &'a [T]) -> Option<&'a T> {
         list.get(self.below(list.len()))
     }
 }
@@ -60,7 +60,7 @@ const MAX_BYTES: usize = 64 << 10;
 
 /// A seed changed in one to eight places. `words` are put in where the input is a text.
 #[must_use]
-pub(crate) fn mutated(random: &mut Random, seeds: &[Vec<u8>], words: &[&str]) -> Vec<u8> {
+pub fn mutated(random: &mut Random, seeds: &[Vec<u8>], words: &[&str]) -> Vec<u8> {
     let mut bytes = random.one_of(seeds).cloned().unwrap_or_default();
     for _ in 0..=random.below(8) {
         change(random, &mut bytes, seeds, words);
@@ -80,7 +80,7 @@ fn change(random: &mut Random, bytes: &mut Vec<u8>, seeds: &[Vec<u8>], words: &[
     let at = random.below(length);
     match random.below(if words.is_empty() { 9 } else { 12 }) {
         0 if length > 0 => bytes[at] ^= 1 << random.below(8),
-        1 if length > 0 => bytes[at] = random.next() as u8,
+        1 if length > 0 => bytes[at] = random.number() as u8,
         2 | 3 => {
             // In flatbuffers all that matters lies at multiples of its own size.
             let size = [1, 2, 4, 8][random.below(4)];

@@ -12,23 +12,23 @@ use pvwire_schema::types::Wish;
 use pvwire_schema::{decode, encode};
 use pvwire_wasm::ingest::Session;
 
-use crate::tokens;
+use crate::{names, sockets, tokens, wishes};
 
 /// One reader.
 #[derive(Clone, Copy)]
-pub(crate) struct Target {
+pub struct Target {
     /// Its name on the command line.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Valid inputs that are changed.
-    pub(crate) seeds: fn() -> Vec<Vec<u8>>,
+    pub seeds: fn() -> Vec<Vec<u8>>,
     /// Words that its texts are made of; none for bytes.
-    pub(crate) words: &'static [&'static str],
+    pub words: &'static [&'static str],
     /// Reads an input; a panic is a finding.
-    pub(crate) run: fn(&[u8]),
+    pub run: fn(&[u8]),
 }
 
 /// All of them.
-pub(crate) const TARGETS: &[Target] = &[
+pub const TARGETS: &[Target] = &[
     Target {
         name: "requests",
         seeds: || golden("PVWR"),
@@ -88,6 +88,24 @@ pub(crate) const TARGETS: &[Target] = &[
         seeds: circuits,
         words: &[],
         run: circuit,
+    },
+    Target {
+        name: "names",
+        seeds: || texts(names::SEEDS),
+        words: names::WORDS,
+        run: names::run,
+    },
+    Target {
+        name: "filters",
+        seeds: wishes::seeds,
+        words: &[],
+        run: wishes::run,
+    },
+    Target {
+        name: "sockets",
+        seeds: sockets::seeds,
+        words: &[],
+        run: sockets::run,
     },
 ];
 

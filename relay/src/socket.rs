@@ -7,6 +7,7 @@ mod frames;
 mod wire;
 
 use self::frames::FrameCount;
+pub use self::frames::frames_begun;
 use self::wire::Wire;
 
 use std::collections::VecDeque;

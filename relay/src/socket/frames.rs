@@ -60,6 +60,14 @@ impl FrameCount {
     }
 }
 
+/// Frames that begin in a stream whose bytes come in these pieces. For tests.
+#[must_use]
+pub fn frames_begun<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> usize {
+    let mut count = FrameCount::default();
+    pieces.into_iter().for_each(|piece| count.scan(piece));
+    count.begun
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

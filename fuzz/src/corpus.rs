@@ -1,0 +1,79 @@
+//! Inputs that reached code which no other did, kept in the tree: `corpus/TARGET/`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::targets::Target;
+
+/// Where a target's files are.
+#[must_use]
+pub fn folder(target: &Target) -> PathBuf {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    corpus.join(target.name)
+}
+
+/// A target's seeds, and behind them its files in the order of their names.
+#[must_use]
+pub fn inputs(target: &Target) -> Vec<Vec<u8>> {
+    let files = fs::read_dir(folder(target)).into_iter().flatten();
+    let mut files: Vec<_> = files.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    files.sort();
+    let kept = files.iter().filter_map(|path| fs::read(path).ok());
+    (target.seeds)().into_iter().chain(kept).collect()
+}
+
+/// Writes seeds as files and words as a dictionary for libFuzzer: `FOLDER/seeds/…` and `FOLDER/words`.
+///
+/// # Errors
+/// When a file can't be written.
+pub fn write(target: &Target, to: &Path) -> std::io::Result<()> {
+    let seeds = to.join("seeds");
+    fs::create_dir_all(&seeds)?;
+    for (number, seed) in (target.seeds)().iter().enumerate() {
+        fs::write(seeds.join(number.to_string()), seed)?;
+    }
+    let quoted = |word: &&str| {
+        let bytes = word.bytes().map(|byte| format!("\\x{byte:02x}"));
+        format!("\"{}\"\n", bytes.collect::<String>())
+    };
+    let words: String = target.words.iter().map(quoted).collect();
+    fs::write(to.join("words"), words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::targets::TARGETS;
+
+    #[test]
+    fn every_file_of_the_corpus_is_read_without_a_finding() {
+        for target in TARGETS {
+            let inputs = inputs(target);
+            assert!(
+                inputs.len() > (target.seeds)().len(),
+                "{} has no corpus",
+                target.name
+            );
+            inputs.iter().for_each(|input| (target.run)(input));
+        }
+    }
+
+    #[test]
+    fn every_folder_of_the_corpus_is_a_targets_and_all_are_small() {
+        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+        let mut bytes = 0;
+        for entry in fs::read_dir(corpus).unwrap() {
+            let path = entry.unwrap().path();
+            assert!(
+                TARGETS.iter().any(|target| folder(target) == path),
+                "{} is no target's",
+                path.display()
+            );
+            let files = fs::read_dir(path).unwrap();
+            bytes += files
+                .map(|file| file.unwrap().metadata().unwrap().len())
+                .sum::<u64>();
+        }
+        assert!(bytes <= 1 << 20, "{bytes} bytes");
+    }
+}
