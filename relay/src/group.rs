@@ -5,8 +5,11 @@
 //! cores. Subscriptions, gets and catching up are answered here too, between two ticks, so that an
 //! answer and the frames around it fit each other.
 
+mod judge;
+
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::io;
 use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,6 +20,7 @@ use pvwire_schema::types::{
 };
 use slab::Slab;
 
+use self::judge::Judge;
 use crate::dirty::Dirty;
 use crate::frame::{Frame, FrameMaker};
 use crate::large::{LargeValue, LargeValues};
@@ -120,6 +124,13 @@ pub enum Demand {
         client: ClientId,
         /// Who it is.
         person: Arc<Person>,
+    },
+    /// What a client may not read, by the rules that hold now.
+    Judged {
+        /// Which client.
+        client: ClientId,
+        /// The PVs.
+        denied: Arc<PvSet>,
     },
     /// The client is gone.
     Leave {
@@ -354,18 +365,22 @@ pub struct Distributor {
     maker: FrameMaker,
     large: LargeValues,
     next_sweep: Option<Instant>,
+    judge: Judge,
 }
 
 impl Distributor {
     /// A stage without clients.
-    #[must_use]
+    ///
+    /// # Errors
+    /// When the system gives no thread.
     pub fn new(
         desk: Arc<Desk>,
         registry: Arc<Registry>,
         shards: Vec<Box<dyn FrameSink>>,
         limits: SetLimits,
-    ) -> Self {
-        Self {
+    ) -> io::Result<Self> {
+        Ok(Self {
+            judge: Judge::start(Arc::clone(&registry), Arc::clone(&desk))?,
             desk,
             registry,
             shards,
@@ -379,7 +394,7 @@ impl Distributor {
             maker: FrameMaker::default(),
             large: LargeValues::default(),
             next_sweep: None,
-        }
+        })
     }
 
     /// Encodes what each group gets.
@@ -419,13 +434,9 @@ impl Distributor {
     }
 
     /// Whether a client subscribes, or waits for, one of these PVs.
-    fn holds_any(&self, client: ClientId, pvs: &HashSet<PvId>) -> bool {
-        if pvs.is_empty() {
-            return false;
-        }
+    fn holds_any(&self, client: ClientId, pvs: &PvSet) -> bool {
         let mut gets = self.gets.iter().filter(|get| get.client == client);
-        self.set_of(client).ids().iter().any(|id| pvs.contains(id))
-            || gets.any(|get| get.ids.iter().any(|id| pvs.contains(id)))
+        self.set_of(client).meets(pvs) || gets.any(|get| held(&get.ids).any(|id| pvs.contains(id)))
     }
 
     fn set_of(&self, client: ClientId) -> Arc<PvSet> {
@@ -765,8 +776,6 @@ impl Distributor {
         orders.resize_with(self.shards.len(), Vec::new);
         // Clients of one group that fell behind together are caught up by the same bytes.
         let mut catch_ups: HashMap<(usize, bool, u64, SkipCause), CatchUp> = HashMap::new();
-        // Many clients may be the same person, or nobody by name.
-        let mut denied: HashMap<Arc<Person>, HashSet<PvId>> = HashMap::new();
         for demand in mem::take(&mut self.collected) {
             match demand {
                 Demand::Subscribe {
@@ -859,10 +868,9 @@ impl Distributor {
                         tick,
                     });
                 }
-                Demand::Recheck { client, person } => {
-                    let denied = (denied.entry(person))
-                        .or_insert_with_key(|person| self.registry.unreadable(person));
-                    if self.holds_any(client, denied) {
+                Demand::Recheck { client, person } => self.judge.ask(client, person),
+                Demand::Judged { client, denied } => {
+                    if self.holds_any(client, &denied) {
                         orders[client.shard].push(Order::Refuse { client });
                     }
                 }

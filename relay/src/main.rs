@@ -368,7 +368,8 @@ async fn run(
             unresolved: config.max_unresolved,
             load: MAX_LOAD_PER_CLIENT,
         },
-    );
+    )
+    .map_err(|error| Failure::Start(format!("the thread that judges can't start: {error}")))?;
     let limits = TickLimits {
         shortest: config.shortest_tick,
         longest: config.longest_tick,

@@ -4,7 +4,7 @@
 //! that a page that is loaded again costs the IOC nothing. A PV as seen through a wish is a *view*: it
 //! has a number of its own, which all who wish the same share, and it holds the PV.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -554,17 +554,23 @@ impl Registry {
         pvs.iter().copied().filter(told_apart).collect()
     }
 
-    /// The PVs that are open and that `person` may not read.
-    pub fn unreadable(&self, person: &Person) -> HashSet<PvId> {
+    /// The rules that hold now, and the PVs that are open.
+    pub fn to_judge(&self) -> (Arc<Rules>, Vec<(PvId, Arc<str>)>) {
         let (open, rules) = (self.lock(), self.rules());
-        let pvs = open.slots.iter().enumerate();
-        let denied = pvs.filter(|(_, slot)| {
-            slot.as_ref().is_some_and(|slot| {
-                let (scheme, bare) = slot.name.split_once("://").unwrap_or_default();
-                !rules.judge(person, scheme, bare, Access::Read).allowed
-            })
+        let slots = open.slots.iter().enumerate();
+        let named = |(index, slot): (usize, &Option<Slot>)| {
+            Some((PvId(index as u32), Arc::clone(&slot.as_ref()?.name)))
+        };
+        (rules, slots.filter_map(named).collect())
+    }
+
+    /// Those of the PVs that `person` may not read by these rules.
+    pub fn unreadable(rules: &Rules, pvs: &[(PvId, Arc<str>)], person: &Person) -> Vec<PvId> {
+        let denied = pvs.iter().filter(|(_, name)| {
+            let (scheme, bare) = name.split_once("://").unwrap_or_default();
+            !rules.judge(person, scheme, bare, Access::Read).allowed
         });
-        denied.map(|(index, _)| PvId(index as u32)).collect()
+        denied.map(|(pv, _)| *pv).collect()
     }
 
     /// Takes hold of a PV that `person` wants to write.

@@ -349,6 +349,17 @@ impl Rules {
         }
     }
 
+    /// Which of the rules apply to somebody: what is judged of one person holds for all with the same.
+    #[must_use]
+    pub fn standing(&self, person: &Person) -> Vec<bool> {
+        let own = self.rules.iter().map(|rule| rule.is_for(person));
+        let by_file = self
+            .security
+            .iter()
+            .flat_map(|security| security.standing(person));
+        own.chain(by_file).collect()
+    }
+
     /// Whether there is anybody who may write `scheme://name`.
     #[must_use]
     pub fn takes_puts(&self, scheme: &str, name: &str) -> bool {

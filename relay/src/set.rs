@@ -31,6 +31,13 @@ impl PvSet {
             .is_some_and(|word| word >> (id.index() % 64) & 1 == 1)
     }
 
+    /// Whether there is a PV in both.
+    #[must_use]
+    pub fn meets(&self, other: &Self) -> bool {
+        let words = self.bits.iter().zip(&other.bits);
+        words.into_iter().any(|(one, other)| one & other != 0)
+    }
+
     /// The bits of PVs 64 `place` and the 63 after it.
     #[inline]
     #[must_use]

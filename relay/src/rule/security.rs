@@ -181,6 +181,12 @@ impl AccessSecurity {
         }
     }
 
+    /// Which of the rules apply to somebody, in an order that stays.
+    pub(super) fn standing(&self, person: &Person) -> impl Iterator<Item = bool> {
+        let rules = self.groups.values().flat_map(|group| &group.rules);
+        rules.map(|rule| self.is_for(rule, person))
+    }
+
     /// Whether there may be anybody who may write the PVs at a place.
     pub(super) fn takes_puts(&self, place: &Place) -> bool {
         let group = self.groups.get(&place.group);
