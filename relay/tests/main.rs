@@ -36,6 +36,7 @@ mod pva_fields;
 mod pva_structures;
 mod pvlists;
 mod quotas;
+#[cfg(feature = "interpose")]
 mod recv;
 mod reference;
 mod reload;

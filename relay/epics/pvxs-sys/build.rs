@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 const LOOKUP_OLD: &[u8] = b"_ZNK4pvxs5Value6lookupERKSs";
 const LOOKUP_NEW: &[u8] = b"_ZNK4pvxs5Value6lookupERKNSt7__cxx1112";
 
+/// Set to 1, the shim uses nothing that pvxs keeps to itself, whatever its version.
+const PUBLIC_API: &str = "PVWIRE_PVXS_PUBLIC_API";
+
 const SOURCES: [&str; 5] = [
     "context.cpp",
     "items.cpp",
@@ -22,7 +25,7 @@ struct Libpvxs {
 }
 
 fn main() {
-    for name in ["EPICS_BASE", "EPICS_HOST_ARCH", "PVXS"] {
+    for name in ["EPICS_BASE", "EPICS_HOST_ARCH", "PVXS", PUBLIC_API] {
         println!("cargo::rerun-if-env-changed={name}");
     }
     println!("cargo::rerun-if-changed=build.rs");
@@ -40,8 +43,11 @@ fn main() {
         library.display()
     );
     let epics_include = env::var_os("DEP_CA_INCLUDE").expect("set by ca-sys");
-    cc::Build::new()
-        .cpp(true)
+    let mut shim = cc::Build::new();
+    if env::var(PUBLIC_API).is_ok_and(|value| value == "1") {
+        shim.define("PVS_PUBLIC_API", None);
+    }
+    shim.cpp(true)
         .std("c++17")
         .files(SOURCES.map(|source| Path::new("shim").join(source)))
         .include(&pvxs.include)
@@ -49,6 +55,11 @@ fn main() {
         .define("_GLIBCXX_USE_CXX11_ABI", string_layout(&library))
         .flag_if_supported("-fvisibility=hidden")
         .compile("pvs");
+
+    // For the test that compiles it the other way.
+    let include = env::split_paths(&epics_include).chain([pvxs.include.clone()]);
+    let include = env::join_paths(include).expect("include folders have no colon in them");
+    println!("cargo::rustc-env=PVXS_SYS_INCLUDE={}", include.display());
 
     let lib = pvxs.lib.display();
     println!("cargo::rerun-if-changed={}", library.display());

@@ -10,6 +10,9 @@ using pvs::Array;
 
 pvs_context *pvs_context_create(char *reason, size_t size) {
     return pvs::no_throw(reason, size, [] {
+        if (!pvxs::version_abi_check())
+            throw std::runtime_error("libpvxs is another version than this program was built with; "
+                                     "build it again");
         pvxs::logger_config_env();
         return new pvs_context{pvxs::client::Context::fromEnv(), std::make_shared<pvs::Plans>()};
     });

@@ -10,7 +10,9 @@ namespace pvs {
 
 namespace {
 
+#if PVS_PRIVATE_PARTS
 typedef Value::Helper Raw;
+#endif
 
 const char *const NAMES[FIELDS] = {
     "value",
@@ -37,16 +39,22 @@ Plan::Plan(const Value &structure) {
             continue;
         Place &place = places[field];
         place.type = found.type();
+#if PVS_PRIVATE_PARTS
         place.value = Raw::pvs_values(found) - Raw::pvs_values(structure);
         place.description = Raw::pvs_description(found) - Raw::pvs_description(structure);
+#endif
     }
 }
 
 void Plan::compare(const Value &structure) {
+#if PVS_PRIVATE_PARTS
     const Value other(structure.cloneEmpty());
     const Plan second(other);
     same_places = second.places == places &&
                   Raw::pvs_description(other) == Raw::pvs_description(structure);
+#else
+    (void)structure;
+#endif
 }
 
 void Plan::look_up(const Value &structure, Field field, Value &found) {

@@ -8,7 +8,19 @@
 #include <vector>
 
 #include <pvxs/data.h>
+#include <pvxs/version.h>
 
+// Whether what pvxs keeps to itself is used: only with the versions that this was written for, since
+// nothing promises it for others. Without it each field is looked up by its name in every update.
+// PVWIRE_PVXS_PUBLIC_API=1 at the build has it so with these versions, too.
+#if !defined(PVS_PUBLIC_API) && PVXS_VERSION >= VERSION_INT(1, 5, 0, 0) &&                         \
+    PVXS_VERSION < VERSION_INT(1, 6, 0, 0)
+#define PVS_PRIVATE_PARTS 1
+#else
+#define PVS_PRIVATE_PARTS 0
+#endif
+
+#if PVS_PRIVATE_PARTS
 // pvxs declares this struct a friend of Value, so that code of its own can reach the fields. Ours
 // has members that its own has not. A Value is a place among the fields of its structure and the
 // description of what is there.
@@ -27,6 +39,7 @@ struct pvxs::Value::Helper {
         field.desc = reinterpret_cast<decltype(field.desc)>(description);
     }
 };
+#endif
 
 namespace pvs {
 
@@ -80,22 +93,31 @@ public:
     // Lets `found` be the field, without a share in the memory: it can be used as long as the
     // structure is there. False when the type has no such field.
     bool find(const pvxs::Value &structure, Field field, pvxs::Value &found) const {
-        typedef pvxs::Value::Helper Raw;
         const Place &place = places[field];
-        if (!place.description)
+        if (place.type == pvxs::TypeCode::Null)
             return false;
-        if (same_places)
+#if PVS_PRIVATE_PARTS
+        typedef pvxs::Value::Helper Raw;
+        if (same_places) {
             Raw::pvs_point(found, Raw::pvs_values(structure) + place.value,
                            Raw::pvs_description(structure) + place.description);
-        else
-            look_up(structure, field, found);
+            return true;
+        }
+#endif
+        look_up(structure, field, found);
         return true;
     }
 
-    // Where pvxs says what a field is that the type has.
+    // Where pvxs says what a field is that the type has; nowhere if that isn't known.
     const void *description(const pvxs::Value &structure, Field field) const {
+#if PVS_PRIVATE_PARTS
         return pvxs::Value::Helper::pvs_description(structure) + places[field].description +
                DESCRIBED;
+#else
+        (void)structure;
+        (void)field;
+        return nullptr;
+#endif
     }
 
 private:
@@ -107,7 +129,16 @@ private:
 
 // What stands for the type of a structure, as long as its connection lives.
 inline const void *type_of(const pvxs::Value &structure) {
+#if PVS_PRIVATE_PARTS
     return pvxs::Value::Helper::pvs_description(structure);
+#else
+    // The text of the type id is part of what pvxs knows of the type.
+    static const char other = 0;
+    const void *const id = structure.type() == pvxs::TypeCode::Struct
+                               ? static_cast<const void *>(&structure.id())
+                               : &other;
+    return id;
+#endif
 }
 
 // Plans of the types that are in use. Most monitors have one of a few, which stay in the

@@ -1,4 +1,5 @@
-//! Do our declarations have the sizes, offsets and values that the C compiler sees in the header?
+//! Do our declarations have the sizes, offsets and values that the C compiler sees in the header, and does
+//! the shim compile with a pvxs whose private parts aren't known?
 
 use std::fmt::Write as _;
 use std::mem::{offset_of, size_of};
@@ -60,6 +61,34 @@ fn declarations_match_the_header() {
         .arg(&file)
         .output()
         .expect("a C compiler");
+
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
+fn shim_compiles_without_the_private_parts_of_pvxs() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("shim");
+    let sources = std::fs::read_dir(&folder).expect("readable");
+    let sources = sources.map(|entry| entry.expect("readable").path());
+    let sources = sources.filter(|path| path.extension().is_some_and(|ending| ending == "cpp"));
+    let includes = std::env::split_paths(env!("PVXS_SYS_INCLUDE"));
+
+    let output = Command::new("c++")
+        .args([
+            "-std=c++17",
+            "-fsyntax-only",
+            "-Wall",
+            "-Werror=return-type",
+        ])
+        .arg("-DPVS_PUBLIC_API")
+        .args(includes.flat_map(|folder| ["-isystem".into(), folder.into_os_string()]))
+        .args(sources)
+        .output()
+        .expect("a C++ compiler");
 
     assert!(
         output.status.success(),
