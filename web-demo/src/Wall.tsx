@@ -10,6 +10,8 @@ const READBACKS = WALL_NAMES.length;
 
 const SELECTION = "{ value { string } status { severity } connection { connected unresponsive } }";
 
+const COUNTED = "{ status { severity } connection { connected unresponsive } }";
+
 /** What SELECTION selects. */
 interface CellData {
   readonly value: Pick<PvValue, "string"> | null;
@@ -126,9 +128,9 @@ function paintWall(
 
   // One listener for all of them is called once per frame.
   const ends = pvs.map((pv) => pv.subscribe(paint));
-  // Said at once, not a second after the cells show it.
-  const connections = WALL_NAMES.map((name) => client.pv(name, "{ connection { connected } }"));
-  ends.push(...connections.map((pv) => pv.subscribe(summarize)));
+  // Counted in the flush that paints, as the header counts: two counts on a page must agree.
+  const counted = WALL_NAMES.map((name) => client.pv(name, COUNTED));
+  ends.push(...counted.map((pv) => pv.subscribe(summarize)));
   const observer = new ResizeObserver(layOut);
   observer.observe(room);
   window.addEventListener("scroll", paint, { passive: true });
