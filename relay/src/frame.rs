@@ -33,11 +33,17 @@ pub struct Frame {
     tail: Bytes,
     /// Zeros after that.
     padding: usize,
-    /// Where there are several arrays: all of them with their places in `bytes`, in order.
-    cuts: Vec<Cut>,
     rows: u32,
     /// How far it takes its PVs' sequences, in all.
     steps: u64,
+    /// What few frames have.
+    rare: Option<Box<Rare>>,
+}
+
+#[derive(Debug, Default)]
+struct Rare {
+    /// Where there are several arrays: all of them with their places in `bytes`, in order.
+    cuts: Vec<Cut>,
     /// What it takes in memory, where it was made for one client.
     _charge: Option<Charge>,
 }
@@ -46,8 +52,11 @@ impl Frame {
     /// Bytes of the message.
     #[must_use]
     pub fn length(&self) -> usize {
-        let cuts: usize = self.cuts.iter().map(Cut::length).sum();
-        self.bytes.len() - self.start + self.tail.len() + self.padding + cuts
+        let length = self.bytes.len() - self.start + self.tail.len() + self.padding;
+        match &self.rare {
+            None => length,
+            Some(rare) => length + rare.cuts.iter().map(Cut::length).sum::<usize>(),
+        }
     }
 
     /// Bytes that were copied into it: all but the elements of large arrays.
@@ -58,19 +67,19 @@ impl Frame {
 
     /// The same frame, for as long as it is there charged to somebody.
     #[must_use]
-    pub fn charged(self, charge: Charge) -> Self {
-        Self {
-            _charge: Some(charge),
-            ..self
-        }
+    pub fn charged(mut self, charge: Charge) -> Self {
+        self.rare.get_or_insert_default()._charge = Some(charge);
+        self
     }
 
     /// What is written to the socket, from byte `at` on and at most so many bytes. Of a frame with several
     /// arrays it may be less than that.
     #[must_use]
     pub fn slices(&self, mut at: usize, mut most: usize) -> [IoSlice<'_>; 3] {
-        if !self.cuts.is_empty() {
-            return self.slices_between_cuts(at, most);
+        if let Some(rare) = &self.rare
+            && !rare.cuts.is_empty()
+        {
+            return self.slices_between_cuts(&rare.cuts, at, most);
         }
         let pieces = [
             &self.bytes[self.start..],
@@ -87,16 +96,20 @@ impl Frame {
     }
 
     #[inline(never)]
-    fn slices_between_cuts(&self, mut at: usize, mut most: usize) -> [IoSlice<'_>; 3] {
+    fn slices_between_cuts<'a>(
+        &'a self,
+        cuts: &'a [Cut],
+        mut at: usize,
+        mut most: usize,
+    ) -> [IoSlice<'a>; 3] {
         let mut slices = [&[][..]; 3];
         let mut places = slices.iter_mut();
-        let ends = self.cuts.iter().map(|cut| cut.at).chain([self.bytes.len()]);
+        let ends = cuts.iter().map(|cut| cut.at).chain([self.bytes.len()]);
         let begins = [self.start]
             .into_iter()
-            .chain(self.cuts.iter().map(|cut| cut.at));
+            .chain(cuts.iter().map(|cut| cut.at));
         let between = begins.zip(ends).map(|(begin, end)| &self.bytes[begin..end]);
-        let arrays = self
-            .cuts
+        let arrays = cuts
             .iter()
             .map(|cut| (&cut.data[..], &PADDING[..cut.padding]));
         let arrays = arrays.chain([(&[][..], &[][..])]);
@@ -147,12 +160,19 @@ impl Frame {
         } = pieces;
         let apart: usize = cuts.iter().map(Cut::length).sum();
         let (header, length) = header(0x2, bytes.len() - start + apart);
-        let is_at_end = |cut: &Cut| cut.at == bytes.len();
-        let only = (cuts.len() == 1).then(|| cuts.pop_if(|cut| is_at_end(cut)));
-        let (tail, padding) = match only.flatten() {
-            Some(cut) => (cut.data, cut.padding),
-            None => (Bytes::new(), 0),
-        };
+        let (mut tail, mut padding, mut rare) = (Bytes::new(), 0, None);
+        if !cuts.is_empty() {
+            let is_at_end = cuts.len() == 1 && cuts[0].at == bytes.len();
+            match cuts.pop_if(|_| is_at_end) {
+                Some(cut) => (tail, padding) = (cut.data, cut.padding),
+                None => {
+                    rare = Some(Box::new(Rare {
+                        cuts,
+                        _charge: None,
+                    }))
+                }
+            }
+        }
         let begin = start - length;
         bytes[begin..start].copy_from_slice(&header[..length]);
         Self {
@@ -161,10 +181,9 @@ impl Frame {
             payload: start,
             tail,
             padding,
-            cuts,
             rows: rows as u32,
             steps: 0,
-            _charge: None,
+            rare,
         }
     }
 
@@ -204,10 +223,9 @@ impl Frame {
             payload: 0,
             tail: Bytes::new(),
             padding: 0,
-            cuts: Vec::new(),
             rows: 0,
             steps: 0,
-            _charge: None,
+            rare: None,
         }
     }
 }

@@ -114,7 +114,16 @@ impl Aparts {
     }
 
     /// Puts lengths and references right in a finished frame, and says where the elements belong.
+    #[inline]
     pub(super) fn finish(&mut self, bytes: &mut [u8]) -> Vec<Cut> {
+        if self.arrays.is_empty() {
+            return Vec::new();
+        }
+        self.finish_some(bytes)
+    }
+
+    #[inline(never)]
+    fn finish_some(&mut self, bytes: &mut [u8]) -> Vec<Cut> {
         let end = bytes.len();
         let mut patch = |from_end: usize, change: &dyn Fn(u32) -> u32| {
             let place = &mut bytes[end - from_end..][..size_of::<u32>()];
