@@ -10,6 +10,7 @@
 mod attacks;
 mod disk;
 mod liar;
+mod pressure;
 mod rules;
 
 use std::collections::{BTreeMap, HashMap};
@@ -366,6 +367,8 @@ impl World {
             file,
             "--config",
             rules,
+            // Little enough for a client to ask for more.
+            "--max-memory-per-client-mib=20",
         ];
         let relay = Relay::spawn(command, &flags);
         *self.address.lock().unwrap() = Some(relay.address());
@@ -402,6 +405,7 @@ impl World {
                 60..66 => self.put(),
                 66..70 => self.break_audit_disk(),
                 70..75 => self.attack(),
+                75..78 => self.press_memory(),
                 _ => self.burst(),
             }
             let pause = self.random.millis(10, 500);
