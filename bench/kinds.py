@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Callable
 
+import attack
 import deliver
 import fanout
 import ingest
@@ -42,6 +43,7 @@ KINDS = {
     "deliver": of(deliver),
     "soak": of(soak),
     "stall": of(stall),
+    "attack": of(attack),
     "storm": of(storm),
     "restart": of(restart),
     "memory": of(memory),

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod attack;
 mod check;
 mod client;
 mod cpu;
@@ -108,6 +109,18 @@ enum Part {
         #[arg(long)]
         seconds: u64,
     },
+    /// Clients that want to use up the relay.
+    Attack {
+        /// Relay, as 127.0.0.1:8080.
+        #[arg(long)]
+        relay: String,
+        /// What they do.
+        #[arg(long)]
+        attack: attack::Attack,
+        /// For how long.
+        #[arg(long)]
+        seconds: u64,
+    },
     /// Clients whose relay ends, and which look for another as browsers do.
     Restart {
         /// Relay, as 127.0.0.1:8080.
@@ -197,6 +210,11 @@ fn main() -> ExitCode {
             warm_up: Duration::from_secs(warm_up_s),
             window: Duration::from_secs(seconds),
         }),
+        Part::Attack {
+            relay,
+            attack,
+            seconds,
+        } => attack::run(&relay, attack, Duration::from_secs(seconds)).map(Into::into),
         Part::Restart {
             relay,
             next,

@@ -1,0 +1,74 @@
+"""What do the others lose while somebody attacks the relay, and is its memory free again afterwards?"""
+
+import time
+
+from deliver import delivery_figures
+from processes import OTHER_CORES, TARGET, Relay, say
+
+ABOUT = (
+    "{clients} clients × {pvs} PVs × {rate_hz} Hz beside the attack `{attack}`, in turn with the same"
+    " without it, {seconds} s a round, n = {rounds} rounds, relay on one core, IOC, clients and"
+    " attackers on the others."
+)
+
+# Memory has to be free so soon after the attackers left.
+RECOVERY_S = 5
+
+
+def runs(scenario):
+    """Clients of each part of a round, for how long it takes."""
+    return [scenario["clients"]] * 2
+
+
+def resident_kb(relay):
+    """Memory that the relay occupies."""
+    with open(f"/proc/{relay.process.pid}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS:"))
+
+
+def measure(children, scenario, iocs, folder):
+    """One round, and what came of each of its parts."""
+    with Relay(children, scenario, iocs) as relay:
+        without = relay.load(scenario, scenario["clients"], iocs)
+        time.sleep(RECOVERY_S)
+        before_kb = resident_kb(relay)
+        seconds = scenario["warm_up_s"] + scenario["seconds"]
+        words = ["--relay", relay.address, "--attack", scenario["attack"], "--seconds", seconds]
+        attackers = children.start([TARGET / "pvwire-bench", "attack", *words], OTHER_CORES)
+        beside = relay.load(scenario, scenario["clients"], iocs)
+        children.wait(attackers)
+        time.sleep(RECOVERY_S)
+        after_kb = resident_kb(relay)
+    one, other = (delivery_figures(scenario, run) for run in (without, beside))
+    figures = {
+        "ratio_p99": other["latency_p99_ms"] / one["latency_p99_ms"],
+        "latency_p99_ms": other["latency_p99_ms"],
+        "latency_p99_without_ms": one["latency_p99_ms"],
+        "latency_max_ms": other["latency_max_ms"],
+        "ratio_cpu": other["relay_cores"] / one["relay_cores"],
+        "ratio_memory": after_kb / before_kb,
+        "rss_before_mb": before_kb / 1024,
+        "rss_during_mb": other["relay_rss_mb"],
+        "rss_after_mb": after_kb / 1024,
+        "skipped": other["skipped"],
+    }
+    say(
+        f"   99 % of the others' updates after {figures['ratio_p99']:.2f} times the time; memory"
+        f" {figures['rss_before_mb']:.0f} MB before, {figures['rss_during_mb']:.0f} MB during and"
+        f" {figures['rss_after_mb']:.0f} MB {RECOVERY_S} s after"
+    )
+    return figures, {"relay": beside, "without": without}
+
+
+LABELS = {
+    "ratio_p99": ("Ratio of the others' 99 % latency with and without the attack", ""),
+    "latency_p99_ms": ("The others: IOC time stamp to client, 99 %", "ms"),
+    "latency_p99_without_ms": ("The same without the attack", "ms"),
+    "latency_max_ms": ("The others: IOC time stamp to client, longest", "ms"),
+    "ratio_cpu": ("Ratio of the relay's CPU with and without the attack", ""),
+    "ratio_memory": ("Ratio of the relay's memory 5 s after the attack and before it", ""),
+    "rss_before_mb": ("Relay: memory before the attack", "MB"),
+    "rss_during_mb": ("Relay: memory during the attack", "MB"),
+    "rss_after_mb": ("Relay: memory 5 s after the attack", "MB"),
+    "skipped": ("Values left out", ""),
+}

@@ -1,0 +1,181 @@
+//! What do clients do that want to use up the relay, while others are measured?
+//!
+//! An attack says what one connection does until the time is over. A connection that the relay closes is
+//! opened again.
+
+use std::error::Error;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use pvwire_schema::encode;
+use pvwire_schema::types::{PutRequest, PutValue, Request, RequestBody, Wish};
+
+use crate::wire::{handshake, masked};
+
+/// A pong that nobody asked for.
+const PONG: [u8; 6] = [0x8a, 0x80, 0, 0, 0, 0];
+
+/// How long the attacker waits for what it can't do at once.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// What the attackers do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Attack {
+    /// 200 large simulated PVs, and gets of large values that are not read.
+    Bytes,
+    /// Unsolicited pongs without end.
+    Pongs,
+    /// `GET /metrics` again and again, without reading the answers.
+    Pipeline,
+    /// Simulated PVs whose arguments no generator expects.
+    Rampwave,
+    /// Puts that are refused, with long names.
+    Audit,
+}
+
+impl Attack {
+    fn connections(self) -> usize {
+        match self {
+            Self::Pipeline => 200,
+            Self::Bytes => 8,
+            Self::Pongs | Self::Rampwave | Self::Audit => 4,
+        }
+    }
+
+    /// What connection number `number` sends first, and then without end.
+    fn says(self, relay: &str, number: usize) -> (Vec<u8>, Vec<u8>) {
+        let image = |n: usize| format!("sim://image(10000000,1,rate_hz=1.{n:03})");
+        match self {
+            // Some take what comes, the others read nothing.
+            Self::Bytes if number.is_multiple_of(2) => {
+                let names = (0..200).map(|n| image(200 * number + n)).collect();
+                let wish = Wish::default();
+                (
+                    request(1, RequestBody::Subscribe { names, wish }),
+                    PONG.into(),
+                )
+            }
+            Self::Bytes => {
+                let get = |id| {
+                    let body = RequestBody::Get {
+                        names: vec![image(number)],
+                        timeout_ms: 5_000,
+                        description: false,
+                    };
+                    request(id, body)
+                };
+                ((1..=62).flat_map(get).collect(), Vec::new())
+            }
+            Self::Pongs => (Vec::new(), PONG.repeat(10_000)),
+            Self::Pipeline => {
+                let get = format!("GET /metrics HTTP/1.1\r\nHost: {relay}\r\n\r\n");
+                (Vec::new(), get.repeat(50).into_bytes())
+            }
+            Self::Rampwave => {
+                let names = vec!["ssim://rampwave(5,1,0,1e-320,1e15)".to_owned()];
+                let wish = Wish::default();
+                (
+                    request(1, RequestBody::Subscribe { names, wish }),
+                    PONG.into(),
+                )
+            }
+            Self::Audit => {
+                let put = |id| {
+                    let put = PutRequest {
+                        name: "x".repeat(100_000),
+                        value: PutValue::Number(1.0),
+                        wait: false,
+                        timeout_ms: 0,
+                        expected: None,
+                    };
+                    request(id, RequestBody::Put(put))
+                };
+                (Vec::new(), (1..=20).flat_map(put).collect())
+            }
+        }
+    }
+
+    /// Whether this connection reads what it is sent.
+    fn reads(self, number: usize) -> bool {
+        match self {
+            Self::Bytes => number.is_multiple_of(2),
+            Self::Pipeline => false,
+            Self::Pongs | Self::Rampwave | Self::Audit => true,
+        }
+    }
+}
+
+fn request(id: u32, body: RequestBody) -> Vec<u8> {
+    masked(&encode::request(&Request { id, body }))
+}
+
+/// Attacks until the time is over; says how often connections were made.
+pub(crate) fn run(relay: &str, attack: Attack, time: Duration) -> Result<String, Box<dyn Error>> {
+    let address: SocketAddr = relay.parse()?;
+    let end = Instant::now() + time;
+    let attackers = (0..attack.connections()).map(|number| {
+        let relay = relay.to_owned();
+        thread::spawn(move || {
+            let mut made = 0_u64;
+            while Instant::now() < end {
+                made += 1;
+                // The relay closes it, or has no place for it.
+                let _ = attack_once(address, &relay, attack, number, end);
+                thread::sleep(PATIENCE);
+            }
+            made
+        })
+    });
+    let attackers: Vec<_> = attackers.collect();
+    let made = attackers.into_iter().filter_map(|one| one.join().ok());
+    Ok(format!("{{\"connections\": {}}}", made.sum::<u64>()))
+}
+
+fn attack_once(
+    address: SocketAddr,
+    relay: &str,
+    attack: Attack,
+    number: usize,
+    end: Instant,
+) -> io::Result<()> {
+    let mut tcp = TcpStream::connect(address)?;
+    tcp.set_read_timeout(Some(PATIENCE))?;
+    tcp.set_write_timeout(Some(PATIENCE))?;
+    let (first, more) = attack.says(relay, number);
+    if attack != Attack::Pipeline {
+        tcp.write_all(&handshake(relay, false))?;
+    }
+    let mut taken = vec![0; 1 << 16];
+    let mut unsent = first;
+    while Instant::now() < end {
+        match tcp.write(&unsent) {
+            Ok(count) => drop(unsent.drain(..count)),
+            Err(error) if is_patient(&error) => {}
+            Err(error) => return Err(error),
+        }
+        if unsent.is_empty() {
+            unsent.clone_from(&more);
+        }
+        if attack.reads(number) {
+            match tcp.read(&mut taken) {
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                Err(error) if is_patient(&error) => {}
+                Err(error) => return Err(error),
+            }
+        } else {
+            thread::sleep(PATIENCE);
+        }
+    }
+    Ok(())
+}
+
+fn is_patient(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+    )
+}
