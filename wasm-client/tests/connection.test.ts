@@ -2,7 +2,9 @@
 
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
+import type { Clock, Timer } from "../ts/clock.js";
 import { closeCode, retryDelayMs } from "../ts/close_code.js";
+import { Heartbeat } from "../ts/heartbeat.js";
 import { socketUrl } from "../ts/socket.js";
 import type { PvClient, PvData, PvOptions } from "../ts/index.js";
 import { fakeClient, FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
@@ -232,7 +234,8 @@ describe("acknowledgements and pings", () => {
   it("take silence after a ping for a lost connection", async () => {
     const socket = await open();
     socket.frame("pong");
-    vi.advanceTimersByTime(5000);
+    // Two seconds without a message, and then ten.
+    vi.advanceTimersByTime(2000);
     vi.advanceTimersByTime(9999);
     expect(state()).toBe("open");
     vi.advanceTimersByTime(1);
@@ -247,6 +250,93 @@ describe("acknowledgements and pings", () => {
     socket.frame("special_numbers");
     vi.advanceTimersByTime(4000);
     expect(state()).toBe("open");
+  });
+});
+
+describe("a relay that hangs", () => {
+  it("is told by every PV after three seconds without a message, and that it answers again", async () => {
+    const local = client.pv<PvData>("loc://x(1)", "{ connection { unresponsive } }");
+    local.subscribe(() => undefined);
+    const socket = await open();
+    const pv = client.pv(GOLDEN_NAMES[0]);
+    const show = (): PvData => pv.getSnapshot() as PvData;
+    const told = vi.fn();
+    pv.subscribe(told);
+    socket.frame("pong");
+    vi.advanceTimersByTime(2999);
+    await settle();
+    expect(socket.sent("ping")).toHaveLength(2);
+    expect(client.connection.getSnapshot().silentSinceMs).toBeUndefined();
+    expect(show().status.quality).toBe("VALID");
+    told.mockClear();
+    vi.advanceTimersByTime(1);
+    const { silentSinceMs, state } = client.connection.getSnapshot();
+    expect([state, silentSinceMs]).toEqual(["open", Date.now() - 3000]);
+    expect(told).toHaveBeenCalledOnce();
+    expect(show().status).toMatchObject({ quality: "UNDEFINED", message: "no news" });
+    expect(show().connection).toMatchObject({
+      connected: true,
+      unresponsive: true,
+      lastHeard: new Date(Date.now() - 3000).toISOString(),
+    });
+    expect(local.getSnapshot()?.connection.unresponsive).toBe(false);
+    socket.frame("pong");
+    expect(told).toHaveBeenCalledTimes(2);
+    expect(show().connection).toMatchObject({ unresponsive: false, lastHeard: null });
+    expect(show().status.quality).toBe("VALID");
+    expect(client.connection.getSnapshot().silentSinceMs).toBeUndefined();
+  });
+
+  it("costs no pings while values come, and one in two seconds while none do", async () => {
+    const socket = await open();
+    socket.frame("pong");
+    for (let second = 0; second < 20; second += 1) {
+      vi.advanceTimersByTime(1000);
+      socket.frame("pong");
+    }
+    // Those that measure the way, each 5 s.
+    expect(socket.sent("ping")).toHaveLength(1 + 4);
+    for (let second = 0; second < 20; second += 2) {
+      vi.advanceTimersByTime(2000);
+      socket.frame("pong");
+    }
+    expect(socket.sent("ping")).toHaveLength(1 + 4 + 10);
+  });
+
+  it("isn't lost because the page's own timers stood still", () => {
+    let now = 0;
+    let look = (): void => undefined;
+    const [sendPing, onSilence, onNoNews] = [vi.fn(), vi.fn(), vi.fn()];
+    const clock: Clock = {
+      now: () => now,
+      epochMs: () => now,
+      setTimeout: (callback) => {
+        look = callback;
+        return {} as Timer;
+      },
+      clearTimeout: () => undefined,
+    };
+    const heartbeat = new Heartbeat({
+      clock,
+      pingIntervalMs: 5000,
+      pingTimeoutMs: 10_000,
+      isWatched: () => true,
+      sendAck: () => undefined,
+      sendPing,
+      onNoNews,
+      onSilence,
+    });
+    heartbeat.heard();
+    heartbeat.start(250);
+    expect(sendPing).toHaveBeenCalledTimes(1);
+    // The machine slept for an hour.
+    now = 3_600_000;
+    look();
+    expect(sendPing).toHaveBeenCalledTimes(2);
+    expect(onSilence).not.toHaveBeenCalled();
+    now += 3000;
+    look();
+    expect(onSilence).toHaveBeenCalledOnce();
   });
 });
 
@@ -265,6 +355,38 @@ describe("a client whose relay is lost", () => {
   afterEach(() => {
     Reflect.deleteProperty(page, "visibilityState");
     vi.unstubAllGlobals();
+  });
+
+  const WAKES: readonly (readonly [string, () => unknown])[] = [
+    ["the page is seen again", () => page.dispatchEvent(new Event("visibilitychange"))],
+    ["the page is shown again", () => view.dispatchEvent(new Event("pageshow"))],
+    ["the network returns", () => view.dispatchEvent(new Event("online"))],
+  ];
+
+  it.each(WAKES)(
+    "asks an open connection at once when %s, and finds it dead in 3 s",
+    async (_, wake) => {
+      const socket = await open();
+      socket.frame("pong");
+      vi.advanceTimersByTime(500);
+      wake();
+      wake();
+      expect(socket.sent("ping")).toHaveLength(2);
+      vi.advanceTimersByTime(2999);
+      expect(state()).toBe("open");
+      vi.advanceTimersByTime(1);
+      expect(state()).toBe("lost");
+    },
+  );
+
+  it("asks a quiet relay less often while the page is hidden", async () => {
+    seen = "hidden";
+    const socket = await open();
+    socket.frame("pong");
+    vi.advanceTimersByTime(4000);
+    expect(socket.sent("ping")).toHaveLength(1);
+    vi.advanceTimersByTime(1000);
+    expect(socket.sent("ping")).toHaveLength(2);
   });
 
   /** Loses the relay for long: the next attempt is far off. */

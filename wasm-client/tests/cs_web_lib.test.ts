@@ -115,6 +115,22 @@ it("alarms, access and the connection follow", async () => {
   expect(values.get("TEMP")?.at(-1)?.getDoubleValue()).toBe(90);
 });
 
+it("a PV whose server has stopped answering is not connected, and its alarm is not known", async () => {
+  await valueOf("TEMP");
+  relay.set("TEMP", { unresponsive: true });
+  await vi.waitFor(() => {
+    expect(states.get("TEMP")?.at(-1)).toEqual({ isConnected: false, isReadonly: false });
+  });
+  const old = values.get("TEMP")?.at(-1);
+  expect(old?.getAlarm()).toEqual({ quality: "undefined", message: "no news" });
+  expect(old?.getDoubleValue()).toBe(21.54);
+  relay.set("TEMP", { unresponsive: false });
+  await vi.waitFor(() => {
+    expect(states.get("TEMP")?.at(-1)).toEqual({ isConnected: true, isReadonly: false });
+  });
+  expect(values.get("TEMP")?.at(-1)?.getAlarm()).toEqual({ quality: "valid", message: "" });
+});
+
 it("puts are done or said not to be, and what is given back comes no more", async () => {
   await valueOf("TEMP");
   connection.putPv("TEMP", { value: { doubleValue: 30 } });

@@ -79,7 +79,7 @@ it("the largest unsigned integer of 64 bits is put to a real IOC by pvAccess and
   const most = 18446744073709551615n;
   expect(await client.put(name, [most, 0n])).toMatchObject({ ok: true });
   const [result] = await client.get([name]);
-  expect(result?.ok === true && result.data?.value?.array).toEqual(BigUint64Array.of(most, 0n));
+  expect(result?.ok === true && result.data.value?.array).toEqual(BigUint64Array.of(most, 0n));
 });
 
 it("puts of one call have an outcome each, and all or none are sent where that is wanted", async () => {
@@ -93,7 +93,7 @@ it("puts of one call have an outcome each, and all or none are sent where that i
   ] as const;
   const valuesNow = async (): Promise<unknown[]> => {
     const results = await client.get([set, locked, text]);
-    return results.map((result) => (result.ok ? result.data?.value?.string : result.error.code));
+    return results.map((result) => (result.ok ? result.data.value?.string : result.error.code));
   };
   const all = await client.putMany(puts, { allPermitted: true, wait: true });
   expect(codes(all)).toEqual(["WITHHELD", "NOT_ALLOWED", "WITHHELD", "WITHHELD", "WITHHELD"]);
@@ -126,4 +126,36 @@ it("a GraphQL mutation with several puts writes those that may be and says why n
   expect(result.errors).toMatchObject([
     { path: ["putChannels", 1], extensions: { code: "NOT_ALLOWED", mayBeWritten: false } },
   ]);
+});
+
+it("a relay that hangs is told within 3 s, on every PV, and that it goes on as well", async () => {
+  interface Shown {
+    readonly status: { readonly quality: string };
+    readonly connection: { readonly unresponsive: boolean; readonly lastHeard: string | null };
+  }
+  const selection = "{ status { quality } connection { unresponsive lastHeard } }";
+  const shown = client.pv<Shown>(pv("SET"), selection);
+  let told = 0;
+  const end = shown.subscribe(() => (told += 1));
+  const now = (): Shown | undefined => shown.getSnapshot();
+  await expect.poll(() => now()?.status.quality).toBe("VALID");
+  const before = told;
+  const beganMs = Date.now();
+  relay.hang();
+  // Nothing may have come for up to two seconds before.
+  await expect
+    .poll(() => now()?.connection.unresponsive, { timeout: 3500, interval: 20 })
+    .toBe(true);
+  expect(told).toBeGreaterThan(before);
+  expect(now()?.status.quality).toBe("UNDEFINED");
+  const heardMs = Date.parse(now()?.connection.lastHeard ?? "");
+  expect(Math.abs(heardMs - beganMs)).toBeLessThan(2500);
+  const { silentSinceMs, state } = client.connection.getSnapshot();
+  expect([state, silentSinceMs]).toEqual(["open", expect.closeTo(heardMs, -2)]);
+  relay.goOn();
+  await expect.poll(() => now()?.status.quality).toBe("VALID");
+  expect(now()?.connection).toEqual({ unresponsive: false, lastHeard: null });
+  expect(client.connection.getSnapshot().silentSinceMs).toBeUndefined();
+  expect(client.stats.getSnapshot().reconnectsTotal).toBe(0);
+  end();
 });

@@ -2,13 +2,13 @@
 
 import { systemClock, type Clock, type Timer } from "./clock.js";
 import { Answered, isLoaded, load, Wasm, type Applied, type Columns } from "./core.js";
-import { ALL_PARTS, DESCRIBES, planSelection, skipped } from "./fields.js";
+import { ALL_PARTS, CONNECTION, DESCRIBES, planSelection, skipped } from "./fields.js";
 import { Flusher } from "./flush.js";
 import type { Gets, PlannedOptions } from "./get.js";
 import { Heartbeat } from "./heartbeat.js";
 import type { LargeStream } from "./large_stream.js";
 import type { Locals } from "./local.js";
-import { Operations } from "./operations.js";
+import type { Operations } from "./operations.js";
 import { checkOptions } from "./options.js";
 import { PvHandle, wishOf, type PvOwner, type WishNumbers } from "./pv.js";
 import { Cell, Listeners, Round } from "./readable.js";
@@ -73,6 +73,7 @@ function once<T>(fetch: () => Promise<T>): () => Promise<T> {
 }
 
 const getModule = once(() => import("./get.js"));
+const operationsModule = once(() => import("./operations.js"));
 const localModule = once(() => import("./local.js"));
 
 /** What tests replace. */
@@ -111,7 +112,8 @@ export class Client implements PvClient, PvOwner {
   });
   /** Once something was to be got. */
   #gets: Gets | undefined;
-  #operations: Operations;
+  /** Once connected, or once something was to be written or called. */
+  #operations: Operations | undefined;
   /** Once there was a `loc://` PV. */
   #locals: Locals | undefined;
   #held = new Map<string, Held>();
@@ -143,9 +145,6 @@ export class Client implements PvClient, PvOwner {
     this.#options = options;
     this.#clock = surroundings.clock ?? systemClock;
     this.#random = surroundings.random ?? Math.random;
-    this.#operations = new Operations(this.#clock, () => {
-      this.#pumpOperations();
-    });
     const start = (): void => {
       this.#start();
     };
@@ -168,6 +167,10 @@ export class Client implements PvClient, PvOwner {
       clock: this.#clock,
       pingIntervalMs: options.pingIntervalMs ?? 5000,
       pingTimeoutMs: options.pingTimeoutMs ?? 10_000,
+      isWatched: () => !isHidden(),
+      onNoNews: (isSilent) => {
+        this.#noNews(isSilent);
+      },
       sendAck: () => {
         this.#request((wasm) => wasm.core.ack());
       },
@@ -238,7 +241,7 @@ export class Client implements PvClient, PvOwner {
       if (core.dirty_len() > 0) this.#flusher.later();
       return result;
     }
-    return this.#operations.put(name, value, options, this.#slotOf(name));
+    return (await this.#loadOperations()).put(name, value, options, this.#slotOf(name));
   }
 
   async putMany(
@@ -247,9 +250,10 @@ export class Client implements PvClient, PvOwner {
   ): Promise<PutResult[]> {
     checkOptions(options);
     await this.#toBeReached();
+    const operations = await this.#loadOperations();
     const others = puts.filter(([name]) => !isLocal(name));
     const slots = others.map(([name, value]) => [name, value, this.#slotOf(name)] as const);
-    const results = this.#operations.putMany(slots, options);
+    const results = operations.putMany(slots, options);
     const local = await Promise.all(
       puts.map(async ([name, value]) => (isLocal(name) ? this.put(name, value) : undefined)),
     );
@@ -268,7 +272,14 @@ export class Client implements PvClient, PvOwner {
   ): Promise<RpcResult> {
     checkOptions(options);
     await this.#toBeReached();
-    return this.#operations.rpc(name, values, options);
+    return (await this.#loadOperations()).rpc(name, values, options);
+  }
+
+  async #loadOperations(): Promise<Operations> {
+    const { Operations } = await operationsModule();
+    return (this.#operations ??= new Operations(this.#clock, () => {
+      this.#pumpOperations();
+    }));
   }
 
   inspect(name: string, options?: PvOptions): PvInspection | undefined {
@@ -319,6 +330,7 @@ export class Client implements PvClient, PvOwner {
     this.#disposed = true;
     if (hasPage()) {
       document.removeEventListener("visibilitychange", this.#seen);
+      document.defaultView?.removeEventListener("pageshow", this.#seen);
       document.defaultView?.removeEventListener("online", this.#online);
     }
     this.#clock.clearTimeout(this.#idleTimer);
@@ -418,6 +430,7 @@ export class Client implements PvClient, PvOwner {
     }
     if (hasPage()) {
       document.addEventListener("visibilitychange", this.#seen);
+      document.defaultView?.addEventListener("pageshow", this.#seen);
       document.defaultView?.addEventListener("online", this.#online);
     }
     this.#socket.start();
@@ -425,10 +438,13 @@ export class Client implements PvClient, PvOwner {
 
   readonly #seen = (): void => {
     this.#pace();
-    if (isSeen()) this.retryNow();
+    if (!isSeen()) return;
+    this.#heartbeat.woken();
+    this.retryNow();
   };
 
   readonly #online = (): void => {
+    this.#heartbeat.woken();
     this.#socket?.retryWithin(this.#random() * ONLINE_SPREAD_MS);
   };
 
@@ -689,6 +705,8 @@ export class Client implements PvClient, PvOwner {
         this.#subscribe();
         this.#pumpGets();
         this.#pumpOperations();
+        // Before the first put: that mustn't fail because the page's server was updated meanwhile.
+        this.#loadOperations().catch(() => undefined);
         break;
       }
       case Answered.subscribe:
@@ -707,7 +725,7 @@ export class Client implements PvClient, PvOwner {
       case Answered.put:
       case Answered.rpc:
         // The offset of a call's result is the second number of its row.
-        this.#operations.answered(wasm, applied.replyTo, data, applied.arrays[1]);
+        this.#operations?.answered(wasm, applied.replyTo, data, applied.arrays[1]);
         break;
       case Answered.ping:
         this.#heartbeat.ponged();
@@ -715,7 +733,7 @@ export class Client implements PvClient, PvOwner {
       case Answered.error:
         if (
           !this.#gets?.refused(applied.replyTo, wasm.core.request_error()) &&
-          !this.#operations.refused(applied.replyTo, wasm.core.request_error())
+          !this.#operations?.refused(applied.replyTo, wasm.core.request_error())
         ) {
           this.#subscribeAnswered();
         }
@@ -756,11 +774,11 @@ export class Client implements PvClient, PvOwner {
   #pumpOperations(): void {
     const { reason, state } = this.connection.getSnapshot();
     if (this.#wasm !== undefined && this.#socket?.isOpen) {
-      this.#operations.pump(this.#wasm, this.#send);
+      this.#operations?.pump(this.#wasm, this.#send);
     } else if (state === "lost") {
-      this.#operations.lost("RELAY_LOST", `the relay is out of reach (${reason ?? "lost"})`);
+      this.#operations?.lost("RELAY_LOST", `the relay is out of reach (${reason ?? "lost"})`);
     } else if (state === "closed") {
-      this.#operations.lost("CLOSED", reason ?? "closed");
+      this.#operations?.lost("CLOSED", reason ?? "closed");
     }
   }
 
@@ -782,6 +800,23 @@ export class Client implements PvClient, PvOwner {
     else this.#gets?.lost();
     this.#pumpOperations();
     this.#giveBack();
+  }
+
+  /** The relay has stopped answering, or answers again: every PV of it says so. */
+  #noNews(isSilent: boolean): void {
+    if (this.#wasm === undefined) return;
+    const heardMs = this.#clock.epochMs() - this.#heartbeat.silenceMs;
+    this.#wasm.heardMs = isSilent ? heardMs : NaN;
+    const silentSinceMs = isSilent ? heardMs : undefined;
+    this.connection.set({ ...this.connection.getSnapshot(), silentSinceMs });
+    const round = new Round();
+    for (const { handles, name } of this.#held.values()) {
+      for (const handle of isLocal(name) ? [] : handles) {
+        if ((handle.mask & CONNECTION) !== 0) round.add(handle.changed(CONNECTION));
+      }
+    }
+    round.add(this.#counters.all);
+    round.call();
   }
 
   /** There is no connection, and none will come. */

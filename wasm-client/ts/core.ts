@@ -123,6 +123,8 @@ export const exactlyFixed = fixed;
 /** One client's state in the module. */
 export class Wasm {
   readonly core = new Core();
+  /** When the relay was last heard from, while it doesn't answer; NaN otherwise. */
+  heardMs = NaN;
   #memory: WebAssembly.Memory;
   #columns: Columns | undefined;
 

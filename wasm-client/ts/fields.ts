@@ -74,8 +74,14 @@ const state = (slot: Slot, columns: Columns): number => columns.state[slot.index
 
 const connected: Reader = (slot, columns) => state(slot, columns) === CONNECTED;
 
-export const unresponsive: Reader = (slot, columns) =>
-  state(slot, columns) === CONNECTED && !Number.isNaN(columns.heardMs[slot.index]);
+/** When the PV's server was last heard from, or the relay; NaN while they answer. */
+const heardMs = ({ index, name, wasm }: Slot, columns: Columns): number => {
+  const ms = columns.heardMs[index] as number;
+  return Number.isNaN(ms) && !name.startsWith("loc://") ? wasm.heardMs : ms;
+};
+
+export const unresponsive = (slot: Slot, columns: Columns): boolean =>
+  state(slot, columns) === CONNECTED && !Number.isNaN(heardMs(slot, columns));
 
 const alarmStatus = (slot: Slot, columns: Columns): string => {
   const status = columns.alarmStatus[slot.index] as number;
@@ -242,8 +248,9 @@ const READERS: Readonly<Record<string, Reader>> = {
   "time.nanoseconds": (slot, columns) => columns.nanoseconds[slot.index],
   "time.userTag": (slot) => slot.userTag(),
   "status.quality": (slot, columns) => {
-    const quality = QUALITIES[columns.severity[slot.index] as number] ?? "UNDEFINED";
-    return connected(slot, columns) === true ? quality : "UNDEFINED";
+    const isKnown = connected(slot, columns) === true && !unresponsive(slot, columns);
+    const quality = isKnown ? QUALITIES[columns.severity[slot.index] as number] : undefined;
+    return quality ?? "UNDEFINED";
   },
   "status.severity": (slot, columns) => SEVERITIES[columns.severity[slot.index] as number] ?? null,
   "status.alarmStatus": (slot, columns) =>
@@ -254,6 +261,7 @@ const READERS: Readonly<Record<string, Reader>> = {
     const now = state(slot, columns);
     if (now === REFUSED) return slot.wasm.core.reason(slot.index);
     if (now !== CONNECTED) return missing(slot, columns) || (NOT_CONNECTED[now] ?? "");
+    if (unresponsive(slot, columns)) return "no news";
     const severity = columns.severity[slot.index] as number;
     if (severity === 0 || severity >= SEVERITIES.length) return "";
     const message = slot.alarmMessage();
@@ -273,7 +281,7 @@ const READERS: Readonly<Record<string, Reader>> = {
   "connection.state": (slot, columns) => STATES[state(slot, columns)] ?? "connecting",
   "connection.connected": connected,
   "connection.since": (slot, columns) => slot.since(columns),
-  "connection.lastHeard": (slot, columns) => iso(columns.heardMs[slot.index] as number),
+  "connection.lastHeard": (slot, columns) => iso(heardMs(slot, columns)),
   "connection.unresponsive": unresponsive,
   "connection.readable": readable,
   "connection.reason": (slot, columns) => {
@@ -299,6 +307,9 @@ const PRESENT: Readonly<Record<string, Reader>> = {
 };
 
 type RangeName = "controlRange" | "displayRange" | "alarmRange" | "warningRange";
+
+/** The part that says whether a PV is connected and its server answers. */
+export const CONNECTION = 1 << 4;
 
 /** Every part, also those of fields that read none. */
 export const ALL_PARTS = -1;

@@ -45,6 +45,7 @@ export const NOT_CONNECTED: ConnectionSnapshot = {
   attempt: 0,
   reason: undefined,
   retryInMs: undefined,
+  silentSinceMs: undefined,
   relayVersion: undefined,
   relayInstance: undefined,
 };

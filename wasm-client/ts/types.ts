@@ -177,8 +177,9 @@ export interface PvConnection {
    */
   readonly lastHeard: string | null;
   /**
-   * Still `connected`, but the PV's server has stopped answering, for some two seconds at least; it
-   * answers again, or the PV becomes `disconnected` when the connection's time-out ends.
+   * Still `connected`, but the PV's server has stopped answering, for some two seconds at least, or the
+   * relay has for three: it answers again, or the PV becomes `disconnected` or `relayLost` when the
+   * time-out ends.
    */
   readonly unresponsive: boolean;
   /** Access rights: may be read. */
@@ -286,6 +287,11 @@ export interface ConnectionSnapshot {
    * under way.
    */
   readonly retryInMs: number | undefined;
+  /**
+   * While it is open, but the relay hasn't answered for three seconds: when it was last heard from,
+   * milliseconds past the POSIX epoch. Its PVs are `unresponsive` then.
+   */
+  readonly silentSinceMs: number | undefined;
   readonly relayVersion: string | undefined;
   /** Changes when the relay restarts. */
   readonly relayInstance: string | undefined;
@@ -439,7 +445,11 @@ export interface ClientOptions {
    * network returns. @default 5000 while the page is seen, 15000 otherwise
    */
   maxRetryDelayMs?: number;
-  /** How often to measure the way to the relay. @default 5000 */
+  /**
+   * How often to measure the way to the relay. A relay of which nothing has come for two seconds is asked
+   * then, unless the page is hidden, and at once when the page is seen again or the network returns.
+   * @default 5000
+   */
   pingIntervalMs?: number;
   /** Without any answer for so long after a ping the connection counts as lost. @default 10000 */
   pingTimeoutMs?: number;

@@ -1,4 +1,4 @@
-/** What does a reader have to know while the relay is out of reach? */
+/** What does a reader have to know while the relay is out of reach, or doesn't answer? */
 
 import { useEffect, useState, type ReactNode } from "react";
 import { useClient, useConnection } from "pvwire/react";
@@ -10,6 +10,20 @@ const COUNTDOWN_STEP_MS = 100;
 export function ConnectionBanner(): ReactNode {
   const connection = useConnection();
   const client = useClient();
+  if (connection.silentSinceMs !== undefined) {
+    return (
+      <section className="banner" data-banner="silent">
+        {/* Its seconds are not read out: they would never stop. */}
+        <p>
+          <strong role="alert">No news from the relay</strong>{" "}
+          <span aria-hidden="true">
+            for <Elapsed key={connection.silentSinceMs} sinceMs={connection.silentSinceMs} />.
+          </span>{" "}
+          Values below may be old.
+        </p>
+      </section>
+    );
+  }
   if (connection.state !== "lost" && connection.state !== "closed") {
     return null;
   }
@@ -53,6 +67,19 @@ export function ConnectionBanner(): ReactNode {
 
 function sentence(reason: string): string {
   return `${reason.charAt(0).toUpperCase()}${reason.slice(1)}.`;
+}
+
+function Elapsed({ sinceMs }: { readonly sinceMs: number }) {
+  const [nowMs, setNowMs] = useState(() => Date.now());
+  useEffect(() => {
+    const timer = window.setInterval(() => {
+      setNowMs(Date.now());
+    }, 1000);
+    return () => {
+      window.clearInterval(timer);
+    };
+  }, []);
+  return <>{Math.round((nowMs - sinceMs) / 1000)} s</>;
 }
 
 function Countdown({ fromMs }: { readonly fromMs: number }) {

@@ -92,7 +92,9 @@ function PageStatus() {
         }`}
       >
         <span className="connection-dot" aria-hidden="true" />
-        <strong>{STATE_TEXT[connection.state]}</strong>
+        <strong>
+          {connection.silentSinceMs === undefined ? STATE_TEXT[connection.state] : "No news"}
+        </strong>
       </p>
       <ul className="troubles" aria-label="PVs of this page">
         {isOpen && pvs > 0 && present.length === 0 && (

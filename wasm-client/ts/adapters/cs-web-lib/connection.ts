@@ -117,7 +117,8 @@ class Connection implements CsConnection {
 }
 
 const stateOf = ({ connection, status }: PvData): CsConnectionState => ({
-  isConnected: connection.connected,
+  // Of a server that has stopped answering nobody knows whether the value is the present one.
+  isConnected: connection.connected && !connection.unresponsive,
   isReadonly: status.writable === false,
 });
 
