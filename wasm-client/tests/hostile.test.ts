@@ -64,7 +64,7 @@ const ODD = ["__proto__", "constructor", "toString", "hasOwnProperty", "valueOf"
 
 it.each(ODD)("a selection may call a field %s", async (name) => {
   const inner = (data: unknown): unknown =>
-    Object.getOwnPropertyDescriptor(data as object, name)?.value;
+    Object.getOwnPropertyDescriptor(data, name)?.value;
   const data = await shown("TEMP", `{ ${name}: value { ${name}: string } }`);
   expect(Object.keys(data)).toEqual([name]);
   expect(Object.getPrototypeOf(data)).toBe(Object.prototype);

@@ -66,7 +66,7 @@ function countOf(client: PvClient): PvSummary {
     const { index } = slot;
     const name = STATES[state[index] as number] ?? "connecting";
     states[name] += 1;
-    if (unresponsive(slot, columns) === true) {
+    if (unresponsive(slot, columns)) {
       silent += 1;
       continue;
     }
