@@ -63,8 +63,7 @@ it("a field of a structure of a type that this page doesn't know is null, and th
 const ODD = ["__proto__", "constructor", "toString", "hasOwnProperty", "valueOf"];
 
 it.each(ODD)("a selection may call a field %s", async (name) => {
-  const inner = (data: unknown): unknown =>
-    Object.getOwnPropertyDescriptor(data, name)?.value;
+  const inner = (data: unknown): unknown => Object.getOwnPropertyDescriptor(data, name)?.value;
   const data = await shown("TEMP", `{ ${name}: value { ${name}: string } }`);
   expect(Object.keys(data)).toEqual([name]);
   expect(Object.getPrototypeOf(data)).toBe(Object.prototype);
