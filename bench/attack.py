@@ -28,6 +28,9 @@ def resident_kb(relay):
 
 def measure(children, scenario, iocs, folder):
     """One round, and what came of each of its parts."""
+    if scenario["attack"] == "audit":
+        puts = ["--enable-put", "--allow-put", "SET:*", "--audit-file", folder / "audit"]
+        scenario = scenario | {"flags": puts}
     with Relay(children, scenario, iocs) as relay:
         without = relay.load(scenario, scenario["clients"], iocs)
         time.sleep(RECOVERY_S)

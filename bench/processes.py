@@ -290,6 +290,7 @@ class Relay:
         if "tick_ms" in scenario:
             tick = scenario["tick_ms"]
             flags += ["--shortest-tick-ms", tick, "--longest-tick-ms", tick]
+        flags += scenario.get("flags", [])
         self.children = children
         self.process = children.start(
             [TARGET / "pvwire-relay", "--listen", listen, "--shards", "1", "--enable-sim", *flags],

@@ -85,7 +85,7 @@ impl Attack {
             Self::Audit => {
                 let put = |id| {
                     let put = PutRequest {
-                        name: "x".repeat(100_000),
+                        name: "x".repeat(1_000),
                         value: PutValue::Number(1.0),
                         wait: false,
                         timeout_ms: 0,
