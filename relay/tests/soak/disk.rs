@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use pvwire_schema::types::{Outcome, PutValue};
 
 use super::World;
-use crate::support::{Client, prefix};
+use crate::support::{Client, How, prefix};
 
 /// A refused put needs no IOC: all of its time is the relay's.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
@@ -81,8 +81,12 @@ impl World {
             self.audit.lead_to(Path::new("/dev/full"));
         }
         let end = Instant::now() + self.random.millis(500, 6_000);
-        let mut client = Client::connect(self.relay.as_ref().unwrap().address());
-        while Instant::now() < end {
+        let address = self.relay.as_ref().unwrap().address();
+        // Attackers may still hold the relay's last descriptors.
+        let mut client = Client::try_connect(address, How::default());
+        while let Some(client) = &mut client
+            && Instant::now() < end
+        {
             // The IOC may be away: then it has another outcome.
             client.put_number(&self.scratch(), 1.0);
             let since = Instant::now();
