@@ -46,6 +46,36 @@ test("IOC hangs for 15 s: no news within 3 s, then disconnected; afterwards all 
   await expect(demo.value("OP:MESSAGE")).toHaveText("after the stall");
 });
 
+test("relay hangs: the page says so within 4 s, and is as it was when it goes on", async ({
+  demo,
+  ioc,
+  page,
+  relay,
+}) => {
+  await ioc.put("OP:MESSAGE", "before the stall");
+  const message = demo.readback("OP:MESSAGE");
+  await expect(demo.value("OP:MESSAGE")).toHaveText("before the stall");
+  const banner = page.locator("[data-banner=silent]");
+  const troubles = page.locator(".troubles");
+  await expect(banner).toHaveCount(0);
+
+  relay.hang();
+  await expect(banner).toContainText("No news from the relay", { timeout: 4000 });
+  await expect(page.locator(".connection")).toContainText("No news");
+  await expect(demo.condition("OP:MESSAGE")).toHaveText(/^No news since/);
+  await expect(message).not.toHaveAttribute("data-severity");
+  await expect(troubles).toContainText("without news");
+  await expect(troubles).not.toContainText("minor");
+  relay.goOn();
+
+  await expect(banner).toHaveCount(0);
+  await expect(demo.condition("OP:MESSAGE")).not.toHaveText(/No news/);
+  await expect(message).toHaveAttribute("data-severity", "NO_ALARM");
+  await expect(troubles).not.toContainText("without news");
+  await ioc.put("OP:MESSAGE", "after the stall");
+  await expect(demo.value("OP:MESSAGE")).toHaveText("after the stall");
+});
+
 test("read access that is taken away leaves no value, also for a page that comes late", async ({
   demo,
   ioc,
