@@ -12,6 +12,7 @@ use pvwire_relay::rule::{AccessSecurity, Person, PvList, Rules};
 use serde_json::{Value, json};
 
 use crate::support::python;
+use crate::support::random::Random;
 
 const LISTS: usize = 2000;
 const NAMES: usize = 20;
@@ -108,29 +109,7 @@ impl Relay {
     }
 }
 
-/// SplitMix64: small, and the same for a seed on every machine.
-struct Random(u64);
-
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-
-    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
-        of[self.below(of.len())]
-    }
-
-    fn one_in(&mut self, count: usize) -> bool {
-        self.below(count) == 0
-    }
-
     /// A piece of a pattern; now and then one that gateways read differently.
     fn piece(&mut self, depth: usize) -> String {
         const PLAIN: [&str; 28] = [

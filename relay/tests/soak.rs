@@ -26,6 +26,7 @@ use self::attacks::Attack;
 use self::disk::AuditDisk;
 use self::liar::Liar;
 use self::rules::RulesFile;
+use crate::support::random::Random;
 use crate::support::records::{ANALOG, CHOICES, KINDS, TEXTS, analog_value, record};
 use crate::support::{
     Client, How, Network, Pv, Relay, SoftIoc, Truth, Wire, eventually, prefix,
@@ -39,34 +40,6 @@ const STALL: Duration = Duration::from_millis(15_500);
 const SETTLES_WITHIN: Duration = Duration::from_secs(30);
 /// A name that was away for a storm is searched for ever more rarely by libca: as long again.
 const FOUND_AGAIN_WITHIN: Duration = Duration::from_secs(100);
-
-/// SplitMix64: small, and the same for a seed on every machine.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-
-    fn one_in(&mut self, count: usize) -> bool {
-        self.below(count) == 0
-    }
-
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())]
-    }
-
-    fn millis(&mut self, from: u64, to: u64) -> Duration {
-        Duration::from_millis(from + self.next() % (to - from))
-    }
-}
 
 /// What a client is told to do.
 enum Order {

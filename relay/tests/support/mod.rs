@@ -5,6 +5,7 @@ mod http;
 mod ioc;
 mod line;
 mod lying;
+pub(crate) mod random;
 pub(crate) mod records;
 mod relay;
 mod truth;
