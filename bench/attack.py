@@ -1,4 +1,4 @@
-"""What do the others lose while somebody attacks the relay, and is its memory free again afterwards?"""
+"""What do the others lose while the relay is attacked, and is its memory free again afterwards?"""
 
 import time
 

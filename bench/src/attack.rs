@@ -15,7 +15,7 @@ use pvwire_schema::types::{PutRequest, PutValue, Request, RequestBody, Wish};
 
 use crate::wire::{handshake, masked};
 
-/// A pong that nobody asked for.
+/// An unsolicited pong.
 const PONG: [u8; 6] = [0x8a, 0x80, 0, 0, 0, 0];
 
 /// How long the attacker waits for what it can't do at once.

@@ -1,6 +1,6 @@
 //! Who tried to write what, and what became of it: one line of JSON for each attempt.
 //!
-//! A thread of its own writes them, so that a disk that hangs or is full holds up no client.
+//! A separate thread writes them, so that a disk that hangs or is full holds up no client.
 
 mod chain;
 mod check;

@@ -218,7 +218,7 @@ impl Tokens {
         *place = Arc::new(keys);
     }
 
-    /// The keys are too old: they let nobody in until there are others. Who has logged in by them stays
+    /// The keys have expired: all log-ins are refused until there are others. Who has logged in by them stays
     /// until its token ends.
     pub fn retire(&self) {
         let mut place = self.keys.write().unwrap_or_else(PoisonError::into_inner);

@@ -66,7 +66,7 @@ pub struct Config {
     pub default_source: String,
     /// Whether the relay makes simulated PVs.
     pub enable_sim: bool,
-    /// How long a monitor stays open when nobody wants it any more.
+    /// How long a monitor stays open after its last client has left.
     pub linger: Duration,
     /// After how long without an answer a PV counts as not found.
     pub not_found_after: Duration,

@@ -65,14 +65,14 @@ impl Frame {
         self.bytes.len()
     }
 
-    /// The same frame, for as long as it is there charged to somebody.
+    /// The same frame, charged to its owner while it exists.
     #[must_use]
     pub fn charged(mut self, charge: Charge) -> Self {
         self.rare.get_or_insert_default()._charge = Some(charge);
         self
     }
 
-    /// What is written to the socket, from byte `at` on and at most so many bytes. Of a frame with several
+    /// What is written to the socket, from byte `at` on, at most the given number of bytes. Of a frame with several
     /// arrays it may be less than that.
     #[must_use]
     pub fn slices(&self, mut at: usize, mut most: usize) -> [IoSlice<'_>; 3] {

@@ -115,7 +115,7 @@ struct State<'a> {
     read: Instant,
     /// What is wrong, once it was said.
     complaint: Option<String>,
-    /// The last keys let nobody in any more.
+    /// The last keys have expired.
     retired: bool,
 }
 
@@ -160,9 +160,7 @@ impl<'a> State<'a> {
             self.retired = true;
             self.tokens.retire();
             let keep = self.keep.as_millis();
-            log::error!(
-                "{error}; since {keep} ms (jwt_keys_keep_ms), so nobody can log in any more"
-            );
+            log::error!("{error}; since {keep} ms (jwt_keys_keep_ms), so all log-ins are refused");
         } else if !self.retired && self.complaint.as_ref() != Some(&error) {
             log::error!("{error}; the keys from before stay for jwt_keys_keep_ms");
         }

@@ -1,6 +1,6 @@
 //! Where do lines of the log go while what reads them stands still?
 //!
-//! Writing to a pipe that is not read, or to a terminal that is stopped, blocks. So a thread of its own
+//! Writing to a pipe that is not read, or to a terminal that is stopped, blocks. So a separate thread
 //! writes, and the others leave their lines in a bounded queue; what comes when it is full is lost and
 //! counted.
 
@@ -12,15 +12,7 @@ use std::time::Duration;
 /// What may wait.
 const MAX_BYTES: usize = 1 << 20;
 
-static QUEUE: Queue = Queue {
-    waiting: Mutex::new(Waiting {
-        text: Vec::new(),
-        lines: 0,
-        lost: 0,
-        is_writing: false,
-    }),
-    changed: Condvar::new(),
-};
+static QUEUE: Queue = Queue::new();
 
 #[derive(Debug)]
 struct Queue {
@@ -92,6 +84,18 @@ impl Write for LogQueue {
 }
 
 impl Queue {
+    const fn new() -> Self {
+        Self {
+            waiting: Mutex::new(Waiting {
+                text: Vec::new(),
+                lines: 0,
+                lost: 0,
+                is_writing: false,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -173,15 +177,7 @@ mod tests {
 
     #[test]
     fn log_that_is_not_read_blocks_no_thread_is_bounded_and_counts_what_it_lost() {
-        let queue: &'static Queue = Box::leak(Box::new(Queue {
-            waiting: Mutex::new(Waiting {
-                text: Vec::new(),
-                lines: 0,
-                lost: 0,
-                is_writing: false,
-            }),
-            changed: Condvar::new(),
-        }));
+        let queue: &'static Queue = Box::leak(Box::new(Queue::new()));
         let ((go, may), (has, got)) = (sync_channel(0), sync_channel(0));
         thread::spawn(move || queue.write_out(Reader { may, has }));
         let line = [b'x'; 1024];

@@ -349,7 +349,7 @@ impl Rules {
         }
     }
 
-    /// Which of the rules apply to somebody: what is judged of one person holds for all with the same.
+    /// The rules that apply to an identity: identities with the same rules get the same judgements.
     #[must_use]
     pub fn standing(&self, person: &Person) -> Vec<bool> {
         let own = self.rules.iter().map(|rule| rule.is_for(person));

@@ -255,7 +255,7 @@ impl Entry {
     }
 
     /// An update with what is shown of it, and the bytes of that unless it is large: the value is left out
-    /// when no frame can hold it, or when nobody who has the PV may take so much memory.
+    /// when no frame can hold it, or when it exceeds the memory budget of each client that has the PV.
     #[inline(never)]
     fn weigh(
         &mut self,

@@ -1,4 +1,4 @@
-//! Is every attempt to write on record, can nobody forge the record, is nothing written without it where
+//! Is every attempt to write on record, is a forged record found, is nothing written without it where
 //! that is wanted, and do clients notice nothing of a disk that is full or hangs?
 //!
 //! Topology: one relay with an audit file, some clients, a soft IOC.
@@ -67,7 +67,7 @@ fn relay_with(path: &Path, flags: &[&str]) -> Relay {
     Relay::start(Network::new(), &all)
 }
 
-/// A pipe with a name that takes not a byte more, until somebody reads it.
+/// A pipe with a name that takes not a byte more, until it is read.
 fn full_pipe(path: &Path) -> File {
     let made = Command::new("mkfifo").arg(path).status();
     assert!(made.unwrap().success());

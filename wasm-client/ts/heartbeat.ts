@@ -2,7 +2,7 @@
 
 import type { Clock, Timer } from "./clock.js";
 
-/** After so long without a message the relay is asked whether it is there, while somebody may look. */
+/** After so long without a message the relay is asked whether it is there, while the page may be seen. */
 const QUIET_MS = 2000;
 
 /** After so long without a message, and without an answer, there is no news. */
@@ -21,7 +21,7 @@ export interface HeartbeatOptions {
   clock: Clock;
   pingIntervalMs: number;
   pingTimeoutMs: number;
-  /** Whether somebody may look at the page. */
+  /** Whether the page may be seen. */
   isWatched: () => boolean;
   sendAck: () => void;
   sendPing: () => void;
@@ -39,7 +39,7 @@ export class Heartbeat {
   #timer: Timer | undefined;
   #dueAt = 0;
   #askedAt = 0;
-  /** The last ping has no answer of its own yet. */
+  /** The last ping has not been answered yet. */
   #isOpen = false;
   #timeoutMs = 0;
   #heardAt: number | undefined;

@@ -39,7 +39,7 @@ class Reader {
         return this.#compound(type, fields);
       }
       default:
-        // Of a type that this page doesn't know nobody can say how long its elements are.
+        // The element size of an unknown type is unknown.
         return TYPES[type] === undefined ? null : this.#numeric(at, type, isArray);
     }
   }

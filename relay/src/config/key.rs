@@ -216,7 +216,7 @@ pub(super) const KEYS: &[Key] = &[
         name: "allow_origin",
         list: true,
         value: "ORIGIN",
-        help: "Origin of a page that may connect, as https://screens.example.org; may be repeated; * for pages of any origin, which nobody may put from",
+        help: "Origin of a page that may connect, as https://screens.example.org; may be repeated; * for pages of any origin, from which puts are refused",
         set: |config, value| {
             if value == "*" {
                 config.allow_origin.push(value.to_owned());
@@ -291,8 +291,8 @@ pub(super) const KEYS: &[Key] = &[
         "jwt_keys_keep_ms",
         jwt_keys_keep,
         1000,
-        "How long the last keys let clients in while jwt_keys can't be read or holds no key; after that nobody \
-         can log in, and sessions last until their tokens end"
+        "How long the last keys let clients in while jwt_keys can't be read or holds no key; after that all \
+         log-ins are refused, and sessions last until their tokens end"
     ),
     text_key!(
         "jwt_audience",
@@ -372,7 +372,7 @@ pub(super) const KEYS: &[Key] = &[
         "linger_ms",
         linger,
         0,
-        "How long a monitor stays open when nobody wants it any more"
+        "How long a monitor stays open after its last client has left"
     ),
     millis_key!(
         "not_found_after_ms",

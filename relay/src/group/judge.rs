@@ -1,6 +1,6 @@
 //! Finds out which clients may no longer read what they have, after the rules changed.
 //!
-//! Users times PVs are millions of judgements, so a thread of its own makes them: no tick waits for it.
+//! Users times PVs are millions of judgements, so a separate thread makes them: no tick waits for it.
 //! Users to whom the same rules apply are judged once.
 
 use std::collections::HashMap;

@@ -328,7 +328,7 @@ impl Owner {
     }
 }
 
-/// Bytes that somebody was charged; given back when this is dropped.
+/// Charged bytes; given back when this is dropped.
 #[derive(Debug)]
 pub struct Charge {
     owner: Arc<Owner>,
@@ -342,7 +342,7 @@ impl Charge {
         self.bytes
     }
 
-    /// Makes it so many bytes; to give some back never fails.
+    /// Changes the charge to `bytes`; lowering it never fails.
     ///
     /// # Errors
     /// When a budget has no room for more; then nothing has changed.
@@ -380,7 +380,7 @@ struct Paid {
 }
 
 impl PvCharge {
-    /// Charges the client that opens a PV for the PV and a value of so many bytes, which are 0 when that
+    /// Charges the client that opens a PV for the PV and for its value's bytes, which are 0 when that
     /// isn't known.
     ///
     /// # Errors
@@ -424,7 +424,7 @@ impl PvCharge {
         }
     }
 
-    /// The PV's value takes so many bytes from now on.
+    /// The PV's value takes `bytes` from now on.
     ///
     /// # Errors
     /// When neither the one who pays nor another holder has room for it; then nothing has changed.

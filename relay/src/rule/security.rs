@@ -181,7 +181,7 @@ impl AccessSecurity {
         }
     }
 
-    /// Which of the rules apply to somebody, in an order that stays.
+    /// The rules that apply to an identity, in a stable order.
     pub(super) fn standing(&self, person: &Person) -> impl Iterator<Item = bool> {
         let rules = self.groups.values().flat_map(|group| &group.rules);
         rules.map(|rule| self.is_for(rule, person))

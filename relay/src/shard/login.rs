@@ -32,7 +32,7 @@ pub(super) enum Login {
     Done(Option<Shown>),
 }
 
-/// What a good token says of its own end.
+/// When a good token expires.
 pub(super) struct Shown {
     until: SystemTime,
     /// Without this key it is good no more.

@@ -368,7 +368,7 @@ impl Line {
         Self::open_charged(intake, pv, puts, None)
     }
 
-    /// The same of a PV whose memory is charged to somebody.
+    /// Like the former, for a PV whose memory is charged to an owner.
     #[must_use]
     pub fn open_charged(
         intake: &Arc<Intake>,

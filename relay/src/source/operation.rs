@@ -101,7 +101,7 @@ pub type OpDone = Box<dyn FnOnce(OpEnd) + Send>;
 
 /// An operation that may still be stopped.
 pub trait OpTicket: Send {
-    /// Whether nothing was sent yet; then nothing will be, and nobody is told any more. A call that was sent
+    /// Whether nothing was sent yet; then nothing will be, and no outcome is told. A call that was sent
     /// is ended at the service if it can be, and still told.
     fn cancel(&self) -> bool;
 }

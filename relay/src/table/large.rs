@@ -154,7 +154,7 @@ impl Default for Together {
 }
 
 impl Together {
-    /// Whether the next value goes with the others; if not, it goes in a frame of its own.
+    /// Whether the next value goes with the others; if not, it goes in a separate frame.
     #[inline]
     #[must_use]
     pub fn takes(&mut self, value: &RowValue) -> bool {
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn value_of_closed_pv_is_gone_and_nobody_is_charged_for_it() {
+    fn value_of_closed_pv_is_gone_and_so_is_its_charge() {
         let memory = Memory::new(MemoryLimits::NONE);
         let mut bench = Bench::new();
         let line = charged(&bench, &memory.owner("", None));

@@ -55,7 +55,7 @@ impl AuditDisk {
     fn mend(&self) {
         const O_NONBLOCK: i32 = 0o4000;
         self.lead_to(&self.file);
-        // A relay that hangs in opening the pipe goes on when somebody reads it.
+        // A relay that hangs in opening the pipe goes on when the pipe is read.
         let mut reader = OpenOptions::new();
         drop(reader.read(true).custom_flags(O_NONBLOCK).open(&self.pipe));
     }

@@ -1,4 +1,4 @@
-//! A server of Channel Access that lies: each PV in its own way, on a port of its own.
+//! A server of Channel Access that lies: each PV in its own way, on its own port.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

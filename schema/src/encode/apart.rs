@@ -105,7 +105,7 @@ impl Aparts {
         let written = builder.unfinished_data();
         let table = written.len() - table as usize;
         let bytes = |at: usize| written[at..].first_chunk().expect("a table is whole");
-        // What a table says of its own layout: https://flatbuffers.dev/internals
+        // How a table describes its layout: https://flatbuffers.dev/internals
         let layout = table as i64 - i64::from(i32::from_le_bytes(*bytes(table)));
         let entry = written[layout as usize + usize::from(field)..].first_chunk();
         let offset = u16::from_le_bytes(*entry.expect("a layout is whole"));

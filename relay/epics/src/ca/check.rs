@@ -27,7 +27,7 @@ pub(super) const CREATE_CH_FAIL: u16 = 26;
 pub(super) const SERVER_DISCONN: u16 = 27;
 const READ: u16 = 3;
 
-/// Requests that an error may be about: libca's table of them has so many entries.
+/// Requests that an error may be about: the length of libca's table of them.
 const COMMANDS: u16 = 28;
 
 const ECA_NORMAL: u32 = 1;
@@ -568,7 +568,7 @@ mod tests {
 
     #[test]
     fn layouts_are_those_of_libca() {
-        // SAFETY: a constant table of libca with so many entries.
+        // SAFETY: a constant table of libca of this length.
         let sizes = unsafe { ca_sys::dbr_size };
         for (dbr_type, (start, element)) in LAYOUT.into_iter().enumerate() {
             assert_eq!(start + element, sizes[dbr_type], "{dbr_type}");

@@ -151,7 +151,7 @@ struct Desk<'context> {
     watch: Watch,
     questions: Vec<Question<'context>>,
     suspects: Suspects,
-    /// A context of its own for checks, so that what they break is no other PV's connection.
+    /// A separate context for checks, so that what they break is no other PV's connection.
     checks: &'context OnceCell<Context>,
     /// The check that is under way.
     check: Option<Check<'context>>,

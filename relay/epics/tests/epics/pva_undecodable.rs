@@ -52,7 +52,7 @@ impl Script for Sloppy {
 
     fn run(&self, name: &str, send: &dyn Fn(u8, &[u8]) -> bool) {
         while send(0, &self.value(name)) {
-            // A server sends at a rate of its own.
+            // A server sends at its own rate.
             thread::sleep(Duration::from_millis(20));
         }
     }

@@ -117,7 +117,7 @@ class Connection implements CsConnection {
 }
 
 const stateOf = ({ connection, status }: PvData): CsConnectionState => ({
-  // Of a server that has stopped answering nobody knows whether the value is the present one.
+  // The value of a server that has stopped answering may be old.
   isConnected: connection.connected && !connection.unresponsive,
   isReadonly: status.writable === false,
 });
