@@ -118,7 +118,7 @@ def values_of_the_how_to():
 
 def served():
     """The paths that the relay serves, by its own answer to any other."""
-    said = re.search(r'"nothing here; try ([^"]*)\\n"', (ROOT / "relay/src/server.rs").read_text())
+    said = re.search(r'"nothing here; try ([^"]*)\\n"', (ROOT / "relay/src/http/server.rs").read_text())
     return set(said[1].split())
 
 

@@ -17,7 +17,7 @@ use crate::cpu;
 use crate::record::Record;
 use crate::wire::masked;
 
-/// As the relay's sockets have it (`relay/src/socket.rs`): the kernel asks more or less for the same
+/// As the relay's sockets have it (`relay/src/session/socket.rs`): the kernel asks more or less for the same
 /// bytes when these differ.
 const NOTSENT_LOWAT_BYTES: u32 = 64 << 10;
 
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn sockets_have_the_options_of_the_relays() {
-        let relay = include_str!("../../relay/src/socket.rs");
+        let relay = include_str!("../../relay/src/session/socket.rs");
         let main = include_str!("../../relay/src/main.rs");
         for (file, line) in [
             (relay, "const NOTSENT_LOWAT_BYTES: u32 = 64 << 10;"),

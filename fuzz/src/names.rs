@@ -2,8 +2,8 @@
 
 use std::cell::OnceCell;
 
+use pvwire_relay::access::rule::{AccessSecurity, Person, PvList, Rules};
 use pvwire_relay::config::{Access, Config};
-use pvwire_relay::rule::{AccessSecurity, Person, PvList, Rules};
 
 pub(crate) const SEEDS: &[&str] = &[
     "SR:SET",

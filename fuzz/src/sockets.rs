@@ -1,6 +1,6 @@
 //! Are the frames of a socket counted alike however its bytes come?
 
-use pvwire_relay::socket::frames_begun;
+use pvwire_relay::session::socket::frames_begun;
 
 /// Frames of all lengths, in two pieces.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use pvwire_graphql::Documents;
+use pvwire_relay::access::rule::{AccessSecurity, Person, PvList, Rules};
 use pvwire_relay::config::{Access, Asked, Config};
-use pvwire_relay::rule::{AccessSecurity, Person, PvList, Rules};
-use pvwire_relay::source::sim;
+use pvwire_relay::ingest::sim;
 use pvwire_schema::types::Wish;
 use pvwire_schema::{decode, encode};
 use pvwire_wasm::ingest::Session;

@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use pvwire_relay::auth::{Keys, TokenRules, Tokens, is_name};
+use pvwire_relay::access::auth::{Keys, TokenRules, Tokens, is_name};
 
 /// Public keys for RS256, ES256 and EdDSA. Nobody has their other halves any more.
 const KEYS: &str = r#"{"keys":[{"kty":"RSA","kid":"r","e":"AQAB","n":"vge5ewVgVzSQyZV2ujByf05Pe0uu7M8mkt2giImKsFZ3w5yyKNISaTzQlMBiwiNsBatpgaP9XqE1TvDtSZ5zK0csuTdzZONksxbPjfQxn3iBQlBwL-BuTwl_H2C0wgcOerSRmU7LBO34IZTFnWHUZXxh55aSKxzfZDecv32BRpAm_ONbElhwYYzReuWO-m18bv1IQA4g6pBqW4cznwiAzB6ckgBXHo0UDq6CuDL_o4j22zVzXKiQXIA7yE982GufJUhKvG7zE5n67RXY79U_9siDG8ZyLrBLWmfjGd_L4ZFGDfeRaykWkBhLjcjrnrmT48JxgGYXcsFBq8rVT1f07Q"},{"kty":"EC","crv":"P-256","alg":"ES256","kid":"e","x":"LjWh6KLwmDdFd8SO-eMcrptqkJ6d0ODYoGe5ybKhVyc","y":"bC_H8dvhpPn1Es7mw-EOHUJsCB-XOSFjgC_jDHUXFP4"},{"kty":"OKP","crv":"Ed25519","use":"sig","kid":"d","x":"eGIZ7GXH9vYDQCN9aJBBFUezqkqQ4qLSLZerpCF_R0M"}]}"#;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pvwire_relay::source::RowValue;
-use pvwire_relay::wish::{Candidate, Gate, checked, less_of};
+use pvwire_relay::ingest::RowValue;
+use pvwire_relay::state::wish::{Candidate, Gate, checked, less_of};
 use pvwire_schema::types::{Array, BlobValue, ValueType, Wish};
 
 /// Bytes of a filter, before those of the array.
@@ -97,7 +97,7 @@ pub(crate) fn run(bytes: &[u8]) {
 
 /// An alarm always passes, and so does what comes after the interval unless something else holds it.
 fn judge(wish: Wish) {
-    use pvwire_relay::wish::Verdict;
+    use pvwire_relay::state::wish::Verdict;
     let now = Instant::now();
     let gate = Gate::new(wish, now);
     let candidate = Candidate {

@@ -804,7 +804,12 @@ mod tests {
 
     #[test]
     fn level_of_the_log_that_does_not_exist_is_refused() {
-        for level in ["debug", "", "info,pvwire_relay::shard=trace", "OFF"] {
+        for level in [
+            "debug",
+            "",
+            "info,pvwire_relay::session::shard=trace",
+            "OFF",
+        ] {
             assert!(read(&[], &[("PVWIRE_LOG", level)], None).is_ok(), "{level}");
         }
         for level in ["loud", "info,loud", "pvwire_relay=loud"] {

@@ -3,7 +3,7 @@
 //!
 //! Topology: none; it reads the sources of the workspace.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -82,67 +82,96 @@ fn words(code: &str) -> impl Iterator<Item = &str> {
         .filter(|word| !word.is_empty())
 }
 
-/// Modules that follow `root::`, alone or in braces, anywhere in the code.
-fn named_under<'a>(code: &'a str, root: &str) -> Vec<&'a str> {
-    let mut named = Vec::new();
-    for (at, found) in code.match_indices(root) {
+/// Paths that follow `root`, one for each name in its braces, as far as they are names.
+fn paths_under<'a>(code: &'a str, root: &str) -> Vec<Vec<&'a str>> {
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices(root) {
         let before = code[..at].chars().last();
         if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
             continue;
         }
-        let rest = &code[at + found.len()..];
-        if let Some(list) = rest.strip_prefix('{') {
-            let (mut depth, mut start) = (0, 0);
-            for (at, c) in list.char_indices() {
-                match c {
-                    '{' => depth += 1,
-                    ',' | '}' if depth == 0 => {
-                        named.extend(words(&list[start..at]).next());
-                        start = at + 1;
-                        if c == '}' {
-                            break;
-                        }
-                    }
-                    '}' => depth -= 1,
-                    _ => {}
-                }
+        paths(&code[at + root.len()..], &mut Vec::new(), &mut found);
+    }
+    found
+}
+
+/// Reads one path, or a list of paths in braces, and returns what comes behind it.
+fn paths<'a>(rest: &'a str, before: &mut Vec<&'a str>, found: &mut Vec<Vec<&'a str>>) -> &'a str {
+    let mut rest = rest.trim_start();
+    if let Some(list) = rest.strip_prefix('{') {
+        rest = list;
+        loop {
+            rest = paths(rest, before, found).trim_start();
+            match rest.strip_prefix(',') {
+                Some(next) => rest = next,
+                None => return rest.strip_prefix('}').unwrap_or(rest),
             }
-        } else {
-            named.extend(words(rest).next());
         }
     }
-    named
+    let end = rest
+        .find(|c: char| !c.is_alphanumeric() && c != '_')
+        .unwrap_or(rest.len());
+    let (name, behind) = rest.split_at(end);
+    if name.is_empty() {
+        return rest.strip_prefix('*').unwrap_or(rest);
+    }
+    before.push(name);
+    let behind = match behind.strip_prefix("::") {
+        Some(deeper) => paths(deeper, before, found),
+        None => {
+            found.push(before.clone());
+            // `name as other`.
+            match behind.trim_start().strip_prefix("as ") {
+                Some(alias) => alias.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_'),
+                None => behind,
+            }
+        }
+    };
+    before.pop();
+    behind
 }
 
-/// The order in which lib.rs lists the modules.
-fn order() -> Vec<String> {
-    let lib = code(&fs::read_to_string(relay().join("src/lib.rs")).unwrap());
-    lib.lines()
-        .filter_map(|line| line.trim().strip_prefix("pub mod ")?.strip_suffix(';'))
-        .map(str::to_owned)
-        .collect()
-}
+/// A module: the names on the way to it from the crate's root.
+type Module = Vec<String>;
 
-/// Who names whom among the relay's modules.
-fn arrows() -> BTreeSet<(String, String)> {
-    let src = relay().join("src");
-    let modules = order();
-    let mut arrows = BTreeSet::new();
-    for file in rust_files(&src) {
-        let inside = file.strip_prefix(&src).unwrap().with_extension("");
-        let depth = inside.components().count();
-        let first = inside.components().next().unwrap();
-        let from = first.as_os_str().to_str().unwrap().to_owned();
-        if ["lib", "main"].contains(&from.as_str()) {
+/// The modules of a crate, each with its code without tests.
+fn modules(src: &Path) -> BTreeMap<Module, String> {
+    let mut modules = BTreeMap::new();
+    for file in rust_files(src) {
+        let inside = file.strip_prefix(src).unwrap().with_extension("");
+        let name: Module = (inside.components())
+            .map(|part| part.as_os_str().to_str().unwrap().to_owned())
+            .collect();
+        if name == ["main"] {
             continue;
         }
+        let name = if name == ["lib"] { Vec::new() } else { name };
         let code = code(&fs::read_to_string(&file).unwrap());
-        let up = "super::".repeat(depth);
-        // A test module stands one deeper.
-        for root in ["crate::", up.as_str(), &format!("super::{up}")] {
-            for to in named_under(&code, root) {
-                if modules.iter().any(|module| module == to) && to != from {
-                    arrows.insert((from.clone(), to.to_owned()));
+        let tests = code.find("#[cfg(test)]\nmod tests {");
+        modules.insert(name, code[..tests.unwrap_or(code.len())].to_owned());
+    }
+    modules
+}
+
+/// Who names whom among the modules of a crate. Whoever names something that a module passes on by
+/// `pub use` names that module.
+fn arrows(modules: &BTreeMap<Module, String>) -> BTreeSet<(Module, Module)> {
+    let mut arrows = BTreeSet::new();
+    for (from, code) in modules {
+        let roots = (0..from.len()).map(|up| ("super::".repeat(up + 1), from.len() - up - 1));
+        let roots = roots.chain([("crate::".to_owned(), 0)]);
+        for (root, depth) in roots {
+            for path in paths_under(code, &root) {
+                let mut to: Module = from[..depth].to_vec();
+                for name in path {
+                    to.push(name.to_owned());
+                    if !modules.contains_key(&to) {
+                        to.pop();
+                        break;
+                    }
+                }
+                if to != *from {
+                    arrows.insert((from.clone(), to));
                 }
             }
         }
@@ -150,69 +179,128 @@ fn arrows() -> BTreeSet<(String, String)> {
     arrows
 }
 
-#[test]
-fn lib_lists_every_module_in_the_order_an_update_passes_them() {
-    let beside = [
-        "config",
-        "file_reads",
-        "latency",
-        "log_queue",
-        "metrics",
-        "pulse",
-        "shutdown",
-    ];
-    let way = [
-        "quota",
-        "source",
-        "rule",
-        "auth",
-        "caller",
-        "descriptor",
-        "wish",
-        "registry",
-        "table",
-        "tick",
-        "set",
-        "dirty",
-        "frame",
-        "large",
-        "group",
-        "audit",
-        "operation",
-        "request",
-        "session",
-        "socket",
-        "stream",
-        "shard",
-        "admin",
-        "keys",
-        "tls",
-        "reload",
-        "connection",
-        "server",
-    ];
-    assert_eq!(order(), [&beside[..], &way].concat());
+/// The two modules beside each other that an arrow leads between; none between a module and what
+/// is inside it.
+fn beside<'a>(from: &'a [String], to: &'a [String]) -> Option<(&'a [String], &'a [String])> {
+    let common = from.iter().zip(to).take_while(|(a, b)| a == b).count();
+    (common < from.len() && common < to.len()).then(|| (&from[..=common], &to[..=common]))
+}
+
+/// One way round in a circle, if there is one.
+fn circle<T: Ord + Clone>(arrows: &BTreeSet<(T, T)>) -> Option<Vec<T>> {
+    fn visit<T: Ord + Clone>(
+        at: &T,
+        arrows: &BTreeSet<(T, T)>,
+        way: &mut Vec<T>,
+        done: &mut BTreeSet<T>,
+    ) -> bool {
+        if let Some(begin) = way.iter().position(|earlier| earlier == at) {
+            way.drain(..begin);
+            return true;
+        }
+        if done.contains(at) {
+            return false;
+        }
+        way.push(at.clone());
+        let next = arrows.iter().filter(|(from, _)| from == at);
+        if next.into_iter().any(|(_, to)| visit(to, arrows, way, done)) {
+            return true;
+        }
+        done.insert(way.pop().unwrap());
+        false
+    }
+    let (mut way, mut done) = (Vec::new(), BTreeSet::new());
+    let found = (arrows.iter()).any(|(from, _)| visit(from, arrows, &mut way, &mut done));
+    found.then_some(way)
+}
+
+/// The rows of the table under a heading of ARCHITECTURE.md: the name in the first cell, and the
+/// names in the second.
+fn table(heading: &str) -> Vec<(String, Vec<String>)> {
+    let text = fs::read_to_string(workspace().join("ARCHITECTURE.md")).unwrap();
+    let (_, section) = text.split_once(heading).expect(heading);
+    let rows = section.lines().skip_while(|line| !line.starts_with("|---"));
+    let rows = rows.skip(1).take_while(|line| line.starts_with('|'));
+    let names = |cell: &str| -> Vec<String> {
+        let odd = cell.split('`').skip(1).step_by(2);
+        odd.map(str::to_owned).collect()
+    };
+    rows.map(|row| {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').collect();
+        (names(cells[0]).remove(0), names(cells[1]))
+    })
+    .collect()
+}
+
+const PLANES: &str = "### Planes of the relay";
+const FOLDERS: &str = "### Folders of the package";
+
+/// The `pub mod` lines of a file.
+fn listed(file: &str) -> Vec<String> {
+    let code = code(&fs::read_to_string(relay().join("src").join(file)).unwrap());
+    code.lines()
+        .filter_map(|line| line.trim().strip_prefix("pub mod ")?.strip_suffix(';'))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The arrows that lead to something later in the order, of those between two things in it.
+fn backwards(order: &[Module], arrows: &BTreeSet<(Module, Module)>) -> Vec<(Module, Module)> {
+    let place = |module: &Module| {
+        let begins = |known: &&Module| module.starts_with(known);
+        let longest = order.iter().filter(begins).max_by_key(|known| known.len());
+        longest.and_then(|known| order.iter().position(|other| other == known))
+    };
+    let wrong = arrows.iter().filter(
+        |(from, to)| matches!((place(from), place(to)), (Some(from), Some(to)) if to > from),
+    );
+    wrong.cloned().collect()
+}
+
+/// The relay's planes and their modules in the order of the table.
+fn order_of_the_relay() -> Vec<Module> {
+    let planes = table(PLANES).into_iter();
+    let order = planes.flat_map(|(plane, modules)| {
+        let inside = modules.into_iter().map({
+            let plane = plane.clone();
+            move |module| vec![plane.clone(), module]
+        });
+        inside.chain([vec![plane]]).collect::<Vec<_>>()
+    });
+    order.collect()
 }
 
 #[test]
-fn no_module_names_one_to_its_right() {
-    let order = order();
-    let place = |module: &str| order.iter().position(|known| known == module).unwrap();
-    let arrows = arrows();
-    assert!(arrows.len() > 20, "the test reads no arrows: {arrows:?}");
-    let wrong: Vec<_> = (arrows.iter())
-        .filter(|(from, to)| place(to) > place(from))
-        .collect();
-    assert!(wrong.is_empty(), "these point to the right: {wrong:?}");
+fn planes_and_their_modules_are_those_of_the_table() {
+    let planes = table(PLANES);
+    assert!(planes.len() >= 8, "{planes:?}");
+    let names: Vec<_> = planes.iter().map(|(plane, _)| plane.clone()).collect();
+    assert_eq!(listed("lib.rs"), names);
+    for (plane, mut modules) in planes {
+        if !modules.is_empty() {
+            // rustfmt sorts them.
+            modules.sort();
+            assert_eq!(listed(&format!("{plane}.rs")), modules, "{plane}");
+        }
+    }
+}
+
+#[test]
+fn no_module_of_the_relay_names_a_later_one() {
+    let modules = modules(&relay().join("src"));
+    let arrows = arrows(&modules);
+    assert!(arrows.len() > 100, "the test reads no arrows: {arrows:?}");
+    let wrong = backwards(&order_of_the_relay(), &arrows);
+    assert!(wrong.is_empty(), "these point backwards: {wrong:?}");
 }
 
 #[test]
 fn reader_of_arrows_sees_every_way_to_write_one() {
     let source = r##"
-        use crate::table::{self, Table};
+        use crate::state::table::{self, Table};
         use crate::{
-            frame::{Frame, FrameMaker},
-            set,
+            fanout::{frame::{Frame, FrameMaker as Maker}, set},
+            ops,
         };
         // use crate::server::Server;
         /* use crate::admin::Admin; */
@@ -223,10 +311,108 @@ fn reader_of_arrows_sees_every_way_to_write_one() {
         use mycrate::socket;
     "##;
     let code = code(source);
-    assert_eq!(
-        named_under(&code, "crate::"),
-        ["table", "frame", "set", "session"]
-    );
+    let paths: Vec<_> = (paths_under(&code, "crate::").iter())
+        .map(|path| path.join("::"))
+        .collect();
+    let expected = "state::table::self state::table::Table fanout::frame::Frame \
+                    fanout::frame::FrameMaker fanout::set ops session::Session";
+    assert_eq!(paths.join(" "), expected);
+}
+
+#[test]
+fn reader_of_arrows_finds_one_backwards_and_a_circle() {
+    let module = |path: &str| -> Module { path.split("::").map(str::to_owned).collect() };
+    let source = |path: &str, code: &str| (module(path), code.to_owned());
+    let modules = BTreeMap::from([
+        source("state", ""),
+        source("state::table", "use crate::session::shard::Shard;"),
+        source("session", ""),
+        source("session::shard", "use super::socket::Socket;"),
+        source("session::socket", "fn f(_: super::shard::Shard) {}"),
+    ]);
+    let arrows = arrows(&modules);
+    let order = [
+        "state::table",
+        "state",
+        "session::socket",
+        "session::shard",
+        "session",
+    ];
+    let wrong = backwards(&order.map(module), &arrows);
+    let expected = [
+        (module("session::socket"), module("session::shard")),
+        (module("state::table"), module("session::shard")),
+    ];
+    assert_eq!(wrong, expected);
+    let round = circle(&arrows).unwrap();
+    assert_eq!(round, [module("session::shard"), module("session::socket")]);
+}
+
+/// Files of the package and the modules that they import, relative to `ts`, without endings.
+fn imports() -> BTreeSet<(String, String)> {
+    let ts = workspace().join("wasm-client/ts");
+    let mut imports = BTreeSet::new();
+    let mut open = vec![ts.clone()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+                continue;
+            }
+            let name = |path: &Path| {
+                let inside = path.strip_prefix(&ts).ok()?.with_extension("");
+                Some(inside.to_str()?.to_owned())
+            };
+            let source = fs::read_to_string(&path).unwrap_or_default();
+            for before in [" from \"", "import(\"", "import \"", "new URL(\""] {
+                for (at, _) in source.match_indices(before) {
+                    let target = &source[at + before.len()..];
+                    let target = &target[..target.find('"').unwrap()];
+                    if !target.starts_with('.') {
+                        continue;
+                    }
+                    let mut to = path.parent().unwrap().to_owned();
+                    for part in target.split('/') {
+                        match part {
+                            "." => {}
+                            ".." => _ = to.pop(),
+                            _ => to.push(part),
+                        }
+                    }
+                    let names = name(&path).zip(name(&to));
+                    imports.extend(names);
+                }
+            }
+        }
+    }
+    imports
+}
+
+#[test]
+fn no_file_of_the_package_imports_a_later_one() {
+    let rows = table(FOLDERS);
+    assert!(rows.len() >= 8, "{rows:?}");
+    let order: Vec<Module> = (rows.into_iter())
+        .flat_map(|(folder, files)| match folder.as_str() {
+            "." => files.into_iter().map(|file| vec![file]).collect(),
+            folder => vec![vec![folder.to_owned()]],
+        })
+        .collect();
+    let split = |name: &str| -> Module { name.split('/').map(str::to_owned).collect() };
+    let imports: BTreeSet<_> = (imports().iter())
+        .map(|(from, to)| (split(from), split(to)))
+        .collect();
+    assert!(imports.len() > 100, "the test reads no imports");
+    for (from, to) in &imports {
+        for name in [from, to] {
+            let known = order.iter().any(|entry| name.starts_with(entry));
+            assert!(known, "{name:?} isn't in the table of ARCHITECTURE.md");
+        }
+    }
+    let wrong = backwards(&order, &imports);
+    assert!(wrong.is_empty(), "these point backwards: {wrong:?}");
+    assert_eq!(circle(&imports), None);
 }
 
 #[test]

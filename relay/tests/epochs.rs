@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pvwire_relay::source::{Event, Intake, Line, RowValue};
-use pvwire_relay::table::{Changes, Now, Table};
+use pvwire_relay::ingest::{Event, Intake, Line, RowValue};
+use pvwire_relay::state::table::{Changes, Now, Table};
 use pvwire_schema::types::{Alarm, Metadata, PvId, Severity, ValueType};
 
 const PV: PvId = PvId(0);

@@ -7,8 +7,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use pvwire_relay::access::rule::{AccessSecurity, Person, PvList, Rules};
 use pvwire_relay::config::Access;
-use pvwire_relay::rule::{AccessSecurity, Person, PvList, Rules};
 use serde_json::{Value, json};
 
 use crate::support::python;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pvwire_relay::config::{Config, ConfigError};
-use pvwire_relay::metrics::{Metrics, PvCounts, Readings};
+use pvwire_relay::ops::metrics::{Metrics, PvCounts, Readings};
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::types::Outcome;
 use serde_json::Value;

@@ -22,7 +22,7 @@ use crate::store::{Slot, Store, Text};
 #[global_allocator]
 static MEMORY: talc::wasm::WasmDynamicTalc = talc::wasm::new_wasm_dynamic_allocator();
 
-/// Numbers of the summary that `Core::apply` leaves; `ts/core.ts` names their places.
+/// Numbers of the summary that `Core::apply` leaves; `ts/store/core.ts` names their places.
 const SUMMARY_LEN: usize = 10;
 
 /// One client's state, as JavaScript holds it.

@@ -3,9 +3,9 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { Clock, Timer } from "../ts/clock.js";
-import { closeCode, retryDelayMs } from "../ts/close_code.js";
-import { Heartbeat } from "../ts/heartbeat.js";
-import { socketUrl } from "../ts/socket.js";
+import { closeCode, retryDelayMs } from "../ts/link/close_code.js";
+import { Heartbeat } from "../ts/link/heartbeat.js";
+import { socketUrl } from "../ts/link/socket.js";
 import type { PvClient, PvData, PvOptions } from "../ts/index.js";
 import { fakeClient, FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
 

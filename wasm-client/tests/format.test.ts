@@ -2,8 +2,8 @@
 
 import { expect, it } from "vitest";
 
-import { load } from "../ts/core.js";
-import { formatArray, formatNumber, formatTime } from "../ts/format.js";
+import { load } from "../ts/store/core.js";
+import { formatArray, formatNumber, formatTime } from "../ts/store/format.js";
 import type { PvType } from "../ts/types.js";
 import { wasm } from "./golden.js";
 

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, it } from "vitest";
 
 import { createGraphqlClient } from "../ts/graphql/index.js";
 import type { PvClient, PvStructure } from "../ts/index.js";
-import { readStructure } from "../ts/node.js";
+import { readStructure } from "../ts/store/node.js";
 import { NodeField } from "../ts/schema.js";
 import { list, message, table, text, u8, u32, vector } from "../ts/testing/flatbuffer.js";
 import { node } from "../ts/testing/fake_pv.js";

@@ -2,8 +2,8 @@
 
 import { afterEach, describe, expect, it, vi } from "vitest";
 
-import { largeStream } from "../ts/large.js";
-import { readRecords, type LargeRecord } from "../ts/records.js";
+import { largeStream } from "../ts/link/large.js";
+import { readRecords, type LargeRecord } from "../ts/link/records.js";
 import { settle } from "./fake_relay.js";
 
 afterEach(() => {

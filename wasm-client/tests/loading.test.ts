@@ -2,7 +2,7 @@
 
 import { afterEach, expect, it, vi } from "vitest";
 
-import { Wasm } from "../ts/core.js";
+import { Wasm } from "../ts/store/core.js";
 import { LoadError, SelectionError, type PvClient, type PvData } from "../ts/index.js";
 import { fakeClient, FakeSocket, settle } from "./fake_relay.js";
 import { wasm } from "./golden.js";

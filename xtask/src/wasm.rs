@@ -162,7 +162,7 @@ const NEEDLESS: [(&str, &str); 9] = [
         "if (!('encodeInto' in cachedTextEncoder))",
         "let WASM_VECTOR_LEN",
     ),
-    // `ts/core.ts` gives what is to be loaded, and no object around it.
+    // `ts/store/core.ts` gives what is to be loaded, and no object around it.
     ("if (module !== undefined) {", "const imports"),
     // It loads once, too.
     (

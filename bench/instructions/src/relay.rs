@@ -4,12 +4,12 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pvwire_relay::dirty::Dirty;
-use pvwire_relay::frame::FrameMaker;
-use pvwire_relay::set::PvSet;
-use pvwire_relay::source::intake::{Intake, Line};
-use pvwire_relay::source::{Event, RowValue};
-use pvwire_relay::table::{Changes, Now, Table};
+use pvwire_relay::fanout::dirty::Dirty;
+use pvwire_relay::fanout::frame::FrameMaker;
+use pvwire_relay::fanout::set::PvSet;
+use pvwire_relay::ingest::intake::{Intake, Line};
+use pvwire_relay::ingest::{Event, RowValue};
+use pvwire_relay::state::table::{Changes, Now, Table};
 use pvwire_schema::types::{Alarm, Metadata, PvId, Severity, SkipCause, ValueType};
 
 use crate::repeat;

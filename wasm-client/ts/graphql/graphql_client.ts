@@ -2,7 +2,7 @@
 
 import { Client } from "../client.js";
 import { PvwireError } from "../errors.js";
-import { callListener, report } from "../readable.js";
+import { callListener, report } from "../store/readable.js";
 import type { ClientOptions, ConnectionSnapshot, PvClient } from "../types.js";
 import { execute, nothing } from "./execute.js";
 import { Plans, type Operation, type Root } from "./plans.js";

@@ -1,7 +1,7 @@
 /** What does a document ask for? As the module's engine planned it, turned into functions once. */
 
 import { plan } from "../../pkg/pvwire_wasm.js";
-import { planObject, type ObjectPlan } from "../fields.js";
+import { planObject, type ObjectPlan } from "../pv/fields.js";
 import { projection, type Project } from "./project.js";
 import { makeReader } from "./readers.js";
 import type { GraphqlError, GraphqlPayload } from "./types.js";

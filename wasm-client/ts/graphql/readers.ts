@@ -1,9 +1,9 @@
 /** What do GraphQL's fields show where a PV's own have another form, or where there are none? */
 
-import type { Columns } from "../core.js";
-import { mutable, type MakeReader, type Reader } from "../fields.js";
-import { formatNumber } from "../format.js";
-import { isFields, Kind, type Slot } from "../slot.js";
+import type { Columns } from "../store/core.js";
+import { mutable, type MakeReader, type Reader } from "../pv/fields.js";
+import { formatNumber } from "../store/format.js";
+import { isFields, Kind, type Slot } from "../store/slot.js";
 import type { NumericArray, PvDisplay, PvField, PvStructure } from "../types.js";
 import { first, isNumeric, numberType, toBase64, type Base64Array } from "./base64.js";
 import { projection, readArguments } from "./project.js";

@@ -1,6 +1,6 @@
 /** How is a value kept current exactly while somebody listens to it? */
 
-import { Cell } from "../readable.js";
+import { Cell } from "../store/readable.js";
 import type { Readable } from "../types.js";
 
 export class WatchedCell<T> implements Readable<T> {

@@ -1,6 +1,6 @@
 /** What does a PV of the fake relay hold, and how is it said on the wire? */
 
-import { TYPES } from "../elements.js";
+import { TYPES } from "../store/elements.js";
 import { BlobField, ChannelField, LimitsField, MetadataField, NodeField } from "../schema.js";
 import type { NumericArray, PvField, PvRange, PvStructure, PvType, Severity } from "../types.js";
 import {

@@ -1,6 +1,6 @@
 /** What does a client ask? Enough of flatbuffers to read its requests. */
 
-import { numericArray, TYPES } from "../elements.js";
+import { numericArray, TYPES } from "../store/elements.js";
 import {
   DescribeField,
   GetField,

@@ -1,7 +1,7 @@
 /** How do several pages share one connection to a relay? */
 
-import { LargeStream, readHere, type LargeSocket } from "../large_stream.js";
-import type { LargeRecord } from "../records.js";
+import { LargeStream, readHere, type LargeSocket } from "../link/large_stream.js";
+import type { LargeRecord } from "../link/records.js";
 import { ReplyBody, RequestBody } from "../schema.js";
 import { Frame, NO_ID, pace, Request, unsubscribe } from "./wire.js";
 

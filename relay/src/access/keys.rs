@@ -1,0 +1,281 @@
+//! Where do the keys come from that tokens are signed by, and when are they read again?
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::header::HOST;
+use hyper::{Request, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::access::auth::{Keys, TokenRules, Tokens};
+use crate::config::Config;
+use crate::ops::file_reads::{FileReads, NO_ANSWER};
+use crate::ops::metrics::Metrics;
+
+/// How often a file is looked at.
+const FILE_EVERY: Duration = Duration::from_secs(1);
+
+/// How often a URL is asked.
+const URL_EVERY: Duration = Duration::from_secs(300);
+
+/// How often a URL is asked while it gives no keys.
+const URL_RETRY: Duration = Duration::from_secs(10);
+
+/// At least so long between two questions, however many tokens with unknown keys come.
+const URL_AGAIN: Duration = Duration::from_secs(2);
+
+/// How long a URL may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Longest set of keys that is read.
+const MAX_KEYS_BYTES: usize = 1 << 20;
+
+fn is_url(place: &str) -> bool {
+    place.contains("://")
+}
+
+/// What checks tokens as the configuration says. A URL that can't be reached yet is asked again
+/// later.
+///
+/// # Errors
+/// When the file can't be read or holds no keys.
+pub async fn tokens(config: &Config) -> Result<Arc<Tokens>, String> {
+    let place = &config.jwt_keys;
+    let keys = match read(place, &mut FileReads::default()).await {
+        Ok((_, keys)) => keys,
+        Err(error) if is_url(place) && check_url(place).is_ok() => {
+            log::warn!("{error}; nobody can log in until there are keys");
+            Keys::default()
+        }
+        Err(error) => return Err(error),
+    };
+    let rules = TokenRules {
+        audience: config.jwt_audience.clone(),
+        issuer: config.jwt_issuer.clone(),
+        user_claim: config.jwt_user_claim.clone(),
+        groups_claim: config.jwt_groups_claim.clone(),
+    };
+    Ok(Arc::new(Tokens::new(rules, keys)))
+}
+
+/// Reads the keys again, for ever: a file when it changed, a URL now and then and when a token was
+/// signed by a key that isn't known. Keys that can't be read, and a set without any, leave the ones
+/// before in place for `jwt_keys_keep_ms`.
+pub async fn keep_fresh(tokens: Arc<Tokens>, config: Config, metrics: Arc<Metrics>) {
+    let place = config.jwt_keys;
+    let (mut last, mut asked) = (String::new(), Instant::now());
+    let mut reads = FileReads::default();
+    let mut state = State::new(&tokens, &metrics, config.jwt_keys_keep);
+    loop {
+        if is_url(&place) {
+            let every = if state.complaint.is_some() {
+                URL_RETRY
+            } else {
+                URL_EVERY
+            };
+            tokio::select! {
+                () = tokio::time::sleep(every) => {}
+                () = tokens.wanted() => {
+                    tokio::time::sleep(URL_AGAIN.saturating_sub(asked.elapsed())).await;
+                }
+            }
+        } else {
+            tokio::time::sleep(FILE_EVERY).await;
+        }
+        asked = Instant::now();
+        match read(&place, &mut reads).await {
+            Ok((text, keys)) => {
+                if text != last || state.retired {
+                    if !last.is_empty() {
+                        log::info!("{place}: there are new keys");
+                    }
+                    tokens.replace(keys);
+                    last = text;
+                }
+                state.fresh();
+            }
+            Err(error) => state.failed(error),
+        }
+    }
+}
+
+/// Whether the keys are those of their file or URL.
+struct State<'a> {
+    tokens: &'a Tokens,
+    metrics: &'a Metrics,
+    keep: Duration,
+    read: Instant,
+    /// What is wrong, once it was said.
+    complaint: Option<String>,
+    /// The last keys have expired.
+    retired: bool,
+}
+
+impl<'a> State<'a> {
+    fn new(tokens: &'a Tokens, metrics: &'a Metrics, keep: Duration) -> Self {
+        let mut state = Self {
+            tokens,
+            metrics,
+            keep,
+            read: Instant::now(),
+            complaint: None,
+            retired: tokens.keys().is_empty(),
+        };
+        if state.retired {
+            // The start has said why.
+            state.complaint = Some(String::new());
+            metrics.keys_stale.set(1);
+        } else {
+            state.fresh();
+        }
+        state
+    }
+
+    /// The keys were read.
+    fn fresh(&mut self) {
+        (self.read, self.retired) = (Instant::now(), false);
+        if self.complaint.take().is_some() {
+            log::info!("jwt_keys can be read again");
+        }
+        self.metrics.keys_stale.set(0);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let seconds = now.map_or(0, |since| since.as_secs());
+        self.metrics
+            .keys_read
+            .set(i64::try_from(seconds).unwrap_or(0));
+    }
+
+    /// They weren't.
+    fn failed(&mut self, error: String) {
+        self.metrics.keys_stale.set(1);
+        if !self.retired && self.read.elapsed() >= self.keep {
+            self.retired = true;
+            self.tokens.retire();
+            let keep = self.keep.as_millis();
+            log::error!("{error}; since {keep} ms (jwt_keys_keep_ms), so all log-ins are refused");
+        } else if !self.retired && self.complaint.as_ref() != Some(&error) {
+            log::error!("{error}; the keys from before stay for jwt_keys_keep_ms");
+        }
+        self.complaint = Some(error);
+    }
+}
+
+/// Reads of a file of keys.
+type KeyReads = FileReads<io::Result<String>>;
+
+async fn read(place: &str, reads: &mut KeyReads) -> Result<(String, Keys), String> {
+    let text = if is_url(place) {
+        tokio::time::timeout(PATIENCE, fetch(place))
+            .await
+            .unwrap_or_else(|_| Err("no answer in time".into()))
+    } else {
+        let path = place.to_owned();
+        match reads.read(|| std::fs::read_to_string(path)).await {
+            Some(text) => text.map_err(|error| error.to_string()),
+            None => Err(NO_ANSWER.into()),
+        }
+    };
+    let keys = text.and_then(|text| Keys::read(&text).map(|keys| (text, keys)));
+    keys.map_err(|error| format!("jwt_keys: {place}: {error}"))
+}
+
+/// Keys that come over a network that others can write to are nobody's.
+fn check_url(url: &str) -> Result<Uri, String> {
+    let uri: Uri = url.parse().map_err(|_| "not a URL".to_owned())?;
+    let host = uri.host().unwrap_or_default();
+    let local = ["localhost", "127.0.0.1", "[::1]"].contains(&host);
+    match uri.scheme_str() {
+        Some("https") if !host.is_empty() => Ok(uri),
+        Some("http") if local => Ok(uri),
+        _ => Err("expected https://, or http:// on this machine".into()),
+    }
+}
+
+async fn fetch(url: &str) -> Result<String, String> {
+    let uri = check_url(url)?;
+    let is_tls = uri.scheme_str() == Some("https");
+    let name = uri.host().unwrap_or_default();
+    let name = name
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+        .to_owned();
+    let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+    let tcp = TcpStream::connect((name.as_str(), port))
+        .await
+        .map_err(|error| error.to_string())?;
+    if !is_tls {
+        return get(tcp, &uri).await;
+    }
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    roots.add_parsable_certificates(found.certs);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from(name).map_err(|error| error.to_string())?;
+    let tls = TlsConnector::from(Arc::new(config)).connect(name, tcp);
+    get(tls.await.map_err(|error| error.to_string())?, &uri).await
+}
+
+async fn get<S>(stream: S, uri: &Uri) -> Result<String, String>
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+{
+    let failed = |error: hyper::Error| error.to_string();
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(failed)?;
+    let driving = tokio::task::spawn_local(async move {
+        if let Err(error) = connection.await {
+            log::debug!("the connection to the keys ended: {error}");
+        }
+    });
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let host = uri.authority().map_or("", |authority| authority.as_str());
+    let request = Request::get(path)
+        .header(HOST, host)
+        .header("accept", "application/json")
+        .body(Empty::<Bytes>::new())
+        .map_err(|error| error.to_string())?;
+    let response = sender.send_request(request).await.map_err(failed)?;
+    if response.status() != StatusCode::OK {
+        return Err(format!("answered {}", response.status()));
+    }
+    let body = Limited::new(response.into_body(), MAX_KEYS_BYTES).collect();
+    let body = body.await.map_err(|error| error.to_string())?.to_bytes();
+    driving.abort();
+    String::from_utf8(body.to_vec()).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_fetched_over_a_network_by_tls_only() {
+        for (url, good) in [
+            ("https://login.example.org/keys", true),
+            ("https://login.example.org:8443/keys?v=2", true),
+            ("http://127.0.0.1:9/keys", true),
+            ("http://localhost/keys", true),
+            ("http://login.example.org/keys", false),
+            ("http://localhost.evil.test/keys", false),
+            ("http://127.0.0.1@evil.test/keys", false),
+            ("ftp://login.example.org/keys", false),
+            ("https://", false),
+        ] {
+            assert_eq!(check_url(url).is_ok(), good, "{url}");
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! Where is the one frame that brings a large value to all who want it?
+//!
+//! It is made by the first shard that needs it and names nobody, so the same bytes serve the clients
+//! that keep up, those that were behind and those that are new. Only the newest of each PV is kept,
+//! and only for as long as somebody uses it; making it again copies no array.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use prometheus_client::metrics::counter::Counter;
+use pvwire_schema::types::{Channel, ConnectionState, FrameKind, PvId, SkipCause, Skips};
+
+use crate::fanout::frame::{Frame, FrameMaker};
+use crate::fanout::set::PvSet;
+use crate::state::table::{Changes, Entry, LargeRow, Latest, Table, Together};
+
+/// One update of one PV that travels in a frame of its own.
+#[derive(Debug)]
+pub struct LargeValue {
+    pv: PvId,
+    epoch: u32,
+    /// Tick that the update came in.
+    tick: u64,
+    latest: Latest,
+    /// Left out just before it.
+    skips: Skips,
+    channel: Channel,
+    channel_tick: u64,
+    /// For those who know the PV's update before, or that they missed it.
+    next: OnceLock<Arc<Frame>>,
+    /// For those to whom it is the first.
+    first: OnceLock<Arc<Frame>>,
+}
+
+impl LargeValue {
+    fn new(row: LargeRow, tick: u64, entry: &Entry) -> Self {
+        Self {
+            pv: row.pv,
+            epoch: row.epoch,
+            tick,
+            latest: row.latest,
+            skips: row.skips,
+            channel: entry.channel,
+            channel_tick: entry.channel_tick,
+            next: OnceLock::new(),
+            first: OnceLock::new(),
+        }
+    }
+
+    fn is_of(&self, entry: &Entry, latest: &Latest) -> bool {
+        (self.epoch, self.latest.sequence, self.channel_tick)
+            == (entry.epoch(), latest.sequence, entry.channel_tick)
+    }
+
+    /// Whose value it is.
+    #[must_use]
+    pub fn pv(&self) -> PvId {
+        self.pv
+    }
+
+    /// Why there were none of the updates just before it, for a client that got those before these.
+    fn cause(&self) -> SkipCause {
+        let causes = self.skips.by_cause();
+        let most = causes.max_by_key(|(_, count)| *count);
+        most.map_or(SkipCause::Behind, |(cause, _)| cause)
+    }
+
+    /// Its frame, for a client that it `is_first` of the PV for or for one that counts what it missed
+    /// since the one before. `made` counts those that weren't there yet.
+    pub fn frame(&self, is_first: bool, maker: &mut FrameMaker, made: &Counter) -> Arc<Frame> {
+        let (place, kind) = if is_first {
+            (&self.first, FrameKind::Snapshot)
+        } else {
+            (&self.next, FrameKind::CatchUp)
+        };
+        let frame = place.get_or_init(|| {
+            made.inc();
+            let cause = self.cause();
+            Arc::new(maker.large(
+                kind,
+                self.tick,
+                self.pv,
+                (&self.latest, cause),
+                self.channel,
+            ))
+        });
+        Arc::clone(frame)
+    }
+}
+
+/// Updates that the large ones of a set stand for: themselves and those left out before them.
+#[must_use]
+pub fn large_steps(values: &[Arc<LargeValue>], set: &PvSet) -> u64 {
+    let wanted = values.iter().filter(|value| set.contains(value.pv));
+    wanted.map(|value| 1 + u64::from(value.skips.total())).sum()
+}
+
+/// The newest large values that somebody was given.
+#[derive(Debug, Default)]
+pub struct LargeValues {
+    newest: HashMap<PvId, Arc<LargeValue>>,
+}
+
+impl LargeValues {
+    /// The large values of a tick, in order. They will say themselves which of their PVs are back.
+    pub fn of_tick(&mut self, table: &Table, changes: &mut Changes) -> Vec<Arc<LargeValue>> {
+        let tick = changes.tick;
+        let make = |row: &LargeRow| {
+            let entry = table.entry(row.pv);
+            let value = LargeValue::new(row.clone(), tick, entry);
+            let value = Arc::new(value);
+            self.newest.insert(row.pv, Arc::clone(&value));
+            value
+        };
+        let values: Vec<_> = changes.large.iter().map(make).collect();
+        if !values.is_empty() {
+            let large = PvSet::new(values.iter().map(|value| value.pv).collect());
+            changes.channels.retain(|(pv, channel)| {
+                channel.state != ConnectionState::Connected || !large.contains(*pv)
+            });
+        }
+        values
+    }
+
+    /// Those of `ids` that came after tick `since` and are not in the frame that brings a client up to date:
+    /// large ones, and small ones of which that has enough.
+    pub fn changed(&mut self, table: &Table, ids: &[PvId], since: u64) -> Arc<[Arc<LargeValue>]> {
+        let (mut values, mut together) = (Vec::new(), Together::default());
+        for &pv in ids {
+            let entry = table.entry(pv);
+            if entry.value_tick > since
+                && let Some(latest) = &entry.latest
+                && !together.takes(&latest.value)
+            {
+                values.push(self.newest(pv, entry, latest));
+            }
+        }
+        values.into()
+    }
+
+    fn newest(&mut self, pv: PvId, entry: &Entry, latest: &Latest) -> Arc<LargeValue> {
+        if let Some(value) = self.newest.get(&pv)
+            && value.is_of(entry, latest)
+        {
+            return Arc::clone(value);
+        }
+        let row = LargeRow {
+            pv,
+            epoch: entry.epoch(),
+            latest: latest.clone(),
+            skips: Skips::NONE,
+        };
+        let value = LargeValue::new(row, entry.value_tick, entry);
+        let value = Arc::new(value);
+        self.newest.insert(pv, Arc::clone(&value));
+        value
+    }
+
+    /// Forgets those that nobody is being given.
+    pub fn sweep(&mut self) {
+        self.newest.retain(|_, value| Arc::strong_count(value) > 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ingest::{Event, Intake, Line, RowValue};
+    use crate::state::table::{LARGE_BYTES, Now};
+    use pvwire_schema::decode;
+    use pvwire_schema::types::{Alarm, BlobValue, Metadata, Reply, Severity, ValueType};
+    use std::time::{Duration, Instant};
+
+    const PV: PvId = PvId(0);
+
+    struct Bench {
+        intake: Arc<Intake>,
+        table: Table,
+        line: Line,
+        values: LargeValues,
+        tick: u64,
+    }
+
+    impl Bench {
+        /// At tick 1 a large PV is there.
+        fn new() -> Self {
+            let intake = Intake::new();
+            let line = Line::open(&intake, PV, false);
+            let mut bench = Self {
+                intake,
+                table: Table::new(Duration::from_secs(5)),
+                line,
+                values: LargeValues::default(),
+                tick: 0,
+            };
+            bench.come();
+            bench.update();
+            bench.tick();
+            bench
+        }
+
+        fn come(&self) {
+            let (read, write) = (true, true);
+            self.line.event(Event::Access { read, write });
+            self.line.connected(false);
+            let metadata = Box::new(Metadata {
+                epoch: self.line.epoch(),
+                ..Metadata::default()
+            });
+            self.line.event(Event::Metadata(metadata));
+        }
+
+        fn update(&self) {
+            let array = BlobValue::array(ValueType::UInt8, 20_000, vec![7; 20_000]);
+            let calm = Alarm {
+                severity: Severity::NoAlarm,
+                status: 0,
+            };
+            self.line.update(5, RowValue::Blob(Arc::new(array)), calm);
+        }
+
+        fn tick(&mut self) -> (Changes, Vec<Arc<LargeValue>>) {
+            self.tick += 1;
+            let mut changes = Changes {
+                tick: self.tick,
+                ..Changes::default()
+            };
+            let now = Now {
+                instant: Instant::now(),
+                wall_ns: 0,
+            };
+            self.intake
+                .drain(|taken| self.table.apply(&mut changes, now, taken));
+            let values = self.values.of_tick(&self.table, &mut changes);
+            (changes, values)
+        }
+
+        fn changed(&mut self, since: u64) -> Arc<[Arc<LargeValue>]> {
+            self.values.changed(&self.table, &[PV], since)
+        }
+    }
+
+    /// States of the channels and number of rows in a frame.
+    fn content(frame: &Frame) -> (Vec<ConnectionState>, usize) {
+        let slices = frame.slices(0, usize::MAX);
+        let message = slices.map(|slice| slice.to_vec()).concat();
+        let header = if message.len() > 65_535 { 10 } else { 4 };
+        let header = if message[1] < 126 { 2 } else { header };
+        let view = decode::frame(&message[header..]).unwrap();
+        let states = view.channels().map(|(_, channel)| channel.state);
+        (states.collect(), view.numbers_len() + view.blobs_len())
+    }
+
+    #[test]
+    fn value_is_the_same_until_its_pv_has_another_and_kept_while_it_is_used() {
+        const { assert!(LARGE_BYTES < 20_000) };
+        let mut bench = Bench::new();
+        let (first, again) = (bench.changed(0), bench.changed(0));
+        assert!(Arc::ptr_eq(&first[0], &again[0]));
+        assert!(bench.changed(1).is_empty());
+        let (mut maker, made) = (FrameMaker::default(), Counter::default());
+        for is_first in [false, true, false, true] {
+            let frame = first[0].frame(is_first, &mut maker, &made);
+            assert_eq!(content(&frame), (vec![ConnectionState::Connected], 1));
+        }
+        assert_eq!(made.get(), 2);
+        bench.values.sweep();
+        assert!(Arc::ptr_eq(&first[0], &bench.changed(0)[0]));
+
+        bench.update();
+        let (_, values) = bench.tick();
+        assert!(Arc::ptr_eq(&values[0], &bench.changed(1)[0]));
+        drop((first, again, values));
+        bench.values.sweep();
+        assert!(bench.values.newest.is_empty());
+    }
+
+    #[test]
+    fn client_gets_each_value_once_that_no_frame_can_hold_together_with_the_others() {
+        const PVS: u32 = 2048;
+        let mut bench = Bench::new();
+        let value = BlobValue::array(ValueType::UInt8, 16_384, vec![7; 16_384]);
+        let value = Arc::new(value);
+        let calm = Alarm {
+            severity: Severity::NoAlarm,
+            status: 0,
+        };
+        let ids: Vec<_> = (1..=PVS).map(PvId).collect();
+        let lines: Vec<_> = (ids.iter())
+            .map(|id| Line::open(&bench.intake, *id, false))
+            .collect();
+        for line in &lines {
+            line.connected(false);
+            line.update(5, RowValue::Blob(Arc::clone(&value)), calm);
+        }
+        let (changes, large) = bench.tick();
+        let (set, mut maker) = (PvSet::new(ids.clone()), FrameMaker::default());
+        let reply = Reply::Subscribed {
+            ids: ids.clone(),
+            errors: Vec::new(),
+        };
+        let frames = [
+            maker.update(&changes, &set, 1).unwrap(),
+            maker.catch_up(&bench.table, &set, (1, SkipCause::Behind), 2),
+            maker.reply_with(FrameKind::Snapshot, 2, 1, &reply, (&bench.table, &ids)),
+        ];
+        let follow = bench.values.changed(&bench.table, &ids, 1);
+        for frame in frames {
+            assert!(frame.length() < 32 << 20, "{} bytes", frame.length());
+            let stands_in_frame = content(&frame).1;
+            assert_eq!(stands_in_frame + follow.len(), PVS as usize);
+            assert_eq!((large.len(), follow.len()), (1024, 1024));
+        }
+    }
+
+    #[test]
+    fn only_the_frame_of_its_value_says_that_a_pv_is_back() {
+        let mut bench = Bench::new();
+        let (mut maker, made) = (FrameMaker::default(), Counter::default());
+        let set = PvSet::new(vec![PV]);
+        bench.line.event(Event::Disconnected);
+        bench.tick();
+        bench.come();
+        bench.tick();
+        bench.update();
+        let (changes, values) = bench.tick();
+        let back = (vec![ConnectionState::Connected], 1);
+
+        let update = maker.update(&changes, &set, 3).unwrap();
+        assert_eq!(content(&update), (vec![], 0));
+        assert_eq!(content(&values[0].frame(false, &mut maker, &made)), back);
+
+        let catch_up = maker.catch_up(&bench.table, &set, (1, SkipCause::Behind), 4);
+        assert_eq!(content(&catch_up), (vec![], 0));
+        let values = bench.changed(1);
+        assert_eq!(content(&values[0].frame(false, &mut maker, &made)), back);
+
+        // Gone again: the frame from before would say that it is there.
+        bench.line.event(Event::Disconnected);
+        bench.tick();
+        let gone = vec![ConnectionState::Disconnected];
+        let catch_up = maker.catch_up(&bench.table, &set, (1, SkipCause::Behind), 5);
+        assert_eq!(content(&catch_up), (gone.clone(), 0));
+        let values = bench.changed(1);
+        let frame = values[0].frame(false, &mut maker, &made);
+        assert_eq!(content(&frame), (gone, 1));
+    }
+}

@@ -1,0 +1,227 @@
+//! What does the relay tell the people who run it?
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use pvwire_schema::types::{ConnectionState, Hello, SkipCause};
+use serde_json::{Value, json};
+
+use crate::access::audit::{Audit, Health, State};
+use crate::fanout::group::{Demand, Desk, Overview};
+use crate::ingest::Intake;
+use crate::limits::quota::Memory;
+use crate::ops::latency::{Ages, ENDS_MICROS};
+use crate::ops::log_queue;
+use crate::ops::metrics::{AuditReadings, Metrics, PvCounts, Readings};
+use crate::session::shard::{ClientSeen, ShardHandle};
+use crate::state::registry::Registry;
+use crate::state::tick::TickCounters;
+
+/// PVs that the status page lists.
+const LISTED_PVS: usize = 500;
+
+/// Clients that it lists.
+const LISTED_CLIENTS: usize = 500;
+
+/// How long the status page waits for the tick thread.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A thread that hasn't turned for so long hangs. It turns at least twice a second, and also when the relay
+/// has more to do than it can: then a turn takes a second or two.
+const STUCK_AFTER: Duration = Duration::from_secs(10);
+
+/// The page at `/`.
+pub const STATUS_PAGE: &str = include_str!("status.html");
+
+/// Where the answers come from.
+pub struct Admin {
+    /// Counters of the data path.
+    pub metrics: Arc<Metrics>,
+    /// Counters of the tick thread.
+    pub ticks: Arc<TickCounters>,
+    /// Where updates come in.
+    pub intake: Arc<Intake>,
+    /// Open monitors.
+    pub registry: Arc<Registry>,
+    /// Where the tick thread is asked.
+    pub desk: Arc<Desk>,
+    /// The writers.
+    pub shards: Vec<ShardHandle>,
+    /// What clients' PVs and answers take in memory.
+    pub memory: Arc<Memory>,
+    /// What clients are told, too.
+    pub hello: Hello,
+    /// When the relay started.
+    pub started: Instant,
+    /// Where attempts to write are put on record, if they are.
+    pub audit: Option<Arc<Audit>>,
+    /// Where PVs are searched, see [`search::addresses`](crate::ingest::search::addresses).
+    pub searched: Value,
+}
+
+impl Admin {
+    /// Connected clients.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.shards.iter().map(ShardHandle::clients).sum()
+    }
+
+    /// Which of the relay's threads hangs, if one does.
+    #[must_use]
+    pub fn stuck(&self) -> Option<String> {
+        let now = Instant::now();
+        let ages = self.shards.iter().enumerate();
+        let ages = ages.map(|(number, shard)| (format!("shard {number}"), shard.turned_ago(now)));
+        let ticks = ("the tick thread".to_owned(), self.ticks.pulse.age(now));
+        let mut all = ages.chain([ticks]);
+        let (thread, age) = all.find(|(_, age)| *age >= STUCK_AFTER)?;
+        Some(format!("{thread} has done nothing for {} s", age.as_secs()))
+    }
+
+    /// What the tick thread says of the PVs and lists of them, unless it doesn't answer.
+    async fn overview(&self, limit: usize) -> Option<Overview> {
+        let (answer, asked) = tokio::sync::oneshot::channel();
+        self.desk.leave(Demand::Inspect { limit, answer });
+        let answered = tokio::time::timeout(PATIENCE, asked).await;
+        answered.ok().and_then(Result::ok)
+    }
+
+    /// For Prometheus, with the number of open `connections`.
+    pub async fn metrics_text(&self, connections: usize) -> String {
+        let now = Instant::now();
+        let shards = self.shards.iter();
+        let overview = self.overview(0).await;
+        self.metrics.text(Readings {
+            monitors: self.registry.monitors(),
+            pvs: overview.map(|overview| PvCounts {
+                connecting: overview.connecting,
+                not_found: overview.not_found,
+                connected: overview.connected,
+                disconnected: overview.disconnected,
+            }),
+            sessions: self.sessions(),
+            connections,
+            shards_turned_ago: shards.map(|shard| shard.turned_ago(now)).collect(),
+            ticks_turned_ago: self.ticks.pulse.age(now),
+            ticks_late: self.ticks.late.load(Ordering::Relaxed),
+            deliveries_late: self.shards.iter().map(ShardHandle::late_total).sum(),
+            memory_charged: self.memory.used(),
+            memory_short: self.registry.is_short(),
+            memory_refused: self.memory.refused() as u64,
+            tick_micros: self.ticks.length_micros.load(Ordering::Relaxed),
+            ages_received: self.intake.ages().read(),
+            updates_received: self.ticks.updates.load(Ordering::Relaxed),
+            skipped_by_relay: self.ticks.lost_by_relay.load(Ordering::Relaxed),
+            skipped_by_source: self.ticks.lost_by_source.load(Ordering::Relaxed),
+            skipped_by_wish: self.ticks.withheld.load(Ordering::Relaxed),
+            updates_stale: self.ticks.stale.load(Ordering::Relaxed),
+            array_bytes_copied: self.intake.array_bytes().copied_total(),
+            array_bytes_shared: self.intake.array_bytes().shared_total(),
+            ca_reads: pvwire_epics::ca::reads_total(),
+            ca_paced_reads: pvwire_epics::ca::paced_reads_total(),
+            ca_circuits_cut: pvwire_epics::ca::circuits_cut_total(),
+            callback_panics: pvwire_epics::panics_caught(),
+            audit: self
+                .audit_health()
+                .map_or_else(AuditReadings::default, |health| AuditReadings {
+                    written: health.written,
+                    lost: health.lost,
+                    queued: health.queued,
+                    failing: health.state != State::Writes,
+                    last_written: seconds(&health),
+                }),
+            log_lines_lost: log_queue::lines_lost(),
+        })
+    }
+
+    /// How the audit file is, if there is one.
+    #[must_use]
+    pub fn audit_health(&self) -> Option<Health> {
+        self.audit.as_ref().map(|audit| audit.health())
+    }
+
+    /// The clients that were sent most, beginning with the first of them.
+    async fn clients_seen(&self) -> Vec<ClientSeen> {
+        let mut all = Vec::new();
+        let asked: Vec<_> = (self.shards.iter())
+            .map(|shard| shard.inspect(LISTED_CLIENTS))
+            .collect();
+        for clients in asked {
+            if let Ok(Ok(clients)) = tokio::time::timeout(PATIENCE, clients).await {
+                all.extend(clients);
+            }
+        }
+        all.sort_by_key(|seen| Reverse(seen.bytes));
+        all.truncate(LISTED_CLIENTS);
+        all
+    }
+
+    /// For the status page and for people with curl.
+    pub async fn status(&self) -> Value {
+        // Without an answer the page's numbers say so: the relay is alive but its ticks are not.
+        let overview = self.overview(LISTED_PVS).await.unwrap_or_default();
+        let clients = self.clients_seen().await;
+        let client = |seen: &ClientSeen| json!({ "address": seen.address, "user": seen.user, "seconds": seen.connected.as_secs(), "bytes": seen.bytes, "inStep": seen.is_in_step });
+        let pv = |(name, state, holders, updates): &(Arc<str>, ConnectionState, usize, u32)| json!({ "name": **name, "state": format!("{state:?}"), "clients": holders, "updates": updates });
+        let ages = |Ages { counts, sum_micros }: Ages| json!({ "counts": counts, "sumMilliseconds": sum_micros as f64 / 1000.0 });
+        let puts = self.registry.puts();
+        json!({
+            "version": self.hello.relay_version,
+            "instance": format!("{:016x}", self.hello.relay_instance),
+            "uptimeSeconds": self.started.elapsed().as_secs(),
+            "puts": { "enabled": puts.enabled, "rules": puts.rules, "accessSecurity": puts.by_access_security },
+            "audit": self.audit_health().map(|health| json!({
+                "failure": health.state.reason(),
+                "stopsPuts": health.stops_puts(),
+                "queued": health.queued,
+                "written": health.written,
+                "lost": health.lost,
+                "lastWrittenSeconds": seconds(&health),
+            })),
+            "searched": self.searched,
+            "clients": self.sessions(),
+            "shards": self.shards.iter().map(ShardHandle::clients).collect::<Vec<_>>(),
+            "groups": overview.groups,
+            "monitors": self.registry.monitors(),
+            "shortOfMemory": self.registry.is_short(),
+            "memoryChargedBytes": self.memory.used(),
+            "pvs": {
+                "connecting": overview.connecting,
+                "notFound": overview.not_found,
+                "connected": overview.connected,
+                "disconnected": overview.disconnected,
+            },
+            "tickMilliseconds": self.ticks.length_micros.load(Ordering::Relaxed) as f64 / 1000.0,
+            "updatesReceived": self.ticks.updates.load(Ordering::Relaxed),
+            "updatesSkipped": {
+                "relay": self.ticks.lost_by_relay.load(Ordering::Relaxed),
+                "source": self.ticks.lost_by_source.load(Ordering::Relaxed),
+                "wish": self.ticks.withheld.load(Ordering::Relaxed),
+                "behind": self.metrics.skipped_total(SkipCause::Behind),
+                "paced": self.metrics.skipped_total(SkipCause::Paced),
+            },
+            "updatesSent": self.metrics.updates_sent.get(),
+            "framesSent": self.metrics.frames_sent.get(),
+            "framesSkipped": self.metrics.frames_skipped.get(),
+            "catchUps": self.metrics.catch_ups.get(),
+            "bytesSent": self.metrics.bytes_sent.get(),
+            "clientList": clients.iter().map(client).collect::<Vec<_>>(),
+            "updateAge": {
+                "endsMilliseconds": ENDS_MICROS.map(|end| end / 1000),
+                "received": ages(self.intake.ages().read()),
+                "sent": ages(self.metrics.ages_sent.read()),
+            },
+            "list": overview.pvs.iter().map(pv).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// When a record was last written, in seconds past the POSIX epoch; 0 for never.
+fn seconds(health: &Health) -> f64 {
+    let since = health
+        .last_written
+        .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    since.map_or(0.0, |since| since.as_secs_f64())
+}

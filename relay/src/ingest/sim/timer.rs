@@ -1,0 +1,295 @@
+//! When is which generator due, and how does one thread serve them all?
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::ops::latency::wall_ns;
+use crate::ops::shutdown::Indispensable;
+
+/// What the thread does for a job whenever it is due.
+pub(super) trait Task: Send + 'static {
+    /// Runs once. `time_ns` is the moment that it was due at, in nanoseconds past the POSIX epoch.
+    fn run(&mut self, time_ns: i64);
+}
+
+/// A little late is made up for, so that rates hold on a busy machine. More is left out, so that
+/// what nobody can keep up with doesn't pile up.
+const MAKE_UP: Duration = Duration::from_millis(100);
+
+/// One thread that runs tasks at their intervals; ends when dropped.
+pub(super) struct Timer<T: Task> {
+    shared: Arc<Shared<T>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared<T> {
+    schedule: Mutex<Schedule<T>>,
+    /// Something is due earlier than it was, or the end has come.
+    changed: Condvar,
+    ended: AtomicBool,
+}
+
+/// A task's place in the timer; dropping it ends the task.
+pub(super) struct Job<T: Task> {
+    shared: Arc<Shared<T>>,
+    id: u64,
+}
+
+impl<T: Task> Timer<T> {
+    pub(super) fn start() -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            schedule: Mutex::new(Schedule::new(Instant::now())),
+            changed: Condvar::new(),
+            ended: AtomicBool::new(false),
+        });
+        let serving = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("sim".into()).spawn(move || {
+            let _guard = Indispensable("sim");
+            serving.serve();
+        })?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Runs a task at once and then at each multiple of `interval` from the timer's start, so that
+    /// tasks of one interval run together, as records of one scan do.
+    pub(super) fn add(&self, interval: Duration, task: T) -> Job<T> {
+        let id = self.shared.lock().add(Instant::now(), interval, task);
+        self.shared.changed.notify_one();
+        Job {
+            shared: Arc::clone(&self.shared),
+            id,
+        }
+    }
+}
+
+impl<T: Task> Drop for Timer<T> {
+    fn drop(&mut self) {
+        let schedule = self.shared.lock();
+        self.shared.ended.store(true, Ordering::Relaxed);
+        drop(schedule);
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // A panic has been told of by the guard.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<T: Task> Drop for Job<T> {
+    fn drop(&mut self) {
+        let task = self.shared.lock().remove(self.id);
+        // Not under the lock: an array may be large.
+        drop(task);
+    }
+}
+
+impl<T: Task> Shared<T> {
+    fn lock(&self) -> MutexGuard<'_, Schedule<T>> {
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn serve(&self) {
+        let mut batch = Vec::new();
+        while self.wait(&mut batch) {
+            let (now, wall_ns) = (Instant::now(), wall_ns());
+            for due in &mut batch {
+                if self.ended.load(Ordering::Relaxed) {
+                    return;
+                }
+                let late = now.saturating_duration_since(due.at);
+                due.task.run(wall_ns - late.as_nanos() as i64);
+            }
+            let mut schedule = self.lock();
+            let now = Instant::now();
+            let closed: Vec<T> = (batch.drain(..))
+                .filter_map(|due| schedule.give_back(now, due))
+                .collect();
+            drop(schedule);
+            drop(closed);
+        }
+    }
+
+    /// Waits until something is due; says whether to go on.
+    fn wait(&self, batch: &mut Vec<Due<T>>) -> bool {
+        let mut schedule = self.lock();
+        loop {
+            if self.ended.load(Ordering::Relaxed) {
+                return false;
+            }
+            let now = Instant::now();
+            schedule.take_due(now, batch);
+            if !batch.is_empty() {
+                return true;
+            }
+            schedule = match schedule.next() {
+                None => self.changed.wait(schedule),
+                Some(at) => (self.changed)
+                    .wait_timeout(schedule, at.saturating_duration_since(now))
+                    .map(|(schedule, _)| schedule)
+                    .map_err(|poisoned| PoisonError::new(poisoned.into_inner().0)),
+            }
+            .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Tasks by the time that they are due. It has no clock of its own.
+struct Schedule<T> {
+    start: Instant,
+    next_id: u64,
+    /// May name tasks that were removed.
+    order: BinaryHeap<Reverse<(Instant, u64)>>,
+    entries: HashMap<u64, Entry<T>>,
+}
+
+struct Entry<T> {
+    interval: Duration,
+    /// `None` while it runs.
+    task: Option<T>,
+}
+
+struct Due<T> {
+    id: u64,
+    at: Instant,
+    task: T,
+}
+
+impl<T> Schedule<T> {
+    fn new(start: Instant) -> Self {
+        Self {
+            start,
+            next_id: 0,
+            order: BinaryHeap::new(),
+            entries: HashMap::new(),
+        }
+    }
+
+    fn add(&mut self, now: Instant, interval: Duration, task: T) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        let task = Some(task);
+        self.entries.insert(id, Entry { interval, task });
+        self.order.push(Reverse((now, id)));
+        id
+    }
+
+    fn remove(&mut self, id: u64) -> Option<T> {
+        let entry = self.entries.remove(&id);
+        if self.order.len() > 2 * self.entries.len() + 64 {
+            let entries = &self.entries;
+            self.order
+                .retain(|Reverse((_, id))| entries.contains_key(id));
+        }
+        entry?.task
+    }
+
+    fn next(&self) -> Option<Instant> {
+        self.order.peek().map(|Reverse((at, _))| *at)
+    }
+
+    fn take_due(&mut self, now: Instant, batch: &mut Vec<Due<T>>) {
+        while let Some(&Reverse((at, id))) = self.order.peek()
+            && at <= now
+        {
+            self.order.pop();
+            let entry = self.entries.get_mut(&id);
+            if let Some(task) = entry.and_then(|entry| entry.task.take()) {
+                batch.push(Due { id, at, task });
+            }
+        }
+    }
+
+    /// Plans the next time of a task that has run; returns it if it was removed meanwhile.
+    fn give_back(&mut self, now: Instant, due: Due<T>) -> Option<T> {
+        let Due { id, at, task } = due;
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return Some(task);
+        };
+        let keeps_up = now.saturating_duration_since(at) <= MAKE_UP;
+        let after = if keeps_up { at } else { now };
+        let since = after.saturating_duration_since(self.start).as_nanos();
+        let interval = entry.interval.as_nanos().max(1);
+        let next = (since / interval + 1) * interval;
+        entry.task = Some(task);
+        let next = self.start + Duration::from_nanos(next as u64);
+        self.order.push(Reverse((next, id)));
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// When tasks ran, in ms from the start, if the thread looks at these times.
+    fn runs(schedule: &mut Schedule<char>, start: Instant, looks: &[u32]) -> Vec<(char, u128)> {
+        let mut runs = Vec::new();
+        for look in looks {
+            let now = start + MS * *look;
+            let mut batch = Vec::new();
+            schedule.take_due(now, &mut batch);
+            for due in batch {
+                runs.push((due.task, (due.at - start).as_millis()));
+                assert_eq!(schedule.give_back(now, due), None);
+            }
+        }
+        runs
+    }
+
+    #[test]
+    fn task_runs_at_once_and_then_with_others_of_its_interval() {
+        let start = Instant::now();
+        let mut schedule = Schedule::new(start);
+        schedule.add(start + MS * 3, MS * 10, 'a');
+        schedule.add(start + MS * 4, MS * 10, 'b');
+        let runs = runs(&mut schedule, start, &[2, 3, 4, 5, 9, 10, 20]);
+        let expected = [
+            ('a', 3),
+            ('b', 4),
+            ('a', 10),
+            ('b', 10),
+            ('a', 20),
+            ('b', 20),
+        ];
+        assert_eq!(runs, expected);
+        assert_eq!(schedule.next(), Some(start + MS * 30));
+    }
+
+    #[test]
+    fn little_delay_is_made_up_for_and_a_long_one_is_left_out() {
+        let start = Instant::now();
+        let mut schedule = Schedule::new(start);
+        schedule.add(start, MS * 10, 'a');
+        let runs = runs(&mut schedule, start, &[0, 35, 35, 35, 35, 940, 940, 950]);
+        let times: Vec<_> = runs.iter().map(|(_, at)| *at).collect();
+        assert_eq!(times, [0, 10, 20, 30, 40, 950]);
+    }
+
+    #[test]
+    fn removed_task_runs_no_more_and_leaves_nothing() {
+        let start = Instant::now();
+        let mut schedule = Schedule::new(start);
+        let running = schedule.add(start, MS, 'a');
+        let mut batch = Vec::new();
+        schedule.take_due(start, &mut batch);
+        assert_eq!(schedule.remove(running), None, "it runs");
+        assert_eq!(schedule.give_back(start, batch.remove(0)), Some('a'));
+        for _ in 0..1000 {
+            let id = schedule.add(start, MS, 'b');
+            assert_eq!(schedule.remove(id), Some('b'));
+        }
+        assert!(schedule.order.len() <= 65, "{}", schedule.order.len());
+        assert_eq!(runs(&mut schedule, start, &[1000]), []);
+        assert_eq!(schedule.next(), None);
+    }
+}

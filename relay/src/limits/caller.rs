@@ -1,0 +1,442 @@
+//! Counts and rates of connections and of new names, per address and per user, kept across reconnects.
+//!
+//! What one connection may do is limited by itself. This is the limit for all connections of one address
+//! or user together, so that connecting again brings nothing. Addresses of IPv6 count by their /64,
+//! because a single machine has all of it. Loopback has no address here: behind it may be any proxy.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use crate::limits::quota::Bucket;
+
+/// An address or user may open connections of this many seconds at once.
+const ARRIVALS_BURST: usize = 25;
+
+/// Accounts without connections that are remembered; beyond that they are forgotten, and begin again.
+const MAX_IDLE: usize = 16_384;
+
+/// Connections beyond the limits that are still told so.
+const MAX_CROWDED: usize = 64;
+
+/// What all connections of one address or user may do together.
+#[derive(Clone, Copy, Debug)]
+pub struct CallerLimits {
+    /// Connections to the relay in all; 0 for no limit.
+    pub connections: usize,
+    /// Connections of one address; 0 for no limit.
+    pub per_address: usize,
+    /// New connections of an address or user per second; 25 times as many at once. 0 for no limit.
+    pub arrivals_per_s: usize,
+    /// New names of an address or user per second, and at once.
+    pub new_names: (usize, usize),
+}
+
+/// Why a connection isn't taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TooMany {
+    /// All connections of the relay are in use.
+    InAll,
+    /// This address has as many as it may.
+    FromAddress,
+    /// This address or user opens them too fast.
+    TooFast,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    V4(u32),
+    /// The first 64 bits.
+    V6(u64),
+    User(String),
+}
+
+/// What an address or a user has used.
+#[derive(Debug)]
+pub struct Account {
+    connections: AtomicUsize,
+    used: Mutex<Used>,
+}
+
+#[derive(Debug)]
+struct Used {
+    arrivals: Bucket,
+    names: Bucket,
+}
+
+impl Account {
+    fn new(limits: CallerLimits, now: Instant) -> Arc<Self> {
+        let (per_second, at_once) = limits.new_names;
+        let arrivals = limits.arrivals_per_s;
+        Arc::new(Self {
+            connections: AtomicUsize::new(0),
+            used: Mutex::new(Used {
+                arrivals: Bucket::new(arrivals, ARRIVALS_BURST * arrivals, now),
+                names: Bucket::new(per_second, at_once, now),
+            }),
+        })
+    }
+
+    fn used(&self) -> MutexGuard<'_, Used> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nothing is lost when it is forgotten.
+    fn is_unused(&self, limits: CallerLimits, now: Instant) -> bool {
+        let mut used = self.used();
+        used.arrivals.left(now) >= ARRIVALS_BURST * limits.arrivals_per_s
+            && used.names.left(now) >= limits.new_names.1
+    }
+}
+
+/// The addresses and users that the relay remembers.
+#[derive(Debug)]
+pub struct Callers {
+    limits: CallerLimits,
+    accounts: Mutex<HashMap<Key, Arc<Account>>>,
+    open: AtomicUsize,
+    crowded: AtomicUsize,
+    numbers: AtomicU64,
+}
+
+/// One open connection; dropped, it counts no more.
+#[derive(Debug)]
+pub struct Stay {
+    callers: Arc<Callers>,
+    address: Option<Arc<Account>>,
+    /// Why it is one too many; it holds one of the places for those.
+    refused: Option<TooMany>,
+}
+
+/// One client's connection: which it is, and whose budgets it draws on.
+#[derive(Clone, Debug, Default)]
+pub struct Caller {
+    number: u64,
+    address: Option<Arc<Account>>,
+    user: Option<Arc<Account>>,
+}
+
+impl Callers {
+    /// An empty table.
+    #[must_use]
+    pub fn new(limits: CallerLimits) -> Arc<Self> {
+        Arc::new(Self {
+            limits,
+            accounts: Mutex::default(),
+            open: AtomicUsize::new(0),
+            crowded: AtomicUsize::new(0),
+            numbers: AtomicU64::new(0),
+        })
+    }
+
+    /// Open connections.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    fn account(&self, key: Key, now: Instant) -> Arc<Account> {
+        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_held = |account: &Arc<Account>| Arc::strong_count(account) > 1;
+        if accounts.len() >= accounts.capacity() && !accounts.contains_key(&key) {
+            // It would grow: those that are full again are forgotten first, then all that are idle.
+            accounts.retain(|_, account| is_held(account) || !account.is_unused(self.limits, now));
+            if accounts
+                .values()
+                .filter(|account| !is_held(account))
+                .count()
+                >= MAX_IDLE
+            {
+                accounts.retain(|_, account| is_held(account));
+            }
+        }
+        match accounts.entry(key) {
+            Entry::Occupied(known) => Arc::clone(known.get()),
+            Entry::Vacant(place) => Arc::clone(place.insert(Account::new(self.limits, now))),
+        }
+    }
+
+    /// A connection was accepted; `from` is where from, if that is known already. One that is too many is
+    /// only there to be told so; `None` when there are too many of these as well.
+    pub fn enter(self: &Arc<Self>, from: Option<IpAddr>, now: Instant) -> Option<Stay> {
+        let open = self.open.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut stay = Stay {
+            callers: Arc::clone(self),
+            address: None,
+            refused: None,
+        };
+        let most = self.limits.connections;
+        let refused = if most > 0 && open > most {
+            Some(TooMany::InAll)
+        } else {
+            from.and_then(|from| stay.comes_from(from, now).err())
+        };
+        if refused.is_some() {
+            if self.crowded.fetch_add(1, Ordering::Relaxed) >= MAX_CROWDED {
+                self.crowded.fetch_sub(1, Ordering::Relaxed);
+                return None;
+            }
+            stay.refused = refused;
+        }
+        Some(stay)
+    }
+
+    fn arrive(&self, account: Option<&Arc<Account>>, now: Instant) -> Result<(), TooMany> {
+        let may = self.limits.arrivals_per_s == 0
+            || account.is_none_or(|account| account.used().arrivals.take_one(now));
+        may.then_some(()).ok_or(TooMany::TooFast)
+    }
+
+    /// A user of this name has shown who it is by this connection, for the first time.
+    ///
+    /// # Errors
+    /// When its connections come too fast.
+    pub fn logged_in(&self, caller: &mut Caller, user: &str, now: Instant) -> Result<(), TooMany> {
+        let account = self.account(Key::User(user.to_owned()), now);
+        self.arrive(Some(&account), now)?;
+        caller.user = Some(account);
+        Ok(())
+    }
+}
+
+impl Stay {
+    /// Says where it comes from.
+    ///
+    /// # Errors
+    /// When there are too many from there.
+    pub fn comes_from(&mut self, from: IpAddr, now: Instant) -> Result<(), TooMany> {
+        let from = from.to_canonical();
+        if from.is_loopback() || self.address.is_some() {
+            return Ok(());
+        }
+        let key = match from {
+            IpAddr::V4(address) => Key::V4(address.to_bits()),
+            IpAddr::V6(address) => Key::V6((address.to_bits() >> 64) as u64),
+        };
+        let account = self.callers.account(key, now);
+        let open = account.connections.fetch_add(1, Ordering::Relaxed) + 1;
+        self.address = Some(account);
+        let most = self.callers.limits.per_address;
+        if most > 0 && open > most {
+            return Err(TooMany::FromAddress);
+        }
+        Ok(())
+    }
+
+    /// Why it is one too many.
+    #[must_use]
+    pub fn refused(&self) -> Option<TooMany> {
+        self.refused
+    }
+
+    /// It asks for something that costs the relay more than an answer of a few bytes.
+    ///
+    /// # Errors
+    /// When its address does so too often.
+    pub fn arrive(&self, now: Instant) -> Result<(), TooMany> {
+        self.callers.arrive(self.address.as_ref(), now)
+    }
+
+    /// The client that this connection becomes.
+    #[must_use]
+    pub fn caller(&self) -> Caller {
+        Caller {
+            number: self.callers.numbers.fetch_add(1, Ordering::Relaxed) + 1,
+            address: self.address.clone(),
+            user: None,
+        }
+    }
+}
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        self.callers.open.fetch_sub(1, Ordering::Relaxed);
+        if let Some(address) = &self.address {
+            address.connections.fetch_sub(1, Ordering::Relaxed);
+        }
+        if self.refused.is_some() {
+            self.callers.crowded.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Caller {
+    fn accounts(&self) -> impl Iterator<Item = &Arc<Account>> {
+        [&self.address, &self.user].into_iter().flatten()
+    }
+
+    /// Whether its user is known.
+    #[must_use]
+    pub fn has_user(&self) -> bool {
+        self.user.is_some()
+    }
+
+    /// New names that its address and its user may still ask for.
+    #[must_use]
+    pub fn names_left(&self, now: Instant) -> usize {
+        let left = self
+            .accounts()
+            .map(|account| account.used().names.left(now));
+        left.min().unwrap_or(usize::MAX)
+    }
+
+    /// It has asked for this many of them.
+    pub fn take_names(&self, count: usize) {
+        if count > 0 {
+            self.accounts()
+                .for_each(|account| account.used().names.take(count));
+        }
+    }
+
+    /// Whether both are the same connection.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+
+    /// Whether both come from one address or are one user.
+    #[must_use]
+    pub fn shares_account_with(&self, other: &Self) -> bool {
+        let same = |own: &Option<Arc<Account>>, other: &Option<Arc<Account>>| match (own, other) {
+            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
+            _ => false,
+        };
+        same(&self.address, &other.address) || same(&self.user, &other.user)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const LIMITS: CallerLimits = CallerLimits {
+        connections: 10,
+        per_address: 3,
+        arrivals_per_s: 2,
+        new_names: (5, 20),
+    };
+
+    fn address(text: &str) -> Option<IpAddr> {
+        Some(text.parse().unwrap())
+    }
+
+    #[test]
+    fn address_has_its_connections_and_ipv6_counts_by_64_bits_and_loopback_not_at_all() {
+        let (callers, now) = (Callers::new(LIMITS), Instant::now());
+        let refused = |from: &str| callers.enter(address(from), now).unwrap().refused();
+        let mut held = Vec::new();
+        for from in ["192.0.2.1", "::ffff:192.0.2.1", "192.0.2.1"] {
+            held.push(callers.enter(address(from), now).unwrap());
+            assert_eq!(held.last().unwrap().refused(), None, "{from}");
+        }
+        assert_eq!(refused("192.0.2.1"), Some(TooMany::FromAddress));
+        assert_eq!(refused("192.0.2.2"), None);
+        for n in 0..3 {
+            held.push(
+                callers
+                    .enter(address(&format!("2001:db8::{n}:1")), now)
+                    .unwrap(),
+            );
+        }
+        assert_eq!(refused("2001:db8::ffff:1"), Some(TooMany::FromAddress));
+        assert_eq!(refused("2001:db8:0:1::1"), None);
+        for _ in 0..4 {
+            held.push(callers.enter(address("127.0.0.1"), now).unwrap());
+            assert_eq!(held.last().unwrap().refused(), None);
+        }
+        assert_eq!(refused("127.0.0.1"), Some(TooMany::InAll));
+        held.remove(0);
+        assert_eq!(refused("192.0.2.1"), None, "one has left");
+        drop(held);
+        assert_eq!(callers.connections(), 0);
+    }
+
+    #[test]
+    fn connections_beyond_the_limit_are_told_so_as_long_as_they_are_few() {
+        let (callers, now) = (Callers::new(LIMITS), Instant::now());
+        let from = address("192.0.2.1");
+        let mut held: Vec<_> = (0..3 + MAX_CROWDED)
+            .map(|_| callers.enter(None, now).unwrap())
+            .collect();
+        drop(held.split_off(3));
+        held = (0..10).map_while(|_| callers.enter(from, now)).collect();
+        assert_eq!(
+            held.iter().filter(|stay| stay.refused().is_none()).count(),
+            3
+        );
+        let crowd: Vec<_> = (0..MAX_CROWDED - 7)
+            .map(|_| callers.enter(from, now).unwrap())
+            .collect();
+        assert!(crowd.iter().all(|stay| stay.refused().is_some()));
+        assert!(callers.enter(from, now).is_none());
+        drop(crowd);
+        assert!(callers.enter(from, now).is_some());
+    }
+
+    #[test]
+    fn connecting_again_brings_no_new_names_and_no_other_rate() {
+        let (callers, start) = (Callers::new(LIMITS), Instant::now());
+        let from = address("192.0.2.1");
+        let arrive = |at: Instant| {
+            let stay = callers.enter(from, at).unwrap();
+            stay.arrive(at).map(|()| stay.caller())
+        };
+        for n in 0..ARRIVALS_BURST * 2 {
+            let caller = arrive(start).unwrap();
+            caller.take_names(usize::from(n < 20));
+            assert_eq!(caller.names_left(start), 19_usize.saturating_sub(n));
+        }
+        assert_eq!(arrive(start).unwrap_err(), TooMany::TooFast);
+        let later = start + Duration::from_secs(1);
+        assert_eq!(arrive(later).unwrap().names_left(later), 5);
+        // Other addresses have separate budgets, and loopback none.
+        let other = callers.enter(address("192.0.2.2"), start).unwrap();
+        assert_eq!(other.caller().names_left(start), 20);
+        let near = callers.enter(address("::1"), start).unwrap();
+        assert_eq!(near.caller().names_left(start), usize::MAX);
+    }
+
+    #[test]
+    fn user_has_one_budget_wherever_it_connects_from() {
+        let (callers, now) = (Callers::new(LIMITS), Instant::now());
+        let log_in = |from: &str, user: &str| {
+            let stay = callers.enter(address(from), now).unwrap();
+            let mut caller = stay.caller();
+            callers.logged_in(&mut caller, user, now).map(|()| caller)
+        };
+        let one = log_in("192.0.2.1", "jane").unwrap();
+        let two = log_in("192.0.2.2", "jane").unwrap();
+        let three = log_in("192.0.2.1", "joe").unwrap();
+        let four = log_in("192.0.2.3", "jack").unwrap();
+        one.take_names(8);
+        let left = [&one, &two, &three, &four].map(|caller| caller.names_left(now));
+        assert_eq!(left, [12, 12, 12, 20]);
+        assert!(one.shares_account_with(&two) && one.shares_account_with(&three));
+        assert!(!two.shares_account_with(&three) && !two.is(&one) && one.is(&one));
+        assert!(!Caller::default().shares_account_with(&Caller::default()));
+        for _ in 2..ARRIVALS_BURST * 2 {
+            log_in("192.0.2.9", "jane").unwrap();
+        }
+        assert_eq!(log_in("192.0.2.8", "jane").unwrap_err(), TooMany::TooFast);
+    }
+
+    #[test]
+    fn table_of_addresses_is_bounded_and_forgets_no_one_connected() {
+        let (callers, now) = (Callers::new(LIMITS), Instant::now());
+        let held = callers.enter(address("192.0.2.1"), now).unwrap();
+        held.arrive(now).unwrap();
+        let most = 4 * MAX_IDLE as u32;
+        for n in 0..most {
+            let from = IpAddr::from((0x0a00_0000 + n).to_be_bytes());
+            let stay = callers.enter(Some(from), now).unwrap();
+            stay.arrive(now).unwrap();
+        }
+        let accounts = callers.accounts.lock().unwrap();
+        assert!(accounts.len() < 3 * MAX_IDLE, "{}", accounts.len());
+        assert!(accounts.contains_key(&Key::V4(0xc000_0201)));
+    }
+}

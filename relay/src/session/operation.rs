@@ -1,0 +1,579 @@
+//! Which puts and calls are under way for the clients of one shard, and when is one given up?
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_queue::SegQueue;
+use pvwire_schema::limits::{MAX_NAME_BYTES, TOO_FAST};
+use pvwire_schema::types::{Outcome, PvId};
+use serde_json::Value;
+
+use crate::access::audit::{self, Attempt, Audit};
+use crate::access::auth::Peer;
+use crate::access::rule::Person;
+use crate::config::Access;
+use crate::fanout::group::{ClientId, Demand, Desk, Peeked};
+use crate::ingest::{Call, OpDone, OpEnd, OpTicket, Put, RowValue, Sent};
+use crate::limits::quota::Owner;
+use crate::state::registry::Registry;
+
+/// How often a refusal of puts and calls that come too fast is put on record.
+const REFUSALS_RECORDED_EVERY: Duration = Duration::from_secs(1);
+
+/// A source ends a call by itself when its time is up, and knows whether it was sent. The relay gives it
+/// up so much later.
+const CALL_GRACE: Duration = Duration::from_secs(1);
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Operation {
+    /// A PV is to be written.
+    Put(Put),
+    /// A service is to be called.
+    Call(Call),
+}
+
+/// An operation as a client asked for it.
+#[derive(Debug)]
+pub struct OpOrder {
+    /// Who.
+    pub client: ClientId,
+    /// Who that is.
+    pub person: Arc<Person>,
+    /// Who is charged for the PV, where it isn't open.
+    pub owner: Arc<Owner>,
+    /// The request's number.
+    pub request: u32,
+    /// Name of the PV or service, with or without a source.
+    pub name: String,
+    /// What to do.
+    pub operation: Operation,
+    /// How long to wait for the answer.
+    pub timeout: Duration,
+    /// Why it isn't even tried, when it isn't.
+    pub held_back: Option<HeldBack>,
+}
+
+/// Why an operation isn't tried.
+#[derive(Debug)]
+pub enum HeldBack {
+    /// More were asked for than the client may.
+    TooFast,
+    /// All puts of its request had to be permitted, and the one to this PV isn't.
+    Another(String),
+}
+
+impl HeldBack {
+    /// What the client is told.
+    fn end(&self) -> OpEnd {
+        match self {
+            Self::TooFast => {
+                let why = format!("{TOO_FAST}: ask more slowly (max_puts_per_s)");
+                OpEnd::failed(Outcome::NotAllowed, why)
+            }
+            Self::Another(name) => {
+                let why = format!("nothing was written: this relay refuses the put to {name}");
+                OpEnd::failed(Outcome::Withheld, why)
+            }
+        }
+    }
+}
+
+/// The answer to an operation.
+#[derive(Debug, PartialEq)]
+pub struct OpAnswer {
+    /// Who asked.
+    pub client: ClientId,
+    /// The request's number.
+    pub request: u32,
+    /// Whether it was a call.
+    pub is_call: bool,
+    /// What became of it.
+    pub end: OpEnd,
+}
+
+struct Open {
+    client: ClientId,
+    request: u32,
+    name: String,
+    is_call: bool,
+    /// The PV that a put holds.
+    pv: Option<PvId>,
+    ticket: Box<dyn OpTicket>,
+    deadline: Instant,
+    timeout: Duration,
+    record: Record,
+    /// It is sent only when its record is written.
+    waits_for_record: bool,
+}
+
+/// What is put on record of an operation.
+struct Record {
+    person: Arc<Person>,
+    peer: Arc<Peer>,
+    begun: Instant,
+    old: Value,
+    new: Value,
+}
+
+/// Ticket of a put that waits until the value before it is known, or of what waits for its record.
+struct Held;
+
+impl OpTicket for Held {
+    fn cancel(&self) -> bool {
+        true
+    }
+}
+
+/// Wakes the thread that owns the operations; called from sources' threads.
+pub type Wake = Arc<dyn Fn() + Send + Sync>;
+
+/// The operations of one shard.
+pub struct Operations {
+    registry: Arc<Registry>,
+    wake: Wake,
+    open: HashMap<u64, Open>,
+    deadlines: BTreeSet<(Instant, u64)>,
+    ended: Arc<SegQueue<(u64, OpEnd)>>,
+    next: u64,
+    /// When a refusal for asking too fast was last put on record, and how many weren't since.
+    refusal_recorded: Option<Instant>,
+    refusals_unrecorded: u64,
+    shard: usize,
+    desk: Arc<Desk>,
+    audit: Option<Arc<Audit>>,
+    /// Puts that wait until the value before them is known, and what waits for its record.
+    held: HashMap<u64, Operation>,
+    peeked: Arc<SegQueue<(u64, Value)>>,
+    recorded: Arc<SegQueue<(u64, Result<(), String>)>>,
+    /// When records must be written, in the order in which they were asked for.
+    record_deadlines: VecDeque<(Instant, u64)>,
+}
+
+impl Operations {
+    /// None yet.
+    #[must_use]
+    pub fn new(
+        shard: usize,
+        registry: Arc<Registry>,
+        desk: Arc<Desk>,
+        audit: Option<Arc<Audit>>,
+        wake: Wake,
+    ) -> Self {
+        Self {
+            shard,
+            desk,
+            audit,
+            held: HashMap::new(),
+            peeked: Arc::default(),
+            recorded: Arc::default(),
+            record_deadlines: VecDeque::new(),
+            registry,
+            wake,
+            open: HashMap::new(),
+            deadlines: BTreeSet::new(),
+            ended: Arc::default(),
+            next: 0,
+            refusal_recorded: None,
+            refusals_unrecorded: 0,
+        }
+    }
+
+    /// Holds all of the orders back when one of them is refused.
+    pub fn hold_back_unless_all_permitted(&self, orders: &mut [OpOrder]) {
+        let is_refused = |order: &OpOrder| {
+            order.held_back.is_some()
+                || (self.registry)
+                    .permit(&order.name, &order.person, Access::Put)
+                    .is_err()
+        };
+        let Some(refused) = orders.iter().position(is_refused) else {
+            return;
+        };
+        let name = orders[refused].name.clone();
+        for order in orders {
+            if !is_refused(order) {
+                order.held_back = Some(HeldBack::Another(name.clone()));
+            }
+        }
+    }
+
+    /// Begins an operation, or says at once why not.
+    pub fn begin(&mut self, order: OpOrder, peer: &Arc<Peer>, now: Instant) -> Option<OpAnswer> {
+        self.next += 1;
+        let number = self.next;
+        let new = match &order.operation {
+            _ if self.audit.is_none() => Value::Null,
+            Operation::Put(put) => audit::new_value(&put.value),
+            Operation::Call(call) => {
+                let named = |(name, value): &(String, _)| (name.clone(), audit::new_value(value));
+                Value::Object(call.arguments.iter().map(named).collect())
+            }
+        };
+        let grace = match order.operation {
+            Operation::Put(_) => Duration::ZERO,
+            Operation::Call(_) => CALL_GRACE,
+        };
+        let mut open = Open {
+            client: order.client,
+            request: order.request,
+            name: order.name,
+            is_call: matches!(order.operation, Operation::Call(_)),
+            pv: None,
+            ticket: Box::new(Held),
+            deadline: now + order.timeout + grace,
+            timeout: order.timeout,
+            record: Record {
+                person: order.person,
+                peer: Arc::clone(peer),
+                begun: now,
+                old: Value::Null,
+                new,
+            },
+            waits_for_record: false,
+        };
+        let is_too_fast = matches!(order.held_back, Some(HeldBack::TooFast));
+        let permitted = match (&order.held_back, &order.operation) {
+            (Some(why), _) => Err(why.end()),
+            (None, Operation::Call(_)) => {
+                let person = &open.record.person;
+                let permitted = self.registry.permit(&open.name, person, Access::Put);
+                permitted.map_err(OpEnd::from)
+            }
+            (None, Operation::Put(_)) => {
+                let acquired =
+                    self.registry
+                        .acquire_to_put(&open.name, &open.record.person, &order.owner);
+                acquired.map(|pv| open.pv = Some(pv)).map_err(OpEnd::from)
+            }
+        };
+        if let Err(mut end) = permitted {
+            if is_too_fast && !self.records_refusal(&mut end, now) {
+                return Some(OpAnswer {
+                    client: open.client,
+                    request: open.request,
+                    is_call: open.is_call,
+                    end,
+                });
+            }
+            return Some(self.answer(number, open, end, now));
+        }
+        self.deadlines.insert((open.deadline, number));
+        let Some((_, pv)) = self.audit.as_ref().zip(open.pv) else {
+            return self.record_and_send(number, open, order.operation, now);
+        };
+        self.held.insert(number, order.operation);
+        let (peeked, wake) = (Arc::clone(&self.peeked), Arc::clone(&self.wake));
+        let answer = Box::new(move |value: Option<&RowValue>| {
+            peeked.push((number, value.map_or(Value::Null, audit::old_value)));
+            wake();
+        });
+        let answer = Peeked(answer);
+        self.desk.leave(Demand::Peek { pv, answer });
+        self.open.insert(number, open);
+        None
+    }
+
+    /// Sends what may be made, after its record is written where that is needed; or says why not.
+    fn record_and_send(
+        &mut self,
+        number: u64,
+        mut open: Open,
+        operation: Operation,
+        now: Instant,
+    ) -> Option<OpAnswer> {
+        match self.put_on_record(number, &open) {
+            Ok(false) => {
+                self.send(number, open, operation);
+                None
+            }
+            Ok(true) => {
+                open.waits_for_record = true;
+                self.record_deadlines
+                    .push_back((now + audit::PATIENCE, number));
+                self.held.insert(number, operation);
+                self.open.insert(number, open);
+                None
+            }
+            Err(end) => {
+                self.deadlines.remove(&(open.deadline, number));
+                Some(self.answer(number, open, end, now))
+            }
+        }
+    }
+
+    fn send(&mut self, number: u64, mut open: Open, operation: Operation) {
+        let done = self.done(number);
+        open.waits_for_record = false;
+        open.ticket = match (operation, open.pv) {
+            (Operation::Call(call), _) => {
+                let person = &open.record.person;
+                self.registry.call(&open.name, person, call, done)
+            }
+            (Operation::Put(put), Some(pv)) => self.registry.put(pv, put, done),
+            // What was permitted has a PV.
+            (Operation::Put(_), None) => Box::new(Sent),
+        };
+        self.open.insert(number, open);
+    }
+
+    /// Whether a refusal of one that asks too fast goes to the log and on record: one a second, which says
+    /// how many there were before it.
+    fn records_refusal(&mut self, end: &mut OpEnd, now: Instant) -> bool {
+        let is_new = |at: Instant| now.saturating_duration_since(at) < REFUSALS_RECORDED_EVERY;
+        if self.refusal_recorded.is_some_and(is_new) {
+            self.refusals_unrecorded += 1;
+            return false;
+        }
+        self.refusal_recorded = Some(now);
+        let before = std::mem::take(&mut self.refusals_unrecorded);
+        if before > 0 {
+            end.message += &format!("; {before} more were refused before this one");
+        }
+        true
+    }
+
+    fn done(&self, number: u64) -> OpDone {
+        let (ended, wake) = (Arc::clone(&self.ended), Arc::clone(&self.wake));
+        Box::new(move |end| {
+            ended.push((number, end));
+            wake();
+        })
+    }
+
+    /// Goes on with the puts of which the value before them is known now.
+    fn record_held(&mut self, now: Instant) -> Vec<OpAnswer> {
+        let mut answers = Vec::new();
+        while let Some((number, old)) = self.peeked.pop() {
+            let Some((mut open, operation)) = self.take_permitted(number, &mut answers, now) else {
+                continue;
+            };
+            open.record.old = old;
+            answers.extend(self.record_and_send(number, open, operation, now));
+        }
+        answers
+    }
+
+    /// Sends what is on record now, and gives up what isn't in time.
+    fn send_recorded(&mut self, now: Instant) -> Vec<OpAnswer> {
+        let mut answers = Vec::new();
+        while let Some((number, recorded)) = self.recorded.pop() {
+            match recorded {
+                Ok(()) => {
+                    if let Some((open, operation)) = self.take_permitted(number, &mut answers, now)
+                    {
+                        self.send(number, open, operation);
+                    }
+                }
+                Err(why) => answers.extend(self.end(number, unrecorded(&why), now)),
+            }
+        }
+        while let Some(&(deadline, number)) = self.record_deadlines.front() {
+            let waits = self
+                .open
+                .get(&number)
+                .is_some_and(|open| open.waits_for_record);
+            if waits && now < deadline {
+                break;
+            }
+            self.record_deadlines.pop_front();
+            if waits {
+                let why = format!("not done within {} s", audit::PATIENCE.as_secs());
+                answers.extend(self.end(number, unrecorded(&why), now));
+            }
+        }
+        answers
+    }
+
+    /// What was held, unless it was given up meanwhile or the rules, which may have changed, forbid it now.
+    fn take_permitted(
+        &mut self,
+        number: u64,
+        answers: &mut Vec<OpAnswer>,
+        now: Instant,
+    ) -> Option<(Open, Operation)> {
+        let operation = self.held.remove(&number)?;
+        let open = self.open.remove(&number)?;
+        let person = &open.record.person;
+        match self.registry.permit(&open.name, person, Access::Put) {
+            Ok(()) => Some((open, operation)),
+            Err(refusal) => {
+                self.deadlines.remove(&(open.deadline, number));
+                answers.push(self.answer(number, open, OpEnd::from(refusal), now));
+                None
+            }
+        }
+    }
+
+    /// An attempt, as it is put on record.
+    fn attempt<'a>(
+        &self,
+        number: u64,
+        open: &'a Open,
+        result: &'a str,
+        message: &'a str,
+        now: Instant,
+    ) -> Attempt<'a> {
+        let record = &open.record;
+        Attempt {
+            kind: if open.is_call { "call" } else { "put" },
+            number: (self.shard, number),
+            person: &record.person,
+            peer: &record.peer.address,
+            origin: &record.peer.origin,
+            pv: &open.name,
+            old: &record.old,
+            new: &record.new,
+            result,
+            message,
+            latency: now.saturating_duration_since(record.begun),
+        }
+    }
+
+    /// Says beforehand that something is about to be written, where that is needed, and whether it must wait
+    /// for that.
+    fn put_on_record(&self, number: u64, open: &Open) -> Result<bool, OpEnd> {
+        let Some(audit) = &self.audit else {
+            return Ok(false);
+        };
+        let attempt = self.attempt(number, open, "Begun", "", open.record.begun);
+        let (recorded, wake) = (Arc::clone(&self.recorded), Arc::clone(&self.wake));
+        let told = Box::new(move |result| {
+            recorded.push((number, result));
+            wake();
+        });
+        audit.begin(&attempt, told).map_err(|why| unrecorded(&why))
+    }
+
+    /// The answer to an operation that is over, which is put on record.
+    fn answer(&self, number: u64, open: Open, mut end: OpEnd, now: Instant) -> OpAnswer {
+        let is_call = open.is_call;
+        let may_read = |registry: &Registry| {
+            let person = &open.record.person;
+            registry.permit(&open.name, person, Access::Read).is_ok()
+        };
+        if !is_call && end.result.is_some() && !may_read(&self.registry) {
+            end = OpEnd::DONE;
+        }
+        let kind = if is_call { "call" } else { "put" };
+        let result = format!("{:?}", end.outcome);
+        // Names come from clients and may hold anything.
+        let name: String = open.name.chars().take(MAX_NAME_BYTES).collect();
+        log::info!("{kind} of {name:?}: {result} {:?}", end.message);
+        if let Some(audit) = &self.audit {
+            audit.end(&self.attempt(number, &open, &result, &end.message, now));
+        }
+        self.registry.release(open.pv, now);
+        OpAnswer {
+            client: open.client,
+            request: open.request,
+            is_call,
+            end,
+        }
+    }
+
+    /// When the next operation is to be given up.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let end = self.deadlines.first().map(|(deadline, _)| *deadline);
+        let record = self.record_deadlines.front().map(|(deadline, _)| *deadline);
+        end.into_iter().chain(record).min()
+    }
+
+    /// The answers to the operations that ended or were given up by now.
+    pub fn answers(&mut self, now: Instant) -> Vec<OpAnswer> {
+        let mut answers = self.record_held(now);
+        answers.extend(self.send_recorded(now));
+        while let Some((number, end)) = self.ended.pop() {
+            answers.extend(self.end(number, end, now));
+        }
+        while let Some(&(deadline, number)) = self.deadlines.first()
+            && deadline <= now
+        {
+            let open = &self.open[&number];
+            let waited = open.timeout.as_millis();
+            let end = if open.waits_for_record {
+                unrecorded(&format!("not done within {waited} ms"))
+            } else if open.ticket.cancel() {
+                let message = format!(
+                    "not sent within {waited} ms, because the PV is not connected or an earlier put \
+                     to it is still being processed; nothing was written"
+                );
+                OpEnd::failed(Outcome::NotConnected, message)
+            } else {
+                let message =
+                    format!("no answer within {waited} ms; it may have been done, or still be");
+                OpEnd::failed(Outcome::TimedOut, message)
+            };
+            answers.extend(self.end(number, end, now));
+        }
+        answers
+    }
+
+    /// Ends the puts that were not sent yet and that their clients may not make any more.
+    pub fn recheck(&mut self, now: Instant) -> Vec<OpAnswer> {
+        self.recheck_of(|_| true, now)
+    }
+
+    fn recheck_of(&mut self, asked: impl Fn(&Open) -> bool, now: Instant) -> Vec<OpAnswer> {
+        let refused: Vec<_> = (self.open.iter())
+            .filter(|(_, open)| asked(open))
+            .filter_map(|(number, open)| {
+                let person = &open.record.person;
+                let permitted = self.registry.permit(&open.name, person, Access::Put);
+                let refusal = permitted.err()?;
+                open.ticket.cancel().then_some((*number, refusal))
+            })
+            .collect();
+        let mut answers = Vec::new();
+        for (number, refusal) in refused {
+            let message = format!(
+                "nothing was written: rights changed before it was sent; {}",
+                refusal.message
+            );
+            let end = OpEnd::failed(Outcome::NotAllowed, message);
+            answers.extend(self.end(number, end, now));
+        }
+        answers
+    }
+
+    /// A client has shown who it is again: its puts that were not sent yet are judged for this person.
+    pub fn renew(&mut self, client: ClientId, person: &Arc<Person>, now: Instant) -> Vec<OpAnswer> {
+        for open in self.open.values_mut() {
+            if open.client == client {
+                open.record.person = Arc::clone(person);
+            }
+        }
+        self.recheck_of(|open| open.client == client, now)
+    }
+
+    /// The client is gone: what was not sent yet won't be.
+    pub fn forget(&mut self, client: ClientId, now: Instant) {
+        let of_client = |open: &Open| open.client == client && open.ticket.cancel();
+        let numbers: Vec<u64> = (self.open.iter())
+            .filter(|(_, open)| of_client(open))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in numbers {
+            let end = OpEnd::failed(Outcome::NotConnected, "the client left before it was sent");
+            self.end(number, end, now);
+        }
+    }
+
+    fn end(&mut self, number: u64, end: OpEnd, now: Instant) -> Option<OpAnswer> {
+        let open = self.open.remove(&number)?;
+        self.held.remove(&number);
+        self.deadlines.remove(&(open.deadline, number));
+        Some(self.answer(number, open, end, now))
+    }
+}
+
+/// The answer to what isn't made because it can't be put on record.
+fn unrecorded(why: &str) -> OpEnd {
+    let message = format!(
+        "nothing was written: the relay's audit file can't be written ({why}), and it takes no puts without a \
+         record (audit_fail = closed); tell the relay's operator"
+    );
+    OpEnd::failed(Outcome::NotAllowed, message)
+}

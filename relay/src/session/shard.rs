@@ -1,0 +1,440 @@
+//! What does the thread that owns its clients' sockets do, and in which order?
+//!
+//! A shard is one thread that owns the sockets of its clients: no task, channel or lock per client.
+//! A tick's frame is written to one client after the other, each time beginning with another, and
+//! requests are read when the poll says that there are some.
+
+mod client;
+mod delivery;
+mod ending;
+mod handle;
+mod heartbeat;
+mod large;
+mod login;
+mod requests;
+
+pub use self::handle::{Arrival, ClientSeen, ShardHandle};
+
+use std::cmp::Reverse;
+use std::collections::{HashSet, VecDeque};
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use mio::event::Event;
+use mio::{Events, Interest, Poll, Token, Waker};
+use pvwire_schema::close::CloseCode;
+use pvwire_schema::types::{Hello, Reply};
+use slab::Slab;
+
+use self::client::Client;
+use self::delivery::{Paces, Rounds};
+use self::handle::{Command, Mailbox};
+use self::heartbeat::Heartbeats;
+use self::login::Login;
+use crate::access::audit::Audit;
+use crate::access::auth::Tokens;
+use crate::access::rule::Person;
+use crate::fanout::frame::{Frame, FrameMaker};
+use crate::fanout::group::{ClientId, Demand, Desk};
+use crate::limits::caller::Callers;
+use crate::limits::quota::{Memory, Users};
+use crate::ops::metrics::Metrics;
+use crate::ops::shutdown::Indispensable;
+use crate::session::operation::Operations;
+use crate::session::request::Answerer;
+use crate::session::socket::{Broken, Socket};
+use crate::state::registry::Registry;
+
+const WAKER: Token = Token(usize::MAX);
+
+/// Whether clients get back what they send, and nothing else, as the conformance test wants it.
+const ECHOES: bool = cfg!(feature = "conformance");
+
+/// After a wake-up by acknowledgements alone the other clients' may gather for so long, unless a tick
+/// comes: a wake-up costs as much as a frame does.
+const GATHER: Duration = Duration::from_millis(5);
+
+/// How often stalled clients and unacknowledged ticks are looked at.
+const CHECK_EVERY: Duration = Duration::from_millis(500);
+
+/// What a shard is told of its clients.
+#[derive(Clone, Copy, Debug)]
+pub struct ShardLimits {
+    /// A client that took nothing for so long is closed.
+    pub evict_after: Duration,
+    /// A client that acknowledged nothing for so long gets no more frames until it does.
+    pub ack_window: Duration,
+    /// A client that sent nothing for so long gets a ping; zero for none.
+    pub ping_after: Duration,
+    /// Time that a get waits for first values, unless it says otherwise.
+    pub get_timeout: Duration,
+    /// Time that a put waits for its answer, unless it says otherwise.
+    pub put_timeout: Duration,
+    /// Requests of a client a second.
+    pub requests_per_s: usize,
+    /// Puts and calls of a client a second.
+    pub puts_per_s: usize,
+    /// New names of a client a second, and at once.
+    pub new_names: (usize, usize),
+}
+
+/// What all shards share.
+#[derive(Clone)]
+pub struct ShardContext {
+    /// Where names become PVs.
+    pub registry: Arc<Registry>,
+    /// Where demands go.
+    pub desk: Arc<Desk>,
+    /// What each client is told first.
+    pub hello: Hello,
+    /// Times.
+    pub limits: ShardLimits,
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// What tells who a client is, if clients have to show it.
+    pub tokens: Option<Arc<Tokens>>,
+    /// How many connections each user has.
+    pub users: Arc<Users>,
+    /// What each user's connections may do together.
+    pub callers: Arc<Callers>,
+    /// What clients' PVs and answers take in memory.
+    pub memory: Arc<Memory>,
+    /// Where attempts to write are put on record, if they are.
+    pub audit: Option<Arc<Audit>>,
+}
+
+/// A shard's thread, and the handle to it.
+pub struct Shard {
+    handle: ShardHandle,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Shard {
+    /// Starts shard number `number`.
+    ///
+    /// # Errors
+    /// When the system gives no poll or thread.
+    pub fn start(number: usize, context: ShardContext) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let mailbox = Arc::new(Mailbox::new(Waker::new(poll.registry(), WAKER)?));
+        let handle = ShardHandle::new(Arc::clone(&mailbox));
+        let run = Run::new(number, context, poll, mailbox);
+        let thread = thread::Builder::new()
+            .name(format!("shard-{number}"))
+            .spawn(|| run.run())?;
+        Ok(Self {
+            handle,
+            thread: Some(thread),
+        })
+    }
+
+    /// The handle for other threads.
+    #[must_use]
+    pub fn handle(&self) -> ShardHandle {
+        self.handle.clone()
+    }
+}
+
+impl Drop for Shard {
+    fn drop(&mut self) {
+        self.handle.stop();
+        if let Some(thread) = self.thread.take() {
+            // A panic in the thread was already reported by the panic hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the shard's thread has.
+struct Run {
+    number: usize,
+    context: ShardContext,
+    mailbox: Arc<Mailbox>,
+    poll: Poll,
+    answerer: Answerer,
+    operations: Operations,
+    maker: FrameMaker,
+    hello: Arc<Frame>,
+    clients: Slab<Client>,
+    generation: u64,
+    /// Clients whose sockets may hold more requests than their turn allowed.
+    again: HashSet<usize>,
+    /// Clients that have more to write than one turn allows.
+    turns: VecDeque<usize>,
+    /// Nothing but acknowledgements came since the last poll.
+    only_acks: bool,
+    rounds: Rounds,
+    paces: Paces,
+    heartbeats: Heartbeats,
+    /// Clients to close in a drain, and when.
+    leaving: VecDeque<(Instant, ClientId)>,
+    /// Generation of the tokens' keys by which the clients were looked at.
+    keys_seen: Option<u64>,
+}
+
+impl Run {
+    fn new(number: usize, context: ShardContext, poll: Poll, mailbox: Arc<Mailbox>) -> Self {
+        let mut maker = FrameMaker::default();
+        let hello = Arc::new(maker.answer(0, 0, &Reply::Hello(context.hello.clone())));
+        let wake = {
+            let mailbox = Arc::clone(&mailbox);
+            Arc::new(move || mailbox.wake())
+        };
+        Self {
+            number,
+            answerer: Answerer::new(
+                Arc::clone(&context.registry),
+                context.limits.get_timeout,
+                context.limits.put_timeout,
+                context.limits.new_names,
+            ),
+            heartbeats: Heartbeats::new(context.limits),
+            operations: Operations::new(
+                number,
+                Arc::clone(&context.registry),
+                Arc::clone(&context.desk),
+                context.audit.clone(),
+                wake,
+            ),
+            context,
+            mailbox,
+            poll,
+            maker,
+            hello,
+            clients: Slab::new(),
+            generation: 0,
+            again: HashSet::new(),
+            turns: VecDeque::new(),
+            only_acks: false,
+            rounds: Rounds::default(),
+            paces: Paces::new(Instant::now()),
+            leaving: VecDeque::new(),
+            keys_seen: None,
+        }
+    }
+
+    fn run(mut self) {
+        let _alive = Indispensable("shard");
+        self.mailbox.opened();
+        let mut events = Events::with_capacity(1024);
+        let mut next_check = Instant::now() + CHECK_EVERY;
+        loop {
+            self.mailbox.turned(Instant::now());
+            if let Err(error) = self.poll.poll(&mut events, Some(self.patience(next_check)))
+                && error.kind() != io::ErrorKind::Interrupted
+            {
+                panic!("the poll of shard {} failed: {error}", self.number);
+            }
+            self.only_acks = !events.is_empty();
+            for event in &events {
+                if event.token() == WAKER {
+                    self.only_acks = false;
+                } else {
+                    // The next piece of a large message must not wait for anybody.
+                    self.only_acks &= !(event.is_writable() && self.is_blocked(event.token().0));
+                    self.on_event(event);
+                }
+            }
+            for place in std::mem::take(&mut self.again) {
+                self.on_socket(place, true, false);
+            }
+            self.give_turns();
+            if self.carry_out().is_break() {
+                break;
+            }
+            let now = Instant::now();
+            self.answer_operations(now);
+            self.let_go(now);
+            self.bring_up_paced(now);
+            if now >= next_check {
+                next_check = now + CHECK_EVERY;
+                self.check(now);
+                self.look_for_silent(now);
+            }
+            if self.only_acks && self.again.is_empty() && self.turns.is_empty() {
+                thread::park_timeout(GATHER);
+            }
+        }
+        self.mailbox.closed();
+    }
+
+    /// How long the poll may sleep.
+    fn patience(&self, next_check: Instant) -> Duration {
+        if !self.again.is_empty() || !self.turns.is_empty() {
+            return Duration::ZERO;
+        }
+        let leaving = self.leaving.front().map(|(at, _)| *at);
+        let next = [leaving, self.operations.next_deadline(), self.paces.next()]
+            .into_iter()
+            .flatten()
+            .fold(next_check, Instant::min);
+        next.saturating_duration_since(Instant::now())
+    }
+
+    /// Does what other threads want; breaks when they want it to stop.
+    fn carry_out(&mut self) -> ControlFlow<()> {
+        while let Some(command) = self.mailbox.take() {
+            match command {
+                Command::Stop => return ControlFlow::Break(()),
+                Command::Adopt(arrival) => self.adopt(*arrival),
+                Command::Drain { over } => self.drain(over),
+                Command::Recheck => self.recheck(),
+                Command::Inspect { limit, answer } => {
+                    // Whoever asked may have gone in the meantime.
+                    let _ = answer.send(self.inspect(limit));
+                }
+                Command::Attach { token, reply } => self.attach(token, reply),
+                Command::Streamed(id) => self.streamed(id),
+                Command::Deliver { frames, orders } => {
+                    self.deliver(&frames, self.mailbox.is_behind());
+                    for order in orders {
+                        self.follow(order);
+                    }
+                    self.mailbox.delivered(Instant::now());
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn inspect(&self, limit: usize) -> Vec<ClientSeen> {
+        let clients = self.clients.iter().map(|(_, client)| client);
+        let mut clients: Vec<_> = clients.filter(|client| !client.is_closing()).collect();
+        if clients.len() > limit {
+            clients.select_nth_unstable_by_key(limit, |client| Reverse(client.sent_bytes()));
+            clients.truncate(limit);
+        }
+        clients.into_iter().map(Client::seen).collect()
+    }
+
+    fn adopt(&mut self, arrival: Arrival) {
+        let Arrival {
+            tcp,
+            tls,
+            read_ahead,
+            lz4,
+            peer,
+            caller,
+            stay,
+        } = arrival;
+        let adopted = Socket::new(tcp, tls, read_ahead).and_then(|mut socket| {
+            let place = self.clients.vacant_key();
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            self.poll
+                .registry()
+                .register(socket.source(), Token(place), interest)?;
+            Ok(socket)
+        });
+        let socket = match adopted {
+            Ok(socket) => socket,
+            Err(error) => {
+                self.mailbox.client_left();
+                log::debug!("a client was gone before it was served: {error}");
+                return;
+            }
+        };
+        self.generation += 1;
+        let place = self.clients.vacant_key();
+        let id = ClientId {
+            shard: self.number,
+            place,
+            generation: self.generation,
+            lz4,
+        };
+        let hello = if peer.person == Person::default() {
+            Arc::clone(&self.hello)
+        } else {
+            Arc::new(self.maker.answer(0, 0, &self.welcome(&peer.person, 0)))
+        };
+        let now = Instant::now();
+        let login = match self.context.tokens {
+            None => Login::Done(None),
+            Some(_) => Login::awaited(now),
+        };
+        let memory = &self.context.memory;
+        let owner = memory.owner(&peer.address, peer.person.user.as_deref());
+        let mut client = Client::new(
+            id,
+            (peer, caller, stay),
+            owner,
+            login,
+            socket,
+            self.context.limits,
+            now,
+        );
+        let person = Arc::clone(&client.person);
+        let is_full = client.sit(&self.context.users, &person).is_err();
+        self.clients.insert(client);
+        self.context.metrics.sessions_opened.inc();
+        if !ECHOES {
+            let said = self.clients[place].socket.answer(&hello);
+            self.settle(place, said.map(|()| true));
+        }
+        if is_full && self.clients.contains(place) {
+            return self.close(place, CloseCode::TryAgainLater);
+        }
+        // Requests may have come with the handshake.
+        self.on_socket(place, true, false);
+    }
+
+    fn on_event(&mut self, event: &Event) {
+        let place = event.token().0;
+        if event.is_readable()
+            && let Some(client) = self.clients.get_mut(place)
+        {
+            client.socket.comes(event.is_read_closed());
+        }
+        self.on_socket(place, event.is_readable(), event.is_writable());
+    }
+
+    fn on_socket(&mut self, place: usize, readable: bool, writable: bool) {
+        if !self.clients.contains(place) {
+            return;
+        }
+        let mut done = Ok(false);
+        if writable {
+            done = self.clients[place].socket.resume().map(|taken| taken > 0);
+        }
+        if readable && done.is_ok() {
+            done = self
+                .read(place)
+                .map(|heard| heard || matches!(done, Ok(true)));
+        }
+        self.settle(place, done);
+    }
+
+    /// After something was done with a client: part from it, note its progress, let it catch up.
+    fn settle(&mut self, place: usize, done: Result<bool, Broken>) {
+        let progress = match done {
+            Ok(progress) => progress,
+            Err(error) => return self.part(place, &error),
+        };
+        let client = &mut self.clients[place];
+        let blocked = client.is_blocked();
+        client.note_progress(progress, blocked);
+        if !client.is_closing()
+            && let Some(since) = client.session.catch_up_from(blocked)
+        {
+            self.context.desk.leave(Demand::CatchUp {
+                client: client.id,
+                since,
+                cause: client.session.cause(),
+            });
+        }
+        self.ask_turn(place);
+    }
+
+    fn is_blocked(&self, place: usize) -> bool {
+        let client = self.clients.get(place);
+        client.is_some_and(|client| client.socket.is_blocked())
+    }
+
+    /// Whether the client is still here and still served.
+    fn serves(&self, id: ClientId) -> bool {
+        let client = self.clients.get(id.place);
+        client.is_some_and(|client| client.id == id && !client.is_closing())
+    }
+}

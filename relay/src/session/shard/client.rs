@@ -1,0 +1,205 @@
+//! What does a shard know of one client, and has that client stalled or been closed?
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pvwire_schema::close::CloseCode;
+
+use super::ShardLimits;
+use super::delivery::Feed;
+use super::handle::ClientSeen;
+use super::large::LargeWay;
+use super::login::Login;
+use super::requests::Allowance;
+use crate::access::auth::Peer;
+use crate::access::rule::Person;
+use crate::fanout::group::ClientId;
+use crate::limits::caller::{Caller, Callers, Stay};
+use crate::limits::quota::{Owner, Seat, Users};
+use crate::session::socket::Socket;
+use crate::session::step::Session;
+
+/// How long a closed socket is kept for the other side's farewell.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// What becomes of a client that is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Silence {
+    /// It was heard, or has time left.
+    Fine,
+    /// It gets a ping.
+    Ping,
+    /// It didn't answer its ping.
+    Gone,
+}
+
+pub(super) struct Client {
+    pub(super) id: ClientId,
+    since: Instant,
+    pub(super) person: Arc<Person>,
+    pub(super) peer: Arc<Peer>,
+    /// Whom what it makes the relay hold is charged to.
+    pub(super) owner: Arc<Owner>,
+    pub(super) login: Login,
+    /// Whose budgets it draws on.
+    pub(super) caller: Caller,
+    /// Its place among the relay's connections and its address's.
+    _stay: Option<Stay>,
+    /// Its place among its user's connections.
+    seat: Option<Seat>,
+    pub(super) allowance: Allowance,
+    pub(super) socket: Socket,
+    pub(super) session: Session,
+    pub(super) feed: Feed,
+    pub(super) large: LargeWay,
+    /// Bytes that it was sent by its stream.
+    pub(super) streamed: u64,
+    /// Has something to write, and is in the queue of those who do.
+    pub(super) awaits_turn: bool,
+    /// Bytes that it had sent when it was last looked for.
+    heard: u64,
+    /// When it was sent a ping, if it has sent nothing since.
+    pinged: Option<Instant>,
+    /// Since when it took nothing although something waits for it.
+    stalled_since: Option<Instant>,
+    /// Our farewell is said; the socket is dropped at this time at the latest.
+    closing: Option<Instant>,
+}
+
+impl Client {
+    pub(super) fn new(
+        id: ClientId,
+        (peer, caller, stay): (Peer, Caller, Option<Stay>),
+        owner: Arc<Owner>,
+        login: Login,
+        socket: Socket,
+        limits: ShardLimits,
+        now: Instant,
+    ) -> Self {
+        Self {
+            id,
+            since: now,
+            person: Arc::new(peer.person.clone()),
+            peer: Arc::new(peer),
+            owner,
+            login,
+            caller,
+            _stay: stay,
+            seat: None,
+            allowance: Allowance::new(limits, now),
+            socket,
+            session: Session::default(),
+            feed: Feed::default(),
+            large: LargeWay::Socket,
+            streamed: 0,
+            awaits_turn: false,
+            heard: 0,
+            pinged: None,
+            stalled_since: None,
+            closing: None,
+        }
+    }
+
+    /// Takes a place among the connections of `person`'s user, unless it has one.
+    pub(super) fn sit(&mut self, users: &Arc<Users>, person: &Person) -> Result<(), String> {
+        if let (None, Some(user)) = (&self.seat, &person.user) {
+            self.seat = Some(users.seat(user)?);
+        }
+        Ok(())
+    }
+
+    /// Whether something waits for it to take it.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.socket.is_blocked() || self.large.is_busy()
+    }
+
+    /// Its user is known now, and its budgets hold from now on.
+    pub(super) fn draw_on(&mut self, callers: &Callers, person: &Person) -> Result<(), String> {
+        let Some(user) = person.user.as_ref().filter(|_| !self.caller.has_user()) else {
+            return Ok(());
+        };
+        let arrived = callers.logged_in(&mut self.caller, user, Instant::now());
+        arrived.map_err(|_| {
+            "you connect too fast: try again later (max_new_connections_per_s)".to_owned()
+        })
+    }
+
+    /// Bytes of what waits for it to take it.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.socket.held_bytes() + self.large.held_bytes()
+    }
+
+    /// Something was not sent to it.
+    pub(super) fn stall(&mut self, now: Instant) {
+        self.stalled_since.get_or_insert(now);
+    }
+
+    /// Something was done with it, and it got on or didn't.
+    pub(super) fn note_progress(&mut self, progress: bool, blocked: bool) {
+        if !blocked && !self.session.is_unheard() {
+            self.stalled_since = None;
+        } else if progress || self.stalled_since.is_none() {
+            self.stalled_since = Some(Instant::now());
+        }
+    }
+
+    /// What is to be done about a client that may have sent nothing since this was asked last.
+    pub(super) fn silence(&mut self, patience: Duration, now: Instant) -> Silence {
+        let received = self.socket.received_bytes();
+        // What waits for it shows soon enough whether it takes it.
+        if self.is_closing() || self.socket.is_blocked() || received != self.heard {
+            self.heard = received;
+            self.pinged = None;
+            return Silence::Fine;
+        }
+        match self.pinged {
+            None => {
+                self.pinged = Some(now);
+                Silence::Ping
+            }
+            Some(since) if now.saturating_duration_since(since) >= patience => Silence::Gone,
+            Some(_) => Silence::Fine,
+        }
+    }
+
+    /// Whether it has taken nothing for so long.
+    pub(super) fn has_stalled(&mut self, evict_after: Duration, now: Instant) -> bool {
+        if self.large.progressed() {
+            self.stalled_since = self.stalled_since.map(|_| now);
+        }
+        self.stalled_since
+            .is_some_and(|since| now.duration_since(since) >= evict_after)
+    }
+
+    /// Says our farewell.
+    pub(super) fn close(&mut self, code: CloseCode) {
+        self.socket.close(code.number(), code.reason());
+        self.closing = Some(Instant::now() + FAREWELL);
+    }
+
+    /// Whether our farewell is said.
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.is_some()
+    }
+
+    /// Whether it has had its time to answer our farewell.
+    pub(super) fn had_its_farewell(&self, now: Instant) -> bool {
+        self.closing.is_some_and(|until| now >= until)
+    }
+
+    /// Bytes of frames that it was sent.
+    pub(super) fn sent_bytes(&self) -> u64 {
+        self.socket.sent_bytes() + self.streamed
+    }
+
+    /// As the status page shows it.
+    pub(super) fn seen(&self) -> ClientSeen {
+        ClientSeen {
+            address: self.peer.address.clone(),
+            user: self.person.user.clone(),
+            connected: self.since.elapsed(),
+            bytes: self.sent_bytes(),
+            is_in_step: self.session.is_abreast(),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! When does a client's connection end, and who hears of it?
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pvwire_schema::close::CloseCode;
+
+use super::Run;
+use crate::access::auth::Keys;
+use crate::fanout::group::{ClientId, Demand};
+use crate::session::socket::Broken;
+
+/// While the relay is short of memory, a client that holds values is closed when it took nothing for so long.
+const EVICT_WHEN_SHORT: Duration = Duration::from_secs(1);
+
+/// Less than this isn't worth it.
+const HELD_BYTES: usize = 256 << 10;
+
+impl Run {
+    /// Looks for clients whose time is over.
+    pub(super) fn check(&mut self, now: Instant) {
+        let evict_after = self.context.limits.evict_after;
+        let is_short = self.context.registry.is_short();
+        let (mut gone, mut evicted, mut over) = (Vec::new(), Vec::new(), Vec::new());
+        let mut waiting = Vec::new();
+        let keys = self.new_keys();
+        for (place, client) in &mut self.clients {
+            // What a client doesn't take can't be freed.
+            let holds_memory = is_short && client.held_bytes() > HELD_BYTES;
+            let evict_after = if holds_memory {
+                evict_after.min(EVICT_WHEN_SHORT)
+            } else {
+                evict_after
+            };
+            let has_stalled = client.has_stalled(evict_after, now);
+            if client.is_closing() {
+                if client.had_its_farewell(now) {
+                    gone.push(place);
+                }
+            } else if has_stalled {
+                evicted.push(place);
+            } else if client.login.is_over(now)
+                || keys
+                    .as_ref()
+                    .is_some_and(|keys| client.login.lost_its_key(keys))
+            {
+                over.push(place);
+            } else if client.login.awaits_key() {
+                waiting.push(place);
+            }
+        }
+        for place in over {
+            self.end_login(place);
+        }
+        for place in waiting {
+            self.log_in_again(place);
+        }
+        for place in gone {
+            self.remove(place);
+        }
+        for place in evicted {
+            self.close(place, CloseCode::NoProgress);
+        }
+    }
+
+    /// The keys of tokens, if they are others than at the last look.
+    fn new_keys(&mut self) -> Option<Arc<Keys>> {
+        let keys = self.context.tokens.as_ref()?.keys();
+        let before = self.keys_seen.replace(keys.generation());
+        (before != Some(keys.generation())).then_some(keys)
+    }
+
+    /// The rules have changed: puts that wait and aren't allowed any more are ended at once. Asks whether
+    /// all clients may still read what they have, behind all that this shard's clients have asked for so
+    /// far.
+    pub(super) fn recheck(&mut self) {
+        let refused = self.operations.recheck(Instant::now());
+        self.tell(refused);
+        for (_, client) in &self.clients {
+            if !client.is_closing() {
+                self.context.desk.leave(Demand::Recheck {
+                    client: client.id,
+                    person: Arc::clone(&client.person),
+                });
+            }
+        }
+    }
+
+    /// Draws up who leaves when, so that all have by the end of this time.
+    pub(super) fn drain(&mut self, over: Duration) {
+        let count = self.clients.len().max(1) as u32;
+        let now = Instant::now();
+        self.leaving = self
+            .clients
+            .iter()
+            .enumerate()
+            .map(|(nth, (_, client))| (now + over * nth as u32 / count, client.id))
+            .collect();
+    }
+
+    /// Closes those whose turn it is in a drain.
+    pub(super) fn let_go(&mut self, now: Instant) {
+        while let Some(&(at, id)) = self.leaving.front()
+            && now >= at
+        {
+            self.leaving.pop_front();
+            if self.serves(id) {
+                self.close(id.place, CloseCode::ServiceRestart);
+            }
+        }
+    }
+
+    /// Ends a client's connection for a reason that it is told if possible.
+    pub(super) fn part(&mut self, place: usize, why: &Broken) {
+        match why {
+            Broken::Gone => self.remove(place),
+            Broken::BadMessage => self.close(place, CloseCode::BadRequest),
+            Broken::BadFrame => self.close(place, CloseCode::BadFrame),
+            Broken::BadText => self.close(place, CloseCode::BadText),
+            Broken::TooLarge => self.close(place, CloseCode::RequestTooLarge),
+            Broken::TooManyWaiting => self.close(place, CloseCode::TooManyRequests),
+            Broken::NotLoggedIn => self.close(place, CloseCode::NotLoggedIn),
+            Broken::TooManyConnections => self.close(place, CloseCode::TryAgainLater),
+        }
+    }
+
+    /// Says our farewell to a client, and drops one that goes on breaking the rules after it.
+    pub(super) fn close(&mut self, place: usize, code: CloseCode) {
+        let client = &mut self.clients[place];
+        if client.is_closing() {
+            return self.remove(place);
+        }
+        client.close(code);
+        let id = client.id;
+        log::debug!("client {id:?} closed: {}", code.reason());
+        self.forget(id, code);
+    }
+
+    /// Drops a client's socket.
+    fn remove(&mut self, place: usize) {
+        let mut client = self.clients.remove(place);
+        // The socket is dropped with it; a failure here changes nothing.
+        let _ = self.poll.registry().deregister(client.socket.source());
+        self.mailbox.client_left();
+        self.again.remove(&place);
+        if !client.is_closing() {
+            self.forget(client.id, CloseCode::Normal);
+        }
+    }
+
+    /// Tells all who do something for a client that nobody waits for it any more.
+    fn forget(&mut self, client: ClientId, code: CloseCode) {
+        self.context.metrics.closed(code);
+        self.answerer.forget(client);
+        self.operations.forget(client, Instant::now());
+        self.context.desk.leave(Demand::Leave { client });
+    }
+}

@@ -1,0 +1,329 @@
+//! How do other threads reach a shard, and what do they learn of it?
+//!
+//! They hold its handle, which queues a command and wakes the shard's thread. Nobody waits there for
+//! a client.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use mio::Waker;
+use tokio::sync::oneshot;
+
+use crate::access::auth::Peer;
+use crate::fanout::group::{ClientId, FrameSink, Order, TickFrames};
+use crate::limits::caller::{Caller, Stay};
+use crate::ops::pulse::Pulse;
+use crate::session::stream::StreamBody;
+
+/// A client whose handshake is done.
+#[derive(Debug)]
+pub struct Arrival {
+    /// Its socket.
+    pub tcp: std::net::TcpStream,
+    /// What encrypts it, where TLS is spoken.
+    pub tls: Option<Box<rustls::ServerConnection>>,
+    /// What was read of it already.
+    pub read_ahead: Vec<u8>,
+    /// It wants columns packed.
+    pub lz4: bool,
+    /// Who that is.
+    pub peer: Peer,
+    /// Whose budgets it draws on.
+    pub caller: Caller,
+    /// Counts as a connection as long as it is held.
+    pub stay: Option<Stay>,
+}
+
+/// A client as the status page shows it.
+#[derive(Clone, Debug)]
+pub struct ClientSeen {
+    /// Where it connects from.
+    pub address: String,
+    /// Who it is, if that is known.
+    pub user: Option<String>,
+    /// How long it has been connected.
+    pub connected: Duration,
+    /// Bytes of frames that it was sent, its stream included.
+    pub bytes: u64,
+    /// Whether it gets every tick's frame at present.
+    pub is_in_step: bool,
+}
+
+/// A shard as other threads hold it.
+#[derive(Clone)]
+pub struct ShardHandle {
+    mailbox: Arc<Mailbox>,
+}
+
+impl ShardHandle {
+    pub(super) fn new(mailbox: Arc<Mailbox>) -> Self {
+        Self { mailbox }
+    }
+
+    /// Gives the shard a client whose handshake is done.
+    pub fn adopt(&self, arrival: Arrival) {
+        self.mailbox.clients.fetch_add(1, Ordering::Relaxed);
+        self.mailbox.put(Command::Adopt(Box::new(arrival)));
+    }
+
+    /// The large values of the client that was told this token; no answer when there is none.
+    pub fn attach(&self, token: u128) -> oneshot::Receiver<StreamBody> {
+        let (reply, body) = oneshot::channel();
+        self.mailbox.put(Command::Attach { token, reply });
+        body
+    }
+
+    /// The clients that were sent most, so many at most, in any order.
+    pub fn inspect(&self, limit: usize) -> oneshot::Receiver<Vec<ClientSeen>> {
+        let (answer, clients) = oneshot::channel();
+        self.mailbox.put(Command::Inspect { limit, answer });
+        clients
+    }
+
+    /// Clients that it has or is about to have.
+    #[must_use]
+    pub fn clients(&self) -> usize {
+        self.mailbox.clients.load(Ordering::Relaxed)
+    }
+
+    /// How long ago the shard's thread last turned.
+    #[must_use]
+    pub fn turned_ago(&self, now: Instant) -> Duration {
+        self.mailbox.pulse.age(now)
+    }
+
+    /// Deliveries that it got although it had done nothing for half a second.
+    #[must_use]
+    pub fn late_total(&self) -> u64 {
+        self.mailbox.late.load(Ordering::Relaxed)
+    }
+
+    /// Closes every client with 1012, evenly over this time.
+    pub fn drain(&self, over: Duration) {
+        self.mailbox.put(Command::Drain { over });
+    }
+
+    /// The rules have changed: closes every client that has a PV which it may not read any more.
+    pub fn recheck(&self) {
+        self.mailbox.put(Command::Recheck);
+    }
+
+    /// Ends the shard's thread.
+    pub(super) fn stop(&self) {
+        self.mailbox.put(Command::Stop);
+    }
+}
+
+impl FrameSink for ShardHandle {
+    fn deliver(&self, frames: &Arc<TickFrames>, orders: Vec<Order>) {
+        self.mailbox.given(Instant::now());
+        self.mailbox.put(Command::Deliver {
+            frames: Arc::clone(frames),
+            orders,
+        });
+    }
+
+    fn is_ready(&self) -> bool {
+        self.mailbox.takes_more(Instant::now())
+    }
+
+    fn round(&self) -> Duration {
+        Duration::from_micros(self.mailbox.round_micros.load(Ordering::Relaxed))
+    }
+}
+
+/// What reaches a shard from other threads.
+pub(super) enum Command {
+    Adopt(Box<Arrival>),
+    Deliver {
+        frames: Arc<TickFrames>,
+        orders: Vec<Order>,
+    },
+    /// Somebody fetches the large values of the client that was told this token.
+    Attach {
+        token: u128,
+        reply: oneshot::Sender<StreamBody>,
+    },
+    /// A client has taken all of its stream that there was, or has given it up.
+    Streamed(ClientId),
+    /// Somebody wants to see the clients that got most.
+    Inspect {
+        limit: usize,
+        answer: oneshot::Sender<Vec<ClientSeen>>,
+    },
+    /// Close every client with 1012, evenly over this time.
+    Drain {
+        over: Duration,
+    },
+    /// Find out whether all clients may still read what they have.
+    Recheck,
+    Stop,
+}
+
+/// Deliveries that a shard which keeps up may have before it: the one that it is at and the next.
+const IN_STEP: usize = 2;
+
+/// A shard that has done no delivery for so long isn't waited for, so that it holds up no other's clients.
+const LATE: Duration = Duration::from_millis(500);
+
+/// Deliveries that wait for a late shard before all wait for it after all.
+const MAX_UNDONE: usize = 256;
+
+/// What the shard's thread and the handles to it share.
+pub(super) struct Mailbox {
+    commands: Mutex<VecDeque<Command>>,
+    waker: Waker,
+    /// Deliveries that were given and not yet done.
+    undone: AtomicUsize,
+    /// When it got its first undone delivery, or did the last one before that.
+    moved: Mutex<Instant>,
+    round_micros: AtomicU64,
+    /// Turned by the shard's thread.
+    pulse: Pulse,
+    /// Deliveries that were given while it was late.
+    late: AtomicU64,
+    clients: AtomicUsize,
+    stopped: AtomicBool,
+    /// The shard's own thread, which sleeps outside the poll while acknowledgements gather.
+    sleeper: OnceLock<Thread>,
+}
+
+impl Mailbox {
+    /// `waker` ends the poll of the shard's thread.
+    pub(super) fn new(waker: Waker) -> Self {
+        Self {
+            commands: Mutex::default(),
+            waker,
+            undone: AtomicUsize::new(0),
+            moved: Mutex::new(Instant::now()),
+            round_micros: AtomicU64::new(0),
+            pulse: Pulse::default(),
+            late: AtomicU64::new(0),
+            clients: AtomicUsize::new(0),
+            stopped: AtomicBool::new(false),
+            sleeper: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn put(&self, command: Command) {
+        let mut queue = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.push_back(command);
+        drop(queue);
+        self.wake();
+    }
+
+    pub(super) fn wake(&self) {
+        if let Err(error) = self.waker.wake() {
+            log::error!("a shard can't be woken: {error}");
+        }
+        if let Some(sleeper) = self.sleeper.get() {
+            sleeper.unpark();
+        }
+    }
+
+    /// The shard's thread is the one that calls this.
+    pub(super) fn opened(&self) {
+        self.sleeper.get_or_init(thread::current);
+    }
+
+    pub(super) fn take(&self) -> Option<Command> {
+        let mut queue = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.pop_front()
+    }
+
+    fn moved(&self) -> MutexGuard<'_, Instant> {
+        self.moved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A delivery follows.
+    fn given(&self, now: Instant) {
+        let mut moved = self.moved();
+        if self.undone.fetch_add(1, Ordering::AcqRel) == 0 {
+            *moved = now;
+        } else if now.saturating_duration_since(*moved) >= LATE {
+            self.late.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The shard's thread begins another turn.
+    pub(super) fn turned(&self, now: Instant) {
+        self.pulse.turned(now);
+    }
+
+    /// A delivery is done, its orders included.
+    pub(super) fn delivered(&self, now: Instant) {
+        let mut moved = self.moved();
+        self.undone.fetch_sub(1, Ordering::AcqRel);
+        *moved = now;
+    }
+
+    /// Whether another delivery may be given now.
+    fn takes_more(&self, now: Instant) -> bool {
+        let undone = self.undone.load(Ordering::Acquire);
+        let is_late = || now.saturating_duration_since(*self.moved()) >= LATE;
+        undone < IN_STEP
+            || self.stopped.load(Ordering::Acquire)
+            || (undone < MAX_UNDONE && is_late())
+    }
+
+    /// Whether so many deliveries follow the present one that its values are left out.
+    pub(super) fn is_behind(&self) -> bool {
+        self.undone.load(Ordering::Acquire) > IN_STEP
+    }
+
+    /// All clients were written to, which took so long.
+    pub(super) fn wrote(&self, round: Duration) {
+        let round = round.as_micros() as u64;
+        // One slow round must not stretch the ticks that follow.
+        let before = self.round_micros.load(Ordering::Relaxed);
+        self.round_micros
+            .store((before * 7 + round) / 8, Ordering::Relaxed);
+    }
+
+    /// The shard has one client less.
+    pub(super) fn client_left(&self) {
+        self.clients.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// No more deliveries will be done.
+    pub(super) fn closed(&self) {
+        self.stopped.store(true, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mio::{Poll, Token};
+
+    #[test]
+    fn shard_that_does_nothing_is_waited_for_only_a_moment_and_its_queue_is_bounded() {
+        let poll = Poll::new().unwrap();
+        let mailbox = Mailbox::new(Waker::new(poll.registry(), Token(0)).unwrap());
+        let start = Instant::now();
+        for undone in 0..IN_STEP {
+            assert!(mailbox.takes_more(start), "{undone}");
+            mailbox.given(start);
+        }
+        assert!(!mailbox.takes_more(start + LATE / 2));
+        assert!(!mailbox.is_behind());
+        for _ in IN_STEP..MAX_UNDONE {
+            assert!(mailbox.takes_more(start + LATE));
+            mailbox.given(start + LATE);
+            assert!(mailbox.is_behind());
+        }
+        let late = (MAX_UNDONE - IN_STEP) as u64;
+        assert_eq!(mailbox.late.load(Ordering::Relaxed), late);
+        assert!(!mailbox.takes_more(start + LATE * 100), "enough wait");
+        // It gets on, and is waited for again until it is in step.
+        for _ in 1..MAX_UNDONE {
+            mailbox.delivered(start + LATE * 100);
+        }
+        assert!(mailbox.takes_more(start + LATE * 100));
+        mailbox.given(start + LATE * 100);
+        assert!(!mailbox.takes_more(start + LATE * 101 - Duration::from_millis(1)));
+    }
+}

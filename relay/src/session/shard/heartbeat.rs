@@ -1,0 +1,78 @@
+//! Notices clients whose machine or network is gone, by pings of WebSocket.
+//!
+//! A screen of quiet PVs is sent nothing that it could fail to take. TCP notices that a machine is gone, but
+//! behind a proxy it sees only the proxy. So a client that was silent for a while gets a ping. Browsers
+//! answer it in their network process, however busy the page is. A client that isn't heard is closed no
+//! earlier than one that takes no data.
+//!
+//! No client has a timer: all places are looked at in turns, a few with each check.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pvwire_schema::close::CloseCode;
+
+use super::client::Silence;
+use super::{CHECK_EVERY, ECHOES, Run, ShardLimits};
+use crate::fanout::frame::Frame;
+
+/// Opcode of a ping.
+const PING: u8 = 0x9;
+
+/// Whose turn it is to be looked for.
+pub(super) struct Heartbeats {
+    /// Checks until all clients were looked for; 0 when none is.
+    turns: usize,
+    turn: usize,
+    /// How long a client has for its answer.
+    patience: Duration,
+    ping: Arc<Frame>,
+}
+
+impl Heartbeats {
+    pub(super) fn new(limits: ShardLimits) -> Self {
+        let every = limits.ping_after.as_millis();
+        let turns = if ECHOES {
+            0
+        } else {
+            every.div_ceil(CHECK_EVERY.as_millis())
+        };
+        Self {
+            turns: turns as usize,
+            turn: 0,
+            patience: limits
+                .ping_after
+                .max(limits.evict_after + limits.ack_window),
+            ping: Arc::new(Frame::message(PING, &[])),
+        }
+    }
+}
+
+impl Run {
+    /// Looks for those clients whose turn it is.
+    pub(super) fn look_for_silent(&mut self, now: Instant) {
+        let Heartbeats {
+            turns,
+            turn,
+            patience,
+            ..
+        } = self.heartbeats;
+        if turns == 0 {
+            return;
+        }
+        self.heartbeats.turn = (turn + 1) % turns;
+        for place in (turn..self.clients.capacity()).step_by(turns) {
+            let Some(client) = self.clients.get_mut(place) else {
+                continue;
+            };
+            match client.silence(patience, now) {
+                Silence::Fine => {}
+                Silence::Gone => self.close(place, CloseCode::NoProgress),
+                Silence::Ping => {
+                    let said = client.socket.answer(&self.heartbeats.ping);
+                    self.settle(place, said.map(|()| false));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! How do large messages get through without holding up anybody else's small ones?
+//!
+//! What follows on a tick's frames is only queued while these are written. Then each client that
+//! has something large gets turns of a bounded length, and between two rounds of turns the shard
+//! looks after new ticks and requests. A client that fetches its large values gets an empty message
+//! in the place of each, so that it can bring both ways back into one order.
+
+use std::sync::Arc;
+
+use pvwire_schema::close::CloseCode;
+use tokio::sync::oneshot;
+
+use super::Run;
+use super::client::Client;
+use super::handle::Command;
+use crate::fanout::frame::{Frame, FrameMaker};
+use crate::fanout::group::ClientId;
+use crate::fanout::large::LargeValue;
+use crate::ops::metrics::Metrics;
+use crate::session::socket::Broken;
+use crate::session::stream::{StreamBody, StreamSender, stream};
+
+/// Turns between two looks at ticks and requests.
+const TURNS_PER_ROUND: usize = 8;
+
+/// How a client gets its large values.
+pub(super) enum LargeWay {
+    /// Among its other messages.
+    Socket,
+    /// Still so, but it was told a token by which they may be fetched.
+    Offered(u128),
+    /// Still so; somebody with the token waits for them.
+    Fetched(StreamSender),
+    /// The client has seen that they can be fetched, and wants them so.
+    Stream(StreamSender),
+}
+
+impl LargeWay {
+    /// Whether the client is still to take some of its stream.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(self, Self::Stream(stream) if stream.is_busy())
+    }
+
+    /// Bytes that wait in it.
+    pub(super) fn held_bytes(&self) -> usize {
+        match self {
+            Self::Stream(stream) => stream.held_bytes(),
+            _ => 0,
+        }
+    }
+
+    /// Whether it took some since this was last asked.
+    pub(super) fn progressed(&self) -> bool {
+        matches!(self, Self::Stream(stream) if stream.progressed())
+    }
+}
+
+impl Client {
+    /// Queues large values behind the frame that leaves them out. `is_first`: the client may not
+    /// have had a value of these PVs before.
+    pub(super) fn follow_up<'a>(
+        &mut self,
+        values: impl Iterator<Item = &'a Arc<LargeValue>>,
+        is_first: bool,
+        maker: &mut FrameMaker,
+        metrics: &Metrics,
+    ) {
+        for value in values {
+            let frame = value.frame(is_first, maker, &metrics.large_frames_encoded);
+            metrics.large_frames_sent.inc();
+            metrics.updates_sent.inc_by(u64::from(frame.rows()));
+            metrics.bytes_sent.inc_by(frame.length() as u64);
+            match &self.large {
+                LargeWay::Stream(stream) => {
+                    metrics.large_frames_streamed.inc();
+                    self.streamed += frame.length() as u64;
+                    stream.push(&frame);
+                    self.socket.follow(Arc::new(Frame::empty()));
+                }
+                _ => self.socket.follow(frame),
+            }
+        }
+    }
+}
+
+impl Run {
+    /// The client's next step towards a stream: it wants to know where to fetch it, or has begun to.
+    pub(super) fn large_way(&mut self, place: usize) -> Result<(), Broken> {
+        let client = &mut self.clients[place];
+        client.large = match std::mem::replace(&mut client.large, LargeWay::Socket) {
+            LargeWay::Socket => {
+                let mut random = [0; 16];
+                if let Err(error) = getrandom::fill(&mut random) {
+                    log::error!("no random numbers: {error}");
+                    return Ok(());
+                }
+                let token = u128::from_ne_bytes(random);
+                // Below the WebSocket's, so that a proxy's rule for that leads here too.
+                let path = format!("ws/large?{:x}-{token:032x}", self.number);
+                client.socket.answer(&Arc::new(Frame::text(&path)))?;
+                LargeWay::Offered(token)
+            }
+            LargeWay::Fetched(stream) => LargeWay::Stream(stream),
+            LargeWay::Offered(_) | LargeWay::Stream(_) => return Err(Broken::BadMessage),
+        };
+        Ok(())
+    }
+
+    /// Gives a client's stream to whoever knows its token, once.
+    pub(super) fn attach(&mut self, token: u128, reply: oneshot::Sender<StreamBody>) {
+        let client = self.clients.iter_mut().find(|(_, client)| {
+            !client.is_closing()
+                && matches!(client.large, LargeWay::Offered(offered) if offered == token)
+        });
+        let Some((_, client)) = client else {
+            return;
+        };
+        let (id, mailbox) = (client.id, Arc::clone(&self.mailbox));
+        let (sender, body) = stream(move || mailbox.put(Command::Streamed(id)));
+        client.large = LargeWay::Fetched(sender);
+        // Who asked may be gone already; then the body tells its end.
+        let _ = reply.send(body);
+    }
+
+    /// A client took all of its stream that there was, or gave it up.
+    pub(super) fn streamed(&mut self, id: ClientId) {
+        if !self.serves(id) {
+            return;
+        }
+        if let LargeWay::Fetched(stream) | LargeWay::Stream(stream) = &self.clients[id.place].large
+            && stream.is_over()
+        {
+            // What it hadn't taken is lost to it: it must connect anew, as after any gap.
+            let was_used = matches!(self.clients[id.place].large, LargeWay::Stream(_));
+            self.clients[id.place].large = LargeWay::Socket;
+            if was_used {
+                return self.close(id.place, CloseCode::NoProgress);
+            }
+        }
+        self.settle(id.place, Ok(true));
+    }
+
+    /// Sees to it that a client gets its turn if it has more to write.
+    pub(super) fn ask_turn(&mut self, place: usize) {
+        let client = &mut self.clients[place];
+        if client.socket.is_ready() && !client.awaits_turn {
+            client.awaits_turn = true;
+            self.turns.push_back(place);
+        }
+    }
+
+    /// Gives turns to those who wait for one.
+    pub(super) fn give_turns(&mut self) {
+        for _ in 0..self.turns.len().min(TURNS_PER_ROUND) {
+            let Some(place) = self.turns.pop_front() else {
+                break;
+            };
+            let Some(client) = self.clients.get_mut(place) else {
+                continue;
+            };
+            client.awaits_turn = false;
+            if client.is_closing() {
+                continue;
+            }
+            // It may have had its turn already, with the last tick's frames, and be behind since.
+            let taken = if client.socket.is_ready() {
+                client.socket.resume()
+            } else {
+                Ok(0)
+            };
+            self.settle(place, taken.map(|taken| taken > 0));
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What becomes of the requests that a client sends?
+//!
+//! They are read some at a time, so that nobody waits long for who sends many; each gets its answer
+//! here, or from the stage that owns the answer.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{ECHOES, Run, ShardLimits};
+use crate::fanout::frame::Frame;
+use crate::ingest::OpEnd;
+use crate::limits::quota::Bucket;
+use crate::session::operation::{HeldBack, OpAnswer, OpOrder};
+use crate::session::request::Outcome;
+use crate::session::socket::Broken;
+use crate::state::table::{bytes_of_node, is_beyond_a_frame};
+
+/// Requests of one client that are read before the others get their turn.
+const REQUESTS_PER_TURN: usize = 32;
+
+/// Answers that one client may be waiting for.
+const MAX_OPEN_REQUESTS: usize = 64;
+
+/// A client may make the requests of so many seconds at once.
+const BURST: usize = 10;
+
+/// What a client may still ask for at present.
+pub(super) struct Allowance {
+    requests_left: Bucket,
+    puts_left: Bucket,
+    open_requests: usize,
+}
+
+impl Allowance {
+    pub(super) fn new(limits: ShardLimits, now: Instant) -> Self {
+        let bucket = |per_second| Bucket::new(per_second, BURST * per_second, now);
+        Self {
+            requests_left: bucket(limits.requests_per_s),
+            puts_left: bucket(limits.puts_per_s),
+            open_requests: 0,
+        }
+    }
+
+    /// So many frames have come, which count as a request each.
+    fn take_frames(&mut self, frames: usize, now: Instant) -> Result<(), Broken> {
+        if self.requests_left.left(now) < frames {
+            return Err(Broken::TooManyWaiting);
+        }
+        self.requests_left.take(frames);
+        Ok(())
+    }
+
+    /// A request was left with somebody who answers it later.
+    fn open(&mut self) -> Result<(), Broken> {
+        if self.open_requests >= MAX_OPEN_REQUESTS {
+            return Err(Broken::TooManyWaiting);
+        }
+        self.open_requests += 1;
+        Ok(())
+    }
+
+    /// Such a request has its answer.
+    pub(super) fn answered(&mut self) {
+        self.open_requests -= 1;
+    }
+}
+
+impl Run {
+    /// Reads the requests that are there; says whether the client got on.
+    pub(super) fn read(&mut self, place: usize) -> Result<bool, Broken> {
+        let mut heard = false;
+        self.clients[place].socket.begin_turn();
+        for _ in 0..REQUESTS_PER_TURN {
+            let client = &mut self.clients[place];
+            if ECHOES {
+                if client.socket.echo()? {
+                    continue;
+                }
+                if client.socket.has_more() {
+                    self.again.insert(place);
+                }
+                return Ok(true);
+            }
+            let received = client.socket.receive()?;
+            let frames = client.socket.take_frames();
+            if frames > 0 && !client.is_closing() {
+                client.allowance.take_frames(frames, Instant::now())?;
+            }
+            let Some(bytes) = received else {
+                if client.socket.has_more() {
+                    self.again.insert(place);
+                }
+                return Ok(heard);
+            };
+            if client.is_closing() {
+                continue;
+            }
+            self.context.metrics.requests.inc();
+            let person = client.known()?;
+            if bytes.is_empty() {
+                if person.is_none() {
+                    return Err(Broken::NotLoggedIn);
+                }
+                self.large_way(place)?;
+                continue;
+            }
+            let outcome = self
+                .answerer
+                .take(client.id, &client.caller, person, &client.owner, &bytes)
+                .map_err(|_| Broken::BadMessage)?;
+            self.only_acks &= matches!(outcome, Outcome::Acknowledged(_));
+            match outcome {
+                Outcome::Answered(reply, to) => {
+                    let synced = client.session.synced();
+                    let frame = Arc::new(self.maker.answer(synced, to, &reply));
+                    client.socket.answer(&frame)?;
+                }
+                Outcome::Demanded(demand) => {
+                    if let Err(too_many) = client.allowance.open() {
+                        self.answerer.withdraw(demand);
+                        return Err(too_many);
+                    }
+                    self.context.desk.leave(demand);
+                }
+                Outcome::Operations {
+                    orders,
+                    all_permitted,
+                } => self.operate(place, orders, all_permitted)?,
+                Outcome::LogIn(to, token) => self.log_in(place, to, token)?,
+                Outcome::Stranger => return Err(Broken::NotLoggedIn),
+                Outcome::Silent => {}
+                Outcome::Acknowledged(tick) => heard |= client.session.acknowledged(tick),
+                Outcome::Paced(interval) => self.pace(place, interval)?,
+            }
+        }
+        self.again.insert(place);
+        Ok(heard)
+    }
+
+    /// Begins what one request asks to be written or called; each counts for itself.
+    fn operate(
+        &mut self,
+        place: usize,
+        mut orders: Vec<OpOrder>,
+        all_permitted: bool,
+    ) -> Result<(), Broken> {
+        let now = Instant::now();
+        let client = &mut self.clients[place];
+        for order in &mut orders {
+            client.allowance.open()?;
+            if !client.allowance.puts_left.take_one(now) {
+                order.held_back = Some(HeldBack::TooFast);
+            }
+        }
+        let peer = Arc::clone(&client.peer);
+        if all_permitted {
+            self.operations.hold_back_unless_all_permitted(&mut orders);
+        }
+        for order in orders {
+            if let Some(answer) = self.operations.begin(order, &peer, now) {
+                self.answer_operation(&answer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers the puts and calls that have ended.
+    pub(super) fn answer_operations(&mut self, now: Instant) {
+        let answers = self.operations.answers(now);
+        self.tell(answers);
+    }
+
+    /// Tells clients what became of their puts and calls.
+    pub(super) fn tell(&mut self, answers: Vec<OpAnswer>) {
+        for answer in answers {
+            let said = self.answer_operation(&answer);
+            if self.serves(answer.client) {
+                self.settle(answer.client.place, said.map(|()| false));
+            }
+        }
+    }
+
+    /// Tells a client, if it is still there, what became of its put or call.
+    pub(super) fn answer_operation(&mut self, answer: &OpAnswer) -> Result<(), Broken> {
+        let id = answer.client;
+        self.context.metrics.operation_ended(answer.end.outcome);
+        if !self.serves(id) {
+            return Ok(());
+        }
+        let client = &mut self.clients[id.place];
+        client.allowance.answered();
+        let (synced, request) = (client.session.synced(), answer.request);
+        let result = answer.end.result.as_ref();
+        let refused = |why: String| {
+            let message = format!("the service answered, and its answer is left out: {why}");
+            OpEnd::failed(pvwire_schema::types::Outcome::Failed, message)
+        };
+        let charge = if result.is_some_and(is_beyond_a_frame) {
+            Err(refused("it is more than a frame may hold".to_owned()))
+        } else {
+            let charge = client.owner.charge(result.map_or(0, bytes_of_node));
+            charge.map_err(|too_much| refused(too_much.to_string()))
+        };
+        let frame = if let (true, Err(end)) = (answer.is_call, &charge) {
+            self.maker.call_answer(synced, request, end)
+        } else if answer.is_call {
+            self.maker.call_answer(synced, request, &answer.end)
+        } else {
+            self.maker.put_answer(synced, request, &answer.end)
+        };
+        let frame = charge.into_iter().fold(frame, Frame::charged);
+        client.socket.answer(&Arc::new(frame))
+    }
+}

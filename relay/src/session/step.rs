@@ -1,0 +1,290 @@
+//! Is a client in step with the ticks, and if not, what brings it back?
+//!
+//! A client that is behind holds no queue. It remembers the tick it was last in step with, and
+//! when it can take bytes again it is sent the latest parts of every PV that changed since: it
+//! skips values that it was too slow for, but misses no change of alarm, limits, access or
+//! connection. One that asked to be brought up to date at intervals only is let fall behind and brought
+//! back in the same way. No sockets and no clocks here.
+
+use pvwire_schema::types::SkipCause;
+
+/// How a client stands to the ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Gets every tick's frame.
+    Abreast,
+    /// Gets none until its interval is over.
+    Waiting,
+    /// Gets none until it takes bytes again.
+    Behind,
+    /// Takes bytes again; the frame that brings it up to date is being made.
+    CatchingUp,
+}
+
+/// What to do with a tick's frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// Send it.
+    Send,
+    /// Leave it: the client is behind.
+    Skip,
+    /// Leave it: the client wants to hear of it at the end of its interval.
+    Wait,
+    /// Leave it and send a frame without content: the client took everything but has said
+    /// nothing for too long, as a browser's stalled tab does.
+    Probe,
+}
+
+/// One client's place in the stream.
+#[derive(Debug)]
+pub struct Session {
+    step: Step,
+    /// Wants to be brought up to date at intervals only.
+    paced: bool,
+    /// Why it isn't abreast.
+    cause: SkipCause,
+    /// Last tick whose data the client was given.
+    synced: u64,
+    /// Last tick that needs an acknowledgement.
+    last_sent: u64,
+    /// First tick that was sent and isn't acknowledged; 0 when there is none.
+    first_unacked: u64,
+    /// Behind because it doesn't acknowledge, not because its socket is full.
+    unheard: bool,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self {
+            step: Step::Abreast,
+            paced: false,
+            cause: SkipCause::Behind,
+            synced: 0,
+            last_sent: 0,
+            first_unacked: 0,
+            unheard: false,
+        }
+    }
+}
+
+impl Session {
+    /// Asks whether a tick's frame may be sent. `blocked`: bytes wait for the socket already.
+    /// `overdue`: ticks up to this one should have been acknowledged by now.
+    pub fn offer(&mut self, blocked: bool, overdue: u64) -> Offer {
+        match self.step {
+            Step::Abreast if !self.paced => self.look(blocked, overdue),
+            Step::Abreast | Step::Waiting => {
+                self.step = Step::Waiting;
+                Offer::Wait
+            }
+            Step::Behind | Step::CatchingUp => Offer::Skip,
+        }
+    }
+
+    /// The interval of a client that waits is over: `Send` when it may be caught up, and the rest as
+    /// for `offer`.
+    pub fn due(&mut self, blocked: bool, overdue: u64) -> Offer {
+        if self.step != Step::Waiting {
+            return Offer::Wait;
+        }
+        let offer = self.look(blocked, overdue);
+        if offer == Offer::Send {
+            self.fall_behind(SkipCause::Paced);
+        }
+        offer
+    }
+
+    fn look(&mut self, blocked: bool, overdue: u64) -> Offer {
+        if blocked {
+            self.fall_behind(SkipCause::Behind);
+            return Offer::Skip;
+        }
+        if self.first_unacked != 0 && self.first_unacked <= overdue {
+            self.fall_behind(SkipCause::Behind);
+            self.unheard = true;
+            return Offer::Probe;
+        }
+        Offer::Send
+    }
+
+    fn fall_behind(&mut self, cause: SkipCause) {
+        self.step = Step::Behind;
+        self.cause = cause;
+    }
+
+    /// Whether the client wants to be brought up to date at intervals only.
+    pub fn pace(&mut self, paced: bool) {
+        self.paced = paced;
+        if !paced && self.step == Step::Waiting {
+            self.fall_behind(SkipCause::Paced);
+        }
+    }
+
+    /// Why values are left out while the client isn't abreast.
+    #[must_use]
+    pub fn cause(&self) -> SkipCause {
+        self.cause
+    }
+
+    /// The socket refused a tick's frame before it took a byte of it.
+    pub fn refused(&mut self) {
+        self.fall_behind(SkipCause::Behind);
+    }
+
+    /// The socket took a frame of this tick, or will once it has taken what it began with.
+    pub fn sent(&mut self, tick: u64) {
+        self.synced = tick;
+        self.last_sent = tick;
+        if self.first_unacked == 0 {
+            self.first_unacked = tick;
+        }
+    }
+
+    /// The client has processed all up to this tick. Says whether that is news.
+    pub fn acknowledged(&mut self, tick: u64) -> bool {
+        if self.first_unacked == 0 || tick < self.first_unacked {
+            return false;
+        }
+        if tick >= self.last_sent {
+            self.first_unacked = 0;
+            self.unheard = false;
+        } else {
+            self.first_unacked = tick + 1;
+        }
+        true
+    }
+
+    /// The tick to catch up from, once, when the client can take bytes again.
+    pub fn catch_up_from(&mut self, blocked: bool) -> Option<u64> {
+        let ready = self.step == Step::Behind && !blocked && !self.unheard;
+        ready.then(|| {
+            self.step = Step::CatchingUp;
+            self.synced
+        })
+    }
+
+    /// The frame that brings the client to `tick` is on its way to the socket.
+    pub fn caught_up(&mut self, tick: u64) {
+        self.step = Step::Abreast;
+        self.sent(tick);
+    }
+
+    /// Last tick whose data the client was given.
+    #[must_use]
+    pub fn synced(&self) -> u64 {
+        self.synced
+    }
+
+    /// Whether the client is behind because it acknowledges nothing.
+    #[must_use]
+    pub fn is_unheard(&self) -> bool {
+        self.unheard
+    }
+
+    /// Whether the client gets every tick's frame at present.
+    #[must_use]
+    pub fn is_abreast(&self) -> bool {
+        self.step == Step::Abreast && !self.paced
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn client_that_keeps_up_gets_every_tick() {
+        let mut session = Session::default();
+        for tick in 1..100_u64 {
+            assert_eq!(session.offer(false, tick.saturating_sub(10)), Offer::Send);
+            session.sent(tick);
+            session.acknowledged(tick);
+        }
+        assert_eq!(session.catch_up_from(false), None);
+    }
+
+    #[test]
+    fn client_with_a_full_socket_is_caught_up_once_from_where_it_was() {
+        let mut session = Session::default();
+        session.sent(7);
+        assert_eq!(session.offer(true, 0), Offer::Skip);
+        assert_eq!(session.offer(false, 0), Offer::Skip, "still behind");
+        assert_eq!(session.catch_up_from(true), None);
+        assert_eq!(session.catch_up_from(false), Some(7));
+        assert_eq!(session.catch_up_from(false), None, "asked for already");
+        session.caught_up(12);
+        assert_eq!(session.offer(false, 0), Offer::Send);
+    }
+
+    #[test]
+    fn client_that_acknowledges_nothing_is_probed_once_and_waits_for_its_word() {
+        let mut session = Session::default();
+        session.sent(7);
+        assert_eq!(session.offer(false, 6), Offer::Send);
+        session.sent(8);
+        assert_eq!(session.offer(false, 7), Offer::Probe);
+        assert_eq!(session.offer(false, 9), Offer::Skip);
+        assert_eq!(session.catch_up_from(false), None);
+        assert!(session.acknowledged(7));
+        assert_eq!(session.catch_up_from(false), None, "8 isn't processed yet");
+        assert!(session.acknowledged(8));
+        assert_eq!(session.catch_up_from(false), Some(8));
+    }
+
+    #[test]
+    fn paced_client_is_caught_up_when_its_interval_is_over_and_something_was_new() {
+        let mut session = Session::default();
+        session.sent(7);
+        session.acknowledged(7);
+        session.pace(true);
+        assert_eq!(session.due(false, 0), Offer::Wait, "nothing was new");
+        assert_eq!(session.offer(false, 0), Offer::Wait);
+        assert_eq!(session.offer(false, 0), Offer::Wait);
+        assert_eq!(session.catch_up_from(false), None);
+        assert_eq!(session.due(false, 0), Offer::Send);
+        assert_eq!(session.catch_up_from(false), Some(7));
+        assert_eq!(session.cause(), SkipCause::Paced);
+        session.caught_up(12);
+        assert_eq!(session.offer(false, 0), Offer::Wait, "and so on");
+        session.pace(false);
+        assert_eq!(session.catch_up_from(false), Some(12), "at once");
+        session.caught_up(13);
+        assert_eq!(session.offer(false, 0), Offer::Send);
+    }
+
+    #[test]
+    fn paced_client_that_says_nothing_is_probed_when_its_interval_is_over() {
+        let mut session = Session::default();
+        session.pace(true);
+        session.offer(false, 0);
+        session.due(false, 0);
+        session.catch_up_from(false);
+        session.caught_up(8);
+        assert_eq!(session.offer(false, 1_000), Offer::Wait);
+        assert_eq!(session.due(false, 8), Offer::Probe);
+        assert_eq!(session.catch_up_from(false), None);
+        assert!(session.acknowledged(8));
+        assert_eq!(session.catch_up_from(false), Some(8));
+        assert_eq!(session.cause(), SkipCause::Behind);
+    }
+
+    #[test]
+    fn paced_client_with_a_full_socket_is_behind_like_any_other() {
+        let mut session = Session::default();
+        session.pace(true);
+        session.offer(true, 0);
+        assert_eq!(session.due(true, 0), Offer::Skip);
+        assert_eq!(session.catch_up_from(true), None);
+        assert_eq!(session.catch_up_from(false), Some(0));
+        assert_eq!(session.cause(), SkipCause::Behind);
+    }
+
+    #[test]
+    fn client_that_has_nothing_to_acknowledge_is_not_overdue() {
+        let mut session = Session::default();
+        session.sent(7);
+        session.acknowledged(7);
+        assert_eq!(session.offer(false, 1_000), Offer::Send);
+        assert!(!session.acknowledged(7), "no news");
+    }
+}

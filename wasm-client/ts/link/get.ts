@@ -1,0 +1,183 @@
+/** Which PVs are still to be read once, and what became of them? */
+
+import type { Clock, Timer } from "../clock.js";
+import type { Wasm } from "../store/core.js";
+import { PvError } from "../errors.js";
+import {
+  ALL_PARTS,
+  DESCRIBES,
+  planSelection,
+  View,
+  type ObjectPlan,
+  type Selection,
+} from "../pv/fields.js";
+import { Slot } from "../store/slot.js";
+import type { GetOptions, GetResult } from "../types.js";
+
+/** Most Gets on their way; the relay takes 64 requests of any kind. */
+const MAX_OPEN = 16;
+
+const DEFAULT_TIMEOUT_MS = 5000;
+
+/** What the way there and back may take beside the time that the relay waits. */
+const GRACE_MS = 5000;
+
+/** By the wire's numbers. */
+const PROBLEMS: readonly string[] = [
+  "UNKNOWN",
+  "BAD_NAME",
+  "NO_SUCH_SOURCE",
+  "TOO_MANY_SUBSCRIPTIONS",
+  "TIMED_OUT",
+  "TOO_MANY_WISHES",
+  "NOT_ALLOWED",
+  "TOO_MANY_PVS",
+  "NO_SUCH_FIELD",
+];
+
+/** Options with a selection that may be compiled already. */
+export interface PlannedOptions extends Omit<GetOptions, "selection"> {
+  selection?: Selection;
+}
+
+/** One call of `get`. */
+interface Job {
+  readonly results: (GetResult<unknown> | undefined)[];
+  readonly plan: ObjectPlan;
+  readonly timeoutMs: number;
+  readonly timer: Timer;
+  readonly resolve: (results: GetResult<unknown>[]) => void;
+  readonly names: readonly string[];
+  open: number;
+}
+
+/** A run of a job's names that one request asks for. */
+interface Piece {
+  readonly job: Job;
+  readonly from: number;
+  readonly to: number;
+}
+
+export class Gets {
+  #clock: Clock;
+  #waiting: Piece[] = [];
+  #open = new Map<number, Piece>();
+  #closed: string | undefined;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Only when the module is loaded. */
+  add(names: readonly string[], options: PlannedOptions): Promise<GetResult<unknown>[]> {
+    const { selection, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
+    const plan = planSelection(selection);
+    return new Promise((resolve) => {
+      const job: Job = {
+        results: names.map(() => undefined),
+        plan,
+        timeoutMs,
+        timer: this.#clock.setTimeout(() => {
+          this.#give(job, "TIMED_OUT", `no answer within ${String(timeoutMs)} ms`);
+        }, timeoutMs + GRACE_MS),
+        resolve,
+        names: [...names],
+        open: names.length,
+      };
+      if (this.#closed !== undefined) this.#give(job, "CLOSED", this.#closed);
+      else if (names.length === 0) this.#finish(job);
+      else this.#waiting.push({ job, from: 0, to: names.length });
+    });
+  }
+
+  /** Sends what can be sent. */
+  pump(wasm: Wasm, send: (bytes: Uint8Array<ArrayBuffer>) => void): void {
+    while (this.#open.size < MAX_OPEN) {
+      const piece = this.#waiting.shift();
+      if (piece === undefined) return;
+      const { job, from, to } = piece;
+      if (job.open === 0) continue;
+      const describes = (job.plan.mask & DESCRIBES) !== 0;
+      const bytes = wasm.core.get(job.names.slice(from, to), job.timeoutMs, describes);
+      const cut = from + wasm.core.taken();
+      if (cut < to) this.#waiting.unshift({ job, from: cut, to });
+      this.#open.set(wasm.core.last_request(), { job, from, to: cut });
+      send(bytes as Uint8Array<ArrayBuffer>);
+    }
+  }
+
+  /** A Get was answered by the message in `data`. */
+  answered(wasm: Wasm, request: number, arrays: Uint32Array, data: ArrayBuffer): void {
+    const piece = this.#open.get(request);
+    if (piece === undefined) return;
+    this.#open.delete(request);
+    const { job, from, to } = piece;
+    const slots = job.names.slice(from, to).map((name, index) => new Slot(wasm, name, index, true));
+    for (let at = 0; at < arrays.length; at += 4) {
+      const [slot, offset, count, type] = arrays.subarray(at, at + 4) as unknown as Row;
+      slots[slot]?.keepArray(data, offset, count, type);
+    }
+    const errors = wasm.core.name_errors();
+    for (let at = 0; at < errors.length; at += 3) {
+      const [index, problem, message] = errors.slice(at, at + 3) as [string, string, string];
+      const place = from + Number(index);
+      if (place < to) this.#set(job, place, PROBLEMS[Number(problem)] ?? "UNKNOWN", message);
+    }
+    const columns = wasm.answerColumns();
+    for (const slot of slots) {
+      const place = from + slot.index;
+      if (job.results[place] !== undefined) continue;
+      if (slot.index >= columns.value.length) {
+        this.#set(job, place, "UNKNOWN", "the relay's answer leaves the PV out");
+        continue;
+      }
+      const data = new View(job.plan).show(slot, columns, ALL_PARTS);
+      job.results[place] = { name: slot.name, ok: true, data };
+      job.open -= 1;
+    }
+    if (job.open === 0) this.#finish(job);
+  }
+
+  /** A Get was refused as a whole; `false` when the request was none. */
+  refused(request: number, message: string): boolean {
+    const piece = this.#open.get(request);
+    if (piece === undefined) return false;
+    this.#open.delete(request);
+    this.#give(piece.job, "REFUSED", message);
+    return true;
+  }
+
+  /** The connection is gone: what was open is asked for again on the next one. */
+  lost(): void {
+    this.#waiting.unshift(...this.#open.values());
+    this.#open.clear();
+  }
+
+  /** No connection will come any more. */
+  close(reason: string): void {
+    this.#closed = reason;
+    this.lost();
+    for (const { job } of this.#waiting) this.#give(job, "CLOSED", reason);
+    this.#waiting = [];
+  }
+
+  #set(job: Job, place: number, code: string, message: string): void {
+    const name = job.names[place] as string;
+    if (job.results[place] !== undefined) return;
+    job.results[place] = { name, ok: false, error: new PvError(name, code, message) };
+    job.open -= 1;
+  }
+
+  /** Ends a job: what has no result yet gets this error. */
+  #give(job: Job, code: string, message: string): void {
+    for (let place = 0; place < job.names.length; place += 1) this.#set(job, place, code, message);
+    this.#finish(job);
+  }
+
+  #finish(job: Job): void {
+    this.#clock.clearTimeout(job.timer);
+    job.resolve(job.results as GetResult<unknown>[]);
+  }
+}
+
+type Row = [number, number, number, number];

@@ -1,0 +1,187 @@
+/** When to tell the relay what was processed, and when to ask whether it is still there? */
+
+import type { Clock, Timer } from "../clock.js";
+
+/** After so long without a message the relay is asked whether it is there, while the page may be seen. */
+const QUIET_MS = 2000;
+
+/** After so long without a message, and without an answer, there is no news. */
+const NO_NEWS_MS = 3000;
+
+/** Nobody is called silent who was asked less long ago. */
+const ANSWER_MS = 500;
+
+/** What a connection has to answer in that was open before the page or the machine slept. */
+const WOKEN_TIMEOUT_MS = 3000;
+
+/** A timer that comes so much too late stood still, with the page or the machine. */
+const LATE_MS = 2000;
+
+export interface HeartbeatOptions {
+  clock: Clock;
+  pingIntervalMs: number;
+  pingTimeoutMs: number;
+  /** Whether the page may be seen. */
+  isWatched: () => boolean;
+  sendAck: () => void;
+  sendPing: () => void;
+  /** There is no news, or there is again. */
+  onNoNews: (isSilent: boolean) => void;
+  /** Nothing came for `pingTimeoutMs` after a ping. */
+  onSilence: () => void;
+}
+
+export class Heartbeat {
+  #options: HeartbeatOptions;
+  #ackIntervalMs = 250;
+  #lastAck = -Infinity;
+  #ackTimer: Timer | undefined;
+  #timer: Timer | undefined;
+  #dueAt = 0;
+  #askedAt = 0;
+  /** The last ping has not been answered yet. */
+  #isOpen = false;
+  #timeoutMs = 0;
+  #heardAt: number | undefined;
+  #isSilent = false;
+  #isWoken = false;
+  /** There and back at the last ping. */
+  roundTripMs: number | undefined;
+
+  constructor(options: HeartbeatOptions) {
+    this.#options = options;
+  }
+
+  /** The connection is open. */
+  start(ackIntervalMs: number): void {
+    this.stop();
+    this.#ackIntervalMs = ackIntervalMs;
+    this.#ask(this.#options.pingTimeoutMs);
+  }
+
+  /** The connection is gone. */
+  stop(): void {
+    const { clock } = this.#options;
+    clock.clearTimeout(this.#ackTimer);
+    clock.clearTimeout(this.#timer);
+    this.#ackTimer = undefined;
+    this.#timer = undefined;
+    this.#isOpen = false;
+    this.#lastAck = -Infinity;
+    this.roundTripMs = undefined;
+    this.#say(false);
+  }
+
+  /** A message came, whatever it was. */
+  heard(): void {
+    this.#heardAt = this.#options.clock.now();
+    this.#isWoken = false;
+    if (this.#isSilent) this.#say(false);
+  }
+
+  /** How long ago the last message came; NaN when none has. */
+  get silenceMs(): number {
+    return this.#heardAt === undefined ? NaN : this.#options.clock.now() - this.#heardAt;
+  }
+
+  /** A frame that moves the tick was processed. */
+  processed(): void {
+    const { clock } = this.#options;
+    const wait = this.#lastAck + this.#ackIntervalMs - clock.now();
+    if (wait <= 0) {
+      this.#ack();
+    } else {
+      this.#ackTimer ??= clock.setTimeout(() => {
+        this.#ack();
+      }, wait);
+    }
+  }
+
+  /** A ping was answered. */
+  ponged(): void {
+    if (!this.#isOpen) return;
+    this.roundTripMs = this.#options.clock.now() - this.#askedAt;
+    this.#isOpen = false;
+    this.#lookLater();
+  }
+
+  /** The page woke up, or the network returned: an open connection has to answer soon. */
+  woken(): void {
+    const isAsked = this.#isUnanswered && this.#timeoutMs === WOKEN_TIMEOUT_MS;
+    if (this.#timer !== undefined && !isAsked) this.#ask(WOKEN_TIMEOUT_MS);
+  }
+
+  #ack(): void {
+    const { clock, sendAck } = this.#options;
+    clock.clearTimeout(this.#ackTimer);
+    this.#ackTimer = undefined;
+    this.#lastAck = clock.now();
+    sendAck();
+  }
+
+  /** Nothing at all came since the last ping. What came meanwhile may be what its answer waits behind. */
+  get #isUnanswered(): boolean {
+    return this.#isOpen && (this.#heardAt ?? 0) <= this.#askedAt;
+  }
+
+  #ask(timeoutMs: number): void {
+    const { clock, sendPing } = this.#options;
+    this.#askedAt = clock.now();
+    this.#isOpen = true;
+    this.#timeoutMs = timeoutMs;
+    sendPing();
+    this.#lookLater();
+  }
+
+  #look(): void {
+    const { clock, onSilence, pingTimeoutMs } = this.#options;
+    const now = clock.now();
+    if (now - this.#dueAt >= LATE_MS && !this.#isWoken) {
+      // What came meanwhile may wait behind this timer.
+      this.#isWoken = true;
+      this.#ask(WOKEN_TIMEOUT_MS);
+      return;
+    }
+    if (!this.#isUnanswered) {
+      if (now >= this.#nextAskAt) {
+        this.#ask(pingTimeoutMs);
+        return;
+      }
+    } else if (now - this.#askedAt >= this.#timeoutMs) {
+      onSilence();
+      return;
+    } else if (now >= this.#noNewsAt) {
+      this.#say(true);
+    }
+    this.#lookLater();
+  }
+
+  get #nextAskAt(): number {
+    const { isWatched, pingIntervalMs } = this.#options;
+    const quietAt = isWatched() ? (this.#heardAt ?? 0) + QUIET_MS : Infinity;
+    return Math.min(this.#askedAt + pingIntervalMs, quietAt);
+  }
+
+  get #noNewsAt(): number {
+    return Math.max((this.#heardAt ?? 0) + NO_NEWS_MS, this.#askedAt + ANSWER_MS);
+  }
+
+  #lookLater(): void {
+    const { clock } = this.#options;
+    const dueAt = this.#isUnanswered
+      ? Math.min(this.#askedAt + this.#timeoutMs, this.#isSilent ? Infinity : this.#noNewsAt)
+      : this.#nextAskAt;
+    const now = clock.now();
+    this.#dueAt = Math.max(dueAt, now);
+    clock.clearTimeout(this.#timer);
+    this.#timer = clock.setTimeout(() => {
+      this.#look();
+    }, this.#dueAt - now);
+  }
+
+  #say(isSilent: boolean): void {
+    if (this.#isSilent === isSilent) return;
+    this.#isSilent = isSilent;
+    this.#options.onNoNews(isSilent);
+  }
+}

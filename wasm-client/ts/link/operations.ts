@@ -1,0 +1,306 @@
+/** Which puts and calls are under way, and what became of them? */
+
+import type { Clock, Timer } from "../clock.js";
+import type { Wasm } from "../store/core.js";
+import { PutError } from "../errors.js";
+import { readStructure } from "../store/node.js";
+import type {
+  PutManyOptions,
+  PutOptions,
+  PutResult,
+  PutValue,
+  PvField,
+  RpcOptions,
+  RpcResult,
+} from "../types.js";
+import { stageValue } from "../store/value.js";
+
+/** Most on their way and in one message; the relay takes 64 requests of any kind. */
+const MAX_OPEN = 32;
+
+/** As the relay's own. */
+const DEFAULT_TIMEOUT_MS = 10_000;
+
+/** What the way there and back may take beside the time that the relay waits. */
+const GRACE_MS = 5000;
+
+const DONE = 1;
+
+/** By the wire's numbers: the code, and whether something may have been written. */
+const OUTCOMES: readonly (readonly [string, boolean])[] = [
+  ["UNKNOWN", true],
+  ["DONE", false],
+  ["NOT_ALLOWED", false],
+  ["NO_ACCESS", false],
+  ["BAD_VALUE", false],
+  ["NOT_CONNECTED", false],
+  ["MOVED", false],
+  ["FAILED", false],
+  ["TIMED_OUT", true],
+  ["INTERRUPTED", true],
+  ["BAD_NAME", false],
+  ["NOT_SUPPORTED", false],
+  ["WITHHELD", false],
+];
+
+/** `data`: what a service answered, or what a PV holds that isn't what was put, with words for it. */
+type End =
+  { readonly data: PvField | undefined; readonly message: string } | { readonly error: PutError };
+
+/** Puts that go in one message. */
+interface Group {
+  readonly allPermitted: boolean;
+}
+
+interface Job {
+  readonly name: string;
+  /** Of a call its bytes, nothing of a put, which is then one of the next message's; or why it can't be made. */
+  readonly make: (wasm: Wasm) => Uint8Array | PutError | undefined;
+  /** Jobs of one group follow each other. */
+  readonly group: Group | undefined;
+  readonly ends: ((end: End, superseded: boolean) => void)[];
+  /** Gives way to a later one of the same name that hasn't been sent either. */
+  readonly coalesce: boolean;
+  /** Callers before this index gave way. */
+  readonly superseded: number;
+  readonly timer: Timer;
+}
+
+export class Operations {
+  #clock: Clock;
+  #waiting: Job[] = [];
+  #open = new Map<number, Job>();
+  #pump: () => void;
+
+  /** `pump` is called when something waits that might be sent. */
+  constructor(clock: Clock, pump: () => void) {
+    this.#clock = clock;
+    this.#pump = pump;
+  }
+
+  /** All of them, each with the slot that shows its PV if there is one. */
+  putMany(
+    puts: readonly (readonly [name: string, value: PutValue, slot: number | undefined])[],
+    options: PutManyOptions,
+  ): Promise<PutResult[]> {
+    const { allPermitted = false } = options;
+    if (allPermitted && puts.length > MAX_OPEN) {
+      const message = `allPermitted is for ${String(MAX_OPEN)} PVs at most; nothing was sent`;
+      const error = (name: string): PutError => new PutError(name, "BAD_VALUE", message, false);
+      return Promise.resolve(puts.map(([name]) => ({ ok: false, error: error(name) })));
+    }
+    let group: Group | undefined;
+    const results = puts.map(([name, value, slot], at) => {
+      if (!options.coalesce && at % MAX_OPEN === 0) group = { allPermitted };
+      return this.put(name, value, options, slot, group);
+    });
+    this.#pump();
+    return Promise.all(results);
+  }
+
+  /** One of a `group` waits until that is whole. */
+  put(
+    name: string,
+    value: PutValue,
+    options: PutOptions,
+    slot: number | undefined,
+    group?: Group,
+  ): Promise<PutResult> {
+    const { coalesce = false, onlyIfUnchanged = false, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
+    const make = ({ core }: Wasm): PutError | undefined => {
+      const problem = stageValue(core, value);
+      if (problem !== undefined) return new PutError(name, "BAD_VALUE", problem, false);
+      const bound = onlyIfUnchanged ? (slot ?? -1) : undefined;
+      const isShown = bound !== -1 && core.stage_put(name, options.wait ?? false, timeoutMs, bound);
+      return isShown ? undefined : notShown(name);
+    };
+    return new Promise((resolve) => {
+      const end = (end: End, superseded: boolean): void => {
+        if ("error" in end) resolve({ ok: false, error: end.error });
+        else if (end.message === "") resolve({ ok: true, superseded });
+        else resolve({ ok: true, superseded, holds: end.data, message: end.message });
+      };
+      this.#add(name, make, end, timeoutMs, coalesce, group);
+    });
+  }
+
+  rpc(
+    name: string,
+    values: Readonly<Record<string, PutValue>>,
+    options: RpcOptions,
+  ): Promise<RpcResult> {
+    const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+    const make = (wasm: Wasm): Uint8Array | PutError => {
+      wasm.core.no_arguments();
+      for (const [argument, value] of Object.entries(values)) {
+        const problem = stageValue(wasm.core, value);
+        if (problem !== undefined) {
+          return new PutError(name, "BAD_VALUE", `${argument}: ${problem}`, false);
+        }
+        wasm.core.argument(argument);
+      }
+      return wasm.core.rpc(name, timeoutMs);
+    };
+    return new Promise((resolve) => {
+      const end = (end: End): void => {
+        if ("error" in end) resolve({ ok: false, error: end.error });
+        else resolve({ ok: true, data: end.data ?? null });
+      };
+      this.#add(name, make, end, timeoutMs, false);
+    });
+  }
+
+  #add(
+    name: string,
+    make: Job["make"],
+    end: Job["ends"][number],
+    timeoutMs: number,
+    coalesce: boolean,
+    group?: Group,
+  ): void {
+    const ends = [end];
+    let superseded = 0;
+    if (coalesce) {
+      const at = this.#waiting.findIndex((job) => job.coalesce && job.name === name);
+      const before = at < 0 ? undefined : this.#waiting.splice(at, 1)[0];
+      if (before !== undefined) {
+        this.#clock.clearTimeout(before.timer);
+        superseded = before.ends.length;
+        ends.unshift(...before.ends);
+      }
+    }
+    const timer = this.#clock.setTimeout(() => {
+      this.#expire(job, timeoutMs);
+    }, timeoutMs + GRACE_MS);
+    const job: Job = { name, make, group, ends, coalesce, superseded, timer };
+    this.#waiting.push(job);
+    if (group === undefined) this.#pump();
+  }
+
+  /** Sends what can be sent. */
+  pump(wasm: Wasm, send: (bytes: Uint8Array<ArrayBuffer>) => void): void {
+    const held: Job[] = [];
+    for (let first: Job | undefined; (first = this.#waiting[0]) !== undefined;) {
+      const { coalesce, group, name } = first;
+      const end = this.#waiting.findIndex((job) => group === undefined || job.group !== group);
+      const count = group === undefined ? 1 : end < 0 ? this.#waiting.length : end;
+      // A group goes as a whole.
+      if (this.#open.size + count > MAX_OPEN) break;
+      const jobs = this.#waiting.splice(0, count);
+      if (coalesce && this.#isOpen(name)) held.push(first);
+      else this.#waiting.unshift(...this.#sendTogether(jobs, wasm, send));
+    }
+    this.#waiting.unshift(...held);
+  }
+
+  /** Sends as many as one message takes; gives those that are left. */
+  #sendTogether(
+    jobs: readonly Job[],
+    wasm: Wasm,
+    send: (bytes: Uint8Array<ArrayBuffer>) => void,
+  ): readonly Job[] {
+    const { core } = wasm;
+    const allPermitted = jobs[0]?.group?.allPermitted ?? false;
+    const staged: Job[] = [];
+    let bytes: Uint8Array | undefined;
+    let isWithheld = false;
+    for (const job of jobs) {
+      const made = job.make(wasm);
+      if (made instanceof PutError) {
+        this.#end(job, { error: made });
+        isWithheld = allPermitted;
+      } else {
+        bytes = made;
+        staged.push(job);
+      }
+    }
+    const isCall = bytes !== undefined;
+    bytes ??= core.put(allPermitted);
+    const taken = isCall ? 1 : core.taken();
+    if (isWithheld || (allPermitted && taken < staged.length)) {
+      const why = isWithheld ? "another value can't be written" : "they don't fit in one message";
+      for (const job of staged) {
+        const error = new PutError(job.name, "WITHHELD", `nothing was written: ${why}`, false);
+        this.#end(job, { error });
+      }
+      return [];
+    }
+    const sent = staged.slice(0, taken);
+    sent.forEach((job, at) => this.#open.set(core.last_request() - taken + 1 + at, job));
+    if (taken > 0) send(bytes as Uint8Array<ArrayBuffer>);
+    return staged.slice(taken);
+  }
+
+  #isOpen(name: string): boolean {
+    for (const job of this.#open.values()) if (job.name === name) return true;
+    return false;
+  }
+
+  /** A put or call was answered; `data` and `at` are where a call's result stands. */
+  answered(wasm: Wasm, request: number, data: ArrayBuffer, at: number | undefined): void {
+    const job = this.#open.get(request);
+    if (job === undefined) return;
+    this.#open.delete(request);
+    const outcome = wasm.core.outcome();
+    if (outcome === DONE) {
+      const value = at === undefined ? undefined : readStructure(data, at);
+      this.#end(job, { data: value, message: wasm.core.request_error() });
+    } else {
+      const [code, mayBeWritten] = OUTCOMES[outcome] ?? ["UNKNOWN", true];
+      const error = new PutError(job.name, code, wasm.core.request_error(), mayBeWritten);
+      this.#end(job, { error });
+    }
+    this.#pump();
+  }
+
+  /** A request was refused as a whole; `false` when it was none of these. */
+  refused(request: number, message: string): boolean {
+    const first = this.#open.get(request);
+    if (first === undefined) return false;
+    for (const [id, job] of this.#open) {
+      if (job !== first && (job.group === undefined || job.group !== first.group)) continue;
+      this.#open.delete(id);
+      this.#end(job, { error: new PutError(job.name, "NOT_SUPPORTED", message, false) });
+    }
+    this.#pump();
+    return true;
+  }
+
+  /** The connection is gone: nothing is sent later that was meant for now. */
+  lost(code: "RELAY_LOST" | "CLOSED", reason: string): void {
+    const [open, waiting] = [[...this.#open.values()], this.#waiting];
+    this.#open.clear();
+    this.#waiting = [];
+    for (const job of open) {
+      const message = `${reason}; it was on its way and may have been done`;
+      this.#end(job, { error: new PutError(job.name, code, message, true) });
+    }
+    for (const job of waiting) {
+      const message = `${reason}; nothing was sent`;
+      this.#end(job, { error: new PutError(job.name, code, message, false) });
+    }
+  }
+
+  #expire(job: Job, timeoutMs: number): void {
+    const at = this.#waiting.indexOf(job);
+    if (at >= 0) this.#waiting.splice(at, 1);
+    for (const [request, open] of this.#open) if (open === job) this.#open.delete(request);
+    const sent = at < 0;
+    const rest = sent ? "; it may have been done" : "; nothing was sent";
+    const message = `no answer within ${String(timeoutMs)} ms${rest}`;
+    this.#end(job, { error: new PutError(job.name, "TIMED_OUT", message, sent) });
+    this.#pump();
+  }
+
+  #end(job: Job, end: End): void {
+    this.#clock.clearTimeout(job.timer);
+    job.ends.forEach((tell, index) => {
+      tell(end, index < job.superseded);
+    });
+  }
+}
+
+function notShown(name: string): PutError {
+  const message = "onlyIfUnchanged needs a listener on the PV that has seen its present value";
+  return new PutError(name, "NOT_CONNECTED", message, false);
+}

@@ -1,0 +1,225 @@
+/** Is there a connection to the relay, and if not, when is the next attempt? */
+
+import type { Clock, Timer } from "../clock.js";
+import { closeCode, retryDelayMs } from "./close_code.js";
+import type { ConnectionSnapshot } from "../types.js";
+
+export const SUBPROTOCOL = "pvwire.v1";
+
+/** What a client that wants packed columns offers; a relay that can't pack takes the second. */
+export const LZ4_SUBPROTOCOLS = [`${SUBPROTOCOL}.lz4`, SUBPROTOCOL];
+
+/** Longest wait for the relay's first message. */
+const HELLO_TIMEOUT_MS = 10_000;
+
+/** An attempt that is older than this began before the network returned, and may never end. */
+const OLD_ATTEMPT_MS = 1000;
+
+/** A connection that held for so long was good: the next attempt after it is the first again. */
+const GOOD_AFTER_MS = 5000;
+
+/** What a browser reports when a connection ended without a close message. */
+const CUT = 1006;
+
+/** The parts of a WebSocket that are used here. */
+export type SocketConstructor = new (url: string, protocols: string | string[]) => WebSocket;
+
+export interface SocketOptions {
+  url: string;
+  subprotocols: string | string[];
+  webSocket: SocketConstructor | undefined;
+  clock: Clock;
+  /** Between 0 and 1. */
+  random: () => number;
+  /** Asked before each wait: it is shorter while somebody looks. */
+  maxRetryDelayMs: () => number;
+  onMessage: (data: unknown) => void;
+  /** An open connection is lost, or the first attempt failed. */
+  onLost: () => void;
+  onChange: (snapshot: ConnectionSnapshot) => void;
+}
+
+export const NOT_CONNECTED: ConnectionSnapshot = {
+  state: "connecting",
+  sinceMs: 0,
+  attempt: 0,
+  reason: undefined,
+  retryInMs: undefined,
+  silentSinceMs: undefined,
+  relayVersion: undefined,
+  relayInstance: undefined,
+};
+
+export class RelaySocket {
+  #options: SocketOptions;
+  #snapshot: ConnectionSnapshot = NOT_CONNECTED;
+  #socket: WebSocket | undefined;
+  #timer: Timer | undefined;
+  #failures = 0;
+  #openedAt: number | undefined;
+  #triedAt = 0;
+
+  constructor(options: SocketOptions) {
+    this.#options = options;
+  }
+
+  get url(): string {
+    return this.#options.url;
+  }
+
+  get isOpen(): boolean {
+    return this.#snapshot.state === "open";
+  }
+
+  start(): void {
+    if (this.#socket === undefined && this.#snapshot.state === "connecting") {
+      this.#change({ state: "connecting", sinceMs: this.#options.clock.epochMs() });
+      this.#connect();
+    }
+  }
+
+  send(bytes: Uint8Array<ArrayBuffer>): void {
+    // A socket that is closing already takes nothing; its close event says so.
+    if (this.#socket?.readyState === 1) this.#socket.send(bytes);
+  }
+
+  /** The relay has said hello. */
+  opened(relayVersion: string, relayInstance: string): void {
+    const { clock } = this.#options;
+    clock.clearTimeout(this.#timer);
+    this.#openedAt = clock.now();
+    this.#change({
+      state: "open",
+      sinceMs: clock.epochMs(),
+      attempt: 0,
+      reason: undefined,
+      retryInMs: undefined,
+      relayVersion,
+      relayInstance,
+    });
+  }
+
+  /** What came over this connection can't be trusted, or nothing comes: connects anew. */
+  fail(reason: string): void {
+    if (this.#socket === undefined) return;
+    this.#drop();
+    this.#retry(CUT, reason);
+  }
+
+  /** While the connection is lost: tries again after `delayMs`, and not later as planned. */
+  retryWithin(delayMs: number): void {
+    const { clock } = this.#options;
+    const isOld = clock.now() - this.#triedAt >= OLD_ATTEMPT_MS;
+    if (this.#snapshot.state !== "lost" || (this.#socket !== undefined && !isOld)) return;
+    this.#drop();
+    this.#retryAfter(delayMs);
+  }
+
+  /** Ends it for good. */
+  close(reason: string): void {
+    this.#drop();
+    this.#end(reason);
+  }
+
+  #connect(): void {
+    const { clock, subprotocols, url, webSocket } = this.#options;
+    if (webSocket === undefined) {
+      this.#end("no WebSocket here: pass one as `webSocket`");
+      return;
+    }
+    let socket: WebSocket;
+    try {
+      socket = new webSocket(url, subprotocols);
+    } catch (error) {
+      // The address itself is wrong: no attempt can do better.
+      this.#end(error instanceof Error ? error.message : String(error));
+      return;
+    }
+    socket.binaryType = "arraybuffer";
+    // The close event says as much. In Node an error that nobody listens for ends the process.
+    socket.onerror = () => undefined;
+    socket.onmessage = (event: MessageEvent<unknown>) => {
+      this.#options.onMessage(event.data);
+    };
+    socket.onclose = (event) => {
+      this.#drop();
+      const neverOpen = this.#openedAt === undefined && event.code === CUT;
+      const reason = neverOpen ? "the relay can't be reached" : closeCode(event.code).reason;
+      this.#retry(event.code, reason);
+    };
+    this.#socket = socket;
+    this.#triedAt = clock.now();
+    this.#timer = clock.setTimeout(() => {
+      this.fail("the relay doesn't answer");
+    }, HELLO_TIMEOUT_MS);
+  }
+
+  /** Lets go of the socket: nothing that it still does is heard. */
+  #drop(): void {
+    const socket = this.#socket;
+    this.#options.clock.clearTimeout(this.#timer);
+    this.#socket = undefined;
+    if (socket === undefined) return;
+    socket.onmessage = null;
+    socket.onclose = null;
+    // Closing while connecting is an error too: `onerror` stays.
+    if (socket.readyState < 2) socket.close(1000);
+  }
+
+  #retry(code: number, reason: string): void {
+    const { clock, maxRetryDelayMs, random } = this.#options;
+    const held = this.#openedAt === undefined ? 0 : clock.now() - this.#openedAt;
+    if (held >= GOOD_AFTER_MS) this.#failures = 0;
+    const delayMs = retryDelayMs(code, this.#failures, random(), maxRetryDelayMs());
+    if (delayMs === undefined) {
+      this.#end(reason);
+      return;
+    }
+    this.#failures += 1;
+    this.#openedAt = undefined;
+    const lostBefore = this.#snapshot.state === "lost";
+    this.#change({
+      state: "lost",
+      sinceMs: lostBefore ? this.#snapshot.sinceMs : clock.epochMs(),
+      attempt: this.#failures,
+      reason,
+      retryInMs: delayMs,
+    });
+    this.#retryAfter(delayMs);
+    if (!lostBefore) this.#options.onLost();
+  }
+
+  #retryAfter(delayMs: number): void {
+    this.#timer = this.#options.clock.setTimeout(() => {
+      // What waits no longer says so.
+      this.#change({ retryInMs: undefined });
+      this.#connect();
+    }, delayMs);
+  }
+
+  #end(reason: string): void {
+    if (this.#snapshot.state === "closed") return;
+    this.#openedAt = undefined;
+    this.#change({
+      state: "closed",
+      sinceMs: this.#options.clock.epochMs(),
+      reason,
+      retryInMs: undefined,
+    });
+    this.#options.onLost();
+  }
+
+  #change(part: Partial<ConnectionSnapshot>): void {
+    this.#snapshot = { ...this.#snapshot, ...part };
+    this.#options.onChange(this.#snapshot);
+  }
+}
+
+/** The relay's address as a WebSocket has it. Without a path it is `/ws`. */
+export function socketUrl(url: string | URL, base: string | undefined): string {
+  const full = new URL(url, base);
+  full.protocol = full.protocol.replace("http", "ws");
+  if (full.pathname === "/") full.pathname = "/ws";
+  full.hash = "";
+  return full.href;
+}

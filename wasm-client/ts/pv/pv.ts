@@ -1,0 +1,130 @@
+/** One PV through one selection: who listens, and what do they see? */
+
+import type { Columns } from "../store/core.js";
+import { ALL_PARTS, planSelection, View, type Selection } from "./fields.js";
+import { checkOptions } from "../options.js";
+import { Listeners, type Listener } from "../store/readable.js";
+import type { Slot } from "../store/slot.js";
+import type { Pv, PvOptions } from "../types.js";
+
+/** A wish's numbers: the arguments of the module's `subscribe`; those that are missing are 0. */
+export type WishNumbers = [
+  intervalMs: number,
+  deadband: number,
+  every: number,
+  stride: number,
+  maxLength: number,
+  points: number,
+  float32: boolean,
+];
+
+/** Options in one string, empty when every update is wanted, and all of it. */
+export function wishOf(options: PvOptions = {}): string {
+  checkOptions(options);
+  const { deadband = 0, every = 1, float32, maxLength, points, rateHz, stride } = options;
+  const intervalMs = rateHz === undefined ? 0 : Math.min(Math.ceil(1000 / rateHz), 0x7fffffff);
+  const less = [stride, maxLength, points, float32 && 1];
+  const wish = `\n${String([intervalMs, deadband, every, ...less])}`;
+  return wish === "\n0,0,1,,,," ? "" : wish;
+}
+
+/** What a PV's handle needs of its client. */
+export interface PvOwner {
+  /** The module is there. */
+  readonly loaded: boolean;
+  /** The PV's slot when somebody listens to it, one without data otherwise. */
+  slotOf(handle: PvHandle): Slot;
+  columns(): Columns;
+  attach(handle: PvHandle): void;
+  detach(handle: PvHandle): void;
+}
+
+export class PvHandle implements Pv<unknown> {
+  /** Parts that the selection reads; none before it is compiled. */
+  mask = 0;
+  /** The PV as its client holds it, while somebody listens. */
+  held: { readonly slot: Slot | undefined } | undefined;
+  #owner: PvOwner;
+  #selection: Selection;
+  #view: View | undefined;
+  #mistake: unknown;
+  #listeners = new Listeners();
+  #shown: unknown;
+  /** Parts that changed since they were shown. */
+  #changed = ALL_PARTS;
+
+  constructor(
+    owner: PvOwner,
+    readonly name: string,
+    selection: Selection,
+    /** Which updates, see `wishOf`. */
+    readonly wish = "",
+  ) {
+    this.#owner = owner;
+    this.#selection = selection;
+  }
+
+  /** PVs with the same share a slot. */
+  get key(): string {
+    return this.name + this.wish;
+  }
+
+  get listened(): boolean {
+    return this.#listeners.all.length > 0;
+  }
+
+  /** Reads the selection if it can be read yet; throws what is wrong with it. */
+  compile(): void {
+    if (this.#mistake !== undefined) throw this.#mistake as Error;
+    if (this.#view !== undefined || !this.#owner.loaded) return;
+    try {
+      const plan = planSelection(this.#selection);
+      this.#view = new View(plan);
+      this.mask = plan.mask;
+    } catch (error) {
+      this.#mistake = error;
+      throw error;
+    }
+  }
+
+  /** As `compile`, but leaves the mistake to whoever reads. */
+  prepare(): void {
+    try {
+      this.compile();
+    } catch {
+      // `getSnapshot` throws it again.
+    }
+  }
+
+  /** Something in these parts has changed. Gives who is to be told. */
+  changed(parts: number): readonly Listener[] {
+    this.#changed |= parts;
+    return this.#listeners.all;
+  }
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    const first = !this.listened;
+    const remove = this.#listeners.add(listener);
+    if (first) {
+      this.prepare();
+      this.#changed = ALL_PARTS;
+      this.#owner.attach(this);
+    }
+    return () => {
+      if (remove() && !this.listened) this.#owner.detach(this);
+    };
+  };
+
+  readonly getSnapshot = (): unknown => {
+    this.compile();
+    if (this.#view === undefined) return undefined;
+    // Without listeners nobody says when something changes.
+    const parts = this.listened ? this.#changed : ALL_PARTS;
+    if (parts !== 0) {
+      const slot = this.#owner.slotOf(this);
+      this.#shown = this.#view.show(slot, this.#owner.columns(), parts);
+      this.#changed = 0;
+    }
+    return this.#shown;
+  };
+}

@@ -1,0 +1,208 @@
+/** How JavaScript reads the WebAssembly module's memory: views that never leave this package. */
+
+import { compile, Core, fixed, initSync } from "../../pkg/pvwire_wasm.js";
+import type { InitOutput } from "../../pkg/pvwire_wasm.js";
+import { LoadError } from "../errors.js";
+import type { WasmSource } from "../types.js";
+
+/** The module's columns, one entry per slot; see `store.rs`. */
+export interface Columns {
+  readonly value: Float64Array;
+  readonly seconds: Float64Array;
+  readonly sinceMs: Float64Array;
+  readonly heardMs: Float64Array;
+  /** Of each slot one count for each cause. */
+  readonly skips: Float64Array;
+  readonly received: Float64Array;
+  readonly nanoseconds: Uint32Array;
+  readonly sequence: Uint32Array;
+  readonly valueVersion: Uint32Array;
+  readonly metadataVersion: Uint32Array;
+  readonly parts: Uint32Array;
+  readonly alarmStatus: Uint16Array;
+  readonly kind: Uint8Array;
+  readonly severity: Uint8Array;
+  readonly state: Uint8Array;
+  readonly access: Uint8Array;
+}
+
+/** What a frame answered; the numbers of `ingest.rs`. */
+export const Answered = {
+  nothing: 0,
+  hello: 1,
+  subscribe: 2,
+  unsubscribe: 3,
+  get: 4,
+  ping: 5,
+  error: 6,
+  put: 7,
+  rpc: 8,
+} as const;
+
+/** Why values were left out; the wire's numbers. */
+export const Cause = { relay: 1, source: 2, wish: 3, behind: 4, paced: 5, count: 6 } as const;
+
+/** What one frame did. */
+export interface Applied {
+  readonly answered: number;
+  readonly replyTo: number;
+  readonly gap: boolean;
+  /** It is to be acknowledged. */
+  readonly movesTick: boolean;
+  readonly dirty: number;
+  readonly updatesTotal: number;
+  readonly skippedTotal: number;
+  /** Slot, offset in the message, count and type of each array and structure. */
+  readonly arrays: Uint32Array;
+}
+
+/** The summary's places, see `lib.rs`. */
+type Summary = [number, number, number, number, number, number, number, number];
+
+let loaded: InitOutput | undefined;
+let loading: Promise<void> | undefined;
+
+const isModule = (source: unknown): source is WebAssembly.Module =>
+  source instanceof WebAssembly.Module;
+
+const isBytes = (source: unknown): source is BufferSource =>
+  source instanceof ArrayBuffer || ArrayBuffer.isView(source);
+
+/** Whether the module is there; loads it at once where that is possible. */
+export function isLoaded(source: WasmSource | Promise<WasmSource> | undefined): boolean {
+  // Browsers compile only small modules without waiting; Node compiles any.
+  const atOnce = isModule(source) || (isBytes(source) && typeof window === "undefined");
+  if (loaded === undefined && atOnce) loaded = initSync(source);
+  return loaded !== undefined;
+}
+
+/** Loads the module, once for all clients of a page. A failed attempt can be repeated. */
+export function load(source: WasmSource | Promise<WasmSource> | undefined): Promise<void> {
+  if (isLoaded(source)) return Promise.resolve();
+  loading ??= instantiate(
+    source ?? new URL("../../pkg/pvwire_wasm_bg.wasm", import.meta.url),
+  ).catch((error: unknown) => {
+    loading = undefined;
+    const why = error instanceof Error ? error.message : String(error);
+    throw new LoadError(`the WebAssembly module can't be loaded: ${why}`);
+  });
+  return loading;
+}
+
+/** Compiled when all of it is there: it is small, and so it may have any content type. */
+async function instantiate(given: WasmSource | Promise<WasmSource>): Promise<void> {
+  let source = await given;
+  if (!isModule(source)) {
+    const bytes = isBytes(source) ? source : await fetched(source);
+    source = await WebAssembly.compile(bytes);
+  }
+  loaded = initSync(source);
+}
+
+async function fetched(source: string | URL | Request | Response): Promise<BufferSource> {
+  // Node's fetch reads no files.
+  if (source instanceof URL && source.protocol === "file:" && "process" in globalThis) {
+    // Bundlers for pages must not look for it.
+    const fs = "node:fs/promises";
+    const { readFile } = (await import(
+      /* webpackIgnore: true */ /* turbopackIgnore: true */ /* @vite-ignore */ fs
+    )) as { readFile: (path: URL) => Promise<Uint8Array<ArrayBuffer>> };
+    return readFile(source);
+  }
+  const response = source instanceof Response ? source : await fetch(source);
+  if (!response.ok) throw new Error(`${response.url}: ${String(response.status)}`);
+  return response.arrayBuffer();
+}
+
+/** A selection's plan, a line a field, or what is wrong with it; only when `isLoaded`. */
+export const compileSelection = compile;
+
+/** A number as C's `"%.*f"` prints it, whatever it costs. */
+export const exactlyFixed = fixed;
+
+/** One client's state in the module. */
+export class Wasm {
+  readonly core = new Core();
+  /** When the relay was last heard from, while it doesn't answer; NaN otherwise. */
+  heardMs = NaN;
+  #memory: WebAssembly.Memory;
+  #columns: Columns | undefined;
+
+  constructor() {
+    if (loaded === undefined) throw new LoadError("the WebAssembly module is not loaded");
+    this.#memory = loaded.memory;
+  }
+
+  /** The live PVs' columns. Good until the module is called again. */
+  get columns(): Columns {
+    // There is a slot from the beginning: a view without any lost its memory when that grew.
+    return this.#columns?.value.length ? this.#columns : (this.#columns = this.#view(false));
+  }
+
+  /** Columns of the last answered Get. Good until the next message. */
+  answerColumns(): Columns {
+    return this.#view(true);
+  }
+
+  /** A slot for a PV name. */
+  add(name: string): number {
+    const slot = this.core.add(name);
+    // The columns may have moved, with or without the memory growing.
+    this.#columns = undefined;
+    return slot;
+  }
+
+  /**
+   * Applies a message; `undefined` when it is no frame. What comes after `head` are elements of an
+   * array, which the module needn't see.
+   */
+  apply(data: ArrayBuffer, head: number): Applied | undefined {
+    const { core } = this;
+    const at = core.reserve(data.byteLength);
+    new Uint8Array(this.#memory.buffer, at, head).set(new Uint8Array(data, 0, head));
+    if (!core.apply(data.byteLength)) return undefined;
+    const [answered, replyTo, gap, movesTick, dirty, arrays, updatesTotal, skippedTotal] =
+      new Float64Array(this.#memory.buffer, core.summary(), 8) as unknown as Summary;
+    return {
+      answered,
+      replyTo,
+      gap: gap === 1,
+      movesTick: movesTick === 1,
+      dirty,
+      updatesTotal,
+      skippedTotal,
+      arrays: new Uint32Array(this.#memory.buffer, core.arrays(), arrays * 4),
+    };
+  }
+
+  /** Slots with changed parts. Good until the module is called again. */
+  dirty(): Uint32Array {
+    return new Uint32Array(this.#memory.buffer, this.core.dirty(), this.core.dirty_len());
+  }
+
+  #view(answer: boolean): Columns {
+    const places = this.core.columns(answer);
+    const buffer = this.#memory.buffer;
+    const length = places[0] as number;
+    let next = 1;
+    const place = (): number => places[next++] as number;
+    return {
+      value: new Float64Array(buffer, place(), length),
+      seconds: new Float64Array(buffer, place(), length),
+      sinceMs: new Float64Array(buffer, place(), length),
+      heardMs: new Float64Array(buffer, place(), length),
+      skips: new Float64Array(buffer, place(), length * Cause.count),
+      received: new Float64Array(buffer, place(), length),
+      nanoseconds: new Uint32Array(buffer, place(), length),
+      sequence: new Uint32Array(buffer, place(), length),
+      valueVersion: new Uint32Array(buffer, place(), length),
+      metadataVersion: new Uint32Array(buffer, place(), length),
+      parts: new Uint32Array(buffer, place(), length),
+      alarmStatus: new Uint16Array(buffer, place(), length),
+      kind: new Uint8Array(buffer, place(), length),
+      severity: new Uint8Array(buffer, place(), length),
+      state: new Uint8Array(buffer, place(), length),
+      access: new Uint8Array(buffer, place(), length),
+    };
+  }
+}

@@ -1,0 +1,42 @@
+/** Which JavaScript array holds elements of which type? */
+
+import { ValueType } from "../schema.js";
+import type { NumericArray, PvType } from "../types.js";
+
+/** By the wire's numbers. */
+export const TYPES = Object.keys(ValueType) as readonly PvType[];
+
+type ArrayConstructor = {
+  readonly BYTES_PER_ELEMENT: number;
+  new (buffer: ArrayBuffer, offset?: number, length?: number): NumericArray;
+};
+
+const ARRAYS: Readonly<Partial<Record<PvType, ArrayConstructor>>> = {
+  Float64: Float64Array,
+  Float32: Float32Array,
+  Int8: Int8Array,
+  UInt8: Uint8Array,
+  Int16: Int16Array,
+  UInt16: Uint16Array,
+  Int32: Int32Array,
+  UInt32: Uint32Array,
+  Int64: BigInt64Array,
+  UInt64: BigUint64Array,
+  Enum: Uint16Array,
+  Boolean: Uint8Array,
+};
+
+/** A view of elements in a message. */
+export function numericArray(
+  buffer: ArrayBuffer,
+  offset: number,
+  count: number,
+  type: PvType,
+): NumericArray {
+  const constructor = ARRAYS[type] ?? Uint8Array;
+  const size = constructor.BYTES_PER_ELEMENT;
+  // Relays align elements; bytes that aren't can't be viewed in place.
+  return offset % size === 0
+    ? new constructor(buffer, offset, count)
+    : new constructor(buffer.slice(offset, offset + count * size));
+}

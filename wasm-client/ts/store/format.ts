@@ -1,0 +1,104 @@
+/** How does a value read? */
+
+import { exactlyFixed } from "./core.js";
+import type { NumericArray, PvType } from "../types.js";
+
+/** Most digits that `toFixed` takes. */
+const MAX_DIGITS = 100;
+
+/** From here on `toFixed` changes to an exponent. */
+const TOO_LARGE = 1e21;
+
+/** Above, a double has no bit for the half that makes a tie, and products lose it. */
+const EXACT = 2 ** 52;
+
+/** The largest power of ten that a double holds exactly. */
+const EXACT_POWER = 22;
+
+/** "000" to "999". */
+const THREE = Array.from({ length: 1000 }, (_, number) => String(number).padStart(3, "0"));
+
+/** Of so many digits at most a table has the part after the point. */
+const TABLE_DIGITS = 3;
+
+/**
+ * A number with `digits` after the point, as C's `"%.*f"` prints it: exact ties go to even. Without
+ * `digits` the shortest text that reads back as the same number of its type.
+ */
+export function formatNumber(value: number, digits: number | null, type?: PvType): string {
+  if (!Number.isFinite(value)) {
+    if (Number.isNaN(value)) return "nan";
+    return value > 0 ? "inf" : "-inf";
+  }
+  if (type === "Boolean") return String(value !== 0);
+  if (digits === null) return shortest(value, type);
+  const places = Math.min(digits, MAX_DIGITS);
+  const size = Math.abs(value);
+  const scaled = size * 10 ** places;
+  if (size >= TOO_LARGE || scaled >= EXACT || places > EXACT_POWER) {
+    return exactlyFixed(value, places);
+  }
+  const down = Math.floor(scaled);
+  const rest = scaled - down;
+  const isMinusZero = value === 0 && Object.is(value, -0);
+  if (rest === 0.5 || isMinusZero) return exactlyFixed(value, places);
+  // The product's rounding can't have carried it over a tie, only onto one.
+  if (places === 0 || places > TABLE_DIGITS) return value.toFixed(places);
+  const rounded = rest > 0.5 ? down + 1 : down;
+  const power = 10 ** places;
+  const whole = Math.floor(rounded / power);
+  const after = THREE[rounded - whole * power] as string;
+  return `${value < 0 ? "-" : ""}${String(whole)}.${places === 3 ? after : after.slice(3 - places)}`;
+}
+
+/** From so many digits on each double is another text, and likewise each float of 32 bits. */
+const FLOAT32_DIGITS = 9;
+
+function shortest(value: number, type: PvType | undefined): string {
+  if (Object.is(value, -0)) return "-0";
+  if (type === "Float32") {
+    for (let digits = 1; digits < FLOAT32_DIGITS; digits += 1) {
+      const rounded = Number(value.toPrecision(digits));
+      if (Math.fround(rounded) === value) return String(rounded);
+    }
+  }
+  return String(value);
+}
+
+/** How many elements of an array are shown in text. */
+const SHOWN = 10;
+
+/** An array's first elements. */
+export function formatArray(
+  array: NumericArray | readonly string[],
+  digits: number | null,
+  type?: PvType,
+): string {
+  const parts: string[] = [];
+  for (const element of array.slice(0, SHOWN)) {
+    if (typeof element === "number") parts.push(formatNumber(element, digits, type));
+    else parts.push(typeof element === "string" ? JSON.stringify(element) : String(element));
+  }
+  const more = array.length > SHOWN ? `, … ${String(array.length)} elements` : "";
+  return `[${parts.join(", ")}${more}]`;
+}
+
+/** ISO 8601 in UTC of milliseconds past the POSIX epoch; `null` for NaN. */
+export function iso(ms: number): string | null {
+  return isNaN(ms) ? null : new Date(ms).toISOString();
+}
+
+let lastSeconds = NaN;
+let lastPrefix = "";
+
+/** ISO 8601 in UTC with microseconds. */
+export function formatTime(seconds: number, nanoseconds: number): string {
+  // Many PVs change in the same second.
+  if (seconds !== lastSeconds) {
+    lastSeconds = seconds;
+    lastPrefix = new Date(seconds * 1000).toISOString().slice(0, -4);
+  }
+  const micros = Math.floor(nanoseconds / 1000);
+  const thousands = Math.floor(micros / 1000);
+  return `${lastPrefix}${THREE[thousands] as string}${THREE[micros - 1000 * thousands] as string}Z`;
+}

@@ -1,0 +1,96 @@
+/** Who listens to a value that changes? */
+
+import type { Readable } from "../types.js";
+
+/** What a listener throws is reported and stops nobody else. */
+export function report(error: unknown): void {
+  if (typeof reportError === "function") reportError(error);
+  else console.error(error);
+}
+
+export function callListener(listener: () => void): void {
+  try {
+    listener();
+  } catch (error) {
+    report(error);
+  }
+}
+
+/** A function that listens, to however many PVs. */
+export interface Listener {
+  readonly call: () => void;
+  /** The last round that it was part of. */
+  round: number;
+}
+
+const known = new WeakMap<() => void, Listener>();
+
+let rounds = 0;
+
+/** Whoever is to be told of changes, each once. */
+export class Round {
+  #number = ++rounds;
+  #listeners: Listener[] = [];
+
+  add(listeners: readonly Listener[]): void {
+    for (const listener of listeners) {
+      if (listener.round === this.#number) continue;
+      listener.round = this.#number;
+      this.#listeners.push(listener);
+    }
+  }
+
+  call(): void {
+    for (const { call } of this.#listeners) callListener(call);
+  }
+}
+
+/** Listeners in the order they came; the same function twice is two listeners. */
+export class Listeners {
+  /** Replaced as a whole: listeners come and go while others are called. */
+  all: readonly Listener[] = [];
+
+  /** Gives a function that takes the listener away; calling it again does nothing. */
+  add(call: () => void): () => boolean {
+    const listener = known.get(call) ?? { call, round: 0 };
+    known.set(call, listener);
+    this.all = [...this.all, listener];
+    let listens = true;
+    return () => {
+      if (!listens) return false;
+      listens = false;
+      const place = this.all.indexOf(listener);
+      this.all = this.all.filter((_, at) => at !== place);
+      return true;
+    };
+  }
+}
+
+/** A value that is replaced as a whole. */
+export class Cell<T> implements Readable<T> {
+  #value: T;
+  #listeners = new Listeners();
+  #onListened: () => void;
+
+  constructor(value: T, onListened: () => void) {
+    this.#value = value;
+    this.#onListened = onListened;
+  }
+
+  get listened(): boolean {
+    return this.#listeners.all.length > 0;
+  }
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    const remove = this.#listeners.add(listener);
+    this.#onListened();
+    return remove;
+  };
+
+  readonly getSnapshot = (): T => this.#value;
+
+  set(value: T): void {
+    this.#value = value;
+    for (const { call } of this.#listeners.all) callListener(call);
+  }
+}

@@ -1,0 +1,194 @@
+/** What does JavaScript keep of one PV beside the module's columns? */
+
+import type { Columns, Wasm } from "./core.js";
+import { numericArray, TYPES } from "./elements.js";
+import { iso } from "./format.js";
+import { readStructure } from "./node.js";
+import type { NumericArray, PvDisplay, PvField, PvStructure, PvType } from "../types.js";
+
+/** What the value is; the numbers of `store.rs`. */
+export const Kind = {
+  none: 0,
+  number: 1,
+  text: 2,
+  array: 3,
+  textArray: 4,
+  largeInteger: 5,
+  unknown: 6,
+  structure: 7,
+} as const;
+
+/** Changes of a structure that are kept unread. */
+const MAX_PARTS = 16;
+
+/** How to draw a PV, and why there is no such field. */
+export interface Metadata extends PvDisplay {
+  readonly missing: string;
+}
+
+const NO_METADATA: Metadata = {
+  type: "Unknown",
+  elementCount: 0,
+  description: "",
+  typeId: "",
+  missing: "",
+  form: null,
+  units: "",
+  precision: null,
+  choices: null,
+  controlRange: null,
+  displayRange: null,
+  alarmRange: null,
+  warningRange: null,
+};
+
+/** One PV: its place in the columns, and what came over the boundary once and is kept. */
+export class Slot {
+  readonly id: string;
+  #metadata = NO_METADATA;
+  #metadataVersion = 0;
+  #text = "";
+  #texts: readonly string[] = [];
+  #textVersion = -1;
+  #sinceMs = NaN;
+  #since: string | null = null;
+  #bytes: { buffer: ArrayBuffer; offset: number; count: number; type: PvType } | undefined;
+  #array: NumericArray | undefined;
+  #structure: PvField | undefined;
+  /** What came of a structure since it was read: all of it or changed fields, then more of these. */
+  #parts: { buffer: ArrayBuffer; offset: number }[] = [];
+
+  constructor(
+    readonly wasm: Wasm,
+    readonly name: string,
+    readonly index: number,
+    /** Whether it is one of the last answered Get's. */
+    readonly answer = false,
+  ) {
+    this.id = name.includes("://") ? name : `ca://${name}`;
+  }
+
+  metadata(columns: Columns): Metadata {
+    const version = columns.metadataVersion[this.index] as number;
+    if (version !== this.#metadataVersion) {
+      this.#metadataVersion = version;
+      this.#metadata = version === 0 ? NO_METADATA : this.#readMetadata();
+    }
+    return this.#metadata;
+  }
+
+  /** When the connection state began. */
+  since(columns: Columns): string | null {
+    const sinceMs = columns.sinceMs[this.index] as number;
+    if (!Object.is(sinceMs, this.#sinceMs)) {
+      this.#sinceMs = sinceMs;
+      this.#since = iso(sinceMs);
+    }
+    return this.#since;
+  }
+
+  text(columns: Columns): string {
+    this.#readTexts(columns);
+    return this.#text;
+  }
+
+  texts(columns: Columns): readonly string[] {
+    this.#readTexts(columns);
+    return this.#texts;
+  }
+
+  /** An array or a structure came: its elements stay where they are. */
+  keepArray(buffer: ArrayBuffer, offset: number, count: number, type: number): void {
+    const name = TYPES[type] ?? "Unknown";
+    this.#bytes = { buffer, offset, count, type: name };
+    this.#array = undefined;
+    if (name !== "Structure") return;
+    if (count > 0) {
+      this.#structure = undefined;
+      this.#parts = [];
+    } else if (this.#parts.length >= MAX_PARTS) {
+      // Nobody reads it: what was replaced since must not pile up.
+      this.structure();
+    }
+    this.#parts.push({ buffer, offset });
+  }
+
+  array(): NumericArray {
+    const { buffer, offset, count, type } = this.#bytes ?? NO_BYTES;
+    this.#array ??= numericArray(buffer, offset, count, type);
+    return this.#array;
+  }
+
+  /** A structure, or the elements of an array of these. */
+  structure(): PvField {
+    for (const { buffer, offset } of this.#parts) {
+      const part = readStructure(buffer, offset);
+      // Changed fields come of a structure that was there as a whole.
+      const isMore = isFields(part) && isFields(this.#structure);
+      this.#structure = isMore ? { ...(this.#structure as PvStructure), ...part } : part;
+    }
+    this.#parts = [];
+    return this.#structure ?? null;
+  }
+
+  userTag(): number {
+    return this.wasm.core.user_tag(this.answer, this.index);
+  }
+
+  /** The alarm's message in the server's words, if it says one. */
+  alarmMessage(): string {
+    return this.wasm.core.alarm_message(this.answer, this.index);
+  }
+
+  #readTexts(columns: Columns): void {
+    const version = columns.valueVersion[this.index] as number;
+    if (version === this.#textVersion) return;
+    this.#textVersion = version;
+    const { core } = this.wasm;
+    if (columns.kind[this.index] === Kind.textArray) {
+      this.#texts = core.texts(this.answer, this.index);
+    } else {
+      this.#text = core.text(this.answer, this.index);
+    }
+  }
+
+  #readMetadata(): Metadata {
+    const { core } = this.wasm;
+    const numbers = core.metadata_numbers(this.answer, this.index);
+    const [units = "", description = "", typeId = "", form = "", missing = "", ...choices] =
+      core.metadata_texts(this.answer, this.index);
+    const number = (at: number): number | null => {
+      const value = numbers[at] as number;
+      return Number.isNaN(value) ? null : value;
+    };
+    const range = (at: number): { min: number | null; max: number | null } | null => {
+      const [min, max] = [number(at), number(at + 1)];
+      return min === null && max === null ? null : { min, max };
+    };
+    const type = TYPES[numbers[0] as number] ?? "Unknown";
+    return {
+      type,
+      elementCount: numbers[1] as number,
+      description,
+      typeId,
+      missing,
+      form: form === "" ? null : form,
+      units,
+      precision: number(2),
+      choices: type === "Enum" ? choices : null,
+      displayRange: range(3),
+      controlRange: range(5),
+      warningRange: range(7),
+      alarmRange: range(9),
+    };
+  }
+}
+
+/** Whether it is a structure with its fields. */
+export const isFields = (field: PvField | undefined): field is PvStructure =>
+  typeof field === "object" &&
+  field !== null &&
+  !Array.isArray(field) &&
+  !ArrayBuffer.isView(field);
+
+const NO_BYTES = { buffer: new ArrayBuffer(0), offset: 0, count: 0, type: "UInt8" } as const;
