@@ -295,6 +295,24 @@ fn no_module_of_the_relay_names_a_later_one() {
 }
 
 #[test]
+fn modules_in_one_folder_name_each_other_in_one_direction() {
+    let mut circles = Vec::new();
+    for src in ["schema/src", "wasm-client/src", "wasm-client/graphql/src"] {
+        let modules = modules(&workspace().join(src));
+        let arrows = arrows(&modules);
+        let beside: BTreeSet<_> = (arrows.iter())
+            .filter_map(|(from, to)| beside(from, to))
+            .map(|(from, to)| (from.to_vec(), to.to_vec()))
+            .collect();
+        assert!(!beside.is_empty(), "{src}: the test reads no arrows");
+        if let Some(round) = circle(&beside) {
+            circles.push((src, round));
+        }
+    }
+    assert!(circles.is_empty(), "{circles:?}");
+}
+
+#[test]
 fn reader_of_arrows_sees_every_way_to_write_one() {
     let source = r##"
         use crate::state::table::{self, Table};

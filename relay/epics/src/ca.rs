@@ -9,13 +9,16 @@ mod channel_state;
 mod check;
 mod circuit;
 mod command;
+mod command_thread;
 mod dbr;
 mod event;
+mod field;
 mod follow;
 mod handle;
 mod messages;
 mod put;
 mod recv;
+mod sent_put;
 mod thread_circuit;
 
 use std::ffi::CString;
@@ -24,19 +27,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use self::channel_state::ChannelState;
+use self::channel_state::{ChannelState, Command};
 pub use self::check::passes;
-use self::command::Command;
+use self::command::Purpose;
 pub use self::event::{
     AccessRights, Array, ChannelEvents, ChannelInfo, Limits, Metadata, NativeType, Update, Value,
     text,
 };
-use self::handle::Purpose;
+pub use self::field::{FieldKind, FieldQuestion};
 pub use self::handle::take_messages;
 use self::put::Job;
-pub use self::put::{
-    Condition, Done, FieldKind, FieldQuestion, Held, PutError, PutTicket, PutValue,
-};
+pub use self::put::{Condition, Done, Held, PutError, PutTicket, PutValue};
 pub use self::recv::{circuits_cut_total, paced_reads_total, reads_total};
 use crate::user::UserName;
 
@@ -120,7 +121,7 @@ impl Client {
         let (started, answer) = sync_channel(1);
         let thread = thread::Builder::new()
             .name("ca-cmd".to_owned())
-            .spawn(move || command::run(user.as_ref(), &received, &started))
+            .spawn(move || command_thread::run(user.as_ref(), &received, &started))
             .map_err(StartError::Thread)?;
         let client = Self {
             opener: Opener {

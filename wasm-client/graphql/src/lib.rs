@@ -9,6 +9,7 @@ mod overlap;
 mod parser;
 mod plan;
 mod schema;
+mod string_value;
 mod suggest;
 mod tree;
 mod validate;

@@ -1,8 +1,9 @@
 //! Does a text follow GraphQL's grammar, and what does it hold?
 
-use crate::lexer::{Lexer, Token, decode, token};
+use crate::lexer::{Lexer, Token, token};
 use crate::mistake::fill;
 use crate::schema::{self, LIST, NON_NULL, id};
+use crate::string_value::decode;
 use crate::tree::{Document, Node, Span, kind};
 
 /// Longest document that is read, in bytes.

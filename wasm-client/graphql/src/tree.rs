@@ -239,7 +239,7 @@ impl Document {
 
     /// What a string says.
     pub(crate) fn string(&self, value: &Node) -> String {
-        crate::lexer::decode(self.name(value), value.kind == kind::BLOCK)
+        crate::string_value::decode(self.name(value), value.kind == kind::BLOCK)
     }
 
     /// A value as messages show it: as GraphQL writes it, or with `json` as JavaScript would.

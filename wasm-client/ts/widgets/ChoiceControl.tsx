@@ -2,7 +2,7 @@
 
 import type { ReactNode } from "react";
 
-import type { ControlProps } from "./SetPoint.js";
+import type { ControlProps } from "./control_props.js";
 import { EntryButtons, returnToField } from "./TextControl.js";
 
 const MOST_BUTTONS = 4;

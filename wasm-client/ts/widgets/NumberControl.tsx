@@ -3,7 +3,7 @@
 import type { KeyboardEvent, ReactNode } from "react";
 
 import { limitsOf, limitsText } from "./range.js";
-import type { ControlProps, SetPointData } from "./SetPoint.js";
+import type { ControlProps, SetPointData } from "./control_props.js";
 import { EntryField } from "./TextControl.js";
 
 export function NumberControl(props: ControlProps): ReactNode {

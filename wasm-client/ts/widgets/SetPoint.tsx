@@ -2,11 +2,11 @@
 
 import { useId, type ReactNode } from "react";
 import { usePv } from "../react/index.js";
-import type { PvConnection, PvDisplay, PvStatus, PvTime, PvValue } from "../types.js";
 
 import { ChoiceControl } from "./ChoiceControl.js";
+import type { SetPointData } from "./control_props.js";
 import { noAccessText, silentText, staleText, useStale } from "./condition.js";
-import { useEntry, type Entry, type Outcome } from "./entry.js";
+import { useEntry, type Outcome } from "./entry.js";
 import { formatClock, formatIsoNanoseconds } from "./format.js";
 import { NumberControl } from "./NumberControl.js";
 import { limitsOf, limitsText } from "./range.js";
@@ -21,30 +21,6 @@ const SELECTION = `{
   display { type description units precision choices controlRange { min max } }
   connection { state connected lastHeard unresponsive }
 }`;
-
-/** What SELECTION selects. */
-export interface SetPointData {
-  readonly value: Pick<PvValue, "string" | "number"> | null;
-  readonly time: Pick<PvTime, "seconds" | "nanoseconds"> | null;
-  readonly status: Pick<PvStatus, "severity" | "mutable" | "writable">;
-  readonly display: Pick<
-    PvDisplay,
-    "type" | "description" | "units" | "precision" | "choices" | "controlRange"
-  > | null;
-  readonly connection: Pick<PvConnection, "state" | "connected" | "lastHeard" | "unresponsive">;
-}
-
-/** What every control is given. */
-export interface ControlProps {
-  readonly pv: SetPointData | undefined;
-  readonly entry: Entry;
-  /** Whether it can be written now. */
-  readonly enabled: boolean;
-  /** Ids of the elements that name and describe it. */
-  readonly labelledBy: string;
-  readonly describedBy: string;
-  readonly allowNonFinite?: boolean | undefined;
-}
 
 const CONTROLS = {
   number: NumberControl,

@@ -4,7 +4,7 @@ import type { ReactNode } from "react";
 
 import { stepOf } from "./NumberControl.js";
 import { limitsOf } from "./range.js";
-import type { ControlProps } from "./SetPoint.js";
+import type { ControlProps } from "./control_props.js";
 
 export function SliderControl({
   pv,

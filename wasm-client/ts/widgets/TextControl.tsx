@@ -2,7 +2,7 @@
 
 import type { HTMLAttributes, KeyboardEvent, ReactNode, SyntheticEvent } from "react";
 
-import type { ControlProps } from "./SetPoint.js";
+import type { ControlProps } from "./control_props.js";
 
 export function TextControl(props: ControlProps): ReactNode {
   const { entry } = props;

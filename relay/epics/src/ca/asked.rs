@@ -4,8 +4,8 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use super::check::{CREATE_CHAN, EVENT_ADD, READ_NOTIFY, SEARCH, WRITE_NOTIFY};
 use super::messages::Header;
+use super::messages::command::{CREATE_CHAN, EVENT_ADD, READ_NOTIFY, SEARCH, WRITE_NOTIFY};
 
 /// Numbers whose end the server has confirmed and that are still known: a server may have sent another
 /// update before it knew.

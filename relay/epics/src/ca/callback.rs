@@ -16,10 +16,11 @@ use ca_sys::{
     connection_handler_args, event_handler_args, exception_handler_args,
 };
 
-use super::channel_state::{ChannelState, SentPut, Shape};
+use super::channel_state::{ChannelState, Shape};
 use super::dbr;
 use super::event::{AccessRights, NativeType};
 use super::put::{Held, PutError};
+use super::sent_put::SentPut;
 use super::{recv, thread_circuit};
 use crate::guard::guard;
 use crate::throttle::Throttle;

@@ -10,10 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::command::Command;
+use super::command;
 use super::event::{AccessRights, ChannelEvents, ChannelInfo, Metadata, NativeType, Update};
+use super::field::{FieldKind, FieldQuestion};
 use super::follow::follow;
-use super::put::{Encoded, FieldKind, FieldQuestion, Held, Job, PutError};
+use super::put::{Encoded, Held, Job, PutError};
+use super::sent_put::SentPut;
 use crate::liveness::Circuit;
 
 /// Native type and element count of a connected channel.
@@ -56,6 +58,9 @@ impl AtomicShape {
         self.0.store(word, Ordering::Release);
     }
 }
+
+/// A command for the ca-cmd thread.
+pub(super) type Command = command::Command<ChannelState>;
 
 /// What the callbacks of one channel and the ca-cmd thread share.
 ///
@@ -102,58 +107,6 @@ struct Field {
     /// Whether the last question is of this connection.
     is_asked: bool,
     kind: Option<FieldKind>,
-}
-
-/// A put that libca has.
-pub(super) struct SentPut {
-    job: Mutex<Job>,
-    /// Whether libca answers to the put itself; if not, a failure comes as an exception.
-    has_answer: bool,
-    /// What the exception said.
-    failure: Mutex<Option<PutError>>,
-    /// What was sent, which a read afterwards is compared with.
-    value: Encoded,
-    /// Whether the channel was a scalar then.
-    scalar: bool,
-    /// Whether libca has a callback of this put to make, which holds a count of it.
-    awaits_call: AtomicBool,
-    /// The server has said that it is written.
-    written: AtomicBool,
-    /// The read behind it was asked for, or there is to be none.
-    read: AtomicBool,
-}
-
-impl SentPut {
-    pub(super) fn value(&self) -> &Encoded {
-        &self.value
-    }
-
-    /// Number of elements to read afterwards; 0 asks for as many as there are.
-    pub(super) fn read_count(&self) -> u32 {
-        u32::from(self.scalar)
-    }
-
-    pub(super) fn unlike(&self, count: u32, elements: &[u8]) -> Option<Held> {
-        self.value.unlike(self.scalar, count, elements)
-    }
-
-    /// libca is given a count of this put, or gives it back.
-    pub(super) fn set_awaits_call(&self, awaits: bool) {
-        self.awaits_call.store(awaits, Ordering::Release);
-    }
-
-    pub(super) fn awaits_call(&self) -> bool {
-        self.awaits_call.load(Ordering::Acquire)
-    }
-
-    /// How it ends when no answer comes any more.
-    pub(super) fn cut_off(&self) -> Result<Option<Held>, PutError> {
-        if self.written.load(Ordering::Acquire) {
-            Ok(None)
-        } else {
-            Err(PutError::Interrupted)
-        }
-    }
 }
 
 const READ: u8 = 1;
@@ -330,8 +283,12 @@ impl ChannelState {
         if field.kind.is_none() && !field.is_asked {
             field.asked = field.asked.wrapping_add(1);
             field.is_asked = true;
-            let question = FieldQuestion::new(self.id, field.asked, self.commands.clone());
+            let (id, asked, commands) = (self.id, field.asked, self.commands.clone());
             drop(field);
+            let question = FieldQuestion::new(move |kind| {
+                // Fails when the client is gone, and its puts with it.
+                let _ = commands.send(Command::Field(id, asked, kind));
+            });
             self.events.field_wanted(question);
             return None;
         }

@@ -9,23 +9,11 @@
 use std::fmt;
 
 use super::asked::Asked;
+use super::messages::command::{
+    ACCESS_RIGHTS, CLEAR_CHANNEL, CREATE_CH_FAIL, CREATE_CHAN, ECHO, ERROR, EVENT_ADD, READ,
+    READ_NOTIFY, READ_SYNC, SEARCH, SERVER_DISCONN, VERSION, WRITE, WRITE_NOTIFY,
+};
 use super::messages::{Header, Messages, Piece};
-
-pub(super) const VERSION: u16 = 0;
-pub(super) const EVENT_ADD: u16 = 1;
-pub(super) const WRITE: u16 = 4;
-pub(super) const SEARCH: u16 = 6;
-pub(super) const READ_SYNC: u16 = 10;
-pub(super) const ERROR: u16 = 11;
-pub(super) const CLEAR_CHANNEL: u16 = 12;
-pub(super) const READ_NOTIFY: u16 = 15;
-pub(super) const CREATE_CHAN: u16 = 18;
-pub(super) const WRITE_NOTIFY: u16 = 19;
-pub(super) const ACCESS_RIGHTS: u16 = 22;
-pub(super) const ECHO: u16 = 23;
-pub(super) const CREATE_CH_FAIL: u16 = 26;
-pub(super) const SERVER_DISCONN: u16 = 27;
-const READ: u16 = 3;
 
 /// Requests that an error may be about: the length of libca's table of them.
 const COMMANDS: u16 = 28;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::put::FieldQuestion;
+use super::field::FieldQuestion;
 
 /// Receives what happens to one channel.
 ///

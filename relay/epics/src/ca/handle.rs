@@ -18,11 +18,14 @@ use ca_sys::{
 };
 
 use super::callback;
-use super::channel_state::{ChannelState, SentPut, Shape};
+use super::channel_state::{ChannelState, Shape};
 use super::circuit::Place;
+use super::command::Purpose;
 use super::dbr;
 use super::event::{NativeType, text};
-use super::put::{Encoded, FieldKind, Job, PutError, Target, encode, is_doubtful};
+use super::field::FieldKind;
+use super::put::{Encoded, Job, PutError, Target, encode, is_doubtful};
+use super::sent_put::SentPut;
 
 /// Puts of one channel that may wait for it to be connected.
 const MAX_WAITING: usize = 1_000;
@@ -101,15 +104,6 @@ impl Drop for Context {
         // cleared.
         unsafe { ca_context_destroy() };
     }
-}
-
-/// What a channel is opened for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// To see its values, and perhaps to write to it.
-    Watch,
-    /// To write to it alone.
-    Put,
 }
 
 /// A channel of libca with its two subscriptions.

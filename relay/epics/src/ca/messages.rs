@@ -1,5 +1,24 @@
 //! Where in a stream of Channel Access do messages begin and end, in whatever pieces it comes?
 
+/// Commands of Channel Access that libca's messages are read for.
+pub(super) mod command {
+    pub(in super::super) const VERSION: u16 = 0;
+    pub(in super::super) const EVENT_ADD: u16 = 1;
+    pub(in super::super) const READ: u16 = 3;
+    pub(in super::super) const WRITE: u16 = 4;
+    pub(in super::super) const SEARCH: u16 = 6;
+    pub(in super::super) const READ_SYNC: u16 = 10;
+    pub(in super::super) const ERROR: u16 = 11;
+    pub(in super::super) const CLEAR_CHANNEL: u16 = 12;
+    pub(in super::super) const READ_NOTIFY: u16 = 15;
+    pub(in super::super) const CREATE_CHAN: u16 = 18;
+    pub(in super::super) const WRITE_NOTIFY: u16 = 19;
+    pub(in super::super) const ACCESS_RIGHTS: u16 = 22;
+    pub(in super::super) const ECHO: u16 = 23;
+    pub(in super::super) const CREATE_CH_FAIL: u16 = 26;
+    pub(in super::super) const SERVER_DISCONN: u16 = 27;
+}
+
 /// Bytes of a header, and of one whose size and count have 32 bits.
 const SHORT: usize = 16;
 const LONG: usize = 24;

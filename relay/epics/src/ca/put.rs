@@ -3,12 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::mpsc::Sender;
 
 use ca_sys::{DBR_STRING, MAX_ENUM_STATES, MAX_STRING_SIZE, chtype};
 
-use super::command::Command;
 use super::event::NativeType;
+use super::field::FieldKind;
 
 /// A value to write; it is turned into the channel's own type when it is sent.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,59 +54,6 @@ pub enum PutError {
 
 /// Says whether a put should still be done, when it is its turn.
 pub type Condition = Box<dyn FnOnce() -> bool + Send>;
-
-/// What numbers the field behind a channel holds. Channel Access shows some types as wider ones:
-/// 64-bit and unsigned 32-bit integers as doubles, unsigned 16-bit ones as 32-bit ones, and bytes
-/// without their sign.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FieldKind {
-    /// Not known: whatever the channel's type holds is sent.
-    Unknown,
-    /// Floating point.
-    Float,
-    /// Integers of a range.
-    Integers {
-        /// Smallest.
-        least: i128,
-        /// Largest.
-        most: i128,
-    },
-}
-
-/// Asks what the field behind a channel holds; see
-/// [`field_wanted`](super::ChannelEvents::field_wanted).
-#[derive(Debug)]
-pub struct FieldQuestion {
-    channel: u64,
-    number: u32,
-    commands: Sender<Command>,
-    kind: FieldKind,
-}
-
-impl FieldQuestion {
-    pub(super) fn new(channel: u64, number: u32, commands: Sender<Command>) -> Self {
-        let kind = FieldKind::Unknown;
-        Self {
-            channel,
-            number,
-            commands,
-            kind,
-        }
-    }
-
-    /// Answers it. Never waits.
-    pub fn answer(mut self, kind: FieldKind) {
-        self.kind = kind;
-    }
-}
-
-impl Drop for FieldQuestion {
-    fn drop(&mut self) {
-        // Fails when the client is gone, and its puts with it.
-        let answer = Command::Field(self.channel, self.number, self.kind);
-        let _ = self.commands.send(answer);
-    }
-}
 
 /// Whether a number in a value fits the channel's type and perhaps not the field behind it.
 pub(super) fn is_doubtful(native: NativeType, value: &PutValue) -> bool {

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
-use super::record::{printable, time};
+use super::text::{printable, time};
 
 /// What `link` adds to a record, with the end of the line.
 pub(super) const LINK_BYTES: usize = r#","prev":"""#.len() + 64 + 1;
