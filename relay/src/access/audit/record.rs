@@ -136,6 +136,8 @@ pub fn old_value(value: &RowValue) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::time::UNIX_EPOCH;
+
     use super::super::chain::link;
     use super::*;
     use proptest::prelude::*;
