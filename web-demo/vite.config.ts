@@ -6,7 +6,7 @@ import { defineConfig } from "vite";
 /** Where the relay listens on this machine; its own default unless the environment says otherwise. */
 const relayPort = process.env.PVWIRE_RELAY_PORT ?? "8080";
 
-/** Where `make demo` takes the page's wishes to break things; nobody does in any other case. */
+/** Where `make demo` takes the page's requests to break things; otherwise there is no such address. */
 const controlPort = process.env.PVWIRE_DEMO_CONTROL_PORT;
 
 const relay = {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use pvwire_schema::encode;
-use pvwire_schema::types::{PutRequest, PutValue, Request, RequestBody, Wish};
+use pvwire_schema::types::{Filter, PutRequest, PutValue, Request, RequestBody};
 
 use crate::wire::{handshake, masked};
 
@@ -52,9 +52,9 @@ impl Attack {
             // Some take what comes, the others read nothing.
             Self::Bytes if number.is_multiple_of(2) => {
                 let names = (0..200).map(|n| image(200 * number + n)).collect();
-                let wish = Wish::default();
+                let filter = Filter::default();
                 (
-                    request(1, RequestBody::Subscribe { names, wish }),
+                    request(1, RequestBody::Subscribe { names, filter }),
                     PONG.into(),
                 )
             }
@@ -76,9 +76,9 @@ impl Attack {
             }
             Self::Rampwave => {
                 let names = vec!["ssim://rampwave(5,1,0,1e-320,1e15)".to_owned()];
-                let wish = Wish::default();
+                let filter = Filter::default();
                 (
-                    request(1, RequestBody::Subscribe { names, wish }),
+                    request(1, RequestBody::Subscribe { names, filter }),
                     PONG.into(),
                 )
             }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use mio::{Events, Interest, Poll, Token};
 use pvwire_schema::encode;
 use pvwire_schema::limits::MAX_NAMES;
-use pvwire_schema::types::{Request, RequestBody, Wish};
+use pvwire_schema::types::{Filter, Request, RequestBody};
 use serde_json::{Value, json};
 
 use crate::check::Counts;
@@ -230,7 +230,7 @@ fn subscribe(names: &[String], wanted: &[usize]) -> Vec<u8> {
             let names = places.iter().map(|place| names[*place].clone()).collect();
             let body = RequestBody::Subscribe {
                 names,
-                wish: Wish::default(),
+                filter: Filter::default(),
             };
             masked(&encode::request(&Request { id, body }))
         })

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use mio::{Events, Interest, Poll, Token};
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::encode;
-use pvwire_schema::types::{Request, RequestBody, Wish};
+use pvwire_schema::types::{Filter, Request, RequestBody};
 use serde_json::{Value, json};
 
 use crate::check::Counts;
@@ -66,8 +66,8 @@ pub(crate) fn run(plan: Plan) -> Result<Value, Box<dyn Error>> {
     let names = fs::read_to_string(&plan.names)?;
     let names: Vec<String> = names.lines().map(str::to_owned).collect();
     let pvs = names.len();
-    let wish = Wish::default();
-    let body = RequestBody::Subscribe { names, wish };
+    let filter = Filter::default();
+    let body = RequestBody::Subscribe { names, filter };
     let now = Instant::now();
     let seat = || Seat {
         client: None,

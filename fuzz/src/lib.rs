@@ -5,9 +5,9 @@
 //! with the corpus, `corpus/TARGET/`, whose files are read by the tests too.
 
 pub mod corpus;
+mod filters;
 pub mod mutate;
 mod names;
 mod sockets;
 pub mod targets;
 mod tokens;
-mod wishes;

@@ -31,8 +31,8 @@ struct Options {
 fn main() -> ExitCode {
     let options = match options() {
         Ok(options) => options,
-        Err(mistake) => {
-            eprintln!("pvwire-fuzz: {mistake}");
+        Err(error) => {
+            eprintln!("pvwire-fuzz: {error}");
             return ExitCode::from(64);
         }
     };

@@ -5,14 +5,14 @@ use std::fs;
 use std::path::Path;
 
 use pvwire_graphql::Documents;
-use pvwire_relay::access::rule::{AccessSecurity, Person, PvList, Rules};
+use pvwire_relay::access::rule::{AccessSecurity, Identity, PvList, Rules};
 use pvwire_relay::config::{Access, Asked, Config};
 use pvwire_relay::ingest::sim;
-use pvwire_schema::types::Wish;
+use pvwire_schema::types::Filter;
 use pvwire_schema::{decode, encode};
 use pvwire_wasm::ingest::Session;
 
-use crate::{names, sockets, tokens, wishes};
+use crate::{filters, names, sockets, tokens};
 
 /// One reader.
 #[derive(Clone, Copy)]
@@ -97,9 +97,9 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "filters",
-        seeds: wishes::seeds,
+        seeds: filters::seeds,
         words: &[],
-        run: wishes::run,
+        run: filters::run,
     },
     Target {
         name: "sockets",
@@ -243,7 +243,7 @@ fn framed(frame: &[u8]) -> Vec<u8> {
 fn ingest(mut bytes: &[u8]) {
     let mut session = Session::new();
     let names = ["a", "b", "c", "d"].map(|name| session.live.add(name));
-    session.subscribe(&names, Wish::default());
+    session.subscribe(&names, Filter::default());
     session.get(&["e".to_owned(), "f".to_owned()], 0, true);
     while let Some((length, rest)) = bytes.split_first_chunk::<4>() {
         let length = (u32::from_le_bytes(*length) as usize).min(rest.len());
@@ -437,12 +437,12 @@ fn judge(config: &Config) {
             return;
         }
     };
-    let person = Person {
+    let identity = Identity {
         user: Some("a".into()),
         groups: vec!["g".into()],
     };
     for name in ["SR:A:SET", "SR:A.DRVH", "", "*", "é"] {
-        for who in [&person, &Person::default()] {
+        for who in [&identity, &Identity::default()] {
             let verdict = rules.judge(who, "ca", name, Access::Put);
             assert!(config.enable_put || !verdict.allowed);
             assert!(!verdict.because.is_empty());
@@ -615,12 +615,12 @@ fn judge_gateway(pvlist: Option<PvList>, security: Option<AccessSecurity>) {
             return;
         }
     };
-    let person = Person {
+    let identity = Identity {
         user: Some("anna".into()),
         groups: vec!["experts".into()],
     };
     for name in ["SR:A:SET", "SR:A.DRVH", "SR:SECRET:X/value", "", "é"] {
-        for who in [&person, &Person::default()] {
+        for who in [&identity, &Identity::default()] {
             let put = rules.judge(who, "ca", name, Access::Put);
             assert!(!put.because.is_empty());
             // Whoever may write is told so beforehand, and may read.

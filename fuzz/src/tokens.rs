@@ -95,8 +95,8 @@ fn check(tokens: &Tokens, token: &str) {
     };
     let is_signed = TOKENS.iter().any(|good| message(good) == message(token));
     assert!(is_signed, "a token that nobody signed is taken");
-    assert_eq!(login.person.user.as_deref(), Some("jane"));
-    assert!(login.person.groups.iter().all(|group| is_name(group)));
+    assert_eq!(login.identity.user.as_deref(), Some("jane"));
+    assert!(login.identity.groups.iter().all(|group| is_name(group)));
 }
 
 #[cfg(test)]
@@ -107,7 +107,7 @@ mod tests {
     fn seeds_let_their_user_in() {
         let tokens = Tokens::new(rules(), Keys::read(KEYS).unwrap());
         for token in TOKENS {
-            assert_eq!(tokens.check(token).unwrap().person.user.unwrap(), "jane");
+            assert_eq!(tokens.check(token).unwrap().identity.user.unwrap(), "jane");
         }
     }
 }

@@ -32,13 +32,13 @@ pub trait Source: Send + Sync {
     /// `queue` of a crowd may be searched more slowly, so that they don't hold up the others.
     ///
     /// # Errors
-    /// A sentence for the person who wrote the name, when the protocol can't carry it.
+    /// Says why the protocol can't carry the name, for its author.
     fn open(&self, name: &str, line: Line, queue: Queue) -> Result<Box<dyn Monitor>, String>;
 
     /// Whether the relay can bear what one more PV costs, asked before `open` by one thread at a time.
     ///
     /// # Errors
-    /// A sentence for the person who wrote the name.
+    /// Says what is wrong with the name, for its author.
     fn has_room(&self, _name: &str) -> Result<(), String> {
         Ok(())
     }

@@ -14,9 +14,9 @@ use env_logger::Target;
 use pvwire_relay::access::audit::{self, Audit};
 use pvwire_relay::access::auth;
 use pvwire_relay::access::keys;
-use pvwire_relay::access::rule::{Person, Rules};
+use pvwire_relay::access::rule::{Identity, Rules};
 use pvwire_relay::config::{Asked, Auth, Check, Config, ConfigError};
-use pvwire_relay::fanout::group::{Desk, Distributor, FrameSink, SetLimits};
+use pvwire_relay::fanout::group::{ControlQueue, Distributor, FrameSink, SetLimits};
 use pvwire_relay::http::admin::Admin;
 use pvwire_relay::http::reload::{Reload, refuse_damaged};
 use pvwire_relay::http::server::{ProxyHeaders, Server, Side, Trust};
@@ -192,7 +192,7 @@ fn environment() -> BTreeMap<String, String> {
 /// access is allowed.
 fn check(config: &Config, check: Check) -> Result<(String, bool), String> {
     let rules = Rules::read(config)?;
-    let person = Person {
+    let identity = Identity {
         user: check.user,
         groups: check.groups,
     };
@@ -200,11 +200,11 @@ fn check(config: &Config, check: Check) -> Result<(String, bool), String> {
     for pv in &check.pvs {
         let (scheme, name) = pv.split_once("://").unwrap_or((&config.default_source, pv));
         for &access in &check.access {
-            let verdict = rules.judge(&person, scheme, name, access);
+            let verdict = rules.judge(&identity, scheme, name, access);
             allowed &= verdict.allowed;
             let may = if verdict.allowed { "may" } else { "may not" };
             text += &format!(
-                "{person} {may} {access} {scheme}://{name}: {}\n",
+                "{identity} {may} {access} {scheme}://{name}: {}\n",
                 verdict.because
             );
         }
@@ -282,7 +282,7 @@ async fn run(
     };
     tokio::task::spawn_local(watch.run());
     let memory = Memory::new(memory_limits(&config));
-    let desk = Desk::new(Arc::clone(&intake));
+    let control = ControlQueue::new(Arc::clone(&intake));
     let metrics = Arc::new(Metrics::default());
     let (sources, renewed) = (Arc::clone(&registry), Arc::clone(&metrics));
     let renew = move |scheme: &str| {
@@ -332,7 +332,7 @@ async fn run(
 
     let context = ShardContext {
         registry: Arc::clone(&registry),
-        desk: Arc::clone(&desk),
+        control: Arc::clone(&control),
         hello: hello.clone(),
         limits: ShardLimits {
             evict_after: config.evict_after,
@@ -360,7 +360,7 @@ async fn run(
         .iter()
         .map(|handle| Box::new(handle.clone()) as Box<dyn FrameSink>);
     let distributor = Distributor::new(
-        Arc::clone(&desk),
+        Arc::clone(&control),
         Arc::clone(&registry),
         sinks.collect(),
         SetLimits {
@@ -396,7 +396,7 @@ async fn run(
         ticks,
         intake,
         registry,
-        desk,
+        control,
         shards: handles,
         memory,
         hello,
@@ -606,7 +606,7 @@ fn hello(config: &Config) -> Result<Hello, Failure> {
 enum Ending {
     /// A cluster or a service manager: SIGTERM.
     Cluster,
-    /// A person: SIGINT.
+    /// A user at the terminal: SIGINT.
     Keyboard,
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use pvwire_schema::types::{NameError, NameProblem, RequestBody, Severity, Wish};
+use pvwire_schema::types::{Filter, NameError, NameProblem, RequestBody, Severity};
 
 use crate::large::fill;
 use crate::support::{Client, How, Kept, Network, Relay, SoftIoc, eventually, get, handshake};
@@ -343,7 +343,7 @@ fn relay_that_uses_too_much_memory_says_so_and_serves_again_when_it_uses_less() 
             if let Some(client) = &mut client {
                 client.request(RequestBody::Subscribe {
                     names: vec!["sim://image(10000000,1,rate_hz=2)".to_owned()],
-                    wish: Wish::default(),
+                    filter: Filter::default(),
                 });
             }
             deaf.extend(client);

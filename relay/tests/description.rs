@@ -162,7 +162,7 @@ fn get_that_asks_for_the_description_has_it_though_no_client_asked_before() {
 }
 
 #[test]
-fn get_without_a_wish_for_the_description_does_not_read_it() {
+fn get_that_does_not_ask_for_the_description_does_not_read_it() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, DATABASE);
     let relay = Relay::start(network, &[]);

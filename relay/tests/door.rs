@@ -8,8 +8,8 @@ use pvwire_schema::close::CloseCode;
 use pvwire_schema::encode;
 use pvwire_schema::limits::{MAX_NAME_BYTES, MAX_NAMES, MAX_REQUEST_BYTES};
 use pvwire_schema::types::{
-    ConnectionState, NameProblem, PutRequest, PutValue, PvId, Reply, Request, RequestBody,
-    RequestProblem, Wish,
+    ConnectionState, Filter, NameProblem, PutRequest, PutValue, PvId, Reply, Request, RequestBody,
+    RequestProblem,
 };
 
 use crate::support::{
@@ -21,8 +21,8 @@ fn relay(flags: &[&str]) -> Relay {
 }
 
 fn subscribe(names: Vec<String>) -> RequestBody {
-    let wish = Wish::default();
-    RequestBody::Subscribe { names, wish }
+    let filter = Filter::default();
+    RequestBody::Subscribe { names, filter }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::encode;
-use pvwire_schema::types::{ConnectionState, Request, RequestBody, Severity, SkipCause, Wish};
+use pvwire_schema::types::{ConnectionState, Filter, Request, RequestBody, Severity, SkipCause};
 
 use crate::support::{
     Client, DEADLINE, How, Kept, Network, Relay, SoftIoc, Threads, Wire, eventually, get,
@@ -149,13 +149,13 @@ fn ioc_whose_clock_jumps_back_and_forth_loses_no_value_and_no_alarm_and_holds_up
     let mut some = Client::connect(relay.address());
     let mut late = Client::connect(relay.address());
     all.subscribe_live(&[&name]);
-    let wish = Wish {
+    let filter = Filter {
         min_interval_ms: 100,
-        ..Wish::default()
+        ..Filter::default()
     };
-    assert_eq!(some.subscribe_with(&[&name], wish), []);
+    assert_eq!(some.subscribe_with(&[&name], filter), []);
     ioc.run(JUMPS);
-    // The clock of the wish is the relay's: the last value comes, whatever its stamp says.
+    // The clock of the filter is the relay's: the last value comes, whatever its stamp says.
     let mut both = [&mut all, &mut some];
     keep_up("the last value", &mut both, |clients| {
         clients
@@ -185,7 +185,7 @@ fn ioc_whose_clock_jumps_back_and_forth_loses_no_value_and_no_alarm_and_holds_up
     let numbers = all.pv(&name).numbers();
     let last: Vec<_> = numbers.iter().rev().take(200).rev().copied().collect();
     assert_eq!(last, (1..=200).map(f64::from).collect::<Vec<_>>());
-    assert!(some.pv(&name).skipped_by(SkipCause::Wish) > 50);
+    assert!(some.pv(&name).skipped_by(SkipCause::Filter) > 50);
 }
 
 #[test]
@@ -462,7 +462,7 @@ fn large_request_in_many_pieces_is_still_answered() {
         id: 7,
         body: RequestBody::Subscribe {
             names,
-            wish: Wish::default(),
+            filter: Filter::default(),
         },
     };
     let bytes = encode::request(&request);

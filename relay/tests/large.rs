@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use pvwire_schema::types::{
-    ConnectionState, FrameKind, NameProblem, RequestBody, Severity, ValueType, Wish,
+    ConnectionState, Filter, FrameKind, NameProblem, RequestBody, Severity, ValueType,
 };
 
 use crate::support::{
@@ -338,7 +338,7 @@ fn memory_does_not_grow_with_the_number_of_clients_that_stall_at_a_large_value()
             let names = vec![HUGE.to_owned(), own];
             client.request(RequestBody::Subscribe {
                 names,
-                wish: Wish::default(),
+                filter: Filter::default(),
             });
             client
         })

@@ -3,7 +3,7 @@
 //! Topology: one soft IOC that is asked for its clients, one relay, one to ten clients.
 
 use crate::support::{Client, Network, Relay, SoftIoc, connect_all, eventually, keep_up, prefix};
-use pvwire_schema::types::Wish;
+use pvwire_schema::types::Filter;
 
 /// What the IOC says of the channels that it serves: name and number of event subscriptions, by
 /// name. The relay makes two for a PV, one for values and alarms and one for metadata.
@@ -66,18 +66,18 @@ fn ioc_serves_one_monitor_per_pv_however_many_clients_there_are_and_none_without
 }
 
 #[test]
-fn ioc_serves_one_monitor_of_a_pv_whatever_updates_of_it_are_wished() {
+fn ioc_serves_one_monitor_of_a_pv_whatever_its_filters() {
     let network = Network::new();
     let mut ioc = SoftIoc::start(network, r#"record(ao, "$(P)a") { field(VAL, "1") }"#);
     let relay = Relay::start(network, &["--linger-ms", "200"]);
     let name = ioc.name("a");
     let mut clients = connect_all(relay.address(), 6);
     for (number, client) in clients.iter_mut().enumerate() {
-        let wish = Wish {
+        let filter = Filter {
             every: number as u32 / 2,
-            ..Wish::default()
+            ..Filter::default()
         };
-        assert_eq!(client.subscribe_with(&[&name], wish), []);
+        assert_eq!(client.subscribe_with(&[&name], filter), []);
         client.wait_pv(&name, "a value", |pv| pv.now.is_some());
     }
     assert_eq!(served(&mut ioc), [(name, 2)]);

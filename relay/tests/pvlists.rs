@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pvwire_relay::access::rule::{AccessSecurity, Person, PvList, Rules};
+use pvwire_relay::access::rule::{AccessSecurity, Identity, PvList, Rules};
 use pvwire_relay::config::Access;
 use serde_json::{Value, json};
 
@@ -98,7 +98,7 @@ impl Relay {
     /// Group and level of a name, if it is served.
     fn judge(&self, name: &str) -> Option<(String, u8)> {
         let reads = |rules: &Rules| {
-            let anybody = Person::default();
+            let anybody = Identity::default();
             rules.judge(&anybody, "pva", name, Access::Read).allowed
         };
         reads(&self.open).then(|| {

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pvwire_schema::close::CloseCode;
-use pvwire_schema::types::{NameProblem, Outcome, PutRequest, PutValue, Reply, RequestBody, Wish};
+use pvwire_schema::types::{
+    Filter, NameProblem, Outcome, PutRequest, PutValue, Reply, RequestBody,
+};
 
 use crate::support::{Client, Network, Relay, SoftIoc, eventually, get, prefix};
 
@@ -39,19 +41,19 @@ fn client_that_may_not_read_a_pv_any_more_loses_it_at_once_and_is_told_which_rul
     let relay = Relay::start(network, &["--config", rules.to_str().unwrap()]);
     let mut holder = Client::connect(relay.address());
     holder.subscribe_live(&names);
-    let mut wisher = Client::connect(relay.address());
-    let wish = Wish {
+    let mut filtering = Client::connect(relay.address());
+    let filter = Filter {
         every: 2,
-        ..Wish::default()
+        ..Filter::default()
     };
-    assert_eq!(wisher.subscribe_with(&[secret], wish), []);
+    assert_eq!(filtering.subscribe_with(&[secret], filter), []);
     let mut other = Client::connect(relay.address());
     other.subscribe_live(&[set]);
 
     let closed = format!("[[rule]]\npv = '{secret}'\ndeny = 'read'\n{open}");
     let since = Instant::now();
     std::fs::write(&rules, &closed).unwrap();
-    for client in [&mut holder, &mut wisher] {
+    for client in [&mut holder, &mut filtering] {
         assert_eq!(client.wait_closed(), CloseCode::RightsChanged.number());
     }
     assert!(

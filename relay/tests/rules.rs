@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use pvwire_schema::types::{NameProblem, Outcome, Wish};
+use pvwire_schema::types::{Filter, NameProblem, Outcome};
 
 use crate::support::{Client, Network, Relay, SoftIoc, file, prefix, relay_command};
 
@@ -109,11 +109,11 @@ fn pv_that_a_client_may_not_read_is_refused_by_name_and_never_searched_for() {
         assert_eq!(error.problem, NameProblem::NotAllowed);
         assert!(error.message.contains("rule 2"), "{}", error.message);
     }
-    let wish = Wish {
+    let filter = Filter {
         every: 2,
-        ..Wish::default()
+        ..Filter::default()
     };
-    assert_eq!(client.subscribe_with(&hidden[..1], wish).len(), 1);
+    assert_eq!(client.subscribe_with(&hidden[..1], filter).len(), 1);
     let (pvs, errors) = client.get(&[secret, set], 0);
     assert!(pvs[0].is_none());
     assert_eq!(errors[0].problem, NameProblem::NotAllowed);

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use pvwire_schema::types::{Channel, ConnectionState, NameProblem, Severity, ValueType, Wish};
+use pvwire_schema::types::{Channel, ConnectionState, Filter, NameProblem, Severity, ValueType};
 
 use crate::support::{Client, Kept, Network, Pv, Relay, SoftIoc, Truth, prefix, relay_command};
 
@@ -377,13 +377,13 @@ fn value_that_may_not_be_read_any_more_is_withdrawn_from_every_client_until_it_m
     let mut client = Client::connect(relay.address());
     let names = ioc.names(["ai", "wave", "mbbo"]);
     client.subscribe_live(&names);
-    let wished = Wish {
+    let filter = Filter {
         every: 1,
         min_interval_ms: 1,
-        ..Wish::ALL
+        ..Filter::ALL
     };
     let mut filtered = Client::connect(relay.address());
-    assert_eq!(filtered.subscribe_with(&names[..1], wished), []);
+    assert_eq!(filtered.subscribe_with(&names[..1], filter), []);
     filtered.wait_number(&names[0], 3.0);
     Truth::ask(network, &names).wait_equal(&mut client);
 

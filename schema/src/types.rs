@@ -151,8 +151,8 @@ wire_enum! {
         TooManySubscriptions = 3,
         /// No value within the request's time-out.
         TimedOut = 4,
-        /// The PV is subscribed with as many different wishes as it may be.
-        TooManyWishes = 5,
+        /// The PV has its maximum number of different filters.
+        TooManyFilters = 5,
         /// The relay's rules don't let this client read the PV.
         NotAllowed = 6,
         /// The client or the relay has as many PVs as it may, or new ones were asked for too fast.
@@ -173,7 +173,7 @@ wire_enum! {
         /// The server, or the library that the relay reads it with, put several into one.
         Source = 2,
         /// The client asked for fewer.
-        Wish = 3,
+        Filter = 3,
         /// The client didn't keep up.
         Behind = 4,
         /// The client asked to be brought up to date at intervals only.
@@ -188,8 +188,8 @@ pub struct Skips {
     pub relay: u32,
     /// See [`SkipCause::Source`].
     pub source: u32,
-    /// See [`SkipCause::Wish`].
-    pub wish: u32,
+    /// See [`SkipCause::Filter`].
+    pub filter: u32,
 }
 
 impl Skips {
@@ -197,13 +197,15 @@ impl Skips {
     pub const NONE: Self = Self {
         relay: 0,
         source: 0,
-        wish: 0,
+        filter: 0,
     };
 
     /// How many in all.
     #[must_use]
     pub const fn total(self) -> u32 {
-        self.relay.wrapping_add(self.source).wrapping_add(self.wish)
+        self.relay
+            .wrapping_add(self.source)
+            .wrapping_add(self.filter)
     }
 
     /// How many for each cause, without those that left out none.
@@ -211,7 +213,7 @@ impl Skips {
         let causes = [
             (SkipCause::Relay, self.relay),
             (SkipCause::Source, self.source),
-            (SkipCause::Wish, self.wish),
+            (SkipCause::Filter, self.filter),
         ];
         causes.into_iter().filter(|(_, count)| *count > 0)
     }
@@ -219,7 +221,7 @@ impl Skips {
 
 /// Which updates of a PV a client wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Wish {
+pub struct Filter {
     /// At most one in so many milliseconds; 0: any number.
     pub min_interval_ms: u32,
     /// Only numbers that differ by more than this from the last one that passed; 0: all.
@@ -236,7 +238,7 @@ pub struct Wish {
     pub float32: bool,
 }
 
-impl Wish {
+impl Filter {
     /// Every update, and all of it.
     pub const ALL: Self = Self {
         min_interval_ms: 0,
@@ -684,7 +686,7 @@ pub enum RequestBody {
         /// With or without a source.
         names: Vec<String>,
         /// Which of their updates.
-        wish: Wish,
+        filter: Filter,
     },
     /// Wants these no longer.
     Unsubscribe {

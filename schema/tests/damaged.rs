@@ -5,8 +5,8 @@ use pvwire_schema::decode::{self, DecodeError};
 use pvwire_schema::encode::{self, FrameEncoder, RowMarks};
 use pvwire_schema::limits::{MAX_NAMES, MAX_REQUEST_BYTES};
 use pvwire_schema::types::{
-    BlobValue, FrameKind, Metadata, PvId, Reply, Request, RequestBody, SkipCause, Skips, ValueType,
-    Wish,
+    BlobValue, Filter, FrameKind, Metadata, PvId, Reply, Request, RequestBody, SkipCause, Skips,
+    ValueType,
 };
 
 /// A frame whose columns are packed.
@@ -85,7 +85,7 @@ fn frame_with_skips() -> Vec<u8> {
         let skips = Skips {
             relay: n,
             source: 1,
-            wish: n % 2,
+            filter: n % 2,
         };
         let marks = RowMarks {
             skips,
@@ -153,8 +153,8 @@ proptest! {
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
     ) {
         let names = vec!["A".into(), "ca://B".into()];
-        let wish = Wish { min_interval_ms: 100, deadband: 0.5, every: 3, points: 100, ..Wish::ALL };
-        let body = RequestBody::Subscribe { names, wish };
+        let filter = Filter { min_interval_ms: 100, deadband: 0.5, every: 3, points: 100, ..Filter::ALL };
+        let body = RequestBody::Subscribe { names, filter };
         let mut bytes = encode::request(&Request { id: 7, body });
         for (at, byte) in changes {
             let at = at.index(bytes.len());
@@ -180,7 +180,7 @@ fn too_many_names_are_refused_with_the_limit() {
         id: 1,
         body: RequestBody::Subscribe {
             names,
-            wish: Wish::default(),
+            filter: Filter::default(),
         },
     });
     let error = decode::request(&bytes).unwrap_err();

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 
 use pvwire_schema::encode::{self, FrameEncoder, RowMarks};
 use pvwire_schema::types::{
-    Alarm, Array, BlobValue, Channel, ConnectionState, Detail, Expected, FrameKind, Hello, Limits,
-    Metadata, NameError, NameProblem, Node, NodeValue, Outcome, PutRequest, PutValue, PvId, Reply,
-    Request, RequestBody, RequestProblem, Severity, SkipCause, Skips, ValueType, Wish,
+    Alarm, Array, BlobValue, Channel, ConnectionState, Detail, Expected, Filter, FrameKind, Hello,
+    Limits, Metadata, NameError, NameProblem, Node, NodeValue, Outcome, PutRequest, PutValue, PvId,
+    Reply, Request, RequestBody, RequestProblem, Severity, SkipCause, Skips, ValueType,
 };
 use pvwire_schema::{decode, types};
 use serde_json::{Value, json};
@@ -269,7 +269,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
         let all = Skips {
             relay: 1,
             source: 20,
-            wish: 300,
+            filter: 300,
         };
         let skips = |skips| RowMarks {
             skips,
@@ -519,17 +519,17 @@ fn requests() -> Vec<(&'static str, Request)> {
                 1,
                 RequestBody::Subscribe {
                     names: vec!["TEMP".into(), "ca://MODE".into()],
-                    wish: Wish::default(),
+                    filter: Filter::default(),
                 },
             ),
         ),
         (
-            "request_subscribe_wish",
+            "request_subscribe_filter",
             request(
                 1,
                 RequestBody::Subscribe {
                     names: vec!["TEMP".into()],
-                    wish: Wish {
+                    filter: Filter {
                         min_interval_ms: 100,
                         deadband: 0.5,
                         every: 10,

@@ -129,7 +129,7 @@ async function open(pkg) {
   const apply = (bytes) => {
     const at = core.reserve(bytes.length);
     new Uint8Array(memory.buffer, at, bytes.length).set(bytes);
-    if (!core.apply(bytes.length)) throw new Error(core.mistake());
+    if (!core.apply(bytes.length)) throw new Error(core.error());
   };
   const slots = Uint32Array.from({ length: ROWS }, (_, row) => core.add(`PV${row}`));
   core.subscribe(slots);

@@ -250,7 +250,7 @@ mod tests {
         CAUSES, SEVERITY_UNKNOWN, Text, kind, state,
     };
     use pvwire_schema::encode::RowMarks;
-    use pvwire_schema::types::{Alarm, BlobValue, Channel, PutValue, PvId, Severity, Wish};
+    use pvwire_schema::types::{Alarm, BlobValue, Channel, Filter, PutValue, PvId, Severity};
 
     #[test]
     fn a_snapshot_fills_the_slots_that_asked_for_it() {
@@ -358,7 +358,7 @@ mod tests {
         let mut session = Session::new();
         session.apply(&golden("hello")).unwrap();
         let slot = session.live.add("WAVE");
-        session.subscribe(&[slot], Wish::default());
+        session.subscribe(&[slot], Filter::default());
         let reply = Reply::Subscribed {
             ids: vec![PvId(9)],
             errors: Vec::new(),

@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::mem::ManuallyDrop;
 
 use pvwire_graphql as graphql;
-use pvwire_schema::types::{Array, PutValue, ValueType, Wish};
+use pvwire_schema::types::{Array, Filter, PutValue, ValueType};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::ingest::Session;
@@ -34,7 +34,7 @@ pub struct Core {
     input: Vec<u8>,
     summary: [f64; SUMMARY_LEN],
     arrays: Vec<u32>,
-    mistake: String,
+    error: String,
     taken: usize,
     value: Option<PutValue>,
     arguments: Vec<(String, PutValue)>,
@@ -67,7 +67,7 @@ impl Core {
     }
 
     /// Applies the message of so many bytes in the reserved place and fills the summary; `false` when it is no frame,
-    /// and `mistake` says why. The elements of arrays need not be in their place: nobody reads them here.
+    /// and `error` says why. The elements of arrays need not be in their place: nobody reads them here.
     pub fn apply(&mut self, bytes: usize) -> bool {
         let applied = match self
             .session
@@ -75,7 +75,7 @@ impl Core {
         {
             Ok(applied) => applied,
             Err(error) => {
-                self.mistake = error.to_string();
+                self.error = error.to_string();
                 return false;
             }
         };
@@ -227,7 +227,7 @@ impl Core {
         self.session.remove(slots).unwrap_or_default()
     }
 
-    /// A request for as many of the slots as fit in one, all with the same wish; `taken` says how
+    /// A request for as many of the slots as fit in one, all with the same filter; `taken` says how
     /// many.
     // Each is a number in JavaScript: an object would have to be taken apart.
     #[allow(clippy::too_many_arguments)]
@@ -242,7 +242,7 @@ impl Core {
         points: u32,
         float32: bool,
     ) -> Vec<u8> {
-        let wish = Wish {
+        let filter = Filter {
             min_interval_ms,
             deadband,
             every,
@@ -251,7 +251,7 @@ impl Core {
             points,
             float32,
         };
-        let (taken, bytes) = self.session.subscribe(slots, wish);
+        let (taken, bytes) = self.session.subscribe(slots, filter);
         self.taken = taken;
         bytes
     }
@@ -478,8 +478,8 @@ impl Core {
 
     /// What was wrong with the last message.
     #[must_use]
-    pub fn mistake(&self) -> String {
-        self.mistake.clone()
+    pub fn error(&self) -> String {
+        self.error.clone()
     }
 }
 

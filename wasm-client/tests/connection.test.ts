@@ -469,7 +469,7 @@ describe("a hidden page", () => {
     page.dispatchEvent(new Event("visibilitychange"));
   };
   const paces = (): number[] =>
-    FakeSocket.last.sent("pace").map(({ wish: [interval] }) => interval as number);
+    FakeSocket.last.sent("pace").map(({ filter: [interval] }) => interval as number);
 
   beforeEach(() => {
     seen = "visible";
@@ -547,7 +547,7 @@ describe("subscriptions", () => {
     expect(FakeSocket.last.sent("subscribe")).toHaveLength(1);
   });
 
-  it("with other options are others, asked for one wish at a time", async () => {
+  it("with other options are others, asked for one filter at a time", async () => {
     const listen = (name: string, options?: PvOptions): void => {
       client.pv(name, undefined, options).subscribe(() => undefined);
     };
@@ -563,7 +563,7 @@ describe("subscriptions", () => {
       expect(socket.sent("subscribe"), "one at a time").toHaveLength(answered);
       socket.answer("snapshot", "subscribe", [answered, answered + 10, 30, 31, 32]);
     }
-    const asked = socket.sent("subscribe").map(({ names, wish }) => [names, wish]);
+    const asked = socket.sent("subscribe").map(({ names, filter }) => [names, filter]);
     expect(asked).toEqual([
       [["TEMP"], []],
       [

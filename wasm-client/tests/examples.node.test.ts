@@ -31,7 +31,7 @@ async function examplesOf(document: string): Promise<Map<string, string>> {
   return new Map(blocks.map(([, code = ""], at) => [name(at), code]));
 }
 
-function mistakes(files: ReadonlyMap<string, string>): string[] {
+function errors(files: ReadonlyMap<string, string>): string[] {
   const options: ts.CompilerOptions = {
     strict: true,
     noEmit: true,
@@ -83,7 +83,7 @@ it("do, and one that is wrong doesn't", { timeout: 120_000 }, async () => {
     export const A = () => <b>{usePv("A", "{ value { string } }")?.value?.nothing}</b>;`;
   const files = new Map(examples.flatMap((found) => [...found]));
   files.set(path.join(PACKAGE, "tests/wrong.tsx"), wrong);
-  const found = mistakes(files);
+  const found = errors(files);
   expect(found).toHaveLength(1);
   expect(found[0]).toContain("'nothing' does not exist");
 });

@@ -42,7 +42,7 @@ export interface ReadRequest {
   readonly ids: readonly number[];
   readonly tick: number;
   /** Of a Subscribe: minimum interval, deadband, one in how many and, with 32 bits, how much of arrays; of a Pace: its interval. */
-  readonly wish: readonly number[];
+  readonly filter: readonly number[];
   /** Of a Get: it wants descriptions too. */
   readonly describes: boolean;
 }
@@ -69,21 +69,21 @@ export function readRequest(bytes: Uint8Array): ReadRequest {
   const names: string[] = [];
   const ids: number[] = [];
   let tick = 0;
-  const wish: number[] = [];
+  const filter: number[] = [];
   const uint32 = (at: number): number => (at === 0 ? 0 : view.getUint32(at, true));
   if (kind === "pace") {
-    wish.push(uint32(first));
+    filter.push(uint32(first));
   } else if (kind === "subscribe" && field(body, 1) !== 0) {
     const table = deref(field(body, 1));
     const deadband = field(table, 1);
-    wish.push(
+    filter.push(
       uint32(field(table, 0)),
       deadband === 0 ? 0 : view.getFloat64(deadband, true),
       uint32(field(table, 2)),
     );
     const less = [3, 4, 5].map((nth) => uint32(field(table, nth)));
     const float32 = field(table, 6);
-    if (float32 !== 0) wish.push(...less, view.getUint8(float32));
+    if (float32 !== 0) filter.push(...less, view.getUint8(float32));
   }
   if (kind === "ack") {
     tick = first === 0 ? 0 : Number(view.getBigUint64(first, true));
@@ -103,7 +103,7 @@ export function readRequest(bytes: Uint8Array): ReadRequest {
   }
   const last = kind === "get" ? field(body, 2) : 0;
   const describes = last !== 0 && view.getUint8(last) === 1;
-  return { id, kind, names, ids, tick, wish, describes };
+  return { id, kind, names, ids, tick, filter, describes };
 }
 
 /** Numbers of the golden snapshot's PVs; the last name was refused. */

@@ -17,7 +17,7 @@ import { wasm } from "./golden.js";
 
 const schema = buildSchema(schemaSdl);
 
-interface Mistake {
+interface DocumentError {
   message: string;
   locations?: { line: number; column: number }[];
 }
@@ -26,12 +26,12 @@ beforeAll(() => {
   initSync(wasm as WebAssembly.Module);
 });
 
-const plain = ({ message, locations }: GraphQLError): Mistake =>
+const plain = ({ message, locations }: GraphQLError): DocumentError =>
   locations === undefined
     ? { message }
     : { message, locations: locations.map((at) => ({ ...at })) };
 
-function theirs(text: string): Mistake[] {
+function theirs(text: string): DocumentError[] {
   let document: DocumentNode;
   try {
     document = parse(text);
@@ -41,12 +41,12 @@ function theirs(text: string): Mistake[] {
   return validate(schema, document).map(plain);
 }
 
-function ours(text: string): Mistake[] {
+function ours(text: string): DocumentError[] {
   const answer = plan(text, undefined, "");
   if (!answer.startsWith("[")) return [];
-  const mistakes = JSON.parse(answer) as Mistake[];
+  const errors = JSON.parse(answer) as DocumentError[];
   // Which operation is meant is no question of the document.
-  return /^(Must provide|Unknown operation)/.test(mistakes[0]?.message ?? "") ? [] : mistakes;
+  return /^(Must provide|Unknown operation)/.test(errors[0]?.message ?? "") ? [] : errors;
 }
 
 const channel = (inner: string): string => `{ getChannel(id: "X") { ${inner} } }`;
@@ -354,7 +354,7 @@ const NOT_VALID: readonly string[] = [
    query Q { nothing } fragment f on Channel { id } fragment f on Nope { x }`,
 ];
 
-/** Told with the same first mistake; what follows from it is told in other ways. */
+/** Told with the same first error; what follows from it is told in other ways. */
 const FIRST_ALIKE: readonly string[] = [
   // The reference implementation takes the last of two variables for the real one.
   "query($a: ID!, $b: Float, $a: String, $b: Int, $b: Int) { getChannel(id: $a) { id } }",
@@ -379,13 +379,13 @@ describe("a document", () => {
     expect(ours(text)).toEqual(theirs(text));
   });
 
-  it.each(FIRST_ALIKE)("has the same first mistake: %s", (text) => {
+  it.each(FIRST_ALIKE)("has the same first error: %s", (text) => {
     expect(ours(text)[0]).toEqual(theirs(text)[0]);
   });
 });
 
 describe("a document that was damaged", () => {
-  it("is refused with the same first mistake, or accepted as well", () => {
+  it("is refused with the same first error, or accepted as well", () => {
     let state = 20_260_131;
     const below = (limit: number): number => {
       state = (state * 1_103_515_245 + 12_345) % 2 ** 31;

@@ -177,10 +177,10 @@ describe("usePv", () => {
     await show(<Slow rateHz={2} />);
     const socket = await connect();
     await show(<Slow rateHz={2} />);
-    expect(socket.sent("subscribe").map(({ wish }) => wish)).toEqual([[500, 0, 1]]);
+    expect(socket.sent("subscribe").map(({ filter }) => filter)).toEqual([[500, 0, 1]]);
     expect(page.querySelector("b")?.textContent).toBe("21.50 both");
     await show(<Slow rateHz={4} />);
-    expect(socket.sent("subscribe").at(-1)?.wish).toEqual([250, 0, 1]);
+    expect(socket.sent("subscribe").at(-1)?.filter).toEqual([250, 0, 1]);
   });
 
   it("throws a wrong selection where a boundary can catch it", async () => {

@@ -178,7 +178,7 @@ describe("a page", () => {
     await seeing();
     const socket = FakeSocket.last;
     const [one, other] = [quiet(), quiet()];
-    const intervals = (): unknown[] => socket.sent("pace").map(({ wish }) => wish);
+    const intervals = (): unknown[] => socket.sent("pace").map(({ filter }) => filter);
     one.say(pace(1000));
     other.say(pace(500));
     expect(intervals(), "the first page is seen").toEqual([]);
@@ -196,6 +196,6 @@ it("writes requests as the relay reads them", () => {
   });
   expect(readRequest(new Uint8Array(pace(1000).data))).toMatchObject({
     kind: "pace",
-    wish: [1000],
+    filter: [1000],
   });
 });

@@ -137,7 +137,7 @@ describe("a snapshot", () => {
         reason: null,
       },
       skipped: 0,
-      skips: { behind: 0, paced: 0, wish: 0, relay: 0, source: 0 },
+      skips: { behind: 0, paced: 0, filter: 0, relay: 0, source: 0 },
     });
   });
 
@@ -255,7 +255,7 @@ describe("an update", () => {
     socket.frame("catch_up");
     expect(client.inspect("TEMP")).toEqual({ sequence: 150, updatesReceived: 4, skipped: 47 });
     vi.advanceTimersByTime(300);
-    expect(show("TEMP").skips).toEqual({ behind: 45, paced: 0, wish: 0, relay: 2, source: 0 });
+    expect(show("TEMP").skips).toEqual({ behind: 45, paced: 0, filter: 0, relay: 2, source: 0 });
   });
 
   it("says why values before it were left out", async () => {
@@ -269,7 +269,7 @@ describe("an update", () => {
     expect(show("TEXT").skips, "nothing of this PV").toBe(before);
     socket.frame("skips");
     vi.advanceTimersByTime(300);
-    expect(show("TEXT")).toMatchObject({ skipped: 320, skips: { source: 20, wish: 300 } });
+    expect(show("TEXT")).toMatchObject({ skipped: 320, skips: { source: 20, filter: 300 } });
     expect(show("TEMP").skipped).toBe(2 + 45 + 321);
   });
 
@@ -429,14 +429,14 @@ describe("a selection", () => {
   });
 
   it("that is wrong says where and what was meant", () => {
-    let mistake: unknown;
+    let thrown: unknown;
     try {
       client.pv("X", "{ value {\n  flot } }");
     } catch (error) {
-      mistake = error;
+      thrown = error;
     }
-    expect(mistake).toBeInstanceOf(SelectionError);
-    expect(mistake).toMatchObject({
+    expect(thrown).toBeInstanceOf(SelectionError);
+    expect(thrown).toMatchObject({
       code: "SELECTION",
       line: 2,
       column: 3,

@@ -10,7 +10,7 @@ import type { LargeStream } from "./link/large_stream.js";
 import type { Locals } from "./pv/local.js";
 import type { Operations } from "./link/operations.js";
 import { checkOptions } from "./options.js";
-import { PvHandle, wishOf, type PvOwner, type WishNumbers } from "./pv/pv.js";
+import { PvHandle, filterOf, type PvOwner, type FilterNumbers } from "./pv/pv.js";
 import { Cell, Listeners, Round } from "./store/readable.js";
 import type { LargeRecord } from "./link/records.js";
 import { Slot } from "./store/slot.js";
@@ -91,7 +91,7 @@ export interface Surroundings {
 /** A PV that somebody listens to, or did so a moment ago. */
 interface Held {
   readonly name: string;
-  readonly wish: string;
+  readonly filter: string;
   handles: readonly PvHandle[];
   /** Once the module is loaded. */
   slot: Slot | undefined;
@@ -131,7 +131,7 @@ export class Client implements PvClient, PvOwner {
   #countedParts = 0;
   #handles = new Map<string, PvHandle>();
   #sweepAt = MANY_HANDLES;
-  /** PVs that are to be subscribed, in order, each with its wish. */
+  /** PVs that are to be subscribed, in order, each with its filter. */
   #wanted = new Set<Held>();
   #subscribesOpen = 0;
   #subscribeSoon = false;
@@ -198,11 +198,11 @@ export class Client implements PvClient, PvOwner {
   }
 
   pv<T>(name: string, selection?: string, options?: PvOptions): Pv<T> {
-    const wish = isLocal(name) ? "" : wishOf(options);
-    const key = `${name}${wish}\n${selection ?? ""}`;
+    const filter = isLocal(name) ? "" : filterOf(options);
+    const key = `${name}${filter}\n${selection ?? ""}`;
     let handle = this.#handles.get(key);
     if (handle === undefined) {
-      handle = new PvHandle(this, name, selection, wish);
+      handle = new PvHandle(this, name, selection, filter);
       handle.compile();
       this.#sweep();
       this.#handles.set(key, handle);
@@ -289,7 +289,7 @@ export class Client implements PvClient, PvOwner {
   }
 
   inspect(name: string, options?: PvOptions): PvInspection | undefined {
-    const index = this.#held.get(name + wishOf(options))?.slot?.index;
+    const index = this.#held.get(name + filterOf(options))?.slot?.index;
     if (index === undefined) return undefined;
     const columns = this.columns();
     return {
@@ -355,12 +355,12 @@ export class Client implements PvClient, PvOwner {
 
   attach(handle: PvHandle): void {
     this.#start();
-    const { key, name, wish } = handle;
+    const { key, name, filter } = handle;
     let held = this.#held.get(key);
     if (held === undefined) {
       held = {
         name,
-        wish,
+        filter,
         handles: [],
         slot: undefined,
         idleUntil: undefined,
@@ -530,11 +530,11 @@ export class Client implements PvClient, PvOwner {
   #subscribe(): void {
     if (this.#wasm === undefined || !this.#socket?.isOpen) return;
     if (this.#subscribesOpen > 0 || this.#wanted.size === 0) return;
-    const [{ wish }] = this.#wanted as unknown as [Held];
-    // One request has one wish; the others' turn comes with the answer.
-    const wanted = [...this.#wanted].filter((held) => held.wish === wish);
+    const [{ filter }] = this.#wanted as unknown as [Held];
+    // One request has one filter; the others' turn comes with the answer.
+    const wanted = [...this.#wanted].filter((held) => held.filter === filter);
     const slots = Uint32Array.from(wanted, (held) => held.slot?.index ?? 0);
-    const numbers = (wish || "0,0").split(",").map(Number) as unknown as WishNumbers;
+    const numbers = (filter || "0,0").split(",").map(Number) as unknown as FilterNumbers;
     this.#request((wasm) => wasm.core.subscribe(slots, ...numbers));
     this.#subscribesOpen += 1;
     for (const held of wanted.slice(0, this.#wasm.core.taken())) this.#wanted.delete(held);
@@ -592,7 +592,7 @@ export class Client implements PvClient, PvOwner {
     const due = this.#idle().filter((held) => (held.idleUntil ?? Infinity) <= now);
     const slots: number[] = [];
     for (const held of due) {
-      this.#held.delete(held.name + held.wish);
+      this.#held.delete(held.name + held.filter);
       this.#wanted.delete(held);
       if (held.slot === undefined) continue;
       this.#bySlot[held.slot.index] = undefined;
@@ -667,7 +667,7 @@ export class Client implements PvClient, PvOwner {
     try {
       const applied = wasm.apply(data, head);
       if (applied !== undefined) return applied;
-      this.#socket?.fail(`the relay sent a damaged message: ${wasm.core.mistake()}`);
+      this.#socket?.fail(`the relay sent a damaged message: ${wasm.core.error()}`);
     } catch (error) {
       // The module stopped half-way, for example without memory: nothing in it can be trusted.
       this.#newCore();

@@ -12,7 +12,7 @@ export class PvwireError extends Error {
 }
 
 /** One of the errors of GraphQL's language. */
-interface Mistake {
+interface DocumentError {
   readonly message: string;
   readonly locations: readonly [{ readonly line: number; readonly column: number }];
 }
@@ -24,9 +24,9 @@ export class SelectionError extends PvwireError {
   /** From 1. */
   readonly column: number;
 
-  /** `mistakes` in JSON, as the module writes them; the first one counts. */
-  constructor(mistakes: string) {
-    const [first] = JSON.parse(mistakes) as [Mistake];
+  /** `errors` in JSON, as the module writes them; the first one counts. */
+  constructor(errors: string) {
+    const [first] = JSON.parse(errors) as [DocumentError];
     const [{ line, column }] = first.locations;
     super("SELECTION", `line ${String(line)}, column ${String(column)}: ${first.message}`);
     this.line = line;

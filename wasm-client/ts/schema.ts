@@ -20,7 +20,7 @@ export const NameProblem = {
   NoSuchSource: 2,
   TooManySubscriptions: 3,
   TimedOut: 4,
-  TooManyWishes: 5,
+  TooManyFilters: 5,
   NotAllowed: 6,
   TooManyPvs: 7,
   NoSuchField: 8,
@@ -79,7 +79,7 @@ export const SkipCause = {
   Unknown: 0,
   Relay: 1,
   Source: 2,
-  Wish: 3,
+  Filter: 3,
   Behind: 4,
   Paced: 5,
 } as const;
@@ -148,6 +148,16 @@ export const DetailField = {
   row: 0,
   userTag: 1,
   message: 2,
+} as const;
+
+export const FilterField = {
+  minIntervalMs: 0,
+  deadband: 1,
+  every: 2,
+  stride: 3,
+  maxLength: 4,
+  points: 5,
+  float32: 6,
 } as const;
 
 export const FrameField = {
@@ -308,7 +318,7 @@ export const RpcDoneField = {
 
 export const SubscribeField = {
   names: 0,
-  wish: 1,
+  filter: 1,
 } as const;
 
 export const SubscribedField = {
@@ -322,14 +332,4 @@ export const UnsubscribeField = {
 
 export const UnsubscribedField = {
   ids: 0,
-} as const;
-
-export const WishField = {
-  minIntervalMs: 0,
-  deadband: 1,
-  every: 2,
-  stride: 3,
-  maxLength: 4,
-  points: 5,
-  float32: 6,
 } as const;

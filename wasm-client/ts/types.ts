@@ -198,7 +198,7 @@ export interface PvSkips {
   /** The page was hidden, and was brought up to date at intervals. */
   readonly paced: number;
   /** `rateHz`, `deadband` or `every` withheld them. */
-  readonly wish: number;
+  readonly filter: number;
   /** The relay couldn't take them in fast enough. */
   readonly relay: number;
   /** The server or its library put them into others, as far as that is known. */
@@ -226,7 +226,7 @@ export interface PvData {
 /**
  * Which updates of a PV are wanted: those that fulfil all of it. Changes of the alarm, of metadata,
  * connection and access rights come in any case, and the first value always. What is withheld is not
- * sent, and counts as `skips.wish`.
+ * sent, and counts as `skips.filter`.
  */
 export interface PvOptions {
   /** Most updates a second; the last one of a burst always comes. @default any number */
@@ -469,7 +469,7 @@ export interface PvClient {
    * are sent. The same arguments give the same object.
    * @throws PvwireError `BAD_OPTION` when an option's number can't be meant, such as `rateHz: 0`.
    * @throws SelectionError when the selection is wrong. While the WebAssembly module is still
-   * loading the mistake is found later and thrown by `getSnapshot`; `await client.ready` first to
+   * loading the error is found later and thrown by `getSnapshot`; `await client.ready` first to
    * have it at once.
    */
   pv<T = PvData>(name: string, selection?: string, options?: PvOptions): Pv<T>;

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use pvwire_schema::encode::{self, FrameEncoder, RowMarks};
-use pvwire_schema::types::{FrameKind, PvId, Request, RequestBody, Wish};
+use pvwire_schema::types::{Filter, FrameKind, PvId, Request, RequestBody};
 use pvwire_schema::{decode, types};
 use pvwire_wasm::ingest::Session;
 
@@ -35,7 +35,7 @@ pub(crate) fn subscribe(names: usize) {
     let names = (0..names as u32).map(name).collect();
     read(&RequestBody::Subscribe {
         names,
-        wish: Wish::default(),
+        filter: Filter::default(),
     });
 }
 

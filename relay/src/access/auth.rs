@@ -12,13 +12,13 @@ use ring::signature as ring_signature;
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
 
-use crate::access::rule::Person;
+use crate::access::rule::Identity;
 
 /// Longest token that is looked at, in bytes.
 const MAX_TOKEN_BYTES: usize = 16 << 10;
 
 /// Longest name of a user or group, in bytes.
-const MAX_PERSON_BYTES: usize = 256;
+const MAX_IDENTITY_BYTES: usize = 256;
 
 /// Most groups of one user.
 const MAX_GROUPS: usize = 1000;
@@ -34,14 +34,14 @@ pub struct Peer {
     /// Origin of its page; empty for programs.
     pub origin: String,
     /// Who it is, as far as the handshake says.
-    pub person: Person,
+    pub identity: Identity,
 }
 
 /// Somebody who has shown who he is, and until when that holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Login {
     /// Who.
-    pub person: Person,
+    pub identity: Identity,
     /// Until when.
     pub until: SystemTime,
     /// The key that its token is signed by.
@@ -304,7 +304,7 @@ impl Tokens {
             .filter(|seconds| (0.0..1e11).contains(seconds))
             .ok_or("the token doesn't say when it expires")?;
         Ok(Login {
-            person: Person {
+            identity: Identity {
                 user: Some(user.to_owned()),
                 groups: groups(token.claims.get(&self.rules.groups_claim)),
             },
@@ -317,7 +317,7 @@ impl Tokens {
 /// Whether something can be the name of a user or group.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.len() <= MAX_PERSON_BYTES && !name.contains(char::is_control)
+    !name.is_empty() && name.len() <= MAX_IDENTITY_BYTES && !name.contains(char::is_control)
 }
 
 /// Groups as a list or, as in a scope, with blanks between them.

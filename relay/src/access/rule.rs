@@ -27,14 +27,14 @@ const MAX_REGEX_BYTES: usize = 1 << 20;
 
 /// Who asks, as far as the relay knows. Without a user: anybody.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Person {
+pub struct Identity {
     /// Name, as the relay's operator knows it.
     pub user: Option<String>,
     /// Groups.
     pub groups: Vec<String>,
 }
 
-impl fmt::Display for Person {
+impl fmt::Display for Identity {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.user {
             Some(user) => write!(formatter, "user {user:?}"),
@@ -104,12 +104,12 @@ impl Rule {
         self.users.is_empty() && self.groups.is_empty()
     }
 
-    fn is_for(&self, person: &Person) -> bool {
+    fn is_for(&self, identity: &Identity) -> bool {
         let named = |user: &String| self.users.iter().any(|known| known == "*" || known == user);
         let in_group = |group: &String| self.groups.contains(group);
         self.is_for_all()
-            || person.user.as_ref().is_some_and(named)
-            || person.groups.iter().any(in_group)
+            || identity.user.as_ref().is_some_and(named)
+            || identity.groups.iter().any(in_group)
     }
 
     /// What it says of an access to a PV, whoever asks.
@@ -315,7 +315,13 @@ impl Rules {
 
     /// Whether somebody may read or write `scheme://name`.
     #[must_use]
-    pub fn judge(&self, person: &Person, scheme: &str, name: &str, access: Access) -> Verdict<'_> {
+    pub fn judge(
+        &self,
+        identity: &Identity,
+        scheme: &str,
+        name: &str,
+        access: Access,
+    ) -> Verdict<'_> {
         if access == Access::Put && !self.puts {
             return Verdict::new(false, PUTS_OFF);
         }
@@ -327,7 +333,7 @@ impl Rules {
         if let Some(Err(why)) = listed {
             return Verdict::new(false, why);
         }
-        for rule in self.rules.iter().filter(|rule| rule.is_for(person)) {
+        for rule in self.rules.iter().filter(|rule| rule.is_for(identity)) {
             if let Some(allowed) = rule.says(&names, access) {
                 return Verdict::new(allowed, &rule.text);
             }
@@ -336,10 +342,10 @@ impl Rules {
         if let Some(security) = &self.security {
             let Some((place, by)) = listed else {
                 let place = security::default_place();
-                let (allowed, why) = security.judge(person, &place, access);
+                let (allowed, why) = security.judge(identity, &place, access);
                 return Verdict::new(allowed, why);
             };
-            let (allowed, why) = security.judge(person, place, access);
+            let (allowed, why) = security.judge(identity, place, access);
             return Verdict::new(allowed, format!("{why}, where it is by {by}"));
         }
         match (access, listed) {
@@ -349,14 +355,14 @@ impl Rules {
         }
     }
 
-    /// The rules that apply to an identity: identities with the same rules get the same judgements.
+    /// The rules that apply to an identity; identities with the same rules get the same decisions.
     #[must_use]
-    pub fn standing(&self, person: &Person) -> Vec<bool> {
-        let own = self.rules.iter().map(|rule| rule.is_for(person));
+    pub fn standing(&self, identity: &Identity) -> Vec<bool> {
+        let own = self.rules.iter().map(|rule| rule.is_for(identity));
         let by_file = self
             .security
             .iter()
-            .flat_map(|security| security.standing(person));
+            .flat_map(|security| security.standing(identity));
         own.chain(by_file).collect()
     }
 
@@ -440,14 +446,14 @@ mod tests {
         RuleText { deny, ..rule }
     }
 
-    fn person(user: &str, groups: &[&str]) -> Person {
-        Person {
+    fn identity(user: &str, groups: &[&str]) -> Identity {
+        Identity {
             user: (!user.is_empty()).then(|| user.to_owned()),
             groups: groups.iter().map(|group| (*group).to_owned()).collect(),
         }
     }
 
-    fn may(rules: &Rules, who: &Person, name: &str, access: Access) -> bool {
+    fn may(rules: &Rules, who: &Identity, name: &str, access: Access) -> bool {
         let (scheme, name) = name.split_once("://").unwrap_or(("ca", name));
         rules.judge(who, scheme, name, access).allowed
     }
@@ -462,14 +468,14 @@ mod tests {
             (true, &all[..], true),
         ] {
             let rules = Rules::new(switch, list).unwrap();
-            assert_eq!(may(&rules, &Person::default(), "SR:I", Put), expected);
+            assert_eq!(may(&rules, &Identity::default(), "SR:I", Put), expected);
             assert_eq!(rules.takes_puts("ca", "SR:I"), expected);
-            assert!(may(&rules, &Person::default(), "SR:I", Read));
+            assert!(may(&rules, &Identity::default(), "SR:I", Read));
         }
     }
 
     #[test]
-    fn first_rule_that_fits_person_pv_and_access_decides() {
+    fn first_rule_that_fits_identity_pv_and_access_decides() {
         use Access::{Put, Read};
         let list = [
             deny(Put, rule(&["mallory"], &[], "*")),
@@ -480,17 +486,17 @@ mod tests {
         ];
         let rules = Rules::new(true, &list).unwrap();
         for (who, name, access, expected) in [
-            (person("jane", &[]), "SR:1:SET", Put, true),
-            (person("joe", &["operators"]), "SR:1:SET", Put, true),
-            (person("mallory", &["operators"]), "SR:1:SET", Put, false),
-            (person("joe", &[]), "SR:1:SET", Put, false),
-            (person("joe", &[]), "SR:2:SET", Put, true),
-            (person("", &[]), "SR:2:SET", Put, false),
-            (person("", &["operators"]), "SR:1:SET", Put, true),
-            (person("JANE", &[]), "SR:1:SET", Put, false),
-            (person("jane", &[]), "SR:SECRET", Read, false),
-            (person("jane", &[]), "SR:SECRE", Read, true),
-            (person("jane", &[]), "SR:SECRET1", Put, true),
+            (identity("jane", &[]), "SR:1:SET", Put, true),
+            (identity("joe", &["operators"]), "SR:1:SET", Put, true),
+            (identity("mallory", &["operators"]), "SR:1:SET", Put, false),
+            (identity("joe", &[]), "SR:1:SET", Put, false),
+            (identity("joe", &[]), "SR:2:SET", Put, true),
+            (identity("", &[]), "SR:2:SET", Put, false),
+            (identity("", &["operators"]), "SR:1:SET", Put, true),
+            (identity("JANE", &[]), "SR:1:SET", Put, false),
+            (identity("jane", &[]), "SR:SECRET", Read, false),
+            (identity("jane", &[]), "SR:SECRE", Read, true),
+            (identity("jane", &[]), "SR:SECRET1", Put, true),
         ] {
             assert_eq!(may(&rules, &who, name, access), expected, "{who} {name}");
         }
@@ -505,7 +511,7 @@ mod tests {
             allow(Put, rule(&[], &[], "SET")),
         ];
         let rules = Rules::new(true, &list).unwrap();
-        let anybody = Person::default();
+        let anybody = Identity::default();
         for name in [
             "SECRET",
             "SECRET.VAL",
@@ -558,7 +564,7 @@ mod tests {
             allow(Put, rule(&[], &[], "*.DESC$")),
         ];
         let rules = Rules::new(true, &list).unwrap();
-        let anybody = Person::default();
+        let anybody = Identity::default();
         for scheme in ["ca", "pva"] {
             for (name, expected) in [
                 ("L:A:SET", true),
@@ -600,7 +606,7 @@ mod tests {
             // Channel Access knows no fields behind a slash: it is another PV.
             ("ca://SECRET/value", true),
         ] {
-            let may = may(&rules, &Person::default(), name, Access::Read);
+            let may = may(&rules, &Identity::default(), name, Access::Read);
             assert_eq!(may, expected, "{name}");
         }
     }
@@ -667,7 +673,7 @@ mod tests {
             ("", "SR:A:SET", Read, true, "acf:3 (RULE(1, READ)"),
             ("anna", "X", Put, false, "acf:2: no RULE of ASG(DEFAULT)"),
         ] {
-            let who = person(user, &[]);
+            let who = identity(user, &[]);
             let verdict = rules.judge(&who, "ca", name, access);
             assert_eq!(
                 verdict.allowed, expected,
@@ -686,7 +692,7 @@ mod tests {
     #[test]
     fn each_of_the_two_files_does_without_the_other() {
         let rules = gateway("SR:.* ALLOW Set", "", &[]).unwrap();
-        let anna = person("anna", &[]);
+        let anna = identity("anna", &[]);
         assert!(may(&rules, &anna, "SR:A", Access::Read));
         assert!(!may(&rules, &anna, "LI:A", Access::Read));
         assert!(!may(&rules, &anna, "SR:A", Access::Put));
@@ -694,7 +700,7 @@ mod tests {
         let acf = "UAG(ops) { anna }\nASG(DEFAULT) { RULE(1, WRITE) { UAG(ops) } }";
         let rules = gateway("", acf, &[]).unwrap();
         assert!(may(&rules, &anna, "SR:A", Access::Put));
-        assert!(!may(&rules, &person("joe", &[]), "SR:A", Access::Read));
+        assert!(!may(&rules, &identity("joe", &[]), "SR:A", Access::Read));
         assert!(rules.takes_puts("ca", "SR:A"));
     }
 
@@ -728,7 +734,7 @@ mod tests {
             ("XX", false),
         ] {
             assert_eq!(
-                may(&rules, &Person::default(), name, Access::Put),
+                may(&rules, &Identity::default(), name, Access::Put),
                 expected,
                 "{name}"
             );

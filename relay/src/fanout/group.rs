@@ -21,7 +21,7 @@ use pvwire_schema::types::{
 use slab::Slab;
 
 use self::judge::Judge;
-use crate::access::rule::Person;
+use crate::access::rule::Identity;
 use crate::fanout::dirty::Dirty;
 use crate::fanout::frame::{Frame, FrameMaker};
 use crate::fanout::large::{LargeValue, LargeValues};
@@ -123,7 +123,7 @@ pub enum Demand {
         /// Which client.
         client: ClientId,
         /// Who it is.
-        person: Arc<Person>,
+        identity: Arc<Identity>,
     },
     /// What a client may not read, by the rules that hold now.
     Judged {
@@ -172,13 +172,13 @@ pub struct Overview {
 
 /// Where shards leave their demands.
 #[derive(Debug)]
-pub struct Desk {
+pub struct ControlQueue {
     queue: SegQueue<Demand>,
     intake: Arc<Intake>,
 }
 
-impl Desk {
-    /// An empty desk, whose demands wake the tick thread.
+impl ControlQueue {
+    /// An empty control, whose demands wake the tick thread.
     #[must_use]
     pub fn new(intake: Arc<Intake>) -> Arc<Self> {
         Arc::new(Self {
@@ -351,7 +351,7 @@ pub struct SetLimits {
 
 /// The stage between ticks and shards.
 pub struct Distributor {
-    desk: Arc<Desk>,
+    control: Arc<ControlQueue>,
     registry: Arc<Registry>,
     shards: Vec<Box<dyn FrameSink>>,
     limits: SetLimits,
@@ -374,14 +374,14 @@ impl Distributor {
     /// # Errors
     /// When the system gives no thread.
     pub fn new(
-        desk: Arc<Desk>,
+        control: Arc<ControlQueue>,
         registry: Arc<Registry>,
         shards: Vec<Box<dyn FrameSink>>,
         limits: SetLimits,
     ) -> io::Result<Self> {
         Ok(Self {
-            judge: Judge::start(Arc::clone(&registry), Arc::clone(&desk))?,
-            desk,
+            judge: Judge::start(Arc::clone(&registry), Arc::clone(&control))?,
+            control,
             registry,
             shards,
             limits,
@@ -868,7 +868,7 @@ impl Distributor {
                         tick,
                     });
                 }
-                Demand::Recheck { client, person } => self.judge.ask(client, person),
+                Demand::Recheck { client, identity } => self.judge.ask(client, identity),
                 Demand::Judged { client, denied } => {
                     if self.holds_any(client, &denied) {
                         orders[client.shard].push(Order::Refuse { client });
@@ -893,7 +893,7 @@ impl Distributor {
 
 impl TickSink for Distributor {
     fn has_work(&self) -> bool {
-        self.has_gets || !self.desk.queue.is_empty()
+        self.has_gets || !self.control.queue.is_empty()
     }
 
     fn round(&self) -> Duration {
@@ -909,7 +909,7 @@ impl TickSink for Distributor {
     }
 
     fn collect(&mut self) {
-        while let Some(demand) = self.desk.queue.pop() {
+        while let Some(demand) = self.control.queue.pop() {
             self.collected.push(demand);
         }
     }

@@ -9,7 +9,7 @@ use pvwire_schema::types::{ConnectionState, Hello, SkipCause};
 use serde_json::{Value, json};
 
 use crate::access::audit::{Audit, Health, State};
-use crate::fanout::group::{Demand, Desk, Overview};
+use crate::fanout::group::{ControlQueue, Demand, Overview};
 use crate::ingest::Intake;
 use crate::limits::quota::Memory;
 use crate::ops::latency::{Ages, ENDS_MICROS};
@@ -46,7 +46,7 @@ pub struct Admin {
     /// Open monitors.
     pub registry: Arc<Registry>,
     /// Where the tick thread is asked.
-    pub desk: Arc<Desk>,
+    pub control: Arc<ControlQueue>,
     /// The writers.
     pub shards: Vec<ShardHandle>,
     /// What clients' PVs and answers take in memory.
@@ -83,7 +83,7 @@ impl Admin {
     /// What the tick thread says of the PVs and lists of them, unless it doesn't answer.
     async fn overview(&self, limit: usize) -> Option<Overview> {
         let (answer, asked) = tokio::sync::oneshot::channel();
-        self.desk.leave(Demand::Inspect { limit, answer });
+        self.control.leave(Demand::Inspect { limit, answer });
         let answered = tokio::time::timeout(PATIENCE, asked).await;
         answered.ok().and_then(Result::ok)
     }
@@ -115,7 +115,7 @@ impl Admin {
             updates_received: self.ticks.updates.load(Ordering::Relaxed),
             skipped_by_relay: self.ticks.lost_by_relay.load(Ordering::Relaxed),
             skipped_by_source: self.ticks.lost_by_source.load(Ordering::Relaxed),
-            skipped_by_wish: self.ticks.withheld.load(Ordering::Relaxed),
+            skipped_by_filter: self.ticks.withheld.load(Ordering::Relaxed),
             updates_stale: self.ticks.stale.load(Ordering::Relaxed),
             array_bytes_copied: self.intake.array_bytes().copied_total(),
             array_bytes_shared: self.intake.array_bytes().shared_total(),
@@ -198,7 +198,7 @@ impl Admin {
             "updatesSkipped": {
                 "relay": self.ticks.lost_by_relay.load(Ordering::Relaxed),
                 "source": self.ticks.lost_by_source.load(Ordering::Relaxed),
-                "wish": self.ticks.withheld.load(Ordering::Relaxed),
+                "filter": self.ticks.withheld.load(Ordering::Relaxed),
                 "behind": self.metrics.skipped_total(SkipCause::Behind),
                 "paced": self.metrics.skipped_total(SkipCause::Paced),
             },

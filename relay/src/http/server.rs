@@ -27,7 +27,7 @@ use tokio_rustls::server::TlsStream;
 use tungstenite::handshake::derive_accept_key;
 
 use crate::access::auth::{self, Peer, Tokens};
-use crate::access::rule::Person;
+use crate::access::rule::Identity;
 use crate::config::Pages;
 use crate::http::admin::{Admin, STATUS_PAGE};
 use crate::http::connection::{Connection, Progress};
@@ -208,7 +208,7 @@ pub struct ProxyHeaders {
 
 impl ProxyHeaders {
     /// Who a client of a trusted proxy is.
-    fn person(&self, headers: &HeaderMap) -> Result<Person, Refused> {
+    fn identity(&self, headers: &HeaderMap) -> Result<Identity, Refused> {
         let user = only(headers, self.user.clone()).filter(|user| auth::is_name(user));
         let user = user.ok_or((
             StatusCode::UNAUTHORIZED,
@@ -226,7 +226,7 @@ impl ProxyHeaders {
         };
         let groups = groups.split(',').map(str::trim);
         let groups = groups.filter(|name| auth::is_name(name));
-        Ok(Person {
+        Ok(Identity {
             user: Some(user.to_owned()),
             groups: groups.map(str::to_owned).collect(),
         })
@@ -548,7 +548,7 @@ impl Server {
     /// Whether a request for a page shows who asks.
     fn logged_in(&self, headers: &HeaderMap, visit: &Visit) -> Result<(), Refused> {
         let Some(tokens) = &self.tokens else {
-            return self.person(headers, visit).map(drop);
+            return self.identity(headers, visit).map(drop);
         };
         let header = only(headers, header::AUTHORIZATION).unwrap_or_default();
         let token = header
@@ -563,9 +563,9 @@ impl Server {
     }
 
     /// Who a client is, as far as its handshake says.
-    fn person(&self, headers: &HeaderMap, visit: &Visit) -> Result<Person, Refused> {
+    fn identity(&self, headers: &HeaderMap, visit: &Visit) -> Result<Identity, Refused> {
         let Some(gate) = &self.gate else {
-            return Ok(Person::default());
+            return Ok(Identity::default());
         };
         if !self.is_proxy(visit.from.ip()) {
             return Err((
@@ -573,7 +573,7 @@ impl Server {
                 "only the relay's proxies may connect: the operator adds one by --trusted-proxy\n",
             ));
         }
-        gate.person(headers)
+        gate.identity(headers)
     }
 
     /// Answers a WebSocket handshake and hands the socket to the shard with the fewest clients.
@@ -584,10 +584,10 @@ impl Server {
     ) -> Result<Answer, Refused> {
         let headers = request.headers();
         let (key, subprotocol) = self.check(headers)?;
-        let person = self.person(headers, visit)?;
+        let identity = self.identity(headers, visit)?;
         let stay = visit.stay().take();
         let mut caller = stay.as_ref().map(Stay::caller).unwrap_or_default();
-        if let Some(user) = &person.user {
+        if let Some(user) = &identity.user {
             let now = std::time::Instant::now();
             let arrived = self.callers.logged_in(&mut caller, user, now);
             arrived.map_err(too_many)?;
@@ -597,7 +597,7 @@ impl Server {
         let peer = Peer {
             address: client.map_or_else(|| visit.from.to_string(), |client| client.to_string()),
             origin: origin.to_owned(),
-            person,
+            identity,
         };
         let upgrade = hyper::upgrade::on(&mut request);
         let server = Arc::clone(self);

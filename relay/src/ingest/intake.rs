@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 
 use crossbeam_queue::{ArrayQueue, SegQueue};
-use pvwire_schema::types::{Alarm, BlobValue, Detail, Expected, Metadata, PvId, Wish};
+use pvwire_schema::types::{Alarm, BlobValue, Detail, Expected, Filter, Metadata, PvId};
 
 use crate::ingest::weight::Weight;
 use crate::limits::quota::PvCharge;
@@ -139,16 +139,16 @@ pub enum Event {
     /// Its description, of a source that tells it apart, empty if there is none; later `Metadata` has it
     /// too.
     Description(String),
-    /// The number stands for a PV as somebody wishes to see it.
+    /// The number is that of a filtered PV.
     ViewOpened {
         /// The PV.
         base: PvId,
         /// Which of its updates.
-        wish: Wish,
+        filter: Filter,
         /// What its value takes in memory is charged here.
         charge: Option<Arc<PvCharge>>,
     },
-    /// Nobody wishes that any more.
+    /// No client holds that filtered PV any more.
     ViewClosed,
 }
 
@@ -539,7 +539,7 @@ impl Line {
     }
 }
 
-/// A number that stands for a PV as somebody wishes to see it, until this is dropped.
+/// The number of a filtered PV, until this is dropped.
 #[derive(Debug)]
 pub struct ViewLine {
     intake: Arc<Intake>,
@@ -549,13 +549,13 @@ pub struct ViewLine {
 
 impl ViewLine {
     /// Tells the tick thread that `pv` stands for those updates of `base`, which is open, that are
-    /// wished.
+    /// filtered.
     #[must_use]
     pub fn open(
         intake: &Arc<Intake>,
         pv: PvId,
         base: PvId,
-        wish: Wish,
+        filter: Filter,
         charge: Option<Arc<PvCharge>>,
     ) -> Self {
         let view = Self {
@@ -563,7 +563,11 @@ impl ViewLine {
             pv,
             opening: intake.next_number(),
         };
-        view.event(Event::ViewOpened { base, wish, charge });
+        view.event(Event::ViewOpened {
+            base,
+            filter,
+            charge,
+        });
         view
     }
 

@@ -55,12 +55,12 @@ impl Bucket {
 #[derive(Debug)]
 pub struct Users {
     most: usize,
-    seats: Mutex<HashMap<String, usize>>,
+    permits: Mutex<HashMap<String, usize>>,
 }
 
 /// One connection of a user, as long as it lasts.
 #[derive(Debug)]
-pub struct Seat {
+pub struct Permit {
     users: Arc<Users>,
     user: String,
 }
@@ -69,36 +69,36 @@ impl Users {
     /// So many connections for each.
     #[must_use]
     pub fn new(most: usize) -> Arc<Self> {
-        let seats = Mutex::default();
-        Arc::new(Self { most, seats })
+        let permits = Mutex::default();
+        Arc::new(Self { most, permits })
     }
 
     /// One more connection of a user, unless there are too many.
     ///
     /// # Errors
     /// With a sentence for the user.
-    pub fn seat(self: &Arc<Self>, user: &str) -> Result<Seat, String> {
-        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = seats.entry(user.to_owned()).or_default();
+    pub fn permit(self: &Arc<Self>, user: &str) -> Result<Permit, String> {
+        let mut permits = self.permits.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = permits.entry(user.to_owned()).or_default();
         if *taken >= self.most {
             return Err(format!("you have {taken} connections already"));
         }
         *taken += 1;
-        Ok(Seat {
+        Ok(Permit {
             users: Arc::clone(self),
             user: user.to_owned(),
         })
     }
 }
 
-impl Drop for Seat {
+impl Drop for Permit {
     fn drop(&mut self) {
-        let seats = self.users.seats.lock();
-        let mut seats = seats.unwrap_or_else(PoisonError::into_inner);
-        if let Some(taken) = seats.get_mut(&self.user) {
+        let permits = self.users.permits.lock();
+        let mut permits = permits.unwrap_or_else(PoisonError::into_inner);
+        if let Some(taken) = permits.get_mut(&self.user) {
             *taken -= 1;
             if *taken == 0 {
-                seats.remove(&self.user);
+                permits.remove(&self.user);
             }
         }
     }
@@ -126,13 +126,13 @@ mod tests {
     }
 
     #[test]
-    fn seat_is_free_again_when_its_connection_ends() {
+    fn permit_is_free_again_when_its_connection_ends() {
         let users = Users::new(1);
-        let seat = users.seat("jane").unwrap();
-        assert!(users.seat("jane").is_err());
-        assert!(users.seat("joe").is_ok());
-        drop(seat);
-        assert!(users.seat("jane").is_ok());
-        assert!(users.seats.lock().unwrap().is_empty());
+        let permit = users.permit("jane").unwrap();
+        assert!(users.permit("jane").is_err());
+        assert!(users.permit("joe").is_ok());
+        drop(permit);
+        assert!(users.permit("jane").is_ok());
+        assert!(users.permits.lock().unwrap().is_empty());
     }
 }

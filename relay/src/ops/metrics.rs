@@ -177,7 +177,7 @@ pub struct Readings {
     /// Updates that a source put into others.
     pub skipped_by_source: u64,
     /// Updates withheld from views.
-    pub skipped_by_wish: u64,
+    pub skipped_by_filter: u64,
     /// Updates of a type or PV that was no more.
     pub updates_stale: u64,
     /// Bytes of arrays that were copied out of a library's buffer.
@@ -372,8 +372,8 @@ impl Default for Metrics {
         registry.register(
             "updates_skipped",
             "Updates left out, by cause: relay (more came than it could take in; once per PV), source (the \
-             server or its library put them into others: pvAccess only, at least so many), wish (a \
-             subscription asked for fewer; once per PV and wish), behind (a client didn't keep up; once \
+             server or its library put them into others: pvAccess only, at least so many), filter (a \
+             subscription asked for fewer; once per PV and filter), behind (a client didn't keep up; once \
              per client), paced (a client asked to be brought up to date at intervals; likewise)",
             updates_skipped.clone(),
         );
@@ -571,7 +571,7 @@ impl Metrics {
         for (cause, total) in [
             (SkipCause::Relay, readings.skipped_by_relay),
             (SkipCause::Source, readings.skipped_by_source),
-            (SkipCause::Wish, readings.skipped_by_wish),
+            (SkipCause::Filter, readings.skipped_by_filter),
         ] {
             let counter = self.updates_skipped.get_or_create(&cause.into());
             raise(&counter, total);

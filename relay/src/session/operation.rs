@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use crate::access::audit::{self, Attempt, Audit};
 use crate::access::auth::Peer;
-use crate::access::rule::Person;
+use crate::access::rule::Identity;
 use crate::config::Access;
-use crate::fanout::group::{ClientId, Demand, Desk, Peeked};
+use crate::fanout::group::{ClientId, ControlQueue, Demand, Peeked};
 use crate::ingest::{Call, OpDone, OpEnd, OpTicket, Put, RowValue, Sent};
 use crate::limits::quota::Owner;
 use crate::state::registry::Registry;
@@ -40,7 +40,7 @@ pub struct OpOrder {
     /// Who.
     pub client: ClientId,
     /// Who that is.
-    pub person: Arc<Person>,
+    pub identity: Arc<Identity>,
     /// Who is charged for the PV, where it isn't open.
     pub owner: Arc<Owner>,
     /// The request's number.
@@ -110,7 +110,7 @@ struct Open {
 
 /// What is put on record of an operation.
 struct Record {
-    person: Arc<Person>,
+    identity: Arc<Identity>,
     peer: Arc<Peer>,
     begun: Instant,
     old: Value,
@@ -141,7 +141,7 @@ pub struct Operations {
     refusal_recorded: Option<Instant>,
     refusals_unrecorded: u64,
     shard: usize,
-    desk: Arc<Desk>,
+    control: Arc<ControlQueue>,
     audit: Option<Arc<Audit>>,
     /// Puts that wait until the value before them is known, and what waits for its record.
     held: HashMap<u64, Operation>,
@@ -157,13 +157,13 @@ impl Operations {
     pub fn new(
         shard: usize,
         registry: Arc<Registry>,
-        desk: Arc<Desk>,
+        control: Arc<ControlQueue>,
         audit: Option<Arc<Audit>>,
         wake: Wake,
     ) -> Self {
         Self {
             shard,
-            desk,
+            control,
             audit,
             held: HashMap::new(),
             peeked: Arc::default(),
@@ -185,7 +185,7 @@ impl Operations {
         let is_refused = |order: &OpOrder| {
             order.held_back.is_some()
                 || (self.registry)
-                    .permit(&order.name, &order.person, Access::Put)
+                    .permit(&order.name, &order.identity, Access::Put)
                     .is_err()
         };
         let Some(refused) = orders.iter().position(is_refused) else {
@@ -225,7 +225,7 @@ impl Operations {
             deadline: now + order.timeout + grace,
             timeout: order.timeout,
             record: Record {
-                person: order.person,
+                identity: order.identity,
                 peer: Arc::clone(peer),
                 begun: now,
                 old: Value::Null,
@@ -237,14 +237,14 @@ impl Operations {
         let permitted = match (&order.held_back, &order.operation) {
             (Some(why), _) => Err(why.end()),
             (None, Operation::Call(_)) => {
-                let person = &open.record.person;
-                let permitted = self.registry.permit(&open.name, person, Access::Put);
+                let identity = &open.record.identity;
+                let permitted = self.registry.permit(&open.name, identity, Access::Put);
                 permitted.map_err(OpEnd::from)
             }
             (None, Operation::Put(_)) => {
                 let acquired =
                     self.registry
-                        .acquire_to_put(&open.name, &open.record.person, &order.owner);
+                        .acquire_to_put(&open.name, &open.record.identity, &order.owner);
                 acquired.map(|pv| open.pv = Some(pv)).map_err(OpEnd::from)
             }
         };
@@ -270,7 +270,7 @@ impl Operations {
             wake();
         });
         let answer = Peeked(answer);
-        self.desk.leave(Demand::Peek { pv, answer });
+        self.control.leave(Demand::Peek { pv, answer });
         self.open.insert(number, open);
         None
     }
@@ -308,8 +308,8 @@ impl Operations {
         open.waits_for_record = false;
         open.ticket = match (operation, open.pv) {
             (Operation::Call(call), _) => {
-                let person = &open.record.person;
-                self.registry.call(&open.name, person, call, done)
+                let identity = &open.record.identity;
+                self.registry.call(&open.name, identity, call, done)
             }
             (Operation::Put(put), Some(pv)) => self.registry.put(pv, put, done),
             // What was permitted has a PV.
@@ -395,8 +395,8 @@ impl Operations {
     ) -> Option<(Open, Operation)> {
         let operation = self.held.remove(&number)?;
         let open = self.open.remove(&number)?;
-        let person = &open.record.person;
-        match self.registry.permit(&open.name, person, Access::Put) {
+        let identity = &open.record.identity;
+        match self.registry.permit(&open.name, identity, Access::Put) {
             Ok(()) => Some((open, operation)),
             Err(refusal) => {
                 self.deadlines.remove(&(open.deadline, number));
@@ -419,7 +419,7 @@ impl Operations {
         Attempt {
             kind: if open.is_call { "call" } else { "put" },
             number: (self.shard, number),
-            person: &record.person,
+            identity: &record.identity,
             peer: &record.peer.address,
             origin: &record.peer.origin,
             pv: &open.name,
@@ -450,8 +450,8 @@ impl Operations {
     fn answer(&self, number: u64, open: Open, mut end: OpEnd, now: Instant) -> OpAnswer {
         let is_call = open.is_call;
         let may_read = |registry: &Registry| {
-            let person = &open.record.person;
-            registry.permit(&open.name, person, Access::Read).is_ok()
+            let identity = &open.record.identity;
+            registry.permit(&open.name, identity, Access::Read).is_ok()
         };
         if !is_call && end.result.is_some() && !may_read(&self.registry) {
             end = OpEnd::DONE;
@@ -520,8 +520,8 @@ impl Operations {
         let refused: Vec<_> = (self.open.iter())
             .filter(|(_, open)| asked(open))
             .filter_map(|(number, open)| {
-                let person = &open.record.person;
-                let permitted = self.registry.permit(&open.name, person, Access::Put);
+                let identity = &open.record.identity;
+                let permitted = self.registry.permit(&open.name, identity, Access::Put);
                 let refusal = permitted.err()?;
                 open.ticket.cancel().then_some((*number, refusal))
             })
@@ -538,11 +538,16 @@ impl Operations {
         answers
     }
 
-    /// A client has shown who it is again: its puts that were not sent yet are judged for this person.
-    pub fn renew(&mut self, client: ClientId, person: &Arc<Person>, now: Instant) -> Vec<OpAnswer> {
+    /// A client has authenticated again: its puts that were not sent yet are judged for this identity.
+    pub fn renew(
+        &mut self,
+        client: ClientId,
+        identity: &Arc<Identity>,
+        now: Instant,
+    ) -> Vec<OpAnswer> {
         for open in self.open.values_mut() {
             if open.client == client {
-                open.record.person = Arc::clone(person);
+                open.record.identity = Arc::clone(identity);
             }
         }
         self.recheck_of(|open| open.client == client, now)

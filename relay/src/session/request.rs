@@ -5,17 +5,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pvwire_schema::decode::{self, DecodeError};
-use pvwire_schema::types::{NameError, PutRequest, PvId, Reply, RequestBody, RequestProblem, Wish};
+use pvwire_schema::types::{
+    Filter, NameError, PutRequest, PvId, Reply, RequestBody, RequestProblem,
+};
 
-use crate::access::rule::Person;
+use crate::access::rule::Identity;
 use crate::fanout::group::{ClientId, Demand};
 use crate::ingest::{Call, Put};
 use crate::limits::caller::Caller;
 use crate::limits::quota::{Bucket, Owner};
 use crate::ops::latency::wall_ns;
 use crate::session::operation::{OpOrder, Operation};
+use crate::state::filter;
 use crate::state::registry::{Registry, Room};
-use crate::state::wish;
 
 /// Longest time that a get may wait for first values.
 const LONGEST_GET: Duration = Duration::from_secs(60);
@@ -84,7 +86,7 @@ impl Answerer {
         }
     }
 
-    /// Takes a request's bytes. A client whose `person` isn't known yet may only show who it is. What the
+    /// Takes a request's bytes. A client whose `identity` isn't known yet may only show who it is. What the
     /// request takes in memory is charged to the `owner`.
     ///
     /// # Errors
@@ -94,7 +96,7 @@ impl Answerer {
         &mut self,
         client: ClientId,
         caller: &Caller,
-        person: Option<&Arc<Person>>,
+        identity: Option<&Arc<Identity>>,
         owner: &Arc<Owner>,
         bytes: &[u8],
     ) -> Result<Outcome, DecodeError> {
@@ -115,7 +117,7 @@ impl Answerer {
         };
         let id = request.id;
         let body = request.body;
-        let Some(person) = person else {
+        let Some(identity) = identity else {
             return Ok(match body {
                 RequestBody::Authenticate { token } => Outcome::LogIn(id, token),
                 _ => Outcome::Stranger,
@@ -142,10 +144,10 @@ impl Answerer {
                     id,
                 )
             }
-            RequestBody::Subscribe { names, wish } => match wish::checked(wish) {
-                Ok(wish) => {
+            RequestBody::Subscribe { names, filter } => match filter::checked(filter) {
+                Ok(filter) => {
                     let (ids, errors) =
-                        self.acquire((client, caller), (person, owner), &names, wish);
+                        self.acquire((client, caller), (identity, owner), &names, filter);
                     Outcome::Demanded(Demand::Subscribe {
                         client,
                         request: id,
@@ -168,7 +170,7 @@ impl Answerer {
                 timeout_ms,
                 description,
             } => {
-                let (ids, errors) = self.acquire((client, caller), (person, owner), &names, None);
+                let (ids, errors) = self.acquire((client, caller), (identity, owner), &names, None);
                 let described = description.then(|| self.registry.describe(&ids));
                 let timeout = timeout(timeout_ms, self.get_timeout, LONGEST_GET);
                 let deadline = Instant::now() + timeout;
@@ -183,11 +185,11 @@ impl Answerer {
                     owner: Arc::clone(owner),
                 })
             }
-            RequestBody::Put(put) => self.puts(client, (person, owner), id, vec![put], false),
+            RequestBody::Put(put) => self.puts(client, (identity, owner), id, vec![put], false),
             RequestBody::PutMany {
                 puts,
                 all_permitted,
-            } => self.puts(client, (person, owner), id, puts, all_permitted),
+            } => self.puts(client, (identity, owner), id, puts, all_permitted),
             RequestBody::Rpc {
                 name,
                 arguments,
@@ -196,14 +198,14 @@ impl Answerer {
                 let timeout = timeout(timeout_ms, self.put_timeout, LONGEST_PUT);
                 let order = OpOrder {
                     client,
-                    person: Arc::clone(person),
+                    identity: Arc::clone(identity),
                     owner: Arc::clone(owner),
                     request: id,
                     name,
                     operation: Operation::Call(Call {
                         arguments,
                         timeout,
-                        user: person.user.clone(),
+                        user: identity.user.clone(),
                     }),
                     timeout,
                     held_back: None,
@@ -220,7 +222,7 @@ impl Answerer {
     fn puts(
         &self,
         client: ClientId,
-        (person, owner): (&Arc<Person>, &Arc<Owner>),
+        (identity, owner): (&Arc<Identity>, &Arc<Owner>),
         first: u32,
         puts: Vec<PutRequest>,
         all_permitted: bool,
@@ -229,7 +231,7 @@ impl Answerer {
             let timeout = timeout(put.timeout_ms, self.put_timeout, LONGEST_PUT);
             OpOrder {
                 client,
-                person: Arc::clone(person),
+                identity: Arc::clone(identity),
                 owner: Arc::clone(owner),
                 request: first.wrapping_add(at as u32),
                 name: put.name,
@@ -237,7 +239,7 @@ impl Answerer {
                     value: put.value,
                     wait: put.wait,
                     expected: put.expected,
-                    user: person.user.clone(),
+                    user: identity.user.clone(),
                     timeout,
                 }),
                 timeout,
@@ -253,9 +255,9 @@ impl Answerer {
     fn acquire(
         &mut self,
         (client, caller): (ClientId, &Caller),
-        (person, owner): (&Person, &Arc<Owner>),
+        (identity, owner): (&Identity, &Arc<Owner>),
         names: &[String],
-        wish: Option<Wish>,
+        filter: Option<Filter>,
     ) -> (Vec<PvId>, Vec<NameError>) {
         let mut errors = Vec::new();
         let now = Instant::now();
@@ -268,8 +270,8 @@ impl Answerer {
         let before = *fresh;
         let new = names_left.left(now).min(caller.names_left(now));
         let mut room = Room { fresh: before, new };
-        let wish = wish.map(|wish| (wish, caller));
-        let acquired = (self.registry).acquire_wished(names, wish, person, owner, &mut room);
+        let filter = filter.map(|filter| (filter, caller));
+        let acquired = (self.registry).acquire_filtered(names, filter, identity, owner, &mut room);
         let acquired = acquired.into_iter().enumerate();
         names_left.take(new - room.new);
         caller.take_names(new - room.new);

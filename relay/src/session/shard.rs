@@ -36,9 +36,9 @@ use self::heartbeat::Heartbeats;
 use self::login::Login;
 use crate::access::audit::Audit;
 use crate::access::auth::Tokens;
-use crate::access::rule::Person;
+use crate::access::rule::Identity;
 use crate::fanout::frame::{Frame, FrameMaker};
-use crate::fanout::group::{ClientId, Demand, Desk};
+use crate::fanout::group::{ClientId, ControlQueue, Demand};
 use crate::limits::caller::Callers;
 use crate::limits::quota::{Memory, Users};
 use crate::ops::metrics::Metrics;
@@ -87,7 +87,7 @@ pub struct ShardContext {
     /// Where names become PVs.
     pub registry: Arc<Registry>,
     /// Where demands go.
-    pub desk: Arc<Desk>,
+    pub control: Arc<ControlQueue>,
     /// What each client is told first.
     pub hello: Hello,
     /// Times.
@@ -195,7 +195,7 @@ impl Run {
             operations: Operations::new(
                 number,
                 Arc::clone(&context.registry),
-                Arc::clone(&context.desk),
+                Arc::clone(&context.control),
                 context.audit.clone(),
                 wake,
             ),
@@ -344,10 +344,10 @@ impl Run {
             generation: self.generation,
             lz4,
         };
-        let hello = if peer.person == Person::default() {
+        let hello = if peer.identity == Identity::default() {
             Arc::clone(&self.hello)
         } else {
-            Arc::new(self.maker.answer(0, 0, &self.welcome(&peer.person, 0)))
+            Arc::new(self.maker.answer(0, 0, &self.welcome(&peer.identity, 0)))
         };
         let now = Instant::now();
         let login = match self.context.tokens {
@@ -355,7 +355,7 @@ impl Run {
             Some(_) => Login::awaited(now),
         };
         let memory = &self.context.memory;
-        let owner = memory.owner(&peer.address, peer.person.user.as_deref());
+        let owner = memory.owner(&peer.address, peer.identity.user.as_deref());
         let mut client = Client::new(
             id,
             (peer, caller, stay),
@@ -365,8 +365,8 @@ impl Run {
             self.context.limits,
             now,
         );
-        let person = Arc::clone(&client.person);
-        let is_full = client.sit(&self.context.users, &person).is_err();
+        let identity = Arc::clone(&client.identity);
+        let is_full = client.sit(&self.context.users, &identity).is_err();
         self.clients.insert(client);
         self.context.metrics.sessions_opened.inc();
         if !ECHOES {
@@ -418,7 +418,7 @@ impl Run {
         if !client.is_closing()
             && let Some(since) = client.session.catch_up_from(blocked)
         {
-            self.context.desk.leave(Demand::CatchUp {
+            self.context.control.leave(Demand::CatchUp {
                 client: client.id,
                 since,
                 cause: client.session.cause(),

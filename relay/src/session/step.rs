@@ -10,9 +10,9 @@ use pvwire_schema::types::SkipCause;
 
 /// How a client stands to the ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum Progress {
     /// Gets every tick's frame.
-    Abreast,
+    InStep,
     /// Gets none until its interval is over.
     Waiting,
     /// Gets none until it takes bytes again.
@@ -38,10 +38,10 @@ pub enum Offer {
 /// One client's place in the stream.
 #[derive(Debug)]
 pub struct Session {
-    step: Step,
+    step: Progress,
     /// Wants to be brought up to date at intervals only.
     paced: bool,
-    /// Why it isn't abreast.
+    /// Why it isn't in step.
     cause: SkipCause,
     /// Last tick whose data the client was given.
     synced: u64,
@@ -50,19 +50,19 @@ pub struct Session {
     /// First tick that was sent and isn't acknowledged; 0 when there is none.
     first_unacked: u64,
     /// Behind because it doesn't acknowledge, not because its socket is full.
-    unheard: bool,
+    unacknowledged: bool,
 }
 
 impl Default for Session {
     fn default() -> Self {
         Self {
-            step: Step::Abreast,
+            step: Progress::InStep,
             paced: false,
             cause: SkipCause::Behind,
             synced: 0,
             last_sent: 0,
             first_unacked: 0,
-            unheard: false,
+            unacknowledged: false,
         }
     }
 }
@@ -72,19 +72,19 @@ impl Session {
     /// `overdue`: ticks up to this one should have been acknowledged by now.
     pub fn offer(&mut self, blocked: bool, overdue: u64) -> Offer {
         match self.step {
-            Step::Abreast if !self.paced => self.look(blocked, overdue),
-            Step::Abreast | Step::Waiting => {
-                self.step = Step::Waiting;
+            Progress::InStep if !self.paced => self.look(blocked, overdue),
+            Progress::InStep | Progress::Waiting => {
+                self.step = Progress::Waiting;
                 Offer::Wait
             }
-            Step::Behind | Step::CatchingUp => Offer::Skip,
+            Progress::Behind | Progress::CatchingUp => Offer::Skip,
         }
     }
 
     /// The interval of a client that waits is over: `Send` when it may be caught up, and the rest as
     /// for `offer`.
     pub fn due(&mut self, blocked: bool, overdue: u64) -> Offer {
-        if self.step != Step::Waiting {
+        if self.step != Progress::Waiting {
             return Offer::Wait;
         }
         let offer = self.look(blocked, overdue);
@@ -101,26 +101,26 @@ impl Session {
         }
         if self.first_unacked != 0 && self.first_unacked <= overdue {
             self.fall_behind(SkipCause::Behind);
-            self.unheard = true;
+            self.unacknowledged = true;
             return Offer::Probe;
         }
         Offer::Send
     }
 
     fn fall_behind(&mut self, cause: SkipCause) {
-        self.step = Step::Behind;
+        self.step = Progress::Behind;
         self.cause = cause;
     }
 
     /// Whether the client wants to be brought up to date at intervals only.
     pub fn pace(&mut self, paced: bool) {
         self.paced = paced;
-        if !paced && self.step == Step::Waiting {
+        if !paced && self.step == Progress::Waiting {
             self.fall_behind(SkipCause::Paced);
         }
     }
 
-    /// Why values are left out while the client isn't abreast.
+    /// Why values are left out while the client isn't in step.
     #[must_use]
     pub fn cause(&self) -> SkipCause {
         self.cause
@@ -147,7 +147,7 @@ impl Session {
         }
         if tick >= self.last_sent {
             self.first_unacked = 0;
-            self.unheard = false;
+            self.unacknowledged = false;
         } else {
             self.first_unacked = tick + 1;
         }
@@ -156,16 +156,16 @@ impl Session {
 
     /// The tick to catch up from, once, when the client can take bytes again.
     pub fn catch_up_from(&mut self, blocked: bool) -> Option<u64> {
-        let ready = self.step == Step::Behind && !blocked && !self.unheard;
+        let ready = self.step == Progress::Behind && !blocked && !self.unacknowledged;
         ready.then(|| {
-            self.step = Step::CatchingUp;
+            self.step = Progress::CatchingUp;
             self.synced
         })
     }
 
     /// The frame that brings the client to `tick` is on its way to the socket.
     pub fn caught_up(&mut self, tick: u64) {
-        self.step = Step::Abreast;
+        self.step = Progress::InStep;
         self.sent(tick);
     }
 
@@ -177,14 +177,14 @@ impl Session {
 
     /// Whether the client is behind because it acknowledges nothing.
     #[must_use]
-    pub fn is_unheard(&self) -> bool {
-        self.unheard
+    pub fn is_unacknowledged(&self) -> bool {
+        self.unacknowledged
     }
 
     /// Whether the client gets every tick's frame at present.
     #[must_use]
-    pub fn is_abreast(&self) -> bool {
-        self.step == Step::Abreast && !self.paced
+    pub fn is_in_step(&self) -> bool {
+        self.step == Progress::InStep && !self.paced
     }
 }
 

@@ -1,8 +1,8 @@
 //! Which PVs are monitored, for how many clients, and by which number?
 //!
 //! One monitor per PV however many want it; it stays open for a linger after the last one left, so
-//! that a page that is loaded again costs the IOC nothing. A PV as seen through a wish is a *view*: it
-//! has a number of its own, which all who wish the same share, and it holds the PV.
+//! that a page that is loaded again costs the IOC nothing. A PV with a filter is a *filtered PV*: it
+//! has its own number, which all clients with an equal filter share, and it holds the PV.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use pvwire_schema::limits::MAX_NAME_BYTES;
-use pvwire_schema::types::{NameProblem, Outcome, PvId, Wish};
+use pvwire_schema::types::{Filter, NameProblem, Outcome, PvId};
 
-use crate::access::rule::{Person, PutsAllowed, Rules};
+use crate::access::rule::{Identity, PutsAllowed, Rules};
 use crate::config::Access;
 use crate::ingest::{
     Call, Event, Intake, Line, Monitor, Notice, OpDone, OpEnd, OpTicket, Put, Queue, Sent, Source,
@@ -20,7 +20,7 @@ use crate::ingest::{
 };
 use crate::limits::caller::Caller;
 use crate::limits::quota::{Owner, PvCharge, TooMuch};
-use crate::state::wish::WishKey;
+use crate::state::filter::FilterKey;
 
 /// Longest name of a source that an error repeats.
 const MAX_SCHEME_CHARS: usize = 32;
@@ -103,7 +103,7 @@ pub struct Registry {
 #[derive(Default)]
 struct Open {
     by_name: HashMap<Arc<str>, PvId>,
-    by_wish: HashMap<(PvId, WishKey), PvId>,
+    by_filter: HashMap<(PvId, FilterKey), PvId>,
     slots: Vec<Option<Slot>>,
     free: Vec<PvId>,
     /// PVs that nobody holds, by the time they were let go.
@@ -203,7 +203,7 @@ impl Open {
             Shows::View { base, key, .. } => (*base, *key),
         };
         // It costs the IOC nothing to open it again.
-        self.by_wish.remove(&(base, key));
+        self.by_filter.remove(&(base, key));
         if let Shows::Pv { views, .. } = &mut self.slot_mut(base).shows {
             views.retain(|view| *view != id);
         }
@@ -233,10 +233,10 @@ enum Shows {
         opening: u32,
         views: Vec<PvId>,
     },
-    /// A PV through a wish.
+    /// A PV through a filter.
     View {
         base: PvId,
-        key: WishKey,
+        key: FilterKey,
         /// Who asked for it first.
         caller: Caller,
         _line: ViewLine,
@@ -304,25 +304,25 @@ impl Registry {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes hold of PVs that `person` may read, opening those that aren't open. Each `Ok` wants a
+    /// Takes hold of PVs that `identity` may read, opening those that aren't open. Each `Ok` wants a
     /// `release`. `fresh` is how many may be opened before others have to queue with the crowd, and is
     /// counted down; more than that at once queue there together. What is opened is charged to the `owner`.
     pub fn acquire(
         &self,
         names: &[String],
-        person: &Person,
+        identity: &Identity,
         owner: &Arc<Owner>,
         room: &mut Room,
     ) -> Vec<Result<PvId, Refusal>> {
-        self.acquire_wished(names, None, person, owner, room)
+        self.acquire_filtered(names, None, identity, owner, room)
     }
 
     /// Like `acquire`, with a filter of updates and who asks for it.
-    pub fn acquire_wished(
+    pub fn acquire_filtered(
         &self,
         names: &[String],
-        wish: Option<(Wish, &Caller)>,
-        person: &Person,
+        filter: Option<(Filter, &Caller)>,
+        identity: &Identity,
         owner: &Arc<Owner>,
         room: &mut Room,
     ) -> Vec<Result<PvId, Refusal>> {
@@ -334,10 +334,10 @@ impl Registry {
             room.fresh = 0;
         }
         let acquire = |name: &String| {
-            self.permit(name, person, Access::Read)?;
+            self.permit(name, identity, Access::Read)?;
             let base = self.acquire_one(&mut open, name, owner, room)?;
-            wish.map_or(Ok(base), |(wish, caller)| {
-                self.acquire_view(&mut open, base, wish, (caller, owner))
+            filter.map_or(Ok(base), |(filter, caller)| {
+                self.acquire_view(&mut open, base, filter, (caller, owner))
             })
         };
         let acquired = names.iter().map(acquire).collect();
@@ -352,11 +352,11 @@ impl Registry {
         &self,
         open: &mut Open,
         base: PvId,
-        wish: Wish,
+        filter: Filter,
         (caller, owner): (&Caller, &Arc<Owner>),
     ) -> Result<PvId, Refusal> {
-        let key = WishKey::from(wish);
-        if let Some(&id) = open.by_wish.get(&(base, key)) {
+        let key = FilterKey::from(filter);
+        if let Some(&id) = open.by_filter.get(&(base, key)) {
             // The view holds it already.
             open.slot_mut(base).holders -= 1;
             open.slot_mut(id).holders += 1;
@@ -366,7 +366,7 @@ impl Registry {
         if let Err(message) = open.check_views(base, caller) {
             open.give_back(id);
             open.release_one(base, Instant::now(), self.linger);
-            let problem = NameProblem::TooManyWishes;
+            let problem = NameProblem::TooManyFilters;
             return Err(Refusal { problem, message });
         }
         let slot = open.slot_mut(base);
@@ -384,7 +384,7 @@ impl Registry {
             }
         };
         views.push(id);
-        let line = ViewLine::open(&self.intake, id, base, wish, Some(charge));
+        let line = ViewLine::open(&self.intake, id, base, filter, Some(charge));
         let slot = Slot {
             name,
             holders: 1,
@@ -397,7 +397,7 @@ impl Registry {
                 _line: line,
             },
         };
-        open.by_wish.insert((base, key), id);
+        open.by_filter.insert((base, key), id);
         open.place(id, slot);
         Ok(id)
     }
@@ -499,16 +499,16 @@ impl Registry {
     ///
     /// # Errors
     /// The rule that denies it, or what is wrong with the name.
-    pub fn permit(&self, name: &str, person: &Person, access: Access) -> Result<(), Refusal> {
+    pub fn permit(&self, name: &str, identity: &Identity, access: Access) -> Result<(), Refusal> {
         let (scheme, bare, _) = self.source_of(name)?;
         let rules = self.rules();
-        let verdict = rules.judge(person, scheme, bare, access);
+        let verdict = rules.judge(identity, scheme, bare, access);
         if verdict.allowed {
             return Ok(());
         }
         Err(Refusal {
             problem: NameProblem::NotAllowed,
-            message: format!("{person} may not {access} this PV: {}", verdict.because),
+            message: format!("{identity} may not {access} this PV: {}", verdict.because),
         })
     }
 
@@ -564,26 +564,26 @@ impl Registry {
         (rules, slots.filter_map(named).collect())
     }
 
-    /// Those of the PVs that `person` may not read by these rules.
-    pub fn unreadable(rules: &Rules, pvs: &[(PvId, Arc<str>)], person: &Person) -> Vec<PvId> {
+    /// Those of the PVs that `identity` may not read by these rules.
+    pub fn unreadable(rules: &Rules, pvs: &[(PvId, Arc<str>)], identity: &Identity) -> Vec<PvId> {
         let denied = pvs.iter().filter(|(_, name)| {
             let (scheme, bare) = name.split_once("://").unwrap_or_default();
-            !rules.judge(person, scheme, bare, Access::Read).allowed
+            !rules.judge(identity, scheme, bare, Access::Read).allowed
         });
         denied.map(|(pv, _)| *pv).collect()
     }
 
-    /// Takes hold of a PV that `person` wants to write.
+    /// Takes hold of a PV that `identity` wants to write.
     ///
     /// # Errors
     /// As `permit`; nothing was opened then.
     pub fn acquire_to_put(
         &self,
         name: &str,
-        person: &Person,
+        identity: &Identity,
         owner: &Arc<Owner>,
     ) -> Result<PvId, Refusal> {
-        self.permit(name, person, Access::Put)?;
+        self.permit(name, identity, Access::Put)?;
         self.acquire_one(&mut self.lock(), name, owner, &mut { Room::ONE })
     }
 
@@ -602,8 +602,14 @@ impl Registry {
     }
 
     /// Calls a service; `done` learns what becomes of it, also when it can't be called.
-    pub fn call(&self, name: &str, person: &Person, call: Call, done: OpDone) -> Box<dyn OpTicket> {
-        let permitted = self.permit(name, person, Access::Put);
+    pub fn call(
+        &self,
+        name: &str,
+        identity: &Identity,
+        call: Call,
+        done: OpDone,
+    ) -> Box<dyn OpTicket> {
+        let permitted = self.permit(name, identity, Access::Put);
         match permitted.and_then(|()| self.source_of(name)) {
             Err(refusal) => {
                 done(refusal.into());
@@ -795,7 +801,7 @@ mod tests {
         registry
             .acquire(
                 &[name.to_owned()],
-                &Person::default(),
+                &Identity::default(),
                 &Owner::unlimited(),
                 &mut { Room::ONE },
             )
@@ -839,26 +845,26 @@ mod tests {
         assert_eq!(counted.opened.load(Ordering::Relaxed), 1);
     }
 
-    fn wished_by(registry: &Registry, every: u32, caller: &Caller) -> Result<PvId, Refusal> {
-        let wish = Wish {
+    fn filtered_by(registry: &Registry, every: u32, caller: &Caller) -> Result<PvId, Refusal> {
+        let filter = Filter {
             every,
-            ..Wish::default()
+            ..Filter::default()
         };
         let names = ["TEMP".to_owned()];
-        let person = Person::default();
+        let identity = Identity::default();
         registry
-            .acquire_wished(
+            .acquire_filtered(
                 &names,
-                Some((wish, caller)),
-                &person,
+                Some((filter, caller)),
+                &identity,
                 &Owner::unlimited(),
                 &mut { Room::ONE },
             )
             .remove(0)
     }
 
-    fn wished(registry: &Registry, every: u32) -> Result<PvId, Refusal> {
-        wished_by(registry, every, &Caller::default())
+    fn filtered(registry: &Registry, every: u32) -> Result<PvId, Refusal> {
+        filtered_by(registry, every, &Caller::default())
     }
 
     /// Clients of so many connections from one address, a few from each.
@@ -878,26 +884,26 @@ mod tests {
     }
 
     #[test]
-    fn one_monitor_serves_every_wish_and_equal_wishes_share_a_number() {
+    fn one_monitor_serves_every_filter_and_equal_filters_share_a_number() {
         let (registry, counted) = registry();
         let base = one(&registry, "TEMP").unwrap();
-        let view = wished(&registry, 2).unwrap();
+        let view = filtered(&registry, 2).unwrap();
         assert_ne!(view, base);
-        assert_eq!(wished(&registry, 2), Ok(view));
-        assert_ne!(wished(&registry, 3), Ok(view));
+        assert_eq!(filtered(&registry, 2), Ok(view));
+        assert_ne!(filtered(&registry, 3), Ok(view));
         assert_eq!(counted.opened.load(Ordering::Relaxed), 1);
         assert_eq!(registry.monitors(), 1);
         assert_eq!(registry.list(9), [("ca://TEMP".into(), base, 4)]);
     }
 
     #[test]
-    fn view_ends_with_the_last_who_wishes_it_and_lets_the_pv_linger() {
+    fn filtered_pv_ends_with_its_last_client_and_the_pv_lingers() {
         let (registry, _) = registry();
-        let view = wished(&registry, 2).unwrap();
-        assert_eq!(wished(&registry, 2), Ok(view));
+        let view = filtered(&registry, 2).unwrap();
+        assert_eq!(filtered(&registry, 2), Ok(view));
         let left = Instant::now();
         registry.release([view], left);
-        assert_eq!(registry.sweep(left + LINGER), 0, "somebody still wishes it");
+        assert_eq!(registry.sweep(left + LINGER), 0, "a client still holds it");
         registry.release([view], left + LINGER);
         assert_eq!(registry.sweep(left + LINGER), 0);
         assert_eq!(registry.sweep(left + LINGER * 2), 1);
@@ -908,20 +914,20 @@ mod tests {
     }
 
     #[test]
-    fn one_wish_too_many_is_refused_and_holds_nothing() {
+    fn one_filter_too_many_is_refused_and_holds_nothing() {
         let (registry, _) = registry();
         let clients = callers(5, MAX_VIEWS / 4);
         let views: Vec<_> = (2..)
             .zip(&clients[..MAX_VIEWS])
-            .map(|(every, client)| wished_by(&registry, every, client).unwrap())
+            .map(|(every, client)| filtered_by(&registry, every, client).unwrap())
             .collect();
         for _ in 0..2 {
-            let refusal = wished_by(&registry, 1000, &clients[MAX_VIEWS]).unwrap_err();
-            assert_eq!(refusal.problem, NameProblem::TooManyWishes);
+            let refusal = filtered_by(&registry, 1000, &clients[MAX_VIEWS]).unwrap_err();
+            assert_eq!(refusal.problem, NameProblem::TooManyFilters);
             let start = "this PV has 32 different filters already";
             assert!(refusal.message.starts_with(start), "{}", refusal.message);
         }
-        assert_eq!(wished(&registry, 2), Ok(views[0]), "a known one is none");
+        assert_eq!(filtered(&registry, 2), Ok(views[0]), "a known one is none");
         let left = Instant::now();
         registry.release(views.iter().copied().chain([views[0]]), left);
         assert_eq!(registry.sweep(left + LINGER), 1);
@@ -934,7 +940,7 @@ mod tests {
         let mut every = 1;
         let mut add = |client: &Caller| {
             every += 1;
-            let added = wished_by(&registry, every, client);
+            let added = filtered_by(&registry, every, client);
             added.map_err(|refusal| refusal.message)
         };
         let own: Vec<_> = (0..8).map(|_| add(&clients[0]).unwrap()).collect();
@@ -944,7 +950,7 @@ mod tests {
             "{message}"
         );
         // A filter that is there already can be shared, by whoever asks.
-        assert_eq!(wished_by(&registry, 2, &clients[0]), Ok(own[0]));
+        assert_eq!(filtered_by(&registry, 2, &clients[0]), Ok(own[0]));
         assert!((0..8).all(|_| add(&clients[1]).is_ok()));
         let message = add(&clients[2]).unwrap_err();
         let start = "connections of your address or user have added 16";
@@ -964,7 +970,7 @@ mod tests {
         let names: Vec<_> = (0..5).map(|n| format!("PV{n}")).collect();
         let mut room = Room { fresh: 3, new: 9 };
         let mut acquire = |names: &[String]| {
-            registry.acquire(names, &Person::default(), &Owner::unlimited(), &mut room);
+            registry.acquire(names, &Identity::default(), &Owner::unlimited(), &mut room);
             let opened = counted.opened.load(Ordering::Relaxed);
             (room.fresh, opened, counted.crowded.load(Ordering::Relaxed))
         };

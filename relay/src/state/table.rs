@@ -85,7 +85,7 @@ struct Return {
 /// All parts of one PV and when each last changed.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Numbers that show this PV as somebody wishes to see it.
+    /// Numbers of the filtered PVs of this PV.
     views: Vec<PvId>,
     /// Set where this is such a number.
     view: Option<Box<View>>,
@@ -424,8 +424,13 @@ impl Table {
         if pv.index() >= self.entries.len() {
             self.entries.resize_with(pv.index() + 1, Entry::default);
         }
-        if let Event::ViewOpened { base, wish, charge } = event {
-            self.open_view(changes.tick, now, (pv, opening), base, wish, charge);
+        if let Event::ViewOpened {
+            base,
+            filter,
+            charge,
+        } = event
+        {
+            self.open_view(changes.tick, now, (pv, opening), base, filter, charge);
             return;
         }
         let entry = &mut self.entries[pv.index()];
@@ -611,7 +616,7 @@ impl Table {
         let skips = Skips {
             relay: ahead - 1 - source,
             source,
-            wish: 0,
+            filter: 0,
         };
         entry.heard_ns = now.wall_ns;
         changes.counts.taken += 1;

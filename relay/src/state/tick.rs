@@ -201,7 +201,7 @@ impl<S: TickSink> Run<S> {
         for (counter, count) in [
             (&counters.lost_by_relay, counts.relay),
             (&counters.lost_by_source, counts.source),
-            (&counters.withheld, counts.wish),
+            (&counters.withheld, counts.filter),
         ] {
             counter.fetch_add(count, Ordering::Relaxed);
         }

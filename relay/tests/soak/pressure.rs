@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pvwire_schema::types::{RequestBody, Wish};
+use pvwire_schema::types::{Filter, RequestBody};
 
 use super::World;
 use crate::support::{Client, How};
@@ -29,7 +29,7 @@ impl World {
             .collect();
         client.request(RequestBody::Subscribe {
             names: names.clone(),
-            wish: Wish::default(),
+            filter: Filter::default(),
         });
         for names in names.chunks(20) {
             client.request(RequestBody::Get {

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use pvwire_schema::limits::MAX_FRAME_BYTES;
 use pvwire_schema::types::{
-    Alarm, Channel, ConnectionState, FrameKind, Hello, Metadata, NameError, NameProblem, Node,
-    NodeValue, Outcome, PutRequest, PutValue, PvId, Reply, Request, RequestBody, SkipCause,
-    ValueType, Wish,
+    Alarm, Channel, ConnectionState, Filter, FrameKind, Hello, Metadata, NameError, NameProblem,
+    Node, NodeValue, Outcome, PutRequest, PutValue, PvId, Reply, Request, RequestBody, SkipCause,
+    ValueType,
 };
 use pvwire_schema::{LZ4_SUBPROTOCOL, SUBPROTOCOL, decode, encode};
 use socket2::{Domain, Socket, Type};
@@ -488,19 +488,19 @@ impl Client {
 
     /// Subscribes and waits for the snapshot; says which names were refused.
     pub(crate) fn subscribe(&mut self, names: &[impl AsRef<str>]) -> Vec<NameError> {
-        self.subscribe_with(names, Wish::default())
+        self.subscribe_with(names, Filter::default())
     }
 
-    /// Subscribes with a wish, which is what the names then stand for.
+    /// Subscribes with a filter, which is what the names then stand for.
     pub(crate) fn subscribe_with(
         &mut self,
         names: &[impl AsRef<str>],
-        wish: Wish,
+        filter: Filter,
     ) -> Vec<NameError> {
         let owned: Vec<String> = names.iter().map(|name| name.as_ref().to_owned()).collect();
         let body = RequestBody::Subscribe {
             names: owned.clone(),
-            wish,
+            filter,
         };
         let (reply, _) = self.ask(body);
         self.subscribed(owned, reply)
@@ -511,7 +511,7 @@ impl Client {
     pub(crate) fn try_subscribe(&mut self, names: Vec<String>) -> bool {
         let id = self.request(RequestBody::Subscribe {
             names: names.clone(),
-            wish: Wish::default(),
+            filter: Filter::default(),
         });
         let deadline = Instant::now() + DEADLINE;
         while self.closed.is_none() {

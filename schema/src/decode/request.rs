@@ -7,10 +7,10 @@ use super::{DecodeError, apparent_bytes, at_the_door};
 use crate::generated::request as rq;
 use crate::limits::{MAX_ARGUMENTS, MAX_DEPTH, MAX_NAMES, MAX_PUTS, MAX_REQUEST_BYTES};
 use crate::types::{
-    Array, Expected, PutRequest, PutValue, PvId, Request, RequestBody, ValueType, Wish,
+    Array, Expected, Filter, PutRequest, PutValue, PvId, Request, RequestBody, ValueType,
 };
 
-/// One for the root, one for the body, one for a wish, and two for each argument or put with its value; the rest are vectors
+/// One for the root, one for the body, one for a filter, and two for each argument or put with its value; the rest are vectors
 /// of strings and numbers.
 const MAX_REQUEST_TABLES: usize = 4 + 2 * MAX_ARGUMENTS;
 
@@ -37,7 +37,7 @@ pub fn request(bytes: &[u8]) -> Result<Request, DecodeError> {
     let body = if let Some(body) = root.body_as_subscribe() {
         RequestBody::Subscribe {
             names: names(body.names())?,
-            wish: body.wish().map_or_else(Wish::default, wish),
+            filter: body.filter().map_or_else(Filter::default, filter),
         }
     } else if let Some(body) = root.body_as_unsubscribe() {
         let list = body.ids();
@@ -127,15 +127,15 @@ pub fn request_id(bytes: &[u8]) -> Result<u32, DecodeError> {
     Ok(root.id())
 }
 
-fn wish(wish: rq::Wish<'_>) -> Wish {
-    Wish {
-        min_interval_ms: wish.min_interval_ms(),
-        deadband: wish.deadband(),
-        every: wish.every(),
-        stride: wish.stride(),
-        max_length: wish.max_length(),
-        points: wish.points(),
-        float32: wish.float32(),
+fn filter(filter: rq::Filter<'_>) -> Filter {
+    Filter {
+        min_interval_ms: filter.min_interval_ms(),
+        deadband: filter.deadband(),
+        every: filter.every(),
+        stride: filter.stride(),
+        max_length: filter.max_length(),
+        points: filter.points(),
+        float32: filter.float32(),
     }
 }
 

@@ -3,7 +3,7 @@
 //! One loop writes every table, front to back: a browser need not load flatbuffers' own builder.
 
 use crate::generated::request as rq;
-use crate::types::{Expected, PutRequest, PutValue, PvId, Request, RequestBody, ValueType, Wish};
+use crate::types::{Expected, Filter, PutRequest, PutValue, PvId, Request, RequestBody, ValueType};
 
 /// What a field of a table holds. Numbers that are 0 are left out, as everywhere in flatbuffers.
 enum Field<'a> {
@@ -28,21 +28,21 @@ const ABSENT: Field<'_> = Number(1, 0);
 #[must_use]
 pub fn request(request: &Request) -> Vec<u8> {
     let (kind, body) = match &request.body {
-        RequestBody::Subscribe { names, wish } => {
-            let wish = if *wish == Wish::default() {
+        RequestBody::Subscribe { names, filter } => {
+            let filter = if *filter == Filter::default() {
                 ABSENT
             } else {
                 Table(vec![
-                    number(wish.min_interval_ms),
-                    Number(8, wish.deadband.to_bits()),
-                    number(wish.every),
-                    number(wish.stride),
-                    number(wish.max_length),
-                    number(wish.points),
-                    Number(1, u64::from(wish.float32)),
+                    number(filter.min_interval_ms),
+                    Number(8, filter.deadband.to_bits()),
+                    number(filter.every),
+                    number(filter.stride),
+                    number(filter.max_length),
+                    number(filter.points),
+                    Number(1, u64::from(filter.float32)),
                 ])
             };
-            (rq::RequestBody::Subscribe, vec![Texts(names), wish])
+            (rq::RequestBody::Subscribe, vec![Texts(names), filter])
         }
         RequestBody::Unsubscribe { ids } => (rq::RequestBody::Unsubscribe, vec![Ids(ids)]),
         RequestBody::Get {

@@ -365,7 +365,7 @@ pub const ENUM_VALUES_NAME_PROBLEM: [NameProblem; 9] = [
   NameProblem::NoSuchSource,
   NameProblem::TooManySubscriptions,
   NameProblem::TimedOut,
-  NameProblem::TooManyWishes,
+  NameProblem::TooManyFilters,
   NameProblem::NotAllowed,
   NameProblem::TooManyPvs,
   NameProblem::NoSuchField,
@@ -386,8 +386,8 @@ impl NameProblem {
   pub const TooManySubscriptions: Self = Self(3);
   /// No value within the request's time-out (get only).
   pub const TimedOut: Self = Self(4);
-  /// The PV is subscribed with as many different wishes as it may be.
-  pub const TooManyWishes: Self = Self(5);
+  /// The PV has its maximum number of different filters.
+  pub const TooManyFilters: Self = Self(5);
   /// The relay's rules don't let this client read the PV, or its IOC doesn't let the relay (get only).
   pub const NotAllowed: Self = Self(6);
   /// The client, or the relay with all its clients, has as many PVs as it may, or asked for new ones
@@ -404,7 +404,7 @@ impl NameProblem {
     Self::NoSuchSource,
     Self::TooManySubscriptions,
     Self::TimedOut,
-    Self::TooManyWishes,
+    Self::TooManyFilters,
     Self::NotAllowed,
     Self::TooManyPvs,
     Self::NoSuchField,
@@ -417,7 +417,7 @@ impl NameProblem {
       Self::NoSuchSource => Some("NoSuchSource"),
       Self::TooManySubscriptions => Some("TooManySubscriptions"),
       Self::TimedOut => Some("TimedOut"),
-      Self::TooManyWishes => Some("TooManyWishes"),
+      Self::TooManyFilters => Some("TooManyFilters"),
       Self::NotAllowed => Some("NotAllowed"),
       Self::TooManyPvs => Some("TooManyPvs"),
       Self::NoSuchField => Some("NoSuchField"),
@@ -485,7 +485,7 @@ pub const ENUM_VALUES_SKIP_CAUSE: [SkipCause; 6] = [
   SkipCause::Unknown,
   SkipCause::Relay,
   SkipCause::Source,
-  SkipCause::Wish,
+  SkipCause::Filter,
   SkipCause::Behind,
   SkipCause::Paced,
 ];
@@ -502,7 +502,7 @@ impl SkipCause {
   /// The server, or the library that the relay reads it with, put several into one.
   pub const Source: Self = Self(2);
   /// The client asked for fewer.
-  pub const Wish: Self = Self(3);
+  pub const Filter: Self = Self(3);
   /// The client didn't keep up.
   pub const Behind: Self = Self(4);
   /// The client asked to be brought up to date at intervals only.
@@ -514,7 +514,7 @@ impl SkipCause {
     Self::Unknown,
     Self::Relay,
     Self::Source,
-    Self::Wish,
+    Self::Filter,
     Self::Behind,
     Self::Paced,
   ];
@@ -524,7 +524,7 @@ impl SkipCause {
       Self::Unknown => Some("Unknown"),
       Self::Relay => Some("Relay"),
       Self::Source => Some("Source"),
-      Self::Wish => Some("Wish"),
+      Self::Filter => Some("Filter"),
       Self::Behind => Some("Behind"),
       Self::Paced => Some("Paced"),
       _ => None,

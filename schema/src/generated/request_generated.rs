@@ -133,24 +133,24 @@ impl<'a> ::flatbuffers::Verifiable for RequestBody {
 impl ::flatbuffers::SimpleToVerifyInSlice for RequestBody {}
 pub struct RequestBodyUnionTableOffset {}
 
-pub enum WishOffset {}
+pub enum FilterOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
 /// Which updates of a PV a client wants. One passes when all that is asked for here is fulfilled, and in
 /// any case when severity, alarm status or alarm message change, or the PV's connection does.
-pub struct Wish<'a> {
+pub struct Filter<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
 
-impl<'a> ::flatbuffers::Follow<'a> for Wish<'a> {
-  type Inner = Wish<'a>;
+impl<'a> ::flatbuffers::Follow<'a> for Filter<'a> {
+  type Inner = Filter<'a>;
   #[inline]
   unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
     Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
   }
 }
 
-impl<'a> Wish<'a> {
+impl<'a> Filter<'a> {
   pub const VT_MIN_INTERVAL_MS: ::flatbuffers::VOffsetT = 4;
   pub const VT_DEADBAND: ::flatbuffers::VOffsetT = 6;
   pub const VT_EVERY: ::flatbuffers::VOffsetT = 8;
@@ -161,14 +161,14 @@ impl<'a> Wish<'a> {
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
-    Wish { _tab: table }
+    Filter { _tab: table }
   }
   #[allow(unused_mut)]
   pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
     _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
-    args: &'args WishArgs
-  ) -> ::flatbuffers::WIPOffset<Wish<'bldr>> {
-    let mut builder = WishBuilder::new(_fbb);
+    args: &'args FilterArgs
+  ) -> ::flatbuffers::WIPOffset<Filter<'bldr>> {
+    let mut builder = FilterBuilder::new(_fbb);
     builder.add_deadband(args.deadband);
     builder.add_points(args.points);
     builder.add_max_length(args.max_length);
@@ -187,7 +187,7 @@ impl<'a> Wish<'a> {
     // Safety:
     // Created from valid Table for this object
     // which contains a valid value in this slot
-    unsafe { self._tab.get::<u32>(Wish::VT_MIN_INTERVAL_MS, Some(0)).unwrap()}
+    unsafe { self._tab.get::<u32>(Filter::VT_MIN_INTERVAL_MS, Some(0)).unwrap()}
   }
   /// Only a value that differs from the last one that passed by more than this. Numbers only, and
   /// neither enums nor truth values; others pass. 0: every value.
@@ -196,7 +196,7 @@ impl<'a> Wish<'a> {
     // Safety:
     // Created from valid Table for this object
     // which contains a valid value in this slot
-    unsafe { self._tab.get::<f64>(Wish::VT_DEADBAND, Some(0.0)).unwrap()}
+    unsafe { self._tab.get::<f64>(Filter::VT_DEADBAND, Some(0.0)).unwrap()}
   }
   /// Only one in so many updates. 0 and 1: every one.
   #[inline]
@@ -204,7 +204,7 @@ impl<'a> Wish<'a> {
     // Safety:
     // Created from valid Table for this object
     // which contains a valid value in this slot
-    unsafe { self._tab.get::<u32>(Wish::VT_EVERY, Some(0)).unwrap()}
+    unsafe { self._tab.get::<u32>(Filter::VT_EVERY, Some(0)).unwrap()}
   }
   /// Of arrays of numbers only one in so many elements, the first, and so on. 0 and 1: every one.
   #[inline]
@@ -212,7 +212,7 @@ impl<'a> Wish<'a> {
     // Safety:
     // Created from valid Table for this object
     // which contains a valid value in this slot
-    unsafe { self._tab.get::<u32>(Wish::VT_STRIDE, Some(0)).unwrap()}
+    unsafe { self._tab.get::<u32>(Filter::VT_STRIDE, Some(0)).unwrap()}
   }
   /// Of what is left so many elements at most, from the first on. 0: all.
   #[inline]
@@ -220,7 +220,7 @@ impl<'a> Wish<'a> {
     // Safety:
     // Created from valid Table for this object
     // which contains a valid value in this slot
-    unsafe { self._tab.get::<u32>(Wish::VT_MAX_LENGTH, Some(0)).unwrap()}
+    unsafe { self._tab.get::<u32>(Filter::VT_MAX_LENGTH, Some(0)).unwrap()}
   }
   /// Of what is left so many points at most: the smallest and the largest of each of half as many
   /// stretches of equal length, in the order in which they came. 0: all; not 1.
@@ -229,7 +229,7 @@ impl<'a> Wish<'a> {
     // Safety:
     // Created from valid Table for this object
     // which contains a valid value in this slot
-    unsafe { self._tab.get::<u32>(Wish::VT_POINTS, Some(0)).unwrap()}
+    unsafe { self._tab.get::<u32>(Filter::VT_POINTS, Some(0)).unwrap()}
   }
   /// Of doubles those of 32 bits that are nearest.
   #[inline]
@@ -237,11 +237,11 @@ impl<'a> Wish<'a> {
     // Safety:
     // Created from valid Table for this object
     // which contains a valid value in this slot
-    unsafe { self._tab.get::<bool>(Wish::VT_FLOAT32, Some(false)).unwrap()}
+    unsafe { self._tab.get::<bool>(Filter::VT_FLOAT32, Some(false)).unwrap()}
   }
 }
 
-impl ::flatbuffers::Verifiable for Wish<'_> {
+impl ::flatbuffers::Verifiable for Filter<'_> {
   #[inline]
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
@@ -258,7 +258,7 @@ impl ::flatbuffers::Verifiable for Wish<'_> {
     Ok(())
   }
 }
-pub struct WishArgs {
+pub struct FilterArgs {
     pub min_interval_ms: u32,
     pub deadband: f64,
     pub every: u32,
@@ -267,10 +267,10 @@ pub struct WishArgs {
     pub points: u32,
     pub float32: bool,
 }
-impl<'a> Default for WishArgs {
+impl<'a> Default for FilterArgs {
   #[inline]
   fn default() -> Self {
-    WishArgs {
+    FilterArgs {
       min_interval_ms: 0,
       deadband: 0.0,
       every: 0,
@@ -282,57 +282,57 @@ impl<'a> Default for WishArgs {
   }
 }
 
-pub struct WishBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+pub struct FilterBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
   fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
   start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
 }
-impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> WishBuilder<'a, 'b, A> {
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> FilterBuilder<'a, 'b, A> {
   #[inline]
   pub fn add_min_interval_ms(&mut self, min_interval_ms: u32) {
-    self.fbb_.push_slot::<u32>(Wish::VT_MIN_INTERVAL_MS, min_interval_ms, 0);
+    self.fbb_.push_slot::<u32>(Filter::VT_MIN_INTERVAL_MS, min_interval_ms, 0);
   }
   #[inline]
   pub fn add_deadband(&mut self, deadband: f64) {
-    self.fbb_.push_slot::<f64>(Wish::VT_DEADBAND, deadband, 0.0);
+    self.fbb_.push_slot::<f64>(Filter::VT_DEADBAND, deadband, 0.0);
   }
   #[inline]
   pub fn add_every(&mut self, every: u32) {
-    self.fbb_.push_slot::<u32>(Wish::VT_EVERY, every, 0);
+    self.fbb_.push_slot::<u32>(Filter::VT_EVERY, every, 0);
   }
   #[inline]
   pub fn add_stride(&mut self, stride: u32) {
-    self.fbb_.push_slot::<u32>(Wish::VT_STRIDE, stride, 0);
+    self.fbb_.push_slot::<u32>(Filter::VT_STRIDE, stride, 0);
   }
   #[inline]
   pub fn add_max_length(&mut self, max_length: u32) {
-    self.fbb_.push_slot::<u32>(Wish::VT_MAX_LENGTH, max_length, 0);
+    self.fbb_.push_slot::<u32>(Filter::VT_MAX_LENGTH, max_length, 0);
   }
   #[inline]
   pub fn add_points(&mut self, points: u32) {
-    self.fbb_.push_slot::<u32>(Wish::VT_POINTS, points, 0);
+    self.fbb_.push_slot::<u32>(Filter::VT_POINTS, points, 0);
   }
   #[inline]
   pub fn add_float32(&mut self, float32: bool) {
-    self.fbb_.push_slot::<bool>(Wish::VT_FLOAT32, float32, false);
+    self.fbb_.push_slot::<bool>(Filter::VT_FLOAT32, float32, false);
   }
   #[inline]
-  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> WishBuilder<'a, 'b, A> {
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> FilterBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
-    WishBuilder {
+    FilterBuilder {
       fbb_: _fbb,
       start_: start,
     }
   }
   #[inline]
-  pub fn finish(self) -> ::flatbuffers::WIPOffset<Wish<'a>> {
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<Filter<'a>> {
     let o = self.fbb_.end_table(self.start_);
     ::flatbuffers::WIPOffset::new(o.value())
   }
 }
 
-impl ::core::fmt::Debug for Wish<'_> {
+impl ::core::fmt::Debug for Filter<'_> {
   fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-    let mut ds = f.debug_struct("Wish");
+    let mut ds = f.debug_struct("Filter");
       ds.field("min_interval_ms", &self.min_interval_ms());
       ds.field("deadband", &self.deadband());
       ds.field("every", &self.every());
@@ -362,7 +362,7 @@ impl<'a> ::flatbuffers::Follow<'a> for Subscribe<'a> {
 
 impl<'a> Subscribe<'a> {
   pub const VT_NAMES: ::flatbuffers::VOffsetT = 4;
-  pub const VT_WISH: ::flatbuffers::VOffsetT = 6;
+  pub const VT_FILTER: ::flatbuffers::VOffsetT = 6;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -374,7 +374,7 @@ impl<'a> Subscribe<'a> {
     args: &'args SubscribeArgs<'args>
   ) -> ::flatbuffers::WIPOffset<Subscribe<'bldr>> {
     let mut builder = SubscribeBuilder::new(_fbb);
-    if let Some(x) = args.wish { builder.add_wish(x); }
+    if let Some(x) = args.filter { builder.add_filter(x); }
     if let Some(x) = args.names { builder.add_names(x); }
     builder.finish()
   }
@@ -388,14 +388,14 @@ impl<'a> Subscribe<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>(Subscribe::VT_NAMES, None)}
   }
-  /// What is wanted of each of them; absent: every update. The same PV with another wish is another
+  /// What is wanted of each of them; absent: every update. The same PV with another filter is another
   /// subscription, with an id of its own.
   #[inline]
-  pub fn wish(&self) -> Option<Wish<'a>> {
+  pub fn filter(&self) -> Option<Filter<'a>> {
     // Safety:
     // Created from valid Table for this object
     // which contains a valid value in this slot
-    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<Wish>>(Subscribe::VT_WISH, None)}
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<Filter>>(Subscribe::VT_FILTER, None)}
   }
 }
 
@@ -406,21 +406,21 @@ impl ::flatbuffers::Verifiable for Subscribe<'_> {
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
     v.visit_table(pos)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<&'_ str>>>>("names", Self::VT_NAMES, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<Wish>>("wish", Self::VT_WISH, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<Filter>>("filter", Self::VT_FILTER, false)?
      .finish();
     Ok(())
   }
 }
 pub struct SubscribeArgs<'a> {
     pub names: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>,
-    pub wish: Option<::flatbuffers::WIPOffset<Wish<'a>>>,
+    pub filter: Option<::flatbuffers::WIPOffset<Filter<'a>>>,
 }
 impl<'a> Default for SubscribeArgs<'a> {
   #[inline]
   fn default() -> Self {
     SubscribeArgs {
       names: None,
-      wish: None,
+      filter: None,
     }
   }
 }
@@ -435,8 +435,8 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> SubscribeBuilder<'a, 'b, A> {
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Subscribe::VT_NAMES, names);
   }
   #[inline]
-  pub fn add_wish(&mut self, wish: ::flatbuffers::WIPOffset<Wish<'b >>) {
-    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<Wish>>(Subscribe::VT_WISH, wish);
+  pub fn add_filter(&mut self, filter: ::flatbuffers::WIPOffset<Filter<'b >>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<Filter>>(Subscribe::VT_FILTER, filter);
   }
   #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> SubscribeBuilder<'a, 'b, A> {
@@ -457,7 +457,7 @@ impl ::core::fmt::Debug for Subscribe<'_> {
   fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
     let mut ds = f.debug_struct("Subscribe");
       ds.field("names", &self.names());
-      ds.field("wish", &self.wish());
+      ds.field("filter", &self.filter());
       ds.finish()
   }
 }

@@ -1,6 +1,6 @@
 //! The tokens of a GraphQL document.
 
-use crate::mistake::{Mistake, fill, push_hex};
+use crate::error::{DocumentError, fill, push_hex};
 use crate::string_value::{WRONG, escape};
 use crate::tree::Span;
 
@@ -29,7 +29,7 @@ pub(crate) struct Lexer<'a> {
     pub(crate) text: &'a str,
     at: usize,
     /// The first thing that is wrong. Nothing comes after it.
-    pub(crate) mistake: Option<Mistake>,
+    pub(crate) error: Option<DocumentError>,
 }
 
 const UNTERMINATED: &str = "Unterminated string.";
@@ -40,14 +40,18 @@ impl<'a> Lexer<'a> {
         Self {
             text,
             at: 0,
-            mistake: None,
+            error: None,
         }
     }
 
     pub(crate) fn wrong(&mut self, at: usize, template: &str, word: &str) {
-        if self.mistake.is_none() {
+        if self.error.is_none() {
             let message = fill(template, &[word]);
-            self.mistake = Some(Mistake::new(&[at as u32], "Syntax Error: %", &[&message]));
+            self.error = Some(DocumentError::new(
+                &[at as u32],
+                "Syntax Error: %",
+                &[&message],
+            ));
         }
     }
 

@@ -3,8 +3,8 @@
 
 #![forbid(unsafe_code)]
 
+mod error;
 mod lexer;
-mod mistake;
 mod overlap;
 mod parser;
 mod plan;
@@ -15,7 +15,7 @@ mod tree;
 mod validate;
 mod values;
 
-use mistake::Mistake;
+use error::DocumentError;
 pub use parser::{MAX_BYTES, MAX_DEPTH, MAX_FRAGMENTS, MAX_TOKENS};
 pub use plan::MAX_FIELDS;
 
@@ -49,7 +49,7 @@ pub const EVERYTHING: &str = "{ id \
     display { type elementCount description typeId form units precision choices \
     controlRange { min max } displayRange { min max } alarmRange { min max } warningRange { min max } } \
     connection { state connected since lastHeard unresponsive readable reason } \
-    skipped skips { behind paced wish relay source } }";
+    skipped skips { behind paced filter relay source } }";
 
 /// Documents that are kept compiled. An application has few; those that it makes up as it goes must
 /// not pile up.
@@ -63,8 +63,8 @@ fn compile(text: &str, bare: bool) -> Document {
         Form::Document
     };
     let mut document = parser::parse(text, form);
-    if document.mistakes.is_empty() {
-        document.mistakes = validate::validate(&document);
+    if document.errors.is_empty() {
+        document.errors = validate::validate(&document);
     }
     document
 }
@@ -80,26 +80,26 @@ pub fn selection(text: &str) -> String {
 /// Place of a document's first definition.
 const FIRST: u32 = 1;
 
-fn failure(sign: &str, mistakes: &[Mistake], text: &str) -> String {
+fn failure(sign: &str, errors: &[DocumentError], text: &str) -> String {
     let mut answer = String::from(sign);
-    mistake::push_all(mistakes, text, &mut answer);
+    error::push_all(errors, text, &mut answer);
     answer
 }
 
 /// The plan of an operation, or what is wrong.
 fn finish(document: &Document, operation: u32, variables: &str) -> String {
-    if !document.mistakes.is_empty() {
-        return failure("", &document.mistakes, &document.text);
+    if !document.errors.is_empty() {
+        return failure("", &document.errors, &document.text);
     }
-    let (given, mut mistakes) = values::coerce(document, operation, variables);
-    if mistakes.is_empty() {
-        let (plan, mistake) = plan::plan(document, operation, &given);
-        if mistake.is_none() {
+    let (given, mut errors) = values::coerce(document, operation, variables);
+    if errors.is_empty() {
+        let (plan, error) = plan::plan(document, operation, &given);
+        if error.is_none() {
             return plan;
         }
-        mistakes.extend(mistake);
+        errors.extend(error);
     }
-    failure("?", &mistakes, &document.text)
+    failure("?", &errors, &document.text)
 }
 
 /// Documents that were compiled before.
@@ -138,7 +138,7 @@ impl Documents {
             return String::new();
         };
         match find(document, operation) {
-            Err(mistake) if document.mistakes.is_empty() => failure("", &[mistake], text),
+            Err(error) if document.errors.is_empty() => failure("", &[error], text),
             Err(_) => finish(document, 0, variables),
             Ok(operation) => finish(document, operation, variables),
         }
@@ -146,7 +146,7 @@ impl Documents {
 }
 
 /// The operation to carry out.
-fn find(document: &Document, wanted: Option<&str>) -> Result<u32, Mistake> {
+fn find(document: &Document, wanted: Option<&str>) -> Result<u32, DocumentError> {
     let mut found = 0;
     for (at, node) in document.children(0) {
         if !node.is_operation() || node.kind == kind::CHANNEL {
@@ -156,15 +156,19 @@ fn find(document: &Document, wanted: Option<&str>) -> Result<u32, Mistake> {
             Some(name) if document.name(node) == name && !name.is_empty() => return Ok(at),
             None if found != 0 => {
                 let message = "Must provide operation name if query contains multiple operations.";
-                return Err(Mistake::new(&[], message, &[]));
+                return Err(DocumentError::new(&[], message, &[]));
             }
             None => found = at,
             _ => {}
         }
     }
     match wanted {
-        Some(name) => Err(Mistake::new(&[], "Unknown operation named \"%\".", &[name])),
-        None if found == 0 => Err(Mistake::new(&[], "Must provide an operation.", &[])),
+        Some(name) => Err(DocumentError::new(
+            &[],
+            "Unknown operation named \"%\".",
+            &[name],
+        )),
+        None if found == 0 => Err(DocumentError::new(&[], "Must provide an operation.", &[])),
         None => Ok(found),
     }
 }

@@ -1,7 +1,7 @@
 //! Can fields of one key become one field of the result? Compared through fragments, each pair of
 //! them once.
 
-use crate::mistake::{Mistake, fill};
+use crate::error::{DocumentError, fill};
 use crate::schema::{Ty, id};
 use crate::tree::{Document, kind};
 
@@ -49,7 +49,7 @@ impl<'a> Overlaps<'a> {
     }
 
     /// Says which fields of a set can't be merged.
-    pub(crate) fn within(&mut self, of: u32, mistakes: &mut Vec<Mistake>) {
+    pub(crate) fn within(&mut self, of: u32, errors: &mut Vec<DocumentError>) {
         let document = self.document;
         let mut own = std::mem::take(&mut self.fields);
         let mut visited = std::mem::take(&mut self.visited);
@@ -67,11 +67,15 @@ impl<'a> Overlaps<'a> {
             places.extend_from_slice(&conflict.second);
             let key = document.str(document.node(conflict.field).key);
             let template = "Fields \"%\" conflict because %. Use different aliases on the fields to fetch both if this was intentional.";
-            mistakes.push(Mistake::new(&places, template, &[key, &conflict.reason]));
+            errors.push(DocumentError::new(
+                &places,
+                template,
+                &[key, &conflict.reason],
+            ));
         }
         if self.budget == 0 {
             let message = "Document is too complex. Validation aborted.";
-            mistakes.push(Mistake::new(&[0], message, &[]));
+            errors.push(DocumentError::new(&[0], message, &[]));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Does a text follow GraphQL's grammar, and what does it hold?
 
+use crate::error::fill;
 use crate::lexer::{Lexer, Token, token};
-use crate::mistake::fill;
 use crate::schema::{self, LIST, NON_NULL, id};
 use crate::string_value::decode;
 use crate::tree::{Document, Node, Span, kind};
@@ -21,7 +21,7 @@ pub const MAX_FRAGMENTS: u32 = 1000;
 /// How deep selections and values may be nested. GraphiQL's introspection needs 13.
 pub const MAX_DEPTH: u32 = 50;
 
-/// After a mistake there are no more tokens: everything that is read ends by itself.
+/// After an error there are no more tokens: everything that is read ends by itself.
 struct Parser<'a> {
     lexer: Lexer<'a>,
     token: Token,
@@ -63,7 +63,7 @@ pub(crate) enum Form {
     Json,
 }
 
-/// Reads a text, up to the first mistake.
+/// Reads a text, up to the first error.
 pub(crate) fn parse(text: &str, form: Form) -> Document {
     let mut parser = Parser {
         lexer: Lexer::new(text),
@@ -103,7 +103,7 @@ pub(crate) fn parse(text: &str, form: Form) -> Document {
         Form::Json => parser.value(0, true, true),
     }
     let mut document = parser.document;
-    document.mistakes.extend(parser.lexer.mistake);
+    document.errors.extend(parser.lexer.error);
     text.clone_into(&mut document.text);
     document
 }
@@ -125,13 +125,13 @@ impl<'a> Parser<'a> {
     fn advance(&mut self) -> Span {
         let before = self.token.span;
         self.hash = self.token.hash;
-        if self.lexer.mistake.is_none() {
+        if self.lexer.error.is_none() {
             self.token = self.lexer.next();
             self.tokens += 1;
             if self.tokens > MAX_TOKENS {
                 self.limit(self.tokens, MAX_TOKENS, "has too many tokens");
             }
-            if self.lexer.mistake.is_some() {
+            if self.lexer.error.is_some() {
                 self.token.kind = token::END;
             }
         }
@@ -297,7 +297,7 @@ impl<'a> Parser<'a> {
 
     /// Whether what is between brackets ends here.
     fn ends(&mut self, close: u8) -> bool {
-        self.skip(close) || self.lexer.mistake.is_some()
+        self.skip(close) || self.lexer.error.is_some()
     }
 
     /// Passes over the definition of a type: no document to execute has one, so all that is kept is

@@ -1,7 +1,7 @@
 //! What is an operation to show, once its variables are known? The tree of fields in words, for
 //! JavaScript to turn into functions.
 
-use crate::mistake::{Mistake, location, push_number, push_quoted};
+use crate::error::{DocumentError, location, push_number, push_quoted};
 use crate::schema::{self, Field, TYPENAME, id};
 use crate::tree::{Document, kind};
 use crate::values::{Given, push_arguments};
@@ -26,7 +26,7 @@ struct Planner<'a> {
     visited: Vec<u32>,
     out: String,
     /// The first thing that is wrong.
-    mistake: Option<Mistake>,
+    error: Option<DocumentError>,
 }
 
 /// The plan of an operation: `query`, `mutation` or `subscription` in the first line, then its root
@@ -35,7 +35,7 @@ pub(crate) fn plan(
     document: &Document,
     operation: u32,
     given: &[Given],
-) -> (String, Option<Mistake>) {
+) -> (String, Option<DocumentError>) {
     let mut planner = Planner {
         document,
         given,
@@ -44,7 +44,7 @@ pub(crate) fn plan(
         asked: Vec::with_capacity(64),
         visited: Vec::new(),
         out: String::with_capacity(document.text.len() * 2),
-        mistake: None,
+        error: None,
     };
     let root = document.node(operation).ty;
     planner.out.push_str(match root {
@@ -58,13 +58,13 @@ pub(crate) fn plan(
         hash: 0,
     });
     planner.object(0, root, root != id::CHANNEL);
-    (planner.out, planner.mistake)
+    (planner.out, planner.error)
 }
 
 impl Planner<'_> {
-    fn fail(&mut self, mistake: Option<Mistake>) {
-        if self.mistake.is_none() {
-            self.mistake = mistake;
+    fn fail(&mut self, error: Option<DocumentError>) {
+        if self.error.is_none() {
+            self.error = error;
         }
     }
 
@@ -119,7 +119,7 @@ impl Planner<'_> {
     fn collect(&mut self, of: u32) {
         let document = self.document;
         for (at, selection) in document.children(of) {
-            if !selection.is_selection() || !self.is_included(at) || self.mistake.is_some() {
+            if !selection.is_selection() || !self.is_included(at) || self.error.is_some() {
                 continue;
             }
             match selection.kind {
@@ -127,7 +127,7 @@ impl Planner<'_> {
                     self.fields += 1;
                     if self.fields > MAX_FIELDS {
                         let message = "The result would have too many fields.";
-                        self.fail(Some(Mistake::new(&[selection.at], message, &[])));
+                        self.fail(Some(DocumentError::new(&[selection.at], message, &[])));
                     }
                     self.asked.push(Asked {
                         at,
@@ -158,14 +158,14 @@ impl Planner<'_> {
         if let Some(known) = schema::directive(name)
             && directive != 0
         {
-            let mistake = push_arguments(
+            let error = push_arguments(
                 self.document,
                 known.arguments,
                 directive,
                 self.given,
                 &mut arguments,
             );
-            self.fail(mistake);
+            self.fail(error);
         }
         arguments == what
     }

@@ -456,7 +456,7 @@ pub(crate) static TYPES: &[Type] = &[
         &[
             leaf("behind", some(id::FLOAT), part::SKIPPED),
             leaf("paced", some(id::FLOAT), part::SKIPPED),
-            leaf("wish", some(id::FLOAT), part::SKIPPED),
+            leaf("filter", some(id::FLOAT), part::SKIPPED),
             leaf("relay", some(id::FLOAT), part::SKIPPED),
             leaf("source", some(id::FLOAT), part::SKIPPED),
         ],

@@ -1,6 +1,6 @@
 //! What does a document hold once it is read? One table of nodes that name each other by place.
 
-use crate::mistake::{Mistake, push_quoted};
+use crate::error::{DocumentError, push_quoted};
 use crate::schema::{Field, Ty, id};
 
 /// What a node is.
@@ -98,7 +98,7 @@ pub(crate) struct Document {
     /// Where fragments are used: the definition and the spread in it.
     pub(crate) spreads: Vec<(u32, u32)>,
     /// What is wrong with it.
-    pub(crate) mistakes: Vec<Mistake>,
+    pub(crate) errors: Vec<DocumentError>,
 }
 
 /// A text without the quotation marks around it, if there are any.

@@ -1,7 +1,7 @@
 //! Does a document fit the schema? The rules of the GraphQL specification, told in the order and the
 //! words of its reference implementation.
 
-use crate::mistake::{Mistake, fill};
+use crate::error::{DocumentError, fill};
 use crate::overlap::Overlaps;
 use crate::schema::{self, Field, Kind, Parameter, Ty, id};
 use crate::suggest::{Names, did_you_mean};
@@ -29,7 +29,7 @@ const BUDGET: u32 = 1_000_000;
 
 struct Validator<'a> {
     document: &'a Document,
-    mistakes: Vec<Mistake>,
+    errors: Vec<DocumentError>,
     usages: Vec<Usage>,
     overlaps: Overlaps<'a>,
     within: u32,
@@ -45,10 +45,10 @@ struct Validator<'a> {
 }
 
 /// Everything that is wrong with a document that follows the grammar.
-pub(crate) fn validate(document: &Document) -> Vec<Mistake> {
+pub(crate) fn validate(document: &Document) -> Vec<DocumentError> {
     let mut validator = Validator {
         document,
-        mistakes: Vec::new(),
+        errors: Vec::new(),
         usages: Vec::new(),
         overlaps: Overlaps::new(document),
         within: 0,
@@ -59,7 +59,7 @@ pub(crate) fn validate(document: &Document) -> Vec<Mistake> {
         budget: BUDGET,
     };
     validator.document();
-    validator.mistakes
+    validator.errors
 }
 
 /// The type if it is an object's.
@@ -69,7 +69,7 @@ fn object(ty: u8) -> Option<u8> {
 
 impl<'a> Validator<'a> {
     fn say(&mut self, at: u32, template: &str, words: &[&str]) {
-        self.mistakes.push(Mistake::new(&[at], template, words));
+        self.errors.push(DocumentError::new(&[at], template, words));
     }
 
     fn document(&mut self) {
@@ -86,7 +86,7 @@ impl<'a> Validator<'a> {
         }
         // What is said when an operation is left needs what stands in fragments after it: first the
         // variables are found, then that is said, with all the rest in order if there is any.
-        let said = self.mistakes.len();
+        let said = self.errors.len();
         let mut look = true;
         for in_order in [false, true] {
             for (at, node) in document.children(0) {
@@ -101,8 +101,8 @@ impl<'a> Validator<'a> {
                 }
             }
             if !in_order {
-                look = self.mistakes.len() > said;
-                self.mistakes.truncate(said);
+                look = self.errors.len() > said;
+                self.errors.truncate(said);
                 self.followed.clear();
                 if look {
                     self.overlaps = Overlaps::new(document);
@@ -126,8 +126,8 @@ impl<'a> Validator<'a> {
                 && document.name(before) == document.name(node);
             if same {
                 let places = [before.name.start, node.name.start];
-                let mistake = Mistake::new(&places, template, &[document.name(node)]);
-                self.mistakes.push(mistake);
+                let error = DocumentError::new(&places, template, &[document.name(node)]);
+                self.errors.push(error);
                 return;
             }
         }
@@ -161,7 +161,8 @@ impl<'a> Validator<'a> {
                 }
             }
             if places.len() > 1 {
-                self.mistakes.push(Mistake::new(&places, template, &[name]));
+                self.errors
+                    .push(DocumentError::new(&places, template, &[name]));
             }
         }
     }
@@ -217,7 +218,7 @@ impl<'a> Validator<'a> {
         };
         // Fields of one key stand together, in the order of their first.
         let mut extra: Vec<u32> = Vec::new();
-        let mut hidden: Vec<Mistake> = Vec::new();
+        let mut hidden: Vec<DocumentError> = Vec::new();
         let mut done: Vec<u32> = Vec::new();
         for field in &fields {
             if done.contains(field) {
@@ -232,7 +233,7 @@ impl<'a> Validator<'a> {
             }
             if is_hidden(*field) {
                 let template = "% must not select an introspection top level field.";
-                hidden.push(Mistake::new(&places, template, &[&who]));
+                hidden.push(DocumentError::new(&places, template, &[&who]));
             }
             if !document.same_key(*field, first) {
                 extra.append(&mut places);
@@ -240,9 +241,10 @@ impl<'a> Validator<'a> {
         }
         if !extra.is_empty() {
             let template = "% must select only one top level field.";
-            self.mistakes.push(Mistake::new(&extra, template, &[&who]));
+            self.errors
+                .push(DocumentError::new(&extra, template, &[&who]));
         }
-        self.mistakes.append(&mut hidden);
+        self.errors.append(&mut hidden);
     }
 
     /// Fields that a set selects, through its fragments; those that are always left out are not.
@@ -385,8 +387,8 @@ impl<'a> Validator<'a> {
             } else {
                 let name = document.name(document.node(spread));
                 let template = "Cannot spread fragment \"%\" within itself%.";
-                self.mistakes
-                    .push(Mistake::new(&places, template, &[name, &via]));
+                self.errors
+                    .push(DocumentError::new(&places, template, &[name, &via]));
             }
             path.truncate(path.len() - 2);
         }
@@ -442,7 +444,7 @@ impl<'a> Validator<'a> {
                 let variable = document.node(at);
                 used.push(at);
                 if at == 0 {
-                    undefined.push(Mistake::new(
+                    undefined.push(DocumentError::new(
                         &[place, node.at],
                         "Variable \"$%\" is not defined%.",
                         &[name, &of("by")],
@@ -452,7 +454,7 @@ impl<'a> Validator<'a> {
                     let has_default =
                         !matches!(default, 0 | kind::DIRECTIVE | kind::NULL) || usage.has_default;
                     if !fits(ty, has_default, expected) {
-                        misplaced.push(Mistake::new(
+                        misplaced.push(DocumentError::new(
                             &[variable.at, place],
                             "Variable \"$%\" of type \"%\" used in position expecting type \"%\".",
                             &[name, &ty.to_text(), &expected.to_text()],
@@ -461,7 +463,7 @@ impl<'a> Validator<'a> {
                 }
             }
         }
-        self.mistakes.append(&mut undefined);
+        self.errors.append(&mut undefined);
         for (_, variable) in document.children(operation) {
             let name = document.name(variable);
             // Of two with one name both are used, or neither.
@@ -471,7 +473,7 @@ impl<'a> Validator<'a> {
                 self.say(variable.at, "Variable \"$%\" is never used%.", &words);
             }
         }
-        self.mistakes.append(&mut misplaced);
+        self.errors.append(&mut misplaced);
         self.used.extend(reached);
     }
 
@@ -483,7 +485,7 @@ impl<'a> Validator<'a> {
             parent = node.field.and_then(|field| object(field.ty.name));
         }
         if node.kind != kind::INLINE {
-            self.overlaps.within(of, &mut self.mistakes);
+            self.overlaps.within(of, &mut self.errors);
         }
         for (at, node) in document.children(of) {
             let name = document.name(node);

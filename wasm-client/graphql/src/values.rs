@@ -1,7 +1,7 @@
 //! Which values do variables and arguments have? Checked against their types and written as JSON,
 //! numbers digit for digit as they came.
 
-use crate::mistake::{Mistake, fill, push_number, push_quoted};
+use crate::error::{DocumentError, fill, push_number, push_quoted};
 use crate::parser::{Form, parse};
 use crate::schema::{Kind, Parameter, Ty, id};
 use crate::suggest::{Names, did_you_mean};
@@ -85,7 +85,7 @@ struct Coercion<'a> {
     json: Document,
     name: &'a str,
     at: u32,
-    mistakes: Vec<Mistake>,
+    errors: Vec<DocumentError>,
 }
 
 /// The values of an operation's variables, and what is wrong with them. `json` is an object, or empty.
@@ -93,16 +93,16 @@ pub(crate) fn coerce(
     document: &Document,
     operation: u32,
     json: &str,
-) -> (Vec<Given>, Vec<Mistake>) {
+) -> (Vec<Given>, Vec<DocumentError>) {
     let json = if json.is_empty() { "{}" } else { json };
     let mut coercion = Coercion {
         json: parse(json, Form::Json),
         name: "",
         at: 0,
-        mistakes: Vec::new(),
+        errors: Vec::new(),
     };
     let object = coercion.json.node(0).child;
-    let fits = coercion.json.mistakes.is_empty();
+    let fits = coercion.json.errors.is_empty();
     if !fits || coercion.json.node(object).kind != kind::OBJECT {
         coercion.say("Variables must be provided as an Object.", &[]);
     }
@@ -142,7 +142,7 @@ pub(crate) fn coerce(
             json: out,
         });
     }
-    (given, coercion.mistakes)
+    (given, coercion.errors)
 }
 
 /// As a key stands in JSON; names of variables need no escapes.
@@ -159,7 +159,8 @@ impl Coercion<'_> {
         let places = [self.at];
         // Without a name it isn't about a variable.
         let places = &places[usize::from(self.name.is_empty())..];
-        self.mistakes.push(Mistake::new(places, template, words));
+        self.errors
+            .push(DocumentError::new(places, template, words));
     }
 
     fn value(&mut self, at: u32, ty: Ty, path: &str, out: &mut String) {
@@ -276,7 +277,7 @@ pub(crate) fn push_arguments(
     of: u32,
     given: &[Given],
     out: &mut String,
-) -> Option<Mistake> {
+) -> Option<DocumentError> {
     out.push('{');
     let mut between = "";
     for parameter in parameters {
@@ -318,7 +319,7 @@ pub(crate) fn push_arguments(
                 document.push_value(argument, false, &mut shown);
             }
             let words = [parameter.name, &shown, document.name(value)];
-            return Some(Mistake::new(&[value.at], problem, &words));
+            return Some(DocumentError::new(&[value.at], problem, &words));
         }
         between = ",";
     }

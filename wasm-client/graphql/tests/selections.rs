@@ -17,8 +17,8 @@ fn lines(text: &str) -> String {
         .join("; ")
 }
 
-/// Line, column and message of the first mistake.
-fn mistake(text: &str) -> String {
+/// Line, column and message of the first error.
+fn error(text: &str) -> String {
     let answer = selection(text);
     let (message, rest) = answer
         .strip_prefix("[{\"message\":\"")
@@ -59,7 +59,7 @@ fn a_selection_becomes_the_tree_that_it_names() {
 }
 
 #[test]
-fn a_mistake_is_told_with_its_place_and_what_was_meant() {
+fn error_names_its_line_its_column_and_what_was_meant() {
     for (text, message) in [
         ("", "1:1 Syntax Error: Expected \"{\", found <EOF>."),
         ("{", "1:2 Syntax Error: Expected Name, found <EOF>."),
@@ -95,7 +95,7 @@ fn a_mistake_is_told_with_its_place_and_what_was_meant() {
         ),
         ("{ ü }", "1:3 Syntax Error: Unexpected character: U+00FC."),
     ] {
-        assert_eq!(mistake(text), message, "{text}");
+        assert_eq!(error(text), message, "{text}");
     }
 }
 
@@ -126,11 +126,11 @@ fn a_selection_reads_only_the_parts_of_its_fields() {
 #[test]
 fn a_selection_that_is_too_much_is_refused() {
     let long = format!("{{ id {} }}", " ".repeat(MAX_BYTES as usize));
-    assert!(mistake(&long).contains("too long"));
+    assert!(error(&long).contains("too long"));
     let many = format!("{{ {} }}", "x:id ".repeat(70_000));
-    assert!(mistake(&many).contains("too many tokens"));
+    assert!(error(&many).contains("too many tokens"));
     let deep = "{ a ".repeat(MAX_DEPTH as usize + 1);
-    assert!(mistake(&deep).contains("nested too deep"));
+    assert!(error(&deep).contains("nested too deep"));
 }
 
 proptest! {

@@ -1,16 +1,16 @@
 //! Which frames and which session do several tests begin with?
 
 use pvwire_schema::encode::FrameEncoder;
-use pvwire_schema::types::{Channel, ConnectionState, FrameKind, Wish};
+use pvwire_schema::types::{Channel, ConnectionState, Filter, FrameKind};
 
 use super::Session;
 use crate::store::Slot;
 
-pub(super) const ALL: Wish = Wish {
+pub(super) const ALL: Filter = Filter {
     min_interval_ms: 0,
     deadband: 0.0,
     every: 0,
-    ..Wish::ALL
+    ..Filter::ALL
 };
 
 pub(super) fn golden(name: &str) -> Vec<u8> {

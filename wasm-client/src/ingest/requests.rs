@@ -2,7 +2,7 @@
 
 use pvwire_schema::encode;
 use pvwire_schema::limits::{MAX_NAMES, MAX_REQUEST_BYTES};
-use pvwire_schema::types::{PutRequest, PutValue, PvId, Request, RequestBody, Wish};
+use pvwire_schema::types::{Filter, PutRequest, PutValue, PvId, Request, RequestBody};
 
 use super::Session;
 use crate::store::{NO_SLOT, Slot};
@@ -78,11 +78,13 @@ impl Requests {
 }
 
 impl Session {
-    /// Asks for as many of `slots` as fit in one request, all with one wish; says for how many.
-    pub fn subscribe(&mut self, slots: &[Slot], wish: Wish) -> (usize, Vec<u8>) {
+    /// Asks for as many of `slots` as fit in one request, all with one filter; says for how many.
+    pub fn subscribe(&mut self, slots: &[Slot], filter: Filter) -> (usize, Vec<u8>) {
         let names = self.fitting(slots.iter().map(|slot| self.live.name(*slot)));
         let taken = names.len();
-        let (id, bytes) = self.requests.encode(RequestBody::Subscribe { names, wish });
+        let (id, bytes) = self
+            .requests
+            .encode(RequestBody::Subscribe { names, filter });
         self.requests.subscribes.push((id, slots[..taken].to_vec()));
         (taken, bytes)
     }
@@ -287,19 +289,19 @@ mod tests {
     };
 
     #[test]
-    fn wish_and_pace_are_asked_for_as_they_are() {
+    fn filter_and_pace_are_asked_for_as_they_are() {
         let mut session = Session::new();
         let slot = session.live.add("X");
-        let wish = Wish {
+        let filter = Filter {
             min_interval_ms: 100,
             deadband: 0.5,
             every: 3,
-            ..Wish::ALL
+            ..Filter::ALL
         };
-        let (_, bytes) = session.subscribe(&[slot], wish);
+        let (_, bytes) = session.subscribe(&[slot], filter);
         let body = decode::request(&bytes).unwrap().body;
         let names = vec!["X".to_owned()];
-        assert_eq!(body, RequestBody::Subscribe { names, wish });
+        assert_eq!(body, RequestBody::Subscribe { names, filter });
         let interval_ms = 1000;
         let body = decode::request(&session.pace(interval_ms)).unwrap().body;
         assert_eq!(body, RequestBody::Pace { interval_ms });

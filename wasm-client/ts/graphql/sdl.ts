@@ -218,7 +218,7 @@ type ChannelSkips {
   """The page was hidden, and was brought up to date at intervals."""
   paced: Float!
   """An option for fewer updates withheld them."""
-  wish: Float!
+  filter: Float!
   """The relay couldn't take them in fast enough."""
   relay: Float!
   """The server or its library put them into others, as far as that is known."""

@@ -29,7 +29,7 @@ const PROBLEMS: readonly string[] = [
   "NO_SUCH_SOURCE",
   "TOO_MANY_SUBSCRIPTIONS",
   "TIMED_OUT",
-  "TOO_MANY_WISHES",
+  "TOO_MANY_FILTERS",
   "NOT_ALLOWED",
   "TOO_MANY_PVS",
   "NO_SUCH_FIELD",

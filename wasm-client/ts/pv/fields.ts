@@ -215,7 +215,7 @@ const READERS: Readonly<Record<string, Reader>> = {
   skipped: ({ index }, columns) => skipped(columns, index),
   "skips.behind": skip(Cause.behind),
   "skips.paced": skip(Cause.paced),
-  "skips.wish": skip(Cause.wish),
+  "skips.filter": skip(Cause.filter),
   "skips.relay": skip(Cause.relay),
   "skips.source": skip(Cause.source),
   "value.float": (slot, columns) => {

@@ -7,8 +7,8 @@ import { Listeners, type Listener } from "../store/readable.js";
 import type { Slot } from "../store/slot.js";
 import type { Pv, PvOptions } from "../types.js";
 
-/** A wish's numbers: the arguments of the module's `subscribe`; those that are missing are 0. */
-export type WishNumbers = [
+/** A filter's numbers: the arguments of the module's `subscribe`; those that are missing are 0. */
+export type FilterNumbers = [
   intervalMs: number,
   deadband: number,
   every: number,
@@ -19,13 +19,13 @@ export type WishNumbers = [
 ];
 
 /** Options in one string, empty when every update is wanted, and all of it. */
-export function wishOf(options: PvOptions = {}): string {
+export function filterOf(options: PvOptions = {}): string {
   checkOptions(options);
   const { deadband = 0, every = 1, float32, maxLength, points, rateHz, stride } = options;
   const intervalMs = rateHz === undefined ? 0 : Math.min(Math.ceil(1000 / rateHz), 0x7fffffff);
   const less = [stride, maxLength, points, float32 && 1];
-  const wish = `\n${String([intervalMs, deadband, every, ...less])}`;
-  return wish === "\n0,0,1,,,," ? "" : wish;
+  const filter = `\n${String([intervalMs, deadband, every, ...less])}`;
+  return filter === "\n0,0,1,,,," ? "" : filter;
 }
 
 /** What a PV's handle needs of its client. */
@@ -47,7 +47,7 @@ export class PvHandle implements Pv<unknown> {
   #owner: PvOwner;
   #selection: Selection;
   #view: View | undefined;
-  #mistake: unknown;
+  #error: unknown;
   #listeners = new Listeners();
   #shown: unknown;
   /** Parts that changed since they were shown. */
@@ -57,8 +57,8 @@ export class PvHandle implements Pv<unknown> {
     owner: PvOwner,
     readonly name: string,
     selection: Selection,
-    /** Which updates, see `wishOf`. */
-    readonly wish = "",
+    /** Which updates, see `filterOf`. */
+    readonly filter = "",
   ) {
     this.#owner = owner;
     this.#selection = selection;
@@ -66,7 +66,7 @@ export class PvHandle implements Pv<unknown> {
 
   /** PVs with the same share a slot. */
   get key(): string {
-    return this.name + this.wish;
+    return this.name + this.filter;
   }
 
   get listened(): boolean {
@@ -75,19 +75,19 @@ export class PvHandle implements Pv<unknown> {
 
   /** Reads the selection if it can be read yet; throws what is wrong with it. */
   compile(): void {
-    if (this.#mistake !== undefined) throw this.#mistake as Error;
+    if (this.#error !== undefined) throw this.#error as Error;
     if (this.#view !== undefined || !this.#owner.loaded) return;
     try {
       const plan = planSelection(this.#selection);
       this.#view = new View(plan);
       this.mask = plan.mask;
     } catch (error) {
-      this.#mistake = error;
+      this.#error = error;
       throw error;
     }
   }
 
-  /** As `compile`, but leaves the mistake to whoever reads. */
+  /** As `compile`, but leaves the error to whoever reads. */
   prepare(): void {
     try {
       this.compile();

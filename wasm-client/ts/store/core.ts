@@ -40,7 +40,7 @@ export const Answered = {
 } as const;
 
 /** Why values were left out; the wire's numbers. */
-export const Cause = { relay: 1, source: 2, wish: 3, behind: 4, paced: 5, count: 6 } as const;
+export const Cause = { relay: 1, source: 2, filter: 3, behind: 4, paced: 5, count: 6 } as const;
 
 /** What one frame did. */
 export interface Applied {

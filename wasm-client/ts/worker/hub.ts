@@ -11,8 +11,8 @@ export interface PagePort {
 }
 
 /** A page that says nothing while it has so much before it is let go: it comes back by itself. */
-const MAX_UNHEARD_FRAMES = 1000;
-const MAX_UNHEARD_BYTES = 1 << 28;
+const MAX_UNACKNOWLEDGED_FRAMES = 1000;
+const MAX_UNACKNOWLEDGED_BYTES = 1 << 28;
 
 /** Requests that may wait for an answer; the relay takes 64. */
 const MAX_OPEN = 60;
@@ -38,8 +38,8 @@ interface Page {
   /** How often it wants to be brought up to date; 0 for every update. */
   intervalMs: number;
   /** What it was sent since it said anything. */
-  unheardFrames: number;
-  unheardBytes: number;
+  unacknowledgedFrames: number;
+  unacknowledgedBytes: number;
 }
 
 /** A request that is on its way, and its number at the page. */
@@ -89,8 +89,8 @@ export class Hub {
       ids: new Set(),
       started: false,
       intervalMs: 0,
-      unheardFrames: 0,
-      unheardBytes: 0,
+      unacknowledgedFrames: 0,
+      unacknowledgedBytes: 0,
     };
     this.#pages.add(page);
     this.#socket ??= this.#begin();
@@ -169,8 +169,8 @@ export class Hub {
   }
 
   #request(page: Page, data: ArrayBuffer): void {
-    page.unheardFrames = 0;
-    page.unheardBytes = 0;
+    page.unacknowledgedFrames = 0;
+    page.unacknowledgedBytes = 0;
     // An empty message asks for a stream of large values: it is asked for here.
     if (data.byteLength === 0) return;
     const request = new Request(data);
@@ -285,9 +285,12 @@ export class Hub {
   }
 
   #post(page: Page, data: ArrayBuffer, head = data.byteLength): void {
-    page.unheardFrames += 1;
-    page.unheardBytes += data.byteLength;
-    if (page.unheardFrames > MAX_UNHEARD_FRAMES || page.unheardBytes > MAX_UNHEARD_BYTES) {
+    page.unacknowledgedFrames += 1;
+    page.unacknowledgedBytes += data.byteLength;
+    if (
+      page.unacknowledgedFrames > MAX_UNACKNOWLEDGED_FRAMES ||
+      page.unacknowledgedBytes > MAX_UNACKNOWLEDGED_BYTES
+    ) {
       page.port.postMessage(TOOK_NOTHING, []);
       this.#leave(page);
       return;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::chain::LINK_BYTES;
 use super::text::{printable, time};
-use crate::access::rule::Person;
+use crate::access::rule::Identity;
 use crate::ingest::RowValue;
 
 /// Longest text of a value or of what a client says, in characters; the rest is left out.
@@ -28,7 +28,7 @@ pub struct Attempt<'a> {
     /// Number of the attempt, of all that its thread made.
     pub number: (usize, u64),
     /// Who.
-    pub person: &'a Person,
+    pub identity: &'a Identity,
     /// Address that the client connects from.
     pub peer: &'a str,
     /// Origin of its page.
@@ -71,7 +71,7 @@ impl Attempt<'_> {
             "time": time(now),
             "kind": self.kind,
             "attempt": format!("{}-{}", self.number.0, self.number.1),
-            "user": self.person.user.as_deref().map(cut),
+            "user": self.identity.user.as_deref().map(cut),
             "peer": self.peer,
             "origin": cut(self.origin),
             "pv": cut(self.pv),
@@ -148,12 +148,12 @@ mod tests {
             user in ".{0,32}", origin in ".{0,32}", pv in ".{0,32}", new in ".{0,32}",
             old in ".{0,32}", message in ".{0,32}",
         ) {
-            let person = Person { user: Some(user.clone()), groups: Vec::new() };
+            let identity = Identity { user: Some(user.clone()), groups: Vec::new() };
             let (old_json, new_json) = (text(&old), new_value(&PutValue::Text(new.clone())));
             let attempt = Attempt {
                 kind: "put",
                 number: (1, 2),
-                person: &person,
+                identity: &identity,
                 peer: "127.0.0.1:1",
                 origin: &origin,
                 pv: &pv,
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn no_line_is_longer_than_4_kb_and_values_are_left_out_first() {
-        let person = Person {
+        let identity = Identity {
             user: Some("\u{10ffff}".repeat(256)),
             groups: Vec::new(),
         };
@@ -197,7 +197,7 @@ mod tests {
             let attempt = Attempt {
                 kind: "call",
                 number: (1, u64::MAX),
-                person: &person,
+                identity: &identity,
                 peer: "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535",
                 origin,
                 pv,

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
-use super::Person;
+use super::Identity;
 use super::pvlist::{DEFAULT_GROUP, Place};
 use crate::config::Access;
 
@@ -161,20 +161,25 @@ impl AccessSecurity {
     }
 
     /// Whether somebody may do something with the PVs at a place, and who says so.
-    pub(super) fn judge(&self, person: &Person, place: &Place, access: Access) -> (bool, String) {
+    pub(super) fn judge(
+        &self,
+        identity: &Identity,
+        place: &Place,
+        access: Access,
+    ) -> (bool, String) {
         let wanted = Grants::to(access);
         let Some(group) = self.groups.get(&place.group) else {
             let (path, group) = (&self.path, &place.group);
             return (false, format!("{path}: there is no ASG({group})"));
         };
-        let fits = |rule: &&Rule| rule.gives(place, wanted) && self.is_for(rule, person);
+        let fits = |rule: &&Rule| rule.gives(place, wanted) && self.is_for(rule, identity);
         match group.rules.iter().find(fits) {
             Some(rule) => (true, self.says(rule, &place.group)),
             None => {
                 let (path, line, name) = (&self.path, group.line, &place.group);
                 let (wanted, level) = (wanted.name(), place.level);
                 let why = format!(
-                    "{path}:{line}: no RULE of ASG({name}) gives {wanted} to {person} at level {level}"
+                    "{path}:{line}: no RULE of ASG({name}) gives {wanted} to {identity} at level {level}"
                 );
                 (false, why)
             }
@@ -182,9 +187,9 @@ impl AccessSecurity {
     }
 
     /// The rules that apply to an identity, in a stable order.
-    pub(super) fn standing(&self, person: &Person) -> impl Iterator<Item = bool> {
+    pub(super) fn standing(&self, identity: &Identity) -> impl Iterator<Item = bool> {
         let rules = self.groups.values().flat_map(|group| &group.rules);
-        rules.map(|rule| self.is_for(rule, person))
+        rules.map(|rule| self.is_for(rule, identity))
     }
 
     /// Whether there may be anybody who may write the PVs at a place.
@@ -200,13 +205,13 @@ impl AccessSecurity {
         })
     }
 
-    fn is_for(&self, rule: &Rule, person: &Person) -> bool {
+    fn is_for(&self, rule: &Rule, identity: &Identity) -> bool {
         let is_in = |name: &String| {
             self.users.get(name).is_some_and(|members| {
                 let role = |group: &String| members.contains(&format!("{ROLE}{group}"));
                 // A user whose name looks like a role is none.
                 let named = |user: &String| !user.starts_with(ROLE) && members.contains(user);
-                person.user.as_ref().is_some_and(named) || person.groups.iter().any(role)
+                identity.user.as_ref().is_some_and(named) || identity.groups.iter().any(role)
             })
         };
         rule.users.is_empty() || rule.users.iter().any(is_in)
@@ -493,8 +498,8 @@ mod tests {
         AccessSecurity::parse("site.acf", text).unwrap()
     }
 
-    fn person(user: &str, groups: &[&str]) -> Person {
-        Person {
+    fn identity(user: &str, groups: &[&str]) -> Identity {
+        Identity {
             user: (!user.is_empty()).then(|| user.to_owned()),
             groups: groups.iter().map(|group| (*group).to_owned()).collect(),
         }
@@ -510,29 +515,29 @@ mod tests {
         use Access::{Put, Read};
         let security = security(FILE);
         for (who, group, level, access, expected) in [
-            (person("", &[]), "DEFAULT", 1, Read, true),
-            (person("", &[]), "DEFAULT", 1, Put, false),
-            (person("anna", &[]), "DEFAULT", 1, Put, true),
-            (person("Anna", &[]), "DEFAULT", 1, Put, false),
-            (person("jane doe", &[]), "DEFAULT", 0, Put, true),
-            (person("joe", &["experts"]), "DEFAULT", 0, Put, true),
-            (person("joe", &["operators"]), "DEFAULT", 0, Put, false),
-            (person("role/experts", &[]), "DEFAULT", 0, Put, false),
+            (identity("", &[]), "DEFAULT", 1, Read, true),
+            (identity("", &[]), "DEFAULT", 1, Put, false),
+            (identity("anna", &[]), "DEFAULT", 1, Put, true),
+            (identity("Anna", &[]), "DEFAULT", 1, Put, false),
+            (identity("jane doe", &[]), "DEFAULT", 0, Put, true),
+            (identity("joe", &["experts"]), "DEFAULT", 0, Put, true),
+            (identity("joe", &["operators"]), "DEFAULT", 0, Put, false),
+            (identity("role/experts", &[]), "DEFAULT", 0, Put, false),
             (
-                person("anna", &["role/experts"]),
+                identity("anna", &["role/experts"]),
                 "Setpoints",
                 0,
                 Put,
                 false,
             ),
-            (person("joe", &["experts"]), "Setpoints", 0, Put, true),
-            (person("joe", &["experts"]), "Setpoints", 1, Put, false),
-            (person("", &[]), "Setpoints", 0, Read, true),
-            (person("", &[]), "Setpoints", 1, Read, false),
-            (person("anna", &[]), "Hidden", 0, Read, false),
-            (person("anna", &[]), "Locked", 0, Read, false),
-            (person("anna", &[]), "Hosts", 0, Put, false),
-            (person("anna", &[]), "Unknown", 0, Read, false),
+            (identity("joe", &["experts"]), "Setpoints", 0, Put, true),
+            (identity("joe", &["experts"]), "Setpoints", 1, Put, false),
+            (identity("", &[]), "Setpoints", 0, Read, true),
+            (identity("", &[]), "Setpoints", 1, Read, false),
+            (identity("anna", &[]), "Hidden", 0, Read, false),
+            (identity("anna", &[]), "Locked", 0, Read, false),
+            (identity("anna", &[]), "Hosts", 0, Put, false),
+            (identity("anna", &[]), "Unknown", 0, Read, false),
         ] {
             let (allowed, why) = security.judge(&who, &place(group, level), access);
             assert_eq!(allowed, expected, "{who} {group} {level} {access}: {why}");
@@ -545,10 +550,10 @@ mod tests {
         ] {
             assert_eq!(security.takes_puts(&place(group, 1)), expected, "{group}");
         }
-        let (_, why) = security.judge(&person("ben", &[]), &place("DEFAULT", 1), Put);
+        let (_, why) = security.judge(&identity("ben", &[]), &place("DEFAULT", 1), Put);
         let rule = "RULE(1, WRITE) for UAG(operators, experts) of ASG(DEFAULT)";
         assert_eq!(why, format!("site.acf:9 ({rule})"));
-        let (_, why) = security.judge(&person("joe", &[]), &place("DEFAULT", 1), Put);
+        let (_, why) = security.judge(&identity("joe", &[]), &place("DEFAULT", 1), Put);
         let no = "no RULE of ASG(DEFAULT) gives WRITE to user \"joe\" at level 1";
         assert_eq!(why, format!("site.acf:7: {no}"));
         assert_eq!(security.trap().unwrap(), "site.acf:9");
@@ -580,7 +585,7 @@ mod tests {
             assert!(error.starts_with("site.acf:2: "), "{error}");
             assert!(error.contains(part), "{error}");
             assert!(
-                !one.judge(&person("a", &[]), &place("DEFAULT", 0), Access::Put)
+                !one.judge(&identity("a", &[]), &place("DEFAULT", 0), Access::Put)
                     .0
             );
         }

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use super::{ClientId, Demand, Desk};
-use crate::access::rule::Person;
+use super::{ClientId, ControlQueue, Demand};
+use crate::access::rule::Identity;
 use crate::fanout::set::PvSet;
 use crate::ops::shutdown::Indispensable;
 use crate::state::registry::Registry;
 
 /// A client, and who it is.
-type Question = (ClientId, Arc<Person>);
+type Question = (ClientId, Arc<Identity>);
 
 /// The thread; it ends with this.
 pub(super) struct Judge {
@@ -24,38 +24,38 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    /// Starts the thread, whose answers go to the desk.
+    /// Starts the thread, whose answers go to the control.
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub(super) fn start(registry: Arc<Registry>, desk: Arc<Desk>) -> io::Result<Self> {
+    pub(super) fn start(registry: Arc<Registry>, control: Arc<ControlQueue>) -> io::Result<Self> {
         let (questions, asked) = channel();
         thread::Builder::new()
             .name("judge".into())
-            .spawn(move || run(&registry, &desk, &asked))?;
+            .spawn(move || run(&registry, &control, &asked))?;
         Ok(Self { questions })
     }
 
-    /// Has the desk told what the client may not read, if there is anything.
-    pub(super) fn ask(&self, client: ClientId, person: Arc<Person>) {
-        let asked = self.questions.send((client, person));
+    /// Has the control told what the client may not read, if there is anything.
+    pub(super) fn ask(&self, client: ClientId, identity: Arc<Identity>) {
+        let asked = self.questions.send((client, identity));
         asked.expect("the thread is there as long as this is, or the process ends with it");
     }
 }
 
-fn run(registry: &Registry, desk: &Desk, asked: &Receiver<Question>) {
+fn run(registry: &Registry, control: &ControlQueue, asked: &Receiver<Question>) {
     let _alive = Indispensable("judge");
     while let Ok(first) = asked.recv() {
         // All of these were asked after the rules changed that hold now.
         let batch: Vec<_> = std::iter::once(first).chain(asked.try_iter()).collect();
         let (rules, pvs) = registry.to_judge();
         let mut known: HashMap<_, Arc<PvSet>> = HashMap::new();
-        for (client, person) in batch {
-            let judge = || Arc::new(PvSet::new(Registry::unreadable(&rules, &pvs, &person)));
-            let denied = (known.entry(rules.standing(&person))).or_insert_with(judge);
+        for (client, identity) in batch {
+            let judge = || Arc::new(PvSet::new(Registry::unreadable(&rules, &pvs, &identity)));
+            let denied = (known.entry(rules.standing(&identity))).or_insert_with(judge);
             if !denied.is_empty() {
                 let denied = Arc::clone(denied);
-                desk.leave(Demand::Judged { client, denied });
+                control.leave(Demand::Judged { client, denied });
             }
         }
     }
@@ -126,7 +126,7 @@ mod tests {
             Rules::default(),
         );
         let registry = Arc::new(registry);
-        let desk = Desk::new(Arc::clone(&intake));
+        let control = ControlQueue::new(Arc::clone(&intake));
         let refused = Refused::default();
         let limits = SetLimits {
             subscriptions: PVS,
@@ -135,9 +135,9 @@ mod tests {
         };
         let shards: Vec<Box<dyn FrameSink>> = vec![Box::new(refused.clone())];
         let mut distributor =
-            Distributor::new(Arc::clone(&desk), Arc::clone(&registry), shards, limits).unwrap();
+            Distributor::new(Arc::clone(&control), Arc::clone(&registry), shards, limits).unwrap();
         let names: Vec<_> = (0..PVS).map(|n| format!("SR:{n}")).collect();
-        let person = |n: usize| Person {
+        let identity = |n: usize| Identity {
             user: Some(format!("user{n}")),
             groups: vec![format!("group{}", n % 3)],
         };
@@ -169,13 +169,13 @@ mod tests {
             fresh: PVS,
             new: PVS,
         };
-        let ids = registry.acquire(&names, &person(0), &Owner::unlimited(), &mut room);
+        let ids = registry.acquire(&names, &identity(0), &Owner::unlimited(), &mut room);
         let ids: Vec<_> = ids.into_iter().map(Result::unwrap).collect();
         for n in 0..USERS {
             // Four of them hold the last PV, which will be denied to two groups. None leaves, so that one
             // hold of each PV is enough.
             let wanted = if n < 4 { PVS } else { PVS - 1 };
-            desk.leave(Demand::Subscribe {
+            control.leave(Demand::Subscribe {
                 client: client(n),
                 request: 1,
                 ids: ids[..wanted].to_vec(),
@@ -193,9 +193,9 @@ mod tests {
         let rules = Rules::new(false, &[deny("group0"), deny("group1")]).unwrap();
         registry.set_rules(rules);
         for n in 0..USERS {
-            desk.leave(Demand::Recheck {
+            control.leave(Demand::Recheck {
                 client: client(n),
-                person: Arc::new(person(n)),
+                identity: Arc::new(identity(n)),
             });
         }
         let deadline = Instant::now() + Duration::from_secs(60);

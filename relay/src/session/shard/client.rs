@@ -12,10 +12,10 @@ use super::large::LargeWay;
 use super::login::Login;
 use super::requests::Allowance;
 use crate::access::auth::Peer;
-use crate::access::rule::Person;
+use crate::access::rule::Identity;
 use crate::fanout::group::ClientId;
 use crate::limits::caller::{Caller, Callers, Stay};
-use crate::limits::quota::{Owner, Seat, Users};
+use crate::limits::quota::{Owner, Permit, Users};
 use crate::session::socket::Socket;
 use crate::session::step::Session;
 
@@ -36,7 +36,7 @@ pub(super) enum Silence {
 pub(super) struct Client {
     pub(super) id: ClientId,
     since: Instant,
-    pub(super) person: Arc<Person>,
+    pub(super) identity: Arc<Identity>,
     pub(super) peer: Arc<Peer>,
     /// Whom what it makes the relay hold is charged to.
     pub(super) owner: Arc<Owner>,
@@ -46,7 +46,7 @@ pub(super) struct Client {
     /// Its place among the relay's connections and its address's.
     _stay: Option<Stay>,
     /// Its place among its user's connections.
-    seat: Option<Seat>,
+    permit: Option<Permit>,
     pub(super) allowance: Allowance,
     pub(super) socket: Socket,
     pub(super) session: Session,
@@ -79,13 +79,13 @@ impl Client {
         Self {
             id,
             since: now,
-            person: Arc::new(peer.person.clone()),
+            identity: Arc::new(peer.identity.clone()),
             peer: Arc::new(peer),
             owner,
             login,
             caller,
             _stay: stay,
-            seat: None,
+            permit: None,
             allowance: Allowance::new(limits, now),
             socket,
             session: Session::default(),
@@ -100,10 +100,10 @@ impl Client {
         }
     }
 
-    /// Takes a place among the connections of `person`'s user, unless it has one.
-    pub(super) fn sit(&mut self, users: &Arc<Users>, person: &Person) -> Result<(), String> {
-        if let (None, Some(user)) = (&self.seat, &person.user) {
-            self.seat = Some(users.seat(user)?);
+    /// Takes a place among the connections of `identity`'s user, unless it has one.
+    pub(super) fn sit(&mut self, users: &Arc<Users>, identity: &Identity) -> Result<(), String> {
+        if let (None, Some(user)) = (&self.permit, &identity.user) {
+            self.permit = Some(users.permit(user)?);
         }
         Ok(())
     }
@@ -114,8 +114,8 @@ impl Client {
     }
 
     /// Its user is known now, and its budgets hold from now on.
-    pub(super) fn draw_on(&mut self, callers: &Callers, person: &Person) -> Result<(), String> {
-        let Some(user) = person.user.as_ref().filter(|_| !self.caller.has_user()) else {
+    pub(super) fn draw_on(&mut self, callers: &Callers, identity: &Identity) -> Result<(), String> {
+        let Some(user) = identity.user.as_ref().filter(|_| !self.caller.has_user()) else {
             return Ok(());
         };
         let arrived = callers.logged_in(&mut self.caller, user, Instant::now());
@@ -136,7 +136,7 @@ impl Client {
 
     /// Something was done with it, and it got on or didn't.
     pub(super) fn note_progress(&mut self, progress: bool, blocked: bool) {
-        if !blocked && !self.session.is_unheard() {
+        if !blocked && !self.session.is_unacknowledged() {
             self.stalled_since = None;
         } else if progress || self.stalled_since.is_none() {
             self.stalled_since = Some(Instant::now());
@@ -196,10 +196,10 @@ impl Client {
     pub(super) fn seen(&self) -> ClientSeen {
         ClientSeen {
             address: self.peer.address.clone(),
-            user: self.person.user.clone(),
+            user: self.identity.user.clone(),
             connected: self.since.elapsed(),
             bytes: self.sent_bytes(),
-            is_in_step: self.session.is_abreast(),
+            is_in_step: self.session.is_in_step(),
         }
     }
 }

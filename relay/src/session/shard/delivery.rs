@@ -139,7 +139,7 @@ impl Run {
             let blocked = is_behind
                 || client.socket.is_blocked()
                 || (client.large.is_busy() && large_steps(&frames.large, set) > 0);
-            let sure = !blocked && client.session.is_abreast();
+            let sure = !blocked && client.session.is_in_step();
             let missed = if sure { None } else { steps() };
             // Nothing is missed of a tick that has nothing for the client.
             if !sure && missed.is_none() {

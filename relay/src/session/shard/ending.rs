@@ -78,9 +78,9 @@ impl Run {
         self.tell(refused);
         for (_, client) in &self.clients {
             if !client.is_closing() {
-                self.context.desk.leave(Demand::Recheck {
+                self.context.control.leave(Demand::Recheck {
                     client: client.id,
-                    person: Arc::clone(&client.person),
+                    identity: Arc::clone(&client.identity),
                 });
             }
         }
@@ -153,6 +153,6 @@ impl Run {
         self.context.metrics.closed(code);
         self.answerer.forget(client);
         self.operations.forget(client, Instant::now());
-        self.context.desk.leave(Demand::Leave { client });
+        self.context.control.leave(Demand::Leave { client });
     }
 }

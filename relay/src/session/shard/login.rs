@@ -9,7 +9,7 @@ use pvwire_schema::types::{Hello, Reply, RequestProblem};
 use super::Run;
 use super::client::Client;
 use crate::access::auth::{KeyNumber, Keys, TokenError};
-use crate::access::rule::Person;
+use crate::access::rule::Identity;
 use crate::fanout::group::Demand;
 use crate::session::socket::Broken;
 
@@ -91,21 +91,21 @@ impl Shown {
 
 impl Client {
     /// Who asks; nobody while it hasn't shown who it is.
-    pub(super) fn known(&self) -> Result<Option<&Arc<Person>>, Broken> {
+    pub(super) fn known(&self) -> Result<Option<&Arc<Identity>>, Broken> {
         match &self.login {
             Login::Awaited { .. } => Ok(None),
             Login::Done(Some(shown)) if shown.is_over() => Err(Broken::NotLoggedIn),
-            Login::Done(_) => Ok(Some(&self.person)),
+            Login::Done(_) => Ok(Some(&self.identity)),
         }
     }
 }
 
 impl Run {
     /// What a client is told that the relay knows.
-    pub(super) fn welcome(&self, person: &Person, expires_in_ms: u64) -> Reply {
+    pub(super) fn welcome(&self, identity: &Identity, expires_in_ms: u64) -> Reply {
         Reply::Hello(Hello {
             authenticate: false,
-            user: person.user.clone().unwrap_or_default(),
+            user: identity.user.clone().unwrap_or_default(),
             expires_in_ms,
             ..self.context.hello.clone()
         })
@@ -133,34 +133,34 @@ impl Run {
         };
         let is_renewal = matches!(client.login, Login::Done(_));
         let refusal = match checked {
-            Ok(login) if is_renewal && login.person.user != client.person.user => {
+            Ok(login) if is_renewal && login.identity.user != client.identity.user => {
                 "the new token is of another user".to_owned()
             }
-            Ok(login) if let Err(why) = client.sit(&self.context.users, &login.person) => {
+            Ok(login) if let Err(why) = client.sit(&self.context.users, &login.identity) => {
                 return Err(self.refuse(place, to, why, Broken::TooManyConnections));
             }
-            Ok(login) if let Err(why) = client.draw_on(&self.context.callers, &login.person) => {
+            Ok(login) if let Err(why) = client.draw_on(&self.context.callers, &login.identity) => {
                 return Err(self.refuse(place, to, why, Broken::TooManyConnections));
             }
             Ok(login) => {
                 let left = login.until.duration_since(SystemTime::now());
                 let left = u64::try_from(left.unwrap_or_default().as_millis()).unwrap_or(0);
-                log::info!("client {:?} is {}", client.id, login.person);
+                log::info!("client {:?} is {}", client.id, login.identity);
                 let synced = client.session.synced();
-                let person = Arc::new(login.person);
-                client.person = Arc::clone(&person);
-                if let (false, Some(user)) = (is_renewal, &person.user) {
+                let identity = Arc::new(login.identity);
+                client.identity = Arc::clone(&identity);
+                if let (false, Some(user)) = (is_renewal, &identity.user) {
                     client.owner = client.owner.with_user(user);
                 }
                 client.login = Login::Done(Some(Shown {
                     until: login.until,
                     key: login.key,
                 }));
-                let reply = self.welcome(&person, left.max(1));
+                let reply = self.welcome(&identity, left.max(1));
                 let frame = Arc::new(self.maker.answer(synced, to, &reply));
                 self.clients[place].socket.answer(&frame)?;
                 return if is_renewal {
-                    self.judge_again(place, person)
+                    self.judge_again(place, identity)
                 } else {
                     Ok(())
                 };
@@ -172,12 +172,14 @@ impl Run {
     }
 
     /// A client's new token may give it other rights: what it has and what waits is judged by them.
-    fn judge_again(&mut self, place: usize, person: Arc<Person>) -> Result<(), Broken> {
+    fn judge_again(&mut self, place: usize, identity: Arc<Identity>) -> Result<(), Broken> {
         let client = self.clients[place].id;
-        for refused in self.operations.renew(client, &person, Instant::now()) {
+        for refused in self.operations.renew(client, &identity, Instant::now()) {
             self.answer_operation(&refused)?;
         }
-        self.context.desk.leave(Demand::Recheck { client, person });
+        self.context
+            .control
+            .leave(Demand::Recheck { client, identity });
         Ok(())
     }
 

@@ -96,9 +96,9 @@ impl Run {
                 continue;
             }
             self.context.metrics.requests.inc();
-            let person = client.known()?;
+            let identity = client.known()?;
             if bytes.is_empty() {
-                if person.is_none() {
+                if identity.is_none() {
                     return Err(Broken::NotLoggedIn);
                 }
                 self.large_way(place)?;
@@ -106,7 +106,7 @@ impl Run {
             }
             let outcome = self
                 .answerer
-                .take(client.id, &client.caller, person, &client.owner, &bytes)
+                .take(client.id, &client.caller, identity, &client.owner, &bytes)
                 .map_err(|_| Broken::BadMessage)?;
             self.only_acks &= matches!(outcome, Outcome::Acknowledged(_));
             match outcome {
@@ -120,7 +120,7 @@ impl Run {
                         self.answerer.withdraw(demand);
                         return Err(too_many);
                     }
-                    self.context.desk.leave(demand);
+                    self.context.control.leave(demand);
                 }
                 Outcome::Operations {
                     orders,

@@ -34,7 +34,7 @@ pub struct Counts {
     /// Lost in the source.
     pub source: u64,
     /// Withheld from views, once for each.
-    pub wish: u64,
+    pub filter: u64,
 }
 
 /// What one tick brought.

@@ -1,25 +1,25 @@
 //! What does a view show of its PV, and when?
 //!
-//! A view is a PV as somebody wishes to see it: with fewer updates, or with less of its values. It
-//! has a number and an entry of its own, so that all with the same wish share its frames.
+//! A filtered PV carries fewer updates of a PV, or less of its values. It has its own number
+//! and its own entry, so that all clients with an equal filter share its frames.
 
 use std::cmp::Reverse;
 use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pvwire_schema::types::{ConnectionState, PvId, Skips, Wish};
+use pvwire_schema::types::{ConnectionState, Filter, PvId, Skips};
 
 use super::{Changes, Entry, Latest, Now, Table};
 use crate::limits::quota::PvCharge;
-use crate::state::wish::{Candidate, Gate, Verdict, less_of};
+use crate::state::filter::{Candidate, Gate, Verdict, less_of};
 
 /// What makes an entry the view of another's PV.
 #[derive(Clone, Debug)]
 pub(super) struct View {
     base: PvId,
     gate: Gate,
-    wish: Wish,
+    filter: Filter,
     /// Lost on the way in since the last update that passed.
     lost: Skips,
     /// An update is held, and its time is in `Table::held`.
@@ -27,9 +27,9 @@ pub(super) struct View {
 }
 
 impl View {
-    /// A PV's update with as much of its value as is wished.
+    /// A PV's update with as much of its value as the filter passes.
     fn less(&self, newest: &Latest) -> Latest {
-        match less_of(&self.wish, &newest.value) {
+        match less_of(&self.filter, &newest.value) {
             Some(value) => Latest {
                 value,
                 ..newest.clone()
@@ -113,8 +113,8 @@ impl Entry {
             Verdict::Pass => {
                 view.gate.passed(now.instant);
                 let mut skips = mem::take(&mut view.lost);
-                skips.wish = (steps - 1).saturating_sub(skips.total());
-                changes.counts.wish += u64::from(skips.wish);
+                skips.filter = (steps - 1).saturating_sub(skips.total());
+                changes.counts.filter += u64::from(skips.filter);
                 let latest = view.less(newest);
                 let value = latest.value.clone();
                 self.record(changes, pv, latest, value, skips);
@@ -158,15 +158,15 @@ impl Table {
         now: Now,
         (pv, opening): (PvId, u32),
         base: PvId,
-        wish: Wish,
+        filter: Filter,
         charge: Option<Arc<PvCharge>>,
     ) {
         let of = &mut self.entries[base.index()];
         of.views.push(pv);
         let view = View {
             base,
-            gate: Gate::new(wish, now.instant),
-            wish,
+            gate: Gate::new(filter, now.instant),
+            filter,
             lost: Skips::NONE,
             is_due: false,
         };
@@ -227,24 +227,24 @@ mod tests {
 
     const VIEW: PvId = PvId(1);
 
-    const TENTH: Wish = Wish {
+    const TENTH: Filter = Filter {
         min_interval_ms: 100,
         deadband: 0.0,
         every: 0,
-        ..Wish::ALL
+        ..Filter::ALL
     };
 
     const INTERVAL: Duration = Duration::from_millis(100);
 
-    fn view(bench: &Bench, wish: Wish) -> ViewLine {
-        ViewLine::open(&bench.intake, VIEW, PV, wish, None)
+    fn view(bench: &Bench, filter: Filter) -> ViewLine {
+        ViewLine::open(&bench.intake, VIEW, PV, filter, None)
     }
 
     /// The view's rows of a tick: value and what was withheld before it.
     fn seen(changes: &Changes) -> Vec<(f64, u32)> {
         let rows = changes.rows.iter().filter(|row| row.pv == VIEW);
         rows.map(|row| match row.value {
-            RowValue::Number(number) => (number, row.skips.wish),
+            RowValue::Number(number) => (number, row.skips.filter),
             _ => panic!("{row:?}"),
         })
         .collect()
@@ -273,9 +273,9 @@ mod tests {
         line.connected(false);
         let _view = view(
             &bench,
-            Wish {
+            Filter {
                 every: 4,
-                ..Wish::default()
+                ..Filter::default()
             },
         );
         let (mut count, mut squashed) = (0_u32, 0);
@@ -294,7 +294,7 @@ mod tests {
             counts.taken += changes.counts.taken;
             counts.relay += changes.counts.relay;
             counts.source += changes.counts.source;
-            counts.wish += changes.counts.wish;
+            counts.filter += changes.counts.filter;
             rows.extend(changes.rows);
         }
         let of = |pv| rows.iter().filter(move |row| row.pv == pv);
@@ -303,7 +303,7 @@ mod tests {
         };
         assert_eq!(counts.taken, of(PV).count() as u64);
         assert_eq!(counts.source, squashed);
-        assert!(counts.relay > 10 && counts.wish > 3, "{counts:?}");
+        assert!(counts.relay > 10 && counts.filter > 3, "{counts:?}");
         let truth = u64::from(count);
         assert_eq!(counts.taken + counts.relay + counts.source, truth);
         for pv in [PV, VIEW] {
@@ -317,8 +317,8 @@ mod tests {
             }
         }
         assert_eq!(lost(PV, |skips| skips.relay), counts.relay);
-        assert_eq!(lost(PV, |skips| skips.wish), 0);
-        assert_eq!(lost(VIEW, |skips| skips.wish), counts.wish);
+        assert_eq!(lost(PV, |skips| skips.filter), 0);
+        assert_eq!(lost(VIEW, |skips| skips.filter), counts.filter);
     }
 
     #[test]
@@ -360,7 +360,7 @@ mod tests {
         assert_eq!(due, bench.start + INTERVAL);
         let changes = bench.tick_at(INTERVAL);
         assert_eq!(seen(&changes), [(3.0, 2)]);
-        assert_eq!((changes.counts.taken, changes.counts.wish), (0, 2));
+        assert_eq!((changes.counts.taken, changes.counts.filter), (0, 2));
         assert!(bench.table.next_deadline() > Some(bench.start + INTERVAL));
         update(&line, 4.0, CALM);
         assert_eq!(seen(&bench.tick_at(INTERVAL * 3)), [(4.0, 0)]);
@@ -402,15 +402,15 @@ mod tests {
 
     #[test]
     fn deadband_is_for_numbers_and_no_enums() {
-        let wish = Wish {
+        let filter = Filter {
             min_interval_ms: 0,
             deadband: 1.0,
             every: 0,
-            ..Wish::ALL
+            ..Filter::ALL
         };
         let mut bench = Bench::new();
         let line = connected(&mut bench);
-        let _view = view(&bench, wish);
+        let _view = view(&bench, filter);
         for value in [0.5, 1.0, 1.5, 2.0, 0.0] {
             update(&line, value, CALM);
         }
@@ -425,15 +425,15 @@ mod tests {
 
     #[test]
     fn one_in_so_many_counts_those_that_were_lost_too() {
-        let wish = Wish {
+        let filter = Filter {
             min_interval_ms: 0,
             deadband: 0.0,
             every: 5,
-            ..Wish::ALL
+            ..Filter::ALL
         };
         let mut bench = Bench::new();
         let line = connected(&mut bench);
-        let _view = view(&bench, wish);
+        let _view = view(&bench, filter);
         for value in 1..=7_u8 {
             if value == 3 {
                 line.squashed(2);
@@ -444,7 +444,7 @@ mod tests {
         assert_eq!(seen(&changes), [(3.0, 2)]);
         let row = changes.rows.iter().find(|row| row.pv == VIEW).unwrap();
         assert_eq!((row.skips.source, row.skips.total()), (2, 4));
-        assert_eq!((changes.counts.source, changes.counts.wish), (2, 2));
+        assert_eq!((changes.counts.source, changes.counts.filter), (2, 2));
     }
 
     #[test]

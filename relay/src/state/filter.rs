@@ -4,15 +4,15 @@
 
 use std::time::{Duration, Instant};
 
-use pvwire_schema::types::Wish;
+use pvwire_schema::types::Filter;
 
 mod less;
 
 pub use self::less::less_of;
 
-/// A wish as part of a key: equal when the same updates pass.
+/// A filter as part of a key: equal when the same updates pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct WishKey {
+pub struct FilterKey {
     min_interval_ms: u32,
     deadband_bits: u64,
     every: u32,
@@ -20,13 +20,18 @@ pub struct WishKey {
     less: (u32, u32, u32, bool),
 }
 
-impl From<Wish> for WishKey {
-    fn from(wish: Wish) -> Self {
+impl From<Filter> for FilterKey {
+    fn from(filter: Filter) -> Self {
         Self {
-            min_interval_ms: wish.min_interval_ms,
-            deadband_bits: wish.deadband.to_bits(),
-            every: wish.every,
-            less: (wish.stride, wish.max_length, wish.points, wish.float32),
+            min_interval_ms: filter.min_interval_ms,
+            deadband_bits: filter.deadband.to_bits(),
+            every: filter.every,
+            less: (
+                filter.stride,
+                filter.max_length,
+                filter.points,
+                filter.float32,
+            ),
         }
     }
 }
@@ -35,41 +40,41 @@ impl From<Wish> for WishKey {
 /// infinite one: it would hold back every update.
 const LARGEST: u32 = i32::MAX.cast_unsigned();
 
-/// The wish in the one form that equal ones share; `None` when every update is wished.
+/// The filter in the one form that equal ones share; `None` when every update passes.
 ///
 /// # Errors
-/// A sentence for a person, when no update fits it.
-pub fn checked(wish: Wish) -> Result<Option<Wish>, String> {
-    if !wish.deadband.is_finite() || wish.deadband < 0.0 {
+/// Says what is wrong with a filter that no update can pass.
+pub fn checked(filter: Filter) -> Result<Option<Filter>, String> {
+    if !filter.deadband.is_finite() || filter.deadband < 0.0 {
         return Err(format!(
             "a deadband is a number from 0 up, not {}",
-            wish.deadband
+            filter.deadband
         ));
     }
-    if wish.points == 1 {
+    if filter.points == 1 {
         return Err("a smallest and a largest element are 2 points at least, not 1".to_owned());
     }
     for (what, number) in [
-        ("a minimum interval in milliseconds", wish.min_interval_ms),
-        ("one in how many updates", wish.every),
-        ("a stride", wish.stride),
-        ("a maximum length", wish.max_length),
-        ("a number of points", wish.points),
+        ("a minimum interval in milliseconds", filter.min_interval_ms),
+        ("one in how many updates", filter.every),
+        ("a stride", filter.stride),
+        ("a maximum length", filter.max_length),
+        ("a number of points", filter.points),
     ] {
         if number > LARGEST {
             return Err(format!("{what} is at most {LARGEST}, not {number}"));
         }
     }
-    let wish = Wish {
+    let filter = Filter {
         // One in one, and minus nothing, are as good as nothing.
-        every: if wish.every == 1 { 0 } else { wish.every },
-        deadband: wish.deadband.abs(),
-        stride: if wish.stride == 1 { 0 } else { wish.stride },
+        every: if filter.every == 1 { 0 } else { filter.every },
+        deadband: filter.deadband.abs(),
+        stride: if filter.stride == 1 { 0 } else { filter.stride },
         // One more brings nothing: they come in pairs.
-        points: wish.points & !1,
-        ..wish
+        points: filter.points & !1,
+        ..filter
     };
-    Ok((wish != Wish::default()).then_some(wish))
+    Ok((filter != Filter::default()).then_some(filter))
 }
 
 /// The newest update of a PV, compared with the last one that passed.
@@ -94,29 +99,32 @@ pub enum Verdict {
     Leave,
 }
 
-/// Lets those updates pass that are wished.
+/// Decides which updates pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Gate {
-    wish: Wish,
+    filter: Filter,
     passed: Instant,
 }
 
 impl Gate {
     /// A gate through which something has passed just now.
     #[must_use]
-    pub fn new(wish: Wish, now: Instant) -> Self {
-        Self { wish, passed: now }
+    pub fn new(filter: Filter, now: Instant) -> Self {
+        Self {
+            filter,
+            passed: now,
+        }
     }
 
     /// What becomes of the newest update.
     #[must_use]
     pub fn verdict(&self, candidate: Candidate, now: Instant) -> Verdict {
-        let Wish {
+        let Filter {
             min_interval_ms,
             deadband,
             every,
             ..
-        } = self.wish;
+        } = self.filter;
         if candidate.urgent {
             return Verdict::Pass;
         }
@@ -148,21 +156,21 @@ fn is_within(passed: f64, newest: f64, deadband: f64) -> bool {
 mod tests {
     use super::*;
 
-    const ALL: Wish = Wish::ALL;
+    const ALL: Filter = Filter::ALL;
 
-    fn verdict(wish: Wish, steps: u32, numbers: (f64, f64), after_ms: u64) -> Verdict {
+    fn verdict(filter: Filter, steps: u32, numbers: (f64, f64), after_ms: u64) -> Verdict {
         let start = Instant::now();
         let candidate = Candidate {
             steps,
             numbers: Some(numbers),
             urgent: false,
         };
-        Gate::new(wish, start).verdict(candidate, start + Duration::from_millis(after_ms))
+        Gate::new(filter, start).verdict(candidate, start + Duration::from_millis(after_ms))
     }
 
     #[test]
     fn value_passes_when_it_differs_by_more_than_the_deadband() {
-        let wish = Wish {
+        let filter = Filter {
             deadband: 0.5,
             ..ALL
         };
@@ -182,33 +190,36 @@ mod tests {
             } else {
                 Verdict::Leave
             };
-            let found = verdict(wish, 1, (passed, newest), 0);
+            let found = verdict(filter, 1, (passed, newest), 0);
             assert_eq!(found, expected, "{passed} to {newest}");
         }
     }
 
     #[test]
     fn all_that_is_asked_for_must_be_fulfilled() {
-        let wish = Wish {
+        let filter = Filter {
             min_interval_ms: 100,
             deadband: 1.0,
             every: 3,
-            ..Wish::ALL
+            ..Filter::ALL
         };
-        assert_eq!(verdict(wish, 3, (0.0, 2.0), 100), Verdict::Pass);
-        assert_eq!(verdict(wish, 2, (0.0, 2.0), 100), Verdict::Leave);
-        assert_eq!(verdict(wish, 3, (0.0, 1.0), 100), Verdict::Leave);
-        assert!(matches!(verdict(wish, 3, (0.0, 2.0), 99), Verdict::Hold(_)));
+        assert_eq!(verdict(filter, 3, (0.0, 2.0), 100), Verdict::Pass);
+        assert_eq!(verdict(filter, 2, (0.0, 2.0), 100), Verdict::Leave);
+        assert_eq!(verdict(filter, 3, (0.0, 1.0), 100), Verdict::Leave);
+        assert!(matches!(
+            verdict(filter, 3, (0.0, 2.0), 99),
+            Verdict::Hold(_)
+        ));
     }
 
     #[test]
     fn urgent_update_passes_whatever_was_asked() {
         let start = Instant::now();
-        let wish = Wish {
+        let filter = Filter {
             min_interval_ms: 100,
             deadband: 1.0,
             every: 3,
-            ..Wish::ALL
+            ..Filter::ALL
         };
         let candidate = Candidate {
             steps: 1,
@@ -216,51 +227,51 @@ mod tests {
             urgent: true,
         };
         assert_eq!(
-            Gate::new(wish, start).verdict(candidate, start),
+            Gate::new(filter, start).verdict(candidate, start),
             Verdict::Pass
         );
     }
 
     #[test]
-    fn equal_wishes_are_one_key_and_impossible_ones_are_refused() {
-        let minus_nothing = Wish {
+    fn equal_filters_are_one_key_and_impossible_ones_are_refused() {
+        let minus_nothing = Filter {
             deadband: -0.0,
             every: 1,
             ..ALL
         };
         assert_eq!(checked(minus_nothing), Ok(None));
-        let key = |wish| WishKey::from(checked(wish).unwrap().unwrap());
-        let tenth = Wish { every: 10, ..ALL };
+        let key = |filter| FilterKey::from(checked(filter).unwrap().unwrap());
+        let tenth = Filter { every: 10, ..ALL };
         assert_eq!(
             key(tenth),
-            key(Wish {
+            key(Filter {
                 deadband: -0.0,
                 ..tenth
             })
         );
-        assert_eq!(checked(Wish { stride: 1, ..ALL }), Ok(None));
-        let points = |points| Wish { points, ..ALL };
+        assert_eq!(checked(Filter { stride: 1, ..ALL }), Ok(None));
+        let points = |points| Filter { points, ..ALL };
         assert_eq!(key(points(1_000)), key(points(1_001)));
         assert!(checked(points(1)).is_err());
         let minus_three = (-3_i32).cast_unsigned();
         for impossible in [
-            Wish {
+            Filter {
                 every: minus_three,
                 ..ALL
             },
-            Wish {
+            Filter {
                 min_interval_ms: u32::MAX,
                 ..ALL
             },
-            Wish {
+            Filter {
                 stride: minus_three,
                 ..ALL
             },
-            Wish {
+            Filter {
                 max_length: minus_three,
                 ..ALL
             },
-            Wish {
+            Filter {
                 points: minus_three,
                 ..ALL
             },
@@ -272,7 +283,7 @@ mod tests {
             );
         }
         for deadband in [-1.0, f64::NAN, f64::INFINITY] {
-            let message = checked(Wish { deadband, ..ALL }).unwrap_err();
+            let message = checked(Filter { deadband, ..ALL }).unwrap_err();
             assert_eq!(
                 message,
                 format!("a deadband is a number from 0 up, not {deadband}")

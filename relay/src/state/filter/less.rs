@@ -1,31 +1,31 @@
 //! How much of an array travels to somebody who doesn't want all of its elements?
 //!
-//! It is done once for all who wish the same, when an update passes to their view.
+//! It is done once for each filtered PV, when an update passes its filter.
 
 use std::sync::Arc;
 
-use pvwire_schema::types::{Array, BlobValue, ValueType, Wish};
+use pvwire_schema::types::{Array, BlobValue, Filter, ValueType};
 
 use crate::ingest::RowValue;
 
-/// What is wished of a value; `None` when that is all of it.
+/// The part of a value that passes; `None` when that is all of it.
 #[must_use]
-pub fn less_of(wish: &Wish, value: &RowValue) -> Option<RowValue> {
+pub fn less_of(filter: &Filter, value: &RowValue) -> Option<RowValue> {
     let RowValue::Blob(blob) = value else {
         return None;
     };
     let BlobValue::Array(array) = &**blob else {
         return None;
     };
-    let less = less_of_array(wish, array)?;
+    let less = less_of_array(filter, array)?;
     Some(RowValue::Blob(Arc::new(BlobValue::Array(less))))
 }
 
-fn less_of_array(wish: &Wish, array: &Array) -> Option<Array> {
-    let steps: [fn(&Wish, &Array) -> Option<Array>; 4] = [strided, cut, decimated, halved];
+fn less_of_array(filter: &Filter, array: &Array) -> Option<Array> {
+    let steps: [fn(&Filter, &Array) -> Option<Array>; 4] = [strided, cut, decimated, halved];
     let mut less = None;
     for step in steps {
-        less = step(wish, less.as_ref().unwrap_or(array)).or(less);
+        less = step(filter, less.as_ref().unwrap_or(array)).or(less);
     }
     less
 }
@@ -39,8 +39,8 @@ fn array(of: &Array, data: Vec<u8>) -> Option<Array> {
     })
 }
 
-fn strided(wish: &Wish, of: &Array) -> Option<Array> {
-    let (size, stride) = (of.value_type.element_bytes()?, wish.stride as usize);
+fn strided(filter: &Filter, of: &Array) -> Option<Array> {
+    let (size, stride) = (of.value_type.element_bytes()?, filter.stride as usize);
     if stride < 2 || of.count < 2 {
         return None;
     }
@@ -48,24 +48,24 @@ fn strided(wish: &Wish, of: &Array) -> Option<Array> {
     array(of, elements.flatten().copied().collect())
 }
 
-fn cut(wish: &Wish, of: &Array) -> Option<Array> {
-    if wish.max_length == 0 || of.count <= wish.max_length {
+fn cut(filter: &Filter, of: &Array) -> Option<Array> {
+    if filter.max_length == 0 || of.count <= filter.max_length {
         return None;
     }
-    let bytes = wish.max_length as usize * of.value_type.element_bytes()?;
+    let bytes = filter.max_length as usize * of.value_type.element_bytes()?;
     // The rest is not copied but kept with it.
     Some(Array {
-        count: wish.max_length,
+        count: filter.max_length,
         data: of.data.slice(..bytes),
         ..of.clone()
     })
 }
 
-fn decimated(wish: &Wish, of: &Array) -> Option<Array> {
-    if wish.points < 2 || of.count <= wish.points {
+fn decimated(filter: &Filter, of: &Array) -> Option<Array> {
+    if filter.points < 2 || of.count <= filter.points {
         return None;
     }
-    let (data, stretches) = (&of.data[..], wish.points as usize / 2);
+    let (data, stretches) = (&of.data[..], filter.points as usize / 2);
     let extremes = match of.value_type {
         ValueType::Float64 => extremes(data, stretches, f64::from_le_bytes),
         ValueType::Float32 => extremes(data, stretches, f32::from_le_bytes),
@@ -114,8 +114,8 @@ fn extremes<const SIZE: usize, T: PartialOrd + Copy>(
     extremes
 }
 
-fn halved(wish: &Wish, of: &Array) -> Option<Array> {
-    if !wish.float32 || of.value_type != ValueType::Float64 {
+fn halved(filter: &Filter, of: &Array) -> Option<Array> {
+    if !filter.float32 || of.value_type != ValueType::Float64 {
         return None;
     }
     let elements = of.data.as_chunks().0.iter();
@@ -146,9 +146,9 @@ mod tests {
         }
     }
 
-    fn less(wish: Wish, values: &[f64]) -> Vec<f64> {
+    fn less(filter: Filter, values: &[f64]) -> Vec<f64> {
         let array = doubles(values);
-        let less = less_of_array(&wish, &array).unwrap_or(array);
+        let less = less_of_array(&filter, &array).unwrap_or(array);
         assert_eq!(
             less.data.len(),
             less.count as usize * less.value_type.element_bytes().unwrap()
@@ -159,49 +159,58 @@ mod tests {
     #[test]
     fn stride_length_points_and_width_are_taken_in_this_order() {
         let values: Vec<f64> = (0..100).map(f64::from).collect();
-        let wish = Wish {
+        let filter = Filter {
             stride: 10,
-            ..Wish::ALL
+            ..Filter::ALL
         };
         assert_eq!(
-            less(wish, &values),
+            less(filter, &values),
             [0., 10., 20., 30., 40., 50., 60., 70., 80., 90.]
         );
-        let wish = Wish {
+        let filter = Filter {
             max_length: 6,
-            ..wish
+            ..filter
         };
-        assert_eq!(less(wish, &values), [0., 10., 20., 30., 40., 50.]);
-        let wish = Wish {
+        assert_eq!(less(filter, &values), [0., 10., 20., 30., 40., 50.]);
+        let filter = Filter {
             points: 4,
             float32: true,
-            ..wish
+            ..filter
         };
-        assert_eq!(less(wish, &values), [0., 20., 30., 50.]);
-        let array = less_of_array(&wish, &doubles(&values)).unwrap();
+        assert_eq!(less(filter, &values), [0., 20., 30., 50.]);
+        let array = less_of_array(&filter, &doubles(&values)).unwrap();
         assert_eq!((array.value_type, array.count), (ValueType::Float32, 4));
     }
 
     #[test]
     fn what_is_no_array_of_numbers_or_short_enough_stays_as_it_is() {
-        let wish = Wish {
+        let filter = Filter {
             points: 4,
             max_length: 4,
             stride: 1,
-            ..Wish::ALL
+            ..Filter::ALL
         };
-        assert!(less_of_array(&wish, &doubles(&[1.0; 4])).is_none());
-        assert!(less_of(&wish, &RowValue::Number(1.0)).is_none());
+        assert!(less_of_array(&filter, &doubles(&[1.0; 4])).is_none());
+        assert!(less_of(&filter, &RowValue::Number(1.0)).is_none());
         let text = RowValue::Blob(Arc::new(BlobValue::Text("x".repeat(100))));
-        assert!(less_of(&wish, &text).is_none());
+        assert!(less_of(&filter, &text).is_none());
         let labels = Array {
             value_type: ValueType::Enum,
             count: 8,
             data: vec![0; 16].into(),
         };
-        assert!(decimated(&wish, &labels).is_none());
-        assert_eq!(cut(&wish, &labels).unwrap().data.len(), 8);
-        assert!(less_of_array(&Wish { stride: 3, ..wish }, &doubles(&[])).is_none());
+        assert!(decimated(&filter, &labels).is_none());
+        assert_eq!(cut(&filter, &labels).unwrap().data.len(), 8);
+        assert!(
+            less_of_array(
+                &Filter {
+                    stride: 3,
+                    ..filter
+                },
+                &doubles(&[])
+            )
+            .is_none()
+        );
     }
 
     #[test]
@@ -212,11 +221,11 @@ mod tests {
             count: 4,
             data: bytes.to_vec().into(),
         };
-        let wish = Wish {
+        let filter = Filter {
             points: 2,
-            ..Wish::ALL
+            ..Filter::ALL
         };
-        let numbers = |value_type| less_of_array(&wish, &of(value_type)).unwrap().numbers();
+        let numbers = |value_type| less_of_array(&filter, &of(value_type)).unwrap().numbers();
         assert_eq!(numbers(ValueType::Int8), [-128.0, 127.0]);
         assert_eq!(numbers(ValueType::UInt8), [0.0, 255.0]);
     }
@@ -239,7 +248,7 @@ mod tests {
             points in 2_u32..60,
         ) {
             let points = points & !1;
-            let shown = less(Wish { points, ..Wish::ALL }, &values);
+            let shown = less(Filter { points, ..Filter::ALL }, &values);
             if values.len() <= points as usize {
                 prop_assert_eq!(shown.len(), values.len());
                 return Ok(());

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pvwire_relay::ingest::RowValue;
-use pvwire_relay::state::wish::{Candidate, Gate, checked, less_of};
-use pvwire_schema::types::{Array, BlobValue, ValueType, Wish};
+use pvwire_relay::state::filter::{Candidate, Gate, checked, less_of};
+use pvwire_schema::types::{Array, BlobValue, Filter, ValueType};
 
 /// Bytes of a filter, before those of the array.
-const WISH_BYTES: usize = 30;
+const FILTER_BYTES: usize = 30;
 
 const TYPES: [ValueType; 6] = [
     ValueType::Float64,
@@ -21,7 +21,7 @@ const TYPES: [ValueType; 6] = [
 
 /// Filters of each kind, with arrays of a few types.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    let wish = |numbers: [u32; 5], deadband: f64, float32: u8, value_type: u8| {
+    let filter = |numbers: [u32; 5], deadband: f64, float32: u8, value_type: u8| {
         let numbers = numbers.iter().flat_map(|number| number.to_le_bytes());
         let mut bytes: Vec<u8> = numbers.chain(deadband.to_le_bytes()).collect();
         bytes.extend([float32, value_type]);
@@ -30,16 +30,16 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         bytes
     };
     vec![
-        wish([100, 3, 2, 10, 8], 0.5, 1, 0),
-        wish([0, 0, 0, 0, 6], 0.0, 0, 1),
-        wish([0, 0, 7, 0, 0], 0.0, 0, 2),
-        wish([0, 1, 1, 3, 1], -1.0, 0, 3),
-        wish([u32::MAX; 5], f64::NAN, 1, 5),
+        filter([100, 3, 2, 10, 8], 0.5, 1, 0),
+        filter([0, 0, 0, 0, 6], 0.0, 0, 1),
+        filter([0, 0, 7, 0, 0], 0.0, 0, 2),
+        filter([0, 1, 1, 3, 1], -1.0, 0, 3),
+        filter([u32::MAX; 5], f64::NAN, 1, 5),
     ]
 }
 
 pub(crate) fn run(bytes: &[u8]) {
-    let Some((head, data)) = bytes.split_at_checked(WISH_BYTES) else {
+    let Some((head, data)) = bytes.split_at_checked(FILTER_BYTES) else {
         return;
     };
     let number = |at: usize| {
@@ -47,7 +47,7 @@ pub(crate) fn run(bytes: &[u8]) {
         u32::from_le_bytes(four.unwrap_or_default())
     };
     let deadband = head[20..].first_chunk().copied().unwrap_or_default();
-    let asked = Wish {
+    let asked = Filter {
         min_interval_ms: number(0),
         every: number(1),
         stride: number(2),
@@ -56,16 +56,20 @@ pub(crate) fn run(bytes: &[u8]) {
         deadband: f64::from_le_bytes(deadband),
         float32: head[28] & 1 == 1,
     };
-    let wish = match checked(asked) {
-        Ok(Some(wish)) => wish,
+    let filter = match checked(asked) {
+        Ok(Some(filter)) => filter,
         Ok(None) => return,
         Err(said) => {
             assert_eq!(said.lines().count(), 1);
             return;
         }
     };
-    assert_eq!(checked(wish), Ok(Some(wish)), "a checked filter is another");
-    judge(wish);
+    assert_eq!(
+        checked(filter),
+        Ok(Some(filter)),
+        "a checked filter is another"
+    );
+    judge(filter);
     let value_type = TYPES[usize::from(head[29]) % TYPES.len()];
     let Some(size) = value_type.element_bytes() else {
         return;
@@ -77,7 +81,7 @@ pub(crate) fn run(bytes: &[u8]) {
         data: data[..count * size].to_vec().into(),
     };
     let value = RowValue::Blob(Arc::new(BlobValue::Array(array)));
-    let Some(RowValue::Blob(less)) = less_of(&wish, &value) else {
+    let Some(RowValue::Blob(less)) = less_of(&filter, &value) else {
         return;
     };
     let BlobValue::Array(less) = &*less else {
@@ -89,24 +93,24 @@ pub(crate) fn run(bytes: &[u8]) {
         less.value_type.element_bytes().map(|size| size * left)
     );
     assert!(left <= count && (count == 0 || left > 0));
-    assert!(wish.max_length == 0 || less.count <= wish.max_length);
+    assert!(filter.max_length == 0 || less.count <= filter.max_length);
     assert!(
-        wish.points == 0 || value_type == ValueType::String || less.count <= wish.points.max(2)
+        filter.points == 0 || value_type == ValueType::String || less.count <= filter.points.max(2)
     );
 }
 
 /// An alarm always passes, and so does what comes after the interval unless something else holds it.
-fn judge(wish: Wish) {
-    use pvwire_relay::state::wish::Verdict;
+fn judge(filter: Filter) {
+    use pvwire_relay::state::filter::Verdict;
     let now = Instant::now();
-    let gate = Gate::new(wish, now);
+    let gate = Gate::new(filter, now);
     let candidate = Candidate {
         steps: 1,
         numbers: Some((1.0, f64::NAN)),
         urgent: true,
     };
     assert_eq!(gate.verdict(candidate, now), Verdict::Pass);
-    let later = now + Duration::from_millis(wish.min_interval_ms.into());
+    let later = now + Duration::from_millis(filter.min_interval_ms.into());
     let many = Candidate {
         steps: u32::MAX,
         urgent: false,

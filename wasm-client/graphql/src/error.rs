@@ -2,14 +2,14 @@
 
 /// One error of the `errors` of a GraphQL response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mistake {
+pub(crate) struct DocumentError {
     /// What is wrong, in the words of GraphQL's reference implementation.
     pub(crate) message: String,
     /// Byte offsets of what is meant, in the document.
     pub(crate) places: Vec<u32>,
 }
 
-impl Mistake {
+impl DocumentError {
     #[inline(never)]
     pub(crate) fn new(places: &[u32], template: &str, words: &[&str]) -> Self {
         Self {
@@ -52,16 +52,16 @@ pub(crate) fn location(text: &str, place: u32) -> (u32, u32) {
     (line, column)
 }
 
-/// A list of mistakes as JSON.
-pub(crate) fn push_all(mistakes: &[Mistake], text: &str, json: &mut String) {
+/// A list of errors as JSON.
+pub(crate) fn push_all(errors: &[DocumentError], text: &str, json: &mut String) {
     let mut between = "[";
-    for mistake in mistakes {
+    for error in errors {
         json.push_str(between);
         between = ",";
         json.push_str("{\"message\":");
-        push_quoted(&mistake.message, json);
+        push_quoted(&error.message, json);
         let mut open = ",\"locations\":[";
-        for place in &mistake.places {
+        for place in &error.places {
             let (line, column) = location(text, *place);
             json.push_str(open);
             json.push_str("{\"line\":");
@@ -71,7 +71,7 @@ pub(crate) fn push_all(mistakes: &[Mistake], text: &str, json: &mut String) {
             json.push('}');
             open = ",";
         }
-        json.push_str(if mistake.places.is_empty() { "}" } else { "]}" });
+        json.push_str(if error.places.is_empty() { "}" } else { "]}" });
     }
     json.push(']');
 }

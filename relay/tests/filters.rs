@@ -1,21 +1,21 @@
 //! Does a client that asks for fewer updates get those that it asked for, and is what it doesn't get
 //! counted, with its cause, at the client as in the relay?
 //!
-//! Topology: one soft IOC, one relay, one to five clients with different wishes.
+//! Topology: one soft IOC, one relay, one to five clients with different filters.
 
 use std::time::{Duration, Instant};
 
 use crate::support::{Client, How, Kept, Network, Pv, Relay, SoftIoc, keep_up};
 use pvwire_schema::types::{
-    ConnectionState, FrameKind, NameProblem, Reply, RequestBody, RequestProblem, SkipCause,
-    ValueType, Wish,
+    ConnectionState, Filter, FrameKind, NameProblem, Reply, RequestBody, RequestProblem, SkipCause,
+    ValueType,
 };
 
-const ALL: Wish = Wish {
+const ALL: Filter = Filter {
     min_interval_ms: 0,
     deadband: 0.0,
     every: 0,
-    ..Wish::ALL
+    ..Filter::ALL
 };
 
 const COUNTING: &str = r#"
@@ -33,9 +33,9 @@ fn start(database: &str) -> (SoftIoc, Relay) {
     (ioc, Relay::start(network, &[]))
 }
 
-fn client_that_wishes(relay: &Relay, names: &[impl AsRef<str>], wish: Wish) -> Client {
+fn client_with_filter(relay: &Relay, names: &[impl AsRef<str>], filter: Filter) -> Client {
     let mut client = Client::connect(relay.address());
-    assert_eq!(client.subscribe_with(names, wish), []);
+    assert_eq!(client.subscribe_with(names, filter), []);
     for name in names {
         client.wait_pv(name.as_ref(), "a value", |pv| pv.now.is_some());
     }
@@ -69,12 +69,12 @@ fn skipped(relay: &Relay, cause: &str) -> u64 {
 fn at_most_one_update_in_the_interval_comes_and_the_last_one_always() {
     let (mut ioc, relay) = start(COUNTING);
     let name = ioc.name("n");
-    let mut whole = client_that_wishes(&relay, &[&name], ALL);
-    let wish = Wish {
+    let mut whole = client_with_filter(&relay, &[&name], ALL);
+    let filter = Filter {
         min_interval_ms: 500,
         ..ALL
     };
-    let mut slow = client_that_wishes(&relay, &[&name], wish);
+    let mut slow = client_with_filter(&relay, &[&name], filter);
     let started = Instant::now();
     keep_up("forty counts", &mut [&mut whole, &mut slow], |clients| {
         clients[0].pv(&name).rows.len() >= 40
@@ -95,22 +95,22 @@ fn at_most_one_update_in_the_interval_comes_and_the_last_one_always() {
     let seen = slow.pv(&name);
     let rows = seen.rows.len() as u128;
     assert!((4..=most).contains(&rows), "{rows} rows, {most} at most");
-    assert_accounted(seen, SkipCause::Wish);
+    assert_accounted(seen, SkipCause::Filter);
     assert_eq!(whole.pv(&name).skipped, 0);
-    assert_eq!(skipped(&relay, "wish"), seen.skipped);
+    assert_eq!(skipped(&relay, "filter"), seen.skipped);
 }
 
 #[test]
 fn deadband_lets_pass_what_differs_by_more_and_every_change_of_the_alarm() {
     let (mut ioc, relay) = start(SETTABLE);
     let name = ioc.name("a");
-    let mut whole = client_that_wishes(&relay, &[&name], ALL);
-    let wish = Wish {
+    let mut whole = client_with_filter(&relay, &[&name], ALL);
+    let filter = Filter {
         deadband: 10.0,
         min_interval_ms: 1,
         ..ALL
     };
-    let mut coarse = client_that_wishes(&relay, &[&name], wish);
+    let mut coarse = client_with_filter(&relay, &[&name], filter);
     let values = ["4", "10", "11", "95", "99", "101", "102", "99.5", "98"];
     for value in values {
         ioc.put("a", value);
@@ -125,21 +125,21 @@ fn deadband_lets_pass_what_differs_by_more_and_every_change_of_the_alarm() {
     let alarms = coarse.pv(&name).rows.iter();
     let alarms: Vec<_> = alarms.map(|row| row.alarm.severity.number()).collect();
     assert_eq!(alarms, [0, 0, 0, 1, 0]);
-    assert_eq!(coarse.pv(&name).skipped_by(SkipCause::Wish), 4);
+    assert_eq!(coarse.pv(&name).skipped_by(SkipCause::Filter), 4);
 }
 
 #[test]
 fn one_in_so_many_comes_and_the_change_of_the_alarm_at_once() {
     let (mut ioc, relay) = start(SETTABLE);
     let name = ioc.name("a");
-    let mut whole = client_that_wishes(&relay, &[&name], ALL);
-    let hour = Wish {
+    let mut whole = client_with_filter(&relay, &[&name], ALL);
+    let hour = Filter {
         min_interval_ms: 3_600_000,
         ..ALL
     };
-    let fourth = Wish { every: 4, ..ALL };
-    let mut hourly = client_that_wishes(&relay, &[&name], hour);
-    let mut fourth = client_that_wishes(&relay, &[&name], fourth);
+    let fourth = Filter { every: 4, ..ALL };
+    let mut hourly = client_with_filter(&relay, &[&name], hour);
+    let mut fourth = client_with_filter(&relay, &[&name], fourth);
     for value in ["1", "2", "3", "4", "5", "6", "200", "201"] {
         ioc.put("a", value);
         let mut all = [&mut whole, &mut hourly, &mut fourth];
@@ -155,13 +155,13 @@ fn one_in_so_many_comes_and_the_change_of_the_alarm_at_once() {
 }
 
 #[test]
-fn equal_wishes_get_the_same_bytes_and_a_lost_ioc_shows_through_every_wish() {
+fn equal_filters_get_the_same_bytes_and_a_lost_ioc_shows_in_each() {
     let (ioc, relay) = start(COUNTING);
     let names = ioc.names(["n", "m"]);
-    let third = Wish { every: 3, ..ALL };
-    let mut one = client_that_wishes(&relay, &names, third);
-    let mut other = client_that_wishes(&relay, &names, third);
-    let mut whole = client_that_wishes(&relay, &names, ALL);
+    let third = Filter { every: 3, ..ALL };
+    let mut one = client_with_filter(&relay, &names, third);
+    let mut other = client_with_filter(&relay, &names, third);
+    let mut whole = client_with_filter(&relay, &names, ALL);
     let id = one.id(&names[0]);
     assert_eq!(other.id(&names[0]), id);
     assert_ne!(whole.id(&names[0]), id);
@@ -197,32 +197,32 @@ fn equal_wishes_get_the_same_bytes_and_a_lost_ioc_shows_through_every_wish() {
 }
 
 #[test]
-fn impossible_wish_is_refused_and_so_is_one_too_many() {
+fn impossible_filter_is_refused_and_so_is_one_too_many() {
     let (ioc, relay) = start(SETTABLE);
     let name = ioc.name("a");
     let mut client = Client::connect(relay.address());
     let names = vec![name.clone()];
-    let wish = Wish {
+    let filter = Filter {
         deadband: f64::NAN,
         ..ALL
     };
-    let (reply, _) = client.ask(RequestBody::Subscribe { names, wish });
+    let (reply, _) = client.ask(RequestBody::Subscribe { names, filter });
     let Reply::Error { problem, message } = reply else {
         panic!("{reply:?}");
     };
     assert_eq!(problem, RequestProblem::Refused);
     assert_eq!(message, "a deadband is a number from 0 up, not NaN");
     // What -3 and a rate of 0 are when a client casts them: they would hold back every update.
-    for (wish, why) in [
+    for (filter, why) in [
         (
-            Wish {
+            Filter {
                 every: (-3_i32).cast_unsigned(),
                 ..ALL
             },
             "one in how many updates is at most 2147483647, not 4294967293",
         ),
         (
-            Wish {
+            Filter {
                 min_interval_ms: u32::MAX,
                 ..ALL
             },
@@ -230,7 +230,7 @@ fn impossible_wish_is_refused_and_so_is_one_too_many() {
         ),
     ] {
         let names = vec![name.clone()];
-        let (reply, _) = client.ask(RequestBody::Subscribe { names, wish });
+        let (reply, _) = client.ask(RequestBody::Subscribe { names, filter });
         let Reply::Error { problem, message } = reply else {
             panic!("{reply:?}");
         };
@@ -241,7 +241,7 @@ fn impossible_wish_is_refused_and_so_is_one_too_many() {
     // A quarter of them for each connection.
     let mut others: Vec<_> = (0..3).map(|_| Client::connect(relay.address())).collect();
     let add = |client: &mut Client, every| {
-        let errors = client.subscribe_with(&[&name], Wish { every, ..ALL });
+        let errors = client.subscribe_with(&[&name], Filter { every, ..ALL });
         let refused = errors.first();
         refused.map(|error| (error.problem, error.message.clone()))
     };
@@ -252,13 +252,13 @@ fn impossible_wish_is_refused_and_so_is_one_too_many() {
         }
         if nth == 7 {
             let (problem, message) = add(&mut client, 100).unwrap();
-            assert_eq!(problem, NameProblem::TooManyWishes);
+            assert_eq!(problem, NameProblem::TooManyFilters);
             assert!(message.contains("unsubscribe one of them"), "{message}");
         }
     }
     let mut last = Client::connect(relay.address());
     let (problem, message) = add(&mut last, 34).unwrap();
-    assert_eq!(problem, NameProblem::TooManyWishes);
+    assert_eq!(problem, NameProblem::TooManyFilters);
     assert!(message.contains("32 different filters"), "{message}");
     // A filter that is there already is shared.
     assert_eq!(add(&mut last, 2), None);
@@ -271,7 +271,7 @@ fn impossible_wish_is_refused_and_so_is_one_too_many() {
 fn paced_client_is_brought_up_to_date_once_an_interval_and_at_once_when_it_ends() {
     let (ioc, relay) = start(COUNTING);
     let names = ioc.names(["n", "m"]);
-    let mut client = client_that_wishes(&relay, &names, ALL);
+    let mut client = client_with_filter(&relay, &names, ALL);
     client.request(RequestBody::Pace { interval_ms: 700 });
     client.wait("a catch-up", |client| {
         client.messages.last().unwrap().kind == FrameKind::CatchUp
@@ -303,12 +303,12 @@ fn what_is_left_out_is_counted_by_cause_at_the_client_and_in_the_relay_alike() {
     let flags = ["--ack-window-ms", "400", "--evict-after-ms", "60000"];
     let relay = Relay::start(network, &flags);
     let names = ioc.names(["n", "m"]);
-    let mut whole = client_that_wishes(&relay, &names, ALL);
-    let mut wishing = client_that_wishes(&relay, &names, Wish { every: 7, ..ALL });
-    let mut paced = client_that_wishes(&relay, &names, ALL);
+    let mut whole = client_with_filter(&relay, &names, ALL);
+    let mut filtering = client_with_filter(&relay, &names, Filter { every: 7, ..ALL });
+    let mut paced = client_with_filter(&relay, &names, ALL);
     paced.request(RequestBody::Pace { interval_ms: 300 });
     // A set of its own: its frames are made by the shard.
-    let mut alone = client_that_wishes(&relay, &names[..1], ALL);
+    let mut alone = client_with_filter(&relay, &names[..1], ALL);
     alone.request(RequestBody::Pace { interval_ms: 500 });
     let silent = How {
         receive_buffer: None,
@@ -321,7 +321,7 @@ fn what_is_left_out_is_counted_by_cause_at_the_client_and_in_the_relay_alike() {
 
     let mut all = [
         &mut whole,
-        &mut wishing,
+        &mut filtering,
         &mut paced,
         &mut alone,
         &mut silent,
@@ -347,7 +347,7 @@ fn what_is_left_out_is_counted_by_cause_at_the_client_and_in_the_relay_alike() {
         })
     });
 
-    let clients = [&whole, &wishing, &paced, &alone, &silent];
+    let clients = [&whole, &filtering, &paced, &alone, &silent];
     let held = |client: &Client| -> Vec<Pv> {
         names
             .iter()
@@ -361,12 +361,12 @@ fn what_is_left_out_is_counted_by_cause_at_the_client_and_in_the_relay_alike() {
     let by = |client: &Client, cause| -> u64 {
         held(client).iter().map(|pv| pv.skipped_by(cause)).sum()
     };
-    assert!(by(&wishing, SkipCause::Wish) > 80);
+    assert!(by(&filtering, SkipCause::Filter) > 80);
     assert!(by(&silent, SkipCause::Behind) > 60);
     assert!(by(&paced, SkipCause::Paced) + by(&alone, SkipCause::Paced) > 80);
     // On a busy machine those who acknowledge may fall behind too, which then is told as that.
     for (name, cause) in [
-        ("wish", SkipCause::Wish),
+        ("filter", SkipCause::Filter),
         ("behind", SkipCause::Behind),
         ("paced", SkipCause::Paced),
     ] {
@@ -377,17 +377,17 @@ fn what_is_left_out_is_counted_by_cause_at_the_client_and_in_the_relay_alike() {
 }
 
 #[test]
-fn array_comes_with_as_much_of_it_as_is_wished_in_the_same_bytes_for_all_who_wish_it() {
+fn filtered_array_is_encoded_once_for_all_with_the_same_filter() {
     let relay = Relay::start(Network::new(), &[]);
     let name = "sim://waveform(size=100000,rate_hz=5)";
-    let wish = Wish {
+    let filter = Filter {
         points: 1_000,
         float32: true,
         ..ALL
     };
     let mut clients = [0, 1].map(|_| Client::connect(relay.address()));
     for client in &mut clients {
-        assert_eq!(client.subscribe_with(&[name], wish), []);
+        assert_eq!(client.subscribe_with(&[name], filter), []);
     }
     let [one, other] = &mut clients;
     keep_up("three values", &mut [one, other], |clients| {
