@@ -1,5 +1,6 @@
-//! What may one client, address or user spend, and all of them?
+//! What one client, one user, one address and all clients together may use.
 
-pub mod caller;
-pub mod descriptor;
-pub mod quota;
+pub mod connections;
+pub mod descriptors;
+pub mod memory;
+pub mod rate;

@@ -12,7 +12,7 @@ use pvwire_schema::types::{
 use crate::fanout::dirty::{Dirty, Picked};
 use crate::fanout::set::PvSet;
 use crate::ingest::{OpEnd, RowValue};
-use crate::limits::quota::Charge;
+use crate::limits::memory::Charge;
 use crate::state::table::{ChangedRow, Changes, Entry, Latest, Table, Together};
 
 /// Zeros for the end of an array's last word.

@@ -27,7 +27,7 @@ use crate::fanout::frame::{Frame, FrameMaker};
 use crate::fanout::large::{LargeValue, LargeValues};
 use crate::fanout::set::PvSet;
 use crate::ingest::{Intake, RowValue};
-use crate::limits::quota::Owner;
+use crate::limits::memory::Owner;
 use crate::state::registry::Registry;
 use crate::state::table::{Changes, MAX_VALUE_BYTES, Now, Table, bytes_of};
 use crate::state::tick::TickSink;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::access::audit::{Audit, Health, State};
 use crate::fanout::group::{ControlQueue, Demand, Overview};
 use crate::ingest::Intake;
-use crate::limits::quota::Memory;
+use crate::limits::memory::Memory;
 use crate::ops::latency::{Ages, ENDS_MICROS};
 use crate::ops::log_queue;
 use crate::ops::metrics::{AuditReadings, Metrics, PvCounts, Readings};

@@ -16,7 +16,7 @@ use crossbeam_queue::{ArrayQueue, SegQueue};
 use pvwire_schema::types::{Alarm, BlobValue, Detail, Expected, Filter, Metadata, PvId};
 
 use crate::ingest::weight::Weight;
-use crate::limits::quota::PvCharge;
+use crate::limits::memory::PvCharge;
 use crate::ops::latency::AgeCounter;
 
 /// Bytes of values that may wait in the ring, unless it is told otherwise: more than a tick brings.

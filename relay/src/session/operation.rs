@@ -15,7 +15,7 @@ use crate::access::rule::Identity;
 use crate::config::Access;
 use crate::fanout::group::{ClientId, ControlQueue, Demand, Peeked};
 use crate::ingest::{Call, OpDone, OpEnd, OpTicket, Put, RowValue, Sent};
-use crate::limits::quota::Owner;
+use crate::limits::memory::Owner;
 use crate::state::registry::Registry;
 
 /// How often a refusal of puts and calls that come too fast is put on record.

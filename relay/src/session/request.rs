@@ -12,8 +12,9 @@ use pvwire_schema::types::{
 use crate::access::rule::Identity;
 use crate::fanout::group::{ClientId, Demand};
 use crate::ingest::{Call, Put};
-use crate::limits::caller::Caller;
-use crate::limits::quota::{Bucket, Owner};
+use crate::limits::connections::Caller;
+use crate::limits::memory::Owner;
+use crate::limits::rate::Bucket;
 use crate::ops::latency::wall_ns;
 use crate::session::operation::{OpOrder, Operation};
 use crate::state::filter;

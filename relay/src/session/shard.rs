@@ -39,8 +39,8 @@ use crate::access::auth::Tokens;
 use crate::access::rule::Identity;
 use crate::fanout::frame::{Frame, FrameMaker};
 use crate::fanout::group::{ClientId, ControlQueue, Demand};
-use crate::limits::caller::Callers;
-use crate::limits::quota::{Memory, Users};
+use crate::limits::connections::{Callers, Users};
+use crate::limits::memory::Memory;
 use crate::ops::metrics::Metrics;
 use crate::ops::shutdown::Indispensable;
 use crate::session::operation::Operations;
@@ -366,7 +366,7 @@ impl Run {
             now,
         );
         let identity = Arc::clone(&client.identity);
-        let is_full = client.sit(&self.context.users, &identity).is_err();
+        let is_full = client.take_permit(&self.context.users, &identity).is_err();
         self.clients.insert(client);
         self.context.metrics.sessions_opened.inc();
         if !ECHOES {

@@ -18,8 +18,8 @@ use crate::ingest::{
     Call, Event, Intake, Line, Monitor, Notice, OpDone, OpEnd, OpTicket, Put, Queue, Sent, Source,
     ViewLine,
 };
-use crate::limits::caller::Caller;
-use crate::limits::quota::{Owner, PvCharge, TooMuch};
+use crate::limits::connections::Caller;
+use crate::limits::memory::{Owner, PvCharge, TooMuch};
 use crate::state::filter::FilterKey;
 
 /// Longest name of a source that an error repeats.
@@ -749,7 +749,7 @@ fn check_name(scheme: &str, name: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::caller::{CallerLimits, Callers};
+    use crate::limits::connections::{CallerLimits, Callers};
     use std::sync::atomic::AtomicUsize;
 
     #[derive(Default)]

@@ -19,7 +19,7 @@ use pvwire_schema::types::{
 
 use crate::ingest::intake::{Notice, Taken};
 use crate::ingest::{Event, Row, RowValue};
-use crate::limits::quota::PvCharge;
+use crate::limits::memory::PvCharge;
 use view::View;
 
 pub use changes::{ChangedRow, Changes, Counts};

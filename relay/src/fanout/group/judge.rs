@@ -68,7 +68,7 @@ mod tests {
     use crate::config::{Access, RuleText};
     use crate::fanout::group::{Distributor, FrameSink, Order, SetLimits, TickFrames};
     use crate::ingest::{Intake, Line, Monitor, Queue, Source};
-    use crate::limits::quota::Owner;
+    use crate::limits::memory::Owner;
     use crate::state::registry::Room;
     use crate::state::table::{Changes, Now, Table};
     use crate::state::tick::TickSink;

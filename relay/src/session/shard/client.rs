@@ -14,8 +14,10 @@ use super::requests::Allowance;
 use crate::access::auth::Peer;
 use crate::access::rule::Identity;
 use crate::fanout::group::ClientId;
-use crate::limits::caller::{Caller, Callers, Stay};
-use crate::limits::quota::{Owner, Permit, Users};
+use crate::limits::connections::{
+    Caller, Callers, Permit, Stay, TooMany, TooManyConnections, Users,
+};
+use crate::limits::memory::Owner;
 use crate::session::socket::Socket;
 use crate::session::step::Session;
 
@@ -100,8 +102,12 @@ impl Client {
         }
     }
 
-    /// Takes a place among the connections of `identity`'s user, unless it has one.
-    pub(super) fn sit(&mut self, users: &Arc<Users>, identity: &Identity) -> Result<(), String> {
+    /// Counts this connection among those of `identity`'s user, unless it is counted already.
+    pub(super) fn take_permit(
+        &mut self,
+        users: &Arc<Users>,
+        identity: &Identity,
+    ) -> Result<(), TooManyConnections> {
         if let (None, Some(user)) = (&self.permit, &identity.user) {
             self.permit = Some(users.permit(user)?);
         }
@@ -114,14 +120,15 @@ impl Client {
     }
 
     /// Its user is known now, and its budgets hold from now on.
-    pub(super) fn draw_on(&mut self, callers: &Callers, identity: &Identity) -> Result<(), String> {
+    pub(super) fn draw_on(
+        &mut self,
+        callers: &Callers,
+        identity: &Identity,
+    ) -> Result<(), TooMany> {
         let Some(user) = identity.user.as_ref().filter(|_| !self.caller.has_user()) else {
             return Ok(());
         };
-        let arrived = callers.logged_in(&mut self.caller, user, Instant::now());
-        arrived.map_err(|_| {
-            "you connect too fast: try again later (max_new_connections_per_s)".to_owned()
-        })
+        callers.logged_in(&mut self.caller, user, Instant::now())
     }
 
     /// Bytes of what waits for it to take it.

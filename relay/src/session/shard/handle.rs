@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::access::auth::Peer;
 use crate::fanout::group::{ClientId, FrameSink, Order, TickFrames};
-use crate::limits::caller::{Caller, Stay};
+use crate::limits::connections::{Caller, Stay};
 use crate::ops::pulse::Pulse;
 use crate::session::stream::StreamBody;
 

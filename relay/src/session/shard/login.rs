@@ -136,11 +136,13 @@ impl Run {
             Ok(login) if is_renewal && login.identity.user != client.identity.user => {
                 "the new token is of another user".to_owned()
             }
-            Ok(login) if let Err(why) = client.sit(&self.context.users, &login.identity) => {
-                return Err(self.refuse(place, to, why, Broken::TooManyConnections));
+            Ok(login)
+                if let Err(why) = client.take_permit(&self.context.users, &login.identity) =>
+            {
+                return Err(self.refuse(place, to, why.to_string(), Broken::TooManyConnections));
             }
             Ok(login) if let Err(why) = client.draw_on(&self.context.callers, &login.identity) => {
-                return Err(self.refuse(place, to, why, Broken::TooManyConnections));
+                return Err(self.refuse(place, to, why.to_string(), Broken::TooManyConnections));
             }
             Ok(login) => {
                 let left = login.until.duration_since(SystemTime::now());

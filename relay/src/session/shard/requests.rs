@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::{ECHOES, Run, ShardLimits};
 use crate::fanout::frame::Frame;
 use crate::ingest::OpEnd;
-use crate::limits::quota::Bucket;
+use crate::limits::rate::Bucket;
 use crate::session::operation::{HeldBack, OpAnswer, OpOrder};
 use crate::session::request::Outcome;
 use crate::session::socket::Broken;

@@ -14,7 +14,7 @@ use pvwire_schema::types::{
 use super::Latest;
 use crate::ingest::RowValue;
 use crate::ingest::weight::Weight;
-use crate::limits::quota::PvCharge;
+use crate::limits::memory::PvCharge;
 
 /// A value of more bytes is large. Below it, copying a value into a client's frame costs less than a
 /// message of its own does.
@@ -248,7 +248,7 @@ pub struct LargeRow {
 mod tests {
     use super::*;
     use crate::ingest::{Event, Line, Notice};
-    use crate::limits::quota::{Memory, MemoryLimits, Owner};
+    use crate::limits::memory::{Memory, MemoryLimits, Owner};
     use crate::state::table::tests::{Bench, CALM, PV};
     use pvwire_schema::types::ValueType;
     use std::sync::Arc;

@@ -11,7 +11,7 @@ use std::time::Instant;
 use pvwire_schema::types::{ConnectionState, Filter, PvId, Skips};
 
 use super::{Changes, Entry, Latest, Now, Table};
-use crate::limits::quota::PvCharge;
+use crate::limits::memory::PvCharge;
 use crate::state::filter::{Candidate, Gate, Verdict, less_of};
 
 /// What makes an entry the view of another's PV.

@@ -1,8 +1,9 @@
-//! Counts and rates of connections and of new names, per address and per user, kept across reconnects.
+//! Limits for all connections of one address or one user together: how many, how fast, and how many new
+//! names they may ask for.
 //!
-//! What one connection may do is limited by itself. This is the limit for all connections of one address
-//! or user together, so that connecting again brings nothing. Addresses of IPv6 count by their /64,
-//! because a single machine has all of it. Loopback has no address here: behind it may be any proxy.
+//! The accounts outlive connections, so that reconnecting does not reset a limit. IPv6 addresses are
+//! counted per /64, because one machine can use all of it. Loopback addresses are not limited, because
+//! a proxy on the same host may stand for any number of clients.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,7 +12,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::limits::quota::Bucket;
+use thiserror::Error;
+
+use crate::limits::rate::Bucket;
 
 /// An address or user may open connections of this many seconds at once.
 const ARRIVALS_BURST: usize = 25;
@@ -35,14 +38,23 @@ pub struct CallerLimits {
     pub new_names: (usize, usize),
 }
 
-/// Why a connection isn't taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a connection is refused.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum TooMany {
-    /// All connections of the relay are in use.
+    /// The relay has as many connections as it accepts.
+    #[error("the relay is full: try again later")]
     InAll,
-    /// This address has as many as it may.
+    /// The address has as many connections as it may have.
+    #[error(
+        "your address has too many connections: close some, or the relay's operator raises \
+         max_connections_per_address, or names the proxy that you share in trusted_proxy"
+    )]
     FromAddress,
-    /// This address or user opens them too fast.
+    /// The address or user opens connections too fast.
+    #[error(
+        "your address or user connects too fast: try again later, or the relay's operator raises \
+         max_new_connections_per_s, or names the proxy that you share in trusted_proxy"
+    )]
     TooFast,
 }
 
@@ -308,6 +320,67 @@ impl Caller {
     }
 }
 
+/// Counts the open connections of each user.
+#[derive(Debug)]
+pub struct Users {
+    most: usize,
+    permits: Mutex<HashMap<String, usize>>,
+}
+
+/// One open connection of a user; dropping it frees it.
+#[derive(Debug)]
+pub struct Permit {
+    users: Arc<Users>,
+    user: String,
+}
+
+/// A user has as many connections as allowed.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("you have {open} connections already; close some pages first (max_clients_per_user)")]
+pub struct TooManyConnections {
+    /// Open connections of the user.
+    pub open: usize,
+}
+
+impl Users {
+    /// Allows each user up to `most` connections.
+    #[must_use]
+    pub fn new(most: usize) -> Arc<Self> {
+        let permits = Mutex::default();
+        Arc::new(Self { most, permits })
+    }
+
+    /// Counts one more connection of a user.
+    ///
+    /// # Errors
+    /// When the user has `max_clients_per_user` connections already.
+    pub fn permit(self: &Arc<Self>, user: &str) -> Result<Permit, TooManyConnections> {
+        let mut permits = self.permits.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = permits.entry(user.to_owned()).or_default();
+        if *taken >= self.most {
+            return Err(TooManyConnections { open: *taken });
+        }
+        *taken += 1;
+        Ok(Permit {
+            users: Arc::clone(self),
+            user: user.to_owned(),
+        })
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let permits = self.users.permits.lock();
+        let mut permits = permits.unwrap_or_else(PoisonError::into_inner);
+        if let Some(taken) = permits.get_mut(&self.user) {
+            *taken -= 1;
+            if *taken == 0 {
+                permits.remove(&self.user);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -438,5 +511,16 @@ mod tests {
         let accounts = callers.accounts.lock().unwrap();
         assert!(accounts.len() < 3 * MAX_IDLE, "{}", accounts.len());
         assert!(accounts.contains_key(&Key::V4(0xc000_0201)));
+    }
+
+    #[test]
+    fn permit_is_free_again_when_its_connection_ends() {
+        let users = Users::new(1);
+        let permit = users.permit("jane").unwrap();
+        assert!(users.permit("jane").is_err());
+        assert!(users.permit("joe").is_ok());
+        drop(permit);
+        assert!(users.permit("jane").is_ok());
+        assert!(users.permits.lock().unwrap().is_empty());
     }
 }
