@@ -379,7 +379,7 @@ async fn run(
     let ticker = Ticker::start(
         Arc::clone(&intake),
         table,
-        distributor,
+        vec![Box::new(distributor)],
         limits,
         Arc::clone(&ticks),
     )

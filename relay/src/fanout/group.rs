@@ -228,7 +228,7 @@ pub struct TickFrames {
     /// Number of the tick.
     pub tick: u64,
     /// What it brought.
-    pub changes: Changes,
+    pub changes: Arc<Changes>,
     /// Its rows by PV, when several groups gather theirs.
     pub dirty: Option<Dirty>,
     /// The updates that travel in frames of their own, in order.
@@ -914,8 +914,9 @@ impl TickSink for Distributor {
         }
     }
 
-    fn tick(&mut self, table: &Table, mut changes: Changes, now: Now) {
+    fn tick(&mut self, table: &Table, changes: &Arc<Changes>, now: Now) {
         let tick = changes.tick;
+        let mut changes = Arc::clone(changes);
         let large = self.large.of_tick(table, &mut changes);
         let groups = self.group_frames(&changes);
         let mut orders = self.fulfil(table, now, tick);

@@ -102,8 +102,9 @@ pub struct LargeValues {
 }
 
 impl LargeValues {
-    /// The large values of a tick, in order. They will say themselves which of their PVs are back.
-    pub fn of_tick(&mut self, table: &Table, changes: &mut Changes) -> Vec<Arc<LargeValue>> {
+    /// The large values of a tick, in order. They will say themselves which of their PVs are back, so that
+    /// is taken out of `changes`, which are copied only if another sink has them too.
+    pub fn of_tick(&mut self, table: &Table, changes: &mut Arc<Changes>) -> Vec<Arc<LargeValue>> {
         let tick = changes.tick;
         let make = |row: &LargeRow| {
             let entry = table.entry(row.pv);
@@ -115,9 +116,13 @@ impl LargeValues {
         let values: Vec<_> = changes.large.iter().map(make).collect();
         if !values.is_empty() {
             let large = PvSet::new(values.iter().map(|value| value.pv).collect());
-            changes.channels.retain(|(pv, channel)| {
-                channel.state != ConnectionState::Connected || !large.contains(*pv)
-            });
+            let is_said_by_value = |(pv, channel): &(PvId, Channel)| {
+                channel.state == ConnectionState::Connected && large.contains(*pv)
+            };
+            if changes.channels.iter().any(is_said_by_value) {
+                let changes = Arc::make_mut(changes);
+                changes.channels.retain(|told| !is_said_by_value(told));
+            }
         }
         values
     }
@@ -219,7 +224,7 @@ mod tests {
             self.line.update(5, RowValue::Blob(Arc::new(array)), calm);
         }
 
-        fn tick(&mut self) -> (Changes, Vec<Arc<LargeValue>>) {
+        fn tick(&mut self) -> (Arc<Changes>, Vec<Arc<LargeValue>>) {
             self.tick += 1;
             let mut changes = Changes {
                 tick: self.tick,
@@ -231,7 +236,10 @@ mod tests {
             };
             self.intake
                 .drain(|taken| self.table.apply(&mut changes, now, taken));
+            let mut changes = Arc::new(changes);
+            let (others, told) = (Arc::clone(&changes), changes.channels.len());
             let values = self.values.of_tick(&self.table, &mut changes);
+            assert_eq!(others.channels.len(), told, "other sinks get them whole");
             (changes, values)
         }
 

@@ -1,8 +1,8 @@
-//! When is what has come in handed on, and how often?
+//! The tick thread: gathers updates for the length of a tick, takes them into the table and hands
+//! the changes to every sink.
 //!
-//! One thread gathers updates for the length of a tick, takes them into the table and hands the
-//! table and the changes to the stage behind it. The tick is as short as the clients' number
-//! allows: three times as long as one round of writing takes, between two bounds.
+//! The length of a tick follows the number of clients: three times as long as one round of writing
+//! takes, between two limits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,60 +19,88 @@ use crate::state::table::{Changes, Now, Table};
 /// that writing never takes more than a third of a core.
 const TICK_PER_ROUND: u32 = 3;
 
-/// Longest sleep without work; bounds how late a linger or a time-out is noticed.
+/// Longest sleep without work. Bounds the delay with which a linger or a time-out is noticed.
 const LONGEST_SLEEP: Duration = Duration::from_millis(250);
 
-/// A tick that hands on later than this after its first update came is late.
+/// A tick is late when it hands on its changes later than this after its first update arrived.
 const LATE: Duration = Duration::from_millis(500);
 
-/// The stage that hands on what a tick brought. The tick thread calls it.
+/// A consumer of ticks: the fan-out to clients, and others such as a history or a publisher to other
+/// relays.
+///
+/// The ticker is given its sinks at start and owns them. All methods are called on the tick thread, for
+/// each sink in the order in which they were declared. The fan-out comes first, so that clients don't
+/// wait for the others.
+///
+/// No method may block: no I/O, no contended lock, no wait for another thread. The time that a sink
+/// takes delays the sinks after it and the next tick, so a sink does little here. It copies the few
+/// rows that it needs, or puts a clone of the `Arc<Changes>` (no copy of the rows) in a bounded queue
+/// that another thread reads.
+///
+/// When its queue is full, a sink must not wait. It drops the tick, counts that, and remembers the last
+/// tick that it handed on. Then it catches up from the [`Table`]: every part of an entry has the tick of
+/// its last change, so the newest state after tick *n* is complete, although values between are missing.
+/// Only a sink that paces the relay as a whole, which is the fan-out, holds up ticks by
+/// [`is_ready`](Self::is_ready).
+///
+/// Numbers of PVs are reused. A sink that follows a PV holds it in the registry for as long.
 pub trait TickSink: Send {
-    /// Whether requests wait that don't come through the intake.
-    fn has_work(&self) -> bool;
+    /// Whether a request waits that doesn't come through the intake, so that a tick is needed without
+    /// an update. Whoever adds such a request calls [`Intake::wake`].
+    fn has_work(&self) -> bool {
+        false
+    }
 
-    /// Time that the last round of writing took, by the slowest of the writers.
-    fn round(&self) -> Duration;
+    /// Duration of the last round of writing, by the slowest writer. The longest of all sinks decides
+    /// the length of a tick; zero has no influence.
+    fn round(&self) -> Duration {
+        Duration::ZERO
+    }
 
-    /// Whether the writers have taken what they were given, so that a tick is of use.
-    fn is_ready(&self) -> bool;
+    /// Whether the sink can take another tick. While it returns false no tick takes place, for any
+    /// sink, and updates wait in the intake.
+    fn is_ready(&self) -> bool {
+        true
+    }
 
-    /// Takes out the requests that wait. Called before the intake is drained, so that the table
-    /// knows each PV that a request names.
-    fn collect(&mut self);
+    /// Takes the waiting requests out of their queue. Called before the intake is drained, so that the
+    /// table knows each PV that a request names.
+    fn collect(&mut self) {}
 
-    /// One tick is done: `changes` are what it brought, `table` is what is known after it.
-    fn tick(&mut self, table: &Table, changes: Changes, now: Now);
+    /// Takes one tick. `changes` holds everything that the tick brought, the same for every sink, also
+    /// when that is nothing; `table` is the state after it, and may be read during the call only.
+    fn tick(&mut self, table: &Table, changes: &Arc<Changes>, now: Now);
 }
 
-/// Bounds of the tick's length.
+/// Limits of the length of a tick.
 #[derive(Clone, Copy, Debug)]
 pub struct TickLimits {
     /// With few clients.
     pub shortest: Duration,
-    /// With many; beyond it the writers' own pace decides.
+    /// With many. If writing takes longer than this, ticks wait for the writers.
     pub longest: Duration,
 }
 
-/// Numbers of the tick thread, for metrics and the status page.
+/// Counters of the tick thread, for metrics and the status page.
 #[derive(Debug, Default)]
 pub struct TickCounters {
-    /// Ticks that had something to hand on.
+    /// Ticks with at least one change.
     pub ticks: AtomicU64,
-    /// Updates taken in.
+    /// Updates taken from sources.
     pub updates: AtomicU64,
-    /// Updates that were lost on the way in, because more came than the ring holds.
+    /// Updates discarded because the ring of the intake was full.
     pub lost_by_relay: AtomicU64,
-    /// Updates that a source put into others, as far as it says so.
+    /// Updates squashed by a source, as far as it says so.
     pub lost_by_source: AtomicU64,
-    /// Updates withheld from views.
+    /// Updates withheld by filters.
     pub withheld: AtomicU64,
-    /// Updates of a PV, type or count that was no more.
+    /// Updates discarded because their PV was closed or had changed type or element count.
     pub stale: AtomicU64,
     /// Ticks that were late.
     pub late: AtomicU64,
-    /// Present length of a tick.
+    /// Current length of a tick.
     pub length_micros: AtomicU64,
-    /// Turned with each tick, whether it has something to hand on or not.
+    /// Turned by each tick, with or without changes.
     pub pulse: Pulse,
 }
 
@@ -84,14 +112,14 @@ pub struct Ticker {
 }
 
 impl Ticker {
-    /// Starts the thread.
+    /// Starts the thread. `sinks` are called in this order; see [`TickSink`].
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// When the system can't start a thread.
     pub fn start(
         intake: Arc<Intake>,
         table: Table,
-        sink: impl TickSink + 'static,
+        sinks: Vec<Box<dyn TickSink>>,
         limits: TickLimits,
         counters: Arc<TickCounters>,
     ) -> std::io::Result<Self> {
@@ -100,7 +128,7 @@ impl Ticker {
             stop: Arc::clone(&stop),
             intake: Arc::clone(&intake),
             table,
-            sink,
+            sinks,
             limits,
             counters,
             tick: 0,
@@ -121,32 +149,32 @@ impl Drop for Ticker {
         self.stop.store(true, Ordering::Release);
         self.intake.wake();
         if let Some(thread) = self.thread.take() {
-            // A panic in the thread was already reported by the panic hook.
+            // The panic hook has already reported a panic of the thread.
             let _ = thread.join();
         }
     }
 }
 
-struct Run<S> {
+struct Run {
     stop: Arc<AtomicBool>,
     intake: Arc<Intake>,
     table: Table,
-    sink: S,
+    sinks: Vec<Box<dyn TickSink>>,
     limits: TickLimits,
     counters: Arc<TickCounters>,
     tick: u64,
 }
 
-impl<S: TickSink> Run<S> {
+impl Run {
     fn run(mut self) {
         let _alive = Indispensable("tick");
         while !self.stop.load(Ordering::Acquire) {
             self.sleep_until_work();
             let begun = Instant::now();
             self.counters.pulse.turned(begun);
-            // The first update of a burst waits for the others of its scan.
+            // The first update of a scan waits for the others of the same scan.
             thread::sleep(self.length());
-            while !self.sink.is_ready() && !self.stop.load(Ordering::Acquire) {
+            while !self.is_ready() && !self.stop.load(Ordering::Acquire) {
                 thread::sleep(self.limits.shortest);
             }
             self.one_tick();
@@ -155,9 +183,19 @@ impl<S: TickSink> Run<S> {
         }
     }
 
+    fn is_ready(&self) -> bool {
+        self.sinks.iter().all(|sink| sink.is_ready())
+    }
+
+    fn has_work(&self) -> bool {
+        self.sinks.iter().any(|sink| sink.has_work())
+    }
+
     fn length(&self) -> Duration {
         let TickLimits { shortest, longest } = self.limits;
-        let length = (self.sink.round() * TICK_PER_ROUND).clamp(shortest, longest);
+        let rounds = self.sinks.iter().map(|sink| sink.round());
+        let round = rounds.max().unwrap_or_default();
+        let length = (round * TICK_PER_ROUND).clamp(shortest, longest);
         self.counters
             .length_micros
             .store(length.as_micros() as u64, Ordering::Relaxed);
@@ -170,7 +208,7 @@ impl<S: TickSink> Run<S> {
             .table
             .next_deadline()
             .unwrap_or_else(|| Instant::now() + LONGEST_SLEEP);
-        let idle = self.intake.is_empty() && !self.sink.has_work();
+        let idle = self.intake.is_empty() && !self.has_work();
         if idle && !self.stop.load(Ordering::Acquire) {
             let sleep = deadline.saturating_duration_since(Instant::now());
             thread::park_timeout(sleep.min(LONGEST_SLEEP));
@@ -184,7 +222,9 @@ impl<S: TickSink> Run<S> {
             instant: Instant::now(),
             wall_ns: wall_ns(),
         };
-        self.sink.collect();
+        for sink in &mut self.sinks {
+            sink.collect();
+        }
         let mut changes = Changes {
             tick: self.tick,
             ..Changes::default()
@@ -208,45 +248,71 @@ impl<S: TickSink> Run<S> {
         counters
             .stale
             .store(table.stale_rows_total(), Ordering::Relaxed);
-        self.sink.tick(table, changes, now);
+        let changes = Arc::new(changes);
+        for sink in &mut self.sinks {
+            sink.tick(table, &changes, now);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ingest::{Line, RowValue};
-    use pvwire_schema::types::{Alarm, PvId, Severity};
+    use crate::ingest::{Event, Line, RowValue};
+    use pvwire_schema::types::{Alarm, ConnectionState, Metadata, PvId, Severity};
     use std::sync::mpsc::{Receiver, Sender, channel};
 
-    /// A stage that is ready when the test says so, and tells the test what it is asked and given.
-    struct Stage {
+    /// A sink that is ready when the test says so, and reports each question and tick to the test.
+    struct Paced {
         ready: Arc<AtomicBool>,
         asked: Sender<()>,
-        given: Sender<usize>,
+        given: Sender<Arc<Changes>>,
     }
 
-    impl TickSink for Stage {
-        fn has_work(&self) -> bool {
-            false
-        }
-        fn round(&self) -> Duration {
-            Duration::ZERO
-        }
+    impl TickSink for Paced {
         fn is_ready(&self) -> bool {
             let _ = self.asked.send(());
             self.ready.load(Ordering::Acquire)
         }
-        fn collect(&mut self) {}
-        fn tick(&mut self, _: &Table, changes: Changes, _: Now) {
-            let _ = self.given.send(changes.rows.len());
+        fn tick(&mut self, _: &Table, changes: &Arc<Changes>, _: Now) {
+            let _ = self.given.send(Arc::clone(changes));
+        }
+    }
+
+    /// A sink that counts the changes of all ticks, and nothing else.
+    #[derive(Default)]
+    struct ChangeCounter {
+        ticks: Arc<AtomicU64>,
+        changes: Arc<AtomicU64>,
+    }
+
+    impl TickSink for ChangeCounter {
+        fn tick(&mut self, _: &Table, changes: &Arc<Changes>, _: Now) {
+            let brought = changes.updates() + changes.channels.len() + changes.metadata.len();
+            self.changes.fetch_add(brought as u64, Ordering::Relaxed);
+            self.ticks.fetch_add(1, Ordering::Release);
         }
     }
 
     const PATIENCE: Duration = Duration::from_secs(10);
 
+    const CALM: Alarm = Alarm {
+        severity: Severity::NoAlarm,
+        status: 0,
+    };
+
     fn next<T>(from: &Receiver<T>) -> T {
         from.recv_timeout(PATIENCE).unwrap()
+    }
+
+    fn start(intake: &Arc<Intake>, sinks: Vec<Box<dyn TickSink>>) -> Ticker {
+        let shortest = Duration::from_millis(1);
+        let limits = TickLimits {
+            shortest,
+            longest: shortest,
+        };
+        let table = Table::new(PATIENCE);
+        Ticker::start(Arc::clone(intake), table, sinks, limits, Arc::default()).unwrap()
     }
 
     #[test]
@@ -254,35 +320,70 @@ mod tests {
         let (asked, questions) = channel();
         let (given, ticks) = channel();
         let ready = Arc::new(AtomicBool::new(false));
-        let stage = Stage {
+        let sink = Paced {
             ready: Arc::clone(&ready),
             asked,
             given,
         };
         let intake = Intake::new();
-        let shortest = Duration::from_millis(1);
-        let limits = TickLimits {
-            shortest,
-            longest: shortest,
-        };
-        let table = Table::new(PATIENCE);
-        let ticker = Ticker::start(Arc::clone(&intake), table, stage, limits, Arc::default());
+        let ticker = start(&intake, vec![Box::new(sink)]);
         let line = Line::open(&intake, PvId(0), false);
-        let calm = Alarm {
-            severity: Severity::NoAlarm,
-            status: 0,
-        };
         for n in 1..=3 {
             next(&questions);
-            line.update(n, RowValue::Number(0.0), calm);
+            line.update(n, RowValue::Number(0.0), CALM);
         }
-        assert!(ticks.try_recv().is_err(), "the stage wasn't ready");
+        assert!(ticks.try_recv().is_err(), "the sink wasn't ready");
         ready.store(true, Ordering::Release);
         let mut rows = 0;
         while rows < 3 {
-            rows += next(&ticks);
+            rows += next(&ticks).rows.len();
         }
         assert_eq!(rows, 3, "nothing is lost by waiting");
         drop(ticker);
+    }
+
+    #[test]
+    fn every_sink_gets_the_same_changes_of_every_tick() {
+        let (asked, _questions) = channel();
+        let (given, ticks) = channel();
+        let first = Paced {
+            ready: Arc::new(AtomicBool::new(true)),
+            asked,
+            given,
+        };
+        let counter = ChangeCounter::default();
+        let (counted_ticks, counted) = (Arc::clone(&counter.ticks), Arc::clone(&counter.changes));
+        let intake = Intake::new();
+        let ticker = start(&intake, vec![Box::new(first), Box::new(counter)]);
+        let line = Line::open(&intake, PvId(0), false);
+        line.connected(false);
+        line.event(Event::Metadata(Box::new(Metadata {
+            units: "mA".into(),
+            ..Metadata::default()
+        })));
+        let (mut seen, mut rows, mut states, mut units) = (0, 0, Vec::new(), Vec::new());
+        for n in 1..=20 {
+            line.update(n, RowValue::Number(n as f64), CALM);
+            if n == 20 {
+                line.event(Event::Disconnected);
+            }
+            while rows < n as usize || (n == 20 && states.len() < 2) {
+                let changes = next(&ticks);
+                seen += 1;
+                rows += changes.updates();
+                states.extend(changes.channels.iter().map(|(_, channel)| channel.state));
+                units.extend(changes.metadata.iter().map(|(_, of)| of.units.clone()));
+            }
+        }
+        // Ends the thread after the sinks have had the same ticks.
+        drop(ticker);
+        seen += ticks.try_iter().count() as u64;
+        let (gone, there) = (ConnectionState::Disconnected, ConnectionState::Connected);
+        assert_eq!(
+            (rows, states, units),
+            (20, vec![there, gone], vec!["mA".to_owned()])
+        );
+        assert_eq!(counted_ticks.load(Ordering::Acquire), seen);
+        assert_eq!(counted.load(Ordering::Relaxed), 20 + 2 + 1);
     }
 }

@@ -156,7 +156,7 @@ mod tests {
             };
             intake.drain(|taken| table.apply(&mut changes, now, taken));
             let begun = own_time();
-            distributor.tick(&table, changes, now);
+            distributor.tick(&table, &Arc::new(changes), now);
             own_time() - begun
         };
         let client = |place| ClientId {
