@@ -112,22 +112,22 @@ packaging-test: setup-browser wasm ## The packed package in apps of Vite, webpac
 	@npm run --silent test:packaging -w pvwire
 
 bench: setup ## Benchmarks of the goals in ten minutes; results in bench/results/
-	@$(PYTHON) bench/run.py --set quick
+	@$(PYTHON) bench/relay/run.py --set quick
 
 bench-full: setup ## All benchmarks, which take about an hour, and their pictures
-	@status=0; $(PYTHON) bench/run.py --set full || status=$$?; \
+	@status=0; $(PYTHON) bench/relay/run.py --set full || status=$$?; \
 		$(MAKE) --no-print-directory bench-pictures; exit $$status
 
 bench-faults: setup ## 1,000 clients that stall beside 100 others; 1,000 whose relay is killed, or restarted
-	@$(PYTHON) bench/run.py --scenario stalled-1000beside100 --scenario killed-1000 --scenario planned-1000 $(if $(QUICK),--quick)
+	@$(PYTHON) bench/relay/run.py --scenario stalled-1000beside100 --scenario killed-1000 --scenario planned-1000 $(if $(QUICK),--quick)
 
 bench-pictures: ## Pictures and figures of the documents, from what is in bench/results/
 	@[ -x .local/plots/bin/python ] || python3 -m venv .local/plots
-	@.local/plots/bin/python -m pip install --quiet --disable-pip-version-check -r bench/requirements.txt
-	@.local/plots/bin/python bench/plots.py
+	@.local/plots/bin/python -m pip install --quiet --disable-pip-version-check -r bench/relay/requirements.txt
+	@.local/plots/bin/python bench/relay/plots.py
 
 instructions: setup-valgrind ## Instructions per row of what runs for every update, compared with a baseline
-	@$(PYTHON) bench/instructions.py
+	@$(PYTHON) bench/instructions/count.py
 
 bench-browser: setup-browser relay wasm ## What an update costs in Chromium, beside JSON, graphql-ws and Apollo
 	@PVWIRE_RELAY=$${CARGO_TARGET_DIR:-$(CURDIR)/target}/release/pvwire-relay npm run --silent bench -w pvwire-bench-browser

@@ -22,7 +22,7 @@ STEPS = [
     ("check", "generated code is current", "make --no-print-directory regen-check"),
     ("check", "links of the documentation", ".local/venv/bin/python tools/links.py"),
     # Less than 1 s.
-    ("check", "figures of the documentation", ".local/venv/bin/python bench/plots.py --check"),
+    ("check", "figures of the documentation", ".local/venv/bin/python bench/relay/plots.py --check"),
     # 1 s.
     ("check", "licences and sources", "make --no-print-directory deny"),
     ("check", "advisories", "make --no-print-directory advisories"),

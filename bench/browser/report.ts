@@ -54,6 +54,9 @@ export interface Judged extends Goal {
 const ROOT = path.resolve(import.meta.dirname, "../..");
 const RESULTS = path.join(ROOT, "bench/results");
 
+/** Every round as it was measured; not in the repository. */
+const ROUNDS = path.join(ROOT, ".local/bench");
+
 /** Writes the result as JSON and as a table, which it gives too, with how the goals are met. */
 export function report(
   scenario: Scenario,
@@ -83,9 +86,11 @@ export function report(
   ];
   const text = `${lines.join("\n")}\n`;
   if (keep) {
-    const result = { scenario: name, question, settings, ...circumstances, goals, points: summed };
-    write(`${name}.json`, `${JSON.stringify(result, null, 1)}\n`);
-    write(`${name}.md`, text);
+    const head = { scenario: name, question, settings, ...circumstances, goals };
+    const kept = summed.map(({ label, rounds, figures }) => ({ label, n: rounds.length, figures }));
+    write(RESULTS, `${name}.json`, `${JSON.stringify({ ...head, points: kept }, null, 1)}\n`);
+    write(ROUNDS, `${name}.json`, `${JSON.stringify({ ...head, points: summed }, null, 1)}\n`);
+    write(RESULTS, `${name}.md`, text);
   }
   return { text, goals };
 }
@@ -98,7 +103,7 @@ export function reportGoals(goals: readonly Judged[]): void {
   const kept = [...others, ...goals].map(({ goal, id, measured, met, unit }) =>
     JSON.stringify({ id, goal, measured, unit, met }),
   );
-  write("browser.json", `[\n${kept.join(",\n")}\n]\n`);
+  write(RESULTS, "browser.json", `[\n${kept.join(",\n")}\n]\n`);
 }
 
 export const goalLine = ({ bound, goal, measured, met, unit, what }: Judged): string =>
@@ -129,9 +134,9 @@ export function origin(): Record<string, string> {
 
 export const load = (): number => Math.round((loadavg()[0] ?? 0) * 10) / 10;
 
-function write(file: string, text: string): void {
-  mkdirSync(RESULTS, { recursive: true });
-  writeFileSync(path.join(RESULTS, file), text);
+function write(folder: string, file: string, text: string): void {
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(path.join(folder, file), text);
 }
 
 function summary(rounds: readonly Round[]): Record<string, Summary> {

@@ -24,7 +24,9 @@ from kinds import KINDS
 from processes import FAR_END, ROOT, Children, Disturbed, Iocs, say
 from report import summary, table
 
-SCENARIOS = ROOT / "bench/scenarios"
+SCENARIOS = ROOT / "bench/relay/scenarios"
+# Every round as it was measured; not in the repository.
+ROUNDS = ROOT / ".local/bench"
 
 WARM_UP_S = 2
 
@@ -90,7 +92,7 @@ def main():
     parser.add_argument(
         "--scenario",
         action="append",
-        help="a file of bench/scenarios; may be given several times (default: all of the set)",
+        help="a file of bench/relay/scenarios; may be given several times (default: all of the set)",
     )
     parser.add_argument("--rounds", type=int, help="how often to measure (default: the scenario's)")
     parser.add_argument(
@@ -217,9 +219,22 @@ def report(name, scenario, arguments, watch, points):
         return
     results = goals.RESULTS
     results.mkdir(exist_ok=True)
-    (results / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
+    ROUNDS.mkdir(parents=True, exist_ok=True)
+    (ROUNDS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
+    (results / f"{name}.json").write_text(json.dumps(without_rounds(result), indent=1) + "\n")
     (results / f"{name}.md").write_text(table(result))
-    say(f"written to bench/results/{name}.json and .md")
+    say(f"written to bench/results/{name}.json and .md, with all rounds to .local/bench/{name}.json")
+
+
+def without_rounds(result):
+    """The result as it is kept in the repository: figures without what single rounds measured."""
+    kept = ("label", "settings", "repeated_rounds", "n", "figures")
+    points = []
+    for point in result["points"]:
+        points.append({key: point[key] for key in kept})
+        if point["settings"]["kind"] == "soak":
+            points[-1]["memory_samples"] = point["raw_rounds"][0]["relay"]["memory"]["samples"]
+    return result | {"points": points}
 
 
 def measure_point(name, label, settings):
@@ -244,6 +259,7 @@ def measure_point(name, label, settings):
         "label": label,
         "settings": settings,
         "repeated_rounds": repeated,
+        "n": len(per_round),
         "figures": summary(per_round),
         "rounds": per_round,
         "raw_rounds": raw_rounds,

@@ -7,7 +7,7 @@ import json
 from processes import ROOT
 from report import figure
 
-GOALS = ROOT / "bench/goals.json"
+GOALS = ROOT / "bench/relay/goals.json"
 RESULTS = ROOT / "bench/results"
 
 

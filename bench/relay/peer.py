@@ -1,6 +1,6 @@
 """What does another server or client ask for the same, on the same IOC, in the same run?
 
-A peer is a program under bench/peers/ that the scenario names. It is run with the interpreter of the
+A peer is a program under bench/relay/peers/ that the scenario names. It is run with the interpreter of the
 project's Python environment, on the IOC's environment variables, with the arguments that `measure`
 gives it; it pins what it starts to the cores that it is told, ends all of it, and prints one line of
 JSON at last: `updates`, `seconds` and `cpuNs` of its measurement, `missing` values, and `latency` as
@@ -39,7 +39,7 @@ def measure(children, scenario, iocs, folder):
 
 
 def run_peer(children, scenario, iocs, folder):
-    program = [PYTHON, ROOT / "bench" / "peers" / scenario["program"], *scenario.get("arguments", [])]
+    program = [PYTHON, ROOT / "bench/relay/peers" / scenario["program"], *scenario.get("arguments", [])]
     words = ["--names", iocs.names, "--clients", scenario["clients"], "--folder", folder]
     words += ["--rate-hz", scenario["rate_hz"]]
     words += ["--warm-up-s", scenario["warm_up_s"], "--seconds", scenario["seconds"]]

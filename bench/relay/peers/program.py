@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 BENCH = Path(__file__).resolve().parent.parent
-PEERS_PYTHON = BENCH.parent / ".local/peers/bin/python"
+PEERS_PYTHON = BENCH.parent.parent / ".local/peers/bin/python"
 
 sys.path.append(str(BENCH))
 

@@ -66,7 +66,7 @@ def table(result):
     """The result as a page."""
     settings, points = result["settings"], result["points"]
     kind = KINDS[settings["kind"]]
-    rounds = len(points[0]["rounds"])
+    rounds = points[0]["n"]
     lines = [f"# {result['scenario']}", "", settings["question"], ""]
     if len(points) == 1:
         lines.append(about(points[0]["settings"], rounds))

@@ -1,142 +1,31 @@
-"""Draws docs/explanations/pictures/ from bench/results/, and writes the figures of the documents.
-
-A block of docs/explanations/performance.md stands between `<!-- from NAME -->` and `<!-- end -->`; NAME is
-one of `BLOCKS`. Everything in it comes from result files and says which. A single figure in a sentence of
-any document stands between `<!-- figure SCENARIO FIGURE -->` and `<!-- end -->`: its median, unless `min`
-or `max` follows, times a factor such as `×100`, if there is one.
-
-With `--text` no pictures are drawn. With `--check` nothing is written; it fails when a document says
-something else than the results.
-"""
+"""Blocks of docs/explanations/performance.md about the relay."""
 
 import json
-import re
-import subprocess
-import sys
-from pathlib import Path
 
 import goals
+from drawing import (
+    BLUE,
+    GREY,
+    ORANGE,
+    RESULTS,
+    median,
+    missing,
+    picture,
+    plt,
+    points_table,
+    result,
+    save,
+    source,
+    spread,
+    table,
+)
 from report import figure
-
-
-
-class Undrawn:
-    """Takes all that is drawn and draws nothing: text needs no matplotlib."""
-
-    def __getattr__(self, _):
-        return self
-
-    def __call__(self, *_, **__):
-        return self
-
-    def __iter__(self):
-        return iter((self, self))
-
-
-CHECKS = "--check" in sys.argv
-DRAWS = not CHECKS and "--text" not in sys.argv
-if not DRAWS:
-    plt = Undrawn()
-else:
-    import matplotlib
-
-    matplotlib.use("svg")
-    import matplotlib.pyplot as plt
-
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "bench/results"
-PAGE = ROOT / "docs/explanations/performance.md"
-PICTURES = ROOT / "docs/explanations/pictures"
-
-BLUE, ORANGE, GREY, GREEN = "#1f77b4", "#e07b00", "#888888", "#2a8f4d"
 
 # µs that other servers ask for a delivered update, and the updates a second at which one of them is at
 # its end: docs/explanations/performance.md says where that is from.
 CONIQL_US, CONIQL_MOST = 350, 2_000
 PVWS_US = (12, 15)
 PVWS_FAN_OUT_US = (24, 36)
-
-plt.rcParams.update(
-    {
-        "figure.figsize": (7.2, 4.0),
-        "font.size": 10,
-        "axes.grid": True,
-        "grid.color": "#dddddd",
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "legend.frameon": False,
-        # The same results give the same bytes.
-        "svg.hashsalt": "pvwire",
-        "svg.fonttype": "none",
-    }
-)
-
-
-def result(name):
-    """A scenario's result, if there is one."""
-    file = RESULTS / f"{name}.json"
-    if not file.exists():
-        return None
-    found = json.loads(file.read_text())
-    return found if "points" in found else None
-
-
-def median(point, key):
-    return point["figures"][key]["median"]
-
-
-def spread(points, key):
-    """Distances from the median to the least and the most, for error bars."""
-    figures = [point["figures"][key] for point in points]
-    return [
-        [one["median"] - one["min"] for one in figures],
-        [one["max"] - one["median"] for one in figures],
-    ]
-
-
-def source(found):
-    """Where a block's numbers are from."""
-    name = found["scenario"]
-    return (
-        f"[bench/results/{name}.md](../../bench/results/{name}.md): commit {found['commit']},"
-        f" {found['date']}, n = {len(found['points'][0]['rounds'])}, others used"
-        f" {found['other_cores']:.2f} cores meanwhile."
-    )
-
-
-def missing(name):
-    writer = "bench-browser" if name.startswith("browser-") else "bench-full"
-    return [f"No result yet: `make {writer}` writes bench/results/{name}.json."]
-
-
-def save(drawing, name):
-    if not DRAWS:
-        return
-    PICTURES.mkdir(exist_ok=True)
-    drawing.tight_layout()
-    drawing.savefig(PICTURES / f"{name}.svg", metadata={"Date": None})
-    plt.close(drawing)
-
-
-def picture(name, says):
-    return [f"![{says}](pictures/{name}.svg)", ""]
-
-
-def table(heads, rows):
-    yield f"| {' | '.join(heads)} |"
-    yield f"|---|{'---:|' * (len(heads) - 1)}"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
-
-
-def points_table(found, columns):
-    """One row a point of a sweep; `columns` are figures with their heads."""
-    heads = [""] + [head for _, head in columns]
-    cells = (
-        [point["label"]] + [figure(median(point, key)) for key, _ in columns]
-        for point in found["points"]
-    )
-    return list(table(heads, cells))
 
 
 def goals_block():
@@ -403,7 +292,7 @@ def soak_block():
         yield from missing("soak-1000x1000")
         return
     point = found["points"][0]
-    samples = point["raw_rounds"][0]["relay"]["memory"]["samples"]
+    samples = point["memory_samples"]
     drawing, axes = plt.subplots()
     times = [each["seconds"] / 60 for each in samples]
     axes.plot(times, [each["rssKb"] / 1024 for each in samples], color=BLUE, label="relay")
@@ -465,167 +354,3 @@ def peers_block():
 
 
 # Figures of `browser-decode`, in the order of the picture.
-WAYS = {
-    "decode_ns": "decoded and stored",
-    "told_ns": "and a callback",
-    "light_ns": "and a light selection",
-    "full_ns": "and a full selection",
-    "graphql_light_ns": "light GraphQL subscription",
-    "graphql_full_ns": "full GraphQL subscription",
-    "json_parse_ns": "JSON.parse alone",
-    "graphql_ws_ns": "graphql-ws",
-    "apollo_no_cache_ns": "Apollo, no cache",
-    "apollo_default_cache_ns": "Apollo, default cache",
-}
-
-
-def browser_update_block():
-    found = result("browser-decode")
-    if found is None:
-        yield from missing("browser-decode")
-        return
-    (point,) = found["points"]
-    values = [median(point, key) for key in WAYS]
-    drawing, axes = plt.subplots()
-    colours = [BLUE if place < 6 else ORANGE for place in range(len(WAYS))]
-    axes.barh(list(WAYS.values()), values, color=colours)
-    axes.invert_yaxis()
-    axes.set_xscale("log")
-    axes.grid(axis="y", visible=False)
-    axes.set_xlabel("CPU of the page's main thread for an update, ns; blue: pvwire, orange: Coniql's messages")
-    save(drawing, "browser-update")
-    yield from picture("browser-update", "CPU of an update in the browser, by what is done with it")
-    yield from table(["", "ns an update"], [[way, figure(median(point, key))] for key, way in WAYS.items()])
-    yield ""
-    yield browser_source(found)
-
-
-REACT_COLUMNS = (
-    ("main_thread_percent", "main thread, %"),
-    ("script_percent", "of it JavaScript, %"),
-    ("frames_per_s", "screen frames/s"),
-    ("updates_per_s", "updates/s"),
-)
-CAMERA_COLUMNS = (
-    ("made_per_s", "made/s"),
-    ("shown_per_s", "shown/s"),
-    ("left_out_per_s", "left out/s"),
-    ("age_p50_ms", "50 % on the canvas after, ms"),
-    ("age_p99_ms", "99 %, ms"),
-    ("memory_first_mb", "memory in the first quarter, MB"),
-    ("memory_last_mb", "in the last, MB"),
-    ("seconds", "measured for, s"),
-)
-MODES_COLUMNS = (
-    ("main_thread_percent", "main thread, each tab, %"),
-    ("browser_percent", "whole browser, %"),
-    ("latency_p50_ms", "50 % after, ms"),
-    ("latency_p99_ms", "99 % after, ms"),
-    ("connections", "connections"),
-)
-ARRAY_COLUMNS = (
-    ("megabytes_per_s", "MB/s"),
-    ("updates_per_s", "updates/s"),
-    ("left_out_per_s", "left out/s"),
-    ("main_thread_percent", "main thread, %"),
-)
-
-
-def browser_page_block():
-    columns = {
-        "browser-react": REACT_COLUMNS,
-        "browser-wall": REACT_COLUMNS[:1] + REACT_COLUMNS[2:],
-        "browser-camera": CAMERA_COLUMNS,
-        "browser-modes": MODES_COLUMNS,
-        "browser-array": ARRAY_COLUMNS,
-    }
-    for name, chosen in columns.items():
-        found = result(name)
-        if found is None:
-            yield from [*missing(name), ""]
-            continue
-        yield from [found["question"], "", *points_table(found, chosen), "", browser_source(found), ""]
-
-
-def browser_source(found):
-    """As `source`, of a result that Chromium measured."""
-    name, rounds = found["scenario"], len(found["points"][0]["rounds"])
-    return (
-        f"[bench/results/{name}.md](../../bench/results/{name}.md): commit {found['commit']},"
-        f" {found['date']}, n = {rounds}, {found['browser']}, load average"
-        f" {found['load_average_before']} before."
-    )
-
-
-BLOCKS = {
-    "goals": goals_block,
-    "browser-update": browser_update_block,
-    "browser-page": browser_page_block,
-    "fan-out": fan_out_block,
-    "one-client": one_client_block,
-    "monitors": monitors_block,
-    "subscriptions": sweep_block("subscriptions-100", CLIENT_COLUMNS),
-    "clients": sweep_block("clients-20", CLIENT_COLUMNS),
-    "latency": latency_block,
-    "waveforms": waveforms_block,
-    "crowd": figures_block(["deliver-5000x1000-100ms", "deliver-50x1000"]),
-    "stalled": figures_block(["stalled-100of1000"]),
-    "storm": figures_block(["storm-1000"]),
-    "memory": figures_block(["memory-idle-1000", "memory-busy-1000"]),
-    "soak": soak_block,
-    "peers": peers_block,
-}
-
-
-FIGURE = re.compile(r"(<!-- figure (\S+) (\S+)(?: (min|max))?(?: ×(\S+))? -->)(.*?)(<!-- end -->)", re.S)
-
-
-def one_figure(found):
-    """A figure between its marks, as the result has it."""
-    begin, scenario, key, which, factor, _, end = found.groups()
-    points = (result(scenario) or {"points": []})["points"]
-    values = [point["figures"][key] for point in points if key in point["figures"]]
-    if len(values) != 1:
-        sys.exit(f"{begin}: {len(values)} points of {scenario} have this figure")
-    return f"{begin}{figure(values[0][which or 'median'] * float(factor or 1))}{end}"
-
-
-def with_blocks(page):
-    """The page of performance with what is in the results now."""
-    for name in re.findall(r"<!-- from (\S+) -->", page):
-        if name not in BLOCKS:
-            sys.exit(f"{PAGE}: there is no block {name}; there are {', '.join(BLOCKS)}")
-        begin, end = f"<!-- from {name} -->\n", "<!-- end -->"
-        before, rest = page.split(begin, 1)
-        _, after = rest.split(end, 1)
-        inner = "\n".join(BLOCKS[name]()).rstrip("\n")
-        page = f"{before}{begin}\n{inner}\n\n{end}{after}"
-    return page
-
-
-def documents():
-    """All documents of the tree but those of results."""
-    listed = subprocess.run(
-        ["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.splitlines()
-    return [ROOT / name for name in listed if not name.startswith("bench/results/")]
-
-
-def main():
-    differ = []
-    for document in documents():
-        text = document.read_text()
-        now = FIGURE.sub(one_figure, with_blocks(text) if document == PAGE else text)
-        if now != text:
-            differ.append(str(document.relative_to(ROOT)))
-            if not CHECKS:
-                document.write_text(now)
-    if CHECKS and differ:
-        sys.exit(f"figures in {', '.join(differ)} aren't those of bench/results: run make bench-pictures")
-    if not CHECKS:
-        pictures = f" and {PICTURES.relative_to(ROOT)}/" if DRAWS else ""
-        print(f"written to {', '.join(differ) or 'no document'}{pictures}")
-
-
-if __name__ == "__main__":
-    main()

@@ -13,10 +13,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 PROGRAM = TARGET / "release/pvwire-instructions"
-BASELINE = Path(__file__).with_name("instructions-baseline.json")
+BASELINE = Path(__file__).with_name("baseline.json")
 
 # More than the compiler's mood when code elsewhere changes and another processor's memcpy; less than
 # one thing more that is done for every row.
@@ -92,7 +92,7 @@ def main():
     failed += gone
     print(f"{len(counted) + len(gone) - len(failed)} passed, {len(failed)} failed")
     if failed:
-        print("When that is meant to be: bench/instructions.py --write, and commit the baseline.")
+        print("When that is meant to be: bench/instructions/count.py --write, and commit the baseline.")
     return 1 if failed else 0
 
 

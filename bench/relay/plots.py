@@ -1,0 +1,106 @@
+"""Draws docs/explanations/pictures/ from bench/results/, and writes the figures of the documents.
+
+A block of docs/explanations/performance.md stands between `<!-- from NAME -->` and `<!-- end -->`; NAME is
+one of `BLOCKS`. Everything in it comes from result files and says which. A single figure in a sentence of
+any document stands between `<!-- figure SCENARIO FIGURE -->` and `<!-- end -->`: its median, unless `min`
+or `max` follows, times a factor such as `×100`, if there is one.
+
+With `--text` no pictures are drawn. With `--check` nothing is written; it fails when a document says
+something else than the results.
+"""
+
+import re
+import subprocess
+import sys
+
+from browser_blocks import browser_page_block, browser_update_block
+from drawing import CHECKS, DRAWS, PICTURES, ROOT, result
+from report import figure
+from relay_blocks import (
+    CLIENT_COLUMNS,
+    fan_out_block,
+    figures_block,
+    goals_block,
+    latency_block,
+    monitors_block,
+    one_client_block,
+    peers_block,
+    soak_block,
+    sweep_block,
+    waveforms_block,
+)
+
+PAGE = ROOT / "docs/explanations/performance.md"
+
+BLOCKS = {
+    "goals": goals_block,
+    "browser-update": browser_update_block,
+    "browser-page": browser_page_block,
+    "fan-out": fan_out_block,
+    "one-client": one_client_block,
+    "monitors": monitors_block,
+    "subscriptions": sweep_block("subscriptions-100", CLIENT_COLUMNS),
+    "clients": sweep_block("clients-20", CLIENT_COLUMNS),
+    "latency": latency_block,
+    "waveforms": waveforms_block,
+    "crowd": figures_block(["deliver-5000x1000-100ms", "deliver-50x1000"]),
+    "stalled": figures_block(["stalled-100of1000"]),
+    "storm": figures_block(["storm-1000"]),
+    "memory": figures_block(["memory-idle-1000", "memory-busy-1000"]),
+    "soak": soak_block,
+    "peers": peers_block,
+}
+
+
+FIGURE = re.compile(r"(<!-- figure (\S+) (\S+)(?: (min|max))?(?: ×(\S+))? -->)(.*?)(<!-- end -->)", re.S)
+
+
+def one_figure(found):
+    """A figure between its marks, as the result has it."""
+    begin, scenario, key, which, factor, _, end = found.groups()
+    points = (result(scenario) or {"points": []})["points"]
+    values = [point["figures"][key] for point in points if key in point["figures"]]
+    if len(values) != 1:
+        sys.exit(f"{begin}: {len(values)} points of {scenario} have this figure")
+    return f"{begin}{figure(values[0][which or 'median'] * float(factor or 1))}{end}"
+
+
+def with_blocks(page):
+    """The page of performance with what is in the results now."""
+    for name in re.findall(r"<!-- from (\S+) -->", page):
+        if name not in BLOCKS:
+            sys.exit(f"{PAGE}: there is no block {name}; there are {', '.join(BLOCKS)}")
+        begin, end = f"<!-- from {name} -->\n", "<!-- end -->"
+        before, rest = page.split(begin, 1)
+        _, after = rest.split(end, 1)
+        inner = "\n".join(BLOCKS[name]()).rstrip("\n")
+        page = f"{before}{begin}\n{inner}\n\n{end}{after}"
+    return page
+
+
+def documents():
+    """All documents of the tree but those of results."""
+    listed = subprocess.run(
+        ["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    return [ROOT / name for name in listed if not name.startswith("bench/results/")]
+
+
+def main():
+    differ = []
+    for document in documents():
+        text = document.read_text()
+        now = FIGURE.sub(one_figure, with_blocks(text) if document == PAGE else text)
+        if now != text:
+            differ.append(str(document.relative_to(ROOT)))
+            if not CHECKS:
+                document.write_text(now)
+    if CHECKS and differ:
+        sys.exit(f"figures in {', '.join(differ)} aren't those of bench/results: run make bench-pictures")
+    if not CHECKS:
+        pictures = f" and {PICTURES.relative_to(ROOT)}/" if DRAWS else ""
+        print(f"written to {', '.join(differ) or 'no document'}{pictures}")
+
+
+if __name__ == "__main__":
+    main()
