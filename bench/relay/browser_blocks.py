@@ -10,7 +10,6 @@ from drawing import (
     points_table,
     result,
     save,
-    source,
     table,
 )
 from report import figure

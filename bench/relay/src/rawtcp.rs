@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn sockets_have_the_options_of_the_relays() {
         let relay = include_str!("../../../relay/src/session/socket.rs");
-        let main = include_str!("../../relay/src/main.rs");
+        let main = include_str!("../../../relay/src/main.rs");
         for (file, line) in [
             (relay, "const NOTSENT_LOWAT_BYTES: u32 = 64 << 10;"),
             (
