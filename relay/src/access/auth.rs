@@ -1,17 +1,21 @@
-//! Who is it that connects: what does a token say, and which proxy is believed?
+//! Identities of clients: by token, or as a trusted proxy states them.
 
-use std::net::{IpAddr, SocketAddr};
+mod key_set;
+mod proxy;
+mod verifier;
+
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use jsonwebtoken::crypto::{CryptoProvider, JwtVerifier, KeyUtils};
-use jsonwebtoken::errors::{Error, ErrorKind, Result as JwtResult};
-use jsonwebtoken::jwk::Jwk;
-use jsonwebtoken::{Algorithm, DecodingKey, DecodingKeyKind, Validation};
-use ring::signature as ring_signature;
+use jsonwebtoken::errors::{Error, ErrorKind};
+use jsonwebtoken::{Algorithm, Validation};
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
 
+use self::key_set::Key;
+pub use self::key_set::{KeyNumber, Keys};
+pub use self::proxy::{Network, forwarded};
+use self::verifier::PROVIDER;
 use crate::access::rule::Identity;
 
 /// Longest token that is looked at, in bytes.
@@ -48,10 +52,6 @@ pub struct Login {
     pub key: KeyNumber,
 }
 
-/// A key as this relay has known it since it first read it, whatever set it stands in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KeyNumber(u64);
-
 /// Why a token isn't taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenError {
@@ -81,122 +81,6 @@ pub struct Tokens {
     wanted: Notify,
 }
 
-/// Keys that tokens may be signed by.
-#[derive(Default)]
-pub struct Keys {
-    generation: u64,
-    list: Vec<Key>,
-    /// Keys so far, of all generations.
-    numbered: u64,
-    /// They are too old to let anybody in.
-    retired: bool,
-}
-
-#[derive(Clone)]
-struct Key {
-    number: KeyNumber,
-    id: Option<String>,
-    algorithm: Algorithm,
-    key: DecodingKey,
-}
-
-impl Keys {
-    /// Reads a JSON Web Key Set. Keys of other kinds, and those that are no public keys for
-    /// signatures, are passed over.
-    ///
-    /// # Errors
-    /// When it is no such set, or has no key that can be used.
-    pub fn read(text: &str) -> Result<Self, String> {
-        let set: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        let list = set.get("keys").and_then(Value::as_array);
-        let list = list.ok_or("not a JSON Web Key Set: it has no \"keys\"")?;
-        let list: Vec<_> = list.iter().filter_map(Key::read).collect();
-        if list.is_empty() {
-            return Err("no key for RS256, ES256 or EdDSA is in it".into());
-        }
-        Ok(Self {
-            list,
-            ..Self::default()
-        })
-    }
-
-    /// Gives each key the number that it had among those before, or else a new one.
-    fn follow(&mut self, before: &Self) {
-        self.generation = before.generation + 1;
-        self.numbered = before.numbered;
-        for key in &mut self.list {
-            let same = before.list.iter().find(|known| known.is_same(key));
-            key.number = same.map_or_else(
-                || {
-                    self.numbered += 1;
-                    KeyNumber(self.numbered)
-                },
-                |known| known.number,
-            );
-        }
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
-    /// Whether a key is among them.
-    #[must_use]
-    pub fn has(&self, key: KeyNumber) -> bool {
-        self.list.iter().any(|known| known.number == key)
-    }
-
-    /// Changes when the keys do.
-    #[must_use]
-    pub fn generation(&self) -> u64 {
-        self.generation
-    }
-}
-
-impl Key {
-    /// Whether it verifies the same signatures, by whatever id.
-    fn is_same(&self, other: &Self) -> bool {
-        let material = match (self.key.kind(), other.key.kind()) {
-            (
-                DecodingKeyKind::RsaModulusExponent { n, e },
-                DecodingKeyKind::RsaModulusExponent {
-                    n: other_n,
-                    e: other_e,
-                },
-            ) => (n, e) == (other_n, other_e),
-            (DecodingKeyKind::SecretOrDer(key), DecodingKeyKind::SecretOrDer(other)) => {
-                key == other
-            }
-            _ => false,
-        };
-        material && self.algorithm == other.algorithm
-    }
-
-    fn read(value: &Value) -> Option<Self> {
-        let text = |name: &str| value.get(name).and_then(Value::as_str);
-        // What a key is good for follows from its kind, never from what a token says.
-        let algorithm = match (text("kty")?, text("crv")) {
-            ("RSA", _) => Algorithm::RS256,
-            ("EC", Some("P-256")) => Algorithm::ES256,
-            ("OKP", Some("Ed25519")) => Algorithm::EdDSA,
-            _ => return None,
-        };
-        let named = text("alg").is_none_or(|name| name == format!("{algorithm:?}"));
-        if !named || text("use").is_some_and(|purpose| purpose != "sig") {
-            return None;
-        }
-        let jwk: Jwk = serde_json::from_value(value.clone()).ok()?;
-        Some(Self {
-            number: KeyNumber::default(),
-            id: text("kid").map(str::to_owned),
-            algorithm,
-            key: DecodingKey::from_jwk(&jwk).ok()?,
-        })
-    }
-}
-
 impl Tokens {
     /// Checks by these keys, until there are others.
     #[must_use]
@@ -222,14 +106,7 @@ impl Tokens {
     /// until its token ends.
     pub fn retire(&self) {
         let mut place = self.keys.write().unwrap_or_else(PoisonError::into_inner);
-        let list = place.list.iter().map(Key::clone).collect();
-        let mut keys = Keys {
-            list,
-            ..Keys::default()
-        };
-        keys.follow(&place);
-        keys.retired = true;
-        *place = Arc::new(keys);
+        *place = Arc::new(place.retired());
     }
 
     /// Those that are good now.
@@ -343,179 +220,9 @@ fn describe(error: &Error) -> String {
     }
 }
 
-/// Signatures by the library that TLS uses too. It makes none.
-static PROVIDER: CryptoProvider = CryptoProvider {
-    signer_factory: |_, _| Err(ErrorKind::InvalidAlgorithm.into()),
-    verifier_factory: |algorithm, key| verifier(*algorithm, key),
-    key_utils: KeyUtils::new_unimplemented(),
-};
-
-struct Verifier {
-    algorithm: Algorithm,
-    key: DecodingKey,
-}
-
-fn verifier(algorithm: Algorithm, key: &DecodingKey) -> JwtResult<Box<dyn JwtVerifier>> {
-    let key = key.clone();
-    Ok(Box::new(Verifier { algorithm, key }))
-}
-
-impl signature::Verifier<Vec<u8>> for Verifier {
-    fn verify(&self, message: &[u8], signature: &Vec<u8>) -> Result<(), signature::Error> {
-        let verified = match (self.algorithm, self.key.kind()) {
-            (Algorithm::RS256, DecodingKeyKind::RsaModulusExponent { n, e }) => {
-                let parameters = &ring_signature::RSA_PKCS1_2048_8192_SHA256;
-                let key = ring_signature::RsaPublicKeyComponents { n, e };
-                key.verify(parameters, message, signature)
-            }
-            (Algorithm::ES256, DecodingKeyKind::SecretOrDer(key)) => {
-                let parameters = &ring_signature::ECDSA_P256_SHA256_FIXED;
-                ring_signature::UnparsedPublicKey::new(parameters, key).verify(message, signature)
-            }
-            (Algorithm::EdDSA, DecodingKeyKind::SecretOrDer(key)) => {
-                let parameters = &ring_signature::ED25519;
-                ring_signature::UnparsedPublicKey::new(parameters, key).verify(message, signature)
-            }
-            _ => Err(ring::error::Unspecified),
-        };
-        verified.map_err(|_| signature::Error::new())
-    }
-}
-
-impl JwtVerifier for Verifier {
-    fn algorithm(&self) -> Algorithm {
-        self.algorithm
-    }
-}
-
-/// Addresses that begin with the same bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
-    address: IpAddr,
-    bits: u8,
-}
-
-impl Network {
-    /// Reads `10.1.0.0/16`, `fd00::/8` or a single address.
-    #[must_use]
-    pub fn read(text: &str) -> Option<Self> {
-        let (address, bits) = match text.split_once('/') {
-            Some((address, bits)) => (address, Some(bits)),
-            None => (text, None),
-        };
-        let address: IpAddr = address.parse().ok()?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let bits = bits.map_or(Some(most), |bits| bits.parse().ok())?;
-        (bits <= most).then_some(Self { address, bits })
-    }
-
-    /// Whether an address is in it. An IPv4 address counts as itself also when it comes as IPv6.
-    #[must_use]
-    pub fn holds(&self, address: IpAddr) -> bool {
-        let differing = match (self.address, address.to_canonical()) {
-            (IpAddr::V4(own), IpAddr::V4(other)) => {
-                u128::from(own.to_bits() ^ other.to_bits()) << 96
-            }
-            (IpAddr::V6(own), IpAddr::V6(other)) => own.to_bits() ^ other.to_bits(),
-            _ => return false,
-        };
-        differing.leading_zeros() >= u32::from(self.bits)
-    }
-}
-
-/// The address of the client of a proxy that these `networks` trust, by its `X-Forwarded-For`. Each proxy
-/// adds at the end whom it was called by, so it is the last entry that isn't a trusted proxy itself: what
-/// stands before it the client may have written. `None` when no entry says it.
-#[must_use]
-pub fn forwarded<'a>(
-    entries: impl DoubleEndedIterator<Item = &'a str>,
-    networks: &[Network],
-) -> Option<IpAddr> {
-    let mut first = None;
-    for entry in entries.rev() {
-        let address = forwarded_address(entry.trim())?;
-        if !networks.iter().any(|network| network.holds(address)) {
-            return Some(address);
-        }
-        first = Some(address);
-    }
-    first
-}
-
-/// An entry of `X-Forwarded-For`: an address, with or without a port.
-fn forwarded_address(entry: &str) -> Option<IpAddr> {
-    let address = entry.parse().ok();
-    let address = address.or_else(|| Some(entry.parse::<SocketAddr>().ok()?.ip()));
-    let bare = || entry.strip_prefix('[')?.strip_suffix(']');
-    address.or_else(|| bare()?.parse().ok())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn client_of_a_proxy_is_the_last_that_is_no_trusted_proxy_itself() {
-        let networks = ["10.0.0.0/8", "fd00::/8"].map(|text| Network::read(text).unwrap());
-        for (entries, client) in [
-            ("192.0.2.7", Some("192.0.2.7")),
-            ("192.0.2.7:4711", Some("192.0.2.7")),
-            ("2001:db8::7", Some("2001:db8::7")),
-            ("[2001:db8::7]:4711", Some("2001:db8::7")),
-            ("[2001:db8::7]", Some("2001:db8::7")),
-            ("203.0.113.1, 192.0.2.7", Some("192.0.2.7")),
-            (
-                "203.0.113.1, 192.0.2.7, 10.1.2.3, fd00::1",
-                Some("192.0.2.7"),
-            ),
-            ("10.9.9.9, 10.1.2.3", Some("10.9.9.9")),
-            // What isn't an address may hide one: nothing before it is believed.
-            ("192.0.2.7, unknown", None),
-            ("192.0.2.7, _hidden, 10.1.2.3", None),
-            ("", None),
-        ] {
-            let found = forwarded(entries.split(','), &networks);
-            assert_eq!(
-                found,
-                client.map(|client| client.parse().unwrap()),
-                "{entries}"
-            );
-        }
-        assert_eq!(forwarded([].into_iter(), &networks), None);
-    }
-
-    #[test]
-    fn network_holds_the_addresses_that_begin_as_it_does() {
-        for (network, address, holds) in [
-            ("10.1.0.0/16", "10.1.255.3", true),
-            ("10.1.0.0/16", "10.2.0.0", false),
-            ("10.1.0.0/16", "::ffff:10.1.2.3", true),
-            ("0.0.0.0/0", "192.0.2.1", true),
-            ("0.0.0.0/0", "2001:db8::1", false),
-            ("127.0.0.1", "127.0.0.1", true),
-            ("127.0.0.1", "127.0.0.2", false),
-            ("fd00::/8", "fd12::1", true),
-            ("fd00::/8", "fe80::1", false),
-        ] {
-            let network = Network::read(network).unwrap();
-            assert_eq!(
-                network.holds(address.parse().unwrap()),
-                holds,
-                "{network:?} {address}"
-            );
-        }
-        for bad in [
-            "",
-            "10.1.0.0/33",
-            "10.1.0.0/",
-            "10.1/16",
-            "proxy",
-            "::/129",
-            "10.0.0.1/-1",
-        ] {
-            assert_eq!(Network::read(bad), None, "{bad}");
-        }
-    }
 
     /// Signed once by a key that nobody has any more; long expired.
     #[test]
@@ -567,21 +274,5 @@ mod tests {
         // It was away: whoever removed it meant it.
         tokens.replace(set(&[key("c", x)]));
         assert!(!tokens.keys().has(first));
-    }
-
-    #[test]
-    fn set_without_a_public_key_for_signatures_is_refused() {
-        for bad in [
-            "",
-            "[]",
-            r#"{"keys": []}"#,
-            r#"{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}"#,
-            r#"{"keys": [{"kty": "RSA", "alg": "RSA-OAEP", "n": "AQAB", "e": "AQAB"}]}"#,
-            r#"{"keys": [{"kty": "RSA", "use": "enc", "n": "AQAB", "e": "AQAB"}]}"#,
-            r#"{"keys": [{"kty": "RSA", "alg": "HS256", "n": "AQAB", "e": "AQAB"}]}"#,
-            r#"{"keys": [{"kty": "EC", "crv": "P-384", "x": "AQAB", "y": "AQAB"}]}"#,
-        ] {
-            assert!(Keys::read(bad).is_err(), "{bad}");
-        }
     }
 }

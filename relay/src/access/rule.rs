@@ -3,202 +3,26 @@
 //! A list of PVs, if there is one, says first which are served at all. Then the operator's rules are
 //! asked, and then an access security file.
 
+mod file;
+mod identity;
+mod name;
+mod own;
 mod pattern;
 mod pvlist;
 mod security;
 
 use std::borrow::Cow;
-use std::fmt;
-use std::fs::File;
-use std::io::Read;
 
-use regex::Regex;
-use wildmatch::WildMatch;
-
+use self::file::parsed;
+pub use self::identity::Identity;
+use self::name::Names;
+use self::own::Rule;
 pub use self::pvlist::PvList;
 pub use self::security::AccessSecurity;
 use crate::config::{Access, Config, RuleText};
 
-/// Longest list of PVs or access security file, in bytes.
-const MAX_FILE_BYTES: u64 = 1 << 20;
-
 /// Most memory that a rule's regular expression may take when it is compiled.
 const MAX_REGEX_BYTES: usize = 1 << 20;
-
-/// Who asks, as far as the relay knows. Without a user: anybody.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Identity {
-    /// Name, as the relay's operator knows it.
-    pub user: Option<String>,
-    /// Groups.
-    pub groups: Vec<String>,
-}
-
-impl fmt::Display for Identity {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.user {
-            Some(user) => write!(formatter, "user {user:?}"),
-            None => formatter.write_str("somebody without a name"),
-        }
-    }
-}
-
-/// One rule, ready for use.
-#[derive(Clone, Debug)]
-struct Rule {
-    /// Where it stands and what it says, for people.
-    text: String,
-    users: Vec<String>,
-    groups: Vec<String>,
-    patterns: Vec<Pattern>,
-    /// What it says of each access that it speaks of.
-    verdicts: Vec<(Access, bool)>,
-}
-
-#[derive(Clone, Debug)]
-enum Pattern {
-    Glob(WildMatch),
-    Regex(Regex),
-}
-
-impl Pattern {
-    fn fits(&self, name: &str) -> bool {
-        match self {
-            Self::Glob(glob) => glob.matches(name),
-            Self::Regex(regex) => regex.is_match(name),
-        }
-    }
-}
-
-impl Rule {
-    fn new(text: &RuleText) -> Result<Self, String> {
-        let globs = text
-            .pvs
-            .iter()
-            .map(|glob| Pattern::Glob(WildMatch::new(glob)));
-        let mut patterns: Vec<_> = globs.collect();
-        for expression in &text.regexes {
-            // Anchored: `SR:.*` must not fit `XSR:A`.
-            let regex = regex::RegexBuilder::new(&format!("^(?:{expression})$"))
-                .size_limit(MAX_REGEX_BYTES)
-                .build()
-                .map_err(|error| {
-                    let reason = regex_reason(&error);
-                    format!("{}: pv_regex {expression:?}: {reason}", text.origin)
-                })?;
-            patterns.push(Pattern::Regex(regex));
-        }
-        let allows = text.allow.iter().map(|access| (*access, true));
-        let denies = text.deny.iter().map(|access| (*access, false));
-        Ok(Self {
-            text: format!("{} ({text})", text.origin),
-            users: text.users.clone(),
-            groups: text.groups.clone(),
-            patterns,
-            verdicts: allows.chain(denies).collect(),
-        })
-    }
-
-    /// Whether it is for everybody.
-    fn is_for_all(&self) -> bool {
-        self.users.is_empty() && self.groups.is_empty()
-    }
-
-    fn is_for(&self, identity: &Identity) -> bool {
-        let named = |user: &String| self.users.iter().any(|known| known == "*" || known == user);
-        let in_group = |group: &String| self.groups.contains(group);
-        self.is_for_all()
-            || identity.user.as_ref().is_some_and(named)
-            || identity.groups.iter().any(in_group)
-    }
-
-    /// What it says of an access to a PV, whoever asks.
-    fn says(&self, pv: &Names<'_>, access: Access) -> Option<bool> {
-        let (_, allowed) = *self.verdicts.iter().find(|(of, _)| *of == access)?;
-        let any = |name: &str| self.patterns.iter().any(|pattern| pattern.fits(name));
-        let fits = |name: &str| any(name) || any(&format!("{}://{name}", pv.scheme));
-        // What is denied of a record is denied of its fields.
-        let says = if allowed {
-            fits(&pv.name)
-        } else {
-            pv.with_owners().any(|name| fits(&name))
-        };
-        says.then_some(allowed)
-    }
-}
-
-/// Why the crate finds that an expression is none, in one line.
-fn regex_reason(error: &regex::Error) -> String {
-    let reason = error.to_string();
-    reason.lines().last().unwrap_or_default().trim().to_owned()
-}
-
-/// What a PV may be called by a rule: its record and field, without channel filters and array ranges.
-struct Names<'a> {
-    scheme: &'a str,
-    name: Cow<'a, str>,
-    /// The name had channel filters or an array range.
-    has_modifiers: bool,
-}
-
-impl<'a> Names<'a> {
-    fn new(scheme: &'a str, name: &'a str) -> Self {
-        let (channel, path) = match name.find('/') {
-            Some(at) if scheme == "pva" => name.split_at(at),
-            _ => (name, ""),
-        };
-        let plain = without_modifiers(channel);
-        let has_modifiers = plain.len() < channel.len();
-        let name = if has_modifiers && !path.is_empty() {
-            Cow::Owned(format!("{plain}{path}"))
-        } else {
-            Cow::Borrowed(if has_modifiers { plain } else { name })
-        };
-        Self {
-            scheme,
-            name,
-            has_modifiers,
-        }
-    }
-
-    /// The name, and those of the structure, the field and the record that it belongs to.
-    fn with_owners(&self) -> impl Iterator<Item = Cow<'_, str>> {
-        let until = |name, mark| str::split(name, mark).next().unwrap_or(name);
-        let name = &*self.name;
-        let structure = match self.scheme {
-            "pva" => until(name, '/'),
-            _ => name,
-        };
-        let field = structure.strip_suffix('$').unwrap_or(structure);
-        let record = until(field, '.');
-        // A record by itself means its field VAL.
-        let value = (field.trim_end_matches('.') == record).then(|| format!("{record}.VAL"));
-        let mut last = None;
-        let names = [name, structure, field, record];
-        names
-            .into_iter()
-            .filter(move |name| last.replace(*name) != Some(name))
-            .map(Cow::Borrowed)
-            .chain(value.map(Cow::Owned))
-    }
-}
-
-/// The part of a channel's name that names a record and a field. Behind the field an IOC reads an
-/// array range, `[0:9]`, and channel filters, `{"ts":{}}`. A record's own name may hold brackets, but
-/// no dot.
-fn without_modifiers(channel: &str) -> &str {
-    let Some(dot) = channel.find('.') else {
-        return channel;
-    };
-    let is_field = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let field = channel[dot + 1..].trim_start_matches(is_field);
-    let rest = field.strip_prefix('$').unwrap_or(field);
-    if !rest.starts_with(['[', '{']) {
-        return channel;
-    }
-    let plain = &channel[..channel.len() - rest.len()];
-    plain.strip_suffix('.').unwrap_or(plain)
-}
 
 /// Whether something is allowed, and who says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -395,32 +219,6 @@ impl Rules {
     }
 }
 
-/// What a file says, if there is to be one.
-fn parsed<T>(path: &str, parse: fn(&str, &str) -> Result<T, String>) -> Result<Option<T>, String> {
-    if path.is_empty() {
-        return Ok(None);
-    }
-    parse(path, &read_bounded(path)?).map(Some)
-}
-
-/// The text of a file of the operator's, unless it is longer than any that makes sense.
-fn read_bounded(path: &str) -> Result<String, String> {
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|error| format!("{path}: {error}"))?;
-    file.take(MAX_FILE_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| format!("{path}: {error}"))?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(format!("{path}: longer than {MAX_FILE_BYTES} bytes"));
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        let lines = error.as_bytes()[..at].iter();
-        let line = 1 + lines.filter(|byte| **byte == b'\n').count();
-        format!("{path}:{line}: not UTF-8")
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -528,31 +326,6 @@ mod tests {
             !may(&rules, &anybody, "pva://SET.DISP", Put),
             "only what is named is allowed"
         );
-    }
-
-    #[test]
-    fn modifiers_are_no_part_of_the_name_that_rules_judge() {
-        for (scheme, name, plain) in [
-            ("ca", "R.VAL{\"ts\":{}/*:SET*/}", "R.VAL"),
-            ("ca", "R.VAL[0:1]{\"ts\":{}}", "R.VAL"),
-            ("ca", "R.DESC${\"ts\":{}}", "R.DESC$"),
-            ("ca", "R.{\"ts\":{}}", "R"),
-            ("ca", "R.[1]", "R"),
-            ("pva", "R.VAL{\"ts\":{}/*:SET*/}", "R.VAL/*:SET*/}"),
-            ("pva", "R.VAL{}/value", "R.VAL/value"),
-            // Brackets of the record's own name, and names that no record has.
-            ("ca", "SR{PS:1}I.VAL", "SR{PS:1}I.VAL"),
-            ("ca", "SR{PS:1}I", "SR{PS:1}I"),
-            ("ca", "SR{PS:1}I.VAL{}", "SR{PS:1}I.VAL"),
-            ("pva", "X.Y:Z{1}", "X.Y:Z{1}"),
-            ("pva", "X[1]/a.b{c}", "X[1]/a.b{c}"),
-            ("ca", "R.VAL$", "R.VAL$"),
-            ("ca", "R.", "R."),
-        ] {
-            let names = Names::new(scheme, name);
-            assert_eq!(names.name, plain, "{name}");
-            assert_eq!(names.has_modifiers, plain != name, "{name}");
-        }
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
-use super::{MAX_REGEX_BYTES, Names, pattern, regex_reason};
+use super::name::Names;
+use super::own::regex_reason;
+use super::{MAX_REGEX_BYTES, pattern};
 
 /// Most memory that all patterns of a list together may take when they are compiled.
 const MAX_SET_BYTES: usize = 16 << 20;

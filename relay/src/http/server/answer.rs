@@ -1,0 +1,96 @@
+//! Answers to HTTP requests, each with the headers that browsers need.
+
+use bytes::Bytes;
+use http_body_util::{Either, Full};
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::{Response, StatusCode};
+
+use crate::limits::connections::TooMany;
+use crate::ops::shutdown::Unready;
+use crate::session::stream::StreamBody;
+
+/// The body of `/ready`.
+const READY: &str = "ready\n";
+
+/// The body of `/ready` while puts wait for the audit file.
+const READY_TO_READ: &str =
+    "ready, but takes no puts: the audit file can't be written (audit_fail = closed)\n";
+
+/// Status and sentence of a handshake that isn't taken.
+pub(super) type Refused = (StatusCode, &'static str);
+
+/// An answer; only the stream of large values has a body without end.
+pub(super) type Answer = Response<Either<Full<Bytes>, StreamBody>>;
+
+/// Whether traffic should be sent here, and if not, why. Screens are worth more than puts: a relay that
+/// can't put on record still shows them.
+pub(super) fn ready(unready: Option<Unready>, takes_puts: bool) -> Answer {
+    let why = match unready {
+        None if takes_puts => return plain(StatusCode::OK, READY),
+        None => return plain(StatusCode::OK, READY_TO_READ),
+        Some(Unready::Starting) => "not ready: the relay is starting\n",
+        Some(Unready::Draining) => "not ready: the relay is stopping\n",
+        Some(Unready::ShortOfMemory) => {
+            "not ready: the relay uses more memory than max_memory_mib and takes no new clients until it uses \
+             less\n"
+        }
+    };
+    plain(StatusCode::SERVICE_UNAVAILABLE, why)
+}
+
+/// The answer to one connection too many.
+pub(super) fn too_many(why: TooMany) -> Refused {
+    match why {
+        TooMany::InAll => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the relay is full: try again later\n",
+        ),
+        TooMany::FromAddress => (
+            StatusCode::TOO_MANY_REQUESTS,
+            "your address has too many connections: close some, or the relay's operator raises \
+             max_connections_per_address, or names the proxy that you share in trusted_proxy\n",
+        ),
+        TooMany::TooFast => (
+            StatusCode::TOO_MANY_REQUESTS,
+            "your address or user connects too fast: try again later, or the relay's operator raises \
+             max_new_connections_per_s, or names the proxy that you share in trusted_proxy\n",
+        ),
+    }
+}
+
+/// What `/metrics` calls its text: Prometheus asks for OpenMetrics, and a browser, which would download
+/// that, gets plain text.
+pub(super) fn metrics_type(headers: &HeaderMap) -> &'static str {
+    let accepted = headers.get_all(header::ACCEPT).iter();
+    let accepted: Vec<_> = accepted.filter_map(|value| value.to_str().ok()).collect();
+    let accepts = |name: &str| accepted.iter().any(|list| list.contains(name));
+    if accepts("text/") && !accepts("application/openmetrics-text") {
+        "text/plain; version=0.0.4; charset=utf-8"
+    } else {
+        "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    }
+}
+
+pub(super) fn plain(status: StatusCode, message: &'static str) -> Answer {
+    let mut response = with_type(message, "text/plain; charset=utf-8");
+    *response.status_mut() = status;
+    response
+}
+
+pub(super) fn with_type(body: impl Into<Bytes>, content_type: &'static str) -> Answer {
+    let mut response = Response::new(Either::Left(Full::new(body.into())));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+                  connect-src 'self'; frame-ancestors 'none'";
+    headers.insert(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(policy),
+    );
+    response
+}

@@ -1,0 +1,177 @@
+//! The WebSocket handshake: checks it, and hands the socket to a shard.
+
+use std::io;
+use std::sync::Arc;
+
+use http_body_util::{Either, Full};
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::upgrade::Upgraded;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use pvwire_schema::{LZ4_SUBPROTOCOL, SUBPROTOCOL};
+use rustls::ServerConnection;
+use tokio_rustls::server::TlsStream;
+use tungstenite::handshake::derive_accept_key;
+
+use super::answer::{Answer, Refused, too_many};
+use super::trust::{only, same};
+use super::{Server, Visit};
+use crate::access::auth::Peer;
+use crate::http::connection::Connection;
+use crate::limits::connections::Stay;
+use crate::session::shard::{Arrival, ShardHandle};
+
+/// Whether clients must name the subprotocol: the cases of the conformance test name none.
+const NAMED: bool = cfg!(not(feature = "conformance"));
+
+impl Server {
+    /// Answers a WebSocket handshake and hands the socket to the shard with the fewest clients.
+    pub(super) fn upgrade(
+        self: &Arc<Self>,
+        mut request: Request<Incoming>,
+        visit: &Visit,
+    ) -> Result<Answer, Refused> {
+        let headers = request.headers();
+        let (key, subprotocol) = self.check(headers)?;
+        let identity = self.identity(headers, visit)?;
+        let stay = visit.stay().take();
+        let mut caller = stay.as_ref().map(Stay::caller).unwrap_or_default();
+        if let Some(user) = &identity.user {
+            let now = std::time::Instant::now();
+            let arrived = self.callers.logged_in(&mut caller, user, now);
+            arrived.map_err(too_many)?;
+        }
+        let origin = only(headers, header::ORIGIN).unwrap_or_default();
+        let client = self.forwarded(headers, visit);
+        let peer = Peer {
+            address: client.map_or_else(|| visit.from.to_string(), |client| client.to_string()),
+            origin: origin.to_owned(),
+            identity,
+        };
+        let upgrade = hyper::upgrade::on(&mut request);
+        let server = Arc::clone(self);
+        tokio::task::spawn_local(async move {
+            match upgrade.await.map_err(io::Error::other).and_then(taken_out) {
+                Ok((tcp, tls, read_ahead)) => {
+                    let shards = &server.admin.shards;
+                    if let Some(shard) = shards
+                        .iter()
+                        .min_by_key(|shard| ShardHandle::clients(shard))
+                    {
+                        shard.adopt(Arrival {
+                            tcp,
+                            tls,
+                            read_ahead,
+                            lz4: subprotocol == Some(LZ4_SUBPROTOCOL),
+                            peer,
+                            caller,
+                            stay,
+                        });
+                    }
+                }
+                Err(error) => log::debug!("a client left in the handshake: {error}"),
+            }
+        });
+        let mut response = Response::new(Either::Left(Full::default()));
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        let headers = response.headers_mut();
+        headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        if let Some(subprotocol) = subprotocol {
+            headers.insert(
+                header::SEC_WEBSOCKET_PROTOCOL,
+                HeaderValue::from_static(subprotocol),
+            );
+        }
+        if let Ok(accept) = HeaderValue::from_str(&derive_accept_key(&key)) {
+            headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+        }
+        Ok(response)
+    }
+
+    /// Whether a handshake is one that this relay takes; if so, the client's key and the subprotocol.
+    fn check(&self, headers: &HeaderMap) -> Result<(Vec<u8>, Option<&'static str>), Refused> {
+        let lists = |name, wanted: &str| {
+            let values = headers
+                .get_all(name)
+                .iter()
+                .filter_map(|value| value.to_str().ok());
+            values
+                .flat_map(|list| list.split(','))
+                .any(|word| same(word.trim(), wanted))
+        };
+        if !lists(header::CONNECTION, "upgrade") || !lists(header::UPGRADE, "websocket") {
+            return Err((StatusCode::UPGRADE_REQUIRED, "/ws speaks WebSocket only\n"));
+        }
+        if !lists(header::SEC_WEBSOCKET_VERSION, "13") {
+            return Err((
+                StatusCode::UPGRADE_REQUIRED,
+                "/ws speaks WebSocket version 13 only\n",
+            ));
+        }
+        let Some(key) = headers.get(header::SEC_WEBSOCKET_KEY) else {
+            return Err((StatusCode::BAD_REQUEST, "Sec-WebSocket-Key is missing\n"));
+        };
+        if !self.trust.origin(headers) {
+            return Err((
+                StatusCode::FORBIDDEN,
+                "pages of this origin may not connect: the operator adds it by --allow-origin\n",
+            ));
+        }
+        let subprotocol = [LZ4_SUBPROTOCOL, SUBPROTOCOL]
+            .into_iter()
+            .find(|known| lists(header::SEC_WEBSOCKET_PROTOCOL, known));
+        if NAMED && subprotocol.is_none() {
+            return Err((
+                StatusCode::BAD_REQUEST,
+                "this relay speaks the subprotocol pvwire.v1\n",
+            ));
+        }
+        if self.readiness.is_draining() {
+            return Err((StatusCode::SERVICE_UNAVAILABLE, "the relay is stopping\n"));
+        }
+        if self.admin.registry.is_short() {
+            return Err((
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the relay is short of memory (max_memory_mib): try again later\n",
+            ));
+        }
+        if !self.descriptors.has_room(std::time::Instant::now()) {
+            return Err((
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the relay has no file descriptors left for clients: try again later (its operator raises \
+                 LimitNOFILE or ulimit -n)\n",
+            ));
+        }
+        if self.admin.sessions() >= self.max_clients {
+            return Err((
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the relay is full: try again later\n",
+            ));
+        }
+        Ok((key.as_bytes().to_vec(), subprotocol))
+    }
+}
+
+/// What a shard needs of a connection: the socket, what encrypts it, and what was read ahead.
+type TakenOut = (std::net::TcpStream, Option<Box<ServerConnection>>, Vec<u8>);
+
+fn taken_out(upgraded: Upgraded) -> io::Result<TakenOut> {
+    let upgraded = match upgraded.downcast::<TokioIo<Connection>>() {
+        Ok(parts) => {
+            let tcp = parts.io.into_inner().into_std()?;
+            return Ok((tcp, None, parts.read_buf.to_vec()));
+        }
+        Err(upgraded) => upgraded,
+    };
+    let parts = upgraded
+        .downcast::<TokioIo<TlsStream<Connection>>>()
+        .map_err(|_| io::Error::other("not a connection of this server"))?;
+    let (tcp, tls) = parts.io.into_inner().into_inner();
+    Ok((
+        tcp.into_std()?,
+        Some(Box::new(tls)),
+        parts.read_buf.to_vec(),
+    ))
+}

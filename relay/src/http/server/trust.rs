@@ -1,0 +1,184 @@
+//! Which pages and host names may use the relay: the checks of `Origin` and `Host`.
+
+use std::net::IpAddr;
+
+use hyper::header::{self, HeaderMap, HeaderValue};
+
+/// Which pages and host names are trusted.
+#[derive(Clone, Debug, Default)]
+pub struct Trust {
+    /// Origins besides those of this host; `*` stands for all.
+    pub origins: Vec<String>,
+    /// Host names besides IP addresses and `localhost`.
+    pub hosts: Vec<String>,
+    /// The relay itself speaks TLS.
+    pub encrypted: bool,
+}
+
+impl Trust {
+    /// Whether `Host` is a name that this relay is meant by. A page of a foreign name that resolves
+    /// to this machine is not: that is how DNS rebinding begins.
+    pub(super) fn host(&self, headers: &HeaderMap) -> bool {
+        let Some(host) = only(headers, header::HOST) else {
+            return false;
+        };
+        let name = host.rsplit_once(':').map_or(host, |(name, port)| {
+            if port.bytes().all(|byte| byte.is_ascii_digit()) {
+                name
+            } else {
+                host
+            }
+        });
+        let literal = name
+            .strip_prefix('[')
+            .and_then(|rest| rest.strip_suffix(']'));
+        literal.unwrap_or(name).parse::<IpAddr>().is_ok()
+            || name.eq_ignore_ascii_case("localhost")
+            || self
+                .hosts
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(name))
+            || self
+                .origins
+                .iter()
+                .any(|origin| authority(origin).is_some_and(|of| same(of, host)))
+    }
+
+    /// Whether the page that asks may connect: one of this host, or one that is listed. Programs
+    /// that are no browsers send no `Origin`.
+    pub(super) fn origin(&self, headers: &HeaderMap) -> bool {
+        if !headers.contains_key(header::ORIGIN) {
+            return true;
+        }
+        let Some(origin) = only(headers, header::ORIGIN) else {
+            return false;
+        };
+        let host = only(headers, header::HOST).unwrap_or_default();
+        // Without a port http and https name the same host, and anybody on the way can change a page of http.
+        let is_safe = origin.starts_with("https:") || !self.is_reached_encrypted(headers);
+        (is_safe && authority(origin).is_some_and(|of| same(of, host)))
+            || self
+                .origins
+                .iter()
+                .any(|known| known == "*" || known.eq_ignore_ascii_case(origin))
+    }
+
+    /// Whether the browser speaks TLS with this relay, or with a proxy that says so. A page can't set what a
+    /// proxy says.
+    fn is_reached_encrypted(&self, headers: &HeaderMap) -> bool {
+        let first = |value: &HeaderValue| {
+            let value = value.to_str().unwrap_or_default();
+            let first = value.split(',').next().unwrap_or_default().trim();
+            same(first, "https") || same(first, "wss")
+        };
+        self.encrypted || headers.get("x-forwarded-proto").is_some_and(first)
+    }
+}
+
+/// The value of a header that is there once: of two, who checks may see one and who uses it the other.
+pub(super) fn only(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next().filter(|_| values.next().is_none());
+    value.and_then(|value| value.to_str().ok())
+}
+
+/// Host and port of an origin.
+fn authority(origin: &str) -> Option<&str> {
+    origin
+        .split_once("://")
+        .filter(|(scheme, authority)| ["http", "https"].contains(scheme) && !authority.is_empty())
+        .map(|(_, authority)| authority)
+}
+
+pub(super) fn same(a: &str, b: &str) -> bool {
+    a.eq_ignore_ascii_case(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(host: &str, origin: Option<&str>) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, host.parse().unwrap());
+        if let Some(origin) = origin {
+            headers.insert(header::ORIGIN, origin.parse().unwrap());
+        }
+        headers
+    }
+
+    fn trust() -> Trust {
+        Trust {
+            origins: vec!["https://screens.example.org".into()],
+            hosts: vec!["pvwire.example.org".into()],
+            encrypted: false,
+        }
+    }
+
+    #[test]
+    fn page_of_http_on_the_own_host_may_not_connect_where_that_is_reached_by_https() {
+        let encrypted = Trust {
+            encrypted: true,
+            ..trust()
+        };
+        let (http, https) = (
+            Some("http://pvwire.example.org"),
+            Some("https://pvwire.example.org"),
+        );
+        let headers = |origin| headers("pvwire.example.org", origin);
+        assert!(!encrypted.origin(&headers(http)));
+        assert!(encrypted.origin(&headers(https)));
+        // Behind a proxy that encrypts the relay may not know it.
+        assert!(trust().origin(&headers(http)) && trust().origin(&headers(https)));
+        for (said, may) in [("https", false), ("wss, http", false), ("http", true)] {
+            let mut headers = headers(http);
+            headers.insert("x-forwarded-proto", said.parse().unwrap());
+            assert_eq!(trust().origin(&headers), may, "{said}");
+            headers.insert(header::ORIGIN, https.unwrap().parse().unwrap());
+            assert!(trust().origin(&headers), "{said}");
+        }
+    }
+
+    #[test]
+    fn pages_of_the_same_host_and_listed_ones_may_connect_and_no_others() {
+        for (host, origin, may) in [
+            ("127.0.0.1:8080", Some("http://127.0.0.1:8080"), true),
+            ("127.0.0.1:8080", None, true),
+            ("127.0.0.1:8080", Some("http://127.0.0.1:8081"), false),
+            ("127.0.0.1:8080", Some("https://screens.example.org"), true),
+            (
+                "127.0.0.1:8080",
+                Some("https://screens.example.org.evil.test"),
+                false,
+            ),
+            ("127.0.0.1:8080", Some("http://evil.test"), false),
+            ("127.0.0.1:8080", Some("null"), false),
+        ] {
+            assert_eq!(
+                trust().origin(&headers(host, origin)),
+                may,
+                "{host} {origin:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn relay_answers_to_addresses_localhost_and_its_own_names_only() {
+        for (host, is_ours) in [
+            ("127.0.0.1:8080", true),
+            ("127.0.0.1", true),
+            ("[::1]:8080", true),
+            ("[::1]", true),
+            ("localhost:8080", true),
+            ("pvwire.example.org", true),
+            ("PVWIRE.example.org:443", true),
+            ("screens.example.org", true),
+            ("evil.test:8080", false),
+            ("localhost.evil.test", false),
+            ("", false),
+        ] {
+            assert_eq!(trust().host(&headers(host, None)), is_ours, "{host}");
+        }
+        assert!(!trust().host(&HeaderMap::new()));
+    }
+}
