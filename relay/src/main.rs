@@ -16,7 +16,7 @@ use pvwire_relay::access::auth;
 use pvwire_relay::access::keys;
 use pvwire_relay::access::rule::{Identity, Rules};
 use pvwire_relay::config::{Asked, Auth, Check, Config, ConfigError};
-use pvwire_relay::fanout::group::{ControlQueue, Distributor, FrameSink, SetLimits};
+use pvwire_relay::fanout::group::{ControlQueue, Distributor, FrameSink};
 use pvwire_relay::http::admin::Admin;
 use pvwire_relay::http::reload::{Reload, refuse_damaged};
 use pvwire_relay::http::server::{ProxyHeaders, Server, Side, Trust};
@@ -25,12 +25,12 @@ use pvwire_relay::ingest::ca::CaSource;
 use pvwire_relay::ingest::host::Hosts;
 use pvwire_relay::ingest::pva::PvaSource;
 use pvwire_relay::ingest::search;
-use pvwire_relay::ingest::sim::{MAX_LOAD_PER_CLIENT, SimSource};
+use pvwire_relay::ingest::sim::SimSource;
 use pvwire_relay::ingest::{Intake, Source};
-use pvwire_relay::limits::connections::Users;
-use pvwire_relay::limits::connections::{CallerLimits, Callers};
+use pvwire_relay::limits::Limits;
+use pvwire_relay::limits::connections::{Callers, Users};
 use pvwire_relay::limits::descriptors::Descriptors;
-use pvwire_relay::limits::memory::{Memory, MemoryLimits};
+use pvwire_relay::limits::memory::Memory;
 use pvwire_relay::ops::log_queue::{self, FlushAtEnd};
 use pvwire_relay::ops::metrics::Metrics;
 use pvwire_relay::ops::shutdown::Readiness;
@@ -57,10 +57,6 @@ const LAST_RECORDS: Duration = Duration::from_secs(2);
 
 /// How often a client should acknowledge while frames arrive.
 const ACK_INTERVAL: Duration = Duration::from_millis(500);
-
-/// So many times one client's new names are all that one address or user may ask for with all its
-/// connections: screens of one control room that come back together share most names.
-const NAMES_PER_CALLER: usize = 5;
 
 /// After the drain, how long farewells may take.
 const FAREWELLS: Duration = Duration::from_secs(2);
@@ -226,6 +222,7 @@ async fn run(
     descriptors: Descriptors,
 ) -> Result<(), Failure> {
     let started = Instant::now();
+    let limits = Limits::of(&config);
     let tls = (!config.tls_cert.is_empty()).then(|| Tls::open(&config.tls_cert, &config.tls_key));
     let tls = tls.transpose().map_err(Failure::Usage)?;
     // Before anybody is told that the relay runs: a signal would kill it until then.
@@ -282,7 +279,7 @@ async fn run(
         most: config.max_memory_mib << 20,
     };
     tokio::task::spawn_local(watch.run());
-    let memory = Memory::new(memory_limits(&config));
+    let memory = Memory::new(limits.memory);
     let control = ControlQueue::new(Arc::clone(&intake));
     let metrics = Arc::new(Metrics::default());
     let (sources, renewed) = (Arc::clone(&registry), Arc::clone(&metrics));
@@ -297,15 +294,7 @@ async fn run(
 
     let gate = gate(&config)?;
     let proxies = proxies(&config)?;
-    let callers = Callers::new(CallerLimits {
-        connections: 2 * config.max_clients + 1000,
-        per_address: config.max_connections_per_address,
-        arrivals_per_s: config.max_new_connections_per_s,
-        new_names: (
-            NAMES_PER_CALLER * config.max_new_names_per_s,
-            NAMES_PER_CALLER * 2 * config.max_subscriptions,
-        ),
-    });
+    let callers = Callers::new(limits.callers);
     let audit = (!config.audit_file.is_empty()).then(|| {
         Audit::start(
             &config.audit_file,
@@ -341,11 +330,10 @@ async fn run(
             ping_after: config.ping_after,
             get_timeout: config.get_timeout,
             put_timeout: config.put_timeout,
-            requests_per_s: config.max_requests_per_s,
-            puts_per_s: config.max_puts_per_s,
-            new_names: (config.max_new_names_per_s, 2 * config.max_subscriptions),
+            requests: limits.requests,
+            new_names: limits.new_names,
         },
-        users: Users::new(config.max_clients_per_user),
+        users: Users::new(limits.clients_per_user),
         callers: Arc::clone(&callers),
         memory: Arc::clone(&memory),
         metrics: Arc::clone(&metrics),
@@ -364,14 +352,10 @@ async fn run(
         Arc::clone(&control),
         Arc::clone(&registry),
         sinks.collect(),
-        SetLimits {
-            subscriptions: config.max_subscriptions,
-            unresolved: config.max_unresolved,
-            load: MAX_LOAD_PER_CLIENT,
-        },
+        limits.subscriptions,
     )
     .map_err(|error| Failure::Start(format!("the thread that judges can't start: {error}")))?;
-    let limits = TickLimits {
+    let tick_limits = TickLimits {
         shortest: config.shortest_tick,
         longest: config.longest_tick,
     };
@@ -380,7 +364,7 @@ async fn run(
         Arc::clone(&intake),
         table,
         vec![Box::new(distributor)],
-        limits,
+        tick_limits,
         Arc::clone(&ticks),
     )
     .map_err(|error| Failure::Start(format!("the tick thread can't start: {error}")))?;
@@ -474,18 +458,6 @@ async fn drain(config: &Config, server: &Server, ending: Ending) {
     let deadline = Instant::now() + config.drain_spread + FAREWELLS;
     while server.admin.sessions() > 0 && Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
-/// How much memory may be charged, and to whom. The last quarter is for what isn't charged: connections,
-/// and values on their way.
-fn memory_limits(config: &Config) -> MemoryLimits {
-    let bytes = |mib: usize| mib << 20;
-    MemoryLimits {
-        all: bytes(config.max_memory_mib) / 4 * 3,
-        client: bytes(config.memory_per_client_mib()),
-        user: bytes(config.memory_per_user_mib()),
-        address: bytes(config.memory_per_address_mib()),
     }
 }
 

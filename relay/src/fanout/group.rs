@@ -28,6 +28,7 @@ use crate::fanout::large::{LargeValue, LargeValues};
 use crate::fanout::set::PvSet;
 use crate::ingest::{Intake, RowValue};
 use crate::limits::memory::Owner;
+use crate::limits::subscriptions::SubscriptionLimits;
 use crate::state::registry::Registry;
 use crate::state::table::{Changes, MAX_VALUE_BYTES, Now, Table, bytes_of};
 use crate::state::tick::TickSink;
@@ -338,23 +339,12 @@ impl PendingGet {
     }
 }
 
-/// How much one client may subscribe.
-#[derive(Clone, Copy, Debug)]
-pub struct SetLimits {
-    /// PVs.
-    pub subscriptions: usize,
-    /// PVs that were searched in vain, beyond which it gets none that isn't known to be there.
-    pub unresolved: usize,
-    /// Elements a second that the relay makes for its simulated PVs.
-    pub load: u64,
-}
-
 /// The stage between ticks and shards.
 pub struct Distributor {
     control: Arc<ControlQueue>,
     registry: Arc<Registry>,
     shards: Vec<Box<dyn FrameSink>>,
-    limits: SetLimits,
+    limits: SubscriptionLimits,
     collected: Vec<Demand>,
     members: HashMap<ClientId, usize>,
     groups: Slab<Group>,
@@ -377,7 +367,7 @@ impl Distributor {
         control: Arc<ControlQueue>,
         registry: Arc<Registry>,
         shards: Vec<Box<dyn FrameSink>>,
-        limits: SetLimits,
+        limits: SubscriptionLimits,
     ) -> io::Result<Self> {
         Ok(Self {
             judge: Judge::start(Arc::clone(&registry), Arc::clone(&control))?,
@@ -521,7 +511,7 @@ impl Distributor {
                 }
                 continue;
             }
-            let SetLimits {
+            let SubscriptionLimits {
                 subscriptions,
                 unresolved,
                 load: most,

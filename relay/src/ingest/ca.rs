@@ -22,12 +22,13 @@ use pvwire_schema::types::{
 
 use self::aside::Aside;
 use self::look::{Look, Looks, What};
-use super::user::{InUse, Limits as UserLimits, UserClient, UserClients, UserTicket};
+use super::user::{InUse, UserClient, UserClients, UserTicket};
 use super::user::{as_user, no_context};
 use super::{
     Event, Forms, LastPut, Line, Monitor, OpDone, OpEnd, OpTicket, Put, Queue, RowValue, Sent,
     Source,
 };
+use crate::limits::contexts::ContextLimits;
 
 /// The Channel Access client contexts of the relay.
 ///
@@ -54,7 +55,7 @@ impl CaSource {
             forms,
             front: Context::new(),
             crowd: Context::new(),
-            users: Arc::new(UserClients::new("ca-users", UserLimits::default())),
+            users: Arc::new(UserClients::new("ca-users", ContextLimits::default())),
             by_name,
         }
     }

@@ -18,12 +18,13 @@ use pvwire_schema::types::{
     PutValue, Severity, ValueType,
 };
 
-use super::user::{InUse, Limits as UserLimits, UserClient, UserClients, UserTicket};
+use super::user::{InUse, UserClient, UserClients, UserTicket};
 use super::user::{as_user, no_context};
 use super::{
     Call, Event, FormAnswer, Forms, LastPut, Line, Monitor, OpDone, OpEnd, OpTicket, Put, Queue,
     RowValue, Sent, Source,
 };
+use crate::limits::contexts::ContextLimits;
 use field::Field;
 
 /// After how long a form that another source asks for is given up.
@@ -106,7 +107,7 @@ impl PvaSource {
             client: pva::Client::start()?,
             channels: Mutex::default(),
             next: AtomicU64::new(0),
-            users: UserClients::new("pva-users", UserLimits::default()),
+            users: UserClients::new("pva-users", ContextLimits::default()),
         };
         Ok(Self {
             shared: Arc::new(shared),

@@ -17,11 +17,7 @@ use generator::{Generator, Moment};
 use name::Function;
 use timer::{Job, Task, Timer};
 
-/// Most elements a second that the simulated PVs of one client make together.
-pub const MAX_LOAD_PER_CLIENT: u64 = 60_000_000;
-
-/// Most elements a second that all simulated PVs of the relay make together.
-const MAX_LOAD: u64 = 120_000_000;
+use crate::limits::subscriptions::MAX_LOAD;
 
 /// PVs whose names say how they move, as `sim://sine(2,rate_hz=5)`.
 ///

@@ -9,36 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pvwire_epics::UserName;
 use pvwire_schema::types::Outcome;
 
 use super::{OpEnd, OpTicket};
-
-/// How many contexts there may be, and for how long.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
-    /// Users with a context; for one more the context that was used longest ago is closed.
-    users: usize,
-    /// A context that nobody used for so long is closed.
-    idle: Duration,
-    /// Between two looks for idle ones.
-    look: Duration,
-    /// Operations that may wait for the thread.
-    waiting: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            users: 64,
-            idle: Duration::from_secs(300),
-            look: Duration::from_secs(10),
-            waiting: 10_000,
-        }
-    }
-}
+use crate::limits::contexts::ContextLimits;
 
 /// A context that presents a user.
 pub(super) trait UserClient: Sized + 'static {
@@ -58,7 +35,7 @@ type Job<C> = Box<dyn FnOnce(Result<(&mut C, InUse), String>) + Send>;
 /// The contexts of one protocol.
 pub(super) struct UserClients<C: UserClient> {
     name: &'static str,
-    limits: Limits,
+    limits: ContextLimits,
     thread: OnceLock<Result<Thread<C>, String>>,
 }
 
@@ -71,7 +48,7 @@ struct Thread<C> {
 
 impl<C: UserClient> UserClients<C> {
     /// None yet, and no thread. The thread will have this name.
-    pub(super) fn new(name: &'static str, limits: Limits) -> Self {
+    pub(super) fn new(name: &'static str, limits: ContextLimits) -> Self {
         Self {
             name,
             limits,
@@ -143,13 +120,17 @@ impl<C> Open<C> {
 }
 
 /// Body of the thread.
-fn serve<C: UserClient>(jobs: &Receiver<(String, Job<C>)>, limits: Limits, renew: &AtomicBool) {
+fn serve<C: UserClient>(
+    jobs: &Receiver<(String, Job<C>)>,
+    limits: ContextLimits,
+    renew: &AtomicBool,
+) {
     let mut open = HashMap::<String, Open<C>>::new();
     loop {
         let next = if open.is_empty() {
             jobs.recv().map_err(|_| RecvTimeoutError::Disconnected)
         } else {
-            jobs.recv_timeout(limits.look)
+            jobs.recv_timeout(limits.check)
         };
         if renew.swap(false, Ordering::AcqRel) {
             open.values().for_each(|each| each.client.renew());
@@ -272,6 +253,7 @@ impl OpTicket for UserTicket {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::channel;
+    use std::time::Duration;
 
     use super::*;
 
@@ -302,11 +284,11 @@ mod tests {
         }
     }
 
-    fn limits() -> Limits {
-        Limits {
+    fn limits() -> ContextLimits {
+        ContextLimits {
             users: 2,
             idle: Duration::from_secs(3600),
-            look: Duration::from_millis(1),
+            check: Duration::from_millis(1),
             waiting: 10,
         }
     }
@@ -355,7 +337,7 @@ mod tests {
     #[test]
     fn idle_context_is_closed_and_one_in_use_is_not() {
         let idle = Duration::from_millis(1);
-        let clients = UserClients::<Fake>::new("test-users", Limits { idle, ..limits() });
+        let clients = UserClients::<Fake>::new("test-users", ContextLimits { idle, ..limits() });
         let in_use = run(&clients, "idle-anna").unwrap();
         drop(run(&clients, "idle-ben").unwrap());
         let deadline = Instant::now() + Duration::from_secs(20);

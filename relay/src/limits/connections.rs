@@ -15,6 +15,7 @@ use std::time::Instant;
 use thiserror::Error;
 
 use crate::limits::rate::Bucket;
+use crate::limits::subscriptions::NewNameLimits;
 
 /// An address or user may open connections of this many seconds at once.
 const ARRIVALS_BURST: usize = 25;
@@ -34,8 +35,8 @@ pub struct CallerLimits {
     pub per_address: usize,
     /// New connections of an address or user per second; 25 times as many at once. 0 for no limit.
     pub arrivals_per_s: usize,
-    /// New names of an address or user per second, and at once.
-    pub new_names: (usize, usize),
+    /// New names of an address or user.
+    pub new_names: NewNameLimits,
 }
 
 /// Why a connection is refused.
@@ -81,13 +82,12 @@ struct Used {
 
 impl Account {
     fn new(limits: CallerLimits, now: Instant) -> Arc<Self> {
-        let (per_second, at_once) = limits.new_names;
         let arrivals = limits.arrivals_per_s;
         Arc::new(Self {
             connections: AtomicUsize::new(0),
             used: Mutex::new(Used {
                 arrivals: Bucket::new(arrivals, ARRIVALS_BURST * arrivals, now),
-                names: Bucket::new(per_second, at_once, now),
+                names: Bucket::new(limits.new_names.per_s, limits.new_names.at_once, now),
             }),
         })
     }
@@ -100,7 +100,7 @@ impl Account {
     fn is_unused(&self, limits: CallerLimits, now: Instant) -> bool {
         let mut used = self.used();
         used.arrivals.left(now) >= ARRIVALS_BURST * limits.arrivals_per_s
-            && used.names.left(now) >= limits.new_names.1
+            && used.names.left(now) >= limits.new_names.at_once
     }
 }
 
@@ -390,7 +390,10 @@ mod tests {
         connections: 10,
         per_address: 3,
         arrivals_per_s: 2,
-        new_names: (5, 20),
+        new_names: NewNameLimits {
+            per_s: 5,
+            at_once: 20,
+        },
     };
 
     fn address(text: &str) -> Option<IpAddr> {

@@ -14,23 +14,12 @@ use crate::fanout::group::{ClientId, Demand};
 use crate::ingest::{Call, Put};
 use crate::limits::connections::Caller;
 use crate::limits::memory::Owner;
-use crate::limits::rate::Bucket;
+use crate::limits::requests::{LONGEST_GET, LONGEST_PUT, timeout};
+use crate::limits::subscriptions::{NameBudget, NewNameLimits};
 use crate::ops::latency::wall_ns;
 use crate::session::operation::{OpOrder, Operation};
 use crate::state::filter;
-use crate::state::registry::{Registry, Room};
-
-/// Longest time that a get may wait for first values.
-const LONGEST_GET: Duration = Duration::from_secs(60);
-
-/// Longest time that a put may wait for its completion: some motors take so long.
-const LONGEST_PUT: Duration = Duration::from_secs(3600);
-
-/// New names that a client may have searched for before it has to queue with the crowd.
-const FRESH_NAMES: usize = 500;
-
-/// After so long without a new name it may have as many again.
-const FRESH_AGAIN: Duration = Duration::from_secs(10);
+use crate::state::registry::Registry;
 
 /// What became of a request.
 pub enum Outcome {
@@ -62,27 +51,26 @@ pub struct Answerer {
     registry: Arc<Registry>,
     get_timeout: Duration,
     put_timeout: Duration,
-    /// What clients have left of their fresh names, and when they last used some.
-    fresh: HashMap<ClientId, (usize, Instant, Bucket)>,
-    /// New names of a client a second, and at once.
-    new_names: (usize, usize),
+    /// New names that clients may still ask for.
+    names: HashMap<ClientId, NameBudget>,
+    new_names: NewNameLimits,
 }
 
 impl Answerer {
     /// An answerer; a get or put that names no time-out waits for `get_timeout` or `put_timeout`. A client
-    /// may ask for so many `new_names` a second, and so many at once.
+    /// may ask for new names as `new_names` says.
     #[must_use]
     pub fn new(
         registry: Arc<Registry>,
         get_timeout: Duration,
         put_timeout: Duration,
-        new_names: (usize, usize),
+        new_names: NewNameLimits,
     ) -> Self {
         Self {
             registry,
             get_timeout,
             put_timeout,
-            fresh: HashMap::new(),
+            names: HashMap::new(),
             new_names,
         }
     }
@@ -262,24 +250,16 @@ impl Answerer {
     ) -> (Vec<PvId>, Vec<NameError>) {
         let mut errors = Vec::new();
         let now = Instant::now();
-        let (per_second, at_once) = self.new_names;
-        let (fresh, used, names_left) = (self.fresh.entry(client))
-            .or_insert_with(|| (FRESH_NAMES, now, Bucket::new(per_second, at_once, now)));
-        if now.duration_since(*used) >= FRESH_AGAIN {
-            *fresh = FRESH_NAMES;
-        }
-        let before = *fresh;
-        let new = names_left.left(now).min(caller.names_left(now));
-        let mut room = Room { fresh: before, new };
+        let budget =
+            (self.names.entry(client)).or_insert_with(|| NameBudget::new(self.new_names, now));
+        let mut left = budget.left(now);
+        left.new = left.new.min(caller.names_left(now));
+        let new = left.new;
         let filter = filter.map(|filter| (filter, caller));
-        let acquired = (self.registry).acquire_filtered(names, filter, identity, owner, &mut room);
+        let acquired = (self.registry).acquire_filtered(names, filter, identity, owner, &mut left);
         let acquired = acquired.into_iter().enumerate();
-        names_left.take(new - room.new);
-        caller.take_names(new - room.new);
-        *fresh = room.fresh;
-        if *fresh < before || before == 0 {
-            *used = now;
-        }
+        budget.spend(new - left.new, left.fresh, now);
+        caller.take_names(new - left.new);
         let ids = acquired.map(|(index, outcome)| {
             outcome.unwrap_or_else(|refusal| {
                 let (problem, message) = (refusal.problem, refusal.message);
@@ -296,7 +276,7 @@ impl Answerer {
 
     /// The client is gone.
     pub fn forget(&mut self, client: ClientId) {
-        self.fresh.remove(&client);
+        self.names.remove(&client);
     }
 
     /// Gives back what a demand holds that won't be made.
@@ -305,12 +285,5 @@ impl Answerer {
             let held = ids.into_iter().filter(|id| *id != PvId::NONE);
             self.registry.release(held, Instant::now());
         }
-    }
-}
-
-fn timeout(asked_ms: u32, default: Duration, longest: Duration) -> Duration {
-    match asked_ms {
-        0 => default,
-        some => Duration::from_millis(some.into()).min(longest),
     }
 }

@@ -41,6 +41,8 @@ use crate::fanout::frame::{Frame, FrameMaker};
 use crate::fanout::group::{ClientId, ControlQueue, Demand};
 use crate::limits::connections::{Callers, Users};
 use crate::limits::memory::Memory;
+use crate::limits::requests::RequestLimits;
+use crate::limits::subscriptions::NewNameLimits;
 use crate::ops::metrics::Metrics;
 use crate::ops::shutdown::Indispensable;
 use crate::session::operation::Operations;
@@ -73,12 +75,10 @@ pub struct ShardLimits {
     pub get_timeout: Duration,
     /// Time that a put waits for its answer, unless it says otherwise.
     pub put_timeout: Duration,
-    /// Requests of a client a second.
-    pub requests_per_s: usize,
-    /// Puts and calls of a client a second.
-    pub puts_per_s: usize,
-    /// New names of a client a second, and at once.
-    pub new_names: (usize, usize),
+    /// Requests and puts of a client.
+    pub requests: RequestLimits,
+    /// New names of a client.
+    pub new_names: NewNameLimits,
 }
 
 /// What all shards share.

@@ -20,6 +20,9 @@ use crate::ingest::{
 };
 use crate::limits::connections::Caller;
 use crate::limits::memory::{Owner, PvCharge, TooMuch};
+use crate::limits::subscriptions::{
+    MAX_FILTERS, MAX_FILTERS_PER_ACCOUNT, MAX_FILTERS_PER_CONNECTION, NewNames,
+};
 use crate::state::filter::FilterKey;
 
 /// Longest name of a source that an error repeats.
@@ -35,29 +38,6 @@ const SHORT_LINGER: Duration = Duration::from_secs(1);
 /// Why nothing new is taken while the process uses more than it may.
 pub const SHORT_OF_MEMORY: &str = "the relay uses more memory than max_memory_mib allows and takes no new PVs or \
                                    clients until it uses less: try again later, or the operator raises the limit";
-
-/// Different filters on one PV: each costs a look with every update.
-const MAX_VIEWS: usize = 32;
-
-/// Those of them that one connection may add, so that none takes them all.
-const MAX_VIEWS_PER_CONNECTION: usize = MAX_VIEWS / 4;
-
-/// Those that all connections of one address or user may add.
-const MAX_VIEWS_PER_ACCOUNT: usize = MAX_VIEWS / 2;
-
-/// How many PVs that nobody has yet a client may still open.
-#[derive(Clone, Copy, Debug)]
-pub struct Room {
-    /// Before others have to queue with the crowd.
-    pub fresh: usize,
-    /// At all.
-    pub new: usize,
-}
-
-impl Room {
-    /// For one PV that a client wants for an operation.
-    pub const ONE: Self = Self { fresh: 1, new: 1 };
-}
 
 /// A name that was not taken, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,18 +140,18 @@ impl Open {
             let fit = |shows: &&Shows| matches!(shows, Shows::View { caller, .. } if fits(caller));
             views.filter(fit).count()
         };
-        if views.len() >= MAX_VIEWS {
+        if views.len() >= MAX_FILTERS {
             Err(format!(
-                "this PV has {MAX_VIEWS} different filters already: use one that other screens have"
+                "this PV has {MAX_FILTERS} different filters already: use one that other screens have"
             ))
-        } else if added_by(&|other| other.is(caller)) >= MAX_VIEWS_PER_CONNECTION {
+        } else if added_by(&|other| other.is(caller)) >= MAX_FILTERS_PER_CONNECTION {
             Err(format!(
-                "your connection has added {MAX_VIEWS_PER_CONNECTION} different filters to this PV: \
+                "your connection has added {MAX_FILTERS_PER_CONNECTION} different filters to this PV: \
                  unsubscribe one of them first"
             ))
-        } else if added_by(&|other| other.shares_account_with(caller)) >= MAX_VIEWS_PER_ACCOUNT {
+        } else if added_by(&|other| other.shares_account_with(caller)) >= MAX_FILTERS_PER_ACCOUNT {
             Err(format!(
-                "connections of your address or user have added {MAX_VIEWS_PER_ACCOUNT} different filters to \
+                "connections of your address or user have added {MAX_FILTERS_PER_ACCOUNT} different filters to \
                  this PV: use one of them"
             ))
         } else {
@@ -284,7 +264,7 @@ impl Registry {
     }
 
     /// Whether one more PV may be opened.
-    fn check_room(&self, open: &Open, room: &mut Room) -> Result<(), Refusal> {
+    fn check_room(&self, open: &Open, room: &mut NewNames) -> Result<(), Refusal> {
         let message = if self.is_short() {
             SHORT_OF_MEMORY.to_owned()
         } else if open.by_name.len() >= self.max_pvs {
@@ -312,7 +292,7 @@ impl Registry {
         names: &[String],
         identity: &Identity,
         owner: &Arc<Owner>,
-        room: &mut Room,
+        room: &mut NewNames,
     ) -> Vec<Result<PvId, Refusal>> {
         self.acquire_filtered(names, None, identity, owner, room)
     }
@@ -324,7 +304,7 @@ impl Registry {
         filter: Option<(Filter, &Caller)>,
         identity: &Identity,
         owner: &Arc<Owner>,
-        room: &mut Room,
+        room: &mut NewNames,
     ) -> Vec<Result<PvId, Refusal>> {
         let mut open = self.lock();
         let new = names.iter().filter(|name| !self.is_open(&open, name));
@@ -436,7 +416,7 @@ impl Registry {
         open: &mut Open,
         name: &str,
         owner: &Arc<Owner>,
-        room: &mut Room,
+        room: &mut NewNames,
     ) -> Result<PvId, Refusal> {
         let (scheme, bare, source) = self.source_of(name)?;
         let whole = format!("{scheme}://{bare}");
@@ -584,7 +564,7 @@ impl Registry {
         owner: &Arc<Owner>,
     ) -> Result<PvId, Refusal> {
         self.permit(name, identity, Access::Put)?;
-        self.acquire_one(&mut self.lock(), name, owner, &mut { Room::ONE })
+        self.acquire_one(&mut self.lock(), name, owner, &mut { NewNames::ONE })
     }
 
     /// Has the table forget a PV that is closed. Before its number is used again.
@@ -750,6 +730,7 @@ fn check_name(scheme: &str, name: &str) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::limits::connections::{CallerLimits, Callers};
+    use crate::limits::subscriptions::NewNameLimits;
     use std::sync::atomic::AtomicUsize;
 
     #[derive(Default)]
@@ -803,7 +784,7 @@ mod tests {
                 &[name.to_owned()],
                 &Identity::default(),
                 &Owner::unlimited(),
-                &mut { Room::ONE },
+                &mut { NewNames::ONE },
             )
             .remove(0)
     }
@@ -858,7 +839,7 @@ mod tests {
                 Some((filter, caller)),
                 &identity,
                 &Owner::unlimited(),
-                &mut { Room::ONE },
+                &mut { NewNames::ONE },
             )
             .remove(0)
     }
@@ -873,7 +854,10 @@ mod tests {
             connections: 0,
             per_address: 0,
             arrivals_per_s: 0,
-            new_names: (1, 1),
+            new_names: NewNameLimits {
+                per_s: 1,
+                at_once: 1,
+            },
         });
         let all = (0..addresses * from_each).map(|n| {
             let from = [192, 0, 2, (n / from_each) as u8].into();
@@ -916,13 +900,13 @@ mod tests {
     #[test]
     fn one_filter_too_many_is_refused_and_holds_nothing() {
         let (registry, _) = registry();
-        let clients = callers(5, MAX_VIEWS / 4);
+        let clients = callers(5, MAX_FILTERS / 4);
         let views: Vec<_> = (2..)
-            .zip(&clients[..MAX_VIEWS])
+            .zip(&clients[..MAX_FILTERS])
             .map(|(every, client)| filtered_by(&registry, every, client).unwrap())
             .collect();
         for _ in 0..2 {
-            let refusal = filtered_by(&registry, 1000, &clients[MAX_VIEWS]).unwrap_err();
+            let refusal = filtered_by(&registry, 1000, &clients[MAX_FILTERS]).unwrap_err();
             assert_eq!(refusal.problem, NameProblem::TooManyFilters);
             let start = "this PV has 32 different filters already";
             assert!(refusal.message.starts_with(start), "{}", refusal.message);
@@ -968,7 +952,7 @@ mod tests {
     fn new_names_beyond_the_allowance_queue_with_the_crowd() {
         let (registry, counted) = registry();
         let names: Vec<_> = (0..5).map(|n| format!("PV{n}")).collect();
-        let mut room = Room { fresh: 3, new: 9 };
+        let mut room = NewNames { fresh: 3, new: 9 };
         let mut acquire = |names: &[String]| {
             registry.acquire(names, &Identity::default(), &Owner::unlimited(), &mut room);
             let opened = counted.opened.load(Ordering::Relaxed);

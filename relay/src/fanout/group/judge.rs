@@ -66,10 +66,10 @@ mod tests {
     use super::*;
     use crate::access::rule::Rules;
     use crate::config::{Access, RuleText};
-    use crate::fanout::group::{Distributor, FrameSink, Order, SetLimits, TickFrames};
+    use crate::fanout::group::{Distributor, FrameSink, Order, TickFrames};
     use crate::ingest::{Intake, Line, Monitor, Queue, Source};
     use crate::limits::memory::Owner;
-    use crate::state::registry::Room;
+    use crate::limits::subscriptions::{NewNames, SubscriptionLimits};
     use crate::state::table::{Changes, Now, Table};
     use crate::state::tick::TickSink;
     use std::sync::Mutex;
@@ -128,7 +128,7 @@ mod tests {
         let registry = Arc::new(registry);
         let control = ControlQueue::new(Arc::clone(&intake));
         let refused = Refused::default();
-        let limits = SetLimits {
+        let limits = SubscriptionLimits {
             subscriptions: PVS,
             unresolved: PVS,
             load: 1,
@@ -165,7 +165,7 @@ mod tests {
             generation: 1,
             lz4: false,
         };
-        let mut room = Room {
+        let mut room = NewNames {
             fresh: PVS,
             new: PVS,
         };

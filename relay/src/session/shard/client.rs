@@ -10,7 +10,6 @@ use super::delivery::Feed;
 use super::handle::ClientSeen;
 use super::large::LargeWay;
 use super::login::Login;
-use super::requests::Allowance;
 use crate::access::auth::Peer;
 use crate::access::rule::Identity;
 use crate::fanout::group::ClientId;
@@ -18,6 +17,7 @@ use crate::limits::connections::{
     Caller, Callers, Permit, Stay, TooMany, TooManyConnections, Users,
 };
 use crate::limits::memory::Owner;
+use crate::limits::requests::RequestBudget;
 use crate::session::socket::Socket;
 use crate::session::step::Session;
 
@@ -49,7 +49,7 @@ pub(super) struct Client {
     _stay: Option<Stay>,
     /// Its place among its user's connections.
     permit: Option<Permit>,
-    pub(super) allowance: Allowance,
+    pub(super) budget: RequestBudget,
     pub(super) socket: Socket,
     pub(super) session: Session,
     pub(super) feed: Feed,
@@ -88,7 +88,7 @@ impl Client {
             caller,
             _stay: stay,
             permit: None,
-            allowance: Allowance::new(limits, now),
+            budget: RequestBudget::new(limits.requests, now),
             socket,
             session: Session::default(),
             feed: Feed::default(),

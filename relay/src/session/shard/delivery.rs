@@ -227,7 +227,7 @@ impl Run {
             Order::Regroup { group, .. } => client.feed.group = group,
             Order::Refuse { .. } => self.close(id.place, CloseCode::RightsChanged),
             Order::Answer { frame, large, .. } => {
-                client.allowance.answered();
+                client.budget.answered();
                 let rows = frame.rows();
                 let metrics = &self.context.metrics;
                 let said = client.socket.answer(&frame);

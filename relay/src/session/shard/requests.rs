@@ -6,62 +6,18 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{ECHOES, Run, ShardLimits};
+use super::{ECHOES, Run};
 use crate::fanout::frame::Frame;
 use crate::ingest::OpEnd;
-use crate::limits::rate::Bucket;
+use crate::limits::requests::{REQUESTS_PER_TURN, TooManyRequests};
 use crate::session::operation::{HeldBack, OpAnswer, OpOrder};
 use crate::session::request::Outcome;
 use crate::session::socket::Broken;
 use crate::state::table::{bytes_of_node, is_beyond_a_frame};
 
-/// Requests of one client that are read before the others get their turn.
-const REQUESTS_PER_TURN: usize = 32;
-
-/// Answers that one client may be waiting for.
-const MAX_OPEN_REQUESTS: usize = 64;
-
-/// A client may make the requests of so many seconds at once.
-const BURST: usize = 10;
-
-/// What a client may still ask for at present.
-pub(super) struct Allowance {
-    requests_left: Bucket,
-    puts_left: Bucket,
-    open_requests: usize,
-}
-
-impl Allowance {
-    pub(super) fn new(limits: ShardLimits, now: Instant) -> Self {
-        let bucket = |per_second| Bucket::new(per_second, BURST * per_second, now);
-        Self {
-            requests_left: bucket(limits.requests_per_s),
-            puts_left: bucket(limits.puts_per_s),
-            open_requests: 0,
-        }
-    }
-
-    /// So many frames have come, which count as a request each.
-    fn take_frames(&mut self, frames: usize, now: Instant) -> Result<(), Broken> {
-        if self.requests_left.left(now) < frames {
-            return Err(Broken::TooManyWaiting);
-        }
-        self.requests_left.take(frames);
-        Ok(())
-    }
-
-    /// A request was left with somebody who answers it later.
-    fn open(&mut self) -> Result<(), Broken> {
-        if self.open_requests >= MAX_OPEN_REQUESTS {
-            return Err(Broken::TooManyWaiting);
-        }
-        self.open_requests += 1;
-        Ok(())
-    }
-
-    /// Such a request has its answer.
-    pub(super) fn answered(&mut self) {
-        self.open_requests -= 1;
+impl From<TooManyRequests> for Broken {
+    fn from(_: TooManyRequests) -> Self {
+        Self::TooManyWaiting
     }
 }
 
@@ -84,7 +40,7 @@ impl Run {
             let received = client.socket.receive()?;
             let frames = client.socket.take_frames();
             if frames > 0 && !client.is_closing() {
-                client.allowance.take_frames(frames, Instant::now())?;
+                client.budget.take_frames(frames, Instant::now())?;
             }
             let Some(bytes) = received else {
                 if client.socket.has_more() {
@@ -116,9 +72,9 @@ impl Run {
                     client.socket.answer(&frame)?;
                 }
                 Outcome::Demanded(demand) => {
-                    if let Err(too_many) = client.allowance.open() {
+                    if let Err(too_many) = client.budget.open() {
                         self.answerer.withdraw(demand);
-                        return Err(too_many);
+                        return Err(too_many.into());
                     }
                     self.context.control.leave(demand);
                 }
@@ -147,8 +103,8 @@ impl Run {
         let now = Instant::now();
         let client = &mut self.clients[place];
         for order in &mut orders {
-            client.allowance.open()?;
-            if !client.allowance.puts_left.take_one(now) {
+            client.budget.open()?;
+            if !client.budget.take_put(now) {
                 order.held_back = Some(HeldBack::TooFast);
             }
         }
@@ -188,7 +144,7 @@ impl Run {
             return Ok(());
         }
         let client = &mut self.clients[id.place];
-        client.allowance.answered();
+        client.budget.answered();
         let (synced, request) = (client.session.synced(), answer.request);
         let result = answer.end.result.as_ref();
         let refused = |why: String| {
