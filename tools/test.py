@@ -34,6 +34,16 @@ STEPS = [
         " --document-private-items",
     ),
     ("rust", "Rust tests", "cargo test --locked --workspace --exclude pvwire-relay"),
+    # 20 s, half of it compiling: libca with the C library's own recv and send, the shim with the public
+    # interface of pvxs alone. Its own folder, because the shim would be compiled again for other builds.
+    (
+        "rust",
+        "EPICS clients without replaced functions",
+        "export PVWIRE_PVXS_PUBLIC_API=1;"
+        " plain='cargo test --locked -p pvwire-epics --no-default-features --target-dir target/plain';"
+        " $plain --lib; $plain --test epics -- ca_without_recv puts_of_every values_of_every"
+        " arrays_of_every structures_arrive scalars_of_every",
+    ),
     # They mostly wait for IOCs and relays: more of them at a time than there are cores.
     ("rust", "the relay's tests", "RUST_TEST_THREADS=6 cargo test --locked -p pvwire-relay"),
     # 247 cases in 5 s, after half a minute of building a relay that echoes.

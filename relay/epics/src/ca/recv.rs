@@ -322,16 +322,12 @@ fn thread_name() -> [u8; 16] {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write};
-    use std::net::{TcpListener, TcpStream};
-
     use super::*;
 
     const AT_ONCE: Duration = Duration::from_micros(100);
     const LATE: Duration = Duration::from_millis(20);
     const ROOM: usize = 16_384;
     const PIECE: usize = 1_600;
-    const ECHO: [u8; 16] = [0, 23, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
     /// The pauses after reads that were blocked so long and got so many bytes.
     fn pauses(reads: &[(Duration, usize)]) -> Vec<Duration> {
@@ -376,64 +372,75 @@ mod tests {
         assert_eq!(waits[2..], [SHORTEST, Duration::ZERO, Duration::ZERO]);
     }
 
-    /// What `body` makes of the two ends of a connection, in a thread of this name.
-    fn in_thread<T: Send + 'static>(
-        name: &str,
-        body: impl FnOnce(TcpStream, TcpStream) -> T + Send + 'static,
-    ) -> T {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (other, _) = listener.accept().unwrap();
-        let thread = thread::Builder::new().name(name.into());
-        thread.spawn(|| body(one, other)).unwrap().join().unwrap()
-    }
+    /// Reads through the exported `recv`: these need the feature that exports it.
+    #[cfg(feature = "interpose")]
+    mod interposed {
+        use std::io::{Read, Write};
+        use std::net::{TcpListener, TcpStream};
 
-    #[test]
-    fn receiver_gets_what_was_sent_and_why_there_is_nothing() {
-        in_thread("CAC-TCP-recv", |mut from, mut to| {
-            let before = reads_total();
-            let mut buffer = [0; 64];
-            for _ in 0..10 {
+        use super::*;
+
+        const ECHO: [u8; 16] = [0, 23, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+        /// What `body` makes of the two ends of a connection, in a thread of this name.
+        fn in_thread<T: Send + 'static>(
+            name: &str,
+            body: impl FnOnce(TcpStream, TcpStream) -> T + Send + 'static,
+        ) -> T {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (other, _) = listener.accept().unwrap();
+            let thread = thread::Builder::new().name(name.into());
+            thread.spawn(|| body(one, other)).unwrap().join().unwrap()
+        }
+
+        #[test]
+        fn receiver_gets_what_was_sent_and_why_there_is_nothing() {
+            in_thread("CAC-TCP-recv", |mut from, mut to| {
+                let before = reads_total();
+                let mut buffer = [0; 64];
+                for _ in 0..10 {
+                    from.write_all(&ECHO).unwrap();
+                    assert_eq!(to.read(&mut buffer).unwrap(), ECHO.len());
+                    assert_eq!(buffer[..ECHO.len()], ECHO);
+                }
+                assert!(matches!(THREAD.get(), Thread::Receiver(_)));
+                assert!(reads_total() >= before + 10);
+                to.set_nonblocking(true).unwrap();
+                let nothing = to.read(&mut buffer).unwrap_err();
+                assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
+                drop(from);
+                to.set_nonblocking(false).unwrap();
+                assert_eq!(to.read(&mut buffer).unwrap(), 0);
+            });
+        }
+
+        #[test]
+        fn circuit_that_lies_ends_before_the_lie_is_read() {
+            in_thread("CAC-TCP-recv", |mut from, mut to| {
+                let before = circuits_cut_total();
+                let mut buffer = [0; 64];
                 from.write_all(&ECHO).unwrap();
                 assert_eq!(to.read(&mut buffer).unwrap(), ECHO.len());
-                assert_eq!(buffer[..ECHO.len()], ECHO);
-            }
-            assert!(matches!(THREAD.get(), Thread::Receiver(_)));
-            assert!(reads_total() >= before + 10);
-            to.set_nonblocking(true).unwrap();
-            let nothing = to.read(&mut buffer).unwrap_err();
-            assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
-            drop(from);
-            to.set_nonblocking(false).unwrap();
-            assert_eq!(to.read(&mut buffer).unwrap(), 0);
-        });
-    }
+                // The first half of a message whose kind doesn't exist.
+                from.write_all(&[0, 99, 0, 0]).unwrap();
+                assert_eq!(to.read(&mut buffer).unwrap(), 4);
+                from.write_all(&[0; 12]).unwrap();
+                assert_eq!(to.read(&mut buffer).unwrap(), 0);
+                assert_eq!(to.read(&mut buffer).unwrap(), 0);
+                assert!(circuits_cut_total() > before);
+                // The server is told, too.
+                assert_eq!(from.read(&mut buffer).unwrap(), 0);
+            });
+        }
 
-    #[test]
-    fn circuit_that_lies_ends_before_the_lie_is_read() {
-        in_thread("CAC-TCP-recv", |mut from, mut to| {
-            let before = circuits_cut_total();
-            let mut buffer = [0; 64];
-            from.write_all(&ECHO).unwrap();
-            assert_eq!(to.read(&mut buffer).unwrap(), ECHO.len());
-            // The first half of a message whose kind doesn't exist.
-            from.write_all(&[0, 99, 0, 0]).unwrap();
-            assert_eq!(to.read(&mut buffer).unwrap(), 4);
-            from.write_all(&[0; 12]).unwrap();
-            assert_eq!(to.read(&mut buffer).unwrap(), 0);
-            assert_eq!(to.read(&mut buffer).unwrap(), 0);
-            assert!(circuits_cut_total() > before);
-            // The server is told, too.
-            assert_eq!(from.read(&mut buffer).unwrap(), 0);
-        });
-    }
-
-    #[test]
-    fn other_threads_read_as_ever() {
-        in_thread("shard-0", |mut from, mut to| {
-            from.write_all(b"a request").unwrap();
-            assert_eq!(to.read(&mut [0; 64]).unwrap(), 9);
-            assert!(matches!(THREAD.get(), Thread::Other));
-        });
+        #[test]
+        fn other_threads_read_as_ever() {
+            in_thread("shard-0", |mut from, mut to| {
+                from.write_all(b"a request").unwrap();
+                assert_eq!(to.read(&mut [0; 64]).unwrap(), 9);
+                assert!(matches!(THREAD.get(), Thread::Other));
+            });
+        }
     }
 }

@@ -1,13 +1,16 @@
-//! Do the clients of Channel Access and pvAccess tell what real servers do, and nothing else?
+//! Tests of the clients of Channel Access and pvAccess against real servers.
 //!
-//! Each test runs in a process of its own, with ports of its own.
+//! Each test runs in its own process with its own ports.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod allocations;
 mod ca_monitors;
 mod ca_put;
+#[cfg(feature = "interpose")]
 mod ca_recv;
+#[cfg(not(feature = "interpose"))]
+mod ca_without_recv;
 mod pva_calls;
 mod pva_monitors;
 mod pva_operations;
