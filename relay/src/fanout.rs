@@ -1,7 +1,9 @@
 //! Which bytes does each set of PVs get at a tick?
 
+pub mod control;
 pub mod dirty;
+pub mod distributor;
 pub mod frame;
-pub mod group;
 pub mod large;
+pub mod output;
 pub mod set;

@@ -9,7 +9,7 @@ use pvwire_schema::types::{ConnectionState, Hello, SkipCause};
 use serde_json::{Value, json};
 
 use crate::access::audit::{Audit, Health, State};
-use crate::fanout::group::{ControlQueue, Demand, Overview};
+use crate::fanout::control::{ControlQueue, Demand, Overview};
 use crate::ingest::Intake;
 use crate::limits::memory::Memory;
 use crate::ops::latency::{Ages, ENDS_MICROS};

@@ -13,7 +13,7 @@ use crate::access::audit::{self, Attempt, Audit};
 use crate::access::auth::Peer;
 use crate::access::rule::Identity;
 use crate::config::Access;
-use crate::fanout::group::{ClientId, ControlQueue, Demand, Peeked};
+use crate::fanout::control::{ClientId, ControlQueue, Demand, Peeked};
 use crate::ingest::{Call, OpDone, OpEnd, OpTicket, Put, RowValue, Sent};
 use crate::limits::memory::Owner;
 use crate::state::registry::Registry;

@@ -10,7 +10,7 @@ use pvwire_schema::types::{
 };
 
 use crate::access::rule::Identity;
-use crate::fanout::group::{ClientId, Demand};
+use crate::fanout::control::{ClientId, Demand};
 use crate::ingest::{Call, Put};
 use crate::limits::connections::Caller;
 use crate::limits::memory::Owner;

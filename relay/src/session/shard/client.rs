@@ -12,7 +12,7 @@ use super::large::LargeWay;
 use super::login::Login;
 use crate::access::auth::Peer;
 use crate::access::rule::Identity;
-use crate::fanout::group::ClientId;
+use crate::fanout::control::ClientId;
 use crate::limits::connections::{
     Caller, Callers, Permit, Stay, TooMany, TooManyConnections, Users,
 };

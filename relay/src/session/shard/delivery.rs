@@ -8,8 +8,8 @@ use pvwire_schema::close::CloseCode;
 
 use super::Run;
 use crate::fanout::frame::missed;
-use crate::fanout::group::{GroupFrame, Order, TickFrames};
 use crate::fanout::large::large_steps;
+use crate::fanout::output::{GroupFrame, Order, TickFrames};
 use crate::ops::latency::{SENT_SAMPLES, wall_ns};
 use crate::session::socket::{Broken, Written};
 use crate::session::step::Offer;

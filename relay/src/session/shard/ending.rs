@@ -7,7 +7,7 @@ use pvwire_schema::close::CloseCode;
 
 use super::Run;
 use crate::access::auth::Keys;
-use crate::fanout::group::{ClientId, Demand};
+use crate::fanout::control::{ClientId, Demand};
 use crate::session::socket::Broken;
 
 /// While the relay is short of memory, a client that holds values is closed when it took nothing for so long.

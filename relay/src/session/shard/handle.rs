@@ -13,7 +13,8 @@ use mio::Waker;
 use tokio::sync::oneshot;
 
 use crate::access::auth::Peer;
-use crate::fanout::group::{ClientId, FrameSink, Order, TickFrames};
+use crate::fanout::control::ClientId;
+use crate::fanout::output::{FrameSink, Order, TickFrames};
 use crate::limits::connections::{Caller, Stay};
 use crate::ops::pulse::Pulse;
 use crate::session::stream::StreamBody;

@@ -10,7 +10,7 @@ use super::Run;
 use super::client::Client;
 use crate::access::auth::{KeyNumber, Keys, TokenError};
 use crate::access::rule::Identity;
-use crate::fanout::group::Demand;
+use crate::fanout::control::Demand;
 use crate::session::socket::Broken;
 
 /// A client must have shown who it is by then.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use super::{ClientId, ControlQueue, Demand};
 use crate::access::rule::Identity;
+use crate::fanout::control::{ClientId, ControlQueue, Demand};
 use crate::fanout::set::PvSet;
 use crate::ops::shutdown::Indispensable;
 use crate::state::registry::Registry;
@@ -66,7 +66,8 @@ mod tests {
     use super::*;
     use crate::access::rule::Rules;
     use crate::config::{Access, RuleText};
-    use crate::fanout::group::{Distributor, FrameSink, Order, TickFrames};
+    use crate::fanout::distributor::Distributor;
+    use crate::fanout::output::{FrameSink, Order, TickFrames};
     use crate::ingest::{Intake, Line, Monitor, Queue, Source};
     use crate::limits::memory::Owner;
     use crate::limits::subscriptions::{NewNames, SubscriptionLimits};
