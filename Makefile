@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-browser setup-valgrind setup-deploy demo test conformance image-check manifests pods deny advisories release-files fuzz fuzz-long soak sanitize check regen regen-check stranger wasm relay package packaging-test bench bench-full bench-faults bench-pictures bench-browser instructions pictures screenshots clean
+.PHONY: help setup setup-rust setup-browser setup-valgrind setup-deploy demo test conformance image-check manifests pods deny advisories release-files fuzz fuzz-long soak sanitize check regen regen-check stranger wasm relay package packaging-test bench bench-full bench-faults bench-pictures bench-browser instructions pictures screenshots clean
 
 PYTHON := .local/venv/bin/python
 FLATC := .local/venv/bin/flatc
@@ -26,8 +26,11 @@ setup-valgrind:
 demo: setup relay wasm ## Starts IOC, relay and page, prints the URL; Ctrl-C ends them
 	@$(PYTHON) tools/demo.py
 
-test: setup-browser ## All tests, as CI runs them
-	@$(PYTHON) tools/test.py
+setup-rust:
+	@tools/setup.sh rust
+
+test: setup-rust ## All tests, as CI runs them; FAST=1 those that answer within five minutes
+	@$(PYTHON) tools/test.py $(if $(FAST),--fast)
 
 conformance: setup ## Autobahn's cases of WebSocket against a relay that echoes
 	@cargo test --quiet --locked -p pvwire-relay --features conformance --test relay conformance::

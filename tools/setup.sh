@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What must a fresh Debian machine with Rust, Node and Python on it still get? `setup.sh` installs
-# it into the project's own folders; `setup.sh browser` adds Chromium when no browser is there,
-# `setup.sh valgrind` what counts instructions, `setup.sh deploy` what checks deploy/.
-# Done steps are skipped until what they depend on changes.
+# Installs what a fresh Debian machine with Rust, Node and Python lacks, into the project's own folders.
+# `setup.sh rust` installs only what Rust code needs to build. `setup.sh browser` adds Chromium where there
+# is no browser, `setup.sh valgrind` Valgrind, `setup.sh deploy` what checks deploy/.
+# Completed steps are skipped until their inputs change.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 stamps=.local/stamps
@@ -106,10 +106,14 @@ nginx() {
   unpack nginx .local/nginx
 }
 
+# One at a time: steps of a test run call this side by side.
+exec 8> .local/setup.lock
+flock 8
 tools
 compilers
 rust
 python
+[ "${1:-}" = rust ] && exit
 npm_packages
 case "${1:-}" in
   browser) browser ;;
