@@ -13,6 +13,7 @@ mod variable;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -315,7 +316,7 @@ impl Config {
     pub fn read(
         arguments: &[String],
         environment: &BTreeMap<String, String>,
-        read_file: impl Fn(&str) -> Result<String, String>,
+        read_file: impl Fn(&str) -> io::Result<String>,
     ) -> Result<Asked, ConfigError> {
         let matches = match command().try_get_matches_from(arguments) {
             Ok(matches) => matches,
@@ -332,9 +333,9 @@ impl Config {
         let mut config = Self::default();
         let file = matches.get_one::<String>("config").cloned();
         if let Some(path) = file.or_else(|| environment.get(variable::CONFIG).cloned()) {
-            let text = read_file(&path).map_err(|reason| ConfigError::File {
+            let text = read_file(&path).map_err(|error| ConfigError::File {
                 path: path.clone(),
-                reason,
+                reason: error.to_string(),
             })?;
             config.apply_file(file::File {
                 path: &path,
@@ -616,7 +617,7 @@ mod tests {
         let environment: BTreeMap<_, _> = variables.collect();
         let content = |_: &str| {
             file.map(str::to_owned)
-                .ok_or_else(|| "no such file".to_owned())
+                .ok_or_else(|| io::Error::other("no such file"))
         };
         match Config::read(&arguments, &environment, content) {
             Ok(Asked::Run(config)) => Ok(*config),

@@ -22,3 +22,5 @@ pub mod fanout;
 pub mod session;
 
 pub mod http;
+
+pub mod app;

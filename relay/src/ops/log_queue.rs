@@ -1,15 +1,18 @@
-//! Where do lines of the log go while what reads them stands still?
+//! The log: a bounded queue of lines that a separate thread writes to stderr.
 //!
-//! Writing to a pipe that is not read, or to a terminal that is stopped, blocks. So a separate thread
-//! writes, and the others leave their lines in a bounded queue; what comes when it is full is lost and
-//! counted.
+//! Writing to a pipe that is not read, or to a stopped terminal, blocks. The other threads therefore
+//! only queue their lines; lines that find the queue full are dropped and counted.
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, Write};
+use std::panic::PanicHookInfo;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// What may wait.
+use env_logger::Target;
+
+/// Bytes of lines that may wait.
 const MAX_BYTES: usize = 1 << 20;
 
 static QUEUE: Queue = Queue::new();
@@ -25,7 +28,7 @@ struct Waiting {
     text: Vec<u8>,
     /// Lines in `text`.
     lines: u64,
-    /// Lines that were lost since the start.
+    /// Lines dropped since the start.
     lost: u64,
     is_writing: bool,
 }
@@ -34,16 +37,28 @@ struct Waiting {
 #[derive(Debug)]
 pub struct LogQueue(&'static Queue);
 
-/// The queue that `start` empties.
-#[must_use]
-pub fn queue() -> LogQueue {
-    LogQueue(&QUEUE)
+/// Sends the log to the queue. Levels that `asked` sets for one module leave the others at `info`.
+pub fn init(asked: &str) {
+    env_logger::Builder::new()
+        .parse_filters(&format!("info,{asked}"))
+        .format_target(false)
+        .target(Target::Pipe(Box::new(LogQueue(&QUEUE))))
+        .init();
+}
+
+/// Logs a panic. The standard library's hook would write to stderr, and block with it.
+pub fn log_panic(panic: &PanicHookInfo<'_>) {
+    let trace = Backtrace::capture();
+    match trace.status() {
+        BacktraceStatus::Captured => log::error!("{panic}\n{trace}"),
+        _ => log::error!("{panic}"),
+    }
 }
 
 /// Starts the thread that writes the log to stderr.
 ///
 /// # Errors
-/// When the system gives no thread.
+/// When the system has no thread left.
 pub fn start() -> io::Result<()> {
     thread::Builder::new()
         .name("log".into())
@@ -51,18 +66,18 @@ pub fn start() -> io::Result<()> {
     Ok(())
 }
 
-/// Lines that were lost since the start.
+/// Lines dropped since the start.
 #[must_use]
 pub fn lines_lost() -> u64 {
     QUEUE.lock().lost
 }
 
-/// Waits until all lines are written, at most this long; for the end of the process.
+/// Waits until all lines are written, but no longer than `within`; called at the end of the process.
 pub fn flush(within: Duration) {
     QUEUE.flush(within);
 }
 
-/// Waits for a moment until the log is written, when it is dropped.
+/// Waits up to a second for the log to be written when it is dropped.
 #[derive(Debug)]
 pub struct FlushAtEnd;
 
@@ -134,7 +149,7 @@ impl Queue {
             self.changed.notify_all();
             if written.is_ok() && lost > said {
                 log::warn!(
-                    "{} lines of the log were lost: what reads it did not keep up",
+                    "{} lines of the log were dropped: stderr was not read fast enough",
                     lost - said
                 );
                 said = lost;
@@ -157,7 +172,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes bytes when it is told to.
+    /// A writer that takes bytes only when told to.
     struct Reader {
         may: Receiver<()>,
         has: SyncSender<Vec<u8>>,
@@ -176,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn log_that_is_not_read_blocks_no_thread_is_bounded_and_counts_what_it_lost() {
+    fn unread_log_is_bounded_blocks_nobody_and_counts_lost_lines() {
         let queue: &'static Queue = Box::leak(Box::new(Queue::new()));
         let ((go, may), (has, got)) = (sync_channel(0), sync_channel(0));
         thread::spawn(move || queue.write_out(Reader { may, has }));
@@ -189,7 +204,7 @@ mod tests {
         let lost = queue.lock().lost;
         assert!((2048..=3072).contains(&lost), "{lost}");
         queue.flush(Duration::from_millis(1));
-        assert!(queue.lock().is_writing, "the reader stands still");
+        assert!(queue.lock().is_writing, "the reader has stopped");
         let mut read = 0;
         while read < (4096 - lost as usize) * line.len() {
             go.send(()).unwrap();

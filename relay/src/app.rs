@@ -1,0 +1,114 @@
+//! The whole relay: starts the planes in their order, runs them until a signal, and stops them.
+
+mod access;
+mod check;
+mod delivery;
+mod error;
+mod http;
+mod ingest;
+mod memory;
+mod stop;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::spawn_local;
+
+pub use self::check::check;
+pub use self::error::StartError;
+
+use self::access::Access;
+use self::delivery::{Delivery, Shared};
+use self::http::{Front, Listeners};
+use self::ingest::Ingest;
+use self::stop::StopSignals;
+use crate::access::keys;
+use crate::config::{Asked, Config, ConfigError};
+use crate::http::reload::Reload;
+use crate::http::tls::Tls;
+use crate::limits::Limits;
+use crate::limits::connections::Callers;
+use crate::limits::descriptors::Descriptors;
+use crate::limits::memory::Memory;
+use crate::ops::metrics::Metrics;
+use crate::ops::shutdown::Readiness;
+
+/// Runs the relay until a signal stops it. `read` reads the configuration again while it runs. Needs a
+/// `LocalSet`.
+///
+/// # Errors
+/// When it can't start.
+pub async fn run(
+    config: Config,
+    read: impl Fn() -> Result<Asked, ConfigError> + Send + Sync + 'static,
+    descriptors: Descriptors,
+) -> Result<(), StartError> {
+    let started = Instant::now();
+    let tls = (!config.tls_cert.is_empty()).then(|| Tls::open(&config.tls_cert, &config.tls_key));
+    let tls = tls.transpose().map_err(StartError::file)?;
+    // Before the port is bound: a signal would kill the relay until then.
+    let hangup = signal(SignalKind::hangup())?;
+    let mut stop = StopSignals::new()?;
+    let listeners = Listeners::bind(&config).await?;
+    log::info!(
+        "pvwire-relay {} with {}",
+        env!("CARGO_PKG_VERSION"),
+        config.show()
+    );
+
+    let metrics = Arc::new(Metrics::default());
+    let ingest = Ingest::start(&config, &metrics)?;
+    let readiness = Arc::new(Readiness::default());
+    spawn_local(memory::watch(
+        Arc::clone(&ingest.registry),
+        Arc::clone(&readiness),
+        config.max_memory_mib << 20,
+    ));
+    let limits = Limits::of(&config);
+    let shared = Shared {
+        limits,
+        callers: Callers::new(limits.callers),
+        memory: Memory::new(limits.memory),
+        metrics: Arc::clone(&metrics),
+        hello: http::hello(&config)?,
+    };
+    let access = Access::start(&config).await?;
+    let delivery = Delivery::start(&config, &shared, &ingest, &access)?;
+
+    let reload = Reload::new(
+        config.clone(),
+        Arc::clone(&ingest.registry),
+        delivery.handles.clone(),
+        Arc::clone(&metrics),
+    );
+    spawn_local(reload.keep_fresh(read, hangup));
+    if let Some(tokens) = access.tokens.clone() {
+        spawn_local(keys::keep_fresh(
+            tokens,
+            config.clone(),
+            Arc::clone(&metrics),
+        ));
+    }
+    if let Some(tls) = tls.clone() {
+        spawn_local(tls.keep_fresh(metrics));
+    }
+    let front = Front {
+        started,
+        tls,
+        readiness,
+        descriptors,
+    };
+    let audit = access.audit.clone();
+    let planes = (shared, ingest, access);
+    let server = Arc::new(http::server(&config, &listeners, front, planes, &delivery));
+    spawn_local(memory::return_free(Arc::clone(&server)));
+
+    server.readiness.listening();
+    let mut serving = listeners.serve(&server);
+    stop.drained(&config, &server).await;
+    serving.abort_all();
+    drop(delivery);
+    access::finish(audit.as_deref());
+    Ok(())
+}

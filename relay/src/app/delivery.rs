@@ -1,0 +1,114 @@
+//! Starts the threads that bring updates to clients: the shards, which write to sockets, and the tick
+//! thread, which feeds them.
+
+use std::sync::Arc;
+
+use pvwire_schema::types::Hello;
+
+use super::StartError;
+use super::access::Access;
+use super::ingest::Ingest;
+use crate::config::Config;
+use crate::fanout::control::ControlQueue;
+use crate::fanout::distributor::Distributor;
+use crate::fanout::output::FrameSink;
+use crate::limits::Limits;
+use crate::limits::connections::{Callers, Users};
+use crate::limits::memory::Memory;
+use crate::ops::metrics::Metrics;
+use crate::session::shard::{Shard, ShardContext, ShardHandle, ShardLimits};
+use crate::state::table::Table;
+use crate::state::tick::{TickCounters, TickLimits, Ticker};
+
+/// What clients share: their limits, what they are told first, and the counters.
+pub(super) struct Shared {
+    pub(super) limits: Limits,
+    pub(super) callers: Arc<Callers>,
+    pub(super) memory: Arc<Memory>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) hello: Hello,
+}
+
+/// The running threads. Dropping it ends the ticks first and then the shards that they feed.
+pub(super) struct Delivery {
+    _ticker: Ticker,
+    _shards: Vec<Shard>,
+    pub(super) control: Arc<ControlQueue>,
+    pub(super) handles: Vec<ShardHandle>,
+    pub(super) ticks: Arc<TickCounters>,
+}
+
+impl Delivery {
+    pub(super) fn start(
+        config: &Config,
+        shared: &Shared,
+        ingest: &Ingest,
+        access: &Access,
+    ) -> Result<Self, StartError> {
+        let control = ControlQueue::new(Arc::clone(&ingest.intake));
+        let shards = shards(config, shared, ingest, access, &control)?;
+        let handles: Vec<_> = shards.iter().map(Shard::handle).collect();
+        let sinks = handles
+            .iter()
+            .map(|handle| Box::new(handle.clone()) as Box<dyn FrameSink>);
+        let distributor = Distributor::new(
+            Arc::clone(&control),
+            Arc::clone(&ingest.registry),
+            sinks.collect(),
+            shared.limits.subscriptions,
+        )
+        .map_err(StartError::thread("the thread that checks access rights"))?;
+        let ticks = Arc::new(TickCounters::default());
+        let ticker = Ticker::start(
+            Arc::clone(&ingest.intake),
+            Table::new(config.not_found_after),
+            vec![Box::new(distributor)],
+            TickLimits {
+                shortest: config.shortest_tick,
+                longest: config.longest_tick,
+            },
+            Arc::clone(&ticks),
+        )
+        .map_err(StartError::thread("the tick thread"))?;
+        Ok(Self {
+            _ticker: ticker,
+            _shards: shards,
+            control,
+            handles,
+            ticks,
+        })
+    }
+}
+
+fn shards(
+    config: &Config,
+    shared: &Shared,
+    ingest: &Ingest,
+    access: &Access,
+    control: &Arc<ControlQueue>,
+) -> Result<Vec<Shard>, StartError> {
+    let context = ShardContext {
+        registry: Arc::clone(&ingest.registry),
+        control: Arc::clone(control),
+        hello: shared.hello.clone(),
+        limits: ShardLimits {
+            evict_after: config.evict_after,
+            ack_window: config.ack_window,
+            ping_after: config.ping_after,
+            get_timeout: config.get_timeout,
+            put_timeout: config.put_timeout,
+            requests: shared.limits.requests,
+            new_names: shared.limits.new_names,
+        },
+        users: Users::new(shared.limits.clients_per_user),
+        callers: Arc::clone(&shared.callers),
+        memory: Arc::clone(&shared.memory),
+        metrics: Arc::clone(&shared.metrics),
+        tokens: access.tokens.clone(),
+        audit: access.audit.clone(),
+    };
+    (0..config.shards)
+        .map(|number| Shard::start(number, context.clone()))
+        .collect::<Result<_, _>>()
+        .map_err(StartError::thread("a writer thread"))
+}

@@ -1,0 +1,146 @@
+//! Binds the HTTP ports and serves them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pvwire_schema::limits::MAX_REQUEST_BYTES;
+use pvwire_schema::types::Hello;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use super::StartError;
+use super::access::Access;
+use super::delivery::{Delivery, Shared};
+use super::ingest::Ingest;
+use crate::config::{Auth, Config};
+use crate::http::admin::Admin;
+use crate::http::server::{Server, Side, Trust};
+use crate::http::tls::Tls;
+use crate::ingest::search;
+use crate::limits::descriptors::Descriptors;
+use crate::ops::shutdown::Readiness;
+
+/// How often a client should acknowledge while frames arrive.
+const ACK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The bound ports.
+pub(super) struct Listeners {
+    clients: TcpListener,
+    /// Where `clients` is bound, which port 0 leaves open.
+    address: SocketAddr,
+    operators: Option<TcpListener>,
+}
+
+impl Listeners {
+    pub(super) async fn bind(config: &Config) -> Result<Self, StartError> {
+        let clients = bind("listen", config.listen).await?;
+        let operators = match config.admin_listen {
+            None => None,
+            Some(address) => Some(bind("admin_listen", address).await?),
+        };
+        Ok(Self {
+            address: clients.local_addr()?,
+            clients,
+            operators,
+        })
+    }
+
+    /// Serves until the result is dropped or aborted.
+    pub(super) fn serve(self, server: &Arc<Server>) -> JoinSet<()> {
+        let mut serving = JoinSet::new();
+        if let Some(listener) = self.operators {
+            if let Ok(address) = listener.local_addr() {
+                log::info!("pages and probes at http://{address}");
+            }
+            serving.spawn_local(Arc::clone(server).serve(listener, Side::Operators));
+        }
+        let scheme = if server.tls.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        log::info!("listening on {scheme}://{}", self.address);
+        serving.spawn_local(Arc::clone(server).serve(self.clients, Side::Clients));
+        serving
+    }
+
+    fn has_operators(&self) -> bool {
+        self.operators.is_some()
+    }
+}
+
+async fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|source| StartError::Bind {
+        key,
+        address,
+        source,
+    })
+}
+
+/// What the HTTP server has of its own.
+pub(super) struct Front {
+    pub(super) started: Instant,
+    pub(super) tls: Option<Arc<Tls>>,
+    pub(super) readiness: Arc<Readiness>,
+    pub(super) descriptors: Descriptors,
+}
+
+/// The HTTP server over the running planes.
+pub(super) fn server(
+    config: &Config,
+    listeners: &Listeners,
+    front: Front,
+    (shared, ingest, access): (Shared, Ingest, Access),
+    delivery: &Delivery,
+) -> Server {
+    Server {
+        admin: Admin {
+            metrics: shared.metrics,
+            ticks: Arc::clone(&delivery.ticks),
+            intake: ingest.intake,
+            registry: ingest.registry,
+            control: Arc::clone(&delivery.control),
+            shards: delivery.handles.clone(),
+            memory: shared.memory,
+            hello: shared.hello,
+            started: front.started,
+            audit: access.audit,
+            searched: search::addresses(|name| std::env::var(name).ok()),
+        },
+        readiness: front.readiness,
+        trust: Trust {
+            origins: config.allow_origin.clone(),
+            hosts: config.allow_host.clone(),
+            encrypted: front.tls.is_some(),
+        },
+        max_clients: config.max_clients,
+        proxies: access.proxies,
+        gate: access.headers,
+        tokens: access.tokens,
+        callers: shared.callers,
+        pages: config.pages,
+        has_admin_listener: listeners.has_operators(),
+        evict_after: config.evict_after,
+        tls: front.tls,
+        descriptors: front.descriptors,
+    }
+}
+
+/// What every client is told first.
+pub(super) fn hello(config: &Config) -> Result<Hello, StartError> {
+    let mut random = [0; 8];
+    getrandom::fill(&mut random)?;
+    Ok(Hello {
+        relay_version: env!("CARGO_PKG_VERSION").to_owned(),
+        relay_instance: u64::from_ne_bytes(random),
+        max_request_bytes: MAX_REQUEST_BYTES as u32,
+        max_subscriptions: config.max_subscriptions as u32,
+        ack_interval_ms: ACK_INTERVAL.as_millis() as u32,
+        not_found_after_ms: config.not_found_after.as_millis() as u32,
+        authenticate: config.auth == Auth::Jwt,
+        user: String::new(),
+        expires_in_ms: 0,
+    })
+}

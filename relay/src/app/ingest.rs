@@ -1,0 +1,63 @@
+//! Starts the sources of PVs and the registry that opens their channels.
+
+use std::sync::Arc;
+
+use super::StartError;
+use crate::access::rule::Rules;
+use crate::config::{Auth, Config};
+use crate::ingest::ca::CaSource;
+use crate::ingest::host::Hosts;
+use crate::ingest::pva::PvaSource;
+use crate::ingest::sim::SimSource;
+use crate::ingest::{Intake, Source};
+use crate::ops::metrics::Metrics;
+use crate::state::registry::Registry;
+
+/// Values that wait for the next tick may take this part of the memory budget.
+const RING_PART: usize = 8;
+
+/// Where updates come in, and the PVs that are open.
+pub(super) struct Ingest {
+    pub(super) intake: Arc<Intake>,
+    pub(super) registry: Arc<Registry>,
+}
+
+impl Ingest {
+    /// Starts the sources, and looks up the servers' host names from time to time.
+    pub(super) fn start(config: &Config, metrics: &Arc<Metrics>) -> Result<Self, StartError> {
+        let intake = Intake::bounded((config.max_memory_mib << 20) / RING_PART);
+        let registry = Registry::new(
+            Arc::clone(&intake),
+            sources(config)?,
+            &config.default_source,
+            config.linger,
+            Rules::read(config).map_err(StartError::file)?,
+        );
+        let registry = Arc::new(registry.with_max_pvs(config.max_pvs));
+        let (sources, renewed) = (Arc::clone(&registry), Arc::clone(metrics));
+        let renew = move |scheme: &str| {
+            sources.renew(scheme);
+            renewed.sources_renewed.inc();
+        };
+        let hosts = Hosts::read(|name| std::env::var(name).ok());
+        tokio::task::spawn_local(hosts.watch(config.host_lookup, renew));
+        Ok(Self { intake, registry })
+    }
+}
+
+fn sources(config: &Config) -> Result<Vec<Box<dyn Source>>, StartError> {
+    let pva = PvaSource::start()?;
+    let ca = CaSource::new(config.auth != Auth::None, pva.forms());
+    let simulated = if config.enable_sim {
+        SimSource::start()
+    } else {
+        Ok(SimSource::off())
+    };
+    let [sim, ssim] = simulated.map_err(StartError::thread("the thread of simulated PVs"))?;
+    Ok(vec![
+        Box::new(ca),
+        Box::new(pva),
+        Box::new(sim),
+        Box::new(ssim),
+    ])
+}

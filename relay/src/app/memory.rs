@@ -1,0 +1,85 @@
+//! Watches the memory of the process: refuses new clients and PVs while it exceeds `max_memory_mib`, and
+//! returns free memory to the system.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::http::server::Server;
+use crate::ops::shutdown::Readiness;
+use crate::state::registry::{Registry, SHORT_OF_MEMORY};
+
+/// How often the memory of the process is compared with `max_memory_mib`.
+const CHECK_EVERY: Duration = Duration::from_millis(250);
+
+/// How often free memory is considered.
+const RETURN_CHECK_EVERY: Duration = Duration::from_millis(500);
+
+/// This many charged bytes that became free are returned once no more become free…
+const MUCH_BYTES: usize = 4 << 20;
+
+/// … and this many at once.
+const VERY_MUCH_BYTES: usize = 256 << 20;
+
+/// After this time nothing is on its way to clients that have gone.
+const STRAGGLERS: Duration = Duration::from_millis(1500);
+
+/// This many clients that came or went leave memory that is worth returning.
+const MANY_CLIENTS: usize = 20;
+
+/// Memory that this process occupies.
+fn resident_bytes() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib = line.trim().strip_suffix(" kB")?.parse::<usize>().ok()?;
+    Some(kib << 10)
+}
+
+/// Refuses new clients and PVs while the process uses more than `max_bytes`.
+pub(super) async fn watch(registry: Arc<Registry>, readiness: Arc<Readiness>, max_bytes: usize) {
+    let is_over = || resident_bytes().is_some_and(|bytes| bytes > max_bytes);
+    loop {
+        let mut is_short = is_over();
+        if is_short {
+            // Some of it may be free.
+            pvwire_epics::give_back_free_memory();
+            is_short = is_over();
+        }
+        if is_short != registry.is_short() {
+            if is_short {
+                log::warn!("memory use exceeds max_memory_mib: {SHORT_OF_MEMORY}");
+            } else {
+                log::warn!("memory use is within max_memory_mib again: new clients are accepted");
+            }
+            registry.set_short(is_short);
+            readiness.set_short_of_memory(is_short);
+        }
+        tokio::time::sleep(CHECK_EVERY).await;
+    }
+}
+
+/// Returns free memory to the system when many clients have come or gone and no more do, because first
+/// values of a thousand clients are megabytes; and when much charged memory became free.
+pub(super) async fn return_free(server: Arc<Server>) {
+    let (mut settled, mut before) = (0_usize, 0);
+    let (mut returned, mut released_before) = (0_usize, 0);
+    let mut again = None;
+    loop {
+        tokio::time::sleep(RETURN_CHECK_EVERY).await;
+        let clients = server.admin.sessions();
+        let released = server.admin.memory.released();
+        let free = released.wrapping_sub(returned);
+        let is_settled = clients == before && clients.abs_diff(settled) >= MANY_CLIENTS;
+        let is_free =
+            free >= MUCH_BYTES && (released == released_before || free >= VERY_MUCH_BYTES);
+        let is_again = again.is_some_and(|at| Instant::now() >= at);
+        if is_settled || is_free || is_again {
+            // What was on its way to clients that have gone is free a little later.
+            again = (!is_again).then(|| Instant::now() + STRAGGLERS);
+            (settled, returned) = (clients, released);
+            pvwire_epics::give_back_free_memory();
+        }
+        (before, released_before) = (clients, released);
+    }
+}
