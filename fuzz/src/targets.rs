@@ -208,13 +208,13 @@ fn frames(bytes: &[u8]) {
     assert!(view.alarms().all(|alarm| (alarm.row as usize) < rows));
     assert!(view.details().all(|detail| (detail.row as usize) < rows));
     assert!(view.skips().all(|skip| (skip.row as usize) < rows));
-    let _ = view.metadata().count() + view.channels().count();
+    let _ = view.metadata().count() + view.connections().count();
     if let Some(sequences) = view.sequences() {
         assert_eq!(sequences.count(), rows);
     }
     let _ = (view.reply(), view.reply_to(), view.tick(), view.prev_tick());
     let mut open: Vec<_> = (view.rpc_result().into_iter())
-        .chain(view.put_holds())
+        .chain(view.put_readback())
         .collect();
     while let Some(node) = open.pop() {
         assert!(node.data_offset() + node.data().len() <= bytes.len());

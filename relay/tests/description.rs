@@ -106,7 +106,7 @@ fn description_and_long_string_are_gone_with_the_right_to_read_and_come_with_it(
     ioc.put("lso.ASG", "secret");
     client.wait_pv(&lso, "no right to read", |pv| {
         let description = &pv.metadata.as_ref().unwrap().description;
-        !pv.channel.unwrap().read && pv.now.is_none() && description.is_empty()
+        !pv.connection.unwrap().read && pv.now.is_none() && description.is_empty()
     });
     ioc.put("lso.ASG", "DEFAULT");
     client.wait_pv(&lso, "the whole text again", |pv| pv.is(&Kept::text(long)));

@@ -112,8 +112,8 @@ fn write_access_that_is_taken_away_is_gone_for_every_pv_of_the_group_and_stays_s
     let mut client = Client::connect(relay.address());
     client.subscribe_live(&names);
     let writable = |client: &Client| {
-        let channels = names.iter().map(|name| client.pv(name).channel.unwrap());
-        channels.filter(|channel| channel.write).count()
+        let connections = names.iter().map(|name| client.pv(name).connection.unwrap());
+        connections.filter(|connection| connection.write).count()
     };
     client.wait("all may be written", |client| writable(client) == 200);
 

@@ -44,7 +44,7 @@ fn put(client: &mut Client, name: &str, value: &PutValue, wait: bool) -> Put {
         panic!("{reply:?} answers a Put")
     };
     let frame = decode::frame(client.last_answer()).unwrap();
-    let holds = frame.put_holds().map(|node| node.to_node().value);
+    let holds = frame.put_readback().map(|node| node.to_node().value);
     (outcome, message, holds)
 }
 

@@ -78,7 +78,7 @@ fn puts_of_numbers_strings_labels_and_arrays_are_written() {
     let names = ioc.names(["ao", "mbbo", "string", "lso.VAL$", "shorts", "strings"]);
     client.subscribe_live(&names);
     let [ao, mbbo, string, lso, shorts, strings] = names.each_ref().map(String::as_str);
-    assert!(client.pv(ao).channel.unwrap().puts);
+    assert!(client.pv(ao).connection.unwrap().puts);
 
     for value in [PutValue::Number(1.25), text("2.5"), PutValue::Int64(7)] {
         assert_eq!(put_both(&mut client, ao, value), done());
@@ -183,9 +183,9 @@ fn relay_takes_no_puts_unless_it_is_told_to_and_a_rule_fits() {
         let mut client = Client::connect(relay.address());
         client.subscribe_live(&[&ao, &set]);
         for (name, allowed) in [&ao, &set].into_iter().zip(allowed) {
-            let channel = client.pv(name).channel.unwrap();
-            assert!(channel.write, "as far as the IOC is concerned");
-            assert_eq!(channel.puts, allowed, "{flags:?}");
+            let connection = client.pv(name).connection.unwrap();
+            assert!(connection.write, "as far as the IOC is concerned");
+            assert_eq!(connection.puts, allowed, "{flags:?}");
             let (outcome, why) = put(&mut client, name, PutValue::Number(3.0));
             if allowed {
                 assert_eq!(outcome, Outcome::Done);
@@ -268,11 +268,11 @@ fn of_two_puts_that_saw_the_same_update_one_is_too_late() {
         .iter()
         .position(|outcome| *outcome == Outcome::Done);
     let won = won.unwrap_or_else(|| panic!("{outcomes:?}"));
-    assert_eq!(outcomes[1 - won], Outcome::Moved);
+    assert_eq!(outcomes[1 - won], Outcome::Changed);
     let value = [2.0, 3.0][won];
     one.wait_number(&ao, value);
     two.wait_number(&ao, value);
-    assert_eq!(outcome(one.ask(guarded(4.0, old)).0).0, Outcome::Moved);
+    assert_eq!(outcome(one.ask(guarded(4.0, old)).0).0, Outcome::Changed);
     let now = seen(&one);
     assert_eq!(outcome(one.ask(guarded(4.0, now)).0), done());
     two.wait_number(&ao, 4.0);

@@ -146,8 +146,11 @@ fn field_of_a_structure_has_its_own_type_units_alarm_and_time() {
         (metadata.value_type, metadata.element_count),
         (ValueType::Structure, 0)
     );
-    let channel = client.pv(&whole).channel.unwrap();
-    assert!(!channel.write && !channel.write_unknown, "pvAccess can't");
+    let connection = client.pv(&whole).connection.unwrap();
+    assert!(
+        !connection.write && !connection.write_unknown,
+        "pvAccess can't"
+    );
 }
 
 #[test]
@@ -161,7 +164,7 @@ fn field_that_is_not_there_says_which_fields_there_are() {
     assert_eq!(client.subscribe(&[&typo, &deep, &text]), []);
     let why = |client: &Client, name: &str| {
         let metadata = client.pv(name).metadata.as_ref();
-        metadata.map_or_else(String::new, |metadata| metadata.missing.clone())
+        metadata.map_or_else(String::new, |metadata| metadata.missing_field.clone())
     };
     for name in [&typo, &deep, &text] {
         client.wait_state(name, ConnectionState::NotFound);
@@ -369,8 +372,8 @@ fn right_to_write_is_unknown_until_a_put_is_tried_and_then_remembered() {
     let names = ioc.names(["open", "closed"]);
     client.subscribe_live(&names);
     let rights = |client: &Client, name: &str| {
-        let channel = client.pv(name).channel.unwrap();
-        (channel.write, channel.write_unknown)
+        let connection = client.pv(name).connection.unwrap();
+        (connection.write, connection.write_unknown)
     };
     let [open, closed] = names.each_ref().map(String::as_str);
     assert_eq!(rights(&client, open), (true, true));
@@ -383,8 +386,8 @@ fn right_to_write_is_unknown_until_a_put_is_tried_and_then_remembered() {
     assert_eq!(outcome, Outcome::NoAccess, "{why}");
     let known = |write| {
         move |pv: &crate::support::Pv| {
-            let channel = pv.channel.unwrap();
-            (channel.write, channel.write_unknown) == (write, false)
+            let connection = pv.connection.unwrap();
+            (connection.write, connection.write_unknown) == (write, false)
         }
     };
     client.wait_pv(open, "that it may be written", known(true));

@@ -94,18 +94,18 @@ fn puts_obey_the_new_rules_and_pages_see_whether_they_are_taken() {
     let relay = Relay::start(network, &flags);
     let mut client = Client::connect(relay.address());
     client.subscribe_live(&names);
-    assert!(client.pv(set).channel.unwrap().puts);
+    assert!(client.pv(set).connection.unwrap().puts);
     assert_eq!(client.put_number(set, 2.0).0, Outcome::Done);
 
     // Whether puts are taken at all isn't changed by the file while the relay runs.
     let none = "allow_put = []\nenable_put = false\n";
     std::fs::write(&rules, none).unwrap();
-    client.wait_pv(set, "it takes no puts", |pv| !pv.channel.unwrap().puts);
+    client.wait_pv(set, "it takes no puts", |pv| !pv.connection.unwrap().puts);
     let (outcome, message) = client.put_number(set, 3.0);
     assert_eq!(outcome, Outcome::NotAllowed, "{message}");
 
     std::fs::write(&rules, "allow_put = ['*']\nlinger_ms = 7\n").unwrap();
-    client.wait_pv(set, "it takes puts again", |pv| pv.channel.unwrap().puts);
+    client.wait_pv(set, "it takes puts again", |pv| pv.connection.unwrap().puts);
     assert_eq!(client.put_number(set, 4.0).0, Outcome::Done);
     client.wait_number(set, 4.0);
     let later = "changed, and in effect after the next start only: linger_ms";

@@ -42,9 +42,9 @@ fn put_that_no_rule_allows_never_reaches_the_ioc_and_says_which_rule_it_was() {
     let relay = Relay::start(network, &["--config", rules.to_str().unwrap()]);
     let mut client = Client::connect(relay.address());
     client.subscribe_live(&names);
-    assert!(client.pv(set).channel.unwrap().puts);
-    assert!(!client.pv(locked).channel.unwrap().puts);
-    assert!(client.pv(secret).channel.unwrap().puts, "by jane");
+    assert!(client.pv(set).connection.unwrap().puts);
+    assert!(!client.pv(locked).connection.unwrap().puts);
+    assert!(client.pv(secret).connection.unwrap().puts, "by jane");
 
     let denied = "rule 1";
     for (name, rule) in [
@@ -313,8 +313,8 @@ fn what_a_gateways_files_deny_never_reaches_the_ioc() {
     assert!(client.subscribe(&[set, locked]).is_empty());
     client.wait_number(set, 1.0);
     client.wait_number(locked, 1.0);
-    assert!(client.pv(set).channel.unwrap().puts);
-    assert!(!client.pv(locked).channel.unwrap().puts);
+    assert!(client.pv(set).connection.unwrap().puts);
+    assert!(!client.pv(locked).connection.unwrap().puts);
     for (name, line) in [(locked, "gateway.acf:1"), (secret, "gateway.pvlist:4")] {
         let (outcome, message) = client.put_number(name, 7.0);
         assert_eq!(outcome, Outcome::NotAllowed, "{name}: {message}");

@@ -44,9 +44,9 @@ fn every_generator_is_connected_described_readable_and_not_writable() {
             "{name}"
         );
         assert_ne!(metadata.description, "", "{name}");
-        let channel = pv.channel.unwrap();
-        assert_eq!(channel.state, ConnectionState::Connected, "{name}");
-        assert_eq!((channel.read, channel.write), (true, false), "{name}");
+        let connection = pv.connection.unwrap();
+        assert_eq!(connection.state, ConnectionState::Connected, "{name}");
+        assert_eq!((connection.read, connection.write), (true, false), "{name}");
         match &pv.now.as_ref().unwrap().value {
             Kept::Array(of, bytes) => {
                 let size = count as usize * value_type.element_bytes().unwrap();

@@ -105,7 +105,7 @@ fn stalled_client_catches_up_to_the_truth_and_counts_what_it_skipped() {
     for name in &names {
         let (slow, truth) = (stalled.pv(name), same_set.pv(name));
         assert_eq!(slow.metadata, truth.metadata, "{name}");
-        assert_eq!(slow.channel, truth.channel, "{name}");
+        assert_eq!(slow.connection, truth.connection, "{name}");
         let (slow_now, truth_now) = (slow.now.as_ref().unwrap(), truth.now.as_ref().unwrap());
         assert_eq!(slow_now.value, truth_now.value, "{name}");
         assert_eq!(slow_now.alarm, truth_now.alarm, "{name}");

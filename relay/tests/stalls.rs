@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use pvwire_schema::types::{Channel, ConnectionState, Outcome};
+use pvwire_schema::types::{Connection, ConnectionState, Outcome};
 
 use crate::support::records::{KINDS, record};
 use crate::support::{Client, Network, Pv, Relay, SoftIoc, Truth, Wire, prefix, relay_command};
@@ -65,7 +65,7 @@ impl World {
         let took = start.elapsed();
         assert!(took < SHOWN_WITHIN, "{took:?}");
         for pv in client.pvs.values() {
-            let heard_ns = pv.channel.unwrap().heard_ns;
+            let heard_ns = pv.connection.unwrap().heard_ns;
             assert!(
                 (begin_ns - 2_000_000_000..begin_ns + 500_000_000).contains(&heard_ns),
                 "{heard_ns}, {begin_ns}"
@@ -76,12 +76,12 @@ impl World {
             start.elapsed() >= STALL && pvs.all(|pv| pv.state() == ConnectionState::Disconnected)
         });
         for pv in client.pvs.values() {
-            let channel = pv.channel.unwrap();
-            assert!(!channel.read && !channel.write);
-            let silent_ns = channel.since_ns - channel.heard_ns;
+            let connection = pv.connection.unwrap();
+            assert!(!connection.read && !connection.write);
+            let silent_ns = connection.since_ns - connection.heard_ns;
             assert!(
                 silent_ns > 2_000_000_000,
-                "old since the last news: {channel:?}"
+                "old since the last news: {connection:?}"
             );
         }
         stall(&mut self.ioc, false);
@@ -110,17 +110,23 @@ fn wall_ns() -> i64 {
 
 /// Connected, but its server doesn't answer.
 fn is_unresponsive(pv: &Pv) -> bool {
-    let channel = pv.channel.unwrap();
-    channel.state == ConnectionState::Connected && channel.heard_ns != 0
+    let connection = pv.connection.unwrap();
+    connection.state == ConnectionState::Connected && connection.heard_ns != 0
 }
 
 /// What a client knows of a PV but for the moment when it was connected.
 fn picture(pv: &Pv) -> String {
-    let channel = pv.channel.unwrap();
+    let connection = pv.connection.unwrap();
     let now = pv.now.as_ref().unwrap();
     format!(
         "{:?} {} {} {:?} {:?} {} {:?}",
-        channel.state, channel.read, channel.write, now.value, now.alarm, now.time_ns, pv.metadata
+        connection.state,
+        connection.read,
+        connection.write,
+        now.value,
+        now.alarm,
+        now.time_ns,
+        pv.metadata
     )
 }
 
@@ -177,11 +183,11 @@ fn ioc_that_hangs_for_a_moment_is_said_to_be_silent_and_an_idle_one_is_not() {
             !client.pvs.values().any(is_unresponsive)
         });
         let states = &client.pv(&name).states;
-        let connected = |channel: &Channel| channel.state == ConnectionState::Connected;
+        let connected = |connection: &Connection| connection.state == ConnectionState::Connected;
         assert!(
             states
                 .iter()
-                .skip_while(|channel| !connected(channel))
+                .skip_while(|connection| !connected(connection))
                 .all(connected)
         );
     }

@@ -4,12 +4,16 @@
 
 use std::time::{Duration, Instant};
 
-use pvwire_schema::types::{Channel, ConnectionState, Filter, NameProblem, Severity, ValueType};
+use pvwire_schema::types::{Connection, ConnectionState, Filter, NameProblem, Severity, ValueType};
 
 use crate::support::{Client, Kept, Network, Pv, Relay, SoftIoc, Truth, prefix, relay_command};
 
 fn states(pv: &Pv) -> Vec<ConnectionState> {
-    let mut states: Vec<_> = pv.states.iter().map(|channel| channel.state).collect();
+    let mut states: Vec<_> = pv
+        .states
+        .iter()
+        .map(|connection| connection.state)
+        .collect();
     states.dedup();
     states
 }
@@ -31,8 +35,8 @@ fn name_that_nobody_has_is_not_found_and_connects_when_an_ioc_comes() {
         (Duration::from_millis(300)..Duration::from_millis(1300)).contains(&took),
         "{took:?}"
     );
-    let channel = client.pv(&name).channel.unwrap();
-    assert!(!channel.read && !channel.write);
+    let connection = client.pv(&name).connection.unwrap();
+    assert!(!connection.read && !connection.write);
     let (pvs, errors) = client.get(&[&name], 100);
     assert!(pvs[0].is_none());
     assert_eq!(errors[0].problem, NameProblem::TimedOut);
@@ -44,7 +48,7 @@ fn name_that_nobody_has_is_not_found_and_connects_when_an_ioc_comes() {
     let pv = client.pv(&name);
     use ConnectionState::{Connected, Connecting, NotFound};
     assert_eq!(states(pv), [Connecting, NotFound, Connected]);
-    assert!(pv.channel.unwrap().read);
+    assert!(pv.connection.unwrap().read);
     client.wait_pv(&name, "its unit", |pv| {
         pv.metadata
             .as_ref()
@@ -125,12 +129,12 @@ fn killed_ioc_shows_within_a_second_and_is_right_again_after_its_restart() {
         .unwrap()
         .as_nanos() as i64;
     for name in &names {
-        let channel = client.pv(name).channel.unwrap();
-        assert!(!channel.read && !channel.write);
-        assert!((clock - 2_000_000_000..=clock).contains(&channel.since_ns));
+        let connection = client.pv(name).connection.unwrap();
+        assert!(!connection.read && !connection.write);
+        assert!((clock - 2_000_000_000..=clock).contains(&connection.since_ns));
         // Its one value came before it died, and after the relay had begun.
-        let heard = channel.heard_ns;
-        assert!((clock - 60_000_000_000..=channel.since_ns).contains(&heard));
+        let heard = connection.heard_ns;
+        assert!((clock - 60_000_000_000..=connection.since_ns).contains(&heard));
     }
     // A client that comes now is told the same.
     let mut late = Client::connect(relay.address());
@@ -152,9 +156,9 @@ fn killed_ioc_shows_within_a_second_and_is_right_again_after_its_restart() {
         pv.metadata.as_ref().unwrap().choices[1] == "uno"
     });
     for name in &names {
-        let channel = client.pv(name).channel.unwrap();
-        assert_eq!(channel.state, ConnectionState::Connected);
-        assert!(channel.read && channel.write);
+        let connection = client.pv(name).connection.unwrap();
+        assert_eq!(connection.state, ConnectionState::Connected);
+        assert!(connection.read && connection.write);
         assert_eq!(client.pv(name).skipped, 0);
     }
     let alarm = client.pv(&names[0]).now.as_ref().unwrap().alarm;
@@ -330,7 +334,10 @@ fn access_rights_are_those_of_the_iocs_rules_and_follow_them() {
     let mut client = Client::connect(relay.address());
     let [free, readonly, switched] = ioc.names(["free", "readonly", "switched"]);
     client.subscribe_live(&[&free, &readonly, &switched]);
-    let rights = |pv: &Pv| pv.channel.map(|channel| (channel.read, channel.write));
+    let rights = |pv: &Pv| {
+        pv.connection
+            .map(|connection| (connection.read, connection.write))
+    };
     assert_eq!(rights(client.pv(&free)), Some((true, true)));
     assert_eq!(rights(client.pv(&readonly)), Some((true, false)));
 
@@ -343,9 +350,9 @@ fn access_rights_are_those_of_the_iocs_rules_and_follow_them() {
     let pv = client.pv(&switched);
     assert!(pv.is_number(3.0));
     assert_eq!(pv.state(), ConnectionState::Connected);
-    let connected = |channel: &&Channel| channel.state == ConnectionState::Connected;
+    let connected = |connection: &&Connection| connection.state == ConnectionState::Connected;
     let mut since: Vec<i64> = (pv.states.iter().filter(connected))
-        .map(|channel| channel.since_ns)
+        .map(|connection| connection.since_ns)
         .collect();
     since.dedup();
     assert_eq!(since.len(), 1, "the state is as old as before");
@@ -399,9 +406,10 @@ fn value_that_may_not_be_read_any_more_is_withdrawn_from_every_client_until_it_m
             ioc.put("switch", "0");
         }
         let is_withdrawn = |pv: &Pv| {
-            let denied =
-                |channel: Channel| channel.state == ConnectionState::Connected && !channel.read;
-            pv.channel.is_some_and(denied) && pv.now.is_none()
+            let denied = |connection: Connection| {
+                connection.state == ConnectionState::Connected && !connection.read
+            };
+            pv.connection.is_some_and(denied) && pv.now.is_none()
         };
         for name in &names {
             client.wait_pv(name, "no value", is_withdrawn);

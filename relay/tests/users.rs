@@ -77,7 +77,7 @@ fn ioc_lets_its_user_write_by_channel_access_and_refuses_another_by_name() {
     jane.subscribe_live(&names);
     joe.subscribe_live(&names);
     // What the IOC grants the relay itself says nothing of jane.
-    assert!(jane.pv(gap).channel.unwrap().write);
+    assert!(jane.pv(gap).connection.unwrap().write);
 
     let refused = (
         Outcome::NoAccess,
@@ -146,7 +146,7 @@ fn somebody_without_a_name_is_the_relay_to_the_ioc() {
     let relay = Relay::start(network, &BY_NAME[..2]);
     let mut client = Client::connect(relay.address());
     client.subscribe_live(&[&gap]);
-    assert!(!client.pv(&gap).channel.unwrap().write);
+    assert!(!client.pv(&gap).connection.unwrap().write);
     let (outcome, why) = put(&mut client, &gap, number(9.0));
     assert_eq!(outcome, Outcome::NoAccess);
     assert_eq!(why, "the IOC gives no write access");

@@ -167,9 +167,9 @@ fn one_snapshot_answers_a_subscribe_with_all_that_is_known_of_each_pv() {
         );
         assert_eq!(now.value, value, "{record}");
         assert_eq!(now.alarm, alarm, "{record}");
-        let channel = pv.channel.unwrap();
-        assert_eq!(channel.state, ConnectionState::Connected, "{record}");
-        assert!(channel.read && channel.write, "{record}");
+        let connection = pv.connection.unwrap();
+        assert_eq!(connection.state, ConnectionState::Connected, "{record}");
+        assert!(connection.read && connection.write, "{record}");
     }
 
     let metadata = |record: &str| client.pv(&ioc.name(record)).metadata.clone().unwrap();

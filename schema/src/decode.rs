@@ -16,7 +16,7 @@ use crate::generated::frame as fb;
 use crate::limits::{MAX_DEPTH, MAX_FRAME_BYTES, MAX_FRAME_TABLES, MAX_ROWS};
 use crate::lz4;
 use crate::types::{
-    Alarm, Channel, ConnectionState, FrameKind, Hello, Limits, Metadata, NameError, NameProblem,
+    Alarm, Connection, ConnectionState, FrameKind, Hello, Limits, Metadata, NameError, NameProblem,
     Outcome, PvId, Reply, RequestProblem, Severity, SkipCause, ValueType,
 };
 use crate::varint::{Deltas, holds};
@@ -315,21 +315,25 @@ impl<'a> FrameView<'a> {
     }
 
     /// Connection and access changes, in order.
-    pub fn channels(&self) -> impl Iterator<Item = (PvId, Channel)> + use<'a> {
-        self.frame.tables(fb::Frame::VT_CHANNELS).map(|channel| {
-            (
-                PvId(channel.u32(fb::Channel::VT_ID)),
-                Channel {
-                    state: ConnectionState::from_number(channel.u8(fb::Channel::VT_STATE)),
-                    since_ns: channel.u64(fb::Channel::VT_SINCE_NS) as i64,
-                    read: channel.bool(fb::Channel::VT_READ),
-                    write: channel.bool(fb::Channel::VT_WRITE),
-                    puts: channel.bool(fb::Channel::VT_PUTS),
-                    heard_ns: channel.u64(fb::Channel::VT_HEARD_NS) as i64,
-                    write_unknown: channel.bool(fb::Channel::VT_WRITE_UNKNOWN),
-                },
-            )
-        })
+    pub fn connections(&self) -> impl Iterator<Item = (PvId, Connection)> + use<'a> {
+        self.frame
+            .tables(fb::Frame::VT_CONNECTIONS)
+            .map(|connection| {
+                (
+                    PvId(connection.u32(fb::Connection::VT_ID)),
+                    Connection {
+                        state: ConnectionState::from_number(
+                            connection.u8(fb::Connection::VT_STATE),
+                        ),
+                        since_ns: connection.u64(fb::Connection::VT_SINCE_NS) as i64,
+                        read: connection.bool(fb::Connection::VT_READ),
+                        write: connection.bool(fb::Connection::VT_WRITE),
+                        puts: connection.bool(fb::Connection::VT_PUTS),
+                        heard_ns: connection.u64(fb::Connection::VT_HEARD_NS) as i64,
+                        write_unknown: connection.bool(fb::Connection::VT_WRITE_UNKNOWN),
+                    },
+                )
+            })
     }
 
     /// How many numeric rows there are.
@@ -513,12 +517,12 @@ impl<'a> FrameView<'a> {
         Some(NodeView { node, bytes })
     }
 
-    /// What a PV holds after a Put, if that isn't what was put.
+    /// The value read back after a Put, if that isn't what was put.
     #[must_use]
-    pub fn put_holds(&self) -> Option<NodeView<'a>> {
+    pub fn put_readback(&self) -> Option<NodeView<'a>> {
         let (kind, done) = self.reply_table()?;
-        let holds = done.table(fb::PutDone::VT_HOLDS);
-        let node = holds.filter(|_| kind == fb::ReplyBody::PutDone)?;
+        let readback = done.table(fb::PutDone::VT_READBACK);
+        let node = readback.filter(|_| kind == fb::ReplyBody::PutDone)?;
         let bytes = self.bytes;
         Some(NodeView { node, bytes })
     }
@@ -566,7 +570,7 @@ impl<'a> FrameView<'a> {
             ok
         });
         fits(skips_fit, "skips", rows)?;
-        let answer = self.rpc_result().or_else(|| self.put_holds());
+        let answer = self.rpc_result().or_else(|| self.put_readback());
         let answer_fits = answer.is_none_or(|node| node.fits());
         fits(answer_fits, "result", rows)?;
         let sequences = self.frame.count(fb::Frame::VT_SEQUENCES);
@@ -619,7 +623,7 @@ fn metadata(meta: Table<'_>) -> Metadata {
         epoch: meta.u32(fb::Metadata::VT_EPOCH),
         type_id: text(fb::Metadata::VT_TYPE_ID),
         form: text(fb::Metadata::VT_FORM),
-        missing: text(fb::Metadata::VT_MISSING),
+        missing_field: text(fb::Metadata::VT_MISSING_FIELD),
     }
 }
 

@@ -11,7 +11,7 @@ pub use self::request::request;
 use crate::generated::frame as fb;
 use crate::lz4::Packer;
 use crate::types::{
-    Alarm, Array, BlobValue, Channel, Detail, FrameKind, Limits, Metadata, NameError, Node,
+    Alarm, Array, BlobValue, Connection, Detail, FrameKind, Limits, Metadata, NameError, Node,
     NodeValue, Outcome, PvId, Reply, SkipCause, Skips, ValueType,
 };
 use crate::varint::DeltaColumn;
@@ -125,7 +125,7 @@ pub struct FrameEncoder {
     blobs: Vec<WIPOffset<fb::Blob<'static>>>,
     blob_marks: MarkColumns,
     metadata: Vec<WIPOffset<fb::Metadata<'static>>>,
-    channels: Vec<WIPOffset<fb::Channel<'static>>>,
+    connections: Vec<WIPOffset<fb::Connection<'static>>>,
     reply: Option<(u32, fb::ReplyBody, WIPOffset<flatbuffers::UnionWIPOffset>)>,
     /// Arrays whose elements aren't copied into the frame.
     apart: Aparts,
@@ -170,7 +170,7 @@ impl FrameEncoder {
         self.blobs.clear();
         self.blob_marks.clear();
         self.metadata.clear();
-        self.channels.clear();
+        self.connections.clear();
         self.reply = None;
         self.apart.clear();
     }
@@ -185,7 +185,7 @@ impl FrameEncoder {
     pub fn is_empty(&self) -> bool {
         self.rows() == 0
             && self.metadata.is_empty()
-            && self.channels.is_empty()
+            && self.connections.is_empty()
             && self.reply.is_none()
     }
 
@@ -303,25 +303,25 @@ impl FrameEncoder {
             epoch: metadata.epoch,
             type_id: text_if_any(builder, &metadata.type_id),
             form: text_if_any(builder, &metadata.form),
-            missing: text_if_any(builder, &metadata.missing),
+            missing_field: text_if_any(builder, &metadata.missing_field),
         };
         self.metadata.push(fb::Metadata::create(builder, &args));
     }
 
     /// Adds a PV's connection and access rights.
-    pub fn channel(&mut self, id: PvId, channel: Channel) {
-        let args = fb::ChannelArgs {
+    pub fn connection(&mut self, id: PvId, connection: Connection) {
+        let args = fb::ConnectionArgs {
             id: id.0,
-            state: fb::ConnectionState(channel.state.number()),
-            since_ns: channel.since_ns,
-            read: channel.read,
-            write: channel.write,
-            puts: channel.puts,
-            heard_ns: channel.heard_ns,
-            write_unknown: channel.write_unknown,
+            state: fb::ConnectionState(connection.state.number()),
+            since_ns: connection.since_ns,
+            read: connection.read,
+            write: connection.write,
+            puts: connection.puts,
+            heard_ns: connection.heard_ns,
+            write_unknown: connection.write_unknown,
         };
-        self.channels
-            .push(fb::Channel::create(&mut self.builder, &args));
+        self.connections
+            .push(fb::Connection::create(&mut self.builder, &args));
     }
 
     /// Sets the answer that the frame carries.
@@ -413,13 +413,13 @@ impl FrameEncoder {
         reply_to: u32,
         outcome: Outcome,
         message: &str,
-        holds: Option<&Node>,
+        readback: Option<&Node>,
     ) {
         let builder = &mut self.builder;
         let args = fb::PutDoneArgs {
             outcome: fb::Outcome(outcome.number()),
             message: text_if_any(builder, message),
-            holds: holds.map(|holds| node(builder, holds, &mut self.apart)),
+            readback: readback.map(|held| node(builder, held, &mut self.apart)),
         };
         let done = fb::PutDone::create(builder, &args).as_union_value();
         self.reply = Some((reply_to, fb::ReplyBody::PutDone, done));
@@ -514,7 +514,8 @@ impl FrameEncoder {
         args.skips = (!skips.is_empty()).then(|| builder.create_vector(&skips));
         args.blobs = (!self.blobs.is_empty()).then(|| builder.create_vector(&self.blobs));
         args.metadata = (!self.metadata.is_empty()).then(|| builder.create_vector(&self.metadata));
-        args.channels = (!self.channels.is_empty()).then(|| builder.create_vector(&self.channels));
+        args.connections =
+            (!self.connections.is_empty()).then(|| builder.create_vector(&self.connections));
         if let Some((reply_to, kind, body)) = self.reply.take() {
             (args.reply_to, args.reply_type, args.reply) = (reply_to, kind, Some(body));
         }

@@ -281,7 +281,7 @@ wire_enum! {
         /// Nothing was written: the PV is not connected.
         NotConnected = 5,
         /// Nothing was written: the PV is not at the expected update any more.
-        Moved = 6,
+        Changed = 6,
         /// The server took the value but refused or failed to write it.
         Failed = 7,
         /// No answer within the time-out: may or may not have been done.
@@ -390,7 +390,7 @@ pub struct Metadata {
     /// How pvAccess wants the number shown; empty when not known.
     pub form: String,
     /// Why the PV isn't found although its server is there; empty otherwise.
-    pub missing: String,
+    pub missing_field: String,
 }
 
 /// What a row says beside value, time and alarm: of sources that have it, such as pvAccess.
@@ -404,7 +404,7 @@ pub struct Detail {
 
 /// Connection and access rights of one PV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Channel {
+pub struct Connection {
     /// Whether the PV is there.
     pub state: ConnectionState,
     /// When `state` began: nanoseconds past the POSIX epoch, relay's clock.

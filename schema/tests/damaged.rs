@@ -34,7 +34,7 @@ fn read_all(bytes: &[u8]) {
     }
     assert!(view.alarms().all(|alarm| (alarm.row as usize) < rows));
     assert!(view.skips().all(|skip| (skip.row as usize) < rows));
-    let _ = view.metadata().count() + view.channels().count();
+    let _ = view.metadata().count() + view.connections().count();
     let _ = view.sequences().map(Iterator::count);
     let _ = (view.reply(), view.reply_to(), view.tick(), view.prev_tick());
 }

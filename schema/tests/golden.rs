@@ -8,9 +8,10 @@ use std::path::PathBuf;
 
 use pvwire_schema::encode::{self, FrameEncoder, RowMarks};
 use pvwire_schema::types::{
-    Alarm, Array, BlobValue, Channel, ConnectionState, Detail, Expected, Filter, FrameKind, Hello,
-    Limits, Metadata, NameError, NameProblem, Node, NodeValue, Outcome, PutRequest, PutValue, PvId,
-    Reply, Request, RequestBody, RequestProblem, Severity, SkipCause, Skips, ValueType,
+    Alarm, Array, BlobValue, Connection, ConnectionState, Detail, Expected, Filter, FrameKind,
+    Hello, Limits, Metadata, NameError, NameProblem, Node, NodeValue, Outcome, PutRequest,
+    PutValue, PvId, Reply, Request, RequestBody, RequestProblem, Severity, SkipCause, Skips,
+    ValueType,
 };
 use pvwire_schema::{decode, types};
 use serde_json::{Value, json};
@@ -28,8 +29,8 @@ fn alarm(severity: Severity, status: u16) -> Option<Alarm> {
     Some(Alarm { severity, status })
 }
 
-fn connected(read: bool, write: bool) -> Channel {
-    Channel {
+fn connected(read: bool, write: bool) -> Connection {
+    Connection {
         state: ConnectionState::Connected,
         since_ns: T0,
         read,
@@ -194,10 +195,10 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
             ..Default::default()
         };
         e.metadata(PvId(5), &text);
-        e.channel(PvId(3), connected(true, true));
-        e.channel(PvId(4), connected(true, false));
-        e.channel(PvId(5), connected(true, true));
-        let connecting = Channel {
+        e.connection(PvId(3), connected(true, true));
+        e.connection(PvId(4), connected(true, false));
+        e.connection(PvId(5), connected(true, true));
+        let connecting = Connection {
             state: ConnectionState::Connecting,
             since_ns: T0,
             read: false,
@@ -206,7 +207,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
             heard_ns: 0,
             write_unknown: false,
         };
-        e.channel(PvId(6), connecting);
+        e.connection(PvId(6), connecting);
         let number_3 = RowMarks {
             alarm: alarm(Severity::NoAlarm, 0),
             sequence: 100,
@@ -330,7 +331,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
         }
     });
     frame("disconnected", FrameKind::Update, 13, 12, &|e| {
-        let gone = Channel {
+        let gone = Connection {
             state: ConnectionState::Disconnected,
             since_ns: T0 + 77,
             read: false,
@@ -339,10 +340,10 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
             heard_ns: T0 + 70,
             write_unknown: false,
         };
-        e.channel(PvId(3), gone);
-        e.channel(
+        e.connection(PvId(3), gone);
+        e.connection(
             PvId(6),
-            Channel {
+            Connection {
                 state: ConnectionState::NotFound,
                 ..gone
             },
@@ -354,7 +355,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
         changed.precision = Some(0);
         changed.alarm = Limits::NONE;
         e.metadata(PvId(3), &changed);
-        e.channel(PvId(3), connected(true, false));
+        e.connection(PvId(3), connected(true, false));
     });
     frame("arrays", FrameKind::Update, 15, 14, &|e| {
         let doubles: Vec<u8> = [1.5_f64, -2.5, f64::NAN]
@@ -400,7 +401,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
             ..Default::default()
         };
         e.metadata(PvId(8), &meta);
-        e.channel(PvId(8), connected(true, true));
+        e.connection(PvId(8), connected(true, true));
         e.number(PvId(8), T0, 42.0, marks(1));
         let exact = BlobValue::Int64(9_007_199_254_740_993);
         e.blob(PvId(8), T0 + 1, &exact, tagged);
@@ -430,18 +431,18 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
         e.blob(PvId(30), T0 + 1, &part, RowMarks::default());
     });
     frame("unsaid", FrameKind::Update, 18, 17, &|e| {
-        let untried = Channel {
+        let untried = Connection {
             write_unknown: true,
             ..connected(true, true)
         };
-        e.channel(PvId(31), untried);
-        let nowhere = Channel {
+        e.connection(PvId(31), untried);
+        let nowhere = Connection {
             state: ConnectionState::NotFound,
             ..connected(false, false)
         };
-        e.channel(PvId(32), nowhere);
+        e.connection(PvId(32), nowhere);
         let missing = Metadata {
-            missing: "the structure has no field \"a\"; it has: value".into(),
+            missing_field: "the structure has no field \"a\"; it has: value".into(),
             ..Default::default()
         };
         e.metadata(PvId(32), &missing);
@@ -482,7 +483,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
             },
         );
         e.metadata(PvId(3), &metadata_of_a_temperature());
-        e.channel(PvId(3), connected(true, true));
+        e.connection(PvId(3), connected(true, true));
         e.number(PvId(3), T0, 21.5, marks(7));
     });
     frame("unsubscribed", FrameKind::Answer, 17, 0, &|e| {
@@ -721,9 +722,9 @@ fn limits(limits: Limits) -> Value {
     json!([number(limits.low), number(limits.high)])
 }
 
-fn channel(id: PvId, channel: types::Channel) -> Value {
-    json!({ "id": id.0, "state": format!("{:?}", channel.state), "sinceNs": channel.since_ns.to_string(), "heardNs": channel.heard_ns.to_string(),
-            "read": channel.read, "write": channel.write, "puts": channel.puts, "writeUnknown": channel.write_unknown })
+fn connection(id: PvId, connection: types::Connection) -> Value {
+    json!({ "id": id.0, "state": format!("{:?}", connection.state), "sinceNs": connection.since_ns.to_string(), "heardNs": connection.heard_ns.to_string(),
+            "read": connection.read, "write": connection.write, "puts": connection.puts, "writeUnknown": connection.write_unknown })
 }
 
 fn metadata(id: PvId, metadata: &Metadata) -> Value {
@@ -734,7 +735,7 @@ fn metadata(id: PvId, metadata: &Metadata) -> Value {
             "warning": limits(metadata.warning), "alarm": limits(metadata.alarm),
             "description": metadata.description, "epoch": metadata.epoch,
             "typeId": metadata.type_id, "form": metadata.form,
-            "missing": metadata.missing })
+            "missingField": metadata.missing_field })
 }
 
 fn reply(reply: &Reply) -> Value {
@@ -824,7 +825,7 @@ fn described(bytes: &[u8]) -> Value {
         "tick": view.tick(),
         "prevTick": view.prev_tick(),
         "metadata": view.metadata().map(|(id, m)| metadata(id, &m)).collect::<Vec<_>>(),
-        "channels": view.channels().map(|(id, c)| channel(id, c)).collect::<Vec<_>>(),
+        "connections": view.connections().map(|(id, c)| connection(id, c)).collect::<Vec<_>>(),
         "numbers": view.numbers().map(row).collect::<Vec<_>>(),
         "blobs": view.blobs().map(blob).collect::<Vec<_>>(),
         "alarms": view.alarms().map(alarm).collect::<Vec<_>>(),
@@ -833,7 +834,7 @@ fn described(bytes: &[u8]) -> Value {
         "sequences": view.sequences().map(|list| list.collect::<Vec<_>>()),
         "replyTo": view.reply_to(),
         "reply": view.reply().map(|r| reply(&r)),
-        "result": view.rpc_result().or_else(|| view.put_holds()).map(|node| tree(&node.to_node())),
+        "result": view.rpc_result().or_else(|| view.put_readback()).map(|node| tree(&node.to_node())),
     });
     if view.kind() == FrameKind::CatchUp {
         described["skipCause"] = json!(format!("{:?}", view.skip_cause()));

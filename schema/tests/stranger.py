@@ -116,20 +116,20 @@ def metadata(meta):
         "epoch": meta.Epoch(),
         "typeId": text(meta.TypeId()),
         "form": text(meta.Form()),
-        "missing": text(meta.Missing()),
+        "missingField": text(meta.MissingField()),
     }
 
 
-def channel(channel):
+def connection(connection):
     return {
-        "id": channel.Id(),
-        "state": name_of(ConnectionState.ConnectionState, channel.State()),
-        "sinceNs": str(channel.SinceNs()),
-        "heardNs": str(channel.HeardNs()),
-        "read": channel.Read(),
-        "write": channel.Write(),
-        "puts": channel.Puts(),
-        "writeUnknown": channel.WriteUnknown(),
+        "id": connection.Id(),
+        "state": name_of(ConnectionState.ConnectionState, connection.State()),
+        "sinceNs": str(connection.SinceNs()),
+        "heardNs": str(connection.HeardNs()),
+        "read": connection.Read(),
+        "write": connection.Write(),
+        "puts": connection.Puts(),
+        "writeUnknown": connection.WriteUnknown(),
     }
 
 
@@ -264,7 +264,7 @@ def result(frame):
         return None
     raw, done = frame.Reply(), PutDone.PutDone() if kind == "PutDone" else RpcDone.RpcDone()
     done.Init(raw.Bytes, raw.Pos)
-    return tree(done.Holds() if kind == "PutDone" else done.Result())
+    return tree(done.Readback() if kind == "PutDone" else done.Result())
 
 
 def described(message):
@@ -276,7 +276,7 @@ def described(message):
         "tick": frame.Tick(),
         "prevTick": frame.PrevTick(),
         "metadata": [metadata(meta) for meta in vector(frame, "Metadata")],
-        "channels": [channel(state) for state in vector(frame, "Channels")],
+        "connections": [connection(state) for state in vector(frame, "Connections")],
         "numbers": numbers(frame.Numbers()),
         "blobs": [blob(entry, message) for entry in vector(frame, "Blobs")],
         "alarms": [

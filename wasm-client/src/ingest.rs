@@ -196,7 +196,7 @@ impl Session {
                     }
                 }
                 (self.outcome, self.error) = (outcome, message);
-                self.arrays.extend(frame.put_holds().map(structure_row));
+                self.arrays.extend(frame.put_readback().map(structure_row));
             }
             Some(Reply::RpcDone { outcome, message }) => {
                 applied.answered = Answered::Rpc;
@@ -250,7 +250,7 @@ mod tests {
         CAUSES, SEVERITY_UNKNOWN, Text, kind, state,
     };
     use pvwire_schema::encode::RowMarks;
-    use pvwire_schema::types::{Alarm, BlobValue, Channel, Filter, PutValue, PvId, Severity};
+    use pvwire_schema::types::{Alarm, BlobValue, Connection, Filter, PutValue, PvId, Severity};
 
     #[test]
     fn a_snapshot_fills_the_slots_that_asked_for_it() {
@@ -349,7 +349,7 @@ mod tests {
             };
             let array = BlobValue::array(ValueType::UInt8, 3, vec![1, 2, 3]);
             e.blob_apart(id, 7, &array, marks);
-            e.channel(id, connected());
+            e.connection(id, connected());
         })
     }
 
@@ -365,7 +365,7 @@ mod tests {
         };
         let bytes = frame(FrameKind::Snapshot, 40, 0, |e| {
             e.reply(1, &reply);
-            e.channel(PvId(9), connected());
+            e.connection(PvId(9), connected());
         });
         session.apply(&bytes).unwrap();
         let state = |session: &Session| {
@@ -434,12 +434,12 @@ mod tests {
         };
         let bytes = frame(FrameKind::Snapshot, 3, 0, |e| {
             e.reply(2, &reply);
-            e.channel(PvId(90), connected());
-            let gone = Channel {
+            e.connection(PvId(90), connected());
+            let gone = Connection {
                 state: ConnectionState::Connecting,
                 ..connected()
             };
-            e.channel(PvId(91), gone);
+            e.connection(PvId(91), gone);
         });
         session.apply(&bytes).unwrap();
 

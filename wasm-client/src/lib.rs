@@ -204,7 +204,7 @@ impl Core {
             metadata.description.clone(),
             metadata.type_id.clone(),
             metadata.form.clone(),
-            metadata.missing.clone(),
+            metadata.missing_field.clone(),
         ];
         texts.extend(metadata.choices.iter().cloned());
         texts

@@ -5,7 +5,7 @@
 
 use pvwire_schema::decode::DetailRow;
 use pvwire_schema::types::{
-    Alarm, Channel, ConnectionState, Detail, Expected, Metadata, PutValue, PvId, Severity,
+    Alarm, Connection, ConnectionState, Detail, Expected, Metadata, PutValue, PvId, Severity,
     SkipCause, ValueType,
 };
 
@@ -557,29 +557,29 @@ impl Store {
     }
 
     /// Connection and access rights as the relay knows them.
-    pub fn set_channel(&mut self, slot: Slot, channel: Channel) {
+    pub fn set_connection(&mut self, slot: Slot, connection: Connection) {
         let name = &self.names[slot as usize];
         let is_simulated = SIMULATED.iter().any(|scheme| name.starts_with(scheme));
-        let is_connected = channel.state == ConnectionState::Connected;
-        let unknown = channel.write_unknown || self.is_user && is_connected && !is_simulated;
-        let access = u8::from(channel.read) * ACCESS_READ
-            + u8::from(channel.write) * ACCESS_WRITE
-            + u8::from(channel.puts) * ACCESS_PUTS
+        let is_connected = connection.state == ConnectionState::Connected;
+        let unknown = connection.write_unknown || self.is_user && is_connected && !is_simulated;
+        let access = u8::from(connection.read) * ACCESS_READ
+            + u8::from(connection.write) * ACCESS_WRITE
+            + u8::from(connection.puts) * ACCESS_PUTS
             + u8::from(unknown) * ACCESS_UNKNOWN;
-        let since_ms = channel.since_ns.div_euclid(1_000_000) as f64;
+        let since_ms = connection.since_ns.div_euclid(1_000_000) as f64;
         let at = slot as usize;
         // What this client's puts have shown holds until something else is told.
         let before = self.columns.access[at];
         let is_news = before & !(ACCESS_REFUSED | ACCESS_TAKEN) != access
-            || self.columns.state[at] != channel.state.number()
+            || self.columns.state[at] != connection.state.number()
             || self.columns.since_ms[at].to_bits() != since_ms.to_bits();
         let access = if is_news { access } else { before };
-        let heard_ms = match channel.heard_ns {
+        let heard_ms = match connection.heard_ns {
             0 => f64::NAN,
             heard_ns => heard_ns.div_euclid(1_000_000) as f64,
         };
         self.set_heard(slot, heard_ms);
-        self.set_state(slot, channel.state.number(), since_ms);
+        self.set_state(slot, connection.state.number(), since_ms);
         if self.columns.access[slot as usize] != access {
             self.columns.access[slot as usize] = access;
             self.touch(slot, part::ACCESS);

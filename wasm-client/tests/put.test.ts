@@ -47,7 +47,7 @@ describe("a put", () => {
     await expect(result).resolves.toEqual({
       ok: true,
       superseded: false,
-      holds: 3,
+      readback: 3,
       message: "the PV now holds 3",
     });
   });
@@ -152,7 +152,7 @@ describe("several puts", () => {
     socket.answer("put_held", "putMany", undefined, 0);
     socket.answer("put_written", "putMany", undefined, 2);
     const [first, second, ...others] = await results;
-    expect(first).toMatchObject({ ok: true, holds: 3 });
+    expect(first).toMatchObject({ ok: true, readback: 3 });
     expect(second).toMatchObject({ ok: false, error: { pv: "B", code: "BAD_VALUE" } });
     const done = { ok: true, superseded: false };
     expect(others).toEqual([done, done]);

@@ -29,7 +29,7 @@ beforeEach(async () => {
       "pva://OPEN": { value: 1, mutable: null },
       FIXED: { value: 1, mutable: false },
       "pva://CLOSED": { value: 1, mutable: null },
-      "pva://X/a": { state: "notFound", missing: 'the structure has no field "a"; it has: b' },
+      "pva://X/a": { state: "notFound", missingField: 'the structure has no field "a"; it has: b' },
       "pva://X/points": { value: [{ x: 1 }, { x: 2 }] as unknown as FakeValue, type: "Structure" },
     },
   });

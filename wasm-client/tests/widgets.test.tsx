@@ -345,7 +345,7 @@ describe("SetPoint", () => {
     await until(() => {
       expect(part("outcome")).toBe("Refused: the coil is locked");
     });
-    relay.onPut = () => ({ holds: 3 });
+    relay.onPut = () => ({ readback: 3 });
     await send("45");
     await until(() => {
       expect(part("outcome")).toBe("Written, but the PV now holds 3");

@@ -33,7 +33,7 @@ export const Outcome = {
   NoAccess: 3,
   BadValue: 4,
   NotConnected: 5,
-  Moved: 6,
+  Changed: 6,
   Failed: 7,
   TimedOut: 8,
   Interrupted: 9,
@@ -129,7 +129,7 @@ export const BlobField = {
   partial: 8,
 } as const;
 
-export const ChannelField = {
+export const ConnectionField = {
   id: 0,
   state: 1,
   sinceNs: 2,
@@ -165,7 +165,7 @@ export const FrameField = {
   tick: 1,
   prevTick: 2,
   metadata: 3,
-  channels: 4,
+  connections: 4,
   numbers: 5,
   blobs: 6,
   alarms: 7,
@@ -221,7 +221,7 @@ export const MetadataField = {
   epoch: 11,
   typeId: 12,
   form: 13,
-  missing: 14,
+  missingField: 14,
 } as const;
 
 export const NameErrorField = {
@@ -277,7 +277,7 @@ export const PutField = {
 export const PutDoneField = {
   outcome: 0,
   message: 1,
-  holds: 2,
+  readback: 2,
 } as const;
 
 export const PutManyField = {

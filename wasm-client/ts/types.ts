@@ -395,7 +395,7 @@ export type PutResult =
        * (DRVH, DRVL) or cut it, or another client wrote. Absent when the PV holds what was put;
        * `undefined` beside a `message` for arrays of more than 4,096 elements.
        */
-      readonly holds?: PvField | undefined;
+      readonly readback?: PvField | undefined;
       /** The same in words, for a person: "the PV now holds 3". Absent when it holds what was put. */
       readonly message?: string;
     }

@@ -193,9 +193,9 @@ impl Stream {
         }
         self.tick = self.tick.max(view.tick());
         let lost = [ConnectionState::Disconnected, ConnectionState::NotFound];
-        let channels = view.channels();
-        self.counts.lost += channels
-            .filter(|(_, channel)| lost.contains(&channel.state))
+        let connections = view.connections();
+        self.counts.lost += connections
+            .filter(|(_, connection)| lost.contains(&connection.state))
             .count() as u64;
         self.rows(&view, &mut on_row)?;
         Ok(Seen::Data(self.tick))
@@ -294,7 +294,7 @@ fn first_element(blob: &BlobView<'_>) -> NumberRow {
 pub(crate) mod tests {
     use super::*;
     use pvwire_schema::encode::{FrameEncoder, RowMarks};
-    use pvwire_schema::types::{BlobValue, Channel, Skips};
+    use pvwire_schema::types::{BlobValue, Connection, Skips};
 
     const PV: PvId = PvId(4);
 
@@ -441,7 +441,7 @@ pub(crate) mod tests {
         for (tick, state) in ConnectionState::ALL.iter().enumerate() {
             let mut encoder = FrameEncoder::new();
             encoder.begin(FrameKind::Update, tick as u64 + 2, tick as u64 + 1);
-            let channel = Channel {
+            let connection = Connection {
                 state: *state,
                 since_ns: 0,
                 read: false,
@@ -450,7 +450,7 @@ pub(crate) mod tests {
                 heard_ns: 0,
                 write_unknown: false,
             };
-            encoder.channel(PV, channel);
+            encoder.connection(PV, connection);
             stream.take(encoder.finish(), 10, |_| {}).unwrap();
         }
         assert_eq!(stream.counts.lost, 2, "disconnected and not found");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pvwire_schema::encode::{Cut, FrameEncoder, Pieces, RowMarks};
 use pvwire_schema::types::{
-    Channel, ConnectionState, Detail, FrameKind, PvId, Reply, SkipCause, Skips,
+    Connection, ConnectionState, Detail, FrameKind, PvId, Reply, SkipCause, Skips,
 };
 
 use crate::fanout::dirty::{Dirty, Picked};
@@ -324,8 +324,12 @@ impl FrameMaker {
         for (pv, metadata) in changes.metadata.iter().filter(|(pv, _)| set.contains(*pv)) {
             encoder.metadata(*pv, metadata);
         }
-        for (pv, channel) in changes.channels.iter().filter(|(pv, _)| set.contains(*pv)) {
-            encoder.channel(*pv, *channel);
+        for (pv, connection) in changes
+            .connections
+            .iter()
+            .filter(|(pv, _)| set.contains(*pv))
+        {
+            encoder.connection(*pv, *connection);
         }
     }
 
@@ -355,14 +359,14 @@ impl FrameMaker {
 
     /// The one update of a large value, with all that there is to say of it, for whoever wants it.
     ///
-    /// With `channel`, so that a PV that came back is present only when its value is.
+    /// With `connection`, so that a PV that came back is present only when its value is.
     pub fn large(
         &mut self,
         kind: FrameKind,
         tick: u64,
         pv: PvId,
         (latest, cause): (&Latest, SkipCause),
-        channel: Channel,
+        connection: Connection,
     ) -> Frame {
         let prev_tick = if kind == FrameKind::Snapshot { 0 } else { tick };
         let encoder = &mut self.encoder;
@@ -383,7 +387,7 @@ impl FrameMaker {
                 encoder.blob_apart(pv, latest.time_ns, blob, marks);
             }
         }
-        encoder.channel(pv, channel);
+        encoder.connection(pv, connection);
         let rows = encoder.rows();
         Frame::binary(encoder.finish_pieces(ROOM), rows)
     }
@@ -484,7 +488,7 @@ pub fn missed(changes: &Changes, dirty: Option<&Dirty>, set: &PvSet) -> Option<u
     };
     let touched = rows > 0
         || changes.metadata.iter().any(|(pv, _)| set.contains(*pv))
-        || changes.channels.iter().any(|(pv, _)| set.contains(*pv));
+        || changes.connections.iter().any(|(pv, _)| set.contains(*pv));
     touched.then_some(steps)
 }
 
@@ -520,9 +524,10 @@ fn entry(
     }
     // Who has the value from before must not take it for present: the large value's frame says
     // that the PV is back.
-    let is_back = kind == FrameKind::CatchUp && entry.channel.state == ConnectionState::Connected;
+    let is_back =
+        kind == FrameKind::CatchUp && entry.connection.state == ConnectionState::Connected;
     if entry.channel_tick > since && !(follows && is_back) {
-        encoder.channel(pv, entry.channel);
+        encoder.connection(pv, entry.connection);
     }
     if let Some(latest) = &entry.latest
         && entry.value_tick > since

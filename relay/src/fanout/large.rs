@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use prometheus_client::metrics::counter::Counter;
-use pvwire_schema::types::{Channel, ConnectionState, FrameKind, PvId, SkipCause, Skips};
+use pvwire_schema::types::{Connection, ConnectionState, FrameKind, PvId, SkipCause, Skips};
 
 use crate::fanout::frame::{Frame, FrameMaker};
 use crate::fanout::set::PvSet;
@@ -24,7 +24,7 @@ pub struct LargeValue {
     latest: Latest,
     /// Left out just before it.
     skips: Skips,
-    channel: Channel,
+    connection: Connection,
     channel_tick: u64,
     /// For those who know the PV's update before, or that they missed it.
     next: OnceLock<Arc<Frame>>,
@@ -40,7 +40,7 @@ impl LargeValue {
             tick,
             latest: row.latest,
             skips: row.skips,
-            channel: entry.channel,
+            connection: entry.connection,
             channel_tick: entry.channel_tick,
             next: OnceLock::new(),
             first: OnceLock::new(),
@@ -81,7 +81,7 @@ impl LargeValue {
                 self.tick,
                 self.pv,
                 (&self.latest, cause),
-                self.channel,
+                self.connection,
             ))
         });
         Arc::clone(frame)
@@ -116,12 +116,12 @@ impl LargeValues {
         let values: Vec<_> = changes.large.iter().map(make).collect();
         if !values.is_empty() {
             let large = PvSet::new(values.iter().map(|value| value.pv).collect());
-            let is_said_by_value = |(pv, channel): &(PvId, Channel)| {
-                channel.state == ConnectionState::Connected && large.contains(*pv)
+            let is_said_by_value = |(pv, connection): &(PvId, Connection)| {
+                connection.state == ConnectionState::Connected && large.contains(*pv)
             };
-            if changes.channels.iter().any(is_said_by_value) {
+            if changes.connections.iter().any(is_said_by_value) {
                 let changes = Arc::make_mut(changes);
-                changes.channels.retain(|told| !is_said_by_value(told));
+                changes.connections.retain(|told| !is_said_by_value(told));
             }
         }
         values
@@ -237,9 +237,9 @@ mod tests {
             self.intake
                 .drain(|taken| self.table.apply(&mut changes, now, taken));
             let mut changes = Arc::new(changes);
-            let (others, told) = (Arc::clone(&changes), changes.channels.len());
+            let (others, told) = (Arc::clone(&changes), changes.connections.len());
             let values = self.values.of_tick(&self.table, &mut changes);
-            assert_eq!(others.channels.len(), told, "other sinks get them whole");
+            assert_eq!(others.connections.len(), told, "other sinks get them whole");
             (changes, values)
         }
 
@@ -248,14 +248,14 @@ mod tests {
         }
     }
 
-    /// States of the channels and number of rows in a frame.
+    /// States of the connections and number of rows in a frame.
     fn content(frame: &Frame) -> (Vec<ConnectionState>, usize) {
         let slices = frame.slices(0, usize::MAX);
         let message = slices.map(|slice| slice.to_vec()).concat();
         let header = if message.len() > 65_535 { 10 } else { 4 };
         let header = if message[1] < 126 { 2 } else { header };
         let view = decode::frame(&message[header..]).unwrap();
-        let states = view.channels().map(|(_, channel)| channel.state);
+        let states = view.connections().map(|(_, connection)| connection.state);
         (states.collect(), view.numbers_len() + view.blobs_len())
     }
 

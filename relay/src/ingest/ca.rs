@@ -306,7 +306,7 @@ impl PutOrder {
             Err(error) => put_end(&error),
         };
         let unsure = matches!(end.outcome, Outcome::Done | Outcome::Interrupted);
-        if end.outcome != Outcome::Moved {
+        if end.outcome != Outcome::Changed {
             self.wiring.last_put.end(unsure, Instant::now());
         }
         (self.done)(match &self.user {
@@ -433,7 +433,7 @@ fn put_end(error: &PutError) -> OpEnd {
         PutError::BadValue(_) | PutError::LongText { .. } => Outcome::BadValue,
         PutError::NoAccess => Outcome::NoAccess,
         PutError::NotConnected => Outcome::NotConnected,
-        PutError::Moved => Outcome::Moved,
+        PutError::Moved => Outcome::Changed,
         PutError::Failed(_) => Outcome::Failed,
         PutError::Interrupted => Outcome::Interrupted,
         _ => Outcome::Unknown,

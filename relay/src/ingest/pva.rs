@@ -293,7 +293,7 @@ impl Monitor for PvaMonitor {
         } else if let Some(user) = put.user.clone() {
             return self.put_as(user, put, done);
         } else if !wiring.begin(put.expected) {
-            done(OpEnd::failed(Outcome::Moved, "the PV has changed since"));
+            done(OpEnd::failed(Outcome::Changed, "the PV has changed since"));
         } else {
             let ticket = UserTicket::default();
             let (structure, of_put) = (self.structure.clone(), ticket.clone());
@@ -323,7 +323,7 @@ impl PvaMonitor {
                 Err(why) => return done(no_context(&user, &why)),
             };
             if !wiring.begin(put.expected) {
-                return done(OpEnd::failed(Outcome::Moved, "the PV has changed since"));
+                return done(OpEnd::failed(Outcome::Changed, "the PV has changed since"));
             }
             let ended = move |end| {
                 drop(in_use);
@@ -598,7 +598,7 @@ impl Wiring {
             epoch: self.line.epoch(),
             type_id: metadata.type_id.clone(),
             form: metadata.form.clone().unwrap_or_default(),
-            missing: String::new(),
+            missing_field: String::new(),
         })));
     }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pvwire_schema::types::{
-    Alarm, Channel, ConnectionState, Detail, Metadata, PvId, Skips, ValueType,
+    Alarm, Connection, ConnectionState, Detail, Metadata, PvId, Skips, ValueType,
 };
 
 use crate::ingest::intake::{Notice, Taken};
@@ -104,12 +104,12 @@ pub struct Entry {
     /// When its server was last heard of, nanoseconds past the POSIX epoch.
     heard_ns: i64,
     /// Connection and access rights.
-    pub channel: Channel,
+    pub connection: Connection,
     /// How to draw it; `None` until the first connection.
     pub metadata: Option<Arc<Metadata>>,
     /// Value, time and alarm; `None` until the first update.
     pub latest: Option<Latest>,
-    /// Tick of the last change of `channel`; 0 is before all ticks.
+    /// Tick of the last change of `connection`; 0 is before all ticks.
     pub channel_tick: u64,
     /// Tick of the last change of `metadata`.
     pub metadata_tick: u64,
@@ -140,7 +140,7 @@ impl Default for Entry {
             returning: None,
             is_described: false,
             heard_ns: 0,
-            channel: Channel {
+            connection: Connection {
                 state: ConnectionState::Connecting,
                 since_ns: 0,
                 read: false,
@@ -208,13 +208,13 @@ impl Entry {
     fn connect(&mut self) {
         self.returning = None;
         let (read, write) = self.rights;
-        self.channel = Channel {
+        self.connection = Connection {
             state: ConnectionState::Connected,
             read,
             write,
             write_unknown: self.write_unknown,
             heard_ns: 0,
-            ..self.channel
+            ..self.connection
         };
     }
 
@@ -223,20 +223,20 @@ impl Entry {
         self.rights = (read, write);
         self.write_unknown = write_unknown;
         // A PV that isn't connected has none.
-        let connected = self.channel.state == ConnectionState::Connected;
-        self.channel = Channel {
+        let connected = self.connection.state == ConnectionState::Connected;
+        self.connection = Connection {
             read: connected && read,
             write: connected && write,
             write_unknown: connected && write_unknown,
-            ..self.channel
+            ..self.connection
         };
     }
 
     /// Why the PV isn't found although its server is there.
     #[must_use]
     pub fn missing(&self) -> Option<&str> {
-        let missing = &self.metadata.as_deref()?.missing;
-        let is_missing = self.channel.state == ConnectionState::NotFound && !missing.is_empty();
+        let missing = &self.metadata.as_deref()?.missing_field;
+        let is_missing = self.connection.state == ConnectionState::NotFound && !missing.is_empty();
         is_missing.then_some(missing)
     }
 
@@ -338,7 +338,7 @@ impl Entry {
     /// Whether there is something to show: connected, with a value.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.channel.state == ConnectionState::Connected
+        self.connection.state == ConnectionState::Connected
             && self.latest.is_some()
             && (self.metadata.as_ref())
                 .is_some_and(|metadata| metadata.value_type != ValueType::Unknown)
@@ -442,8 +442,8 @@ impl Table {
                 charge,
                 ..Entry::default()
             };
-            entry.channel.since_ns = now.wall_ns;
-            entry.channel.puts = puts;
+            entry.connection.since_ns = now.wall_ns;
+            entry.connection.puts = puts;
             entry.channel_tick = changes.tick;
             self.searching.push_back((now.instant, pv, opening));
             // Nobody can have been told of the PV yet: the snapshot will.
@@ -452,7 +452,7 @@ impl Table {
         if entry.opening != opening {
             return;
         }
-        let before = entry.channel;
+        let before = entry.connection;
         if matches!(
             event,
             Event::Connected { .. }
@@ -469,7 +469,7 @@ impl Table {
                 *entry = Entry::default();
                 return;
             }
-            Event::Puts(puts) => entry.channel.puts = puts,
+            Event::Puts(puts) => entry.connection.puts = puts,
             Event::Queued => entry.searched_since = None,
             Event::Searched => {
                 if entry.searched_since.is_none() {
@@ -495,12 +495,12 @@ impl Table {
             Event::Unresponsive { heard_ns } => {
                 entry.heard_ns = entry.heard_ns.max(heard_ns);
                 if before.state == ConnectionState::Connected {
-                    entry.channel.heard_ns = entry.heard_ns;
+                    entry.connection.heard_ns = entry.heard_ns;
                 }
             }
             Event::Responsive => {
                 if before.state == ConnectionState::Connected {
-                    entry.channel.heard_ns = 0;
+                    entry.connection.heard_ns = 0;
                 }
             }
             Event::Withdrawn { epoch } => {
@@ -514,7 +514,7 @@ impl Table {
                 let gone = ConnectionState::Disconnected;
                 (entry.returning, entry.is_described) = (None, false);
                 entry.rights = (false, false);
-                entry.channel = Channel {
+                entry.connection = Connection {
                     state: gone,
                     read: false,
                     write: false,
@@ -530,10 +530,10 @@ impl Table {
                 entry.latest = None;
                 entry.returning = None;
                 entry.set_rights(false, false, false);
-                entry.channel.state = ConnectionState::NotFound;
+                entry.connection.state = ConnectionState::NotFound;
                 let metadata = Metadata {
                     epoch,
-                    missing: reason,
+                    missing_field: reason,
                     ..Metadata::default()
                 };
                 entry.set_metadata(changes, pv, metadata);
@@ -566,16 +566,16 @@ impl Table {
     fn channel_changed(
         entry: &mut Entry,
         pv: PvId,
-        before: Channel,
+        before: Connection,
         changes: &mut Changes,
         now: Now,
     ) {
-        if entry.channel.state != before.state {
-            entry.channel.since_ns = now.wall_ns;
+        if entry.connection.state != before.state {
+            entry.connection.since_ns = now.wall_ns;
         }
-        if entry.channel != before {
+        if entry.connection != before {
             entry.channel_tick = changes.tick;
-            changes.channels.push((pv, entry.channel));
+            changes.connections.push((pv, entry.connection));
         }
     }
 
@@ -635,7 +635,7 @@ impl Table {
             changes.first_values.push(pv);
         };
         if entry.has_told(told_value) {
-            let before = entry.channel;
+            let before = entry.connection;
             entry.connect();
             Self::channel_changed(entry, pv, before, changes, now);
         }
@@ -658,7 +658,7 @@ impl Table {
             self.returning.pop_front();
             let entry = &mut self.entries[pv.index()];
             if entry.opening == opening && entry.returning.is_some() {
-                let before = entry.channel;
+                let before = entry.connection;
                 entry.connect();
                 Self::channel_changed(entry, pv, before, changes, now);
                 self.show_views(changes, now, pv, Skips::NONE);
@@ -675,17 +675,17 @@ impl Table {
             let entry = &mut self.entries[pv.index()];
             if entry.opening == opening
                 && entry.searched_since == Some(since)
-                && entry.channel.state == ConnectionState::Connecting
+                && entry.connection.state == ConnectionState::Connecting
             {
-                let before = entry.channel;
-                entry.channel.state = ConnectionState::NotFound;
+                let before = entry.connection;
+                entry.connection.state = ConnectionState::NotFound;
                 Self::channel_changed(entry, pv, before, changes, now);
                 self.show_views(changes, now, pv, Skips::NONE);
             }
         }
     }
 
-    /// When `pass_time` will next have something to do, if no channel connects before.
+    /// When `pass_time` will next have something to do, if no PV connects before.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         let searching = (self.searching.front()).map(|(since, ..)| *since + self.not_found_after);
@@ -816,11 +816,14 @@ mod tests {
         bench.tick();
         assert!(bench.tick_at(WAIT / 2).is_empty());
         let changes = bench.tick_at(WAIT);
-        assert_eq!(changes.channels[0].1.state, ConnectionState::NotFound);
+        assert_eq!(changes.connections[0].1.state, ConnectionState::NotFound);
         line.connected(false);
         let changes = bench.tick_at(WAIT * 2);
-        assert_eq!(changes.channels[0].1.state, ConnectionState::Connected);
-        assert_eq!(changes.channels[0].1.since_ns, (WAIT * 2).as_nanos() as i64);
+        assert_eq!(changes.connections[0].1.state, ConnectionState::Connected);
+        assert_eq!(
+            changes.connections[0].1.since_ns,
+            (WAIT * 2).as_nanos() as i64
+        );
     }
 
     #[test]
@@ -835,7 +838,7 @@ mod tests {
         line.event(Event::Searched);
         assert!(bench.tick_at(WAIT * 5 / 2).is_empty());
         let changes = bench.tick_at(WAIT * 3);
-        assert_eq!(changes.channels[0].1.state, ConnectionState::NotFound);
+        assert_eq!(changes.connections[0].1.state, ConnectionState::NotFound);
         assert_eq!(bench.table.next_deadline(), None);
     }
 
@@ -853,8 +856,8 @@ mod tests {
         line.event(Event::Disconnected);
         bench.tick();
         let entry = bench.table.entry(PV);
-        assert_eq!(entry.channel.state, ConnectionState::Disconnected);
-        assert!(!entry.channel.write);
+        assert_eq!(entry.connection.state, ConnectionState::Disconnected);
+        assert!(!entry.connection.write);
         assert_eq!(entry.latest.as_ref().unwrap().value, RowValue::Number(7.0));
     }
 
@@ -867,11 +870,15 @@ mod tests {
         bench.tick_at(Duration::from_nanos(5));
         line.event(Event::Unresponsive { heard_ns: 9 });
         let changes = bench.tick_at(Duration::from_nanos(20));
-        let told =
-            |changes: &Changes| (changes.channels[0].1.state, changes.channels[0].1.heard_ns);
+        let told = |changes: &Changes| {
+            (
+                changes.connections[0].1.state,
+                changes.connections[0].1.heard_ns,
+            )
+        };
         assert_eq!(told(&changes), (ConnectionState::Connected, 9));
         assert_eq!(
-            changes.channels[0].1.since_ns, 5,
+            changes.connections[0].1.since_ns, 5,
             "the state is as old as before"
         );
         line.event(Event::Responsive);
@@ -947,7 +954,7 @@ mod tests {
                 write: true,
             });
         };
-        let state = |bench: &Bench| bench.table.entry(PV).channel.state;
+        let state = |bench: &Bench| bench.table.entry(PV).connection.state;
         rights();
         line.connected(false);
         told();
@@ -970,7 +977,7 @@ mod tests {
         told();
         let changes = bench.tick();
         assert_eq!(state(&bench), ConnectionState::Connected);
-        assert!(changes.channels[0].1.write);
+        assert!(changes.connections[0].1.write);
 
         line.event(Event::Disconnected);
         rights();
@@ -991,7 +998,7 @@ mod tests {
         line.connected(false);
         bench.tick();
         assert_eq!(
-            bench.table.entry(PV).channel.state,
+            bench.table.entry(PV).connection.state,
             ConnectionState::Connected
         );
     }

@@ -288,7 +288,7 @@ mod tests {
 
     impl TickSink for ChangeCounter {
         fn tick(&mut self, _: &Table, changes: &Arc<Changes>, _: Now) {
-            let brought = changes.updates() + changes.channels.len() + changes.metadata.len();
+            let brought = changes.updates() + changes.connections.len() + changes.metadata.len();
             self.changes.fetch_add(brought as u64, Ordering::Relaxed);
             self.ticks.fetch_add(1, Ordering::Release);
         }
@@ -371,7 +371,12 @@ mod tests {
                 let changes = next(&ticks);
                 seen += 1;
                 rows += changes.updates();
-                states.extend(changes.channels.iter().map(|(_, channel)| channel.state));
+                states.extend(
+                    changes
+                        .connections
+                        .iter()
+                        .map(|(_, connection)| connection.state),
+                );
                 units.extend(changes.metadata.iter().map(|(_, of)| of.units.clone()));
             }
         }

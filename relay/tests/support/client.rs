@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use pvwire_schema::limits::MAX_FRAME_BYTES;
 use pvwire_schema::types::{
-    Alarm, Channel, ConnectionState, Filter, FrameKind, Hello, Metadata, NameError, NameProblem,
+    Alarm, Connection, ConnectionState, Filter, FrameKind, Hello, Metadata, NameError, NameProblem,
     Node, NodeValue, Outcome, PutRequest, PutValue, PvId, Reply, Request, RequestBody, SkipCause,
     ValueType,
 };
@@ -56,7 +56,7 @@ pub(crate) struct RowSeen {
 /// What the client knows of one PV.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pv {
-    pub(crate) channel: Option<Channel>,
+    pub(crate) connection: Option<Connection>,
     pub(crate) metadata: Option<Metadata>,
     /// Present value with its time and alarm.
     pub(crate) now: Option<RowSeen>,
@@ -70,12 +70,12 @@ pub(crate) struct Pv {
     /// Every row, also of former epochs.
     pub(crate) rows: Vec<RowSeen>,
     /// Every state that it was in.
-    pub(crate) states: Vec<Channel>,
+    pub(crate) states: Vec<Connection>,
 }
 
 impl Pv {
     pub(crate) fn state(&self) -> ConnectionState {
-        self.channel
+        self.connection
             .expect("the snapshot tells of the channel")
             .state
     }
@@ -108,15 +108,15 @@ impl Pv {
         self.metadata = Some(metadata);
     }
 
-    fn apply_channel(&mut self, channel: Channel) {
-        if channel.state == ConnectionState::Disconnected {
+    fn apply_connection(&mut self, connection: Connection) {
+        if connection.state == ConnectionState::Disconnected {
             assert!(
-                !channel.read && !channel.write,
+                !connection.read && !connection.write,
                 "a disconnected PV has access rights"
             );
         }
-        self.channel = Some(channel);
-        self.states.push(channel);
+        self.connection = Some(connection);
+        self.states.push(connection);
     }
 
     /// A whole value: of a part with what is known of the rest.
@@ -797,8 +797,8 @@ impl Client {
         for (id, metadata) in frame.metadata() {
             place(known, named, id).apply_metadata(metadata);
         }
-        for (id, channel) in frame.channels() {
-            place(known, named, id).apply_channel(channel);
+        for (id, connection) in frame.connections() {
+            place(known, named, id).apply_connection(connection);
         }
         for row in rows {
             place(known, named, row.id).apply_row(row, kind);

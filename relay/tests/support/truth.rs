@@ -182,12 +182,14 @@ impl Told {
     /// Every field in which a client's picture differs.
     pub(crate) fn differences(&self, pv: &Pv) -> Vec<String> {
         let mut found = Differences::default();
-        let state = pv.channel.map(|channel| channel.state);
+        let state = pv.connection.map(|connection| connection.state);
         found.unless_equal("connection", &state, &Some(ConnectionState::Connected));
-        let rights = pv.channel.map(|channel| (channel.read, channel.write));
+        let rights = pv
+            .connection
+            .map(|connection| (connection.read, connection.write));
         found.unless_equal("access", &rights, &Some((self.read, self.write)));
         if state == Some(ConnectionState::Connected) {
-            let heard = pv.channel.map(|channel| channel.heard_ns);
+            let heard = pv.connection.map(|connection| connection.heard_ns);
             found.unless_equal("no news since", &heard, &Some(0));
         }
         match &pv.metadata {
@@ -251,7 +253,7 @@ fn same_value(a: &Kept, b: &Kept) -> bool {
 }
 
 fn undue_connection(pv: &Pv) -> Vec<String> {
-    let state = pv.channel.map(|channel| channel.state);
+    let state = pv.connection.map(|connection| connection.state);
     match state {
         Some(ConnectionState::Connected) | None => {
             vec![format!("connection: {state:?}, truth: no IOC answers")]

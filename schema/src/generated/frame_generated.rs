@@ -20,21 +20,20 @@ pub const ENUM_VALUES_FRAME_KIND: [FrameKind; 4] = [
   FrameKind::Answer,
 ];
 
-/// What a frame does to the client's picture of its PVs.
+/// How a client applies a frame.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
 pub struct FrameKind(pub u8);
 #[allow(non_upper_case_globals)]
 impl FrameKind {
-  /// All updates of the subscribed PVs after `prev_tick` up to and including `tick`, in order.
+  /// All updates of the subscribed PVs after `prev_tick`, up to and including `tick`, in order.
   pub const Update: Self = Self(0);
-  /// The latest parts of every subscribed PV that changed after `prev_tick`; values in between are
-  /// left out, and `sequences` tells how many.
+  /// The latest parts of every subscribed PV that changed after `prev_tick`. Values in between are
+  /// skipped; `sequences` shows how many.
   pub const CatchUp: Self = Self(1);
-  /// Everything that is known of the PVs named in `reply` (a Subscribed). Says nothing about
-  /// PVs that were subscribed before.
+  /// The complete state of the PVs listed in `reply` (a Subscribed). Other PVs are not affected.
   pub const Snapshot: Self = Self(2);
-  /// An answer that changes no subscribed PV. Rows in it belong to `reply` (a Got) alone.
+  /// A reply that changes no subscribed PV. Its rows belong to `reply` (a Got) only.
   pub const Answer: Self = Self(3);
 
   pub const ENUM_MIN: u8 = 0;
@@ -138,7 +137,7 @@ pub const ENUM_VALUES_VALUE_TYPE: [ValueType; 17] = [
 pub struct ValueType(pub u8);
 #[allow(non_upper_case_globals)]
 impl ValueType {
-  /// Not known yet, or a type that this version of the schema doesn't name.
+  /// Not known yet, or a type added by a later version of the schema.
   pub const Unknown: Self = Self(0);
   pub const Float64: Self = Self(1);
   pub const Float32: Self = Self(2);
@@ -154,11 +153,11 @@ impl ValueType {
   pub const Enum: Self = Self(11);
   pub const String: Self = Self(12);
   pub const Boolean: Self = Self(13);
-  /// Named fields: see Node.
+  /// Named fields, see Node.
   pub const Structure: Self = Self(14);
-  /// One of several named fields, or none.
+  /// One selected field out of several named ones, or no selection.
   pub const Union: Self = Self(15);
-  /// A field of any type, or none.
+  /// A field of any type, or empty.
   pub const Any: Self = Self(16);
 
   pub const ENUM_MIN: u8 = 0;
@@ -269,19 +268,19 @@ pub const ENUM_VALUES_CONNECTION_STATE: [ConnectionState; 4] = [
   ConnectionState::Disconnected,
 ];
 
-/// Whether the PV is there. It stands beside alarm severity and is none.
+/// Connection state of a PV. Independent of alarm severity.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
 pub struct ConnectionState(pub u8);
 #[allow(non_upper_case_globals)]
 impl ConnectionState {
-  /// Searched for, not found yet.
+  /// The search has not found the PV yet.
   pub const Connecting: Self = Self(0);
-  /// Searched for longer than the relay's not-found time, and the search goes on; or the server is
-  /// there and has no such field, see `Metadata.missing`.
+  /// Not found within `Hello.not_found_after_ms`; the search continues. Or the server is connected
+  /// but the structure has no such field, see `Metadata.missing_field`.
   pub const NotFound: Self = Self(1);
   pub const Connected: Self = Self(2);
-  /// Was connected; the last value is kept and is old.
+  /// The connection was lost. The last value is kept and is out of date.
   pub const Disconnected: Self = Self(3);
 
   pub const ENUM_MIN: u8 = 0;
@@ -371,29 +370,29 @@ pub const ENUM_VALUES_NAME_PROBLEM: [NameProblem; 9] = [
   NameProblem::NoSuchField,
 ];
 
-/// Why the relay didn't take a name.
+/// Why the relay refused a name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
 pub struct NameProblem(pub u8);
 #[allow(non_upper_case_globals)]
 impl NameProblem {
   pub const Unknown: Self = Self(0);
-  /// Empty, too long, or holding characters that no PV name has.
+  /// Empty, too long, or with characters that are not allowed in a PV name.
   pub const BadName: Self = Self(1);
-  /// The scheme before `://` names no source of this relay.
+  /// The relay has no source with the scheme before `://`.
   pub const NoSuchSource: Self = Self(2);
-  /// The client holds as many subscriptions as it may.
+  /// The client has reached its maximum number of subscriptions.
   pub const TooManySubscriptions: Self = Self(3);
-  /// No value within the request's time-out (get only).
+  /// No value arrived within the request's timeout (Get only).
   pub const TimedOut: Self = Self(4);
   /// The PV has its maximum number of different filters.
   pub const TooManyFilters: Self = Self(5);
-  /// The relay's rules don't let this client read the PV, or its IOC doesn't let the relay (get only).
+  /// The relay's rules deny this client read access, or the IOC denies it to the relay (Get only).
   pub const NotAllowed: Self = Self(6);
-  /// The client, or the relay with all its clients, has as many PVs as it may, or asked for new ones
+  /// The client or the relay has reached its maximum number of PVs, or the client requested new PVs
   /// too fast.
   pub const TooManyPvs: Self = Self(7);
-  /// The server's structure has no such field (get only); the message says which it has.
+  /// The server's structure has no such field (Get only). The message lists the existing fields.
   pub const NoSuchField: Self = Self(8);
 
   pub const ENUM_MIN: u8 = 0;
@@ -490,22 +489,22 @@ pub const ENUM_VALUES_SKIP_CAUSE: [SkipCause; 6] = [
   SkipCause::Paced,
 ];
 
-/// Why values of a PV were left out.
+/// Why values of a PV were skipped.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
 pub struct SkipCause(pub u8);
 #[allow(non_upper_case_globals)]
 impl SkipCause {
   pub const Unknown: Self = Self(0);
-  /// The relay couldn't take them in fast enough.
+  /// The relay could not process them fast enough.
   pub const Relay: Self = Self(1);
-  /// The server, or the library that the relay reads it with, put several into one.
+  /// The server or its client library in the relay squashed several updates into one.
   pub const Source: Self = Self(2);
-  /// The client asked for fewer.
+  /// Withheld by the subscription's filter.
   pub const Filter: Self = Self(3);
-  /// The client didn't keep up.
+  /// The client did not keep up.
   pub const Behind: Self = Self(4);
-  /// The client asked to be brought up to date at intervals only.
+  /// The client requested updates at intervals (Pace).
   pub const Paced: Self = Self(5);
 
   pub const ENUM_MIN: u8 = 0;
@@ -593,16 +592,16 @@ pub const ENUM_VALUES_REQUEST_PROBLEM: [RequestProblem; 3] = [
   RequestProblem::NotSupported,
 ];
 
-/// Number of an error that concerns a whole request.
+/// Why a whole request failed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
 pub struct RequestProblem(pub u8);
 #[allow(non_upper_case_globals)]
 impl RequestProblem {
   pub const Unknown: Self = Self(0);
-  /// The request is well formed but asks for something that it may not or that makes no sense.
+  /// The request is well formed, but its content is not permitted or invalid.
   pub const Refused: Self = Self(1);
-  /// The relay doesn't know this request; a newer client may have sent it.
+  /// The relay does not know this kind of request, for example one of a newer client.
   pub const NotSupported: Self = Self(2);
 
   pub const ENUM_MIN: u8 = 0;
@@ -685,7 +684,7 @@ pub const ENUM_VALUES_OUTCOME: [Outcome; 13] = [
   Outcome::NoAccess,
   Outcome::BadValue,
   Outcome::NotConnected,
-  Outcome::Moved,
+  Outcome::Changed,
   Outcome::Failed,
   Outcome::TimedOut,
   Outcome::Interrupted,
@@ -694,37 +693,37 @@ pub const ENUM_VALUES_OUTCOME: [Outcome; 13] = [
   Outcome::Withheld,
 ];
 
-/// What became of a put or an RPC.
+/// Result of a put or an RPC.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
 pub struct Outcome(pub u8);
 #[allow(non_upper_case_globals)]
 impl Outcome {
-  /// Nobody can say whether it was done: see `message`.
+  /// It is not known whether it was done, see `message`.
   pub const Unknown: Self = Self(0);
-  /// The server took it.
+  /// The server accepted it.
   pub const Done: Self = Self(1);
-  /// Nothing was written: this relay doesn't take puts to this PV.
+  /// Not written: the relay's rules do not permit puts to this PV.
   pub const NotAllowed: Self = Self(2);
-  /// Nothing was written: the server gives no write access.
+  /// Not written: the server grants no write access.
   pub const NoAccess: Self = Self(3);
-  /// Nothing was written: the value doesn't fit the PV.
+  /// Not written: the value does not fit the PV.
   pub const BadValue: Self = Self(4);
-  /// Nothing was written: the PV is not connected.
+  /// Not written: the PV is not connected.
   pub const NotConnected: Self = Self(5);
-  /// Nothing was written: the PV is not at the expected update any more.
-  pub const Moved: Self = Self(6);
-  /// The server took the value but refused or failed to write it.
+  /// Not written: the PV has changed since the expected update.
+  pub const Changed: Self = Self(6);
+  /// The server received the value but refused or failed to write it.
   pub const Failed: Self = Self(7);
-  /// No answer within the time-out. It may or may not have been done, or still be.
+  /// No reply within the timeout. It may have been done, or may still be done.
   pub const TimedOut: Self = Self(8);
-  /// The server's connection broke before it answered. It may or may not have been done.
+  /// The connection to the server was lost before it replied. It may or may not have been done.
   pub const Interrupted: Self = Self(9);
-  /// Nothing was written: the name can't be that of a PV.
+  /// Not written: the name is not a valid PV name.
   pub const BadName: Self = Self(10);
-  /// The source of this PV has no such operation.
+  /// The PV's source does not support this operation.
   pub const NotSupported: Self = Self(11);
-  /// Nothing was written: another put of the same PutMany was refused, and all of them had to be permitted.
+  /// Not written: another put of the same PutMany with `all_permitted` was refused.
   pub const Withheld: Self = Self(12);
 
   pub const ENUM_MIN: u8 = 0;
@@ -736,7 +735,7 @@ impl Outcome {
     Self::NoAccess,
     Self::BadValue,
     Self::NotConnected,
-    Self::Moved,
+    Self::Changed,
     Self::Failed,
     Self::TimedOut,
     Self::Interrupted,
@@ -753,7 +752,7 @@ impl Outcome {
       Self::NoAccess => Some("NoAccess"),
       Self::BadValue => Some("BadValue"),
       Self::NotConnected => Some("NotConnected"),
-      Self::Moved => Some("Moved"),
+      Self::Changed => Some("Changed"),
       Self::Failed => Some("Failed"),
       Self::TimedOut => Some("TimedOut"),
       Self::Interrupted => Some("Interrupted"),
@@ -928,7 +927,7 @@ impl<'a> ::flatbuffers::Verifiable for ReplyBody {
 impl ::flatbuffers::SimpleToVerifyInSlice for ReplyBody {}
 pub struct ReplyBodyUnionTableOffset {}
 
-/// Alarm of one row. Rows count through `numbers` first and `blobs` after.
+/// Alarm of one row. Row numbers count the rows of `numbers` first, then those of `blobs`.
 // struct AlarmRow, aligned to 4
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq)]
@@ -1028,8 +1027,8 @@ impl<'a> AlarmRow {
     }
   }
 
-  /// Alarm condition 0–21 as in EPICS's alarm.h; from 100 on the class of a pvAccess alarm; 65535
-  /// where the server gives no alarm, whatever `severity` says.
+  /// Alarm condition 0–21 as in EPICS alarm.h; 100 plus the alarm status class of a pvAccess alarm;
+  /// 65535 if the server sends no alarm, in which case `severity` has no meaning.
   pub fn status(&self) -> u16 {
     let mut mem = ::core::mem::MaybeUninit::<<u16 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
     // Safety:
@@ -1091,7 +1090,7 @@ impl<'a> AlarmRow {
 
 }
 
-/// Values of one PV that were left out just before a row.
+/// Values of one PV that were skipped immediately before a row.
 // struct SkipRow, aligned to 4
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq)]
@@ -1191,7 +1190,7 @@ impl<'a> SkipRow {
     }
   }
 
-  /// How many, at least 1.
+  /// Number of skipped values, at least 1.
   pub fn count(&self) -> u32 {
     let mut mem = ::core::mem::MaybeUninit::<<u32 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
     // Safety:
@@ -1221,7 +1220,7 @@ impl<'a> SkipRow {
     }
   }
 
-  /// A SkipCause: why.
+  /// A SkipCause.
   pub fn cause(&self) -> u8 {
     let mut mem = ::core::mem::MaybeUninit::<<u8 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
     // Safety:
@@ -1256,8 +1255,8 @@ impl<'a> SkipRow {
 pub enum NumbersOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// Columns of numeric updates, one row per update. Integers up to 32 bits and enum indices travel
-/// here too, and 64-bit integers within ±2^53: a double holds them exactly.
+/// Numeric updates in columns, one row per update: floating point numbers, integers up to 32 bits,
+/// enum indices, and 64-bit integers within ±2^53, which a double represents exactly.
 pub struct Numbers<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -1310,7 +1309,7 @@ impl<'a> Numbers<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(Numbers::VT_COUNT, Some(0)).unwrap()}
   }
-  /// PV ids: zigzag LEB128 differences to the row before (to 0 in the first row).
+  /// PV ids as zigzag LEB128 differences to the previous row (first row: to 0).
   #[inline]
   pub fn ids(&self) -> Option<::flatbuffers::Vector<'a, u8>> {
     // Safety:
@@ -1318,7 +1317,7 @@ impl<'a> Numbers<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u8>>>(Numbers::VT_IDS, None)}
   }
-  /// Nanoseconds past the POSIX epoch that the first row's difference counts from.
+  /// Base of the first row's time stamp, in nanoseconds past the POSIX epoch.
   #[inline]
   pub fn base_time_ns(&self) -> i64 {
     // Safety:
@@ -1326,8 +1325,8 @@ impl<'a> Numbers<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<i64>(Numbers::VT_BASE_TIME_NS, Some(0)).unwrap()}
   }
-  /// Time stamps: zigzag LEB128 differences in nanoseconds to the row before (to `base_time_ns` in
-  /// the first row).
+  /// Time stamps as zigzag LEB128 differences in nanoseconds to the previous row (first row: to
+  /// `base_time_ns`).
   #[inline]
   pub fn times(&self) -> Option<::flatbuffers::Vector<'a, u8>> {
     // Safety:
@@ -1335,7 +1334,7 @@ impl<'a> Numbers<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u8>>>(Numbers::VT_TIMES, None)}
   }
-  /// Values; `count` of them.
+  /// `count` values.
   #[inline]
   pub fn values(&self) -> Option<::flatbuffers::Vector<'a, f64>> {
     // Safety:
@@ -1343,9 +1342,9 @@ impl<'a> Numbers<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, f64>>>(Numbers::VT_VALUES, None)}
   }
-  /// In place of the three columns, on a connection with the subprotocol `pvwire.v1.lz4`: one LZ4
-  /// block that holds `ids`, then `times`, then the bytes of the `values`: the lowest byte of each
-  /// value, then the second one of each, up to the eighth.
+  /// Replaces `ids`, `times` and `values` on connections with the subprotocol `pvwire.v1.lz4`: one
+  /// LZ4 block with `ids`, then `times`, then the bytes of `values` in planes: the lowest byte of all
+  /// values, then the second byte of all values, up to the eighth.
   #[inline]
   pub fn packed(&self) -> Option<::flatbuffers::Vector<'a, u8>> {
     // Safety:
@@ -1353,7 +1352,7 @@ impl<'a> Numbers<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u8>>>(Numbers::VT_PACKED, None)}
   }
-  /// Bytes of `ids` in `packed`.
+  /// Length of `ids` in `packed`, in bytes.
   #[inline]
   pub fn ids_bytes(&self) -> u32 {
     // Safety:
@@ -1361,7 +1360,7 @@ impl<'a> Numbers<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(Numbers::VT_IDS_BYTES, Some(0)).unwrap()}
   }
-  /// Bytes of `times` in `packed`.
+  /// Length of `times` in `packed`, in bytes.
   #[inline]
   pub fn times_bytes(&self) -> u32 {
     // Safety:
@@ -1484,7 +1483,7 @@ impl ::core::fmt::Debug for Numbers<'_> {
 pub enum NodeOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// One field of a structure, with all that it holds.
+/// One field of a structure with its content.
 pub struct Node<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -1529,7 +1528,7 @@ impl<'a> Node<'a> {
   }
 
 
-  /// The field's name; empty in the root and in elements of arrays.
+  /// Field name; empty for the root and for array elements.
   #[inline]
   pub fn name(&self) -> Option<&'a str> {
     // Safety:
@@ -1537,7 +1536,7 @@ impl<'a> Node<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Node::VT_NAME, None)}
   }
-  /// Identifier of a structure, such as `epics:nt/NTTable:1.0`; empty where there is none.
+  /// Type ID of a structure, such as `epics:nt/NTTable:1.0`; empty if it has none.
   #[inline]
   pub fn type_id(&self) -> Option<&'a str> {
     // Safety:
@@ -1545,7 +1544,7 @@ impl<'a> Node<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Node::VT_TYPE_ID, None)}
   }
-  /// Unknown stands for nothing: an element that isn't there.
+  /// Unknown marks an absent array element.
   #[inline]
   pub fn type_(&self) -> ValueType {
     // Safety:
@@ -1568,7 +1567,7 @@ impl<'a> Node<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(Node::VT_COUNT, Some(0)).unwrap()}
   }
-  /// Elements of a numeric type, as in Blob.
+  /// Elements of a numeric type, encoded as in Blob.
   #[inline]
   pub fn data(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
     // Safety:
@@ -1576,7 +1575,7 @@ impl<'a> Node<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(Node::VT_DATA, None)}
   }
-  /// The strings, for type String only.
+  /// Strings; for type String only.
   #[inline]
   pub fn text(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>> {
     // Safety:
@@ -1584,8 +1583,8 @@ impl<'a> Node<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>(Node::VT_TEXT, None)}
   }
-  /// Structure: its fields. Union: the field that is selected, with its name, or none. Any: what it
-  /// holds, or none. An array of those: one Node for each element, of the array's type.
+  /// Structure: its fields. Union: the selected field with its name, or empty. Any: the contained
+  /// field, or empty. Array of these: one Node per element, of the array's type.
   #[inline]
   pub fn fields(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Node<'a>>>> {
     // Safety:
@@ -1708,8 +1707,8 @@ impl ::core::fmt::Debug for Node<'_> {
 pub enum BlobOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// One update whose value is no single number that a double holds: a string, an array, a 64-bit
-/// integer outside ±2^53, a structure.
+/// One update with a value that does not fit into a double: a string, an array, a 64-bit integer
+/// outside ±2^53, or a structure.
 pub struct Blob<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -1756,7 +1755,7 @@ impl<'a> Blob<'a> {
   }
 
 
-  /// The PV's number.
+  /// PV id.
   #[inline]
   pub fn id(&self) -> u32 {
     // Safety:
@@ -1764,7 +1763,7 @@ impl<'a> Blob<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(Blob::VT_ID, Some(0)).unwrap()}
   }
-  /// Nanoseconds past the POSIX epoch; 0 where the server gives no time stamp.
+  /// Nanoseconds past the POSIX epoch; 0 if the server sends no time stamp.
   #[inline]
   pub fn time_ns(&self) -> i64 {
     // Safety:
@@ -1780,7 +1779,7 @@ impl<'a> Blob<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<ValueType>(Blob::VT_TYPE_, Some(ValueType::Unknown)).unwrap()}
   }
-  /// True for an array, even of one element or none.
+  /// True for an array, including arrays with one element or none.
   #[inline]
   pub fn array(&self) -> bool {
     // Safety:
@@ -1796,9 +1795,9 @@ impl<'a> Blob<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(Blob::VT_COUNT, Some(0)).unwrap()}
   }
-  /// Little-endian elements of `type`, packed into words (the last one padded with zeros): so they
-  /// start 8-byte aligned from the start of the message and a browser can view them in place.
-  /// Absent for strings.
+  /// Little-endian elements of `type`, packed into 64-bit words; the last word is padded with zeros.
+  /// The elements are 8-byte aligned from the start of the message, so that a browser can create a
+  /// typed array on them without copying. Absent for strings.
   #[inline]
   pub fn data(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
     // Safety:
@@ -1806,7 +1805,7 @@ impl<'a> Blob<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(Blob::VT_DATA, None)}
   }
-  /// The strings, for type String only; one for a scalar.
+  /// Strings, for type String only; one for a scalar.
   #[inline]
   pub fn text(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>> {
     // Safety:
@@ -1814,7 +1813,7 @@ impl<'a> Blob<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>(Blob::VT_TEXT, None)}
   }
-  /// The fields, for type Structure only.
+  /// Fields, for type Structure only.
   #[inline]
   pub fn structure(&self) -> Option<Node<'a>> {
     // Safety:
@@ -1822,8 +1821,8 @@ impl<'a> Blob<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<Node>>(Blob::VT_STRUCTURE, None)}
   }
-  /// Update only: `structure` holds the fields at its top that changed; the others are as in the
-  /// PV's row before.
+  /// Update only: `structure` contains the top-level fields that changed; the others are as in the
+  /// PV's previous row.
   #[inline]
   pub fn partial(&self) -> bool {
     // Safety:
@@ -1954,7 +1953,7 @@ impl ::core::fmt::Debug for Blob<'_> {
 pub enum DetailOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// What a row says beside value, time and alarm: of sources that have it, such as pvAccess.
+/// User tag and alarm message of one row, from sources that have them, such as pvAccess.
 pub struct Detail<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -2004,7 +2003,7 @@ impl<'a> Detail<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<i32>(Detail::VT_USER_TAG, Some(0)).unwrap()}
   }
-  /// The alarm's message, in the server's words.
+  /// Alarm message as sent by the server.
   #[inline]
   pub fn message(&self) -> Option<&'a str> {
     // Safety:
@@ -2087,7 +2086,7 @@ impl ::core::fmt::Debug for Detail<'_> {
 pub enum LimitsOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// Low and high end of something; NaN means that the source gives none.
+/// Lower and upper limit; NaN if the source provides none.
 pub struct Limits<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -2201,7 +2200,7 @@ impl ::core::fmt::Debug for Limits<'_> {
 pub enum MetadataOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// How to draw a PV and what may be written. Sent on subscribe and on change, never with values.
+/// Type, display and limits of a PV. Sent on subscribe and on change, not with every value.
 pub struct Metadata<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -2229,7 +2228,7 @@ impl<'a> Metadata<'a> {
   pub const VT_EPOCH: ::flatbuffers::VOffsetT = 26;
   pub const VT_TYPE_ID: ::flatbuffers::VOffsetT = 28;
   pub const VT_FORM: ::flatbuffers::VOffsetT = 30;
-  pub const VT_MISSING: ::flatbuffers::VOffsetT = 32;
+  pub const VT_MISSING_FIELD: ::flatbuffers::VOffsetT = 32;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -2241,7 +2240,7 @@ impl<'a> Metadata<'a> {
     args: &'args MetadataArgs<'args>
   ) -> ::flatbuffers::WIPOffset<Metadata<'bldr>> {
     let mut builder = MetadataBuilder::new(_fbb);
-    if let Some(x) = args.missing { builder.add_missing(x); }
+    if let Some(x) = args.missing_field { builder.add_missing_field(x); }
     if let Some(x) = args.form { builder.add_form(x); }
     if let Some(x) = args.type_id { builder.add_type_id(x); }
     builder.add_epoch(args.epoch);
@@ -2275,7 +2274,7 @@ impl<'a> Metadata<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<ValueType>(Metadata::VT_TYPE_, Some(ValueType::Unknown)).unwrap()}
   }
-  /// Most elements the PV can hold; 1 for a scalar.
+  /// Maximum number of elements; 1 for a scalar.
   #[inline]
   pub fn element_count(&self) -> u32 {
     // Safety:
@@ -2283,7 +2282,7 @@ impl<'a> Metadata<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(Metadata::VT_ELEMENT_COUNT, Some(0)).unwrap()}
   }
-  /// Engineering units; empty when there are none.
+  /// Engineering units (EGU); empty if there are none.
   #[inline]
   pub fn units(&self) -> Option<&'a str> {
     // Safety:
@@ -2291,7 +2290,7 @@ impl<'a> Metadata<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Metadata::VT_UNITS, None)}
   }
-  /// Digits after the decimal point; -1 where the type or the server gives none.
+  /// Digits after the decimal point (PREC); -1 if the type or the server has none.
   #[inline]
   pub fn precision(&self) -> i16 {
     // Safety:
@@ -2299,7 +2298,7 @@ impl<'a> Metadata<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<i16>(Metadata::VT_PRECISION, Some(-1)).unwrap()}
   }
-  /// Labels of an Enum, by index.
+  /// Choices of an Enum, by index.
   #[inline]
   pub fn choices(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>> {
     // Safety:
@@ -2307,7 +2306,7 @@ impl<'a> Metadata<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>(Metadata::VT_CHOICES, None)}
   }
-  /// Range to draw (LOPR to HOPR).
+  /// Display limits (LOPR, HOPR).
   #[inline]
   pub fn display(&self) -> Option<Limits<'a>> {
     // Safety:
@@ -2315,7 +2314,7 @@ impl<'a> Metadata<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<Limits>>(Metadata::VT_DISPLAY, None)}
   }
-  /// Range that may be written (DRVL to DRVH).
+  /// Control limits (DRVL, DRVH).
   #[inline]
   pub fn control(&self) -> Option<Limits<'a>> {
     // Safety:
@@ -2323,7 +2322,7 @@ impl<'a> Metadata<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<Limits>>(Metadata::VT_CONTROL, None)}
   }
-  /// LOW and HIGH.
+  /// Warning limits (LOW, HIGH).
   #[inline]
   pub fn warning(&self) -> Option<Limits<'a>> {
     // Safety:
@@ -2331,7 +2330,7 @@ impl<'a> Metadata<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<Limits>>(Metadata::VT_WARNING, None)}
   }
-  /// LOLO and HIHI.
+  /// Alarm limits (LOLO, HIHI).
   #[inline]
   pub fn alarm(&self) -> Option<Limits<'a>> {
     // Safety:
@@ -2339,7 +2338,7 @@ impl<'a> Metadata<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<Limits>>(Metadata::VT_ALARM, None)}
   }
-  /// The record's description (DESC); empty when not known.
+  /// Description of the record (DESC); empty if not known.
   #[inline]
   pub fn description(&self) -> Option<&'a str> {
     // Safety:
@@ -2347,8 +2346,8 @@ impl<'a> Metadata<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Metadata::VT_DESCRIPTION, None)}
   }
-  /// Differs from the one before when the PV came back with another type or element count: the
-  /// client then forgets the PV's value and counts its sequence from 0 again.
+  /// Changes when the PV reconnects with a different type or element count. The client then discards
+  /// the PV's value and counts its sequence from 0.
   #[inline]
   pub fn epoch(&self) -> u32 {
     // Safety:
@@ -2356,7 +2355,7 @@ impl<'a> Metadata<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(Metadata::VT_EPOCH, Some(0)).unwrap()}
   }
-  /// Identifier of a pvAccess structure, such as `epics:nt/NTScalar:1.0`; empty for other sources.
+  /// Type ID of a pvAccess structure, such as `epics:nt/NTScalar:1.0`; empty for other sources.
   #[inline]
   pub fn type_id(&self) -> Option<&'a str> {
     // Safety:
@@ -2364,8 +2363,8 @@ impl<'a> Metadata<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Metadata::VT_TYPE_ID, None)}
   }
-  /// How pvAccess wants the number shown (Default, String, Binary, Decimal, Hex, Exponential,
-  /// Engineering); empty when not known.
+  /// Display form of pvAccess: Default, String, Binary, Decimal, Hex, Exponential or Engineering;
+  /// empty if not known.
   #[inline]
   pub fn form(&self) -> Option<&'a str> {
     // Safety:
@@ -2373,14 +2372,14 @@ impl<'a> Metadata<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Metadata::VT_FORM, None)}
   }
-  /// Why the PV isn't found although its server is there: the structure has no such field. Says which
-  /// there are; empty otherwise.
+  /// Set when the server is connected but its structure has no field of this name: a sentence that
+  /// lists the existing fields. Empty otherwise.
   #[inline]
-  pub fn missing(&self) -> Option<&'a str> {
+  pub fn missing_field(&self) -> Option<&'a str> {
     // Safety:
     // Created from valid Table for this object
     // which contains a valid value in this slot
-    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Metadata::VT_MISSING, None)}
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Metadata::VT_MISSING_FIELD, None)}
   }
 }
 
@@ -2404,7 +2403,7 @@ impl ::flatbuffers::Verifiable for Metadata<'_> {
      .visit_field::<u32>("epoch", Self::VT_EPOCH, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("type_id", Self::VT_TYPE_ID, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("form", Self::VT_FORM, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("missing", Self::VT_MISSING, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("missing_field", Self::VT_MISSING_FIELD, false)?
      .finish();
     Ok(())
   }
@@ -2424,7 +2423,7 @@ pub struct MetadataArgs<'a> {
     pub epoch: u32,
     pub type_id: Option<::flatbuffers::WIPOffset<&'a str>>,
     pub form: Option<::flatbuffers::WIPOffset<&'a str>>,
-    pub missing: Option<::flatbuffers::WIPOffset<&'a str>>,
+    pub missing_field: Option<::flatbuffers::WIPOffset<&'a str>>,
 }
 impl<'a> Default for MetadataArgs<'a> {
   #[inline]
@@ -2444,7 +2443,7 @@ impl<'a> Default for MetadataArgs<'a> {
       epoch: 0,
       type_id: None,
       form: None,
-      missing: None,
+      missing_field: None,
     }
   }
 }
@@ -2511,8 +2510,8 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> MetadataBuilder<'a, 'b, A> {
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Metadata::VT_FORM, form);
   }
   #[inline]
-  pub fn add_missing(&mut self, missing: ::flatbuffers::WIPOffset<&'b  str>) {
-    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Metadata::VT_MISSING, missing);
+  pub fn add_missing_field(&mut self, missing_field: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Metadata::VT_MISSING_FIELD, missing_field);
   }
   #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> MetadataBuilder<'a, 'b, A> {
@@ -2546,27 +2545,27 @@ impl ::core::fmt::Debug for Metadata<'_> {
       ds.field("epoch", &self.epoch());
       ds.field("type_id", &self.type_id());
       ds.field("form", &self.form());
-      ds.field("missing", &self.missing());
+      ds.field("missing_field", &self.missing_field());
       ds.finish()
   }
 }
-pub enum ChannelOffset {}
+pub enum ConnectionOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// Connection and access rights of one PV.
-pub struct Channel<'a> {
+/// Connection state and access rights of one PV.
+pub struct Connection<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
 
-impl<'a> ::flatbuffers::Follow<'a> for Channel<'a> {
-  type Inner = Channel<'a>;
+impl<'a> ::flatbuffers::Follow<'a> for Connection<'a> {
+  type Inner = Connection<'a>;
   #[inline]
   unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
     Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
   }
 }
 
-impl<'a> Channel<'a> {
+impl<'a> Connection<'a> {
   pub const VT_ID: ::flatbuffers::VOffsetT = 4;
   pub const VT_STATE: ::flatbuffers::VOffsetT = 6;
   pub const VT_SINCE_NS: ::flatbuffers::VOffsetT = 8;
@@ -2578,14 +2577,14 @@ impl<'a> Channel<'a> {
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
-    Channel { _tab: table }
+    Connection { _tab: table }
   }
   #[allow(unused_mut)]
   pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
     _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
-    args: &'args ChannelArgs
-  ) -> ::flatbuffers::WIPOffset<Channel<'bldr>> {
-    let mut builder = ChannelBuilder::new(_fbb);
+    args: &'args ConnectionArgs
+  ) -> ::flatbuffers::WIPOffset<Connection<'bldr>> {
+    let mut builder = ConnectionBuilder::new(_fbb);
     builder.add_heard_ns(args.heard_ns);
     builder.add_since_ns(args.since_ns);
     builder.add_id(args.id);
@@ -2603,68 +2602,68 @@ impl<'a> Channel<'a> {
     // Safety:
     // Created from valid Table for this object
     // which contains a valid value in this slot
-    unsafe { self._tab.get::<u32>(Channel::VT_ID, Some(0)).unwrap()}
+    unsafe { self._tab.get::<u32>(Connection::VT_ID, Some(0)).unwrap()}
   }
   #[inline]
   pub fn state(&self) -> ConnectionState {
     // Safety:
     // Created from valid Table for this object
     // which contains a valid value in this slot
-    unsafe { self._tab.get::<ConnectionState>(Channel::VT_STATE, Some(ConnectionState::Connecting)).unwrap()}
+    unsafe { self._tab.get::<ConnectionState>(Connection::VT_STATE, Some(ConnectionState::Connecting)).unwrap()}
   }
-  /// When `state` began, in nanoseconds past the POSIX epoch on the relay's clock.
+  /// Start of `state`, in nanoseconds past the POSIX epoch by the relay's clock.
   #[inline]
   pub fn since_ns(&self) -> i64 {
     // Safety:
     // Created from valid Table for this object
     // which contains a valid value in this slot
-    unsafe { self._tab.get::<i64>(Channel::VT_SINCE_NS, Some(0)).unwrap()}
+    unsafe { self._tab.get::<i64>(Connection::VT_SINCE_NS, Some(0)).unwrap()}
   }
-  /// Access rights: may be read.
+  /// Read access.
   #[inline]
   pub fn read(&self) -> bool {
     // Safety:
     // Created from valid Table for this object
     // which contains a valid value in this slot
-    unsafe { self._tab.get::<bool>(Channel::VT_READ, Some(false)).unwrap()}
+    unsafe { self._tab.get::<bool>(Connection::VT_READ, Some(false)).unwrap()}
   }
-  /// Access rights: may be written, as far as the IOC is concerned and tells; see `write_unknown`.
+  /// Write access, as granted by the IOC; see `write_unknown`.
   #[inline]
   pub fn write(&self) -> bool {
     // Safety:
     // Created from valid Table for this object
     // which contains a valid value in this slot
-    unsafe { self._tab.get::<bool>(Channel::VT_WRITE, Some(false)).unwrap()}
+    unsafe { self._tab.get::<bool>(Connection::VT_WRITE, Some(false)).unwrap()}
   }
-  /// Whether this relay takes puts to it from anybody, whatever the IOC allows.
+  /// The relay's rules permit puts to this PV for at least one client, independent of the IOC.
   #[inline]
   pub fn puts(&self) -> bool {
     // Safety:
     // Created from valid Table for this object
     // which contains a valid value in this slot
-    unsafe { self._tab.get::<bool>(Channel::VT_PUTS, Some(false)).unwrap()}
+    unsafe { self._tab.get::<bool>(Connection::VT_PUTS, Some(false)).unwrap()}
   }
-  /// When the relay last heard from the PV's server, in nanoseconds past the POSIX epoch on the relay's
-  /// clock. Disconnected, or Connected while the server doesn't answer (unresponsive); 0 otherwise.
+  /// When the relay last received data from the PV's server, in nanoseconds past the POSIX epoch by
+  /// the relay's clock. Set while Disconnected, and while Connected to a server that does not respond;
+  /// 0 otherwise.
   #[inline]
   pub fn heard_ns(&self) -> i64 {
     // Safety:
     // Created from valid Table for this object
     // which contains a valid value in this slot
-    unsafe { self._tab.get::<i64>(Channel::VT_HEARD_NS, Some(0)).unwrap()}
+    unsafe { self._tab.get::<i64>(Connection::VT_HEARD_NS, Some(0)).unwrap()}
   }
-  /// The source can't tell whether the PV may be written: that shows when a put is tried. `write` is
-  /// true meanwhile.
+  /// The source does not report write access; a put shows it. `write` is true until a put is refused.
   #[inline]
   pub fn write_unknown(&self) -> bool {
     // Safety:
     // Created from valid Table for this object
     // which contains a valid value in this slot
-    unsafe { self._tab.get::<bool>(Channel::VT_WRITE_UNKNOWN, Some(false)).unwrap()}
+    unsafe { self._tab.get::<bool>(Connection::VT_WRITE_UNKNOWN, Some(false)).unwrap()}
   }
 }
 
-impl ::flatbuffers::Verifiable for Channel<'_> {
+impl ::flatbuffers::Verifiable for Connection<'_> {
   #[inline]
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
@@ -2682,7 +2681,7 @@ impl ::flatbuffers::Verifiable for Channel<'_> {
     Ok(())
   }
 }
-pub struct ChannelArgs {
+pub struct ConnectionArgs {
     pub id: u32,
     pub state: ConnectionState,
     pub since_ns: i64,
@@ -2692,10 +2691,10 @@ pub struct ChannelArgs {
     pub heard_ns: i64,
     pub write_unknown: bool,
 }
-impl<'a> Default for ChannelArgs {
+impl<'a> Default for ConnectionArgs {
   #[inline]
   fn default() -> Self {
-    ChannelArgs {
+    ConnectionArgs {
       id: 0,
       state: ConnectionState::Connecting,
       since_ns: 0,
@@ -2708,61 +2707,61 @@ impl<'a> Default for ChannelArgs {
   }
 }
 
-pub struct ChannelBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+pub struct ConnectionBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
   fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
   start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
 }
-impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> ChannelBuilder<'a, 'b, A> {
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> ConnectionBuilder<'a, 'b, A> {
   #[inline]
   pub fn add_id(&mut self, id: u32) {
-    self.fbb_.push_slot::<u32>(Channel::VT_ID, id, 0);
+    self.fbb_.push_slot::<u32>(Connection::VT_ID, id, 0);
   }
   #[inline]
   pub fn add_state(&mut self, state: ConnectionState) {
-    self.fbb_.push_slot::<ConnectionState>(Channel::VT_STATE, state, ConnectionState::Connecting);
+    self.fbb_.push_slot::<ConnectionState>(Connection::VT_STATE, state, ConnectionState::Connecting);
   }
   #[inline]
   pub fn add_since_ns(&mut self, since_ns: i64) {
-    self.fbb_.push_slot::<i64>(Channel::VT_SINCE_NS, since_ns, 0);
+    self.fbb_.push_slot::<i64>(Connection::VT_SINCE_NS, since_ns, 0);
   }
   #[inline]
   pub fn add_read(&mut self, read: bool) {
-    self.fbb_.push_slot::<bool>(Channel::VT_READ, read, false);
+    self.fbb_.push_slot::<bool>(Connection::VT_READ, read, false);
   }
   #[inline]
   pub fn add_write(&mut self, write: bool) {
-    self.fbb_.push_slot::<bool>(Channel::VT_WRITE, write, false);
+    self.fbb_.push_slot::<bool>(Connection::VT_WRITE, write, false);
   }
   #[inline]
   pub fn add_puts(&mut self, puts: bool) {
-    self.fbb_.push_slot::<bool>(Channel::VT_PUTS, puts, false);
+    self.fbb_.push_slot::<bool>(Connection::VT_PUTS, puts, false);
   }
   #[inline]
   pub fn add_heard_ns(&mut self, heard_ns: i64) {
-    self.fbb_.push_slot::<i64>(Channel::VT_HEARD_NS, heard_ns, 0);
+    self.fbb_.push_slot::<i64>(Connection::VT_HEARD_NS, heard_ns, 0);
   }
   #[inline]
   pub fn add_write_unknown(&mut self, write_unknown: bool) {
-    self.fbb_.push_slot::<bool>(Channel::VT_WRITE_UNKNOWN, write_unknown, false);
+    self.fbb_.push_slot::<bool>(Connection::VT_WRITE_UNKNOWN, write_unknown, false);
   }
   #[inline]
-  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> ChannelBuilder<'a, 'b, A> {
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> ConnectionBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
-    ChannelBuilder {
+    ConnectionBuilder {
       fbb_: _fbb,
       start_: start,
     }
   }
   #[inline]
-  pub fn finish(self) -> ::flatbuffers::WIPOffset<Channel<'a>> {
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<Connection<'a>> {
     let o = self.fbb_.end_table(self.start_);
     ::flatbuffers::WIPOffset::new(o.value())
   }
 }
 
-impl ::core::fmt::Debug for Channel<'_> {
+impl ::core::fmt::Debug for Connection<'_> {
   fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-    let mut ds = f.debug_struct("Channel");
+    let mut ds = f.debug_struct("Connection");
       ds.field("id", &self.id());
       ds.field("state", &self.state());
       ds.field("since_ns", &self.since_ns());
@@ -2777,7 +2776,7 @@ impl ::core::fmt::Debug for Channel<'_> {
 pub enum NameErrorOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// A name that was not taken.
+/// A name that was refused.
 pub struct NameError<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -2812,7 +2811,7 @@ impl<'a> NameError<'a> {
   }
 
 
-  /// Place in the request's `names`.
+  /// Index into the request's `names`.
   #[inline]
   pub fn index(&self) -> u32 {
     // Safety:
@@ -2827,7 +2826,7 @@ impl<'a> NameError<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<NameProblem>(NameError::VT_PROBLEM, Some(NameProblem::Unknown)).unwrap()}
   }
-  /// A sentence for a person.
+  /// A sentence for the user.
   #[inline]
   pub fn message(&self) -> Option<&'a str> {
     // Safety:
@@ -2910,7 +2909,7 @@ impl ::core::fmt::Debug for NameError<'_> {
 pub enum HelloOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// First message after the handshake, and the answer to Authenticate.
+/// First message after the handshake, and the reply to Authenticate.
 pub struct Hello<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -2957,7 +2956,7 @@ impl<'a> Hello<'a> {
   }
 
 
-  /// Version of the relay's software.
+  /// Version of the relay software.
   #[inline]
   pub fn relay_version(&self) -> Option<&'a str> {
     // Safety:
@@ -2965,7 +2964,8 @@ impl<'a> Hello<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Hello::VT_RELAY_VERSION, None)}
   }
-  /// Random number of this relay process: when it differs from the last one, the relay restarted.
+  /// Random number of this relay process. A different number after a reconnect means that the relay
+  /// was restarted or is another one.
   #[inline]
   pub fn relay_instance(&self) -> u64 {
     // Safety:
@@ -2973,7 +2973,7 @@ impl<'a> Hello<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u64>(Hello::VT_RELAY_INSTANCE, Some(0)).unwrap()}
   }
-  /// Longest request that the relay reads, in bytes.
+  /// Maximum length of a request, in bytes.
   #[inline]
   pub fn max_request_bytes(&self) -> u32 {
     // Safety:
@@ -2981,7 +2981,7 @@ impl<'a> Hello<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(Hello::VT_MAX_REQUEST_BYTES, Some(0)).unwrap()}
   }
-  /// Most subscriptions of one client.
+  /// Maximum number of subscriptions of one client.
   #[inline]
   pub fn max_subscriptions(&self) -> u32 {
     // Safety:
@@ -2989,7 +2989,7 @@ impl<'a> Hello<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(Hello::VT_MAX_SUBSCRIPTIONS, Some(0)).unwrap()}
   }
-  /// How often a client should acknowledge while frames arrive, in milliseconds.
+  /// Interval at which a client should acknowledge while frames arrive, in milliseconds.
   #[inline]
   pub fn ack_interval_ms(&self) -> u32 {
     // Safety:
@@ -2997,7 +2997,7 @@ impl<'a> Hello<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(Hello::VT_ACK_INTERVAL_MS, Some(0)).unwrap()}
   }
-  /// After how many milliseconds without an answer a PV counts as not found.
+  /// Search time after which a PV is reported as NotFound, in milliseconds.
   #[inline]
   pub fn not_found_after_ms(&self) -> u32 {
     // Safety:
@@ -3005,7 +3005,7 @@ impl<'a> Hello<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(Hello::VT_NOT_FOUND_AFTER_MS, Some(0)).unwrap()}
   }
-  /// The relay takes no request before an Authenticate; the Hello that answers it has this false.
+  /// The client must send an Authenticate before any other request. False in the Hello that answers it.
   #[inline]
   pub fn authenticate(&self) -> bool {
     // Safety:
@@ -3013,7 +3013,7 @@ impl<'a> Hello<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(Hello::VT_AUTHENTICATE, Some(false)).unwrap()}
   }
-  /// Who the client is to the relay; empty when it has no name.
+  /// User name of the client; empty for an anonymous client.
   #[inline]
   pub fn user(&self) -> Option<&'a str> {
     // Safety:
@@ -3021,7 +3021,8 @@ impl<'a> Hello<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Hello::VT_USER, None)}
   }
-  /// The connection ends in so many milliseconds unless the client authenticates anew; 0: it doesn't.
+  /// Time until the relay closes the connection unless the client authenticates again, in
+  /// milliseconds; 0 for no limit.
   #[inline]
   pub fn expires_in_ms(&self) -> u64 {
     // Safety:
@@ -3152,7 +3153,7 @@ impl ::core::fmt::Debug for Hello<'_> {
 pub enum SubscribedOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// Answer to Subscribe; the same frame holds the snapshot.
+/// Reply to Subscribe; the same frame contains the snapshot.
 pub struct Subscribed<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -3185,7 +3186,7 @@ impl<'a> Subscribed<'a> {
   }
 
 
-  /// One id per name of the request; 4294967295 where the name wasn't taken.
+  /// One id per name of the request; 4294967295 for a refused name.
   #[inline]
   pub fn ids(&self) -> Option<::flatbuffers::Vector<'a, u32>> {
     // Safety:
@@ -3267,7 +3268,7 @@ impl ::core::fmt::Debug for Subscribed<'_> {
 pub enum UnsubscribedOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// Answer to Unsubscribe: no later frame holds these PVs.
+/// Reply to Unsubscribe. No later frame contains these PVs.
 pub struct Unsubscribed<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -3364,7 +3365,7 @@ impl ::core::fmt::Debug for Unsubscribed<'_> {
 pub enum GotOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// Answer to Get; the same frame holds the PVs' parts.
+/// Reply to Get; the same frame contains the state of the PVs.
 pub struct Got<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -3397,7 +3398,7 @@ impl<'a> Got<'a> {
   }
 
 
-  /// One id per name of the request, valid in this frame alone; 4294967295 where there is an error.
+  /// One id per name of the request, valid in this frame only; 4294967295 if there is an error.
   #[inline]
   pub fn ids(&self) -> Option<::flatbuffers::Vector<'a, u32>> {
     // Safety:
@@ -3479,7 +3480,7 @@ impl ::core::fmt::Debug for Got<'_> {
 pub enum PongOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// Answer to Ping.
+/// Reply to Ping.
 pub struct Pong<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -3512,7 +3513,7 @@ impl<'a> Pong<'a> {
   }
 
 
-  /// As sent in the Ping.
+  /// Copied from the Ping.
   #[inline]
   pub fn client_time_ns(&self) -> i64 {
     // Safety:
@@ -3520,7 +3521,7 @@ impl<'a> Pong<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<i64>(Pong::VT_CLIENT_TIME_NS, Some(0)).unwrap()}
   }
-  /// The relay's clock, nanoseconds past the POSIX epoch.
+  /// Time by the relay's clock, in nanoseconds past the POSIX epoch.
   #[inline]
   pub fn relay_time_ns(&self) -> i64 {
     // Safety:
@@ -3595,7 +3596,7 @@ impl ::core::fmt::Debug for Pong<'_> {
 pub enum PutDoneOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// Answer to Put.
+/// Reply to Put, and to each put of a PutMany.
 pub struct PutDone<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -3611,7 +3612,7 @@ impl<'a> ::flatbuffers::Follow<'a> for PutDone<'a> {
 impl<'a> PutDone<'a> {
   pub const VT_OUTCOME: ::flatbuffers::VOffsetT = 4;
   pub const VT_MESSAGE: ::flatbuffers::VOffsetT = 6;
-  pub const VT_HOLDS: ::flatbuffers::VOffsetT = 8;
+  pub const VT_READBACK: ::flatbuffers::VOffsetT = 8;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -3623,7 +3624,7 @@ impl<'a> PutDone<'a> {
     args: &'args PutDoneArgs<'args>
   ) -> ::flatbuffers::WIPOffset<PutDone<'bldr>> {
     let mut builder = PutDoneBuilder::new(_fbb);
-    if let Some(x) = args.holds { builder.add_holds(x); }
+    if let Some(x) = args.readback { builder.add_readback(x); }
     if let Some(x) = args.message { builder.add_message(x); }
     builder.add_outcome(args.outcome);
     builder.finish()
@@ -3637,7 +3638,8 @@ impl<'a> PutDone<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<Outcome>(PutDone::VT_OUTCOME, Some(Outcome::Unknown)).unwrap()}
   }
-  /// Why it isn't done, a sentence for a person; empty when it is, or what is said of `holds`.
+  /// A sentence for the user: the reason if the outcome is not Done; a description of `readback` if
+  /// that is set; empty otherwise.
   #[inline]
   pub fn message(&self) -> Option<&'a str> {
     // Safety:
@@ -3645,15 +3647,15 @@ impl<'a> PutDone<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(PutDone::VT_MESSAGE, None)}
   }
-  /// Done only: the PV's value when it was read after the put, if that isn't what was put: the
-  /// server cut, limited or changed it, or another client wrote. Absent when it is what was put, when
-  /// it could not be read, and for arrays of more than 4,096 elements.
+  /// Done only: the value read back after the put, if it differs from what was put because the server
+  /// truncated, limited or changed it or another client wrote. Absent if the values are equal, if the
+  /// PV could not be read, and for arrays of more than 4,096 elements.
   #[inline]
-  pub fn holds(&self) -> Option<Node<'a>> {
+  pub fn readback(&self) -> Option<Node<'a>> {
     // Safety:
     // Created from valid Table for this object
     // which contains a valid value in this slot
-    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<Node>>(PutDone::VT_HOLDS, None)}
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<Node>>(PutDone::VT_READBACK, None)}
   }
 }
 
@@ -3665,7 +3667,7 @@ impl ::flatbuffers::Verifiable for PutDone<'_> {
     v.visit_table(pos)?
      .visit_field::<Outcome>("outcome", Self::VT_OUTCOME, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("message", Self::VT_MESSAGE, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<Node>>("holds", Self::VT_HOLDS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<Node>>("readback", Self::VT_READBACK, false)?
      .finish();
     Ok(())
   }
@@ -3673,7 +3675,7 @@ impl ::flatbuffers::Verifiable for PutDone<'_> {
 pub struct PutDoneArgs<'a> {
     pub outcome: Outcome,
     pub message: Option<::flatbuffers::WIPOffset<&'a str>>,
-    pub holds: Option<::flatbuffers::WIPOffset<Node<'a>>>,
+    pub readback: Option<::flatbuffers::WIPOffset<Node<'a>>>,
 }
 impl<'a> Default for PutDoneArgs<'a> {
   #[inline]
@@ -3681,7 +3683,7 @@ impl<'a> Default for PutDoneArgs<'a> {
     PutDoneArgs {
       outcome: Outcome::Unknown,
       message: None,
-      holds: None,
+      readback: None,
     }
   }
 }
@@ -3700,8 +3702,8 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PutDoneBuilder<'a, 'b, A> {
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PutDone::VT_MESSAGE, message);
   }
   #[inline]
-  pub fn add_holds(&mut self, holds: ::flatbuffers::WIPOffset<Node<'b >>) {
-    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<Node>>(PutDone::VT_HOLDS, holds);
+  pub fn add_readback(&mut self, readback: ::flatbuffers::WIPOffset<Node<'b >>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<Node>>(PutDone::VT_READBACK, readback);
   }
   #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PutDoneBuilder<'a, 'b, A> {
@@ -3723,14 +3725,14 @@ impl ::core::fmt::Debug for PutDone<'_> {
     let mut ds = f.debug_struct("PutDone");
       ds.field("outcome", &self.outcome());
       ds.field("message", &self.message());
-      ds.field("holds", &self.holds());
+      ds.field("readback", &self.readback());
       ds.finish()
   }
 }
 pub enum RpcDoneOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// Answer to Rpc.
+/// Reply to Rpc.
 pub struct RpcDone<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -3772,7 +3774,7 @@ impl<'a> RpcDone<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<Outcome>(RpcDone::VT_OUTCOME, Some(Outcome::Unknown)).unwrap()}
   }
-  /// Why it isn't done, a sentence for a person; empty when it is.
+  /// A sentence for the user: the reason if the outcome is not Done; empty otherwise.
   #[inline]
   pub fn message(&self) -> Option<&'a str> {
     // Safety:
@@ -3780,7 +3782,7 @@ impl<'a> RpcDone<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(RpcDone::VT_MESSAGE, None)}
   }
-  /// What the server answered, when it is done.
+  /// Result returned by the server, if the outcome is Done.
   #[inline]
   pub fn result(&self) -> Option<Node<'a>> {
     // Safety:
@@ -3863,7 +3865,7 @@ impl ::core::fmt::Debug for RpcDone<'_> {
 pub enum RequestErrorOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// A request that failed as a whole.
+/// Reply to a request that failed as a whole.
 pub struct RequestError<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -3903,7 +3905,7 @@ impl<'a> RequestError<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<RequestProblem>(RequestError::VT_PROBLEM, Some(RequestProblem::Unknown)).unwrap()}
   }
-  /// A sentence for a person.
+  /// A sentence for the user.
   #[inline]
   pub fn message(&self) -> Option<&'a str> {
     // Safety:
@@ -3996,7 +3998,7 @@ impl<'a> Frame<'a> {
   pub const VT_TICK: ::flatbuffers::VOffsetT = 6;
   pub const VT_PREV_TICK: ::flatbuffers::VOffsetT = 8;
   pub const VT_METADATA: ::flatbuffers::VOffsetT = 10;
-  pub const VT_CHANNELS: ::flatbuffers::VOffsetT = 12;
+  pub const VT_CONNECTIONS: ::flatbuffers::VOffsetT = 12;
   pub const VT_NUMBERS: ::flatbuffers::VOffsetT = 14;
   pub const VT_BLOBS: ::flatbuffers::VOffsetT = 16;
   pub const VT_ALARMS: ::flatbuffers::VOffsetT = 18;
@@ -4028,7 +4030,7 @@ impl<'a> Frame<'a> {
     if let Some(x) = args.alarms { builder.add_alarms(x); }
     if let Some(x) = args.blobs { builder.add_blobs(x); }
     if let Some(x) = args.numbers { builder.add_numbers(x); }
-    if let Some(x) = args.channels { builder.add_channels(x); }
+    if let Some(x) = args.connections { builder.add_connections(x); }
     if let Some(x) = args.metadata { builder.add_metadata(x); }
     builder.add_skip_cause(args.skip_cause);
     builder.add_reply_type(args.reply_type);
@@ -4044,8 +4046,8 @@ impl<'a> Frame<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<FrameKind>(Frame::VT_KIND, Some(FrameKind::Update)).unwrap()}
   }
-  /// Number of the relay's tick that this frame brings the client to. Grows, not always by one; only
-  /// an empty Update may be older than a Snapshot before it.
+  /// The tick of the relay up to which this frame updates the client. Increases, by one or more; only an
+  /// empty Update may have a smaller tick than a preceding Snapshot.
   #[inline]
   pub fn tick(&self) -> u64 {
     // Safety:
@@ -4053,8 +4055,8 @@ impl<'a> Frame<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u64>(Frame::VT_TICK, Some(0)).unwrap()}
   }
-  /// Update and CatchUp: the frame follows on this tick. A client whose last tick is smaller has
-  /// missed something.
+  /// Update and CatchUp: the tick of the frame that this one continues. A client whose last tick is
+  /// smaller has lost a frame.
   #[inline]
   pub fn prev_tick(&self) -> u64 {
     // Safety:
@@ -4062,7 +4064,7 @@ impl<'a> Frame<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u64>(Frame::VT_PREV_TICK, Some(0)).unwrap()}
   }
-  /// Apply before values: type, units, limits, labels that changed.
+  /// Metadata that changed. Apply before connections and values.
   #[inline]
   pub fn metadata(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Metadata<'a>>>> {
     // Safety:
@@ -4070,13 +4072,13 @@ impl<'a> Frame<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Metadata>>>>(Frame::VT_METADATA, None)}
   }
-  /// Connection and access-rights changes, in order.
+  /// Changes of connection state and access rights, in order.
   #[inline]
-  pub fn channels(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Channel<'a>>>> {
+  pub fn connections(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Connection<'a>>>> {
     // Safety:
     // Created from valid Table for this object
     // which contains a valid value in this slot
-    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Channel>>>>(Frame::VT_CHANNELS, None)}
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Connection>>>>(Frame::VT_CONNECTIONS, None)}
   }
   #[inline]
   pub fn numbers(&self) -> Option<Numbers<'a>> {
@@ -4092,7 +4094,7 @@ impl<'a> Frame<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Blob>>>>(Frame::VT_BLOBS, None)}
   }
-  /// Rows whose alarm differs from the one that the PV's row before had, by ascending row.
+  /// Rows whose alarm differs from the PV's previous row, by ascending row.
   #[inline]
   pub fn alarms(&self) -> Option<::flatbuffers::Vector<'a, AlarmRow>> {
     // Safety:
@@ -4100,8 +4102,7 @@ impl<'a> Frame<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, AlarmRow>>>(Frame::VT_ALARMS, None)}
   }
-  /// Update only: values that were left out before a row, by ascending row. A row may be named once for
-  /// each cause.
+  /// Update only: values skipped before a row, by ascending row. A row occurs once per cause.
   #[inline]
   pub fn skips(&self) -> Option<::flatbuffers::Vector<'a, SkipRow>> {
     // Safety:
@@ -4109,8 +4110,8 @@ impl<'a> Frame<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, SkipRow>>>(Frame::VT_SKIPS, None)}
   }
-  /// CatchUp, Snapshot, Answer: each row's number in its PV's stream of updates, modulo 2^32. In an
-  /// Update each row counts one more than the row of that PV before, plus its skips.
+  /// CatchUp, Snapshot, Answer: sequence number of each row among the updates of its PV, modulo 2^32.
+  /// In an Update, the sequence number of a row is that of the PV's previous row, plus 1, plus its skips.
   #[inline]
   pub fn sequences(&self) -> Option<::flatbuffers::Vector<'a, u32>> {
     // Safety:
@@ -4118,7 +4119,7 @@ impl<'a> Frame<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u32>>>(Frame::VT_SEQUENCES, None)}
   }
-  /// Request that `reply` answers; 0 for the first Hello.
+  /// Id of the request that `reply` answers; 0 for the first Hello.
   #[inline]
   pub fn reply_to(&self) -> u32 {
     // Safety:
@@ -4140,7 +4141,7 @@ impl<'a> Frame<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Table<'a>>>(Frame::VT_REPLY, None)}
   }
-  /// Rows whose user tag or alarm message differs from the PV's row before, by ascending row.
+  /// Rows whose user tag or alarm message differs from the PV's previous row, by ascending row.
   #[inline]
   pub fn details(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Detail<'a>>>> {
     // Safety:
@@ -4148,7 +4149,7 @@ impl<'a> Frame<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Detail>>>>(Frame::VT_DETAILS, None)}
   }
-  /// CatchUp only: why the values before its rows were left out, Behind or Paced.
+  /// CatchUp only: why values before its rows were skipped, Behind or Paced.
   #[inline]
   pub fn skip_cause(&self) -> SkipCause {
     // Safety:
@@ -4288,7 +4289,7 @@ impl ::flatbuffers::Verifiable for Frame<'_> {
      .visit_field::<u64>("tick", Self::VT_TICK, false)?
      .visit_field::<u64>("prev_tick", Self::VT_PREV_TICK, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<Metadata>>>>("metadata", Self::VT_METADATA, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<Channel>>>>("channels", Self::VT_CHANNELS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<Connection>>>>("connections", Self::VT_CONNECTIONS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<Numbers>>("numbers", Self::VT_NUMBERS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<Blob>>>>("blobs", Self::VT_BLOBS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, AlarmRow>>>("alarms", Self::VT_ALARMS, false)?
@@ -4319,7 +4320,7 @@ pub struct FrameArgs<'a> {
     pub tick: u64,
     pub prev_tick: u64,
     pub metadata: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Metadata<'a>>>>>,
-    pub channels: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Channel<'a>>>>>,
+    pub connections: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Connection<'a>>>>>,
     pub numbers: Option<::flatbuffers::WIPOffset<Numbers<'a>>>,
     pub blobs: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Blob<'a>>>>>,
     pub alarms: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, AlarmRow>>>,
@@ -4339,7 +4340,7 @@ impl<'a> Default for FrameArgs<'a> {
       tick: 0,
       prev_tick: 0,
       metadata: None,
-      channels: None,
+      connections: None,
       numbers: None,
       blobs: None,
       alarms: None,
@@ -4376,8 +4377,8 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> FrameBuilder<'a, 'b, A> {
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Frame::VT_METADATA, metadata);
   }
   #[inline]
-  pub fn add_channels(&mut self, channels: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<Channel<'b >>>>) {
-    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Frame::VT_CHANNELS, channels);
+  pub fn add_connections(&mut self, connections: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<Connection<'b >>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Frame::VT_CONNECTIONS, connections);
   }
   #[inline]
   pub fn add_numbers(&mut self, numbers: ::flatbuffers::WIPOffset<Numbers<'b >>) {
@@ -4441,7 +4442,7 @@ impl ::core::fmt::Debug for Frame<'_> {
       ds.field("tick", &self.tick());
       ds.field("prev_tick", &self.prev_tick());
       ds.field("metadata", &self.metadata());
-      ds.field("channels", &self.channels());
+      ds.field("connections", &self.connections());
       ds.field("numbers", &self.numbers());
       ds.field("blobs", &self.blobs());
       ds.field("alarms", &self.alarms());

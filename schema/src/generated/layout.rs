@@ -18,8 +18,8 @@ pub(super) static BLOB: Layout = Layout(&[
     Number(1), // partial
 ]);
 
-/// Channel.
-pub(super) static CHANNEL: Layout = Layout(&[
+/// Connection.
+pub(super) static CONNECTION: Layout = Layout(&[
     Number(4), // id
     Number(1), // state
     Number(8), // since_ns
@@ -43,7 +43,7 @@ pub(super) static FRAME: Layout = Layout(&[
     Number(8), // tick
     Number(8), // prev_tick
     Tables(&METADATA), // metadata
-    Tables(&CHANNEL), // channels
+    Tables(&CONNECTION), // connections
     Table(&NUMBERS), // numbers
     Tables(&BLOB), // blobs
     Vector { bytes: 8, align: 4 }, // alarms
@@ -97,7 +97,7 @@ pub(super) static METADATA: Layout = Layout(&[
     Number(4), // epoch
     Text, // type_id
     Text, // form
-    Text, // missing
+    Text, // missing_field
 ]);
 
 /// NameError.
@@ -135,7 +135,7 @@ pub(super) static NUMBERS: Layout = Layout(&[
 pub(super) static PUT_DONE: Layout = Layout(&[
     Number(1), // outcome
     Text, // message
-    Table(&NODE), // holds
+    Table(&NODE), // readback
 ]);
 
 /// RequestError.

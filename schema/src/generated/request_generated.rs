@@ -136,8 +136,8 @@ pub struct RequestBodyUnionTableOffset {}
 pub enum FilterOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// Which updates of a PV a client wants. One passes when all that is asked for here is fulfilled, and in
-/// any case when severity, alarm status or alarm message change, or the PV's connection does.
+/// Filter of a subscription. An update passes if it meets all conditions. An update that changes severity,
+/// alarm status or alarm message always passes, and so does the latest one when the connection changes.
 pub struct Filter<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -180,8 +180,8 @@ impl<'a> Filter<'a> {
   }
 
 
-  /// At most one update in so many milliseconds; the last one of a burst comes when they are over. 0: any
-  /// number.
+  /// Minimum interval between updates, in milliseconds. The last update of a burst is sent when the
+  /// interval ends. 0: no limit.
   #[inline]
   pub fn min_interval_ms(&self) -> u32 {
     // Safety:
@@ -189,8 +189,8 @@ impl<'a> Filter<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(Filter::VT_MIN_INTERVAL_MS, Some(0)).unwrap()}
   }
-  /// Only a value that differs from the last one that passed by more than this. Numbers only, and
-  /// neither enums nor truth values; others pass. 0: every value.
+  /// Minimum change: a number passes if it differs from the last one that passed by more than this.
+  /// Values that are not numbers, enums and booleans always pass. 0: no deadband.
   #[inline]
   pub fn deadband(&self) -> f64 {
     // Safety:
@@ -198,7 +198,7 @@ impl<'a> Filter<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<f64>(Filter::VT_DEADBAND, Some(0.0)).unwrap()}
   }
-  /// Only one in so many updates. 0 and 1: every one.
+  /// Decimation: one of every `every` updates passes. 0 or 1: all.
   #[inline]
   pub fn every(&self) -> u32 {
     // Safety:
@@ -206,7 +206,7 @@ impl<'a> Filter<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(Filter::VT_EVERY, Some(0)).unwrap()}
   }
-  /// Of arrays of numbers only one in so many elements, the first, and so on. 0 and 1: every one.
+  /// Numeric arrays: every `stride`-th element, from the first. 0 or 1: all.
   #[inline]
   pub fn stride(&self) -> u32 {
     // Safety:
@@ -214,7 +214,7 @@ impl<'a> Filter<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(Filter::VT_STRIDE, Some(0)).unwrap()}
   }
-  /// Of what is left so many elements at most, from the first on. 0: all.
+  /// Numeric arrays: maximum number of elements, applied after `stride`. 0: no limit.
   #[inline]
   pub fn max_length(&self) -> u32 {
     // Safety:
@@ -222,8 +222,9 @@ impl<'a> Filter<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(Filter::VT_MAX_LENGTH, Some(0)).unwrap()}
   }
-  /// Of what is left so many points at most: the smallest and the largest of each of half as many
-  /// stretches of equal length, in the order in which they came. 0: all; not 1.
+  /// Numeric arrays: min/max decimation to at most `points` elements, applied after `max_length`: the
+  /// minimum and maximum of each of `points` / 2 intervals of equal length, in their original order.
+  /// 0: off; 1 is invalid.
   #[inline]
   pub fn points(&self) -> u32 {
     // Safety:
@@ -231,7 +232,7 @@ impl<'a> Filter<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(Filter::VT_POINTS, Some(0)).unwrap()}
   }
-  /// Of doubles those of 32 bits that are nearest.
+  /// Numeric arrays: send doubles rounded to 32 bits.
   #[inline]
   pub fn float32(&self) -> bool {
     // Safety:
@@ -346,8 +347,8 @@ impl ::core::fmt::Debug for Filter<'_> {
 pub enum SubscribeOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// Wants these PVs. Answered by one Snapshot frame with a Subscribed in it. A PV that the client
-/// holds already keeps its id and comes in the snapshot again; one Unsubscribe ends it.
+/// Subscribes to PVs. The reply is one Snapshot frame with a Subscribed. A PV that is already subscribed
+/// keeps its id and is included in the snapshot; one Unsubscribe ends it.
 pub struct Subscribe<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -388,8 +389,8 @@ impl<'a> Subscribe<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>(Subscribe::VT_NAMES, None)}
   }
-  /// What is wanted of each of them; absent: every update. The same PV with another filter is another
-  /// subscription, with an id of its own.
+  /// Filter for all of these PVs; absent for every update. The same PV with a different filter is a
+  /// separate subscription with a separate id.
   #[inline]
   pub fn filter(&self) -> Option<Filter<'a>> {
     // Safety:
@@ -464,7 +465,7 @@ impl ::core::fmt::Debug for Subscribe<'_> {
 pub enum UnsubscribeOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// Wants these PVs no longer.
+/// Ends subscriptions.
 pub struct Unsubscribe<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -495,7 +496,7 @@ impl<'a> Unsubscribe<'a> {
   }
 
 
-  /// Ids from a Subscribed. Ids that the client doesn't hold are passed over.
+  /// Ids from a Subscribed. Unknown ids are ignored.
   #[inline]
   pub fn ids(&self) -> Option<::flatbuffers::Vector<'a, u32>> {
     // Safety:
@@ -562,7 +563,7 @@ impl ::core::fmt::Debug for Unsubscribe<'_> {
 pub enum GetOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// Wants the present state of these PVs once.
+/// Reads the current state of PVs once.
 pub struct Get<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -604,7 +605,7 @@ impl<'a> Get<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>(Get::VT_NAMES, None)}
   }
-  /// How long to wait for a PV's first value, in milliseconds; 0 takes the relay's default.
+  /// Timeout for the first value of a PV, in milliseconds; 0 for the relay's default.
   #[inline]
   pub fn timeout_ms(&self) -> u32 {
     // Safety:
@@ -612,8 +613,8 @@ impl<'a> Get<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(Get::VT_TIMEOUT_MS, Some(0)).unwrap()}
   }
-  /// Wants the descriptions too, where the source gives them only when asked (see Describe). The answer
-  /// waits up to two seconds longer for them.
+  /// Include descriptions from sources that provide them on request only (see Describe). The reply may
+  /// take up to two seconds longer.
   #[inline]
   pub fn description(&self) -> bool {
     // Safety:
@@ -696,7 +697,7 @@ impl ::core::fmt::Debug for Get<'_> {
 pub enum AckOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// Has processed all frames up to this tick.
+/// Acknowledges that the client has processed all frames up to this tick.
 pub struct Ack<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -793,7 +794,7 @@ impl ::core::fmt::Debug for Ack<'_> {
 pub enum PingOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// Measures the way to the relay and its clock.
+/// Measures the round trip to the relay and the offset of its clock.
 pub struct Ping<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -824,7 +825,7 @@ impl<'a> Ping<'a> {
   }
 
 
-  /// The client's clock, nanoseconds past the POSIX epoch; comes back as it is.
+  /// Time by the client's clock, in nanoseconds past the POSIX epoch; returned unchanged.
   #[inline]
   pub fn client_time_ns(&self) -> i64 {
     // Safety:
@@ -930,8 +931,8 @@ impl<'a> PutValue<'a> {
   }
 
 
-  /// Element type, numbered as ValueType in frame.fbs: any number, Boolean or String. The source
-  /// turns it into the PV's own type, and says so when it doesn't fit.
+  /// Element type, numbered as ValueType in frame.fbs: a numeric type, Boolean or String. The source
+  /// converts the value to the type of the PV; a value that does not fit is refused as BadValue.
   #[inline]
   pub fn type_(&self) -> u8 {
     // Safety:
@@ -939,7 +940,7 @@ impl<'a> PutValue<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u8>(PutValue::VT_TYPE_, Some(0)).unwrap()}
   }
-  /// True for an array, even of one element or none.
+  /// True for an array, including arrays with one element or none.
   #[inline]
   pub fn array(&self) -> bool {
     // Safety:
@@ -955,7 +956,8 @@ impl<'a> PutValue<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(PutValue::VT_COUNT, Some(0)).unwrap()}
   }
-  /// Little-endian elements, packed into words (the last one padded with zeros); absent for strings.
+  /// Little-endian elements, packed into 64-bit words; the last word is padded with zeros. Absent for
+  /// strings.
   #[inline]
   pub fn data(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
     // Safety:
@@ -963,7 +965,7 @@ impl<'a> PutValue<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(PutValue::VT_DATA, None)}
   }
-  /// The strings, for type String only.
+  /// Strings, for type String only.
   #[inline]
   pub fn text(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>> {
     // Safety:
@@ -1062,7 +1064,7 @@ impl ::core::fmt::Debug for PutValue<'_> {
 pub enum PutOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// Writes one PV. Answered by one PutDone.
+/// Writes one PV. The reply is one PutDone.
 pub struct Put<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -1118,7 +1120,7 @@ impl<'a> Put<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<PutValue>>(Put::VT_VALUE, None)}
   }
-  /// Answer only when the record has finished processing, and all that it set off.
+  /// Put-completion: reply when the record and everything it triggers have finished processing.
   #[inline]
   pub fn wait(&self) -> bool {
     // Safety:
@@ -1126,7 +1128,7 @@ impl<'a> Put<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(Put::VT_WAIT, Some(false)).unwrap()}
   }
-  /// How long to wait for an answer, in milliseconds; 0 takes the relay's default.
+  /// Timeout for the reply, in milliseconds; 0 for the relay's default.
   #[inline]
   pub fn timeout_ms(&self) -> u32 {
     // Safety:
@@ -1134,8 +1136,8 @@ impl<'a> Put<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(Put::VT_TIMEOUT_MS, Some(0)).unwrap()}
   }
-  /// Write only if the PV's last update is still this one: its sequence and its epoch. 0 and 0
-  /// write whatever came since.
+  /// Write only if the PV has not changed since the update with this sequence number and epoch.
+  /// 0 and 0 write unconditionally.
   #[inline]
   pub fn expected_sequence(&self) -> u32 {
     // Safety:
@@ -1249,8 +1251,8 @@ impl ::core::fmt::Debug for Put<'_> {
 pub enum PutManyOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// Writes several PVs, in this order. Answered by one PutDone for each: `reply_to` of the first is this
-/// request's number, of the next the number after it, and so on. No other request has one of these numbers.
+/// Writes several PVs, in this order. The reply is one PutDone for each put: `reply_to` is the request's
+/// id for the first put, the id plus 1 for the second, and so on. No other request may use these ids.
 pub struct PutMany<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -1283,7 +1285,7 @@ impl<'a> PutMany<'a> {
   }
 
 
-  /// 32 at most.
+  /// At most 32 puts.
   #[inline]
   pub fn puts(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Put<'a>>>> {
     // Safety:
@@ -1291,7 +1293,7 @@ impl<'a> PutMany<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Put>>>>(PutMany::VT_PUTS, None)}
   }
-  /// Send none of them unless this relay permits all.
+  /// Send no put unless the relay permits all of them.
   #[inline]
   pub fn all_permitted(&self) -> bool {
     // Safety:
@@ -1366,7 +1368,7 @@ impl ::core::fmt::Debug for PutMany<'_> {
 pub enum ArgumentOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// One named argument of an Rpc.
+/// A named argument of an Rpc.
 pub struct Argument<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -1480,7 +1482,7 @@ impl ::core::fmt::Debug for Argument<'_> {
 pub enum RpcOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// Calls a service, with the arguments as the query of an NTURI. Answered by one RpcDone.
+/// Calls a service with the arguments as the query of an NTURI. The reply is one RpcDone.
 pub struct Rpc<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -1530,7 +1532,7 @@ impl<'a> Rpc<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Argument>>>>(Rpc::VT_ARGUMENTS, None)}
   }
-  /// How long to wait for an answer, in milliseconds; 0 takes the relay's default.
+  /// Timeout for the reply, in milliseconds; 0 for the relay's default.
   #[inline]
   pub fn timeout_ms(&self) -> u32 {
     // Safety:
@@ -1613,8 +1615,8 @@ impl ::core::fmt::Debug for Rpc<'_> {
 pub enum PaceOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// From now on wants to be brought up to date by a CatchUp at most once per interval, in place of Updates:
-/// a page that nobody looks at. No answer.
+/// Requests a CatchUp at most once per interval instead of Updates, for example for a hidden page.
+/// Has no reply.
 pub struct Pace<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -1645,7 +1647,7 @@ impl<'a> Pace<'a> {
   }
 
 
-  /// In milliseconds; 0: every Update again, after one CatchUp.
+  /// In milliseconds; 0 requests every Update again, after one CatchUp.
   #[inline]
   pub fn interval_ms(&self) -> u32 {
     // Safety:
@@ -1712,8 +1714,8 @@ impl ::core::fmt::Debug for Pace<'_> {
 pub enum AuthenticateOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// Shows who the client is. Answered by a Hello that wants no authentication, or by a RequestError and
-/// the end of the connection.
+/// Authenticates the client. The reply is a Hello with `authenticate` false, or a RequestError, after
+/// which the relay closes the connection.
 pub struct Authenticate<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -1811,8 +1813,8 @@ impl ::core::fmt::Debug for Authenticate<'_> {
 pub enum DescribeOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
-/// Wants the description of these PVs too, where the source gives it only when asked (Channel Access:
-/// the record's DESC). It comes as Metadata, also after each reconnect of the PV. No answer.
+/// Requests the descriptions of PVs from sources that provide them on request only (Channel Access: the
+/// record's DESC). They arrive as Metadata, also after each reconnect of the PV. Has no reply.
 pub struct Describe<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -1843,7 +1845,7 @@ impl<'a> Describe<'a> {
   }
 
 
-  /// Ids from a Subscribed. Ids of PVs that aren't open are passed over.
+  /// Ids from a Subscribed. Ids of PVs that are not open are ignored.
   #[inline]
   pub fn ids(&self) -> Option<::flatbuffers::Vector<'a, u32>> {
     // Safety:
@@ -1945,7 +1947,7 @@ impl<'a> Request<'a> {
   }
 
 
-  /// Chosen by the client, from 1; comes back as `reply_to`. An Ack, a Pace or a Describe has no answer.
+  /// Chosen by the client, from 1; returned as `reply_to`. Ack, Pace and Describe have no reply.
   #[inline]
   pub fn id(&self) -> u32 {
     // Safety:

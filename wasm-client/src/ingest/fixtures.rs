@@ -1,7 +1,7 @@
 //! Which frames and which session do several tests begin with?
 
 use pvwire_schema::encode::FrameEncoder;
-use pvwire_schema::types::{Channel, ConnectionState, Filter, FrameKind};
+use pvwire_schema::types::{Connection, ConnectionState, Filter, FrameKind};
 
 use super::Session;
 use crate::store::Slot;
@@ -46,8 +46,8 @@ pub(super) fn frame(
     encoder.finish().to_vec()
 }
 
-pub(super) fn connected() -> Channel {
-    Channel {
+pub(super) fn connected() -> Connection {
+    Connection {
         puts: false,
         heard_ns: 0,
         write_unknown: false,

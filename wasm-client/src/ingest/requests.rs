@@ -384,7 +384,7 @@ mod tests {
         let bytes = frame(FrameKind::Snapshot, 1, 0, |e| {
             e.reply(1, &reply);
             e.metadata(PvId(5), &Metadata::default());
-            e.channel(PvId(5), connected());
+            e.connection(PvId(5), connected());
             let alarm = Some(Alarm {
                 severity: Severity::NoAlarm,
                 status: 0,

@@ -14,8 +14,10 @@ pub(super) fn fill(store: &mut Store, arrays: &mut Vec<ArrayRow>, frame: &FrameV
     for (id, metadata) in frame.metadata() {
         each_slot(store, id, |store, slot| store.set_metadata(slot, &metadata));
     }
-    for (id, channel) in frame.channels() {
-        each_slot(store, id, |store, slot| store.set_channel(slot, channel));
+    for (id, connection) in frame.connections() {
+        each_slot(store, id, |store, slot| {
+            store.set_connection(slot, connection)
+        });
     }
     let mut marks = Marks {
         kind: frame.kind(),

@@ -118,7 +118,7 @@ export class Operations {
       const end = (end: End, superseded: boolean): void => {
         if ("error" in end) resolve({ ok: false, error: end.error });
         else if (end.message === "") resolve({ ok: true, superseded });
-        else resolve({ ok: true, superseded, holds: end.data, message: end.message });
+        else resolve({ ok: true, superseded, readback: end.data, message: end.message });
       };
       this.#add(name, make, end, timeoutMs, coalesce, group);
     });

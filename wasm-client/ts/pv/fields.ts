@@ -132,8 +132,8 @@ export const mutable = (slot: Slot, columns: Columns): boolean | null => {
 };
 
 /** Why a PV whose server is there isn't found: there is no such field. */
-const missing = (slot: Slot, columns: Columns): string =>
-  state(slot, columns) === NOT_FOUND ? slot.metadata(columns).missing : "";
+const missingField = (slot: Slot, columns: Columns): string =>
+  state(slot, columns) === NOT_FOUND ? slot.metadata(columns).missingField : "";
 
 const readable: Reader = (slot, columns) =>
   connected(slot, columns) === true && ((columns.access[slot.index] as number) & READ) !== 0;
@@ -260,7 +260,7 @@ const READERS: Readonly<Record<string, Reader>> = {
   "status.message": (slot, columns) => {
     const now = state(slot, columns);
     if (now === REFUSED) return slot.wasm.core.reason(slot.index);
-    if (now !== CONNECTED) return missing(slot, columns) || (NOT_CONNECTED[now] ?? "");
+    if (now !== CONNECTED) return missingField(slot, columns) || (NOT_CONNECTED[now] ?? "");
     if (unresponsive(slot, columns)) return "no news";
     const severity = columns.severity[slot.index] as number;
     if (severity === 0 || severity >= SEVERITIES.length) return "";
@@ -287,7 +287,7 @@ const READERS: Readonly<Record<string, Reader>> = {
   "connection.reason": (slot, columns) => {
     const now = state(slot, columns);
     if (now === REFUSED) return slot.wasm.core.reason(slot.index);
-    if (now !== CONNECTED) return missing(slot, columns) || null;
+    if (now !== CONNECTED) return missingField(slot, columns) || null;
     return readable(slot, columns) === true ? null : "the IOC gives no read access";
   },
 };

@@ -23,7 +23,7 @@ const MAX_PARTS = 16;
 
 /** How to draw a PV, and why there is no such field. */
 export interface Metadata extends PvDisplay {
-  readonly missing: string;
+  readonly missingField: string;
 }
 
 const NO_METADATA: Metadata = {
@@ -31,7 +31,7 @@ const NO_METADATA: Metadata = {
   elementCount: 0,
   description: "",
   typeId: "",
-  missing: "",
+  missingField: "",
   form: null,
   units: "",
   precision: null,
@@ -155,7 +155,7 @@ export class Slot {
   #readMetadata(): Metadata {
     const { core } = this.wasm;
     const numbers = core.metadata_numbers(this.answer, this.index);
-    const [units = "", description = "", typeId = "", form = "", missing = "", ...choices] =
+    const [units = "", description = "", typeId = "", form = "", missingField = "", ...choices] =
       core.metadata_texts(this.answer, this.index);
     const number = (at: number): number | null => {
       const value = numbers[at] as number;
@@ -171,7 +171,7 @@ export class Slot {
       elementCount: numbers[1] as number,
       description,
       typeId,
-      missing,
+      missingField,
       form: form === "" ? null : form,
       units,
       precision: number(2),

@@ -1,7 +1,7 @@
 /** What does a PV of the fake relay hold, and how is it said on the wire? */
 
 import { TYPES } from "../store/elements.js";
-import { BlobField, ChannelField, LimitsField, MetadataField, NodeField } from "../schema.js";
+import { BlobField, ConnectionField, LimitsField, MetadataField, NodeField } from "../schema.js";
 import type { NumericArray, PvField, PvRange, PvStructure, PvType, Severity } from "../types.js";
 import {
   bool,
@@ -47,7 +47,7 @@ export interface FakePv {
   warningRange?: PvRange;
   alarmRange?: PvRange;
   /** Why there is no such field: which there are, with `state: "notFound"`. */
-  missing?: string;
+  missingField?: string;
   /** @default "connected" */
   state?: "connecting" | "notFound" | "connected" | "disconnected";
   /** Its server has stopped answering. @default false */
@@ -109,11 +109,11 @@ export class PvState {
 
   /** Whether there is metadata to tell. */
   get isDescribed(): boolean {
-    return this.type !== "Unknown" || this.said.missing !== undefined;
+    return this.type !== "Unknown" || this.said.missingField !== undefined;
   }
 
   metadata(): Part {
-    const { choices, description, form, missing, precision, typeId, units } = this.said;
+    const { choices, description, form, missingField, precision, typeId, units } = this.said;
     return table(MetadataField, {
       id: u32(this.id),
       type: u8(TYPES.indexOf(this.type)),
@@ -129,13 +129,13 @@ export class PvState {
       epoch: u32(this.epoch),
       typeId: text(typeId ?? ""),
       form: text(form ?? ""),
-      missing: text(missing ?? ""),
+      missingField: text(missingField ?? ""),
     });
   }
 
-  channel(): Part {
+  connection(): Part {
     const { mutable = true, puts = true, readable = true } = this.said;
-    return table(ChannelField, {
+    return table(ConnectionField, {
       id: u32(this.id),
       state: u8(STATES.indexOf(this.state)),
       sinceNs: i64(nanoseconds(this.sinceMs)),

@@ -63,7 +63,7 @@ export interface FakePut {
 export type PutAnswer =
   | string
   | { readonly code: "NO_ACCESS" | "NOT_ALLOWED"; readonly message: string }
-  | { readonly holds: FakeScalar }
+  | { readonly readback: FakeScalar }
   | undefined;
 
 export interface FakeRelay {
@@ -325,7 +325,7 @@ class Relay implements FakeRelay {
     this.#send(socket, {
       kind: u8(kind === "subscribe" ? FrameKind.Snapshot : FrameKind.Answer),
       metadata: list(there.filter((pv) => pv.isDescribed).map((pv) => pv.metadata())),
-      channels: list(there.map((pv) => pv.channel())),
+      connections: list(there.map((pv) => pv.connection())),
       ...valueParts(rows, true),
       sequences: vector(new Uint8Array(sequences.buffer), sequences.length, 4),
       replyTo: u32(id),
@@ -339,8 +339,8 @@ class Relay implements FakeRelay {
 
   async #put(socket: FakeSocket, id: number, { name, value }: FakePut): Promise<void> {
     const pv = this.#pv(name, "notFound");
-    const done = (outcome: number, why = "", holds?: Part): void => {
-      const answer = table(PutDoneField, { outcome: u8(outcome), message: text(why), holds });
+    const done = (outcome: number, why = "", readback?: Part): void => {
+      const answer = table(PutDoneField, { outcome: u8(outcome), message: text(why), readback });
       if (socket.readyState === 1) this.#reply(socket, id, ReplyBody.PutDone, answer);
     };
     this.puts.push({ name, value });
@@ -374,11 +374,11 @@ class Relay implements FakeRelay {
       done(Outcome.Failed, answer);
       return;
     }
-    this.set(name, { value: answer?.holds ?? fitting });
+    this.set(name, { value: answer?.readback ?? fitting });
     if (answer === undefined) done(Outcome.Done);
     else {
-      const words = `the PV now holds ${JSON.stringify(answer.holds)}`;
-      done(Outcome.Done, words, node("", answer.holds));
+      const words = `the PV now readback ${JSON.stringify(answer.readback)}`;
+      done(Outcome.Done, words, node("", answer.readback));
     }
   }
 
@@ -401,7 +401,7 @@ class Relay implements FakeRelay {
 const alarmOf = ({ alarmStatus, said, severity }: PvState): string =>
   [severity, alarmStatus, said.message].join();
 
-/** The parts of an Update of one PV: metadata, channel and, with a new value, its row. */
+/** The parts of an Update of one PV: metadata, connection and, with a new value, its row. */
 function rowParts(
   pv: PvState,
   isRow: boolean,
@@ -410,7 +410,7 @@ function rowParts(
 ): FrameFields {
   return {
     metadata: pv.isDescribed || isWithdrawn ? list([pv.metadata()]) : undefined,
-    channels: list([pv.channel()]),
+    connections: list([pv.connection()]),
     ...(isRow ? valueParts([pv], alarmChanged) : {}),
   };
 }

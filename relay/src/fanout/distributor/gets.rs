@@ -89,8 +89,8 @@ impl Distributor {
         for mut get in pending {
             let complete = |id: PvId| table.entry(id).is_complete();
             let is_denied = |id: PvId| {
-                let channel = table.entry(id).channel;
-                channel.state == ConnectionState::Connected && !channel.read
+                let connection = table.entry(id).connection;
+                connection.state == ConnectionState::Connected && !connection.read
             };
             let settled =
                 |id: PvId| complete(id) || is_denied(id) || table.entry(id).missing().is_some();
@@ -135,7 +135,7 @@ impl Distributor {
                     let waited = get.timeout.as_millis();
                     let entry = table.entry(*id);
                     let timed_out = |message| (NameProblem::TimedOut, message);
-                    let (problem, message) = match (entry.missing(), entry.channel.state) {
+                    let (problem, message) = match (entry.missing(), entry.connection.state) {
                         (Some(missing), _) => (NameProblem::NoSuchField, missing.to_owned()),
                         (None, ConnectionState::Connected) if is_denied(*id) => (
                             NameProblem::NotAllowed,

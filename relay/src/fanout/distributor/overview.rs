@@ -13,7 +13,7 @@ impl Distributor {
             ..Overview::default()
         };
         for entry in (self.registry.open_pvs().into_iter()).filter_map(|id| table.get(id)) {
-            *match entry.channel.state {
+            *match entry.connection.state {
                 ConnectionState::Connecting => &mut overview.connecting,
                 ConnectionState::NotFound => &mut overview.not_found,
                 ConnectionState::Connected => &mut overview.connected,
@@ -28,7 +28,7 @@ impl Distributor {
             let updates = entry.latest.as_ref().map_or(0, |latest| latest.sequence);
             overview
                 .pvs
-                .push((name, entry.channel.state, holders, updates));
+                .push((name, entry.connection.state, holders, updates));
         }
         overview
     }

@@ -20,7 +20,7 @@ impl Distributor {
         now: Now,
     ) -> (Option<usize>, Vec<PvId>, Reply) {
         let before = self.set_of(client);
-        let state = |id: PvId| table.entry(id).channel.state;
+        let state = |id: PvId| table.entry(id).connection.state;
         let in_vain = |id: &&PvId| state(**id) == ConnectionState::NotFound;
         let is_there = |id: PvId| {
             let state = state(id);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pvwire_schema::types::{Alarm, Channel, Detail, Metadata, PvId, Skips};
+use pvwire_schema::types::{Alarm, Connection, Detail, Metadata, PvId, Skips};
 
 use super::{LargeRow, Together};
 use crate::ingest::RowValue;
@@ -50,7 +50,7 @@ pub struct Changes {
     /// change.
     pub first_values: Vec<PvId>,
     /// Every connection or access change, in order.
-    pub channels: Vec<(PvId, Channel)>,
+    pub connections: Vec<(PvId, Connection)>,
     /// PVs whose metadata changed, with the newest; once each.
     pub metadata: Vec<(PvId, Arc<Metadata>)>,
     /// Which of the values may be in `rows`.
@@ -63,7 +63,7 @@ impl Changes {
     /// Whether nothing happened.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.updates() == 0 && self.channels.is_empty() && self.metadata.is_empty()
+        self.updates() == 0 && self.connections.is_empty() && self.metadata.is_empty()
     }
 
     /// How many updates there were.

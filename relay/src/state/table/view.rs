@@ -67,17 +67,17 @@ impl Entry {
         {
             self.share_metadata(changes, pv, Arc::clone(metadata));
         }
-        let moved = self.channel != base.channel;
-        let comes = moved && self.channel.state != ConnectionState::Connected;
+        let moved = self.connection != base.connection;
+        let comes = moved && self.connection.state != ConnectionState::Connected;
         if comes || base.returning.is_some() {
             changes.first_values.push(pv);
         }
         let due = (base.latest.as_ref())
             .and_then(|newest| self.follow_value(newest, pv, changes, now, moved));
         if moved {
-            self.channel = base.channel;
+            self.connection = base.connection;
             self.channel_tick = changes.tick;
-            changes.channels.push((pv, base.channel));
+            changes.connections.push((pv, base.connection));
         }
         due
     }
@@ -175,7 +175,7 @@ impl Table {
             view: Some(Box::new(view)),
             opening,
             charge,
-            channel: of.channel,
+            connection: of.connection,
             metadata: of.metadata.clone(),
             latest,
             channel_tick: tick,
@@ -330,7 +330,7 @@ mod tests {
         assert!(changes.is_empty(), "nobody can have been told before");
         let entry = bench.table.entry(VIEW).clone();
         assert!(entry.latest.is_some() && entry.metadata.is_some());
-        assert_eq!(entry.channel, bench.table.entry(PV).channel);
+        assert_eq!(entry.connection, bench.table.entry(PV).connection);
         assert_eq!(entry.value_tick, changes.tick, "a catch-up has it, too");
         line.event(Event::Metadata(Box::new(Metadata {
             units: "mA".into(),
@@ -338,7 +338,7 @@ mod tests {
         })));
         line.event(Event::Disconnected);
         let changes = bench.tick();
-        let told: Vec<_> = changes.channels.iter().map(|(pv, _)| *pv).collect();
+        let told: Vec<_> = changes.connections.iter().map(|(pv, _)| *pv).collect();
         assert_eq!(told, [PV, VIEW]);
         let told: Vec<_> = changes.metadata.iter().map(|(pv, _)| *pv).collect();
         assert_eq!(told, [PV, VIEW]);
@@ -465,7 +465,7 @@ mod tests {
         update(&line, 2.0, CALM);
         let changes = bench.tick();
         assert_eq!(seen(&changes), [(2.0, 0)]);
-        assert_eq!(changes.channels.len(), 2);
+        assert_eq!(changes.connections.len(), 2);
     }
 
     #[test]
@@ -501,7 +501,7 @@ mod tests {
         line.event(Event::Disconnected);
         assert_eq!(seen(&bench.tick()), [(7.0, 0)]);
         assert_eq!(seen(&bench.tick_at(INTERVAL * 2)), []);
-        let state = bench.table.entry(VIEW).channel.state;
+        let state = bench.table.entry(VIEW).connection.state;
         assert_eq!(state, ConnectionState::Connected);
     }
 }
