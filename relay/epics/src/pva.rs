@@ -7,6 +7,8 @@
 mod array;
 mod callback;
 mod command;
+mod command_thread;
+mod element;
 mod event;
 mod handle;
 mod items;
@@ -14,6 +16,7 @@ mod monitor_state;
 mod node;
 mod operation;
 mod pacing;
+mod request;
 mod suspects;
 
 use std::sync::Arc;
@@ -23,14 +26,14 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 pub use self::array::SharedArray;
-use self::command::Command;
-pub use self::event::{
-    ElementType, Limits, Metadata, PvaEvents, TypeInfo, Update, Value, ValueKind, memory,
-};
-use self::monitor_state::{MonitorState, Peers};
+use self::command::{Command, NewOperation};
+use self::command_thread::Queue;
+pub use self::element::ElementType;
+pub use self::event::{Limits, Metadata, PvaEvents, TypeInfo, Update, Value, ValueKind, memory};
+use self::monitor_state::Peers;
 pub use self::node::{Node, NodeValue};
-use self::operation::{Completion, OperationState, Request};
-pub use self::operation::{Gate, OpError, PutOptions, PutValue};
+use self::request::{Completion, Request};
+pub use self::request::{Gate, OpError, PutOptions, PutValue};
 pub use crate::ca::BadName;
 use crate::ca::MAX_NAME_BYTES;
 use crate::user::UserName;
@@ -57,7 +60,6 @@ pub enum StartError {
 pub struct Client {
     commands: Sender<Command>,
     next_id: AtomicU64,
-    peers: Arc<Peers>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -81,20 +83,21 @@ impl Client {
     }
 
     fn start_with(user: Option<UserName>) -> Result<Self, StartError> {
-        let (commands, received) = channel();
+        let (commands, receiver) = channel();
         let (started, answer) = sync_channel(1);
-        let peers = Arc::<Peers>::default();
+        let queue = Queue {
+            sender: commands.clone(),
+            receiver,
+        };
         let thread = thread::Builder::new()
             .name("pva-cmd".to_owned())
-            .spawn({
-                let peers = Arc::clone(&peers);
-                move || command::run(user.as_ref(), &received, &started, &peers)
+            .spawn(move || {
+                command_thread::run(user.as_ref(), &queue, &started, &Arc::<Peers>::default());
             })
             .map_err(StartError::Thread)?;
         let client = Self {
             commands,
             next_id: AtomicU64::new(0),
-            peers,
             thread: Some(thread),
         };
         answer
@@ -113,12 +116,10 @@ impl Client {
         check(name)?;
         let id = self.next_id();
         let commands = self.commands.clone();
-        let peers = Arc::clone(&self.peers);
-        let state = Arc::new(MonitorState::new(id, events, commands.clone(), peers));
         let name = name.to_owned();
         // The thread ends before the client only by a bug of pvxs; the PV then stays unconnected,
         // which is true.
-        let _ = commands.send(Command::Open { name, state });
+        let _ = commands.send(Command::Open { id, name, events });
         Ok(Monitor { id, commands })
     }
 
@@ -162,9 +163,9 @@ impl Client {
         gate: Gate,
         done: impl FnOnce(Result<Option<Node>, OpError>) + Send + 'static,
     ) {
-        let done: Completion = Box::new(done);
+        let done = Completion::new(done);
         if let Err(invalid) = value.check() {
-            done(Err(invalid));
+            done.complete(Err(invalid));
             return;
         }
         let request = Request::Put {
@@ -196,7 +197,7 @@ impl Client {
         };
         let invalid = arguments.iter().find_map(|(_, value)| value.check().err());
         if let Some(invalid) = invalid {
-            done(Err(invalid));
+            done.complete(Err(invalid));
             return stop(self.next_id());
         }
         let request = Request::Call { arguments };
@@ -221,19 +222,18 @@ impl Client {
     ) -> u64 {
         let id = self.next_id();
         if let Err(bad) = check(name) {
-            done(Err(OpError::Invalid(bad.to_string())));
+            done.complete(Err(OpError::Invalid(bad.to_string())));
             return id;
         }
-        let changes = !matches!(request, Request::Get);
-        let commands = self.commands.clone();
-        let state = OperationState::new(id, done, gate, changes, commands);
-        let command = Command::Operate {
+        let command = Command::Operate(NewOperation {
+            id,
             name: name.to_owned(),
             request,
             timeout,
-            state: Arc::new(state),
-        };
-        // A command that nobody takes is dropped, which completes the operation.
+            gate,
+            completion: done,
+        });
+        // A command that isn't taken is dropped, which completes the operation.
         let _ = self.commands.send(command);
         id
     }
@@ -300,7 +300,7 @@ fn check(name: &str) -> Result<(), BadName> {
 
 /// A completion for what always answers with a structure.
 fn answer(done: impl FnOnce(Result<Node, OpError>) + Send + 'static) -> Completion {
-    Box::new(|result| {
+    Completion::new(|result| {
         done(result.and_then(|node| {
             node.ok_or_else(|| OpError::Remote("the answer is empty".to_owned()))
         }));

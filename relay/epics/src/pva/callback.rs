@@ -14,10 +14,12 @@ use pvxs_sys::{
     pvs_metadata, pvs_monitor_calls, pvs_operation_calls, pvs_text, pvs_type, pvs_update,
 };
 
-use super::event::{ElementType, Limits, Metadata, Update, ValueKind};
+use super::element::ElementType;
+use super::event::{Limits, Metadata, Update, ValueKind};
 use super::items::{Items, bytes, owned, readable};
 use super::monitor_state::MonitorState;
-use super::operation::{OpError, OperationState};
+use super::operation::OperationState;
+use super::request::OpError;
 use crate::guard::guard;
 use crate::liveness::Circuit;
 

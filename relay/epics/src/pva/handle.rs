@@ -14,7 +14,8 @@ use pvxs_sys::{
 use super::callback;
 use super::items::{Outgoing, readable, text};
 use super::monitor_state::MonitorState;
-use super::operation::{OperationState, Request};
+use super::operation::OperationState;
+use super::request::Request;
 use crate::liveness::Circuit;
 
 /// Room for the reason of a failure.

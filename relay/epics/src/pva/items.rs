@@ -7,9 +7,10 @@ use std::{ptr, slice};
 use pvxs_sys::{PVS_ABSENT, pvs_item, pvs_number, pvs_text};
 
 use super::array::SharedArray;
-use super::event::{ElementType, Value};
+use super::element::ElementType;
+use super::event::Value;
 use super::node::{Node, NodeValue};
-use super::operation::PutValue;
+use super::request::PutValue;
 
 const ARRAY: u8 = 0x08;
 const STRUCTURE: u8 = 0x80;

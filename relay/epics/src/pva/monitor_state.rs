@@ -1,4 +1,4 @@
-//! What does a monitor remember between the events of its subscriptions?
+//! A monitor's state, which outlives its subscriptions and connections.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -90,10 +90,6 @@ impl MonitorState {
     /// Whether updates hold the whole structure.
     pub(super) fn wants_structure(&self) -> bool {
         self.events.wants_structure()
-    }
-
-    pub(super) fn commands(&self) -> Sender<Command> {
-        self.commands.clone()
     }
 
     pub(super) fn id(&self) -> u64 {

@@ -1,7 +1,7 @@
-//! How does a structure of any type look: as a tree of named, typed nodes?
+//! A structure of any type, as a tree of named, typed nodes.
 
 use super::array::SharedArray;
-use super::event::ElementType;
+use super::element::ElementType;
 
 /// A field of a structure, or the structure itself.
 #[derive(Clone, Debug, PartialEq)]
