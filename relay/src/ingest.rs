@@ -10,7 +10,7 @@ pub mod sim;
 mod user;
 pub mod weight;
 
-pub use intake::{Event, Intake, Line, Notice, Row, RowValue, ViewLine};
+pub use intake::{Event, FilteredLine, Intake, Line, Notice, Row, RowValue};
 pub use operation::{Call, LastPut, OpDone, OpEnd, OpTicket, Put, Sent};
 use pvwire_schema::types::Outcome;
 

@@ -140,7 +140,7 @@ pub enum Event {
     /// too.
     Description(String),
     /// The number is that of a filtered PV.
-    ViewOpened {
+    FilteredOpened {
         /// The PV.
         base: PvId,
         /// Which of its updates.
@@ -149,7 +149,18 @@ pub enum Event {
         charge: Option<Arc<PvCharge>>,
     },
     /// No client holds that filtered PV any more.
-    ViewClosed,
+    FilteredClosed,
+}
+
+impl Event {
+    /// Whether it shows that the server of the PV answers.
+    #[must_use]
+    pub fn is_sign_of_life(&self) -> bool {
+        matches!(
+            self,
+            Self::Connected { .. } | Self::Missing { .. } | Self::Metadata(_) | Self::Responsive
+        )
+    }
 }
 
 /// An event and the opening of the PV that it belongs to.
@@ -541,13 +552,13 @@ impl Line {
 
 /// The number of a filtered PV, until this is dropped.
 #[derive(Debug)]
-pub struct ViewLine {
+pub struct FilteredLine {
     intake: Arc<Intake>,
     pv: PvId,
     opening: u32,
 }
 
-impl ViewLine {
+impl FilteredLine {
     /// Tells the tick thread that `pv` stands for those updates of `base`, which is open, that are
     /// filtered.
     #[must_use]
@@ -558,17 +569,17 @@ impl ViewLine {
         filter: Filter,
         charge: Option<Arc<PvCharge>>,
     ) -> Self {
-        let view = Self {
+        let line = Self {
             intake: Arc::clone(intake),
             pv,
             opening: intake.next_number(),
         };
-        view.event(Event::ViewOpened {
+        line.event(Event::FilteredOpened {
             base,
             filter,
             charge,
         });
-        view
+        line
     }
 
     fn event(&self, event: Event) {
@@ -577,9 +588,9 @@ impl ViewLine {
     }
 }
 
-impl Drop for ViewLine {
+impl Drop for FilteredLine {
     fn drop(&mut self) {
-        self.event(Event::ViewClosed);
+        self.event(Event::FilteredClosed);
     }
 }
 

@@ -176,7 +176,7 @@ pub struct Readings {
     pub skipped_by_relay: u64,
     /// Updates that a source put into others.
     pub skipped_by_source: u64,
-    /// Updates withheld from views.
+    /// Updates withheld by filters.
     pub skipped_by_filter: u64,
     /// Updates of a type or PV that was no more.
     pub updates_stale: u64,

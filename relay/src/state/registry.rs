@@ -15,8 +15,8 @@ use pvwire_schema::types::{Filter, NameProblem, Outcome, PvId};
 use crate::access::rule::{Identity, PutsAllowed, Rules};
 use crate::config::Access;
 use crate::ingest::{
-    Call, Event, Intake, Line, Monitor, Notice, OpDone, OpEnd, OpTicket, Put, Queue, Sent, Source,
-    ViewLine,
+    Call, Event, FilteredLine, Intake, Line, Monitor, Notice, OpDone, OpEnd, OpTicket, Put, Queue,
+    Sent, Source,
 };
 use crate::limits::connections::Caller;
 use crate::limits::memory::{Owner, PvCharge, TooMuch};
@@ -103,12 +103,12 @@ impl Open {
             .expect("a PV that is held is open")
     }
 
-    /// The slot of the PV, also when this is the number of a view of it.
+    /// The slot of the PV, also when this is the number of a filtered PV of it.
     fn monitored(&self, pv: PvId) -> (&Slot, &dyn Monitor) {
         let slot = self.slot(pv);
         match &slot.shows {
             Shows::Pv { monitor, .. } => (slot, monitor.as_ref()),
-            Shows::View { base, .. } => self.monitored(*base),
+            Shows::Filtered { base, .. } => self.monitored(*base),
         }
     }
 
@@ -131,16 +131,17 @@ impl Open {
     }
 
     /// Whether one more filter on a PV may be added for this client.
-    fn check_views(&self, base: PvId, caller: &Caller) -> Result<(), String> {
-        let Shows::Pv { views, .. } = &self.slot(base).shows else {
+    fn check_filters(&self, base: PvId, caller: &Caller) -> Result<(), String> {
+        let Shows::Pv { filtered, .. } = &self.slot(base).shows else {
             unreachable!("a name stands for a PV");
         };
         let added_by = |fits: &dyn Fn(&Caller) -> bool| {
-            let views = views.iter().map(|view| &self.slot(*view).shows);
-            let fit = |shows: &&Shows| matches!(shows, Shows::View { caller, .. } if fits(caller));
-            views.filter(fit).count()
+            let shown = filtered.iter().map(|pv| &self.slot(*pv).shows);
+            let fit =
+                |shows: &&Shows| matches!(shows, Shows::Filtered { caller, .. } if fits(caller));
+            shown.filter(fit).count()
         };
-        if views.len() >= MAX_FILTERS {
+        if filtered.len() >= MAX_FILTERS {
             Err(format!(
                 "this PV has {MAX_FILTERS} different filters already: use one that other screens have"
             ))
@@ -180,12 +181,12 @@ impl Open {
                 self.lingering.push((since, id));
                 return;
             }
-            Shows::View { base, key, .. } => (*base, *key),
+            Shows::Filtered { base, key, .. } => (*base, *key),
         };
         // It costs the IOC nothing to open it again.
         self.by_filter.remove(&(base, key));
-        if let Shows::Pv { views, .. } = &mut self.slot_mut(base).shows {
-            views.retain(|view| *view != id);
+        if let Shows::Pv { filtered, .. } = &mut self.slot_mut(base).shows {
+            filtered.retain(|pv| *pv != id);
         }
         // Tells the tick thread, before somebody else gets the number.
         self.slots[id.index()] = None;
@@ -205,21 +206,21 @@ struct Slot {
 }
 
 enum Shows {
-    /// A PV, of which these are views.
+    /// A PV, and its filtered PVs.
     Pv {
         monitor: Box<dyn Monitor>,
         charge: Arc<PvCharge>,
         /// See [`Line::opening`].
         opening: u32,
-        views: Vec<PvId>,
+        filtered: Vec<PvId>,
     },
     /// A PV through a filter.
-    View {
+    Filtered {
         base: PvId,
         key: FilterKey,
         /// Who asked for it first.
         caller: Caller,
-        _line: ViewLine,
+        _line: FilteredLine,
     },
 }
 
@@ -317,7 +318,7 @@ impl Registry {
             self.permit(name, identity, Access::Read)?;
             let base = self.acquire_one(&mut open, name, owner, room)?;
             filter.map_or(Ok(base), |(filter, caller)| {
-                self.acquire_view(&mut open, base, filter, (caller, owner))
+                self.acquire_filter(&mut open, base, filter, (caller, owner))
             })
         };
         let acquired = names.iter().map(acquire).collect();
@@ -327,8 +328,8 @@ impl Registry {
         acquired
     }
 
-    /// Takes hold of a view of a PV that is held, and takes that hold over.
-    fn acquire_view(
+    /// Takes hold of a filtered PV of a PV that is held, and takes that hold over.
+    fn acquire_filter(
         &self,
         open: &mut Open,
         base: PvId,
@@ -337,13 +338,13 @@ impl Registry {
     ) -> Result<PvId, Refusal> {
         let key = FilterKey::from(filter);
         if let Some(&id) = open.by_filter.get(&(base, key)) {
-            // The view holds it already.
+            // The filtered PV holds it already.
             open.slot_mut(base).holders -= 1;
             open.slot_mut(id).holders += 1;
             return Ok(id);
         }
         let id = open.free_number();
-        if let Err(message) = open.check_views(base, caller) {
+        if let Err(message) = open.check_filters(base, caller) {
             open.give_back(id);
             open.release_one(base, Instant::now(), self.linger);
             let problem = NameProblem::TooManyFilters;
@@ -351,7 +352,10 @@ impl Registry {
         }
         let slot = open.slot_mut(base);
         let (name, puts) = (Arc::clone(&slot.name), slot.puts);
-        let Shows::Pv { views, charge, .. } = &mut slot.shows else {
+        let Shows::Pv {
+            filtered, charge, ..
+        } = &mut slot.shows
+        else {
             unreachable!("a name stands for a PV");
         };
         // It may hold another value than the PV does.
@@ -363,14 +367,14 @@ impl Registry {
                 return Err(too_much.into());
             }
         };
-        views.push(id);
-        let line = ViewLine::open(&self.intake, id, base, filter, Some(charge));
+        filtered.push(id);
+        let line = FilteredLine::open(&self.intake, id, base, filter, Some(charge));
         let slot = Slot {
             name,
             holders: 1,
             idle_since: None,
             puts,
-            shows: Shows::View {
+            shows: Shows::Filtered {
                 base,
                 key,
                 caller: caller.clone(),
@@ -468,7 +472,7 @@ impl Registry {
                 monitor,
                 charge,
                 opening,
-                views: Vec::new(),
+                filtered: Vec::new(),
             },
         };
         open.place(id, slot);
@@ -668,7 +672,7 @@ impl Registry {
         self.lock().by_name.len()
     }
 
-    /// The PVs that are open, without their views.
+    /// The PVs that are open, without filtered PVs.
     pub fn open_pvs(&self) -> Vec<PvId> {
         let open = self.lock();
         let slots = open.slots.iter().enumerate();
@@ -679,7 +683,7 @@ impl Registry {
         pvs.collect()
     }
 
-    /// Up to `limit` PVs, by name: name, number, holders with those of its views.
+    /// Up to `limit` PVs, by name: name, number, holders with those of its filtered PVs.
     pub fn list(&self, limit: usize) -> Vec<(Arc<str>, PvId, usize)> {
         let open = self.lock();
         let mut list: Vec<_> = open
@@ -688,12 +692,12 @@ impl Registry {
             .enumerate()
             .filter_map(|(index, slot)| {
                 let slot = slot.as_ref()?;
-                let Shows::Pv { views, .. } = &slot.shows else {
+                let Shows::Pv { filtered, .. } = &slot.shows else {
                     return None;
                 };
-                // Each view is a holder itself.
-                let through: usize = views.iter().map(|view| open.slot(*view).holders).sum();
-                let holders = slot.holders - views.len() + through;
+                // Each filtered PV is a holder itself.
+                let through: usize = filtered.iter().map(|pv| open.slot(*pv).holders).sum();
+                let holders = slot.holders - filtered.len() + through;
                 Some((Arc::clone(&slot.name), PvId(index as u32), holders))
             })
             .collect();
@@ -871,10 +875,10 @@ mod tests {
     fn one_monitor_serves_every_filter_and_equal_filters_share_a_number() {
         let (registry, counted) = registry();
         let base = one(&registry, "TEMP").unwrap();
-        let view = filtered(&registry, 2).unwrap();
-        assert_ne!(view, base);
-        assert_eq!(filtered(&registry, 2), Ok(view));
-        assert_ne!(filtered(&registry, 3), Ok(view));
+        let pv = filtered(&registry, 2).unwrap();
+        assert_ne!(pv, base);
+        assert_eq!(filtered(&registry, 2), Ok(pv));
+        assert_ne!(filtered(&registry, 3), Ok(pv));
         assert_eq!(counted.opened.load(Ordering::Relaxed), 1);
         assert_eq!(registry.monitors(), 1);
         assert_eq!(registry.list(9), [("ca://TEMP".into(), base, 4)]);
@@ -883,12 +887,12 @@ mod tests {
     #[test]
     fn filtered_pv_ends_with_its_last_client_and_the_pv_lingers() {
         let (registry, _) = registry();
-        let view = filtered(&registry, 2).unwrap();
-        assert_eq!(filtered(&registry, 2), Ok(view));
+        let pv = filtered(&registry, 2).unwrap();
+        assert_eq!(filtered(&registry, 2), Ok(pv));
         let left = Instant::now();
-        registry.release([view], left);
+        registry.release([pv], left);
         assert_eq!(registry.sweep(left + LINGER), 0, "a client still holds it");
-        registry.release([view], left + LINGER);
+        registry.release([pv], left + LINGER);
         assert_eq!(registry.sweep(left + LINGER), 0);
         assert_eq!(registry.sweep(left + LINGER * 2), 1);
         assert_eq!(registry.list(9), []);
@@ -901,7 +905,7 @@ mod tests {
     fn one_filter_too_many_is_refused_and_holds_nothing() {
         let (registry, _) = registry();
         let clients = callers(5, MAX_FILTERS / 4);
-        let views: Vec<_> = (2..)
+        let pvs: Vec<_> = (2..)
             .zip(&clients[..MAX_FILTERS])
             .map(|(every, client)| filtered_by(&registry, every, client).unwrap())
             .collect();
@@ -911,9 +915,13 @@ mod tests {
             let start = "this PV has 32 different filters already";
             assert!(refusal.message.starts_with(start), "{}", refusal.message);
         }
-        assert_eq!(filtered(&registry, 2), Ok(views[0]), "a known one is none");
+        assert_eq!(
+            filtered(&registry, 2),
+            Ok(pvs[0]),
+            "a known filter is not a new one"
+        );
         let left = Instant::now();
-        registry.release(views.iter().copied().chain([views[0]]), left);
+        registry.release(pvs.iter().copied().chain([pvs[0]]), left);
         assert_eq!(registry.sweep(left + LINGER), 1);
     }
 

@@ -1,4 +1,4 @@
-//! What did one tick bring, row by row?
+//! Everything that one tick brought, row by row.
 
 use std::sync::Arc;
 
@@ -24,16 +24,16 @@ pub struct ChangedRow {
     pub skips: Skips,
 }
 
-/// How many updates a tick brought, and how many it would have.
+/// Numbers of updates of a tick: those taken, and those left out by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Taken in from sources.
     pub taken: u64,
-    /// Lost because more came than could be taken in.
+    /// Lost because the ring of the intake was full.
     pub relay: u64,
-    /// Lost in the source.
+    /// Squashed in the source.
     pub source: u64,
-    /// Withheld from views, once for each.
+    /// Withheld by filters, once for each filtered PV.
     pub filter: u64,
 }
 
@@ -42,31 +42,31 @@ pub struct Counts {
 pub struct Changes {
     /// Number of the tick.
     pub tick: u64,
-    /// Every update that travels beside others, in order.
+    /// Updates that travel together in one frame, in order.
     pub rows: Vec<ChangedRow>,
-    /// Every update that travels alone, in order; of one PV they come after those in `rows`.
+    /// Updates that travel in separate frames, in order. Those of one PV come after its updates in `rows`.
     pub large: Vec<LargeRow>,
     /// PVs whose first value of a connection is among the updates: it may be as old as the PV's last
     /// change.
     pub first_values: Vec<PvId>,
-    /// Every connection or access change, in order.
+    /// Changes of connection or access rights, in order.
     pub connections: Vec<(PvId, Connection)>,
-    /// PVs whose metadata changed, with the newest; once each.
+    /// PVs whose metadata changed, once each, with the newest.
     pub metadata: Vec<(PvId, Arc<Metadata>)>,
-    /// Which of the values may be in `rows`.
+    /// Bounds the values in `rows`.
     pub together: Together,
     /// For the counters.
     pub counts: Counts,
 }
 
 impl Changes {
-    /// Whether nothing happened.
+    /// Whether the tick brought nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.updates() == 0 && self.connections.is_empty() && self.metadata.is_empty()
     }
 
-    /// How many updates there were.
+    /// Number of updates.
     #[must_use]
     pub fn updates(&self) -> usize {
         self.rows.len() + self.large.len()

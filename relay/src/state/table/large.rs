@@ -1,8 +1,7 @@
-//! Which updates are too large to travel beside others in one frame?
+//! Large values: updates that travel in a separate frame, and values that can't be kept at all.
 //!
-//! An array or structure of many bytes goes to the clients in a frame of its own, which all of
-//! them share and which is written piece by piece, while the small updates of the same tick are
-//! on their way already.
+//! An array or structure of many bytes goes to clients in a frame that all of them share and that is
+//! written piece by piece, after the small updates of its tick.
 
 use std::sync::Arc;
 
@@ -13,91 +12,92 @@ use pvwire_schema::types::{
 
 use super::Latest;
 use crate::ingest::RowValue;
-use crate::ingest::weight::Weight;
+use crate::ingest::weight::{Measure, Weight, measure, measure_node};
 use crate::limits::memory::PvCharge;
 
 /// A value of more bytes is large. Below it, copying a value into a client's frame costs less than a
-/// message of its own does.
+/// separate message.
 pub const LARGE_BYTES: usize = 16 << 10;
 
-/// Bytes that a field of a structure takes in a frame beside its name and contents, at least.
+/// Least bytes of a structure's field in a frame, without its name and contents.
 const NODE_BYTES: usize = 24;
 
-/// Most bytes of small values that travel together in one frame; what is beyond travels like large ones. Far
-/// below the protocol's limit, because a frame holds more of a structure's field than its bytes.
+/// Most bytes of small values in one frame; values beyond it travel like large ones. Far below the
+/// protocol's limit, because a field of a structure takes more bytes in a frame than are counted here.
 const TOGETHER_BYTES: usize = 16 << 20;
 
-/// Most bytes of values in one frame: the protocol's limit, less what else a frame holds.
+/// Most bytes of values in one frame: the protocol's limit, less the rest of a frame.
 pub const MAX_VALUE_BYTES: usize = MAX_FRAME_BYTES - (2 << 20);
 
 /// A mebibyte.
 pub const MIB: usize = 1 << 20;
 
-/// Most bytes that a value may take in memory beside its elements and characters: those of a table with a
-/// million strings.
-const MAX_BESIDE_BYTES: usize = 64 * MIB;
+/// Most bytes of memory that a value may take in addition to its elements and characters: those of a
+/// table with a million strings.
+const MAX_OVERHEAD_BYTES: usize = 64 * MIB;
 
-/// Alarm condition of a value that can't be read, as in `alarm.h`.
+/// Alarm status `READ` of `alarm.h`: the value can't be read.
 const READ: u16 = 1;
 
-/// Bytes that a value takes in a frame, about.
+/// Approximate bytes of a value in a frame.
 #[must_use]
 pub fn bytes_of(value: &RowValue) -> usize {
-    let mut room = usize::MAX;
+    let mut space = Space(usize::MAX);
     match value {
         RowValue::Number(_) => {}
         RowValue::Blob(blob) | RowValue::Structure { whole: blob, .. } => {
-            blob_fits(blob, &mut room);
+            measure(blob, &mut space);
         }
     }
-    usize::MAX - room
+    usize::MAX - space.0
 }
 
-/// The same of a service's answer.
+/// Approximate bytes of a service's answer in a frame.
 #[must_use]
 pub fn bytes_of_node(node: &Node) -> usize {
-    let mut room = usize::MAX;
-    node_fits(node, &mut room);
-    usize::MAX - room
+    let mut space = Space(usize::MAX);
+    measure_node(node, &mut space);
+    usize::MAX - space.0
 }
 
-/// Whether a service's answer is more than a frame may hold.
+/// Whether a service's answer exceeds a frame.
 #[must_use]
 pub fn is_beyond_a_frame(node: &Node) -> bool {
-    !node_fits(node, &mut { MAX_VALUE_BYTES })
+    !measure_node(node, &mut Space(MAX_VALUE_BYTES))
 }
 
-/// Why a value can't be kept: no frame holds it, it takes far more memory than it says, or nobody who has
-/// the PV has room for it in their budget. Charges what it takes.
+/// Why a value can't be kept: it exceeds a frame, it takes far more memory than its contents, or it
+/// exceeds the memory budget of every client that has the PV. Charges its memory otherwise.
 pub(super) fn surplus(value: &RowValue, charge: Option<&PvCharge>) -> Option<String> {
     let (RowValue::Blob(blob) | RowValue::Structure { whole: blob, .. }) = value else {
         return None;
     };
-    if !blob_fits(blob, &mut { MAX_VALUE_BYTES }) {
+    if !measure(blob, &mut Space(MAX_VALUE_BYTES)) {
         return Some(format!("it has more than {MAX_VALUE_BYTES} bytes"));
     }
-    let Weight { contents, beside } = Weight::of(blob);
-    if beside > MAX_BESIDE_BYTES {
+    let Weight { contents, overhead } = Weight::of(blob);
+    if overhead > MAX_OVERHEAD_BYTES {
         return Some(format!(
             "its {} MiB of contents take {} MiB more in memory, and {} MiB are allowed: its server sends too \
              many strings or fields",
             contents / MIB,
-            beside / MIB,
-            MAX_BESIDE_BYTES / MIB
+            overhead / MIB,
+            MAX_OVERHEAD_BYTES / MIB
         ));
     }
-    let (charge, bytes) = (charge?, contents + beside);
+    let (charge, bytes) = (charge?, contents + overhead);
     let charged = charge.value_bytes();
     if bytes <= charged && bytes >= charged / 2 {
         return None;
     }
     let too_much = charge.set(bytes).err()?;
-    // The value before is let go, and to give some back never fails.
+    // The value before is released too, and a charge of nothing can't fail.
     let _ = charge.set(0);
     Some(too_much.to_string())
 }
 
-/// What is shown in place of a value that can't be kept: nothing of its type, invalid, and why.
+/// Stands for a value that can't be kept: an empty value of its type, INVALID, with the reason as the
+/// alarm message.
 pub(super) fn left_out(latest: &Latest, why: String) -> Latest {
     let (RowValue::Blob(blob) | RowValue::Structure { whole: blob, .. }) = &latest.value else {
         return latest.clone();
@@ -133,37 +133,43 @@ pub(super) fn left_out(latest: &Latest, why: String) -> Latest {
     }
 }
 
-/// Whether what would travel of a value is large.
+/// Whether the part of a value that would travel is large.
 #[must_use]
 pub fn is_large(value: &RowValue) -> bool {
     small_bytes(value).is_none()
 }
 
-/// Which values of several PVs travel together in one frame, asked in the order of the PVs.
+/// Decides which values of several PVs travel together in one frame, asked in the order of the PVs.
 #[derive(Clone, Copy, Debug)]
 pub struct Together {
-    room: usize,
+    bytes_left: usize,
 }
 
 impl Default for Together {
     fn default() -> Self {
         Self {
-            room: TOGETHER_BYTES,
+            bytes_left: TOGETHER_BYTES,
         }
     }
 }
 
 impl Together {
-    /// Whether the next value goes with the others; if not, it goes in a separate frame.
+    /// Whether the next value travels with the others; if not, it travels in a separate frame.
     #[inline]
     #[must_use]
     pub fn takes(&mut self, value: &RowValue) -> bool {
         matches!(value, RowValue::Number(_)) || self.takes_blob(value)
     }
 
-    /// The same of a value that isn't large and has so many bytes.
+    /// Like `takes`, for a value of this many bytes that isn't large.
     pub(super) fn takes_bytes(&mut self, bytes: usize) -> bool {
-        takes(&mut self.room, bytes)
+        match self.bytes_left.checked_sub(bytes) {
+            Some(rest) => {
+                self.bytes_left = rest;
+                true
+            }
+            None => false,
+        }
     }
 
     #[inline(never)]
@@ -172,73 +178,60 @@ impl Together {
     }
 }
 
-/// Bytes of what would travel of a value; `None` when that is large.
+/// Bytes of the part of a value that would travel; `None` if it is large.
 pub(super) fn small_bytes(value: &RowValue) -> Option<usize> {
-    let mut room = LARGE_BYTES;
+    let mut space = Space(LARGE_BYTES);
     let fits = match value {
         RowValue::Number(_) => true,
-        RowValue::Blob(blob) | RowValue::Structure { part: blob, .. } => blob_fits(blob, &mut room),
+        RowValue::Blob(blob) | RowValue::Structure { part: blob, .. } => measure(blob, &mut space),
     };
-    fits.then_some(LARGE_BYTES - room)
+    fits.then_some(LARGE_BYTES - space.0)
 }
 
-/// Whether so many bytes more fit; what is left of the room.
-fn takes(room: &mut usize, bytes: usize) -> bool {
-    match room.checked_sub(bytes) {
-        Some(rest) => {
-            *room = rest;
-            true
+/// Bytes that are left in a frame.
+struct Space(usize);
+
+impl Space {
+    /// Takes bytes if there are as many.
+    fn takes(&mut self, bytes: usize) -> bool {
+        match self.0.checked_sub(bytes) {
+            Some(rest) => {
+                self.0 = rest;
+                true
+            }
+            None => false,
         }
-        None => false,
     }
 }
 
-fn texts_fit(texts: &[String], room: &mut usize) -> bool {
-    // Each has an offset, a length and a zero at its end.
-    texts.iter().all(|text| takes(room, text.len() + 9))
-}
+impl Measure for Space {
+    fn field(&mut self, field: &Node) -> bool {
+        self.takes(field.name.len() + NODE_BYTES)
+    }
 
-fn blob_fits(blob: &BlobValue, room: &mut usize) -> bool {
-    match blob {
-        BlobValue::Text(text) => takes(room, text.len()),
-        BlobValue::TextArray(texts) => texts_fit(texts, room),
-        BlobValue::Int64(_) | BlobValue::UInt64(_) => true,
-        BlobValue::Array(array) => takes(room, array.data.len()),
-        BlobValue::Structure(root) | BlobValue::StructurePart(root) => node_fits(root, room),
+    fn text(&mut self, text: &str) -> bool {
+        self.takes(text.len())
+    }
+
+    fn texts(&mut self, texts: &[String]) -> bool {
+        // Each has an offset, a length and a zero at its end.
+        texts.iter().all(|text| self.takes(text.len() + 9))
+    }
+
+    fn elements(&mut self, bytes: usize) -> bool {
+        self.takes(bytes)
     }
 }
 
-fn node_fits(node: &Node, room: &mut usize) -> bool {
-    if !takes(room, node.name.len() + NODE_BYTES) {
-        return false;
-    }
-    match &node.value {
-        NodeValue::Empty
-        | NodeValue::Number(..)
-        | NodeValue::Int64(_)
-        | NodeValue::UInt64(_)
-        | NodeValue::Union(None)
-        | NodeValue::Any(None) => true,
-        NodeValue::Text(text) => takes(room, text.len()),
-        NodeValue::TextArray(texts) => texts_fit(texts, room),
-        NodeValue::Array(array) => takes(room, array.data.len()),
-        NodeValue::Union(Some(held)) | NodeValue::Any(Some(held)) => node_fits(held, room),
-        NodeValue::Structure(list)
-        | NodeValue::StructureArray(list)
-        | NodeValue::UnionArray(list)
-        | NodeValue::AnyArray(list) => list.iter().all(|node| node_fits(node, room)),
-    }
-}
-
-/// An update that goes in a frame of its own: one that is large, or one that came after a large one
-/// of its PV in the same tick, so that their order stays.
+/// An update that travels in a separate frame: a large one, or one that came after a large one of its PV
+/// in the same tick, so that their order is kept.
 #[derive(Clone, Debug)]
 pub struct LargeRow {
     /// The PV.
     pub pv: PvId,
     /// The type and element count that it belongs to; see [`crate::ingest::Row::epoch`].
     pub epoch: u32,
-    /// Value, time and alarm, all of it.
+    /// Value, time, alarm and detail.
     pub latest: Latest,
     /// Updates that were left out just before this one.
     pub skips: Skips,
@@ -268,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn size_of_what_travels_decides() {
+    fn size_of_the_part_that_travels_decides() {
         let blob = |blob| RowValue::Blob(Arc::new(blob));
         assert!(!is_large(&RowValue::Number(1.0)));
         assert!(!is_large(&blob(array(LARGE_BYTES))));
@@ -310,7 +303,7 @@ mod tests {
         (Weight::of(blob).bytes(), message)
     }
 
-    /// A PV that is connected and charged to this client.
+    /// A connected PV whose memory is charged to this client.
     fn charged(bench: &Bench, owner: &Arc<Owner>) -> Line {
         let charge = PvCharge::open(owner, 0).unwrap();
         let line = Line::open_charged(&bench.intake, PV, false, Some(charge));
@@ -323,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn value_beyond_the_budget_is_left_out_and_says_who_must_act_until_there_is_room() {
+    fn value_beyond_the_budget_is_left_out_and_says_who_must_act() {
         let limits = MemoryLimits {
             client: 3 * MIB,
             ..MemoryLimits::NONE
@@ -345,7 +338,7 @@ mod tests {
             "the value is left out: too much at once: 2.0 MiB more, and your connection uses 2.0 MiB of 3.0 \
              MiB: unsubscribe some PVs first or ask for fewer at a time (max_memory_per_client_mib)"
         );
-        assert!(memory.used() < MIB, "what isn't kept isn't charged");
+        assert!(memory.used() < MIB, "a value that isn't kept isn't charged");
         let other = owner.charge(5 * MIB / 2).unwrap();
         assert_eq!(shown_of(MIB).0, 0);
         drop(other);
@@ -354,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn value_of_closed_pv_is_gone_and_so_is_its_charge() {
+    fn value_of_a_closed_pv_is_released_with_its_charge() {
         let memory = Memory::new(MemoryLimits::NONE);
         let mut bench = Bench::new();
         let line = charged(&bench, &memory.owner("", None));
@@ -373,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn few_bytes_that_take_very_much_memory_are_no_value() {
+    fn value_with_too_much_overhead_is_left_out() {
         let mut bench = Bench::new();
         let line = charged(&bench, &Owner::unlimited());
         let absent = vec![Node::default(); 1 << 20];
@@ -390,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn small_values_that_no_frame_can_hold_together_travel_in_frames_of_their_own() {
+    fn small_values_beyond_one_frame_travel_in_separate_frames() {
         const BYTES: usize = 16 << 10;
         let pvs = 2 * TOGETHER_BYTES / BYTES;
         let mut bench = Bench::new();
@@ -410,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn value_that_no_frame_can_hold_is_left_out_and_says_so_until_it_fits() {
+    fn value_larger_than_a_frame_is_left_out_until_it_fits() {
         let mut bench = Bench::new();
         let line = Line::open(&bench.intake, PV, false);
         line.event(Event::Access {
@@ -434,7 +427,7 @@ mod tests {
             )]))),
         };
         let surplus = MAX_VALUE_BYTES + 1;
-        // What comes, what is shown of it, and whether it is said to be left out.
+        // The update, what is shown of it, and whether the alarm message says that it is left out.
         for (value, shown, is_left_out) in [
             (blob(array(100)), blob(array(100)), false),
             (
@@ -450,7 +443,7 @@ mod tests {
                 blob(BlobValue::Structure(empty.clone())),
                 true,
             ),
-            // Small parts of what was left out.
+            // Small parts of a structure that was left out.
             (part(surplus), blob(BlobValue::Structure(empty)), true),
             (part(10), RowValue::Blob(whole(10)), false),
             (part(10), part(10), false),

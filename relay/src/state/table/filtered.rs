@@ -1,7 +1,7 @@
-//! What does a view show of its PV, and when?
+//! Filtered PVs: entries of the table that follow a PV's entry through a filter.
 //!
-//! A filtered PV carries fewer updates of a PV, or less of its values. It has its own number
-//! and its own entry, so that all clients with an equal filter share its frames.
+//! A filtered PV carries fewer updates of a PV, or less of its values. It has its own number and its
+//! own entry, so that all clients with an equal filter share its frames.
 
 use std::cmp::Reverse;
 use std::mem;
@@ -14,20 +14,20 @@ use super::{Changes, Entry, Latest, Now, Table};
 use crate::limits::memory::PvCharge;
 use crate::state::filter::{Candidate, Gate, Verdict, less_of};
 
-/// What makes an entry the view of another's PV.
+/// What the entry of a filtered PV has in addition to that of a PV.
 #[derive(Clone, Debug)]
-pub(super) struct View {
+pub(super) struct Filtered {
     base: PvId,
     gate: Gate,
     filter: Filter,
-    /// Lost on the way in since the last update that passed.
+    /// Updates that were lost before the table since the last one that passed.
     lost: Skips,
-    /// An update is held, and its time is in `Table::held`.
+    /// An update is held, and the time at which it passes is in `Table::held`.
     is_due: bool,
 }
 
-impl View {
-    /// A PV's update with as much of its value as the filter passes.
+impl Filtered {
+    /// An update of the PV, with as much of its value as the filter passes.
     fn less(&self, newest: &Latest) -> Latest {
         match less_of(&self.filter, &newest.value) {
             Some(value) => Latest {
@@ -40,8 +40,8 @@ impl View {
 }
 
 impl Entry {
-    /// Brings a view to what is known of its PV, of which `lost` were lost just now. Says when it is to
-    /// be looked at again.
+    /// Brings a filtered PV up to date with its PV, `base`. `lost` were lost just before its newest
+    /// update. Returns the time of the next look, if an update is held from now on.
     fn follow(
         &mut self,
         base: &Self,
@@ -50,17 +50,17 @@ impl Entry {
         now: Now,
         lost: Skips,
     ) -> Option<Instant> {
-        let view = self.view.as_mut()?;
-        view.lost.relay += lost.relay;
-        view.lost.source += lost.source;
+        let filtered = self.filtered.as_mut()?;
+        filtered.lost.relay += lost.relay;
+        filtered.lost.source += lost.source;
         if base.latest.is_none() {
-            // Another type or count: a value of the old kind would be a lie, also one that passed in
-            // this tick.
+            // The type or element count has changed. A value of the old type would be wrong, also one
+            // that passed in this tick.
             if self.latest.take().is_some() && self.value_tick == changes.tick {
                 changes.rows.retain(|row| row.pv != pv);
                 changes.large.retain(|row| row.pv != pv);
             }
-            view.lost = Skips::NONE;
+            filtered.lost = Skips::NONE;
         }
         if let Some(metadata) = &base.metadata
             && !(self.metadata.as_ref()).is_some_and(|own| Arc::ptr_eq(own, metadata))
@@ -82,7 +82,7 @@ impl Entry {
         due
     }
 
-    /// `urgent`: the newest update passes in any case.
+    /// Lets the newest update pass, holds it, or leaves it out. An `urgent` one always passes.
     fn follow_value(
         &mut self,
         newest: &Latest,
@@ -91,7 +91,7 @@ impl Entry {
         now: Now,
         urgent: bool,
     ) -> Option<Instant> {
-        let view = self.view.as_mut()?;
+        let filtered = self.filtered.as_mut()?;
         let before = self.latest.as_ref();
         let steps = newest
             .sequence
@@ -104,18 +104,18 @@ impl Entry {
             numbers: before.and_then(|before| before.numbers(newest, self.metadata.as_deref())),
             urgent: urgent || before.is_none_or(|before| newest.is_news_after(before)),
         };
-        match view.gate.verdict(candidate, now.instant) {
+        match filtered.gate.verdict(candidate, now.instant) {
             Verdict::Leave => None,
             Verdict::Hold(until) => {
-                let is_new = !mem::replace(&mut view.is_due, true);
+                let is_new = !mem::replace(&mut filtered.is_due, true);
                 is_new.then_some(until)
             }
             Verdict::Pass => {
-                view.gate.passed(now.instant);
-                let mut skips = mem::take(&mut view.lost);
+                filtered.gate.passed(now.instant);
+                let mut skips = mem::take(&mut filtered.lost);
                 skips.filter = (steps - 1).saturating_sub(skips.total());
                 changes.counts.filter += u64::from(skips.filter);
-                let latest = view.less(newest);
+                let latest = filtered.less(newest);
                 let value = latest.value.clone();
                 self.record(changes, pv, latest, value, skips);
                 None
@@ -125,34 +125,41 @@ impl Entry {
 }
 
 impl Table {
-    /// Passes on what is new of a PV to its views. `lost`: just before its newest update.
+    /// Passes what is new of a PV on to its filtered PVs. `lost` were lost just before its newest
+    /// update.
     #[inline]
-    pub(super) fn show_views(&mut self, changes: &mut Changes, now: Now, base: PvId, lost: Skips) {
-        if !self.entries[base.index()].views.is_empty() {
-            self.show_each_view(changes, now, base, lost);
+    pub(super) fn pass_to_filtered(
+        &mut self,
+        changes: &mut Changes,
+        now: Now,
+        base: PvId,
+        lost: Skips,
+    ) {
+        if !self.entries[base.index()].filtered_pvs.is_empty() {
+            self.pass_to_each(changes, now, base, lost);
         }
     }
 
-    fn show_each_view(&mut self, changes: &mut Changes, now: Now, base: PvId, lost: Skips) {
-        let views = mem::take(&mut self.entries[base.index()].views);
-        for view in &views {
-            self.show_view(changes, now, base, *view, lost);
+    fn pass_to_each(&mut self, changes: &mut Changes, now: Now, base: PvId, lost: Skips) {
+        let filtered = mem::take(&mut self.entries[base.index()].filtered_pvs);
+        for pv in &filtered {
+            self.pass_to_one(changes, now, base, *pv, lost);
         }
-        self.entries[base.index()].views = views;
+        self.entries[base.index()].filtered_pvs = filtered;
     }
 
-    fn show_view(&mut self, changes: &mut Changes, now: Now, base: PvId, view: PvId, lost: Skips) {
+    fn pass_to_one(&mut self, changes: &mut Changes, now: Now, base: PvId, pv: PvId, lost: Skips) {
         let [base, entry] = self
             .entries
-            .get_disjoint_mut([base.index(), view.index()])
-            .expect("a view and its PV are two, and are open");
-        if let Some(until) = entry.follow(base, view, changes, now, lost) {
-            self.held.push(Reverse((until, view, entry.opening)));
+            .get_disjoint_mut([base.index(), pv.index()])
+            .expect("a filtered PV and its PV have two numbers, and are open");
+        if let Some(until) = entry.follow(base, pv, changes, now, lost) {
+            self.held.push(Reverse((until, pv, entry.opening)));
         }
     }
 
-    /// The view begins with all that is known of the PV: its first snapshot is whole.
-    pub(super) fn open_view(
+    /// Opens a filtered PV with all that is known of its PV, so that its first snapshot is complete.
+    pub(super) fn open_filtered(
         &mut self,
         tick: u64,
         now: Now,
@@ -162,17 +169,17 @@ impl Table {
         charge: Option<Arc<PvCharge>>,
     ) {
         let of = &mut self.entries[base.index()];
-        of.views.push(pv);
-        let view = View {
+        of.filtered_pvs.push(pv);
+        let filtered = Filtered {
             base,
             gate: Gate::new(filter, now.instant),
             filter,
             lost: Skips::NONE,
             is_due: false,
         };
-        let latest = of.latest.as_ref().map(|latest| view.less(latest));
+        let latest = of.latest.as_ref().map(|latest| filtered.less(latest));
         self.entries[pv.index()] = Entry {
-            view: Some(Box::new(view)),
+            filtered: Some(Box::new(filtered)),
             opening,
             charge,
             connection: of.connection,
@@ -187,16 +194,17 @@ impl Table {
         };
     }
 
-    pub(super) fn close_view(&mut self, pv: PvId) {
+    pub(super) fn close_filtered(&mut self, pv: PvId) {
         let closed = mem::take(&mut self.entries[pv.index()]);
-        if let Some(view) = closed.view {
-            self.entries[view.base.index()]
-                .views
-                .retain(|shown| *shown != pv);
+        if let Some(filtered) = closed.filtered {
+            self.entries[filtered.base.index()]
+                .filtered_pvs
+                .retain(|open| *open != pv);
         }
     }
 
-    pub(super) fn let_pass(&mut self, changes: &mut Changes, now: Now) {
+    /// Lets held updates pass whose time has come.
+    pub(super) fn pass_held(&mut self, changes: &mut Changes, now: Now) {
         while let Some(&Reverse((due, pv, opening))) = self.held.peek() {
             if now.instant < due {
                 break;
@@ -204,11 +212,11 @@ impl Table {
             self.held.pop();
             let entry = &mut self.entries[pv.index()];
             if entry.opening == opening
-                && let Some(view) = &mut entry.view
+                && let Some(filtered) = &mut entry.filtered
             {
-                view.is_due = false;
-                let base = view.base;
-                self.show_view(changes, now, base, pv, Skips::NONE);
+                filtered.is_due = false;
+                let base = filtered.base;
+                self.pass_to_one(changes, now, base, pv, Skips::NONE);
             }
         }
     }
@@ -223,9 +231,9 @@ mod tests {
     use super::super::Counts;
     use super::super::tests::{Bench, CALM, HIHI, PV, update};
     use super::*;
-    use crate::ingest::{Event, Intake, Line, RowValue, ViewLine};
+    use crate::ingest::{Event, FilteredLine, Intake, Line, RowValue};
 
-    const VIEW: PvId = PvId(1);
+    const FILTERED: PvId = PvId(1);
 
     const TENTH: Filter = Filter {
         min_interval_ms: 100,
@@ -236,13 +244,13 @@ mod tests {
 
     const INTERVAL: Duration = Duration::from_millis(100);
 
-    fn view(bench: &Bench, filter: Filter) -> ViewLine {
-        ViewLine::open(&bench.intake, VIEW, PV, filter, None)
+    fn open(bench: &Bench, filter: Filter) -> FilteredLine {
+        FilteredLine::open(&bench.intake, FILTERED, PV, filter, None)
     }
 
-    /// The view's rows of a tick: value and what was withheld before it.
+    /// The filtered PV's rows of a tick: value, and how many updates were withheld before it.
     fn seen(changes: &Changes) -> Vec<(f64, u32)> {
-        let rows = changes.rows.iter().filter(|row| row.pv == VIEW);
+        let rows = changes.rows.iter().filter(|row| row.pv == FILTERED);
         rows.map(|row| match row.value {
             RowValue::Number(number) => (number, row.skips.filter),
             _ => panic!("{row:?}"),
@@ -265,13 +273,13 @@ mod tests {
     }
 
     #[test]
-    fn each_value_that_there_was_came_or_is_counted_with_the_cause_of_its_loss() {
+    fn every_value_arrives_or_is_counted_by_the_cause_of_its_loss() {
         let mut bench = Bench::new();
         // A source that counts up by one, faster than the ring can be emptied.
         bench.intake = Arc::new(Intake::with_ring(3));
         let line = Line::open(&bench.intake, PV, false);
         line.connected(false);
-        let _view = view(
+        let _filtered = open(
             &bench,
             Filter {
                 every: 4,
@@ -306,7 +314,7 @@ mod tests {
         assert!(counts.relay > 10 && counts.filter > 3, "{counts:?}");
         let truth = u64::from(count);
         assert_eq!(counts.taken + counts.relay + counts.source, truth);
-        for pv in [PV, VIEW] {
+        for pv in [PV, FILTERED] {
             let mut last = 0;
             for row in of(pv) {
                 let RowValue::Number(value) = row.value else {
@@ -318,20 +326,20 @@ mod tests {
         }
         assert_eq!(lost(PV, |skips| skips.relay), counts.relay);
         assert_eq!(lost(PV, |skips| skips.filter), 0);
-        assert_eq!(lost(VIEW, |skips| skips.filter), counts.filter);
+        assert_eq!(lost(FILTERED, |skips| skips.filter), counts.filter);
     }
 
     #[test]
-    fn view_begins_with_all_that_is_known_and_follows_all_but_the_values() {
+    fn filtered_pv_begins_complete_and_follows_connection_and_metadata() {
         let mut bench = Bench::new();
         let line = connected(&mut bench);
-        let _view = view(&bench, TENTH);
+        let _filtered = open(&bench, TENTH);
         let changes = bench.tick();
-        assert!(changes.is_empty(), "nobody can have been told before");
-        let entry = bench.table.entry(VIEW).clone();
+        assert!(changes.is_empty(), "no client can have it before");
+        let entry = bench.table.entry(FILTERED).clone();
         assert!(entry.latest.is_some() && entry.metadata.is_some());
         assert_eq!(entry.connection, bench.table.entry(PV).connection);
-        assert_eq!(entry.value_tick, changes.tick, "a catch-up has it, too");
+        assert_eq!(entry.value_tick, changes.tick, "a catch-up includes it");
         line.event(Event::Metadata(Box::new(Metadata {
             units: "mA".into(),
             ..Metadata::default()
@@ -339,16 +347,16 @@ mod tests {
         line.event(Event::Disconnected);
         let changes = bench.tick();
         let told: Vec<_> = changes.connections.iter().map(|(pv, _)| *pv).collect();
-        assert_eq!(told, [PV, VIEW]);
+        assert_eq!(told, [PV, FILTERED]);
         let told: Vec<_> = changes.metadata.iter().map(|(pv, _)| *pv).collect();
-        assert_eq!(told, [PV, VIEW]);
+        assert_eq!(told, [PV, FILTERED]);
     }
 
     #[test]
     fn last_value_of_a_burst_passes_when_the_interval_is_over() {
         let mut bench = Bench::new();
         let line = connected(&mut bench);
-        let _view = view(&bench, TENTH);
+        let _filtered = open(&bench, TENTH);
         bench.tick();
         for value in [1.0, 2.0, 3.0] {
             update(&line, value, CALM);
@@ -367,10 +375,10 @@ mod tests {
     }
 
     #[test]
-    fn change_of_the_alarm_passes_at_once_and_begins_the_interval_anew() {
+    fn alarm_change_passes_at_once_and_restarts_the_interval() {
         let mut bench = Bench::new();
         let line = connected(&mut bench);
-        let _view = view(&bench, TENTH);
+        let _filtered = open(&bench, TENTH);
         bench.tick();
         update(&line, 1.0, CALM);
         update(&line, 2.0, HIHI);
@@ -381,10 +389,10 @@ mod tests {
     }
 
     #[test]
-    fn message_passes_at_once_and_a_user_tag_does_not() {
+    fn alarm_message_passes_at_once_and_a_user_tag_does_not() {
         let mut bench = Bench::new();
         let line = connected(&mut bench);
-        let _view = view(&bench, TENTH);
+        let _filtered = open(&bench, TENTH);
         bench.tick();
         let tell = |value, user_tag, message: &str| {
             let message = message.into();
@@ -401,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn deadband_is_for_numbers_and_no_enums() {
+    fn deadband_applies_to_numbers_and_not_to_enums() {
         let filter = Filter {
             min_interval_ms: 0,
             deadband: 1.0,
@@ -410,7 +418,7 @@ mod tests {
         };
         let mut bench = Bench::new();
         let line = connected(&mut bench);
-        let _view = view(&bench, filter);
+        let _filtered = open(&bench, filter);
         for value in [0.5, 1.0, 1.5, 2.0, 0.0] {
             update(&line, value, CALM);
         }
@@ -424,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn one_in_so_many_counts_those_that_were_lost_too() {
+    fn one_in_n_counts_lost_updates_too() {
         let filter = Filter {
             min_interval_ms: 0,
             deadband: 0.0,
@@ -433,7 +441,7 @@ mod tests {
         };
         let mut bench = Bench::new();
         let line = connected(&mut bench);
-        let _view = view(&bench, filter);
+        let _filtered = open(&bench, filter);
         for value in 1..=7_u8 {
             if value == 3 {
                 line.squashed(2);
@@ -442,16 +450,16 @@ mod tests {
         }
         let changes = bench.tick();
         assert_eq!(seen(&changes), [(3.0, 2)]);
-        let row = changes.rows.iter().find(|row| row.pv == VIEW).unwrap();
+        let row = changes.rows.iter().find(|row| row.pv == FILTERED).unwrap();
         assert_eq!((row.skips.source, row.skips.total()), (2, 4));
         assert_eq!((changes.counts.source, changes.counts.filter), (2, 2));
     }
 
     #[test]
-    fn what_is_held_passes_before_the_pv_is_said_to_be_lost_and_the_first_of_a_new_connection() {
+    fn held_update_passes_before_a_disconnection_and_the_first_one_after_it_at_once() {
         let mut bench = Bench::new();
         let line = connected(&mut bench);
-        let _view = view(&bench, TENTH);
+        let _filtered = open(&bench, TENTH);
         update(&line, 1.0, CALM);
         assert_eq!(seen(&bench.tick()), []);
         line.event(Event::Disconnected);
@@ -469,39 +477,39 @@ mod tests {
     }
 
     #[test]
-    fn value_of_the_old_type_that_was_held_is_forgotten_with_the_type() {
+    fn held_value_of_an_old_type_is_discarded_with_the_type() {
         let mut bench = Bench::new();
         let line = connected(&mut bench);
-        let _view = view(&bench, TENTH);
+        let _filtered = open(&bench, TENTH);
         update(&line, 1.0, CALM);
         bench.tick();
         line.event(Event::Disconnected);
         line.connected(true);
         let changes = bench.tick();
         assert_eq!(seen(&changes), [], "1.0 is of the old type");
-        assert!(bench.table.entry(VIEW).latest.is_none());
+        assert!(bench.table.entry(FILTERED).latest.is_none());
         update(&line, 5.0, CALM);
-        assert_eq!(seen(&bench.tick()), [(5.0, 0)], "the first of its kind");
+        assert_eq!(seen(&bench.tick()), [(5.0, 0)], "the first of the new type");
         assert_eq!(bench.tick_at(INTERVAL).rows.len(), 0);
     }
 
     #[test]
-    fn closed_view_gets_nothing_and_its_number_may_be_another_pvs() {
+    fn closed_filtered_pv_gets_nothing_and_its_number_is_reused() {
         let mut bench = Bench::new();
         let line = connected(&mut bench);
-        let view = view(&bench, TENTH);
+        let filtered = open(&bench, TENTH);
         bench.tick();
         update(&line, 1.0, CALM);
         bench.tick();
-        drop(view);
-        let other = Line::open(&bench.intake, VIEW, false);
+        drop(filtered);
+        let other = Line::open(&bench.intake, FILTERED, false);
         other.connected(false);
         update(&other, 7.0, CALM);
         update(&line, 2.0, CALM);
         line.event(Event::Disconnected);
         assert_eq!(seen(&bench.tick()), [(7.0, 0)]);
         assert_eq!(seen(&bench.tick_at(INTERVAL * 2)), []);
-        let state = bench.table.entry(VIEW).connection.state;
+        let state = bench.table.entry(FILTERED).connection.state;
         assert_eq!(state, ConnectionState::Connected);
     }
 }

@@ -1,0 +1,337 @@
+//! The entry of one PV: its latest parts, each with the tick of its last change.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use pvwire_schema::types::{
+    Alarm, Connection, ConnectionState, Detail, Metadata, PvId, Skips, ValueType,
+};
+
+use super::filtered::Filtered;
+use super::large::{self, LargeRow, is_large};
+use super::{ChangedRow, Changes};
+use crate::ingest::RowValue;
+use crate::limits::memory::PvCharge;
+
+/// Of the small values of one PV that may have any size, one in this many is weighed.
+const WEIGHED_EVERY: u32 = 64;
+
+/// The latest value of a PV.
+#[derive(Clone, Debug)]
+pub struct Latest {
+    /// The value itself.
+    pub value: RowValue,
+    /// Nanoseconds past the POSIX epoch.
+    pub time_ns: i64,
+    /// Counts the PV's updates within its epoch.
+    pub sequence: u32,
+    /// Alarm severity and condition.
+    pub alarm: Alarm,
+    /// User tag and alarm message.
+    pub detail: Option<Arc<Detail>>,
+}
+
+impl Latest {
+    /// This value and a newer one, if both are numbers whose difference has a meaning.
+    pub(super) fn numbers(&self, newest: &Self, metadata: Option<&Metadata>) -> Option<(f64, f64)> {
+        let value_type = metadata.map(|metadata| metadata.value_type);
+        match (&self.value, &newest.value) {
+            (RowValue::Number(before), RowValue::Number(now))
+                if !matches!(value_type, Some(ValueType::Enum | ValueType::Boolean)) =>
+            {
+                Some((*before, *now))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it differs in what a filter never withholds: alarm and alarm message. A user tag doesn't
+    /// count, because some servers number their updates with it.
+    pub(super) fn is_news_after(&self, before: &Self) -> bool {
+        fn message(latest: &Latest) -> &str {
+            let detail = latest.detail.as_deref();
+            detail.map_or("", |detail| &detail.message)
+        }
+        self.alarm != before.alarm || message(self) != message(before)
+    }
+}
+
+/// What a reconnected PV has sent since.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Return {
+    pub(super) value: bool,
+    pub(super) metadata: bool,
+}
+
+/// All parts of one PV, each with the tick of its last change.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The filtered PVs of this PV.
+    pub(super) filtered_pvs: Vec<PvId>,
+    /// Present in the entry of a filtered PV.
+    pub(super) filtered: Option<Box<Filtered>>,
+    pub(super) opening: u32,
+    pub(super) epoch: u32,
+    /// When the first search began; `None` while the name is queued.
+    pub(super) searched_since: Option<Instant>,
+    /// Access rights (read, write) as the source last sent them, which it does before `Connected`.
+    pub(super) rights: (bool, bool),
+    /// The source can't tell whether it may be written: a put shows it.
+    pub(super) write_unknown: bool,
+    /// Reconnected, but value and metadata may still be those of the connection before.
+    pub(super) returning: Option<Return>,
+    /// Whether the source has sent the description, which it sends apart, in this connection.
+    pub(super) is_described: bool,
+    /// When its server was last heard from, in nanoseconds past the POSIX epoch.
+    pub(super) heard_ns: i64,
+    /// Connection and access rights.
+    pub connection: Connection,
+    /// How to draw it; `None` until the first connection.
+    pub metadata: Option<Arc<Metadata>>,
+    /// Value, time and alarm; `None` until the first update.
+    pub latest: Option<Latest>,
+    /// Tick of the last change of `connection`; 0 is before all ticks.
+    pub channel_tick: u64,
+    /// Tick of the last change of `metadata`.
+    pub metadata_tick: u64,
+    /// Tick of the last update.
+    pub value_tick: u64,
+    /// Tick of the last change of the alarm.
+    pub alarm_tick: u64,
+    /// Tick of the last change of the detail.
+    pub detail_tick: u64,
+    /// Tick of the last update that was large.
+    pub(super) large_tick: u64,
+    /// Its value is left out, because it exceeds a frame or a memory budget.
+    pub(super) is_left_out: bool,
+    /// Charged with the memory that its value takes.
+    pub(super) charge: Option<Arc<PvCharge>>,
+}
+
+impl Default for Entry {
+    fn default() -> Self {
+        Self {
+            filtered_pvs: Vec::new(),
+            filtered: None,
+            opening: 0,
+            epoch: 0,
+            searched_since: None,
+            rights: (false, false),
+            write_unknown: false,
+            returning: None,
+            is_described: false,
+            heard_ns: 0,
+            connection: Connection {
+                state: ConnectionState::Connecting,
+                since_ns: 0,
+                read: false,
+                write: false,
+                puts: false,
+                heard_ns: 0,
+                write_unknown: false,
+            },
+            metadata: None,
+            latest: None,
+            channel_tick: 0,
+            metadata_tick: 0,
+            value_tick: 0,
+            alarm_tick: 0,
+            detail_tick: 0,
+            large_tick: 0,
+            is_left_out: false,
+            charge: None,
+        }
+    }
+}
+
+impl Entry {
+    pub(super) fn set_metadata(&mut self, changes: &mut Changes, pv: PvId, metadata: Metadata) {
+        if self.metadata.as_deref() != Some(&metadata) {
+            self.share_metadata(changes, pv, Arc::new(metadata));
+        }
+    }
+
+    /// Discards value and metadata and tells clients so, before the first value of the new epoch.
+    pub(super) fn begin_epoch(&mut self, changes: &mut Changes, pv: PvId, epoch: u32) {
+        self.epoch = epoch;
+        self.latest = None;
+        if let Some(charge) = &self.charge {
+            // A charge of nothing can't fail.
+            let _ = charge.set(0);
+        }
+        let nothing = Metadata {
+            epoch,
+            ..Metadata::default()
+        };
+        self.set_metadata(changes, pv, nothing);
+    }
+
+    pub(super) fn share_metadata(
+        &mut self,
+        changes: &mut Changes,
+        pv: PvId,
+        metadata: Arc<Metadata>,
+    ) {
+        self.metadata = Some(Arc::clone(&metadata));
+        if self.metadata_tick == changes.tick {
+            changes.metadata.retain(|(changed, _)| *changed != pv);
+        }
+        self.metadata_tick = changes.tick;
+        changes.metadata.push((pv, metadata));
+    }
+
+    /// Notes what a reconnected PV has sent. Returns whether it has now sent value and metadata.
+    pub(super) fn has_told(&mut self, note: impl FnOnce(&mut Return)) -> bool {
+        let Some(told) = &mut self.returning else {
+            return false;
+        };
+        note(told);
+        told.value && told.metadata
+    }
+
+    /// The PV is connected, and the parts in this entry are current.
+    pub(super) fn connect(&mut self) {
+        self.returning = None;
+        let (read, write) = self.rights;
+        self.connection = Connection {
+            state: ConnectionState::Connected,
+            read,
+            write,
+            write_unknown: self.write_unknown,
+            heard_ns: 0,
+            ..self.connection
+        };
+    }
+
+    /// Takes access rights from the source. `write_unknown`: it can't tell the right to write.
+    pub(super) fn set_rights(&mut self, read: bool, write: bool, write_unknown: bool) {
+        self.rights = (read, write);
+        self.write_unknown = write_unknown;
+        // A PV that isn't connected has no rights.
+        let connected = self.connection.state == ConnectionState::Connected;
+        self.connection = Connection {
+            read: connected && read,
+            write: connected && write,
+            write_unknown: connected && write_unknown,
+            ..self.connection
+        };
+    }
+
+    /// Why the PV isn't found although its server is connected.
+    #[must_use]
+    pub fn missing(&self) -> Option<&str> {
+        let missing = &self.metadata.as_deref()?.missing_field;
+        let is_missing = self.connection.state == ConnectionState::NotFound && !missing.is_empty();
+        is_missing.then_some(missing)
+    }
+
+    /// Identifies its type and element count; see [`crate::ingest::Row::epoch`].
+    #[must_use]
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// The latest value, if it is so large that it travels in a separate frame.
+    #[must_use]
+    pub fn large(&self) -> Option<&Latest> {
+        self.latest
+            .as_ref()
+            .filter(|latest| is_large(&latest.value))
+    }
+
+    /// Replaces the value of an update that can't be kept: one larger than a frame, or beyond the memory
+    /// budget of every client that has the PV. Also returns the bytes of the value, unless it is large.
+    #[inline(never)]
+    fn weigh(
+        &mut self,
+        mut latest: Latest,
+        mut value: RowValue,
+    ) -> (Latest, RowValue, Option<usize>) {
+        let mut small_bytes = large::small_bytes(&value);
+        let was_left_out = self.is_left_out;
+        // Small values are weighed now and then, because that goes through the whole structure.
+        let is_due = self.latest.is_none() || latest.sequence.is_multiple_of(WEIGHED_EVERY);
+        if small_bytes.is_none() || was_left_out || is_due {
+            let surplus = large::surplus(&latest.value, self.charge.as_deref());
+            self.is_left_out = surplus.is_some();
+            if let Some(why) = surplus {
+                latest = large::left_out(&latest, why);
+            }
+            if self.is_left_out || was_left_out {
+                // A part is no use to clients that don't have the rest.
+                value = latest.value.clone();
+                small_bytes = large::small_bytes(&value);
+            }
+        }
+        (latest, value, small_bytes)
+    }
+
+    /// Stores an update and adds it to the changes.
+    pub(super) fn record(
+        &mut self,
+        changes: &mut Changes,
+        pv: PvId,
+        mut latest: Latest,
+        mut value: RowValue,
+        skips: Skips,
+    ) {
+        let mut is_large = false;
+        if self.is_left_out || !matches!(value, RowValue::Number(_)) {
+            let small_bytes;
+            (latest, value, small_bytes) = self.weigh(latest, value);
+            // A frame is bounded, also for many small values that aren't numbers.
+            is_large = small_bytes.is_none_or(|bytes| !changes.together.takes_bytes(bytes));
+        }
+        let before = self.latest.as_ref();
+        let alarm = before
+            .is_none_or(|before| before.alarm != latest.alarm)
+            .then_some(latest.alarm);
+        let detail = (before.and_then(|before| before.detail.as_ref()) != latest.detail.as_ref())
+            .then(|| latest.detail.clone().unwrap_or_default());
+        if alarm.is_some() {
+            self.alarm_tick = changes.tick;
+            // In this branch, because a PV's first value always brings its alarm.
+            if before.is_none() {
+                changes.first_values.push(pv);
+            }
+        }
+        if detail.is_some() {
+            self.detail_tick = changes.tick;
+        }
+        self.value_tick = changes.tick;
+        if self.large_tick == changes.tick || is_large {
+            self.large_tick = changes.tick;
+            changes.large.push(LargeRow {
+                pv,
+                epoch: self.epoch,
+                latest: latest.clone(),
+                skips,
+            });
+        } else {
+            changes.rows.push(ChangedRow {
+                pv,
+                time_ns: latest.time_ns,
+                value,
+                alarm,
+                detail,
+                skips,
+            });
+        }
+        self.latest = Some(latest);
+    }
+
+    /// Whether there is something to show: connected, with value and type.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.connection.state == ConnectionState::Connected
+            && self.latest.is_some()
+            && (self.metadata.as_ref())
+                .is_some_and(|metadata| metadata.value_type != ValueType::Unknown)
+    }
+
+    /// Whether its source, which sends the description apart, has sent it, or that there is none.
+    #[must_use]
+    pub fn is_described(&self) -> bool {
+        self.is_described
+    }
+}

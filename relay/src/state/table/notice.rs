@@ -1,0 +1,205 @@
+//! What connections, access rights and metadata do to the entry of a PV.
+
+use std::time::Instant;
+
+use pvwire_schema::types::{Connection, ConnectionState, Metadata, PvId};
+
+use super::entry::{Entry, Return};
+use super::{Changes, Now, Table};
+use crate::ingest::{Event, Notice};
+
+/// What the table does after an event was applied to its entry.
+enum Then {
+    /// Clients are told if the connection or the access rights changed.
+    TellConnection,
+    /// Nothing more.
+    Nothing,
+    /// The entry waits to be found from now on.
+    Search,
+    /// The entry waits for value and metadata of the new connection.
+    AwaitReturn,
+}
+
+impl Table {
+    pub(super) fn apply_notice(&mut self, changes: &mut Changes, now: Now, notice: Notice) {
+        let Notice { pv, opening, event } = notice;
+        if pv.index() >= self.entries.len() {
+            self.entries.resize_with(pv.index() + 1, Entry::default);
+        }
+        let entry = &mut self.entries[pv.index()];
+        let event = match event {
+            Event::FilteredOpened {
+                base,
+                filter,
+                charge,
+            } => {
+                let numbers = (pv, opening);
+                return self.open_filtered(changes.tick, now, numbers, base, filter, charge);
+            }
+            Event::Opened { puts, charge } => {
+                *entry = Entry {
+                    opening,
+                    epoch: opening,
+                    searched_since: Some(now.instant),
+                    charge,
+                    ..Entry::default()
+                };
+                entry.connection.since_ns = now.wall_ns;
+                entry.connection.puts = puts;
+                entry.channel_tick = changes.tick;
+                // No change is recorded: no client has the PV yet, and its snapshot has it all.
+                return self.searching.push_back((now.instant, pv, opening));
+            }
+            _ if entry.opening != opening => return,
+            Event::FilteredClosed => return self.close_filtered(pv),
+            Event::Closed => {
+                *entry = Entry::default();
+                return;
+            }
+            event => event,
+        };
+        let before = entry.connection;
+        if event.is_sign_of_life() {
+            entry.heard_ns = now.wall_ns;
+        }
+        match entry.apply(changes, now.instant, pv, event) {
+            Then::Nothing => {}
+            Then::TellConnection => Self::connection_changed(entry, pv, before, changes, now),
+            Then::Search => {
+                self.searching.push_back((now.instant, pv, opening));
+                Self::connection_changed(entry, pv, before, changes, now);
+            }
+            Then::AwaitReturn => self.returning.push_back((now.instant, pv, opening)),
+        }
+    }
+
+    /// Records a change of connection or access rights, if there is one.
+    pub(super) fn connection_changed(
+        entry: &mut Entry,
+        pv: PvId,
+        before: Connection,
+        changes: &mut Changes,
+        now: Now,
+    ) {
+        if entry.connection.state != before.state {
+            entry.connection.since_ns = now.wall_ns;
+        }
+        if entry.connection != before {
+            entry.channel_tick = changes.tick;
+            changes.connections.push((pv, entry.connection));
+        }
+    }
+}
+
+impl Entry {
+    fn apply(&mut self, changes: &mut Changes, now: Instant, pv: PvId, event: Event) -> Then {
+        match event {
+            // Handled by the table.
+            Event::Opened { .. }
+            | Event::Closed
+            | Event::FilteredOpened { .. }
+            | Event::FilteredClosed => {}
+            Event::Puts(puts) => self.connection.puts = puts,
+            Event::Queued => self.searched_since = None,
+            Event::Searched => {
+                if self.searched_since.is_none() {
+                    self.searched_since = Some(now);
+                    return Then::Search;
+                }
+            }
+            Event::Connected { epoch } => return self.connected(changes, pv, epoch),
+            Event::Heard(at_ns) => self.heard_ns = self.heard_ns.max(at_ns),
+            Event::Unresponsive { heard_ns } => {
+                self.heard_ns = self.heard_ns.max(heard_ns);
+                if self.connection.state == ConnectionState::Connected {
+                    self.connection.heard_ns = self.heard_ns;
+                }
+            }
+            Event::Responsive => {
+                if self.connection.state == ConnectionState::Connected {
+                    self.connection.heard_ns = 0;
+                }
+            }
+            Event::Withdrawn { epoch } => {
+                self.begin_epoch(changes, pv, epoch);
+                self.is_described = false;
+                if self.returning.take().is_some() {
+                    self.connect();
+                }
+            }
+            Event::Disconnected => self.disconnected(),
+            Event::Access { read, write } => self.set_rights(read, write, false),
+            Event::AccessUntried => self.set_rights(true, true, true),
+            Event::Missing { epoch, reason } => self.field_missing(changes, pv, epoch, reason),
+            Event::Description(description) => {
+                self.describe(changes, pv, description);
+                return Then::Nothing;
+            }
+            Event::Metadata(metadata) => {
+                self.set_metadata(changes, pv, *metadata);
+                if !self.has_told(|told| told.metadata = true) {
+                    return Then::Nothing;
+                }
+                self.connect();
+            }
+        }
+        Then::TellConnection
+    }
+
+    fn connected(&mut self, changes: &mut Changes, pv: PvId, epoch: u32) -> Then {
+        if self.epoch != epoch {
+            // The type or element count has changed: a value of the old type would be wrong.
+            self.begin_epoch(changes, pv, epoch);
+        }
+        // Not shown as connected before value and metadata have come again, because those in this entry
+        // may be old. A PV that can't be read sends neither.
+        if self.latest.is_some() && self.rights.0 {
+            self.returning = Some(Return::default());
+            return Then::AwaitReturn;
+        }
+        self.connect();
+        Then::TellConnection
+    }
+
+    fn disconnected(&mut self) {
+        (self.returning, self.is_described) = (None, false);
+        self.rights = (false, false);
+        self.connection = Connection {
+            state: ConnectionState::Disconnected,
+            read: false,
+            write: false,
+            write_unknown: false,
+            heard_ns: self.heard_ns,
+            ..self.connection
+        };
+    }
+
+    /// The server is connected and has no such field.
+    fn field_missing(&mut self, changes: &mut Changes, pv: PvId, epoch: u32, reason: String) {
+        self.epoch = epoch;
+        self.latest = None;
+        self.returning = None;
+        self.set_rights(false, false, false);
+        self.connection.state = ConnectionState::NotFound;
+        let metadata = Metadata {
+            epoch,
+            missing_field: reason,
+            ..Metadata::default()
+        };
+        self.set_metadata(changes, pv, metadata);
+    }
+
+    fn describe(&mut self, changes: &mut Changes, pv: PvId, description: String) {
+        self.is_described = true;
+        // If there is no metadata yet, it will come with the description.
+        if let Some(metadata) = self.metadata.as_deref()
+            && metadata.description != description
+        {
+            let metadata = Metadata {
+                description,
+                ..metadata.clone()
+            };
+            self.set_metadata(changes, pv, metadata);
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! Tests of the table, from a source's line to the changes of a tick.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pvwire_schema::types::{
+    Alarm, BlobValue, ConnectionState, Metadata, Node, PvId, Severity, Skips, ValueType,
+};
+
+use super::{Changes, LARGE_BYTES, Now, RETURN_WAIT, Table};
+use crate::ingest::{Event, Intake, Line, RowValue};
+
+pub(super) const PV: PvId = PvId(0);
+pub(super) const CALM: Alarm = Alarm {
+    severity: Severity::NoAlarm,
+    status: 0,
+};
+pub(super) const HIHI: Alarm = Alarm {
+    severity: Severity::Major,
+    status: 3,
+};
+const WAIT: Duration = Duration::from_secs(5);
+
+/// An intake and a table, and the tick between them at the times of the test.
+pub(super) struct Bench {
+    pub(super) intake: Arc<Intake>,
+    pub(super) table: Table,
+    pub(super) start: Instant,
+    tick: u64,
+}
+
+impl Bench {
+    pub(super) fn new() -> Self {
+        let (intake, table) = (Intake::new(), Table::new(WAIT));
+        Self {
+            intake,
+            table,
+            start: Instant::now(),
+            tick: 0,
+        }
+    }
+
+    pub(super) fn tick_at(&mut self, after: Duration) -> Changes {
+        self.tick += 1;
+        let mut changes = Changes {
+            tick: self.tick,
+            ..Changes::default()
+        };
+        let now = Now {
+            instant: self.start + after,
+            wall_ns: after.as_nanos() as i64,
+        };
+        self.intake
+            .drain(|taken| self.table.apply(&mut changes, now, taken));
+        self.table.pass_time(&mut changes, now);
+        changes
+    }
+
+    pub(super) fn tick(&mut self) -> Changes {
+        self.tick_at(Duration::ZERO)
+    }
+}
+
+pub(super) fn update(line: &Line, value: f64, alarm: Alarm) {
+    line.update(0, RowValue::Number(value), alarm);
+}
+
+#[test]
+fn alarm_comes_only_with_the_row_that_changes_it() {
+    let mut bench = Bench::new();
+    let line = Line::open(&bench.intake, PV, false);
+    line.connected(false);
+    for (value, alarm) in [(1.0, CALM), (2.0, CALM), (3.0, HIHI), (4.0, HIHI)] {
+        update(&line, value, alarm);
+    }
+    let alarms: Vec<_> = bench.tick().rows.iter().map(|row| row.alarm).collect();
+    assert_eq!(alarms, [Some(CALM), None, Some(HIHI), None]);
+    assert_eq!(bench.table.entry(PV).alarm_tick, 1);
+}
+
+#[test]
+fn first_value_of_a_connection_is_marked_as_possibly_old() {
+    let mut bench = Bench::new();
+    let line = Line::open(&bench.intake, PV, false);
+    let marks = |changes: Changes| -> Vec<bool> {
+        let rows = changes.rows.iter();
+        rows.map(|row| changes.first_values.contains(&row.pv))
+            .collect()
+    };
+    line.event(Event::Access {
+        read: true,
+        write: false,
+    });
+    line.connected(false);
+    line.event(Event::Metadata(Box::default()));
+    update(&line, 1.0, CALM);
+    assert_eq!(marks(bench.tick()), [true]);
+    update(&line, 2.0, CALM);
+    assert_eq!(marks(bench.tick()), [false]);
+    line.event(Event::Disconnected);
+    line.event(Event::Access {
+        read: true,
+        write: false,
+    });
+    line.connected(false);
+    line.event(Event::Metadata(Box::default()));
+    update(&line, 2.0, CALM);
+    assert_eq!(marks(bench.tick()), [true]);
+    update(&line, 3.0, CALM);
+    assert_eq!(marks(bench.tick()), [false]);
+}
+
+#[test]
+fn pv_without_an_answer_is_not_found_and_can_connect_later() {
+    let mut bench = Bench::new();
+    let line = Line::open(&bench.intake, PV, false);
+    bench.tick();
+    assert!(bench.tick_at(WAIT / 2).is_empty());
+    let changes = bench.tick_at(WAIT);
+    assert_eq!(changes.connections[0].1.state, ConnectionState::NotFound);
+    line.connected(false);
+    let changes = bench.tick_at(WAIT * 2);
+    assert_eq!(changes.connections[0].1.state, ConnectionState::Connected);
+    assert_eq!(
+        changes.connections[0].1.since_ns,
+        (WAIT * 2).as_nanos() as i64
+    );
+}
+
+#[test]
+fn queued_pv_is_not_said_to_be_missing_before_its_search() {
+    let mut bench = Bench::new();
+    let line = Line::open(&bench.intake, PV, false);
+    line.event(Event::Queued);
+    bench.tick();
+    assert!(bench.tick_at(WAIT * 2).is_empty());
+    line.event(Event::Searched);
+    bench.tick_at(WAIT * 2);
+    line.event(Event::Searched);
+    assert!(bench.tick_at(WAIT * 5 / 2).is_empty());
+    let changes = bench.tick_at(WAIT * 3);
+    assert_eq!(changes.connections[0].1.state, ConnectionState::NotFound);
+    assert_eq!(bench.table.next_deadline(), None);
+}
+
+#[test]
+fn lost_pv_keeps_its_value_and_has_no_rights() {
+    let mut bench = Bench::new();
+    let line = Line::open(&bench.intake, PV, false);
+    line.connected(false);
+    line.event(Event::Access {
+        read: true,
+        write: true,
+    });
+    update(&line, 7.0, HIHI);
+    bench.tick();
+    line.event(Event::Disconnected);
+    bench.tick();
+    let entry = bench.table.entry(PV);
+    assert_eq!(entry.connection.state, ConnectionState::Disconnected);
+    assert!(!entry.connection.write);
+    assert_eq!(entry.latest.as_ref().unwrap().value, RowValue::Number(7.0));
+}
+
+#[test]
+fn unresponsive_pv_says_when_its_server_was_last_heard() {
+    let mut bench = Bench::new();
+    let line = Line::open(&bench.intake, PV, false);
+    line.connected(false);
+    update(&line, 7.0, CALM);
+    bench.tick_at(Duration::from_nanos(5));
+    line.event(Event::Unresponsive { heard_ns: 9 });
+    let changes = bench.tick_at(Duration::from_nanos(20));
+    let told = |changes: &Changes| {
+        (
+            changes.connections[0].1.state,
+            changes.connections[0].1.heard_ns,
+        )
+    };
+    assert_eq!(told(&changes), (ConnectionState::Connected, 9));
+    assert_eq!(
+        changes.connections[0].1.since_ns, 5,
+        "the state is as old as before"
+    );
+    line.event(Event::Responsive);
+    let changes = bench.tick_at(Duration::from_nanos(30));
+    assert_eq!(told(&changes), (ConnectionState::Connected, 0));
+
+    line.event(Event::Heard(35));
+    line.event(Event::Disconnected);
+    let changes = bench.tick_at(Duration::from_nanos(40));
+    assert_eq!(told(&changes), (ConnectionState::Disconnected, 35));
+    line.event(Event::Unresponsive { heard_ns: 36 });
+    line.event(Event::Responsive);
+    assert!(bench.tick().is_empty(), "it is lost already");
+}
+
+#[test]
+fn part_of_a_structure_comes_only_after_the_whole() {
+    let whole = Arc::new(BlobValue::Structure(Node::default()));
+    let part = Arc::new(BlobValue::StructurePart(Node::default()));
+    let row = || RowValue::Structure {
+        whole: Arc::clone(&whole),
+        part: Arc::clone(&part),
+    };
+    let mut bench = Bench::new();
+    let line = Line::open(&bench.intake, PV, false);
+    line.connected(false);
+    line.update(0, row(), CALM);
+    line.update(1, row(), CALM);
+    let values: Vec<_> = bench.tick().rows.into_iter().map(|row| row.value).collect();
+    assert_eq!(values, [RowValue::Blob(Arc::clone(&whole)), row()]);
+    let latest = bench.table.entry(PV).latest.clone().unwrap();
+    assert_eq!(latest.value, RowValue::Blob(whole));
+}
+
+#[test]
+fn updates_after_a_large_one_in_a_tick_keep_their_order() {
+    let array = |bytes: usize| {
+        let array = BlobValue::array(ValueType::UInt8, bytes as u32, vec![1; bytes]);
+        RowValue::Blob(Arc::new(array))
+    };
+    let mut bench = Bench::new();
+    let line = Line::open(&bench.intake, PV, false);
+    line.connected(false);
+    for (n, bytes) in [3, LARGE_BYTES + 1, 4].into_iter().enumerate() {
+        line.update(n as i64, array(bytes), if n == 1 { HIHI } else { CALM });
+    }
+    let changes = bench.tick();
+    assert_eq!((changes.updates(), changes.rows.len()), (3, 1));
+    assert_eq!(changes.rows[0].value, array(3));
+    let told: Vec<_> = (changes.large.iter())
+        .map(|row| (row.latest.sequence, row.latest.alarm))
+        .collect();
+    assert_eq!(told, [(2, HIHI), (3, CALM)], "with the alarm of each");
+    assert!(bench.table.entry(PV).large().is_none(), "it is small again");
+
+    line.update(3, array(5), CALM);
+    let changes = bench.tick();
+    assert_eq!((changes.rows.len(), changes.large.len()), (1, 0));
+    assert_eq!(changes.rows[0].alarm, None);
+    assert_eq!(changes.rows[0].skips, Skips::NONE);
+}
+
+#[test]
+fn returned_pv_is_connected_only_with_new_value_and_metadata() {
+    let mut bench = Bench::new();
+    let line = Line::open(&bench.intake, PV, false);
+    let told = || line.event(Event::Metadata(Box::default()));
+    let rights = || {
+        line.event(Event::Access {
+            read: true,
+            write: true,
+        });
+    };
+    let state = |bench: &Bench| bench.table.entry(PV).connection.state;
+    rights();
+    line.connected(false);
+    told();
+    update(&line, 7.0, CALM);
+    bench.tick();
+    assert_eq!(state(&bench), ConnectionState::Connected);
+
+    line.event(Event::Disconnected);
+    rights();
+    line.connected(false);
+    bench.tick();
+    assert_eq!(state(&bench), ConnectionState::Disconnected, "7 is old");
+    update(&line, 8.0, CALM);
+    bench.tick();
+    assert_eq!(
+        state(&bench),
+        ConnectionState::Disconnected,
+        "its unit may be old"
+    );
+    told();
+    let changes = bench.tick();
+    assert_eq!(state(&bench), ConnectionState::Connected);
+    assert!(changes.connections[0].1.write);
+
+    line.event(Event::Disconnected);
+    rights();
+    line.connected(false);
+    bench.tick();
+    assert!(bench.table.next_deadline().is_some());
+    bench.tick_at(RETURN_WAIT);
+    assert_eq!(state(&bench), ConnectionState::Connected, "it says no more");
+}
+
+#[test]
+fn returned_pv_that_cannot_be_read_is_connected_at_once() {
+    let mut bench = Bench::new();
+    let line = Line::open(&bench.intake, PV, false);
+    line.connected(false);
+    update(&line, 7.0, CALM);
+    line.event(Event::Disconnected);
+    line.connected(false);
+    bench.tick();
+    assert_eq!(
+        bench.table.entry(PV).connection.state,
+        ConnectionState::Connected
+    );
+}
+
+#[test]
+fn value_of_the_old_type_is_discarded_when_the_type_changes() {
+    let mut bench = Bench::new();
+    let line = Line::open(&bench.intake, PV, false);
+    line.connected(false);
+    update(&line, 7.0, CALM);
+    bench.tick();
+    update(&line, 8.0, CALM);
+    line.event(Event::Disconnected);
+    line.connected(true);
+    let changes = bench.tick();
+    assert!(changes.rows.is_empty(), "8.0 is of the old type");
+    assert!(bench.table.entry(PV).latest.is_none());
+    assert_eq!(bench.table.stale_rows_total(), 1);
+}
+
+#[test]
+fn late_events_of_the_previous_pv_of_a_number_are_ignored() {
+    let mut bench = Bench::new();
+    let old = Line::open(&bench.intake, PV, false);
+    let new = Line::open(&bench.intake, PV, false);
+    old.connected(false);
+    update(&old, 1.0, CALM);
+    new.connected(false);
+    update(&new, 2.0, CALM);
+    let changes = bench.tick();
+    assert_eq!(changes.rows.len(), 1);
+    assert_eq!(changes.rows[0].value, RowValue::Number(2.0));
+}
+
+#[test]
+fn equal_metadata_is_no_change() {
+    let mut bench = Bench::new();
+    let line = Line::open(&bench.intake, PV, false);
+    let metadata = Box::new(Metadata {
+        units: "mA".into(),
+        ..Metadata::default()
+    });
+    line.event(Event::Metadata(metadata.clone()));
+    assert_eq!(bench.tick().metadata.len(), 1);
+    line.event(Event::Metadata(metadata));
+    assert!(bench.tick().is_empty());
+}
