@@ -2,7 +2,7 @@
 
 import { vi } from "vitest";
 
-import { Client, type Surroundings } from "../ts/client.js";
+import { Client, type Surroundings } from "../ts/client/client.js";
 import type { ClientOptions, PvClient } from "../ts/types.js";
 import { golden, wasm, type GoldenName } from "./golden.js";
 

@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import { Client } from "../ts/client.js";
+import { Client } from "../ts/client/client.js";
 import {
   measureLatency,
   percentile,

@@ -1,6 +1,6 @@
 /** pvwire: EPICS process variables in the browser, live. */
 
-import { Client } from "./client.js";
+import { Client } from "./client/client.js";
 import type { ClientOptions, PvClient } from "./types.js";
 
 export { LoadError, PutError, PvError, PvwireError, SelectionError } from "./errors.js";

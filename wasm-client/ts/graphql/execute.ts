@@ -1,6 +1,6 @@
 /** How are queries and mutations answered? */
 
-import type { Client } from "../client.js";
+import type { Client } from "../client/client.js";
 import { readPutValue } from "./put_value.js";
 import type { GetResult, PutResult, PutValue } from "../types.js";
 import type { Operation, Plans, Root } from "./plans.js";

@@ -1,6 +1,6 @@
 /** How does a GraphQL client use a client of PVs? */
 
-import { Client } from "../client.js";
+import { Client } from "../client/client.js";
 import { PvwireError } from "../errors.js";
 import { callListener, report } from "../store/readable.js";
 import type { ClientOptions, ConnectionSnapshot, PvClient } from "../types.js";

@@ -1,6 +1,6 @@
 /** How does a subscription go on? Complete results first, then what changed. */
 
-import type { Client } from "../client.js";
+import type { Client } from "../client/client.js";
 import { ALL_PARTS, DESCRIBES, type ObjectPlan } from "../pv/fields.js";
 import { PvHandle } from "../pv/pv.js";
 import { settled } from "./readers.js";

@@ -1,6 +1,6 @@
 /** How late is it at the relay? Told from the time in its answers to pings, and how long those took. */
 
-import { Client } from "../client.js";
+import { Client } from "../client/client.js";
 import type { PvClient, Readable } from "../types.js";
 import { WatchedCell } from "./watched_cell.js";
 

@@ -2,7 +2,7 @@
 
 import { useMemo, useSyncExternalStore } from "react";
 
-import { Client } from "../client.js";
+import { Client } from "../client/client.js";
 import { SEVERITIES, STATES, unresponsive } from "../pv/fields.js";
 import type { PvClient, PvConnectionState, Readable, Severity } from "../types.js";
 import { useClient } from "./provider.js";

@@ -1,6 +1,6 @@
 /** What stands in for a relay where there is none? It speaks the real wire to the real client. */
 
-import { Client } from "../client.js";
+import { Client } from "../client/client.js";
 import { systemClock, type Clock } from "../clock.js";
 import {
   DetailField,

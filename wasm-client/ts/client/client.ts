@@ -1,27 +1,27 @@
 /** How do PVs, selections and the connection to one relay work together? */
 
-import { systemClock, type Clock, type Timer } from "./clock.js";
-import { Answered, isLoaded, load, Wasm, type Applied, type Columns } from "./store/core.js";
-import { ALL_PARTS, CONNECTION, DESCRIBES, planSelection, skipped } from "./pv/fields.js";
-import { Flusher } from "./store/flush.js";
-import type { Gets, PlannedOptions } from "./link/get.js";
-import { Heartbeat } from "./link/heartbeat.js";
-import type { LargeStream } from "./link/large_stream.js";
-import type { Locals } from "./pv/local.js";
-import type { Operations } from "./link/operations.js";
-import { checkOptions } from "./options.js";
-import { PvHandle, filterOf, type PvOwner, type FilterNumbers } from "./pv/pv.js";
-import { Cell, Listeners, Round } from "./store/readable.js";
-import type { LargeRecord } from "./link/records.js";
-import { Slot } from "./store/slot.js";
+import { systemClock, type Clock, type Timer } from "../clock.js";
+import { Answered, isLoaded, load, Wasm, type Applied, type Columns } from "../store/core.js";
+import { ALL_PARTS, CONNECTION, DESCRIBES, planSelection, skipped } from "../pv/fields.js";
+import { Flusher } from "../store/flush.js";
+import type { Gets, PlannedOptions } from "../link/get.js";
+import { Heartbeat } from "../link/heartbeat.js";
+import type { LargeStream } from "../link/large_stream.js";
+import type { Locals } from "../pv/local.js";
+import type { Operations } from "../link/operations.js";
+import { checkOptions } from "../options.js";
+import { PvHandle, filterOf, type PvOwner, type FilterNumbers } from "../pv/pv.js";
+import { Cell, Listeners, Round } from "../store/readable.js";
+import type { LargeRecord } from "../link/records.js";
+import { Slot } from "../store/slot.js";
 import {
   LZ4_SUBPROTOCOLS,
   NOT_CONNECTED,
   RelaySocket,
   SUBPROTOCOL,
   socketUrl,
-} from "./link/socket.js";
-import { Stats } from "./store/stats.js";
+} from "../link/socket.js";
+import { Stats } from "../store/stats.js";
 import type {
   ClientOptions,
   ConnectionSnapshot,
@@ -36,7 +36,7 @@ import type {
   PvOptions,
   RpcOptions,
   RpcResult,
-} from "./types.js";
+} from "../types.js";
 
 /** Ids that one Unsubscribe may hold. */
 const MAX_IDS = 10_000;
@@ -78,9 +78,9 @@ function once<T>(fetch: () => Promise<T>): () => Promise<T> {
     }));
 }
 
-const getModule = once(() => import("./link/get.js"));
-const operationsModule = once(() => import("./link/operations.js"));
-const localModule = once(() => import("./pv/local.js"));
+const getModule = once(() => import("../link/get.js"));
+const operationsModule = once(() => import("../link/operations.js"));
+const localModule = once(() => import("../pv/local.js"));
 
 /** What tests replace. */
 export interface Surroundings {
@@ -642,7 +642,7 @@ export class Client implements PvClient, PvOwner {
     this.#framesTotal += 1;
     this.#bytesTotal += data.byteLength;
     if (data.byteLength >= LARGE_BYTES) {
-      void import("./link/large.js").then(({ largeStream }) => {
+      void import("../link/large.js").then(({ largeStream }) => {
         const socket = this.#socket;
         if (socket?.isOpen) this.#large ??= largeStream(socket, this.#frame);
       });
