@@ -306,7 +306,7 @@ describe("a relay that hangs", () => {
   it("isn't lost because the page's own timers stood still", () => {
     let now = 0;
     let look = (): void => undefined;
-    const [sendPing, onSilence, onNoNews] = [vi.fn(), vi.fn(), vi.fn()];
+    const [sendPing, onSilence, onSilent] = [vi.fn(), vi.fn(), vi.fn()];
     const clock: Clock = {
       now: () => now,
       epochMs: () => now,
@@ -323,7 +323,7 @@ describe("a relay that hangs", () => {
       isWatched: () => true,
       sendAck: () => undefined,
       sendPing,
-      onNoNews,
+      onSilent,
       onSilence,
     });
     heartbeat.heard();

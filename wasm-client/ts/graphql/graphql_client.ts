@@ -230,8 +230,8 @@ export class RelayGraphqlClient implements GraphqlClient {
     const { args, name } = root;
     const plan = plans.channel(root);
     return name === "subscribeChannels"
-      ? watchMany(this.#client, args.ids as string[], plan, tell)
-      : watchOne(this.#client, args.id as string, plan, tell);
+      ? watchMany(this.#client.pvs, args.ids as string[], plan, tell)
+      : watchOne(this.#client.pvs, args.id as string, plan, tell);
   }
 
   /** The only result, or the last one. */

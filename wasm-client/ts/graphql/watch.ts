@@ -1,8 +1,7 @@
 /** How does a subscription go on? Complete results first, then what changed. */
 
-import type { Client } from "../client/client.js";
 import { ALL_PARTS, DESCRIBES, type ObjectPlan } from "../pv/fields.js";
-import { PvHandle } from "../pv/pv.js";
+import { PvHandle, type PvOwner } from "../pv/pv.js";
 import { settled } from "./readers.js";
 
 type Shown = Record<string, unknown>;
@@ -10,19 +9,19 @@ type Shown = Record<string, unknown>;
 /** One PV as one subscription sees it. */
 class Watch {
   readonly handle: PvHandle;
-  #client: Client;
+  #owner: PvOwner;
   #mask: number;
   /** Keys of what is an object or null. */
   #objects: readonly string[];
   #told: Shown | undefined;
 
-  constructor(client: Client, id: string, plan: ObjectPlan) {
+  constructor(owner: PvOwner, id: string, plan: ObjectPlan) {
     const { fields, keys, mask } = plan;
-    this.handle = new PvHandle(client, id, plan);
+    this.handle = new PvHandle(owner, id, plan);
     this.handle.prepare();
     // Until there is enough to show, whatever comes may bring it.
     this.handle.mask = (ALL_PARTS & ~DESCRIBES) | mask;
-    this.#client = client;
+    this.#owner = owner;
     this.#mask = mask;
     this.#objects = keys.filter((_, at) => typeof fields[at] === "object");
   }
@@ -32,7 +31,7 @@ class Watch {
     const { handle } = this;
     const before = this.#told;
     if (before === undefined) {
-      if (settled(this.#client.slotOf(handle), this.#client.columns()) !== true) return undefined;
+      if (settled(this.#owner.slotOf(handle), this.#owner.columns()) !== true) return undefined;
       handle.mask = this.#mask;
     }
     const now = handle.getSnapshot() as Shown;
@@ -51,12 +50,12 @@ class Watch {
 
 /** Tells of one PV. Gives a function that ends it. */
 export function watchOne(
-  client: Client,
+  owner: PvOwner,
   id: string,
   plan: ObjectPlan,
   tell: (channel: object) => void,
 ): () => void {
-  const watch = new Watch(client, id, plan);
+  const watch = new Watch(owner, id, plan);
   const look = (): void => {
     const next = watch.next();
     if (next !== undefined) tell(next);
@@ -68,7 +67,7 @@ export function watchOne(
 
 /** Tells of many PVs: of all that changed in one flush at once. */
 export function watchMany(
-  client: Client,
+  owner: PvOwner,
   ids: readonly string[],
   plan: ObjectPlan,
   tell: (channels: readonly object[]) => void,
@@ -85,7 +84,7 @@ export function watchMany(
     if (news.length > 0 && !ended) tell(news);
   };
   const stops = ids.map((id) => {
-    const watch = new Watch(client, id, plan);
+    const watch = new Watch(owner, id, plan);
     const stop = watch.handle.subscribe(() => {
       // The others of this flush follow before the microtask.
       if (changed.size === 0) queueMicrotask(look);

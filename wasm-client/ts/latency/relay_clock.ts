@@ -53,7 +53,7 @@ export function watchRelayClock(
     }
     const { roundTripMs } = client.stats.getSnapshot();
     if (state !== "open" || roundTripMs === undefined) return;
-    const { core, columns } = client.core();
+    const { core, columns } = client.pvs.core();
     const place = core.summary() + 8 * PONG_PLACE;
     const [pingMs = 0, relayMs = 0] = new Float64Array(columns.value.buffer, place, 2);
     if (relayMs === 0 || pingMs === lastPingMs) return;

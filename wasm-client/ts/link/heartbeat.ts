@@ -26,7 +26,7 @@ export interface HeartbeatOptions {
   sendAck: () => void;
   sendPing: () => void;
   /** There is no news, or there is again. */
-  onNoNews: (isSilent: boolean) => void;
+  onSilent: (isSilent: boolean) => void;
   /** Nothing came for `pingTimeoutMs` after a ping. */
   onSilence: () => void;
 }
@@ -182,6 +182,6 @@ export class Heartbeat {
   #say(isSilent: boolean): void {
     if (this.#isSilent === isSilent) return;
     this.#isSilent = isSilent;
-    this.#options.onNoNews(isSilent);
+    this.#options.onSilent(isSilent);
   }
 }

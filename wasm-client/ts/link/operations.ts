@@ -1,7 +1,7 @@
-/** Which puts and calls are under way, and what became of them? */
+/** Puts and calls of one client: those that wait, those that are open, and their results. */
 
 import type { Clock, Timer } from "../clock.js";
-import type { Wasm } from "../store/core.js";
+import type { Applied, Wasm } from "../store/core.js";
 import { PutError } from "../errors.js";
 import { readStructure } from "../store/node.js";
 import type {
@@ -13,7 +13,9 @@ import type {
   RpcOptions,
   RpcResult,
 } from "../types.js";
+import { isLocal } from "../pv/pv.js";
 import { stageValue } from "../store/value.js";
+import type { Link } from "./link.js";
 
 /** Most on their way and in one message; the relay takes 64 requests of any kind. */
 const MAX_OPEN = 32;
@@ -66,53 +68,61 @@ interface Job {
   readonly timer: Timer;
 }
 
+export interface OperationsOptions {
+  clock: Clock;
+  link: Link;
+  /** Only when the module is loaded. */
+  wasm: () => Wasm;
+  /** The slot that shows a PV, if there is one. */
+  slotOf: (name: string) => number | undefined;
+  putLocal: (name: string, value: PutValue) => Promise<PutResult>;
+}
+
 export class Operations {
-  #clock: Clock;
+  #options: OperationsOptions;
   #waiting: Job[] = [];
   #open = new Map<number, Job>();
-  #pump: () => void;
 
-  /** `pump` is called when something waits that might be sent. */
-  constructor(clock: Clock, pump: () => void) {
-    this.#clock = clock;
-    this.#pump = pump;
+  constructor(options: OperationsOptions) {
+    this.#options = options;
   }
 
-  /** All of them, each with the slot that shows its PV if there is one. */
+  /** `loc://` PVs among them are written at once, without the relay. */
   putMany(
-    puts: readonly (readonly [name: string, value: PutValue, slot: number | undefined])[],
+    puts: readonly (readonly [name: string, value: PutValue])[],
     options: PutManyOptions,
   ): Promise<PutResult[]> {
-    const { allPermitted = false } = options;
-    if (allPermitted && puts.length > MAX_OPEN) {
+    const { allPermitted = false, coalesce } = options;
+    const count = puts.filter(([name]) => !isLocal(name)).length;
+    if (allPermitted && count > MAX_OPEN) {
       const message = `allPermitted is for ${String(MAX_OPEN)} PVs at most; nothing was sent`;
       const error = (name: string): PutError => new PutError(name, "BAD_VALUE", message, false);
       return Promise.resolve(puts.map(([name]) => ({ ok: false, error: error(name) })));
     }
     let group: Group | undefined;
-    const results = puts.map(([name, value, slot], at) => {
-      if (!options.coalesce && at % MAX_OPEN === 0) group = { allPermitted };
-      return this.put(name, value, options, slot, group);
+    let index = 0;
+    const results = puts.map(([name, value]) => {
+      if (isLocal(name)) return this.#options.putLocal(name, value);
+      if (!coalesce && index % MAX_OPEN === 0) group = { allPermitted };
+      index += 1;
+      return this.put(name, value, options, group);
     });
-    this.#pump();
+    this.pump();
     return Promise.all(results);
   }
 
   /** One of a `group` waits until that is whole. */
-  put(
-    name: string,
-    value: PutValue,
-    options: PutOptions,
-    slot: number | undefined,
-    group?: Group,
-  ): Promise<PutResult> {
+  put(name: string, value: PutValue, options: PutOptions, group?: Group): Promise<PutResult> {
     const { coalesce = false, onlyIfUnchanged = false, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
+    const slot = this.#options.slotOf(name);
     const make = ({ core }: Wasm): PutError | undefined => {
       const problem = stageValue(core, value);
       if (problem !== undefined) return new PutError(name, "BAD_VALUE", problem, false);
       const bound = onlyIfUnchanged ? (slot ?? -1) : undefined;
       const isShown = bound !== -1 && core.stage_put(name, options.wait ?? false, timeoutMs, bound);
-      return isShown ? undefined : notShown(name);
+      if (isShown) return undefined;
+      const message = "onlyIfUnchanged needs a listener on the PV that has seen its present value";
+      return new PutError(name, "NOT_CONNECTED", message, false);
     };
     return new Promise((resolve) => {
       const end = (end: End, superseded: boolean): void => {
@@ -164,21 +174,30 @@ export class Operations {
       const at = this.#waiting.findIndex((job) => job.coalesce && job.name === name);
       const before = at < 0 ? undefined : this.#waiting.splice(at, 1)[0];
       if (before !== undefined) {
-        this.#clock.clearTimeout(before.timer);
+        this.#options.clock.clearTimeout(before.timer);
         superseded = before.ends.length;
         ends.unshift(...before.ends);
       }
     }
-    const timer = this.#clock.setTimeout(() => {
+    const timer = this.#options.clock.setTimeout(() => {
       this.#expire(job, timeoutMs);
     }, timeoutMs + GRACE_MS);
     const job: Job = { name, make, group, ends, coalesce, superseded, timer };
     this.#waiting.push(job);
-    if (group === undefined) this.#pump();
+    if (group === undefined) this.pump();
   }
 
-  /** Sends what can be sent. */
-  pump(wasm: Wasm, send: (bytes: Uint8Array<ArrayBuffer>) => void): void {
+  /** Sends what can be sent; without a connection ends what waits for one. */
+  pump(): void {
+    const { connection, isOpen } = this.#options.link;
+    const { reason, state } = connection.getSnapshot();
+    if (isOpen) this.#send();
+    else if (state === "lost")
+      this.#lost("RELAY_LOST", `the relay is out of reach (${reason ?? state})`);
+    else if (state === "closed") this.#lost("CLOSED", reason ?? state);
+  }
+
+  #send(): void {
     const held: Job[] = [];
     for (let first: Job | undefined; (first = this.#waiting[0]) !== undefined;) {
       const { coalesce, group, name } = first;
@@ -188,17 +207,14 @@ export class Operations {
       if (this.#open.size + count > MAX_OPEN) break;
       const jobs = this.#waiting.splice(0, count);
       if (coalesce && this.#isOpen(name)) held.push(first);
-      else this.#waiting.unshift(...this.#sendTogether(jobs, wasm, send));
+      else this.#waiting.unshift(...this.#sendTogether(jobs));
     }
     this.#waiting.unshift(...held);
   }
 
   /** Sends as many as one message takes; gives those that are left. */
-  #sendTogether(
-    jobs: readonly Job[],
-    wasm: Wasm,
-    send: (bytes: Uint8Array<ArrayBuffer>) => void,
-  ): readonly Job[] {
+  #sendTogether(jobs: readonly Job[]): readonly Job[] {
+    const wasm = this.#options.wasm();
     const { core } = wasm;
     const allPermitted = jobs[0]?.group?.allPermitted ?? false;
     const staged: Job[] = [];
@@ -227,7 +243,7 @@ export class Operations {
     }
     const sent = staged.slice(0, taken);
     sent.forEach((job, at) => this.#open.set(core.last_request() - taken + 1 + at, job));
-    if (taken > 0) send(bytes as Uint8Array<ArrayBuffer>);
+    if (taken > 0) this.#options.link.send(bytes as Uint8Array<ArrayBuffer>);
     return staged.slice(taken);
   }
 
@@ -236,8 +252,11 @@ export class Operations {
     return false;
   }
 
-  /** A put or call was answered; `data` and `at` are where a call's result stands. */
-  answered(wasm: Wasm, request: number, data: ArrayBuffer, at: number | undefined): void {
+  /** A put or call was answered by the message in `data`. */
+  answered({ arrays, replyTo: request }: Applied, data: ArrayBuffer): void {
+    const wasm = this.#options.wasm();
+    // The offset of a call's result is the second number of its row.
+    const at = arrays[1];
     const job = this.#open.get(request);
     if (job === undefined) return;
     this.#open.delete(request);
@@ -250,7 +269,7 @@ export class Operations {
       const error = new PutError(job.name, code, wasm.core.request_error(), mayBeWritten);
       this.#end(job, { error });
     }
-    this.#pump();
+    this.pump();
   }
 
   /** A request was refused as a whole; `false` when it was none of these. */
@@ -262,23 +281,21 @@ export class Operations {
       this.#open.delete(id);
       this.#end(job, { error: new PutError(job.name, "NOT_SUPPORTED", message, false) });
     }
-    this.#pump();
+    this.pump();
     return true;
   }
 
   /** The connection is gone: nothing is sent later that was meant for now. */
-  lost(code: "RELAY_LOST" | "CLOSED", reason: string): void {
+  #lost(code: "RELAY_LOST" | "CLOSED", reason: string): void {
     const [open, waiting] = [[...this.#open.values()], this.#waiting];
     this.#open.clear();
     this.#waiting = [];
-    for (const job of open) {
-      const message = `${reason}; it was on its way and may have been done`;
-      this.#end(job, { error: new PutError(job.name, code, message, true) });
-    }
-    for (const job of waiting) {
-      const message = `${reason}; nothing was sent`;
-      this.#end(job, { error: new PutError(job.name, code, message, false) });
-    }
+    const end = (job: Job, what: string, mayBeWritten: boolean): void => {
+      const message = `${reason}; ${what}`;
+      this.#end(job, { error: new PutError(job.name, code, message, mayBeWritten) });
+    };
+    for (const job of open) end(job, "it was on its way and may have been done", true);
+    for (const job of waiting) end(job, "nothing was sent", false);
   }
 
   #expire(job: Job, timeoutMs: number): void {
@@ -289,18 +306,13 @@ export class Operations {
     const rest = sent ? "; it may have been done" : "; nothing was sent";
     const message = `no answer within ${String(timeoutMs)} ms${rest}`;
     this.#end(job, { error: new PutError(job.name, "TIMED_OUT", message, sent) });
-    this.#pump();
+    this.pump();
   }
 
   #end(job: Job, end: End): void {
-    this.#clock.clearTimeout(job.timer);
+    this.#options.clock.clearTimeout(job.timer);
     job.ends.forEach((tell, index) => {
       tell(end, index < job.superseded);
     });
   }
-}
-
-function notShown(name: string): PutError {
-  const message = "onlyIfUnchanged needs a listener on the PV that has seen its present value";
-  return new PutError(name, "NOT_CONNECTED", message, false);
 }

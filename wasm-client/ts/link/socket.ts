@@ -1,7 +1,8 @@
-/** Is there a connection to the relay, and if not, when is the next attempt? */
+/** The WebSocket to the relay: connects, says how the connection is, and tries again when it is lost. */
 
 import type { Clock, Timer } from "../clock.js";
 import { closeCode, retryDelayMs } from "./close_code.js";
+import type { Cell } from "../store/readable.js";
 import type { ConnectionSnapshot } from "../types.js";
 
 export const SUBPROTOCOL = "pvwire.v1";
@@ -25,7 +26,7 @@ const CUT = 1006;
 export type SocketConstructor = new (url: string, protocols: string | string[]) => WebSocket;
 
 export interface SocketOptions {
-  url: string;
+  url: string | URL;
   subprotocols: string | string[];
   webSocket: SocketConstructor | undefined;
   clock: Clock;
@@ -36,7 +37,8 @@ export interface SocketOptions {
   onMessage: (data: unknown) => void;
   /** An open connection is lost, or the first attempt failed. */
   onLost: () => void;
-  onChange: (snapshot: ConnectionSnapshot) => void;
+  /** What the socket says of the connection. */
+  connection: Cell<ConnectionSnapshot>;
 }
 
 export const NOT_CONNECTED: ConnectionSnapshot = {
@@ -52,7 +54,7 @@ export const NOT_CONNECTED: ConnectionSnapshot = {
 
 export class RelaySocket {
   #options: SocketOptions;
-  #snapshot: ConnectionSnapshot = NOT_CONNECTED;
+  #url = "";
   #socket: WebSocket | undefined;
   #timer: Timer | undefined;
   #failures = 0;
@@ -64,18 +66,20 @@ export class RelaySocket {
   }
 
   get url(): string {
-    return this.#options.url;
-  }
-
-  get isOpen(): boolean {
-    return this.#snapshot.state === "open";
+    return this.#url;
   }
 
   start(): void {
-    if (this.#socket === undefined && this.#snapshot.state === "connecting") {
-      this.#change({ state: "connecting", sinceMs: this.#options.clock.epochMs() });
-      this.#connect();
+    const { clock, url } = this.#options;
+    const base = typeof location === "object" ? location.href : undefined;
+    try {
+      this.#url = socketUrl(url, base);
+    } catch (error) {
+      this.#end(`${String(url)} is not the address of a relay: ${String(error)}`);
+      return;
     }
+    this.#change({ sinceMs: clock.epochMs() });
+    this.#connect();
   }
 
   send(bytes: Uint8Array<ArrayBuffer>): void {
@@ -122,14 +126,15 @@ export class RelaySocket {
   }
 
   #connect(): void {
-    const { clock, subprotocols, url, webSocket } = this.#options;
-    if (webSocket === undefined) {
+    const { clock, subprotocols, webSocket = globalThis.WebSocket } = this.#options;
+    // Node has none before version 22.
+    if ((webSocket as unknown) === undefined) {
       this.#end("no WebSocket here: pass one as `webSocket`");
       return;
     }
     let socket: WebSocket;
     try {
-      socket = new webSocket(url, subprotocols);
+      socket = new webSocket(this.#url, subprotocols);
     } catch (error) {
       // The address itself is wrong: no attempt can do better.
       this.#end(error instanceof Error ? error.message : String(error));
@@ -177,13 +182,15 @@ export class RelaySocket {
     }
     this.#failures += 1;
     this.#openedAt = undefined;
-    const lostBefore = this.#snapshot.state === "lost";
+    const { state, sinceMs } = this.#snapshot;
+    const lostBefore = state === "lost";
     this.#change({
       state: "lost",
-      sinceMs: lostBefore ? this.#snapshot.sinceMs : clock.epochMs(),
+      sinceMs: lostBefore ? sinceMs : clock.epochMs(),
       attempt: this.#failures,
       reason,
       retryInMs: delayMs,
+      silentSinceMs: undefined,
     });
     this.#retryAfter(delayMs);
     if (!lostBefore) this.#options.onLost();
@@ -205,13 +212,17 @@ export class RelaySocket {
       sinceMs: this.#options.clock.epochMs(),
       reason,
       retryInMs: undefined,
+      silentSinceMs: undefined,
     });
     this.#options.onLost();
   }
 
+  get #snapshot(): ConnectionSnapshot {
+    return this.#options.connection.getSnapshot();
+  }
+
   #change(part: Partial<ConnectionSnapshot>): void {
-    this.#snapshot = { ...this.#snapshot, ...part };
-    this.#options.onChange(this.#snapshot);
+    this.#options.connection.set({ ...this.#snapshot, ...part });
   }
 }
 

@@ -308,6 +308,8 @@ const PRESENT: Readonly<Record<string, Reader>> = {
 
 type RangeName = "controlRange" | "displayRange" | "alarmRange" | "warningRange";
 
+export const ALARM = 1 << 2;
+
 /** The part that says whether a PV is connected and its server answers. */
 export const CONNECTION = 1 << 4;
 

@@ -1,6 +1,7 @@
-/** What do `loc://` PVs hold? They live in the page, for all its components, without a relay. */
+/** The `loc://` PVs of one client: values of the page itself, shared by its components, without a relay. */
 
 import type { Core } from "../../pkg/pvwire_wasm.js";
+import type { Clock } from "../clock.js";
 import { PutError } from "../errors.js";
 import type { Slot } from "../store/slot.js";
 import type { PutResult, PutValue } from "../types.js";
@@ -33,14 +34,21 @@ function parse(name: string): { bare: string; initial: PutValue } | string {
 
 export class Locals {
   #locals = new Map<string, Local>();
-  #now: () => number;
+  #core: () => Core;
+  #clock: Clock;
+  #onChange: () => void;
 
-  constructor(now: () => number) {
-    this.#now = now;
+  /** `onChange` is called when a slot shows another value. */
+  constructor(core: () => Core, clock: Clock, onChange: () => void) {
+    this.#core = core;
+    this.#clock = clock;
+    this.#onChange = onChange;
   }
 
-  /** Somebody listens to a local PV: shows what it holds. */
-  attach(core: Core, slot: Slot): void {
+  /** A local PV has its first listener: shows its value. */
+  attach(slot: Slot): void {
+    const core = this.#core();
+    this.#onChange();
     const parsed = parse(slot.name);
     if (typeof parsed === "string") {
       core.refuse(slot.index, parsed);
@@ -56,8 +64,9 @@ export class Locals {
     if (typeof parsed !== "string") this.#locals.get(parsed.bare)?.slots.delete(slot);
   }
 
-  /** Writes; a local PV keeps the type that it has. */
-  put(core: Core, name: string, value: PutValue): PutResult {
+  /** Writes; a local PV keeps its type. */
+  put(name: string, value: PutValue): PutResult {
+    const core = this.#core();
     const parsed = parse(name);
     if (typeof parsed === "string") return failed(name, "BAD_NAME", parsed);
     const problem = stageValue(core, value);
@@ -73,6 +82,7 @@ export class Locals {
     }
     local.value = fitting;
     for (const slot of local.slots) this.#show(core, slot, fitting);
+    this.#onChange();
     return { ok: true, superseded: false };
   }
 
@@ -87,7 +97,7 @@ export class Locals {
 
   #show(core: Core, slot: Slot, value: PutValue): void {
     stageValue(core, value);
-    core.set_local(slot.index, digitsOf(value), this.#now());
+    core.set_local(slot.index, digitsOf(value), this.#clock.epochMs());
     if (typeof value !== "object") return;
     // What the application gave may change under us: a copy, as a message would have been one.
     const bytes = core.staged_array();

@@ -7,6 +7,9 @@ import { Listeners, type Listener } from "../store/readable.js";
 import type { Slot } from "../store/slot.js";
 import type { Pv, PvOptions } from "../types.js";
 
+/** Whether a name is a PV of the page itself. */
+export const isLocal = (name: string): boolean => name.startsWith("loc://");
+
 /** A filter's numbers: the arguments of the module's `subscribe`; those that are missing are 0. */
 export type FilterNumbers = [
   intervalMs: number,

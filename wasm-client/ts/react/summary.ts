@@ -1,4 +1,4 @@
-/** How many of the page's PVs are in each state, and in alarm: for a header that must not look well alone. */
+/** Counts of the page's PVs by connection state and alarm severity, for a page header. */
 
 import { useMemo, useSyncExternalStore } from "react";
 
@@ -37,7 +37,7 @@ function summaryOf(client: PvClient): Readable<PvSummary> {
     subscribe: (listener) => {
       count();
       if (!(client instanceof Client)) return () => undefined;
-      return client.onCounted(() => {
+      return client.pvs.onCounted(() => {
         if (count()) listener();
       });
     },
@@ -56,9 +56,10 @@ const NOTHING: PvSummary = {
 };
 
 function countOf(client: PvClient): PvSummary {
-  if (!(client instanceof Client) || !client.loaded) return NOTHING;
-  const slots = client.listened();
-  const columns = client.columns();
+  const pvs = client instanceof Client && client.pvs;
+  if (!pvs || !pvs.loaded) return NOTHING;
+  const slots = pvs.listened();
+  const columns = pvs.columns();
   const { severity, state } = columns;
   let silent = 0;
   const [states, severities] = [zeros(STATES), zeros(SEVERITIES)];

@@ -1,4 +1,4 @@
-/** How much comes, and how much was left out? */
+/** Rates and totals of what a client received and what was left out. */
 
 import type { Clock, Timer } from "../clock.js";
 import { Cell } from "./readable.js";
@@ -8,19 +8,13 @@ const PERIOD_MS = 1000;
 
 type Totals = Omit<StatsSnapshot, "updatesPerSecond" | "framesPerSecond" | "bytesPerSecond">;
 
-const NOTHING: StatsSnapshot = {
-  updatesPerSecond: 0,
-  framesPerSecond: 0,
-  bytesPerSecond: 0,
-  updatesTotal: 0,
-  framesTotal: 0,
-  bytesTotal: 0,
-  skippedTotal: 0,
-  gapsTotal: 0,
-  reconnectsTotal: 0,
-  subscriptions: 0,
-  roundTripMs: undefined,
-};
+/** Totals, and how much they grew per second since a snapshot. */
+const withRates = (totals: Totals, before: Totals, seconds: number): StatsSnapshot => ({
+  ...totals,
+  updatesPerSecond: (totals.updatesTotal - before.updatesTotal) / seconds,
+  framesPerSecond: (totals.framesTotal - before.framesTotal) / seconds,
+  bytesPerSecond: (totals.bytesTotal - before.bytesTotal) / seconds,
+});
 
 export class Stats implements Readable<StatsSnapshot> {
   #clock: Clock;
@@ -33,7 +27,8 @@ export class Stats implements Readable<StatsSnapshot> {
     this.#clock = clock;
     this.#totals = totals;
     this.#takenAt = clock.now();
-    this.#cell = new Cell(NOTHING, () => {
+    const none = totals();
+    this.#cell = new Cell(withRates(none, none, 1), () => {
       onListened();
       this.#tick();
     });
@@ -47,7 +42,7 @@ export class Stats implements Readable<StatsSnapshot> {
     return this.#cell.getSnapshot();
   };
 
-  /** Runs while somebody listens. */
+  /** Runs while there are listeners. */
   #tick(): void {
     this.#timer ??= this.#clock.setTimeout(() => {
       this.#timer = undefined;
@@ -62,14 +57,7 @@ export class Stats implements Readable<StatsSnapshot> {
     // Timers are not exact; rates over a shorter time would jump.
     if (seconds < 0.9) return;
     this.#takenAt = now;
-    const before = this.#cell.getSnapshot();
-    const totals = this.#totals();
-    this.#cell.set({
-      ...totals,
-      updatesPerSecond: (totals.updatesTotal - before.updatesTotal) / seconds,
-      framesPerSecond: (totals.framesTotal - before.framesTotal) / seconds,
-      bytesPerSecond: (totals.bytesTotal - before.bytesTotal) / seconds,
-    });
+    this.#cell.set(withRates(this.#totals(), this.#cell.getSnapshot(), seconds));
   }
 
   stop(): void {

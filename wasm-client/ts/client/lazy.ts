@@ -1,0 +1,37 @@
+/** Code that is fetched when a client first needs it, and calls that are put off to the next microtask. */
+
+/**
+ * One object of a client, from a module that is fetched when the object is first needed. A failed
+ * attempt can be repeated. All who wait go on in the order in which they came: they share one
+ * promise, because browsers end several imports of one module in any order.
+ */
+export class Lazy<T> {
+  /** `undefined` until the module is there. */
+  value: T | undefined;
+  #promise: Promise<T> | undefined;
+
+  constructor(readonly fetch: () => Promise<T>) {}
+
+  load(): Promise<T> {
+    return (this.#promise ??= this.fetch().then(
+      (value) => (this.value = value),
+      (error: unknown) => {
+        this.#promise = undefined;
+        throw error;
+      },
+    ));
+  }
+}
+
+/** A function that runs `task` once in the next microtask, however often it is called until then. */
+export function soon(task: () => void): () => void {
+  let isPlanned = false;
+  return () => {
+    if (isPlanned) return;
+    isPlanned = true;
+    queueMicrotask(() => {
+      isPlanned = false;
+      task();
+    });
+  };
+}

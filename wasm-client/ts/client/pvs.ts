@@ -1,0 +1,293 @@
+/** The PVs of one client: their slots in the module, their listeners, and when listeners are called. */
+
+import type { Clock, Timer } from "../clock.js";
+import type { Link } from "../link/link.js";
+import { ALARM, ALL_PARTS, CONNECTION, DESCRIBES } from "../pv/fields.js";
+import type { Locals } from "../pv/local.js";
+import { isLocal, type PvHandle, type PvOwner } from "../pv/pv.js";
+import { isLoaded, Wasm, type Columns } from "../store/core.js";
+import { Flusher } from "../store/flush.js";
+import { Listeners, Round } from "../store/readable.js";
+import { Slot } from "../store/slot.js";
+import type { ClientOptions } from "../types.js";
+import { Lazy } from "./lazy.js";
+import { Subscriptions, type Held } from "./subscriptions.js";
+
+/** Parts that a count of all PVs by state and severity reads of each. */
+const COUNTED = ALARM | CONNECTION;
+
+export class Pvs implements PvOwner {
+  /** `undefined` until it is loaded and needed. */
+  wasm: Wasm | undefined;
+  /** By name and filter. */
+  readonly held = new Map<string, Held>();
+  readonly subscriptions: Subscriptions;
+  /** The values of `loc://` PVs. */
+  readonly locals: Lazy<Locals>;
+  /** Calls the listeners of what changed, at most once per animation frame. */
+  readonly flusher = new Flusher(() => {
+    this.#flush();
+  });
+  #options: ClientOptions;
+  #clock: Clock;
+  #onUsed: () => void;
+  /** What PVs without a slot are read from; it has no data. */
+  #blank = 0;
+  #bySlot: (Held | undefined)[] = [];
+  /** Slots of the PVs that have listeners; `undefined` when others may have listeners now. */
+  #listened: readonly Slot[] | undefined;
+  #counters = new Listeners();
+  #idleTimer: Timer | undefined;
+
+  /** `onUsed` is called when a PV gets its first listener. */
+  constructor(options: ClientOptions, clock: Clock, link: Link, onUsed: () => void) {
+    this.#options = options;
+    this.#clock = clock;
+    this.#onUsed = onUsed;
+    this.subscriptions = new Subscriptions(link, this.held);
+    this.locals = new Lazy(() =>
+      import("../pv/local.js").then(
+        ({ Locals }) =>
+          new Locals(
+            () => this.core().core,
+            clock,
+            () => {
+              this.flusher.later();
+            },
+          ),
+      ),
+    );
+  }
+
+  get loaded(): boolean {
+    return isLoaded(this.#options.wasm);
+  }
+
+  /** The client's state in the module, also for entries beside `pvwire`; only when `loaded`. */
+  core(): Wasm {
+    return this.wasm ?? this.renew();
+  }
+
+  columns(): Columns {
+    return this.core().columns;
+  }
+
+  slotOf({ held, key, name }: PvHandle): Slot {
+    return (held ?? this.held.get(key))?.slot ?? new Slot(this.core(), name, this.#blank);
+  }
+
+  attach(handle: PvHandle): void {
+    this.#onUsed();
+    const { key, name, filter } = handle;
+    let held = this.held.get(key);
+    if (held === undefined) {
+      held = {
+        name,
+        filter,
+        handles: [],
+        slot: undefined,
+        idleUntil: Infinity,
+        isDescribed: false,
+      };
+      this.held.set(key, held);
+      if (this.wasm !== undefined) this.#place(held, this.wasm);
+    }
+    if (held.handles.length === 0) this.#recount();
+    held.handles = [...held.handles, handle];
+    held.idleUntil = Infinity;
+    handle.held = held;
+    // A PV that is subscribed already is asked for now, another with the answer to its Subscribe.
+    if (!held.isDescribed && (handle.mask & DESCRIBES) !== 0) this.subscriptions.describe();
+  }
+
+  detach(handle: PvHandle): void {
+    const held = this.held.get(handle.key);
+    handle.held = undefined;
+    if (held === undefined) return;
+    held.handles = held.handles.filter((other) => other !== handle);
+    if (held.handles.length > 0) return;
+    this.#recount();
+    held.idleUntil = this.#clock.now() + (this.#options.unsubscribeDelayMs ?? 2000);
+    this.#giveBackLater();
+  }
+
+  /** Slots of the PVs that have listeners, one for each name. */
+  listened(): readonly Slot[] {
+    if (this.#listened === undefined) {
+      const held = [...this.held.values()].filter(({ handles }) => handles.length > 0);
+      const slots = new Map(held.map(({ name, slot }) => [name, slot]));
+      this.#listened = [...slots.values()].filter((slot) => slot !== undefined);
+    }
+    return this.#listened;
+  }
+
+  /**
+   * Calls `listener` when a count of all listened PVs by state and severity may have changed, in the
+   * flush that tells of the change: a count and the values beside it are of one moment.
+   */
+  onCounted(listener: () => void): () => void {
+    this.#onUsed();
+    return this.#counters.add(listener);
+  }
+
+  /** Makes the module's state anew, with a slot for each PV, and tells all listeners. */
+  renew(): Wasm {
+    const wasm = new Wasm();
+    this.wasm = wasm;
+    this.#blank = wasm.add("");
+    this.#bySlot = [];
+    this.#listened = undefined;
+    const round = new Round();
+    for (const held of this.held.values()) {
+      this.#place(held, wasm);
+      for (const handle of held.handles) {
+        handle.prepare();
+        round.add(handle.changed(ALL_PARTS));
+      }
+    }
+    round.add(this.#counters.all);
+    round.call();
+    return wasm;
+  }
+
+  /** A connection is open: what is seen of a PV before its snapshot comes follows the connection. */
+  opened(): void {
+    const wasm = this.core();
+    wasm.core.remove(Uint32Array.of(this.#blank));
+    this.#blank = wasm.add("");
+    this.subscriptions.opened();
+  }
+
+  /** The connection is lost. */
+  lost(nowMs: number, heardMs: number): void {
+    this.subscriptions.isOpen = false;
+    this.wasm?.core.relay_lost(nowMs, heardMs);
+    this.flusher.later();
+    this.giveBack();
+  }
+
+  /** The relay has stopped answering (`heardMs`), or answers again (NaN): its PVs say so. */
+  silent(heardMs: number): void {
+    if (this.wasm === undefined) return;
+    this.wasm.heardMs = heardMs;
+    const round = new Round();
+    for (const { handles, name } of this.held.values()) {
+      for (const handle of isLocal(name) ? [] : handles) {
+        if ((handle.mask & CONNECTION) !== 0) round.add(handle.changed(CONNECTION));
+      }
+    }
+    round.add(this.#counters.all);
+    round.call();
+  }
+
+  /** A Subscribe was answered or refused. */
+  subscribed(): void {
+    this.subscriptions.answered();
+    this.giveBack();
+  }
+
+  /** PVs that didn't fit in before are subscribed now that there is room. */
+  unsubscribed(): void {
+    for (const slot of this.core().core.take_without_room()) {
+      const held = this.#bySlot[slot];
+      if (held !== undefined) this.subscriptions.want(held);
+    }
+  }
+
+  /** Keeps the arrays of a message: slot, offset in `data`, count and type of each. */
+  keepArrays(arrays: Uint32Array, data: ArrayBuffer): void {
+    for (let at = 0; at < arrays.length; at += 4) {
+      const slot = this.#bySlot[arrays[at] as number]?.slot;
+      slot?.keepArray(
+        data,
+        arrays[at + 1] as number,
+        arrays[at + 2] as number,
+        arrays[at + 3] as number,
+      );
+    }
+  }
+
+  /** Gives PVs back that have had no listeners for `unsubscribeDelayMs`. */
+  giveBack(): void {
+    // While a Subscribe is open its answer may hold one of these PVs again, by another name.
+    if (this.subscriptions.isOpen) return;
+    const now = this.#clock.now();
+    const slots: number[] = [];
+    for (const held of this.held.values()) {
+      if (held.idleUntil > now) continue;
+      this.held.delete(held.name + held.filter);
+      this.subscriptions.forget(held);
+      if (held.slot === undefined) continue;
+      this.#bySlot[held.slot.index] = undefined;
+      if (isLocal(held.name)) this.locals.value?.detach(held.slot);
+      slots.push(held.slot.index);
+    }
+    this.subscriptions.remove(slots);
+    this.#giveBackLater();
+  }
+
+  /** Ends the timer of what is to be given back. */
+  stop(): void {
+    this.#clock.clearTimeout(this.#idleTimer);
+  }
+
+  #giveBackLater(): void {
+    if (this.#idleTimer !== undefined) return;
+    let due = Infinity;
+    for (const { idleUntil } of this.held.values()) due = Math.min(due, idleUntil);
+    if (due === Infinity) return;
+    this.#idleTimer = this.#clock.setTimeout(
+      () => {
+        this.#idleTimer = undefined;
+        this.giveBack();
+      },
+      Math.max(0, due - this.#clock.now()),
+    );
+  }
+
+  #recount(): void {
+    this.#listened = undefined;
+    if (this.#counters.all.length > 0) this.flusher.later();
+  }
+
+  /** Gives a PV its slot and asks for it. */
+  #place(held: Held, wasm: Wasm): void {
+    held.slot = new Slot(wasm, held.name, wasm.add(held.name));
+    this.#bySlot[held.slot.index] = held;
+    if (isLocal(held.name)) this.#placeLocal(held, held.slot);
+    else this.subscriptions.want(held);
+  }
+
+  #placeLocal(held: Held, slot: Slot): void {
+    const locals = this.locals.value;
+    if (locals === undefined) {
+      void this.locals.load().then(() => {
+        // It may have been given back meanwhile, or have another slot.
+        if (this.#bySlot[slot.index] === held && held.slot === slot) this.#placeLocal(held, slot);
+      });
+      return;
+    }
+    locals.attach(slot);
+  }
+
+  /** Calls the listeners whose selections read a part that changed. */
+  #flush(): void {
+    const { wasm } = this;
+    if (wasm === undefined) return;
+    const { parts } = wasm.columns;
+    const round = new Round();
+    let changedOfAny = 0;
+    for (const slot of wasm.dirty()) {
+      const changed = parts[slot] as number;
+      changedOfAny |= changed;
+      for (const handle of this.#bySlot[slot]?.handles ?? []) {
+        if ((handle.mask & changed) !== 0) round.add(handle.changed(changed));
+      }
+    }
+    wasm.core.clear_dirty();
+    if (this.#listened === undefined || (changedOfAny & COUNTED) !== 0) {
+      round.add(this.#counters.all);
+    }
+    round.call();
+  }
+}

@@ -1,0 +1,71 @@
+/** Reads of one client: `loc://` PVs are answered here, all others by the relay. */
+
+import type { Clock } from "../clock.js";
+import { Gets, type PlannedOptions } from "../link/get.js";
+import type { Link } from "../link/link.js";
+import { isLocal, PvHandle } from "../pv/pv.js";
+import type { Applied } from "../store/core.js";
+import type { GetResult } from "../types.js";
+import type { Pvs } from "./pvs.js";
+
+export class Reads {
+  #gets: Gets;
+  #link: Link;
+  #pvs: Pvs;
+
+  constructor(clock: Clock, link: Link, pvs: Pvs) {
+    this.#gets = new Gets(clock);
+    this.#link = link;
+    this.#pvs = pvs;
+    this.#end();
+  }
+
+  /** Only when the module is loaded. */
+  async get(names: readonly string[], options: PlannedOptions): Promise<GetResult<unknown>[]> {
+    const results = this.#gets.add(
+      names.filter((name) => !isLocal(name)),
+      options,
+    );
+    this.pump();
+    if (names.some(isLocal)) await this.#pvs.locals.load();
+    const local = names.map((name) => (isLocal(name) ? this.#getLocal(name, options) : undefined));
+    const others = (await results).values();
+    return local.map((result) => result ?? (others.next().value as GetResult<unknown>));
+  }
+
+  /** Sends what can be sent. */
+  pump(): void {
+    const { wasm } = this.#pvs;
+    if (wasm !== undefined && this.#link.isOpen) this.#gets.pump(wasm, this.#link.send);
+  }
+
+  /** The connection is lost or closed. */
+  lost(): void {
+    this.#gets.lost();
+    this.#end();
+  }
+
+  /** A Get was answered by the message in `data`. */
+  answered({ arrays, replyTo }: Applied, data: ArrayBuffer): void {
+    this.#gets.answered(this.#pvs.core(), replyTo, arrays, data);
+    this.pump();
+  }
+
+  /** A request was refused as a whole; `false` when it wasn't a Get. */
+  refused(request: number, message: string): boolean {
+    const isGet = this.#gets.refused(request, message);
+    this.pump();
+    return isGet;
+  }
+
+  #end(): void {
+    const { reason, state } = this.#link.connection.getSnapshot();
+    if (state === "closed") this.#gets.close(reason ?? state);
+  }
+
+  #getLocal(name: string, options: PlannedOptions): GetResult<unknown> {
+    const handle = new PvHandle(this.#pvs, name, options.selection);
+    handle.subscribe(() => undefined)();
+    return { name, ok: true, data: handle.getSnapshot() };
+  }
+}

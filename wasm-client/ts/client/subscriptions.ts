@@ -1,0 +1,117 @@
+/** Subscriptions of one client at its relay: which PVs are to be subscribed, described and removed. */
+
+import type { Link } from "../link/link.js";
+import { DESCRIBES } from "../pv/fields.js";
+import { isLocal, type FilterNumbers, type PvHandle } from "../pv/pv.js";
+import type { Slot } from "../store/slot.js";
+import { soon } from "./lazy.js";
+
+/** Ids that one Unsubscribe or Describe may hold. */
+const MAX_IDS = 10_000;
+
+/** A PV that has listeners, or had some a moment ago. */
+export interface Held {
+  readonly name: string;
+  readonly filter: string;
+  handles: readonly PvHandle[];
+  /** Once the module is loaded. */
+  slot: Slot | undefined;
+  /** When the PV is given back; `Infinity` while it has listeners. */
+  idleUntil: number;
+  /** Its description was asked for on this connection. */
+  isDescribed: boolean;
+}
+
+export class Subscriptions {
+  /** A Subscribe waits for its answer. */
+  isOpen = false;
+  /** PVs that are to be subscribed, in order, each with its filter. */
+  #wanted = new Set<Held>();
+  #link: Link;
+  #held: ReadonlyMap<string, Held>;
+  // A page that mounts asks for all its PVs at once.
+  #subscribeSoon = soon(() => {
+    this.#subscribe();
+  });
+  /** Asks for descriptions that selections read and that haven't been asked for yet. */
+  readonly describe = soon(() => {
+    this.#describe();
+  });
+
+  constructor(link: Link, held: ReadonlyMap<string, Held>) {
+    this.#link = link;
+    this.#held = held;
+  }
+
+  want(held: Held): void {
+    this.#wanted.add(held);
+    this.#subscribeSoon();
+  }
+
+  forget(held: Held): void {
+    this.#wanted.delete(held);
+  }
+
+  /** Gives slots back; the relay ends their subscriptions. */
+  remove(slots: readonly number[]): void {
+    this.#inPieces(slots, ({ core }, some) => core.remove(some));
+  }
+
+  /** A connection is open: everything is asked for again. */
+  opened(): void {
+    for (const held of this.#held.values()) {
+      held.isDescribed = false;
+      if (!isLocal(held.name)) this.#wanted.add(held);
+    }
+    this.#subscribe();
+  }
+
+  /** The last Subscribe was answered. */
+  answered(): void {
+    this.isOpen = false;
+    this.#describe();
+    this.#subscribe();
+  }
+
+  /** Asks for what is wanted, one request after the other. */
+  #subscribe(): void {
+    if (this.isOpen || this.#wanted.size === 0 || !this.#link.isOpen) return;
+    const [{ filter }] = this.#wanted as unknown as [Held];
+    // One request has one filter; the others follow with the answer.
+    const wanted = [...this.#wanted].filter((held) => held.filter === filter);
+    const slots = Uint32Array.from(wanted, (held) => held.slot?.index ?? 0);
+    const numbers = (filter || "0,0").split(",").map(Number) as unknown as FilterNumbers;
+    this.isOpen = true;
+    this.#link.request(({ core }) => {
+      const request = core.subscribe(slots, ...numbers);
+      for (const held of wanted.slice(0, core.taken())) this.#wanted.delete(held);
+      return request;
+    });
+  }
+
+  /** Only PVs that have their ids can be described. */
+  #describe(): void {
+    if (this.isOpen || !this.#link.isOpen) return;
+    const wanted = [...this.#held.values()].filter(
+      (held) =>
+        !held.isDescribed &&
+        held.slot !== undefined &&
+        !isLocal(held.name) &&
+        !this.#wanted.has(held) &&
+        held.handles.some((handle) => (handle.mask & DESCRIBES) !== 0),
+    );
+    for (const held of wanted) held.isDescribed = true;
+    const slots = wanted.map((held) => held.slot?.index ?? 0);
+    this.#inPieces(slots, ({ core }, some) => core.describe(some));
+  }
+
+  #inPieces(
+    slots: readonly number[],
+    make: (wasm: Slot["wasm"], some: Uint32Array) => Uint8Array,
+  ): void {
+    for (let at = 0; at < slots.length; at += MAX_IDS) {
+      const some = Uint32Array.from(slots.slice(at, at + MAX_IDS));
+      this.#link.request((wasm) => make(wasm, some));
+    }
+  }
+}

@@ -1,0 +1,210 @@
+/** The connection of one client: socket, heartbeat, log-in, large values, and the pace of a hidden page. */
+
+import type { Clock } from "../clock.js";
+import type { Wasm } from "../store/core.js";
+import { Cell } from "../store/readable.js";
+import type { ClientOptions, ConnectionSnapshot } from "../types.js";
+import { Heartbeat } from "./heartbeat.js";
+import type { LargeStream } from "./large_stream.js";
+import { isHidden, isSeen, watchPage } from "./page.js";
+import type { LargeRecord } from "./records.js";
+import { LZ4_SUBPROTOCOLS, NOT_CONNECTED, RelaySocket, SUBPROTOCOL } from "./socket.js";
+
+/** From messages of this size on a stream beside the WebSocket pays. */
+const LARGE_BYTES = 1 << 16;
+
+/** Longest pause between two attempts to connect while the page is visible, and otherwise. */
+const SEEN_RETRY_MS = 5000;
+const UNSEEN_RETRY_MS = 15_000;
+
+/** The network returns for many pages at one moment: they share these milliseconds. */
+const ONLINE_SPREAD_MS = 250;
+
+export interface LinkOptions {
+  options: ClientOptions;
+  clock: Clock;
+  /** Between 0 and 1. */
+  random: () => number;
+  /** The module, which encodes requests; `undefined` until it is loaded. */
+  wasm: () => Wasm | undefined;
+  /** The connection's state has its first listener. */
+  onListened: () => void;
+  /** A message came. What follows `head` bytes of it are the elements of an array. */
+  onMessage: (data: ArrayBuffer, head: number) => void;
+  /** The connection is lost or closed. `heardMs` is the time of the last message, or NaN. */
+  onLost: (nowMs: number, heardMs: number) => void;
+  /** The relay doesn't answer since `heardMs`, or answers again (NaN). */
+  onSilent: (heardMs: number) => void;
+}
+
+export class Link {
+  readonly connection: Cell<ConnectionSnapshot>;
+  /** What this client has received since it began, over all its connections. */
+  readonly totals = {
+    updatesTotal: 0,
+    framesTotal: 0,
+    bytesTotal: 0,
+    skippedTotal: 0,
+    gapsTotal: 0,
+  };
+  opensTotal = 0;
+  readonly heartbeat: Heartbeat;
+  #options: LinkOptions;
+  #socket: RelaySocket;
+  #large: LargeStream | undefined;
+  #leavePage: (() => void) | undefined;
+
+  constructor(options: LinkOptions) {
+    this.#options = options;
+    const { clock, onListened, onSilent, random } = options;
+    const { compression, maxRetryDelayMs, url, webSocket } = options.options;
+    const { pingIntervalMs = 5000, pingTimeoutMs = 10_000 } = options.options;
+    this.connection = new Cell(NOT_CONNECTED, onListened);
+    this.#socket = new RelaySocket({
+      url,
+      subprotocols: compression === "lz4" ? LZ4_SUBPROTOCOLS : SUBPROTOCOL,
+      webSocket,
+      clock,
+      random,
+      maxRetryDelayMs: () => maxRetryDelayMs ?? (isSeen() ? SEEN_RETRY_MS : UNSEEN_RETRY_MS),
+      connection: this.connection,
+      onMessage: (data) => {
+        this.#receive(data);
+      },
+      onLost: () => {
+        this.#lost();
+      },
+    });
+    this.heartbeat = new Heartbeat({
+      clock,
+      pingIntervalMs,
+      pingTimeoutMs,
+      isWatched: () => !isHidden(),
+      onSilent: (isSilent) => {
+        const heardMs = isSilent ? this.#heardMs : NaN;
+        onSilent(heardMs);
+        const silentSinceMs = isSilent ? heardMs : undefined;
+        this.connection.set({ ...this.connection.getSnapshot(), silentSinceMs });
+      },
+      sendAck: () => {
+        this.request(({ core }) => core.ack());
+      },
+      sendPing: () => {
+        this.request(({ core }) => core.ping(clock.epochMs()));
+      },
+      onSilence: () => {
+        this.fail("the relay doesn't answer");
+      },
+    });
+  }
+
+  get isOpen(): boolean {
+    return this.connection.getSnapshot().state === "open";
+  }
+
+  get #heardMs(): number {
+    return this.#options.clock.epochMs() - this.heartbeat.silenceMs;
+  }
+
+  /** Begins to connect; the module is there. */
+  start(): void {
+    this.#leavePage = watchPage(
+      () => {
+        this.#pace();
+        if (!isSeen()) return;
+        this.heartbeat.woken();
+        this.retryWithin(0);
+      },
+      () => {
+        this.heartbeat.woken();
+        this.retryWithin(this.#options.random() * ONLINE_SPREAD_MS);
+      },
+    );
+    this.#socket.start();
+  }
+
+  /** The relay has said hello to a client that it knows. */
+  opened(version: string, instance: string, ackIntervalMs: number): void {
+    this.opensTotal += 1;
+    this.#socket.opened(version, instance);
+    this.heartbeat.start(ackIntervalMs);
+    if (isHidden()) this.#pace();
+  }
+
+  /** The relay asks for a token, and says hello again when it has one. */
+  async logIn(): Promise<void> {
+    try {
+      const token = await this.#options.options.token?.();
+      this.request(({ core }) => core.authenticate(token ?? ""));
+    } catch (error) {
+      this.fail(String(error));
+    }
+  }
+
+  /** Encodes a request and sends it; an empty one isn't sent. */
+  request(make: (wasm: Wasm) => Uint8Array): void {
+    const wasm = this.#options.wasm();
+    if (wasm === undefined) return;
+    const bytes = make(wasm);
+    if (bytes.length > 0) this.send(bytes as Uint8Array<ArrayBuffer>);
+  }
+
+  readonly send = (bytes: Uint8Array<ArrayBuffer>): void => {
+    this.#socket.send(bytes);
+  };
+
+  /** Ends this connection; the next one follows. */
+  fail(reason: string): void {
+    this.#socket.fail(reason);
+  }
+
+  /** While the connection is lost: tries again within `delayMs`. */
+  retryWithin(delayMs: number): void {
+    this.#socket.retryWithin(delayMs);
+  }
+
+  /** Ends the connection for good. */
+  end(reason: string): void {
+    this.#leavePage?.();
+    this.#socket.close(reason);
+  }
+
+  /** A hidden page gets its updates at intervals only. */
+  #pace(): void {
+    const { hiddenIntervalMs = 1000 } = this.#options.options;
+    if (hiddenIntervalMs > 0 && this.isOpen) {
+      this.request(({ core }) => core.pace(isHidden() ? hiddenIntervalMs : 0));
+    }
+  }
+
+  #receive(message: unknown): void {
+    this.heartbeat.heard();
+    if (this.#large?.takes(message)) return;
+    if (typeof message === "string") {
+      this.fail("the relay sent text");
+      return;
+    }
+    // A worker that holds the connection hands records of its stream on as they are.
+    const bytes = message as ArrayBuffer & Partial<LargeRecord>;
+    const { data = bytes, head = data.byteLength } = bytes;
+    this.#frame(data, head);
+  }
+
+  readonly #frame = (data: ArrayBuffer, head: number): void => {
+    this.totals.framesTotal += 1;
+    this.totals.bytesTotal += data.byteLength;
+    if (data.byteLength >= LARGE_BYTES) {
+      void import("./large.js").then(({ largeStream }) => {
+        if (this.isOpen) this.#large ??= largeStream(this.#socket, this.#frame);
+      });
+    }
+    this.#options.onMessage(data, head);
+  };
+
+  #lost(): void {
+    this.heartbeat.stop();
+    this.#large?.close();
+    this.#large = undefined;
+    this.#options.onLost(this.#options.clock.epochMs(), this.#heardMs);
+  }
+}
