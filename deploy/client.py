@@ -80,7 +80,7 @@ def main():
             problems = frame["reply"]["Got"]["errors"]
             values = [row["value"] for row in frame["numbers"]]
             if problems or not values:
-                sys.exit(f"{name} has no value: {frame['reply']} {frame['channels']}")
+                sys.exit(f"{name} has no value: {frame['reply']} {frame['connections']}")
             print(values[0])
             return
 
