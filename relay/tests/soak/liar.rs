@@ -1,6 +1,6 @@
 //! A server of Channel Access that lies all the time, beside the IOC that tells the truth.
 
-use super::{Address, Watcher};
+use super::watcher::{Address, Watcher};
 use crate::support::{How, LyingServer};
 
 /// Lies that crash libca, damage its tables, or are about the IOC's PVs. Not all: each has a circuit, and the

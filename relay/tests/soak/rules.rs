@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::{Order, World};
+use super::World;
+use super::watcher::Order;
 use crate::support::{Client, How, eventually, file};
 
 /// Who may read what, in a file that the relay reads again.

@@ -1,0 +1,145 @@
+//! The faults: IOC, network, relay and clients stop, stall and come back.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::watcher::Order;
+use super::{World, attacks};
+use crate::support::records::KINDS;
+
+/// Longer than any time-out: libca gives a circuit up after 10 s, the relay a client after 15.
+const STALL: Duration = Duration::from_millis(15_500);
+
+impl World {
+    pub(super) fn restart_ioc(&mut self) {
+        self.ioc.take().unwrap().kill();
+        match self.random.below(3) {
+            0 => self.say("the IOC dies and comes back as it was"),
+            1 => {
+                self.say("the IOC dies and comes back with other values and metadata");
+                for entry in &mut self.entries {
+                    entry.variant = self.random.below(1000) as u32;
+                }
+            }
+            _ => {
+                self.say("the IOC dies and comes back with other types, and not with all records");
+                for entry in &mut self.entries {
+                    // The long string is asked for by a name that other types don't have.
+                    if entry.kind != "lso" && self.random.one_in(3) {
+                        entry.kind = self.random.pick(&KINDS);
+                        if entry.kind == "lso" {
+                            entry.kind = "lsi";
+                        }
+                    }
+                    entry.variant = self.random.below(1000) as u32;
+                    self.has_returned |= !entry.exists;
+                    entry.exists = !self.random.one_in(30);
+                }
+            }
+        }
+        let pause = self.random.millis(1, 2_000);
+        thread::sleep(pause);
+        self.start_ioc();
+    }
+
+    pub(super) fn restart_relay(&mut self) {
+        self.say("the relay dies and comes back");
+        *self.address.lock().unwrap() = None;
+        self.relay = None;
+        let pause = self.random.millis(1, 500);
+        thread::sleep(pause);
+        self.start_relay();
+    }
+
+    pub(super) fn hang_ioc(&mut self) {
+        self.say("the IOC hangs for a while");
+        let ioc = self.ioc.as_ref().unwrap();
+        ioc.hang();
+        thread::sleep(self.random.millis(50, 1_500));
+        ioc.go_on();
+    }
+
+    /// The IOC, or the network to it, stalls while other things go on.
+    pub(super) fn stall(&mut self, hangs: bool) {
+        if hangs {
+            self.say("the IOC hangs for longer than any time-out");
+            self.ioc.as_ref().unwrap().hang();
+        } else {
+            self.say("the network to the IOC is cut for longer than any time-out");
+            self.wire.set(true);
+        }
+        let end = Instant::now() + STALL;
+        while Instant::now() < end {
+            // A relay that came to life now would not find the IOC for a long while.
+            match self.random.below(if hangs { 3 } else { 8 }) {
+                7 => self.change_rules(),
+                0 => self.cut(),
+                1 => self.hold_up(),
+                2 => self.renew(),
+                3 => self.switch(),
+                4 => self.change_metadata(),
+                _ => self.burst(),
+            }
+            let pause = self.random.millis(100, 1_000);
+            thread::sleep(pause);
+        }
+        self.ioc.as_ref().unwrap().go_on();
+        self.wire.set(false);
+    }
+
+    /// Clients that mean harm do something for a while, beside whatever happens.
+    pub(super) fn attack(&mut self) {
+        let relay = self.relay.as_ref().unwrap().address();
+        let time = self.random.millis(500, 4_000);
+        let attack = match self.random.below(3) {
+            0 => {
+                self.say("connections use up the relay's file descriptors");
+                attacks::use_up_descriptors(relay, time)
+            }
+            1 => {
+                self.say("connections ask for pages and read nothing");
+                attacks::ask_and_read_nothing(relay, time)
+            }
+            _ => {
+                self.say("connections flood the relay with the smallest frames");
+                attacks::flood_with_control_frames(relay, time)
+            }
+        };
+        self.attacks.push(attack);
+    }
+
+    pub(super) fn cut(&mut self) {
+        self.say("a client is cut");
+        let number = self.random.below(self.watchers.len());
+        self.watchers[number].order(Order::Cut);
+    }
+
+    /// Some clients read nothing for a while, some read and say nothing.
+    pub(super) fn hold_up(&mut self) {
+        self.say("some clients stall or fall silent");
+        for watcher in &mut self.watchers {
+            let time = self.random.millis(100, 3_000);
+            match self.random.below(4) {
+                0 => watcher.order(Order::Stall(time)),
+                1 => watcher.order(Order::Mute(time)),
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn renew(&mut self) {
+        self.say("a client gives up some PVs and takes them again");
+        let number = self.random.below(self.watchers.len());
+        let (random, watcher) = (&mut self.random, &mut self.watchers[number]);
+        let names = watcher.wanted.iter().filter(|_| random.one_in(4));
+        let names = names.cloned().collect();
+        watcher.order(Order::Renew(names));
+    }
+
+    pub(super) fn switch(&mut self) {
+        self.say("access rights change");
+        let switch = self.random.pick(&["switch", "curtain"]);
+        let position = self.random.pick(&["0", "1"]);
+        self.ioc.as_mut().unwrap().put(switch, position);
+    }
+}
