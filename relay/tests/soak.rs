@@ -1,11 +1,12 @@
-//! Is every PV in every client the truth, in every field, after whatever may happen has happened?
+//! The random run of faults: afterwards every PV in every client equals the IOC's in every field, and no client
+//! of a healthy IOC has waited for its updates.
 //!
-//! Topology: a soft IOC with a hundred records of every kind, a relay with a wire to it, clients that read well or
-//! badly, all of them broken and mended at random, and an independent Channel Access client that
-//! tells the truth when it is calm again. `make soak` runs it; `PVWIRE_SOAK_SECONDS` says for how
-//! long and `PVWIRE_SOAK_SEED` repeats the driver's choices.
+//! Topology: a soft IOC with a hundred records of all kinds, a relay that reaches it through a proxy, and clients
+//! that read well or badly; all of them stop, stall and restart at random. An independent Channel Access client
+//! then reads the IOC for comparison. A second IOC with three clients stays healthy throughout. `make soak` runs
+//! it; `PVWIRE_SOAK_SECONDS` sets the duration, and `PVWIRE_SOAK_SEED` repeats the driver's choices.
 
-#![allow(clippy::print_stdout, reason = "it says what it does")]
+#![allow(clippy::print_stdout, reason = "it prints its progress")]
 
 mod attacks;
 mod disk;
@@ -14,6 +15,7 @@ mod faults;
 mod liar;
 mod pressure;
 mod rules;
+mod waits;
 mod watcher;
 mod writes;
 
@@ -26,6 +28,7 @@ use self::disk::AuditDisk;
 use self::entry::{Entry, description};
 use self::liar::Liar;
 use self::rules::RulesFile;
+use self::waits::{CALM, Waits};
 use self::watcher::{Address, Report, Watcher};
 use crate::support::random::Random;
 use crate::support::records::{KINDS, record};
@@ -35,12 +38,14 @@ use crate::support::{
 };
 
 const RECORDS: usize = 100;
+/// Time without faults before the first storm.
+const CALM_LASTS: Duration = Duration::from_secs(5);
 /// After this long everything must be right again.
 const SETTLES_WITHIN: Duration = Duration::from_secs(30);
-/// A name that was away for a storm is searched for ever more rarely by libca: as long again.
+/// libca searches less and less often for a name that was absent during a storm.
 const FOUND_AGAIN_WITHIN: Duration = Duration::from_secs(100);
 
-/// All that is broken and mended.
+/// Everything that the driver breaks and repairs.
 struct World {
     network: Network,
     /// Between relay and IOC.
@@ -53,6 +58,7 @@ struct World {
     relay: Option<Relay>,
     audit: AuditDisk,
     liar: Liar,
+    waits: Waits,
     address: Address,
     watchers: Vec<Watcher>,
     /// Attacks under way.
@@ -88,7 +94,8 @@ impl World {
             ioc: None,
             relay: None,
             audit: AuditDisk::new(),
-            liar: Liar::start(&address),
+            liar: Liar::start(),
+            waits: Waits::start(network, &address),
             address,
             watchers: Vec::new(),
             attacks: Vec::new(),
@@ -180,7 +187,10 @@ impl World {
         let window = self.random.pick(&["200", "500", "2000"]);
         // Few file descriptors, so that an attack can use them up.
         let mut command = relay_command_with_limit(self.network, "-n 256");
-        command.env("EPICS_CA_ADDR_LIST", self.liar.addresses("127.0.0.2"));
+        command.env(
+            "EPICS_CA_ADDR_LIST",
+            self.liar.addresses(&format!("127.0.0.2 {}", waits::HOST)),
+        );
         let audit = self.audit.flags(&self.scratch());
         let [put, allowed, file] = audit.each_ref().map(String::as_str);
         let rules = self.rules.path.to_str().unwrap();
@@ -200,18 +210,46 @@ impl World {
         self.relay = Some(relay);
     }
 
-    /// Something happens for `time`; at its end there is a relay, and mostly an IOC. Of three storms one
-    /// has an IOC that hangs and one a network that is cut, for longer than any time-out.
+    /// Updates and nothing else for a while: the waits that attacks are compared with.
+    fn calm(&mut self) {
+        self.waits.wait_live();
+        let begin = SystemTime::now();
+        while begin.elapsed().unwrap_or(CALM_LASTS) < CALM_LASTS {
+            self.burst();
+            let pause = self.random.millis(10, 500);
+            thread::sleep(pause);
+        }
+        self.waits.add_window(CALM, begin, SystemTime::now());
+        self.waits.check();
+    }
+
+    /// Random faults for `time`; at its end the relay runs, and mostly the IOC. Of three storms one has an IOC
+    /// that hangs and one a network that is cut, each for longer than any time-out.
     fn storm(&mut self, number: usize, time: Duration) {
         if self.ioc.is_none() {
             self.say("the IOC comes back");
             self.start_ioc();
         }
         self.has_returned = false;
+        self.liar.be_believed(&self.address);
+        let begin = SystemTime::now();
         let end = Instant::now() + time;
         let mut stall =
             (!number.is_multiple_of(3)).then(|| Instant::now() + self.random.millis(0, 4_000));
-        while Instant::now() < end {
+        // Each storm has each of these at least once.
+        let mut attacks: Vec<fn(&mut Self)> = vec![
+            |world| world.attack(0),
+            |world| world.attack(1),
+            |world| world.attack(2),
+            Self::press_memory,
+            Self::break_audit_disk,
+            Self::change_rules,
+        ];
+        while Instant::now() < end || !attacks.is_empty() {
+            if self.random.one_in(4) && !attacks.is_empty() {
+                let next = self.random.below(attacks.len());
+                attacks.swap_remove(next)(self);
+            }
             if stall.is_some_and(|begin| begin <= Instant::now()) {
                 stall = None;
                 self.stall(number % 3 == 1);
@@ -229,7 +267,10 @@ impl World {
                 44..60 => self.change_metadata(),
                 60..66 => self.put(),
                 66..70 => self.break_audit_disk(),
-                70..75 => self.attack(),
+                70..75 => {
+                    let kind = self.random.below(3);
+                    self.attack(kind);
+                }
                 75..78 => self.press_memory(),
                 _ => self.burst(),
             }
@@ -239,13 +280,15 @@ impl World {
         for attack in self.attacks.drain(..) {
             attack.end();
         }
+        let faults = "all faults, beside a lying server";
+        self.waits.add_window(faults, begin, SystemTime::now());
         let relay = self.relay.as_ref().unwrap().address();
         eventually("the relay is live", || {
             // While it has few file descriptors left it ends connections at once.
             try_get(relay, "/live").is_some_and(|answer| answer.status == 200)
         });
         self.open_rules();
-        // What some clients are told last, they are told at once for all that they have missed.
+        // Some clients receive the last updates in a catch-up.
         self.hold_up();
         for _ in 0..4 {
             self.burst();
@@ -258,13 +301,13 @@ impl World {
             self.say("the IOC dies and stays away");
             self.ioc.take().unwrap().kill();
         } else {
-            // All that was asked of it is done when it answers.
+            // Its shell answers after all earlier commands.
             let answer = format!("dbgf {}switch", self.prefix);
             self.ioc.as_mut().unwrap().ask(&answer);
         }
     }
 
-    /// Waits until every PV is the truth in every client; says how many were compared.
+    /// Waits until every PV in every client equals the IOC's; returns how many were compared.
     fn settle(&mut self) -> usize {
         let names: Vec<String> = self.watchers[0].wanted.clone();
         let start = Instant::now();
@@ -329,12 +372,14 @@ fn every_pv_in_every_client_is_the_truth_after_whatever_may_happen() {
     println!("seed {seed}, {seconds} s: repeat it by make soak SEED={seed} SECONDS={seconds}");
     let mut world = World::new(seed);
     world.settle();
+    world.calm();
     let storm = Duration::from_secs(20.min(seconds.div_ceil(2)));
     let (mut storms, mut compared) = (0_usize, 0);
     while world.start.elapsed() < Duration::from_secs(seconds) {
         storms += 1;
         world.storm(storms, storm);
         compared += world.settle();
+        world.waits.check();
     }
     world.audit.check();
     for (what, times) in &world.done {
@@ -351,5 +396,6 @@ fn every_pv_in_every_client_is_the_truth_after_whatever_may_happen() {
             watcher.title
         );
     }
+    print!("{}", world.waits.table());
     println!("seed {seed}: {storms} storms, 0 of {compared} PVs differ from the truth");
 }

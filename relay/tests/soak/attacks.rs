@@ -1,4 +1,4 @@
-//! What clients that mean harm do to the relay, each for a while and beside everything else.
+//! Attacks of hostile clients on the relay; each lasts a while, beside everything else.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -30,7 +30,7 @@ impl Attack {
     }
 }
 
-/// Opens connections until the relay has no descriptors left for them, and holds those that it gets.
+/// Opens connections until the relay has no descriptors left, and holds them.
 pub(super) fn use_up_descriptors(relay: SocketAddr, time: Duration) -> Attack {
     Attack::begin(time, move |until| {
         let mut held = Vec::new();
@@ -38,7 +38,7 @@ pub(super) fn use_up_descriptors(relay: SocketAddr, time: Duration) -> Attack {
             if held.len() < CONNECTIONS {
                 held.extend(TcpStream::connect(relay).ok());
             }
-            // The relay ends those that say nothing, and those that are too many at once.
+            // The relay closes those that send nothing, and those beyond its limits.
             if held.len() == CONNECTIONS {
                 held.retain(is_open);
                 thread::sleep(Duration::from_millis(20));
@@ -73,7 +73,7 @@ pub(super) fn ask_and_read_nothing(relay: SocketAddr, time: Duration) -> Attack 
     })
 }
 
-/// Sends the smallest frames of WebSocket as fast as they are taken, by one connection after the other.
+/// Sends the smallest WebSocket frames as fast as the relay reads them, one connection after the other.
 pub(super) fn flood_with_control_frames(relay: SocketAddr, time: Duration) -> Attack {
     Attack::begin(time, move |until| {
         // Continuations of a message, pongs, pings.

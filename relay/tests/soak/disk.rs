@@ -4,21 +4,21 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use pvwire_schema::types::{Outcome, PutValue};
 
 use super::World;
 use crate::support::{Client, How, prefix};
 
-/// A refused put needs no IOC: all of its time is the relay's.
+/// A refused put needs no IOC: the relay alone answers it.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
 pub(super) struct AuditDisk {
-    /// What the relay takes for its file: a link to one of the others.
+    /// The path that the relay is given: a link to one of the others.
     link: PathBuf,
     file: PathBuf,
-    /// To open a pipe that has no reader hangs.
+    /// Opening a pipe without a reader blocks.
     pipe: PathBuf,
 }
 
@@ -37,7 +37,7 @@ impl AuditDisk {
         disk
     }
 
-    /// The relay's flags: one PV may be written, and all that is tried is put on record.
+    /// The relay's flags: one PV may be written, and every attempt is recorded.
     pub(super) fn flags(&self, scratch: &str) -> [String; 3] {
         [
             "--enable-put".to_owned(),
@@ -55,12 +55,12 @@ impl AuditDisk {
     fn mend(&self) {
         const O_NONBLOCK: i32 = 0o4000;
         self.lead_to(&self.file);
-        // A relay that hangs in opening the pipe goes on when the pipe is read.
+        // A relay that blocks in opening the pipe continues when the pipe has a reader.
         let mut reader = OpenOptions::new();
         drop(reader.read(true).custom_flags(O_NONBLOCK).open(&self.pipe));
     }
 
-    /// Whether the file is one chain after all that happened.
+    /// The records in the file still form one chain.
     pub(super) fn check(&self) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pvwire-relay"));
         let output = command.arg("check-audit").arg(&self.file).output().unwrap();
@@ -71,18 +71,20 @@ impl AuditDisk {
 }
 
 impl World {
-    /// The audit disk hangs or is full, and a client puts all that while.
+    /// The audit disk hangs or is full while a client writes.
     pub(super) fn break_audit_disk(&mut self) {
-        if self.random.one_in(2) {
-            self.say("the audit disk hangs");
+        let begin = SystemTime::now();
+        let name = if self.random.one_in(2) {
             self.audit.lead_to(&self.audit.pipe);
+            "the audit disk hangs"
         } else {
-            self.say("the audit disk is full");
             self.audit.lead_to(Path::new("/dev/full"));
-        }
+            "the audit disk is full"
+        };
+        self.say(name);
         let end = Instant::now() + self.random.millis(500, 6_000);
         let address = self.relay.as_ref().unwrap().address();
-        // Attackers may still hold the relay's last descriptors.
+        // An attack may still hold the relay's last descriptors.
         let mut client = Client::try_connect(address, How::default());
         while let Some(client) = &mut client
             && Instant::now() < end
@@ -96,5 +98,6 @@ impl World {
             assert!(took < ANSWERS_WITHIN, "held up for {took:?} by the disk");
         }
         self.audit.mend();
+        self.waits.add_window(name, begin, SystemTime::now());
     }
 }

@@ -3,19 +3,19 @@
 use crate::support::random::Random;
 use crate::support::records::{CHOICES, TEXTS, analog_value};
 
-/// One record of the IOC as it is in its present life.
+/// One record of the IOC, as it is since the IOC's last start.
 pub(super) struct Entry {
     pub(super) name: String,
     pub(super) kind: &'static str,
     pub(super) variant: u32,
-    /// An IOC may come back without it.
+    /// The IOC may restart without it.
     pub(super) exists: bool,
-    /// The index that was written last, of a choice: only another one makes an event.
+    /// Of a choice the index that was written last: only a different one posts an event.
     pub(super) choice: u32,
 }
 
 impl Entry {
-    /// The PV to watch: of some long strings their whole text.
+    /// The PV to subscribe; some long strings with their whole text.
     pub(super) fn pv(&self) -> String {
         match self.kind {
             "lso" => format!("{}.VAL$", self.name),
@@ -24,7 +24,7 @@ impl Entry {
     }
 }
 
-/// What a record's DESC says: nothing, something short, or the 40 bytes that it has room for.
+/// A record's DESC: empty, short, or the full 40 bytes.
 pub(super) fn description(number: usize, variant: u32) -> String {
     match variant % 5 {
         0 => String::new(),

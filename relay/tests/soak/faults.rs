@@ -1,7 +1,7 @@
 //! The faults: IOC, network, relay and clients stop, stall and come back.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::watcher::Order;
 use super::{World, attacks};
@@ -45,6 +45,7 @@ impl World {
     pub(super) fn restart_relay(&mut self) {
         self.say("the relay dies and comes back");
         *self.address.lock().unwrap() = None;
+        self.waits.relay_ends();
         self.relay = None;
         let pause = self.random.millis(1, 500);
         thread::sleep(pause);
@@ -52,25 +53,29 @@ impl World {
     }
 
     pub(super) fn hang_ioc(&mut self) {
-        self.say("the IOC hangs for a while");
+        let (name, begin) = ("the IOC hangs for a while", SystemTime::now());
+        self.say(name);
         let ioc = self.ioc.as_ref().unwrap();
         ioc.hang();
         thread::sleep(self.random.millis(50, 1_500));
         ioc.go_on();
+        self.waits.add_window(name, begin, SystemTime::now());
     }
 
     /// The IOC, or the network to it, stalls while other things go on.
     pub(super) fn stall(&mut self, hangs: bool) {
-        if hangs {
-            self.say("the IOC hangs for longer than any time-out");
+        let begin = SystemTime::now();
+        let name = if hangs {
             self.ioc.as_ref().unwrap().hang();
+            "the IOC hangs for longer than any time-out"
         } else {
-            self.say("the network to the IOC is cut for longer than any time-out");
             self.wire.set(true);
-        }
+            "the network to the IOC is cut for longer than any time-out"
+        };
+        self.say(name);
         let end = Instant::now() + STALL;
         while Instant::now() < end {
-            // A relay that came to life now would not find the IOC for a long while.
+            // A relay that started now would not find the IOC for a long time.
             match self.random.below(if hangs { 3 } else { 8 }) {
                 7 => self.change_rules(),
                 0 => self.cut(),
@@ -85,27 +90,31 @@ impl World {
         }
         self.ioc.as_ref().unwrap().go_on();
         self.wire.set(false);
+        self.waits.add_window(name, begin, SystemTime::now());
     }
 
-    /// Clients that mean harm do something for a while, beside whatever happens.
-    pub(super) fn attack(&mut self) {
+    /// Hostile clients attack for a while, beside whatever else happens.
+    pub(super) fn attack(&mut self, kind: usize) {
         let relay = self.relay.as_ref().unwrap().address();
         let time = self.random.millis(500, 4_000);
-        let attack = match self.random.below(3) {
-            0 => {
-                self.say("connections use up the relay's file descriptors");
-                attacks::use_up_descriptors(relay, time)
-            }
-            1 => {
-                self.say("connections ask for pages and read nothing");
-                attacks::ask_and_read_nothing(relay, time)
-            }
-            _ => {
-                self.say("connections flood the relay with the smallest frames");
-                attacks::flood_with_control_frames(relay, time)
-            }
+        let begin = SystemTime::now();
+        let (name, attack) = match kind {
+            0 => (
+                "connections use up the relay's file descriptors",
+                attacks::use_up_descriptors(relay, time),
+            ),
+            1 => (
+                "connections ask for pages and read nothing",
+                attacks::ask_and_read_nothing(relay, time),
+            ),
+            _ => (
+                "connections flood the relay with the smallest frames",
+                attacks::flood_with_control_frames(relay, time),
+            ),
         };
+        self.say(name);
         self.attacks.push(attack);
+        self.waits.add_window(name, begin, begin + time);
     }
 
     pub(super) fn cut(&mut self) {
@@ -114,7 +123,7 @@ impl World {
         self.watchers[number].order(Order::Cut);
     }
 
-    /// Some clients read nothing for a while, some read and say nothing.
+    /// Some clients stop reading for a while, others stop acknowledging.
     pub(super) fn hold_up(&mut self) {
         self.say("some clients stall or fall silent");
         for watcher in &mut self.watchers {

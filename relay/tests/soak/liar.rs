@@ -1,10 +1,10 @@
-//! A server of Channel Access that lies all the time, beside the IOC that tells the truth.
+//! A Channel Access server that sends false answers all the time, beside the real IOC.
 
 use super::watcher::{Address, Watcher};
 use crate::support::{How, LyingServer};
 
-/// Lies that crash libca, damage its tables, or are about the IOC's PVs. Not all: each has a circuit, and the
-/// relay has few file descriptors.
+/// Lies that crash libca, damage its tables, or concern the IOC's PVs. Not all of them: each needs a circuit, and
+/// the relay has few file descriptors.
 const TOLD: [&str; 8] = [
     "count",
     "destroyed",
@@ -18,21 +18,32 @@ const TOLD: [&str; 8] = [
 
 pub(super) struct Liar {
     server: LyingServer,
-    /// Wants its PVs, so that the relay connects to it again whenever it was cut.
-    _believer: Watcher,
+    /// Subscribes its PVs, so that the relay reconnects to it whenever it was cut.
+    believer: Option<Watcher>,
 }
 
 impl Liar {
-    pub(super) fn start(address: &Address) -> Self {
-        let server = LyingServer::start(&TOLD);
-        let names = server.names.clone();
+    pub(super) fn start() -> Self {
         Self {
-            server,
-            _believer: Watcher::start("who believes the liar", How::default(), names, address),
+            server: LyingServer::start(&TOLD),
+            believer: None,
         }
     }
 
-    /// Where the relay is to search: at the IOC and here.
+    /// From the first call on a client wants the server's PVs.
+    pub(super) fn be_believed(&mut self, address: &Address) {
+        let names = &self.server.names;
+        self.believer.get_or_insert_with(|| {
+            Watcher::start(
+                "client of the lying server",
+                How::default(),
+                names.clone(),
+                address,
+            )
+        });
+    }
+
+    /// The addresses that the relay searches: these and the server's.
     pub(super) fn addresses(&self, ioc: &str) -> String {
         self.server.addresses(ioc)
     }

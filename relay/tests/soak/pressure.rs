@@ -1,7 +1,7 @@
 //! Memory pressure: a client that asks for more large values and gets than the relay may keep.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use pvwire_schema::types::{Filter, RequestBody};
 
@@ -9,9 +9,11 @@ use super::World;
 use crate::support::{Client, How};
 
 impl World {
-    /// A client subscribes and gets large simulated values, reads some of it or nothing, and is gone.
+    /// A client subscribes and gets large simulated values, reads some or none of them, and disconnects.
     pub(super) fn press_memory(&mut self) {
-        self.say("a client asks for more memory than it may have");
+        let name = "a client asks for more memory than it may have";
+        self.say(name);
+        let begin = SystemTime::now();
         let address = self.relay.as_ref().unwrap().address();
         let reads = self.random.one_in(2);
         let how = How {
@@ -19,7 +21,7 @@ impl World {
             acks: reads,
             ..How::default()
         };
-        // Attackers may still hold the relay's last descriptors.
+        // An attack may still hold the relay's last descriptors.
         let Some(mut client) = Client::try_connect(address, how) else {
             return;
         };
@@ -46,5 +48,7 @@ impl World {
                 thread::sleep(Duration::from_millis(20));
             }
         }
+        drop(client);
+        self.waits.add_window(name, begin, SystemTime::now());
     }
 }

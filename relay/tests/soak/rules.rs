@@ -1,17 +1,21 @@
-//! Rules that change while everything else does: some PVs may not be read for a while.
+//! Rules that change meanwhile: they deny some PVs for a while.
 
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
 use super::World;
 use super::watcher::Order;
 use crate::support::{Client, How, eventually, file};
 
-/// Who may read what, in a file that the relay reads again.
+/// The relay has read and applied changed rules within this time.
+const TAKES_EFFECT: Duration = Duration::from_secs(3);
+
+/// The file with the rules, which the relay reads again when it changes.
 pub(super) struct RulesFile {
     pub(super) path: PathBuf,
     /// A PV that may not be read now.
     denied: Option<String>,
-    /// Since all was open a PV was denied, which clients may lack.
+    /// A PV was denied since everything was last allowed, so clients may lack it.
     was_denied: bool,
 }
 
@@ -26,7 +30,7 @@ impl RulesFile {
     }
 
     fn deny(&mut self, denied: Option<String>) {
-        // As configuration is changed where it matters: whole, never half.
+        // Replaced atomically: the relay never sees half a file.
         let next = self.path.with_extension("next");
         std::fs::write(&next, text(denied.as_deref())).unwrap();
         std::fs::rename(next, &self.path).unwrap();
@@ -35,7 +39,7 @@ impl RulesFile {
     }
 }
 
-/// The rules always have a table: a file that loses its last one is refused.
+/// There is always a rule: the relay refuses a file that has lost its last one.
 fn text(denied: Option<&str>) -> String {
     let deny = denied.map(|name| format!("[[rule]]\npv = '{name}'\ndeny = 'read'\n"));
     deny.unwrap_or_default() + "[[rule]]\npv = '*'\nallow = 'read'\n"
@@ -44,14 +48,16 @@ fn text(denied: Option<&str>) -> String {
 impl World {
     /// A PV and its fields may not be read any more, or may be read again.
     pub(super) fn change_rules(&mut self) {
-        self.say("the rules change");
+        let (name, begin) = ("the rules change", SystemTime::now());
+        self.say(name);
+        self.waits.add_window(name, begin, begin + TAKES_EFFECT);
         let number = self.random.below(self.entries.len());
         let is_denied = self.rules.denied.is_some();
         let denied = (!is_denied).then(|| self.entries[number].name.clone());
         self.rules.deny(denied);
     }
 
-    /// All may be read, and every client that lost a PV asks for it again.
+    /// All PVs may be read again, and every client that lost one subscribes again.
     pub(super) fn open_rules(&mut self) {
         if !std::mem::take(&mut self.rules.was_denied) {
             return;
@@ -65,7 +71,7 @@ impl World {
             .collect();
         let relay = self.relay.as_ref().unwrap().address();
         eventually("the rules allow everything", || {
-            // An attack may have left few file descriptors for a moment.
+            // For a moment an attack may have left too few file descriptors.
             let client = Client::try_connect(relay, How::default());
             client.is_some_and(|mut client| client.subscribe(&names).is_empty())
         });

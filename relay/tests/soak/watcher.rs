@@ -11,30 +11,30 @@ use pvwire_schema::types::RequestBody;
 
 use crate::support::{Client, How, Pv};
 
-/// What a client is told to do.
+/// An order to a client.
 pub(super) enum Order {
     /// Reads and writes nothing for a while.
     Stall(Duration),
-    /// Reads, but acknowledges nothing for a while.
+    /// Reads but doesn't acknowledge for a while.
     Mute(Duration),
-    /// Ends its connection without a word and makes another.
+    /// Drops its connection without a close frame and makes another.
     Cut,
     /// Gives up these PVs and subscribes them again.
     Renew(Vec<String>),
-    /// Says what it knows.
+    /// Reports what it knows.
     Tell(Sender<Report>),
 }
 
-/// What a client knows of the PVs that it wants; those that it doesn't hold are not there.
+/// What a client knows of the PVs that it subscribed; PVs that it doesn't hold are absent.
 #[derive(Clone, Default)]
 pub(super) struct Report {
     pub(super) pvs: HashMap<String, Pv>,
-    /// How often it was told at once what it had missed.
+    /// Number of catch-up frames.
     pub(super) catch_ups: usize,
     pub(super) connections: usize,
 }
 
-/// A client in a thread of its own, which connects again whenever it lost the relay.
+/// A client in its own thread, which reconnects whenever it has lost the relay.
 pub(super) struct Watcher {
     pub(super) title: &'static str,
     pub(super) wanted: Vec<String>,
@@ -62,7 +62,7 @@ impl Watcher {
         }
     }
 
-    /// Gives an order; fails as the client's thread did if it failed.
+    /// Gives an order. Panics if the client's thread has failed.
     pub(super) fn order(&mut self, order: Order) {
         if self.orders.send(order).is_err() {
             self.fail();
@@ -84,7 +84,7 @@ impl Watcher {
     }
 }
 
-/// A client's thread: it does as ordered, and otherwise reads.
+/// The client's thread: it follows orders and otherwise reads.
 fn watch(how: How, wanted: &[String], address: &Address, orders: &Receiver<Order>) {
     let mut client: Option<Client> = None;
     let mut muted_until = None;
@@ -128,7 +128,7 @@ fn watch(how: How, wanted: &[String], address: &Address, orders: &Receiver<Order
             if client.as_mut().is_some_and(take) {
                 report.connections += 1;
             } else {
-                // The relay is away, or on its way.
+                // The relay is down or starting.
                 client = None;
                 thread::sleep(Duration::from_millis(50));
             }

@@ -82,9 +82,9 @@ for field, value in [{pairs}]: dbCore.dbpf(field.encode(), bytes.fromhex(value))
 
     /// Updates each text, array and mbbo once more, after a pause.
     ///
-    /// Of these an IOC queues no copies: when two updates follow so fast that the first hasn't been
-    /// sent, its monitors get the value of the second with alarm and stamp of the first, and nothing
-    /// more. The truth, which a get is told, then differs from what any monitor has seen.
+    /// The IOC queues no copies of these. When a second update follows before the first was sent, monitors get
+    /// the second value with the first one's alarm and time stamp, and nothing more; a get then returns something
+    /// that no monitor has seen.
     pub(super) fn last_words(&mut self) {
         let has_copies = |kind| ANALOG.contains(&kind) || ["bi", "bo", "mbbi"].contains(&kind);
         let mut puts = Vec::new();
@@ -116,7 +116,7 @@ for field, value in [{pairs}]: dbCore.dbpf(field.encode(), bytes.fromhex(value))
             .map(|(name, value)| (name.as_str(), value.as_str()))
             .collect();
         if !pairs.is_empty() {
-            // Access rights and missing records may refuse it, and so they should.
+            // Access rights and missing records may rightly refuse it.
             Truth::put(self.network, &pairs);
         }
     }

@@ -1,0 +1,369 @@
+//! Measures how long clients wait for updates of an IOC that stays healthy: in the calm before the first storm,
+//! and during each attack.
+//!
+//! The IOC has counters that process every 100 ms. A wait lasts from the moment when the IOC made an update to
+//! its arrival at the client; when updates were skipped, from the first of them. The IOC's own lateness is
+//! therefore not counted, nor is the time in which the driver has killed the relay.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::watcher::Address;
+use crate::support::{Client, How, Kept, Network, SoftIoc, eventually, prefix};
+
+/// An address of this machine at which nothing else of the run listens.
+pub(super) const HOST: &str = "127.0.0.3";
+/// PVs that each client watches.
+const COUNTERS: usize = 5;
+/// How often each of them changes.
+const PERIOD: Duration = Duration::from_millis(100);
+/// An attack may make clients wait this much longer than they do in the calm.
+const ALLOWED: Duration = Duration::from_secs(1);
+/// What the time without an attack is called.
+pub(super) const CALM: &str = "calm";
+
+/// The healthy IOC, its clients, and the times of the attacks.
+pub(super) struct Waits {
+    _ioc: SoftIoc,
+    clients: Vec<Steady>,
+    windows: Windows,
+}
+
+impl Waits {
+    pub(super) fn start(network: Network, address: &Address) -> Self {
+        let prefix = prefix();
+        let names: Vec<_> = (0..COUNTERS).map(|n| format!("{prefix}{n}")).collect();
+        let counter = |name: &String| {
+            format!(
+                r#"record(calc, "{name}") {{
+                    field(INPA, "{name}.VAL") field(CALC, "A+1") field(SCAN, ".1 second")
+                }}"#
+            )
+        };
+        let database: String = names.iter().map(counter).collect();
+        let packed = How {
+            lz4: true,
+            ..How::default()
+        };
+        let clients = [How::default(), How::default(), packed];
+        Self {
+            _ioc: SoftIoc::with_prefix(network.at(HOST), &prefix, &database, ""),
+            clients: clients
+                .map(|how| Steady::start(how, &names, address))
+                .into(),
+            windows: Windows::default(),
+        }
+    }
+
+    /// Waits until each client has a value of each PV.
+    pub(super) fn wait_live(&self) {
+        eventually("the steady clients have all values", || {
+            self.clients.iter().all(|client| client.book().is_live())
+        });
+    }
+
+    /// The driver is about to kill the relay. Waits that aren't over yet count until now.
+    pub(super) fn relay_ends(&self) {
+        for client in &self.clients {
+            client.book().end_life();
+        }
+    }
+
+    /// Updates that were due between `begin` and `end` count for this attack, or for the calm.
+    pub(super) fn add_window(&mut self, name: &'static str, begin: SystemTime, end: SystemTime) {
+        self.windows.new.push(Window { name, begin, end });
+    }
+
+    /// Measures the windows that were added since the last call, and fails when an attack made a client wait
+    /// too long.
+    pub(super) fn check(&mut self) {
+        let mut waits = Vec::new();
+        for client in &mut self.clients {
+            client.fail_if_ended();
+            let mut book = client.book();
+            waits.append(&mut book.waits);
+            waits.extend(book.open_waits());
+        }
+        self.windows.check(&waits);
+    }
+
+    /// The longest waits, a line for each kind of attack.
+    pub(super) fn table(&self) -> String {
+        format!(
+            "longest wait of {} clients for an update of a healthy IOC:\n{}",
+            self.clients.len(),
+            self.windows.table()
+        )
+    }
+}
+
+/// A time in which the waits are of one kind.
+struct Window {
+    name: &'static str,
+    begin: SystemTime,
+    end: SystemTime,
+}
+
+/// The longest wait of each kind of window.
+#[derive(Default)]
+struct Windows {
+    /// Those that aren't measured yet.
+    new: Vec<Window>,
+    /// By name, with the number of windows.
+    longest: BTreeMap<&'static str, (Duration, usize)>,
+}
+
+impl Windows {
+    fn check(&mut self, waits: &[Wait]) {
+        for window in self.new.drain(..) {
+            let (longest, windows) = self.longest.entry(window.name).or_default();
+            *windows += 1;
+            let during = waits.iter().filter(|wait| wait.overlaps(&window));
+            *longest = during.map(Wait::duration).fold(*longest, Duration::max);
+        }
+        let (calm, _) = self.longest[CALM];
+        for (attack, (longest, _)) in &self.longest {
+            assert!(
+                *longest <= calm + ALLOWED,
+                "\"{attack}\" made a client wait {longest:.3?} for an update, {calm:.3?} without an \
+                 attack:\n{}",
+                self.table()
+            );
+        }
+    }
+
+    fn table(&self) -> String {
+        let lines = self.longest.iter().map(|(name, (longest, windows))| {
+            let seconds = longest.as_secs_f64();
+            format!("{seconds:7.3} s  {name} ({windows} times)\n")
+        });
+        lines.collect()
+    }
+}
+
+/// From when an update was due at a client until it, or one after it, arrived.
+#[derive(Clone, Copy)]
+struct Wait {
+    due: SystemTime,
+    arrived: SystemTime,
+}
+
+impl Wait {
+    fn duration(&self) -> Duration {
+        self.arrived.duration_since(self.due).unwrap_or_default()
+    }
+
+    fn overlaps(&self, window: &Window) -> bool {
+        self.due < window.end && self.arrived > window.begin
+    }
+}
+
+/// What one client has received during the present life of the relay.
+#[derive(Default)]
+struct Book {
+    /// How many PVs the client wants.
+    wanted: usize,
+    /// Of each PV the last count, and when the IOC made it.
+    last: HashMap<String, (f64, SystemTime)>,
+    waits: Vec<Wait>,
+}
+
+impl Book {
+    fn is_live(&self) -> bool {
+        self.last.len() == self.wanted
+    }
+
+    fn add(&mut self, name: &str, count: f64, made: SystemTime, arrived: SystemTime) {
+        let before = self.last.insert(name.to_owned(), (count, made));
+        // A snapshot after a lost connection may repeat the last update.
+        if let Some((last, last_made)) = before.filter(|(last, _)| *last != count) {
+            let is_next = count == last + 1.0;
+            let due = if is_next { made } else { last_made + PERIOD };
+            self.waits.push(Wait { due, arrived });
+        }
+    }
+
+    /// Waits of the updates that are due and haven't arrived yet.
+    fn open_waits(&self) -> Vec<Wait> {
+        let now = SystemTime::now();
+        let last = self.last.values();
+        last.map(|(_, made)| Wait {
+            due: *made + PERIOD,
+            arrived: now,
+        })
+        .collect()
+    }
+
+    fn end_life(&mut self) {
+        self.waits.extend(self.open_waits());
+        self.last.clear();
+    }
+}
+
+/// A client in a thread of its own that reads all the time.
+struct Steady {
+    book: Arc<Mutex<Book>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Steady {
+    fn start(how: How, names: &[String], address: &Address) -> Self {
+        let book = Arc::new(Mutex::new(Book {
+            wanted: names.len(),
+            ..Book::default()
+        }));
+        let stop = Arc::new(AtomicBool::new(false));
+        let reader = Reader {
+            how,
+            names: names.to_vec(),
+            address: Arc::clone(address),
+            book: Arc::clone(&book),
+        };
+        let stopped = Arc::clone(&stop);
+        let thread = thread::spawn(move || reader.run(&stopped));
+        Self {
+            book,
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap()
+    }
+
+    fn fail_if_ended(&mut self) {
+        if self.thread.as_ref().is_some_and(JoinHandle::is_finished) {
+            let ended = self.thread.take().map(JoinHandle::join);
+            panic!("a steady client failed: {ended:?}");
+        }
+    }
+}
+
+impl Drop for Steady {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The thread of a steady client.
+struct Reader {
+    how: How,
+    names: Vec<String>,
+    address: Address,
+    book: Arc<Mutex<Book>>,
+}
+
+impl Reader {
+    fn run(&self, stopped: &AtomicBool) {
+        let mut relay = None;
+        let mut client = None;
+        while !stopped.load(Ordering::Relaxed) {
+            let known = *self.address.lock().unwrap();
+            if known != relay {
+                // The driver killed the relay: no attack made this client wait.
+                self.book.lock().unwrap().last.clear();
+                (relay, client) = (known, None);
+            }
+            // A connection that an attack has ended is a wait that goes on until there is a next one.
+            if !client.as_ref().is_some_and(is_open) {
+                client = relay.and_then(|relay| self.connect(relay));
+            }
+            match &mut client {
+                Some(client) => {
+                    client.read_for_a_moment();
+                    self.note(client);
+                }
+                None => thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+
+    fn connect(&self, relay: SocketAddr) -> Option<Client> {
+        let mut client = Client::try_connect(relay, self.how)?;
+        client.try_subscribe(self.names.clone()).then_some(client)
+    }
+
+    fn note(&self, client: &mut Client) {
+        let arrived = SystemTime::now();
+        let mut book = self.book.lock().unwrap();
+        for name in &self.names {
+            for row in client.held(name).iter().flat_map(|pv| &pv.rows) {
+                let made = UNIX_EPOCH + Duration::from_nanos(row.time_ns.unsigned_abs());
+                if let Kept::Number(count) = row.value {
+                    book.add(name, count, made, arrived);
+                }
+            }
+        }
+        drop(book);
+        client.forget_history();
+    }
+}
+
+fn is_open(client: &Client) -> bool {
+    client.closed.is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COUNTER: &str = "counter";
+
+    fn at(millis: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_millis(millis)
+    }
+
+    /// The waits in milliseconds, of updates with a count, the time of the IOC and that of the arrival.
+    fn waits(updates: &[(f64, u64, u64)]) -> Vec<u128> {
+        let mut book = Book::default();
+        for (count, made, arrived) in updates {
+            book.add(COUNTER, *count, at(*made), at(*arrived));
+        }
+        let waits = book.waits.iter();
+        waits.map(|wait| wait.duration().as_millis()).collect()
+    }
+
+    #[test]
+    fn late_ioc_makes_no_client_wait() {
+        assert_eq!(waits(&[(1.0, 0, 5), (2.0, 900, 907)]), [7]);
+    }
+
+    #[test]
+    fn wait_begins_with_the_first_skipped_update() {
+        let updates = [(1.0, 0, 5), (4.0, 300, 310), (4.0, 300, 400)];
+        assert_eq!(waits(&updates), [210]);
+    }
+
+    /// The windows of a calm with waits of 100 ms and an attack with this wait.
+    fn checked(attack: Duration) -> Windows {
+        let mut windows = Windows::default();
+        for (name, begin) in [(CALM, 0), ("attack", 1_000)] {
+            let (begin, end) = (at(begin), at(begin + 1_000));
+            windows.new.push(Window { name, begin, end });
+        }
+        let wait = |due, lasts| Wait {
+            due: at(due),
+            arrived: at(due) + lasts,
+        };
+        windows.check(&[wait(500, Duration::from_millis(100)), wait(1_900, attack)]);
+        windows
+    }
+
+    #[test]
+    fn wait_that_outlasts_its_attack_counts_for_it() {
+        let windows = checked(Duration::from_millis(1_100));
+        assert_eq!(windows.longest["attack"].0, Duration::from_millis(1_100));
+    }
+
+    #[test]
+    #[should_panic(expected = "\"attack\" made a client wait 1.101s for an update, 0.100s without")]
+    fn attack_that_makes_a_client_wait_too_long_fails() {
+        checked(Duration::from_millis(1_101));
+    }
+}
