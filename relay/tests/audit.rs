@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use pvwire_schema::types::{Outcome, PutRequest, PutValue, Reply, RequestBody};
 use serde_json::Value;
 
-use crate::support::{
+use testbed::{
     Client, Network, Relay, SoftIoc, eventually, get, prefix, relay_command,
     relay_command_with_small_disk,
 };

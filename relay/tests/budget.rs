@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use pvwire_schema::types::{Filter, NameError, NameProblem, RequestBody, Severity};
 
 use crate::large::fill;
-use crate::support::{Client, How, Kept, Network, Relay, SoftIoc, eventually, get, handshake};
+use testbed::{Client, How, Kept, Network, Relay, SoftIoc, eventually, get, handshake};
 
 const MIB: usize = 1 << 20;
 

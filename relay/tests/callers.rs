@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use pvwire_schema::types::{NameProblem, RequestBody};
 
-use crate::support::{Client, Network, Relay, eventually, get, handshake, prefix};
+use testbed::{Client, Network, Relay, eventually, get, handshake, prefix};
 
 const PING: RequestBody = RequestBody::Ping { client_time_ns: 1 };
 

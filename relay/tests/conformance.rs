@@ -6,7 +6,7 @@
 
 use std::process::Command;
 
-use crate::support::{Network, Relay, python};
+use testbed::{Network, Relay, python};
 
 /// Cases of the suite that are about what the relay does.
 const CASES: usize = 247;

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, Network, Relay, SoftIoc};
+use testbed::{Client, Network, Relay, SoftIoc};
 
 #[test]
 fn ten_thousand_unknown_names_of_one_client_hold_up_another_by_less_than_a_second() {

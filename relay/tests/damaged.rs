@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use pvwire_schema::types::{NameProblem, RequestBody};
 
 use crate::login::{Issuer, claims, flags, key_set};
-use crate::support::{Client, How, Network, Pair, Relay, Trust, eventually, file, prefix};
+use testbed::{Client, How, Network, Pair, Relay, Trust, eventually, file, prefix};
 
 const OPEN: &str = "sim://counter(rate_hz=50)";
 const HIDDEN: &str = "sim://noise(rate_hz=50)";

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, Network, Relay, python, relay_command};
+use testbed::{Client, Network, Relay, python, relay_command};
 
 /// The far end of the line, where the relay runs.
 const FAR_END: &str = "10.203.0.2:0";

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use pvwire_schema::types::RequestBody;
 
-use crate::support::{Client, Kept, Network, Pv, Relay, SoftIoc, eventually, prefix};
+use testbed::{Client, Kept, Network, Pv, Relay, SoftIoc, eventually, prefix};
 
 const DATABASE: &str = r#"
     record(ai, "$(P)ai") { field(DESC, "Gap of the undulator") field(VAL, "1") field(PINI, "YES") }

@@ -12,7 +12,7 @@ use pvwire_schema::types::{
     RequestProblem,
 };
 
-use crate::support::{
+use testbed::{
     Client, How, Network, Relay, SoftIoc, eventually, get, handshake, prefix, relay_command,
 };
 

@@ -14,7 +14,7 @@ use pvwire_schema::close::CloseCode;
 use pvwire_schema::encode;
 use pvwire_schema::types::{ConnectionState, Filter, Request, RequestBody, Severity, SkipCause};
 
-use crate::support::{
+use testbed::{
     Client, DEADLINE, How, Kept, Network, Relay, SoftIoc, Threads, Wire, eventually, get,
     handshake, keep_up, prefix, relay_command, relay_command_with_limit,
 };

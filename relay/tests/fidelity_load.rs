@@ -5,10 +5,8 @@
 
 use pvwire_schema::types::Severity;
 
-use crate::support::records::record;
-use crate::support::{
-    Client, How, Kept, Message, Network, Pv, Relay, SoftIoc, Truth, keep_up, prefix,
-};
+use testbed::records::record;
+use testbed::{Client, How, Kept, Message, Network, Pv, Relay, SoftIoc, Truth, keep_up, prefix};
 
 const ALARMED: usize = 300;
 

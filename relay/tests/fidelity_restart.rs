@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use pvwire_schema::types::ConnectionState;
 
-use crate::support::records::{KINDS, record};
-use crate::support::{Client, Kept, Network, Relay, SoftIoc, Truth, eventually, keep_up, prefix};
+use testbed::records::{KINDS, record};
+use testbed::{Client, Kept, Network, Relay, SoftIoc, Truth, eventually, keep_up, prefix};
 
 /// A database of `copies` of each kind, and the names of its PVs.
 fn every_kind(prefix: &str, copies: u32, variant: u32) -> (String, Vec<String>) {
@@ -226,7 +226,7 @@ fn relay_that_is_killed_under_load_ends_its_connections_and_its_next_life_tells_
 
     for life in 0..3 {
         let relay = Relay::start(network, &[]);
-        let mut clients = crate::support::connect_all(relay.address(), 3);
+        let mut clients = testbed::connect_all(relay.address(), 3);
         for client in &mut clients {
             client.subscribe_live(&names);
         }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use pvwire_schema::types::{ConnectionState, Severity, ValueType};
 
-use crate::support::records::{KINDS, record};
-use crate::support::{Client, Kept, Network, Relay, SoftIoc, Truth, prefix};
+use testbed::records::{KINDS, record};
+use testbed::{Client, Kept, Network, Relay, SoftIoc, Truth, prefix};
 
 struct Stage {
     network: Network,

@@ -5,11 +5,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, How, Kept, Network, Pv, Relay, SoftIoc, keep_up};
 use pvwire_schema::types::{
     ConnectionState, Filter, FrameKind, NameProblem, Reply, RequestBody, RequestProblem, SkipCause,
     ValueType,
 };
+use testbed::{Client, How, Kept, Network, Pv, Relay, SoftIoc, keep_up};
 
 const ALL: Filter = Filter {
     min_interval_ms: 0,

@@ -4,7 +4,7 @@
 
 use pvwire_schema::types::ValueType;
 
-use crate::support::{Client, Kept, Network, Relay, SoftIoc, prefix};
+use testbed::{Client, Kept, Network, Relay, SoftIoc, prefix};
 
 const RECORDS: &str = r#"
     record(waveform, "$(P)text") {

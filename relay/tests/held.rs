@@ -7,7 +7,7 @@ use pvwire_schema::types::{
     Array, NodeValue, Outcome, PutRequest, PutValue, Reply, RequestBody, ValueType,
 };
 
-use crate::support::{Client, Kept, Network, Relay, SoftIoc, prefix};
+use testbed::{Client, Kept, Network, Relay, SoftIoc, prefix};
 
 const ALL: [&str; 2] = ["--enable-put", "--allow-put=*"];
 

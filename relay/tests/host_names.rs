@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 
 use pvwire_schema::types::{ConnectionState, Outcome};
 
-use crate::support::{
-    Client, Network, Relay, SoftIoc, eventually, prefix, relay_command_with_hosts,
-};
+use testbed::{Client, Network, Relay, SoftIoc, eventually, prefix, relay_command_with_hosts};
 
 const RECORD: &str = r#"record(ao, "$(P)ao") { field(VAL, "1") }"#;
 const HOST: &str = "ioc.pvwire.test";

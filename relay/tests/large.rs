@@ -10,7 +10,7 @@ use pvwire_schema::types::{
     ConnectionState, Filter, FrameKind, NameProblem, RequestBody, Severity, ValueType,
 };
 
-use crate::support::{
+use testbed::{
     Client, How, Kept, Message, Network, Relay, RowSeen, SoftIoc, Stream, eventually, get, keep_up,
     prefix,
 };

@@ -9,9 +9,7 @@ use std::time::{Duration, Instant};
 
 use pvwire_schema::close::CloseCode;
 
-use crate::support::{
-    Client, Network, Relay, connect_all, file, get, handshake, keep_up, relay_command,
-};
+use testbed::{Client, Network, Relay, connect_all, file, get, handshake, keep_up, relay_command};
 
 fn run(configure: impl FnOnce(&mut Command)) -> Output {
     let mut command = relay_command(Network::new());
@@ -180,7 +178,7 @@ fn stopping_relay_is_not_ready_at_once_and_then_sends_its_clients_elsewhere_one_
 
     let start = Instant::now();
     relay.signal("TERM");
-    crate::support::eventually("it isn't ready", || {
+    testbed::eventually("it isn't ready", || {
         get(address, "/ready", &[]).status == 503
     });
     assert!(start.elapsed() < Duration::from_millis(500));
@@ -218,7 +216,7 @@ fn second_signal_ends_the_relay_at_once() {
     let address = relay.address();
     let mut client = Client::connect(address);
     relay.signal("TERM");
-    crate::support::eventually("it isn't ready", || {
+    testbed::eventually("it isn't ready", || {
         get(address, "/ready", &[]).status == 503
     });
     assert!(relay.runs());
@@ -242,7 +240,7 @@ fn relay_without_clients_waits_as_promised_before_it_ends() {
     let address = relay.address();
     let start = Instant::now();
     relay.signal("TERM");
-    crate::support::eventually("it isn't ready", || {
+    testbed::eventually("it isn't ready", || {
         get(address, "/ready", &[]).status == 503
     });
     // A cluster that hasn't noticed yet still sends clients: they are answered, not cut off.

@@ -16,7 +16,7 @@ use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
 
-use crate::support::{
+use testbed::{
     Client, Network, Relay, SoftIoc, eventually, file, handshake, prefix, relay_command,
 };
 

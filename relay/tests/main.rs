@@ -48,7 +48,6 @@ mod slow_client;
 mod soak;
 mod stalls;
 mod states;
-mod support;
 mod tls;
 mod users;
 mod values;

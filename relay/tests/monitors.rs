@@ -2,8 +2,8 @@
 //!
 //! Topology: one soft IOC that is asked for its clients, one relay, one to ten clients.
 
-use crate::support::{Client, Network, Relay, SoftIoc, connect_all, eventually, keep_up, prefix};
 use pvwire_schema::types::Filter;
+use testbed::{Client, Network, Relay, SoftIoc, connect_all, eventually, keep_up, prefix};
 
 /// What the IOC says of the channels that it serves: name and number of event subscriptions, by
 /// name. The relay makes two for a PV, one for values and alarms and one for metadata.

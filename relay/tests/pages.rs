@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
 
-use crate::support::{
+use testbed::{
     Client, Network, Relay, Threads, eventually, get, handshake, prefix, relay_command_with_limit,
 };
 

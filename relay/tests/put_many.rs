@@ -9,7 +9,7 @@ use pvwire_schema::limits::{MAX_PUTS, TOO_FAST};
 use pvwire_schema::types::{Outcome, PutRequest, PutValue, Reply, RequestBody, RequestProblem};
 use serde_json::Value;
 
-use crate::support::{Client, Network, Relay, SoftIoc, eventually, prefix};
+use testbed::{Client, Network, Relay, SoftIoc, eventually, prefix};
 
 const RECORDS: &str = r#"
     record(ao, "$(P)set1") { field(VAL, "0") field(PINI, "YES") }

@@ -8,7 +8,7 @@ use pvwire_schema::types::{
     Array, Expected, Outcome, PutRequest, PutValue, Reply, RequestBody, ValueType,
 };
 
-use crate::support::{Client, Kept, Network, Relay, SoftIoc, prefix};
+use testbed::{Client, Kept, Network, Relay, SoftIoc, prefix};
 
 /// Flags of a relay that takes puts to every PV.
 const ALL: [&str; 2] = ["--enable-put", "--allow-put=*"];
@@ -346,7 +346,7 @@ fn put_of_a_client_that_left_is_not_sent_later() {
         Reply::Pong { .. }
     ));
     drop(leaver);
-    crate::support::eventually("the client is gone", || {
+    testbed::eventually("the client is gone", || {
         relay.metric("pvwire_sessions_active") == 1.0
     });
     let database = r#"record(ao, "$(P)ao") { field(VAL, "7") field(PINI, "YES") }"#;

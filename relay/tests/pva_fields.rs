@@ -9,8 +9,7 @@ use pvwire_schema::types::{
     Severity, ValueType,
 };
 
-use crate::pva_structures::Server;
-use crate::support::{Client, Kept, Network, Relay, SoftIoc, prefix};
+use testbed::{Client, Kept, Network, Relay, SoftIoc, StructureServer, prefix};
 
 const PUTS: [&str; 3] = ["--enable-put", "--allow-put=*", "--default-source=pva"];
 
@@ -44,7 +43,7 @@ fn alarm(severity: Severity, status: u16) -> Alarm {
 #[test]
 fn field_of_a_structure_has_its_own_type_units_alarm_and_time() {
     let (network, prefix) = (Network::new(), prefix());
-    let _server = Server::start(network, &prefix);
+    let _server = StructureServer::start(Some(network), &prefix);
     let relay = Relay::start(network, &["--default-source=pva"]);
     let mut client = Client::connect(relay.address());
     let site = format!("{prefix}site");
@@ -156,7 +155,7 @@ fn field_of_a_structure_has_its_own_type_units_alarm_and_time() {
 #[test]
 fn field_that_is_not_there_says_which_fields_there_are() {
     let (network, prefix) = (Network::new(), prefix());
-    let _server = Server::start(network, &prefix);
+    let _server = StructureServer::start(Some(network), &prefix);
     let relay = Relay::start(network, &PUTS);
     let mut client = Client::connect(relay.address());
     let site = format!("{prefix}site");
@@ -256,7 +255,7 @@ fn parts_of_a_plain_record_are_pvs_beside_it() {
 #[test]
 fn scalar_field_is_put_and_no_other_one_is_said_to_be() {
     let (network, prefix) = (Network::new(), prefix());
-    let _server = Server::start(network, &prefix);
+    let _server = StructureServer::start(Some(network), &prefix);
     let relay = Relay::start(network, &PUTS);
     let mut client = Client::connect(relay.address());
     let site = format!("{prefix}site");
@@ -306,7 +305,7 @@ fn scalar_field_is_put_and_no_other_one_is_said_to_be() {
 #[test]
 fn server_without_time_stamp_alarm_or_precision_claims_none() {
     let (network, prefix) = (Network::new(), prefix());
-    let _server = Server::start(network, &prefix);
+    let _server = StructureServer::start(Some(network), &prefix);
     let relay = Relay::start(network, &["--default-source=pva"]);
     let mut client = Client::connect(relay.address());
     let names = [
@@ -385,7 +384,7 @@ fn right_to_write_is_unknown_until_a_put_is_tried_and_then_remembered() {
     let (outcome, why) = put(&mut client, closed, PutValue::Number(2.0));
     assert_eq!(outcome, Outcome::NoAccess, "{why}");
     let known = |write| {
-        move |pv: &crate::support::Pv| {
+        move |pv: &testbed::Pv| {
             let connection = pv.connection.unwrap();
             (connection.write, connection.write_unknown) == (write, false)
         }

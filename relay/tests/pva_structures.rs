@@ -3,9 +3,7 @@
 //! Topology: one relay, one client, a p4p server of structures that no record has, and p4p's own
 //! client to compare with.
 
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use pvwire_schema::decode;
 use pvwire_schema::types::{
@@ -13,45 +11,11 @@ use pvwire_schema::types::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::support::{Client, Kept, Network, Relay, prefix, python};
-
-/// The server, killed when dropped.
-pub(crate) struct Server(Child);
-
-impl Server {
-    pub(crate) fn start(network: Network, prefix: &str) -> Self {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("epics/tests/epics/pva_server.py");
-        let mut command = Command::new(python());
-        network.apply(&mut command);
-        let mut process = command
-            .arg("-u")
-            .arg(script)
-            .arg(prefix)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
-        let running = lines
-            .by_ref()
-            .map_while(Result::ok)
-            .any(|line| line.contains("running"));
-        let server = Self(process);
-        assert!(running, "the server did not start");
-        std::thread::spawn(move || lines.for_each(drop));
-        server
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use testbed::{Client, Kept, Network, Relay, StructureServer, in_repository, prefix, python};
 
 /// What p4p's client says of PVs.
 fn truth(network: Network, names: &[String]) -> Map<String, Value> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/truth_pva.py");
+    let script = in_repository("tools/truth_pva.py");
     let mut command = Command::new(python());
     network.apply(&mut command);
     let output = command.arg(script).args(names).output().unwrap();
@@ -111,7 +75,7 @@ fn tree<'a>(client: &'a Client, name: &str) -> &'a Node {
 #[test]
 fn structures_of_every_kind_are_what_an_independent_client_sees_field_by_field() {
     let (network, prefix) = (Network::new(), prefix());
-    let _server = Server::start(network, &prefix);
+    let _server = StructureServer::start(Some(network), &prefix);
     let relay = Relay::start(network, &["--default-source", "pva"]);
     let mut client = Client::connect(relay.address());
     let kinds = [
@@ -186,7 +150,7 @@ fn structures_of_every_kind_are_what_an_independent_client_sees_field_by_field()
 #[test]
 fn scalars_arrays_and_enums_of_every_type_are_what_an_independent_client_sees() {
     let (network, prefix) = (Network::new(), prefix());
-    let _server = Server::start(network, &prefix);
+    let _server = StructureServer::start(Some(network), &prefix);
     let relay = Relay::start(network, &["--default-source", "pva"]);
     let mut client = Client::connect(relay.address());
     let scalars = [
@@ -267,7 +231,7 @@ fn scalars_arrays_and_enums_of_every_type_are_what_an_independent_client_sees() 
 #[test]
 fn procedure_answers_through_the_relay_or_says_why_not() {
     let (network, prefix) = (Network::new(), prefix());
-    let _server = Server::start(network, &prefix);
+    let _server = StructureServer::start(Some(network), &prefix);
     let relay = Relay::start(network, &["--enable-put", "--allow-put=pva://*"]);
     let mut client = Client::connect(relay.address());
     let call = |arguments: Vec<(&str, PutValue)>| RequestBody::Rpc {

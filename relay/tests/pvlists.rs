@@ -11,8 +11,8 @@ use pvwire_relay::access::rule::{AccessSecurity, Identity, PvList, Rules};
 use pvwire_relay::config::Access;
 use serde_json::{Value, json};
 
-use crate::support::python;
-use crate::support::random::Random;
+use testbed::python;
+use testbed::random::Random;
 
 const LISTS: usize = 2000;
 const NAMES: usize = 20;
@@ -109,7 +109,15 @@ impl Relay {
     }
 }
 
-impl Random {
+/// Random lists of access rules, and names for them.
+trait Lists {
+    fn piece(&mut self, depth: usize) -> String;
+    fn pattern(&mut self, depth: usize) -> String;
+    fn list(&mut self) -> String;
+    fn name(&mut self) -> String;
+}
+
+impl Lists for Random {
     /// A piece of a pattern; now and then one that gateways read differently.
     fn piece(&mut self, depth: usize) -> String {
         const PLAIN: [&str; 28] = [

@@ -8,7 +8,7 @@ use pvwire_schema::types::{
     ConnectionState, NameProblem, Outcome, PutRequest, PutValue, Reply, RequestBody,
 };
 
-use crate::support::{Client, Network, Relay, SoftIoc, eventually, handshake, prefix};
+use testbed::{Client, Network, Relay, SoftIoc, eventually, handshake, prefix};
 
 const PING: RequestBody = RequestBody::Ping { client_time_ns: 1 };
 

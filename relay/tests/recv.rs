@@ -5,7 +5,7 @@
 
 use pvwire_schema::types::ConnectionState;
 
-use crate::support::{Client, LIES, LyingServer, Network, Relay, SoftIoc, relay_command};
+use testbed::{Client, LIES, LyingServer, Network, Relay, SoftIoc, relay_command};
 
 const COUNTER: &str =
     "record(calc, \"$(P)n\") { field(CALC, \"VAL+1\") field(SCAN, \".1 second\") }";
@@ -38,8 +38,7 @@ fn server_that_lies_is_cut_and_nobody_elses_pvs_notice() {
     victim.subscribe(&liar.names);
 
     for name in &liar.names {
-        let said =
-            |state| move |pv: &crate::support::Pv| pv.states.iter().any(|seen| seen.state == state);
+        let said = |state| move |pv: &testbed::Pv| pv.states.iter().any(|seen| seen.state == state);
         victim.wait_pv(name, "connected once", said(ConnectionState::Connected));
         victim.wait_pv(name, "disconnected", said(ConnectionState::Disconnected));
         let numbers = victim.pv(name).numbers();

@@ -11,7 +11,7 @@ use pvwire_schema::types::{
     Filter, NameProblem, Outcome, PutRequest, PutValue, Reply, RequestBody,
 };
 
-use crate::support::{Client, Network, Relay, SoftIoc, eventually, get, prefix};
+use testbed::{Client, Network, Relay, SoftIoc, eventually, get, prefix};
 
 const RECORDS: &str = r#"
     record(ao, "$(P)set") { field(VAL, "1") }
@@ -20,7 +20,7 @@ const RECORDS: &str = r#"
 
 fn file(ioc: &SoftIoc, end: &str, text: &str) -> PathBuf {
     let name = format!("{}.reload.{end}", ioc.prefix().trim_end_matches(':'));
-    crate::support::file(&name, text)
+    testbed::file(&name, text)
 }
 
 /// Waits until changed files have taken effect so often.
@@ -178,7 +178,7 @@ fn put_that_waits_is_not_carried_out_after_its_right_was_taken_away() {
     let prefix = prefix();
     let names = ["set", "secret"].map(|record| format!("{prefix}{record}"));
     let [set, secret] = names.each_ref().map(String::as_str);
-    let rules = crate::support::file(
+    let rules = testbed::file(
         &format!("{}.waits.toml", prefix.trim_end_matches(':')),
         "allow_put = ['*']\n",
     );

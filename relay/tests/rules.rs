@@ -7,7 +7,7 @@ use std::path::Path;
 
 use pvwire_schema::types::{Filter, NameProblem, Outcome};
 
-use crate::support::{Client, Network, Relay, SoftIoc, file, prefix, relay_command};
+use testbed::{Client, Network, Relay, SoftIoc, file, prefix, relay_command};
 
 const RECORDS: &str = r#"
     record(ao, "$(P)set") { field(VAL, "1") }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::types::RequestBody;
 
-use crate::support::{Client, How, Network, Relay, Wire, eventually};
+use testbed::{Client, How, Network, Relay, Wire, eventually};
 
 const PING: RequestBody = RequestBody::Ping { client_time_ns: 1 };
 

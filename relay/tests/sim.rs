@@ -10,7 +10,7 @@ use pvwire_schema::types::{
     ValueType,
 };
 
-use crate::support::{Client, Kept, Network, Relay, eventually, keep_up, relay_command};
+use testbed::{Client, Kept, Network, Relay, eventually, keep_up, relay_command};
 
 fn start(flags: &[&str]) -> (Relay, Client) {
     let relay = Relay::start(Network::new(), flags);

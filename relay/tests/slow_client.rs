@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::types::{FrameKind, RequestBody};
 
-use crate::support::{Client, How, Kept, Message, Network, Relay, SoftIoc, eventually, keep_up};
+use testbed::{Client, How, Kept, Message, Network, Relay, SoftIoc, eventually, keep_up};
 
 /// Several scalars with alarm limits, and an array large enough to fill a socket.
 fn database() -> String {

@@ -30,9 +30,9 @@ use self::liar::Liar;
 use self::rules::RulesFile;
 use self::waits::{CALM, Waits};
 use self::watcher::{Address, Report, Watcher};
-use crate::support::random::Random;
-use crate::support::records::{KINDS, record};
-use crate::support::{
+use testbed::random::Random;
+use testbed::records::{KINDS, record};
+use testbed::{
     How, Network, Relay, SoftIoc, Truth, Wire, eventually, prefix, relay_command_with_limit,
     try_get,
 };

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pvwire_schema::types::{Connection, ConnectionState, Outcome};
 
-use crate::support::records::{KINDS, record};
-use crate::support::{Client, Network, Pv, Relay, SoftIoc, Truth, Wire, prefix, relay_command};
+use testbed::records::{KINDS, record};
+use testbed::{Client, Network, Pv, Relay, SoftIoc, Truth, Wire, prefix, relay_command};
 
 /// Within this a PV says that its server doesn't answer.
 const SHOWN_WITHIN: Duration = Duration::from_secs(3);

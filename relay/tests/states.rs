@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use pvwire_schema::types::{Connection, ConnectionState, Filter, NameProblem, Severity, ValueType};
 
-use crate::support::{Client, Kept, Network, Pv, Relay, SoftIoc, Truth, prefix, relay_command};
+use testbed::{Client, Kept, Network, Pv, Relay, SoftIoc, Truth, prefix, relay_command};
 
 fn states(pv: &Pv) -> Vec<ConnectionState> {
     let mut states: Vec<_> = pv

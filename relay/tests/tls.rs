@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use pvwire_schema::types::RequestBody;
 
-use crate::support::{
+use testbed::{
     Client, How, Kept, Line, Message, Network, Pair, Relay, SoftIoc, Trust, eventually, get,
     get_by, handshake, keep_up, relay_command,
 };

@@ -9,7 +9,7 @@ use std::path::Path;
 use pvwire_schema::types::{ConnectionState, Outcome, PutRequest, PutValue, Reply, RequestBody};
 use serde_json::Value;
 
-use crate::support::{Client, Network, Relay, SoftIoc, eventually, prefix};
+use testbed::{Client, Network, Relay, SoftIoc, eventually, prefix};
 
 const RECORDS: &str = r#"
     record(ao, "$(P)gap") { field(VAL, "1") field(PINI, "YES") }

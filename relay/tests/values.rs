@@ -10,7 +10,7 @@ use pvwire_schema::types::{
     ValueType,
 };
 
-use crate::support::{Client, How, Kept, Network, Relay, RowSeen, SoftIoc, keep_up};
+use testbed::{Client, How, Kept, Network, Relay, RowSeen, SoftIoc, keep_up};
 
 const CALM: Alarm = Alarm {
     severity: Severity::NoAlarm,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use pvwire_schema::types::{Outcome, PutValue};
 
 use super::World;
-use crate::support::{Client, How, prefix};
+use testbed::{Client, How, in_tmp, prefix, relay_program};
 
 /// A refused put needs no IOC: the relay alone answers it.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
@@ -25,7 +25,7 @@ pub(super) struct AuditDisk {
 impl AuditDisk {
     pub(super) fn new() -> Self {
         let name = prefix().trim_end_matches(':').to_owned();
-        let path = |end| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.{end}"));
+        let path = |end| in_tmp(&format!("{name}.{end}"));
         let disk = Self {
             link: path("link"),
             file: path("jsonl"),
@@ -62,7 +62,7 @@ impl AuditDisk {
 
     /// The records in the file still form one chain.
     pub(super) fn check(&self) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pvwire-relay"));
+        let mut command = Command::new(relay_program());
         let output = command.arg("check-audit").arg(&self.file).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(0), "{text}");

@@ -1,7 +1,7 @@
 //! The records of the soft IOC, and the puts that process them.
 
-use crate::support::random::Random;
-use crate::support::records::{CHOICES, TEXTS, analog_value};
+use testbed::random::Random;
+use testbed::records::{CHOICES, TEXTS, analog_value};
 
 /// One record of the IOC, as it is since the IOC's last start.
 pub(super) struct Entry {

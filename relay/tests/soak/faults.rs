@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::watcher::Order;
 use super::{World, attacks};
-use crate::support::records::KINDS;
+use testbed::records::KINDS;
 
 /// Longer than any time-out: libca gives a circuit up after 10 s, the relay a client after 15.
 const STALL: Duration = Duration::from_millis(15_500);

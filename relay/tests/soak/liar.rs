@@ -1,7 +1,7 @@
 //! A Channel Access server that sends false answers all the time, beside the real IOC.
 
 use super::watcher::{Address, Watcher};
-use crate::support::{How, LyingServer};
+use testbed::{How, LyingServer};
 
 /// Lies that crash libca, damage its tables, or concern the IOC's PVs. Not all of them: each needs a circuit, and
 /// the relay has few file descriptors.

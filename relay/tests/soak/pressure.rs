@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use pvwire_schema::types::{Filter, RequestBody};
 
 use super::World;
-use crate::support::{Client, How};
+use testbed::{Client, How};
 
 impl World {
     /// A client subscribes and gets large simulated values, reads some or none of them, and disconnects.

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use super::World;
 use super::watcher::Order;
-use crate::support::{Client, How, eventually, file};
+use testbed::{Client, How, eventually, file};
 
 /// The relay has read and applied changed rules within this time.
 const TAKES_EFFECT: Duration = Duration::from_secs(3);

@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::watcher::Address;
-use crate::support::{Client, How, Kept, Network, SoftIoc, eventually, prefix};
+use testbed::{Client, How, Kept, Network, SoftIoc, eventually, prefix};
 
 /// An address of this machine at which nothing else of the run listens.
 pub(super) const HOST: &str = "127.0.0.3";
@@ -120,10 +120,14 @@ struct Windows {
 impl Windows {
     fn check(&mut self, waits: &[Wait]) {
         for window in self.new.drain(..) {
+            let during = waits.iter().filter(|wait| wait.overlaps(&window));
+            // No client may have been live: the relay had just started.
+            let Some(wait) = during.map(Wait::duration).max() else {
+                continue;
+            };
             let (longest, windows) = self.longest.entry(window.name).or_default();
             *windows += 1;
-            let during = waits.iter().filter(|wait| wait.overlaps(&window));
-            *longest = during.map(Wait::duration).fold(*longest, Duration::max);
+            *longest = wait.max(*longest);
         }
         let (calm, _) = self.longest[CALM];
         for (attack, (longest, _)) in &self.longest {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use pvwire_schema::types::RequestBody;
 
-use crate::support::{Client, How, Pv};
+use testbed::{Client, How, Pv};
 
 /// An order to a client.
 pub(super) enum Order {

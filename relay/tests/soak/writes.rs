@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::World;
 use super::entry::process;
-use crate::support::Truth;
-use crate::support::records::{ANALOG, CHOICES, TEXTS, analog_value};
+use testbed::Truth;
+use testbed::records::{ANALOG, CHOICES, TEXTS, analog_value};
 
 impl World {
     pub(super) fn change_metadata(&mut self) {

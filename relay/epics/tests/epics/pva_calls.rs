@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use pvwire_epics::pva::{Client, OpError};
 
-use crate::support::fake_pva::{self, OK, Script};
 use crate::support::{DEADLINE, eventually, in_own_process};
+use testbed::fake_pva::{self, OK, Script};
 
 /// Works on every call for ever.
 #[derive(Default)]
@@ -43,7 +43,7 @@ fn call_that_is_not_wanted_any_more_ends_at_its_service() {
         "call_that_is_not_wanted_any_more_ends_at_its_service",
         || {
             let service = Arc::new(Slow::default());
-            fake_pva::start(Arc::clone(&service) as _);
+            fake_pva::start(crate::support::pva_search_port(), Arc::clone(&service) as _);
             let client = Client::start().unwrap();
             let (sender, results) = channel();
             let call = |timeout, wanted: bool| {

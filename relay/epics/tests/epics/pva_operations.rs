@@ -260,7 +260,7 @@ fn array_is_put_whole_in_the_type_of_the_record() {
         }
         assert_eq!(elements("short").1, shorts);
         assert_eq!(put("short", doubles(&[])), Ok(None));
-        assert_eq!(elements("short").1, []);
+        assert!(elements("short").1.is_empty());
 
         let strings = ["a", "µm", ""].map(str::to_owned).to_vec();
         assert_eq!(

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use pvwire_epics::pva::{Client, ElementType, NodeValue};
 
-use crate::support::fake_pva::{self, ERROR, FINISH, OK, Script, structure, text};
 use crate::support::in_own_process;
 use crate::support::pva::{Event, OwnValue, Recorder};
+use testbed::fake_pva::{self, ERROR, FINISH, OK, Script, structure, text};
 
 const FLOAT64: u8 = 0x43;
 
@@ -57,7 +57,7 @@ fn refused_or_ended_monitor_is_tried_again() {
             refusals: 2,
             monitors: AtomicU32::new(0),
         });
-        fake_pva::start(Arc::clone(&server) as _);
+        fake_pva::start(crate::support::pva_search_port(), Arc::clone(&server) as _);
         let client = Client::start().unwrap();
         let recorder = Recorder::new();
         let start = Instant::now();

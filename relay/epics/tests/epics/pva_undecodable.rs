@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use pvwire_epics::pva::Client;
 
-use crate::support::fake_pva::{self, Script, structure};
 use crate::support::in_own_process;
 use crate::support::pva::{Event, Recorder};
+use testbed::fake_pva::{self, Script, structure};
 
 const FLOAT64: u8 = 0x43;
 const STRING: u8 = 0x60;
@@ -63,7 +63,7 @@ fn pv_that_cannot_be_decoded_is_held_back_and_the_others_go_on() {
     in_own_process!(
         "pv_that_cannot_be_decoded_is_held_back_and_the_others_go_on",
         || {
-            fake_pva::start(Arc::new(Sloppy));
+            fake_pva::start(crate::support::pva_search_port(), Arc::new(Sloppy));
             let client = Client::start().unwrap();
             let open = |name: &str| {
                 let recorder = Recorder::new();
@@ -117,7 +117,7 @@ fn value_of_millions_of_absent_parts_is_refused_with_the_reason() {
     in_own_process!(
         "value_of_millions_of_absent_parts_is_refused_with_the_reason",
         || {
-            fake_pva::start(Arc::new(Sloppy));
+            fake_pva::start(crate::support::pva_search_port(), Arc::new(Sloppy));
             let client = Client::start().unwrap();
             let good = Recorder::new();
             let _good = client.open("good", good.clone()).unwrap();

@@ -1,20 +1,27 @@
-//! What do the tests share: a process for each of them, real servers, and sinks that remember.
+//! What the tests share: a process for each of them, real servers, and sinks that record.
 
 pub(crate) mod ca;
 pub(crate) mod calls;
-pub(crate) mod fake_pva;
 pub(crate) mod pva;
 mod recorder;
 mod server;
 
-use std::net::{TcpListener, UdpSocket};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 pub(crate) use server::Server;
+use testbed::Network;
+pub(crate) use testbed::prefix;
+
+/// The port at which this test's process searches pvAccess servers.
+pub(crate) fn pva_search_port() -> u16 {
+    std::env::var("EPICS_PVA_SERVER_PORT")
+        .unwrap()
+        .parse()
+        .unwrap()
+}
 
 /// More than anything here takes on a busy machine; reached only by a failure.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
@@ -49,31 +56,14 @@ pub(crate) fn run_in_own_process(module: &str, test: &str, body: impl FnOnce()) 
         body();
         return;
     }
-    let [server, broadcast, access, repeater] = std::array::from_fn(|_| free_port());
-    let output = Command::new(std::env::current_exe().unwrap())
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    Network::new().apply(&mut command);
+    let output = command
         .args([test, "--exact", "--nocapture"])
         .env("PVWIRE_TEST_PROCESS", test)
-        .env("EPICS_PVA_ADDR_LIST", "")
-        .env("EPICS_PVA_AUTO_ADDR_LIST", "NO")
-        .env("EPICS_PVA_NAME_SERVERS", format!("127.0.0.1:{server}"))
-        .env("EPICS_PVA_BROADCAST_PORT", broadcast.to_string())
-        .env("EPICS_PVA_SERVER_PORT", server.to_string())
         .env("EPICS_PVA_CONN_TMO", "5")
-        .env("EPICS_PVAS_INTF_ADDR_LIST", "127.0.0.1")
-        .env("EPICS_PVAS_BEACON_ADDR_LIST", "127.0.0.1")
-        .env("EPICS_PVAS_AUTO_BEACON_ADDR_LIST", "NO")
-        .env("EPICS_PVAS_SERVER_PORT", server.to_string())
-        .env("EPICS_PVAS_BROADCAST_PORT", broadcast.to_string())
-        .env("EPICS_CA_ADDR_LIST", "127.0.0.1")
-        .env("EPICS_CA_AUTO_ADDR_LIST", "NO")
-        .env("EPICS_CA_SERVER_PORT", access.to_string())
-        .env("EPICS_CA_REPEATER_PORT", repeater.to_string())
         .env("EPICS_CA_CONN_TMO", "5")
         .env("EPICS_CA_AUTO_ARRAY_BYTES", "YES")
-        .env("EPICS_CAS_INTF_ADDR_LIST", "127.0.0.1")
-        .env("EPICS_CAS_BEACON_ADDR_LIST", "127.0.0.1")
-        .env("EPICS_CAS_AUTO_BEACON_ADDR_LIST", "NO")
-        .env("EPICS_CAS_BEACON_PORT", repeater.to_string())
         .stdin(Stdio::null())
         .output()
         .unwrap();
@@ -83,28 +73,6 @@ pub(crate) fn run_in_own_process(module: &str, test: &str, body: impl FnOnce()) 
         "{test} failed:\n{said}{}",
         String::from_utf8_lossy(&output.stderr)
     );
-}
-
-/// A port of this machine that nobody has now, neither by TCP nor by UDP.
-fn free_port() -> u16 {
-    loop {
-        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = tcp.local_addr().unwrap().port();
-        if UdpSocket::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
-}
-
-/// A prefix for PV names that no other server has.
-pub(crate) fn prefix() -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let next = NEXT.fetch_add(1, Ordering::Relaxed);
-    let clock = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap()
-        .subsec_nanos();
-    format!("T{:x}{clock:x}{next}:", std::process::id())
 }
 
 /// Waits until `done`, for what has no event.

@@ -25,7 +25,7 @@ const GLANCE: Duration = Duration::from_millis(5);
 
 /// A value as the client keeps it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Kept {
+pub enum Kept {
     Number(f64),
     Text(String),
     Texts(Vec<String>),
@@ -37,59 +37,59 @@ pub(crate) enum Kept {
 }
 
 impl Kept {
-    pub(crate) fn text(text: &str) -> Self {
+    pub fn text(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
 /// One update as it was received.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct RowSeen {
+pub struct RowSeen {
     /// Kind of the frame that it came in.
-    pub(crate) kind: FrameKind,
-    pub(crate) value: Kept,
-    pub(crate) time_ns: i64,
-    pub(crate) alarm: Alarm,
-    pub(crate) sequence: u32,
+    pub kind: FrameKind,
+    pub value: Kept,
+    pub time_ns: i64,
+    pub alarm: Alarm,
+    pub sequence: u32,
 }
 
 /// What the client knows of one PV.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pv {
-    pub(crate) connection: Option<Connection>,
-    pub(crate) metadata: Option<Metadata>,
+pub struct Pv {
+    pub connection: Option<Connection>,
+    pub metadata: Option<Metadata>,
     /// Present value with its time and alarm.
-    pub(crate) now: Option<RowSeen>,
+    pub now: Option<RowSeen>,
     /// Alarm of the row before, which the next one inherits.
     alarm: Option<Alarm>,
-    pub(crate) sequence: u32,
+    pub sequence: u32,
     /// Values that it knows it has missed.
-    pub(crate) skipped: u64,
+    pub skipped: u64,
     /// The same by cause.
-    pub(crate) skips: HashMap<SkipCause, u64>,
+    pub skips: HashMap<SkipCause, u64>,
     /// Every row, also of former epochs.
-    pub(crate) rows: Vec<RowSeen>,
+    pub rows: Vec<RowSeen>,
     /// Every state that it was in.
-    pub(crate) states: Vec<Connection>,
+    pub states: Vec<Connection>,
 }
 
 impl Pv {
-    pub(crate) fn state(&self) -> ConnectionState {
+    pub fn state(&self) -> ConnectionState {
         self.connection
             .expect("the snapshot tells of the channel")
             .state
     }
 
-    pub(crate) fn is(&self, value: &Kept) -> bool {
+    pub fn is(&self, value: &Kept) -> bool {
         self.now.as_ref().is_some_and(|now| now.value == *value)
     }
 
-    pub(crate) fn is_number(&self, number: f64) -> bool {
+    pub fn is_number(&self, number: f64) -> bool {
         self.is(&Kept::Number(number))
     }
 
     /// The numbers that came, in order.
-    pub(crate) fn numbers(&self) -> Vec<f64> {
+    pub fn numbers(&self) -> Vec<f64> {
         let rows = self.rows.iter();
         rows.filter_map(|row| match row.value {
             Kept::Number(number) => Some(number),
@@ -146,7 +146,7 @@ impl Pv {
         *self.skips.entry(cause).or_default() += u64::from(count);
     }
 
-    pub(crate) fn skipped_by(&self, cause: SkipCause) -> u64 {
+    pub fn skipped_by(&self, cause: SkipCause) -> u64 {
         self.skips.get(&cause).copied().unwrap_or_default()
     }
 
@@ -211,13 +211,13 @@ struct Row {
 
 /// A frame that moved the client's tick, as it came.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Message {
-    pub(crate) kind: FrameKind,
-    pub(crate) tick: u64,
-    pub(crate) rows: usize,
+pub struct Message {
+    pub kind: FrameKind,
+    pub tick: u64,
+    pub rows: usize,
     /// It brings one large value, which the frames around it leave out.
-    pub(crate) is_large: bool,
-    pub(crate) bytes: Vec<u8>,
+    pub is_large: bool,
+    pub bytes: Vec<u8>,
 }
 
 /// Its bytes are only counted: a failure is to be read.
@@ -241,22 +241,22 @@ impl fmt::Debug for Message {
 
 impl Message {
     /// Whether it came because the client was behind.
-    pub(crate) fn is_catch_up(&self) -> bool {
+    pub fn is_catch_up(&self) -> bool {
         self.kind == FrameKind::CatchUp && !self.is_large
     }
 }
 
 /// In which way a client behaves.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct How {
+pub struct How {
     /// Of the kernel, if not its default.
-    pub(crate) receive_buffer: Option<usize>,
+    pub receive_buffer: Option<usize>,
     /// Whether it acknowledges by itself.
-    pub(crate) acks: bool,
+    pub acks: bool,
     /// Whether it wants columns packed.
-    pub(crate) lz4: bool,
+    pub lz4: bool,
     /// Whom it trusts, if it speaks TLS.
-    pub(crate) trust: Option<Trust>,
+    pub trust: Option<Trust>,
 }
 
 impl Default for How {
@@ -271,19 +271,19 @@ impl Default for How {
 }
 
 /// A connected client. It reads only while a test waits by it: otherwise it is stalled.
-pub(crate) struct Client {
+pub struct Client {
     socket: WebSocket<Line>,
     how: How,
-    pub(crate) hello: Option<Hello>,
+    pub hello: Option<Hello>,
     /// PVs that it holds, by id.
-    pub(crate) pvs: HashMap<PvId, Pv>,
+    pub pvs: HashMap<PvId, Pv>,
     ids: HashMap<String, PvId>,
     /// Largest tick of the frames that move it.
-    pub(crate) tick: u64,
+    pub tick: u64,
     last_ack: Instant,
     replies: HashMap<u32, (Reply, HashMap<PvId, Pv>)>,
     /// Frames that moved the tick.
-    pub(crate) messages: Vec<Message>,
+    pub messages: Vec<Message>,
     /// The last frame that didn't.
     last_answer: Vec<u8>,
     address: SocketAddr,
@@ -292,24 +292,24 @@ pub(crate) struct Client {
     /// What the relay said in words.
     text: Option<String>,
     /// Close code, 1006 where there was none.
-    pub(crate) closed: Option<u16>,
+    pub closed: Option<u16>,
     next_request: u32,
 }
 
 impl Client {
     /// Connects and waits for the relay's greeting.
-    pub(crate) fn connect(address: SocketAddr) -> Self {
+    pub fn connect(address: SocketAddr) -> Self {
         Self::connect_as(address, How::default())
     }
 
-    pub(crate) fn connect_as(address: SocketAddr, how: How) -> Self {
+    pub fn connect_as(address: SocketAddr, how: How) -> Self {
         let mut client = Self::try_connect(address, how).expect("the relay takes the connection");
         client.wait("the relay's greeting", |client| client.hello.is_some());
         client
     }
 
     /// Connects with headers as a browser's page or a proxy adds them.
-    pub(crate) fn connect_with(address: SocketAddr, headers: &[(&str, &str)]) -> Self {
+    pub fn connect_with(address: SocketAddr, headers: &[(&str, &str)]) -> Self {
         let client = Self::try_connect_with(address, How::default(), headers);
         let mut client = client.expect("the relay takes the connection");
         client.wait("the relay's greeting", |client| client.hello.is_some());
@@ -317,7 +317,7 @@ impl Client {
     }
 
     /// Shows who it is; says whether the relay believes it.
-    pub(crate) fn log_in(&mut self, token: &str) -> bool {
+    pub fn log_in(&mut self, token: &str) -> bool {
         let token = token.to_owned();
         self.hello = None;
         let id = self.request(RequestBody::Authenticate { token });
@@ -330,11 +330,11 @@ impl Client {
     }
 
     /// Connects, without waiting for the greeting, unless there is no relay or it ends meanwhile.
-    pub(crate) fn try_connect(address: SocketAddr, how: How) -> Option<Self> {
+    pub fn try_connect(address: SocketAddr, how: How) -> Option<Self> {
         Self::try_connect_with(address, how, &[])
     }
 
-    pub(crate) fn try_connect_with(
+    pub fn try_connect_with(
         address: SocketAddr,
         how: How,
         headers: &[(&str, &str)],
@@ -389,7 +389,7 @@ impl Client {
     }
 
     /// Takes large values from a stream from now on.
-    pub(crate) fn fetch_large(&mut self) {
+    pub fn fetch_large(&mut self) {
         let path = self.ask_for_stream();
         let mut stream = Stream::open_by(self.how.trust, self.address, &path);
         assert_eq!(stream.record(), (Vec::new(), 0), "it begins at once");
@@ -398,42 +398,42 @@ impl Client {
     }
 
     /// Where its large values could be fetched.
-    pub(crate) fn ask_for_stream(&mut self) -> String {
+    pub fn ask_for_stream(&mut self) -> String {
         self.send(&[]);
         self.wait("where the stream is", |client| client.text.is_some());
         format!("/{}", self.text.take().unwrap())
     }
 
     /// Gives its stream up.
-    pub(crate) fn drop_stream(&mut self) {
+    pub fn drop_stream(&mut self) {
         self.stream = None;
     }
 
     /// Reads until `done`.
-    pub(crate) fn wait(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {
+    pub fn wait(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {
         keep_up(what, &mut [self], |clients| done(clients[0]));
     }
 
     /// Reads what is there, one message, or waits a little for it.
-    pub(crate) fn read_for_a_moment(&mut self) -> bool {
+    pub fn read_for_a_moment(&mut self) -> bool {
         self.turn()
     }
 
     /// Reads until one PV is as wanted.
-    pub(crate) fn wait_pv(&mut self, name: &str, what: &str, wanted: impl Fn(&Pv) -> bool) {
+    pub fn wait_pv(&mut self, name: &str, what: &str, wanted: impl Fn(&Pv) -> bool) {
         self.wait(&format!("{name}: {what}"), |client| wanted(client.pv(name)));
     }
 
-    pub(crate) fn wait_state(&mut self, name: &str, state: ConnectionState) {
+    pub fn wait_state(&mut self, name: &str, state: ConnectionState) {
         self.wait_pv(name, &format!("{state:?}"), |pv| pv.state() == state);
     }
 
-    pub(crate) fn wait_number(&mut self, name: &str, number: f64) {
+    pub fn wait_number(&mut self, name: &str, number: f64) {
         self.wait_pv(name, &format!("{number}"), |pv| pv.is_number(number));
     }
 
     /// Reads until the relay closes the connection; says by which code.
-    pub(crate) fn wait_closed(&mut self) -> u16 {
+    pub fn wait_closed(&mut self) -> u16 {
         self.wait("the relay closes the connection", |client| {
             client.closed.is_some()
         });
@@ -441,12 +441,12 @@ impl Client {
     }
 
     /// Whether it acknowledges by itself from now on.
-    pub(crate) fn set_acks(&mut self, acks: bool) {
+    pub fn set_acks(&mut self, acks: bool) {
         self.how.acks = acks;
     }
 
     /// Keeps what it knows now and forgets how it came to know it, for a client that lives long.
-    pub(crate) fn forget_history(&mut self) {
+    pub fn forget_history(&mut self) {
         self.messages.clear();
         for pv in self.pvs.values_mut() {
             pv.rows.clear();
@@ -455,12 +455,12 @@ impl Client {
     }
 
     /// What it knows of a PV if it holds it.
-    pub(crate) fn held(&self, name: &str) -> Option<&Pv> {
+    pub fn held(&self, name: &str) -> Option<&Pv> {
         self.pvs.get(self.ids.get(name)?)
     }
 
     /// What it knows of a PV that it subscribed by this name.
-    pub(crate) fn pv(&self, name: &str) -> &Pv {
+    pub fn pv(&self, name: &str) -> &Pv {
         let id = self.id(name);
         self.pvs
             .get(&id)
@@ -468,12 +468,12 @@ impl Client {
     }
 
     /// The last frame that was an answer and no more, as it came.
-    pub(crate) fn last_answer(&self) -> &[u8] {
+    pub fn last_answer(&self) -> &[u8] {
         &self.last_answer
     }
 
     /// The number of a PV that it subscribed by this name.
-    pub(crate) fn id(&self, name: &str) -> PvId {
+    pub fn id(&self, name: &str) -> PvId {
         *self
             .ids
             .get(name)
@@ -481,22 +481,18 @@ impl Client {
     }
 
     /// Those of the names that it has subscribed.
-    pub(crate) fn known<'a>(&self, names: &'a [String]) -> Vec<&'a String> {
+    pub fn known<'a>(&self, names: &'a [String]) -> Vec<&'a String> {
         let names = names.iter();
         names.filter(|name| self.ids.contains_key(*name)).collect()
     }
 
     /// Subscribes and waits for the snapshot; says which names were refused.
-    pub(crate) fn subscribe(&mut self, names: &[impl AsRef<str>]) -> Vec<NameError> {
+    pub fn subscribe(&mut self, names: &[impl AsRef<str>]) -> Vec<NameError> {
         self.subscribe_with(names, Filter::default())
     }
 
     /// Subscribes with a filter, which is what the names then stand for.
-    pub(crate) fn subscribe_with(
-        &mut self,
-        names: &[impl AsRef<str>],
-        filter: Filter,
-    ) -> Vec<NameError> {
+    pub fn subscribe_with(&mut self, names: &[impl AsRef<str>], filter: Filter) -> Vec<NameError> {
         let owned: Vec<String> = names.iter().map(|name| name.as_ref().to_owned()).collect();
         let body = RequestBody::Subscribe {
             names: owned.clone(),
@@ -508,7 +504,7 @@ impl Client {
 
     /// Subscribes and waits for the snapshot unless the connection ends; says whether it came. Rules may
     /// refuse some of the names.
-    pub(crate) fn try_subscribe(&mut self, names: Vec<String>) -> bool {
+    pub fn try_subscribe(&mut self, names: Vec<String>) -> bool {
         let id = self.request(RequestBody::Subscribe {
             names: names.clone(),
             filter: Filter::default(),
@@ -540,13 +536,13 @@ impl Client {
     }
 
     /// Asks for the descriptions of PVs that it holds.
-    pub(crate) fn describe(&mut self, names: &[impl AsRef<str>]) {
+    pub fn describe(&mut self, names: &[impl AsRef<str>]) {
         let ids = names.iter().map(|name| self.id(name.as_ref())).collect();
         self.request(RequestBody::Describe { ids });
     }
 
     /// Subscribes and waits until each PV has a value and its metadata.
-    pub(crate) fn subscribe_live(&mut self, names: &[impl AsRef<str>]) {
+    pub fn subscribe_live(&mut self, names: &[impl AsRef<str>]) {
         assert_eq!(self.subscribe(names), []);
         for name in names {
             self.wait_pv(name.as_ref(), "a value", |pv| {
@@ -555,7 +551,7 @@ impl Client {
         }
     }
 
-    pub(crate) fn unsubscribe(&mut self, names: &[&str]) -> Vec<PvId> {
+    pub fn unsubscribe(&mut self, names: &[&str]) -> Vec<PvId> {
         let ids = names.iter().map(|name| self.id(name)).collect();
         match self.ask(RequestBody::Unsubscribe { ids }).0 {
             Reply::Unsubscribed { ids } => ids,
@@ -564,7 +560,7 @@ impl Client {
     }
 
     /// Gets PVs: each name's parts or none, and the errors.
-    pub(crate) fn get(
+    pub fn get(
         &mut self,
         names: &[impl AsRef<str>],
         timeout_ms: u32,
@@ -573,7 +569,7 @@ impl Client {
     }
 
     /// The same, with the descriptions that a source gives only when asked.
-    pub(crate) fn get_with(
+    pub fn get_with(
         &mut self,
         names: &[impl AsRef<str>],
         timeout_ms: u32,
@@ -595,7 +591,7 @@ impl Client {
     }
 
     /// Gets a PV again and again until the relay knows it as wanted.
-    pub(crate) fn wait_until_known(&mut self, name: &str, wanted: impl Fn(&Pv) -> bool) {
+    pub fn wait_until_known(&mut self, name: &str, wanted: impl Fn(&Pv) -> bool) {
         super::eventually(&format!("{name} as wanted"), || {
             let (pvs, _) = self.get(&[name], 0);
             pvs[0].as_ref().is_some_and(&wanted)
@@ -603,13 +599,13 @@ impl Client {
     }
 
     /// Asks and waits for the answer, and for the PVs that came with it if it is a Got.
-    pub(crate) fn ask(&mut self, body: RequestBody) -> (Reply, HashMap<PvId, Pv>) {
+    pub fn ask(&mut self, body: RequestBody) -> (Reply, HashMap<PvId, Pv>) {
         let id = self.request(body);
         self.wait_answer(id)
     }
 
     /// Writes with completion; what came of it, and why.
-    pub(crate) fn put(&mut self, name: &str, value: PutValue) -> (Outcome, String) {
+    pub fn put(&mut self, name: &str, value: PutValue) -> (Outcome, String) {
         let (reply, _) = self.ask(RequestBody::Put(PutRequest {
             name: name.to_owned(),
             value,
@@ -624,23 +620,23 @@ impl Client {
     }
 
     /// The same of a number.
-    pub(crate) fn put_number(&mut self, name: &str, number: f64) -> (Outcome, String) {
+    pub fn put_number(&mut self, name: &str, number: f64) -> (Outcome, String) {
         self.put(name, PutValue::Number(number))
     }
 
     /// Whether the answer to a request has come.
-    pub(crate) fn has_answer(&self, id: u32) -> bool {
+    pub fn has_answer(&self, id: u32) -> bool {
         self.replies.contains_key(&id)
     }
 
     /// Waits for the answer to a request.
-    pub(crate) fn wait_answer(&mut self, id: u32) -> (Reply, HashMap<PvId, Pv>) {
+    pub fn wait_answer(&mut self, id: u32) -> (Reply, HashMap<PvId, Pv>) {
         self.wait("an answer", |client| client.replies.contains_key(&id));
         self.replies.remove(&id).unwrap()
     }
 
     /// Asks without waiting; says the request's number.
-    pub(crate) fn request(&mut self, body: RequestBody) -> u32 {
+    pub fn request(&mut self, body: RequestBody) -> u32 {
         let id = self.next_request;
         self.next_request += match &body {
             RequestBody::PutMany { puts, .. } => puts.len() as u32,
@@ -651,18 +647,18 @@ impl Client {
     }
 
     /// Acknowledges all that was received.
-    pub(crate) fn ack(&mut self) {
+    pub fn ack(&mut self) {
         self.last_ack = Instant::now();
         let tick = self.tick;
         self.request(RequestBody::Ack { tick });
     }
 
     /// Sends bytes, whatever they are, if the relay still takes them.
-    pub(crate) fn send(&mut self, bytes: &[u8]) {
+    pub fn send(&mut self, bytes: &[u8]) {
         self.send_message(WsMessage::binary(bytes.to_vec()));
     }
 
-    pub(crate) fn send_text(&mut self, text: &str) {
+    pub fn send_text(&mut self, text: &str) {
         self.send_message(WsMessage::text(text));
     }
 
@@ -814,14 +810,14 @@ impl Client {
 }
 
 /// The body of an HTTP answer that has no end.
-pub(crate) struct Stream {
+pub struct Stream {
     tcp: BufReader<Line>,
     /// What is left of a chunk.
     chunk: usize,
 }
 
 impl Stream {
-    pub(crate) fn open(address: SocketAddr, path: &str) -> Self {
+    pub fn open(address: SocketAddr, path: &str) -> Self {
         Self::open_by(None, address, path)
     }
 
@@ -942,12 +938,12 @@ fn rows_of(frame: &decode::FrameView<'_>) -> Vec<Row> {
 }
 
 /// Connects several clients.
-pub(crate) fn connect_all(address: SocketAddr, count: usize) -> Vec<Client> {
+pub fn connect_all(address: SocketAddr, count: usize) -> Vec<Client> {
     (0..count).map(|_| Client::connect(address)).collect()
 }
 
 /// Several clients read, in turns, until `done`.
-pub(crate) fn keep_up(
+pub fn keep_up(
     what: &str,
     clients: &mut [&mut Client],
     mut done: impl FnMut(&[&mut Client]) -> bool,

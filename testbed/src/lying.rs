@@ -1,14 +1,12 @@
-//! A server of Channel Access that lies: each PV in its own way, on its own port.
+//! A Channel Access server that sends false messages: a different lie for each PV, each on its own port.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use super::{free_port, prefix, python};
+use super::{free_port, in_repository, prefix, python};
 
-/// Lies at which libca crashes, loses count of what it holds, or believes one server about the PVs of
-/// another.
-pub(crate) const LIES: [&str; 17] = [
+/// Lies that make libca crash, damage its tables, or accept one server's word about another server's PVs.
+pub const LIES: [&str; 17] = [
     "count",
     "extended",
     "small",
@@ -28,24 +26,24 @@ pub(crate) const LIES: [&str; 17] = [
     "read",
 ];
 
-/// A running server, killed when dropped.
-pub(crate) struct LyingServer {
+/// A running server; dropping it kills it.
+pub struct LyingServer {
     process: Child,
     /// Each PV's name.
-    pub(crate) names: Vec<String>,
+    pub names: Vec<String>,
     ports: Vec<u16>,
 }
 
 impl LyingServer {
     /// Starts one with a PV for each of these lies; "good" tells none.
-    pub(crate) fn start(lies: &[&str]) -> Self {
+    pub fn start(lies: &[&str]) -> Self {
         let prefix = prefix();
         let names: Vec<_> = lies.iter().map(|lie| format!("{prefix}{lie}")).collect();
         let ports: Vec<_> = lies.iter().map(|_| free_port()).collect();
-        let script = "epics/tests/lying_ca_server.py";
+        let script = in_repository("testbed/python/lying_ca_server.py");
         let mut process = Command::new(python())
             .arg("-u")
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(script))
+            .arg(script)
             .args(
                 ports
                     .iter()
@@ -68,12 +66,12 @@ impl LyingServer {
     }
 
     /// Has a process search in this server too, beside those on the default port.
-    pub(crate) fn apply(&self, command: &mut Command) {
+    pub fn apply(&self, command: &mut Command) {
         command.env("EPICS_CA_ADDR_LIST", self.addresses("127.0.0.1"));
     }
 
     /// Where to search: at this address, and at all ports of this server.
-    pub(crate) fn addresses(&self, first: &str) -> String {
+    pub fn addresses(&self, first: &str) -> String {
         let ports = self.ports.iter();
         let ports = ports.map(|port| format!(" 127.0.0.1:{port}"));
         ports.fold(first.to_owned(), |list, port| list + &port)

@@ -7,21 +7,21 @@ use super::{Line, Trust};
 
 /// An HTTP answer.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
+pub struct Answer {
+    pub status: u16,
     /// Status line and headers as they came.
-    pub(crate) head: String,
-    pub(crate) body: String,
+    pub head: String,
+    pub body: String,
 }
 
 /// `GET`s a path. The headers `Host` and `Connection` are the relay's address and `close` unless
 /// given.
-pub(crate) fn get(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Answer {
+pub fn get(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Answer {
     get_by(None, address, path, headers)
 }
 
 /// The same with TLS if somebody is trusted.
-pub(crate) fn get_by(
+pub fn get_by(
     trust: Option<Trust>,
     address: SocketAddr,
     path: &str,
@@ -36,7 +36,7 @@ pub(crate) fn get_by(
 }
 
 /// The same, unless the relay takes no connection or ends it without an answer.
-pub(crate) fn try_get(address: SocketAddr, path: &str) -> Option<Answer> {
+pub fn try_get(address: SocketAddr, path: &str) -> Option<Answer> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(super::DEADLINE)).ok()?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
@@ -49,7 +49,7 @@ pub(crate) fn try_get(address: SocketAddr, path: &str) -> Option<Answer> {
 
 /// Begins a WebSocket handshake as browsers do, with `headers` added or in place of the usual
 /// ones; one without value is left out. Says what the relay answers.
-pub(crate) fn handshake(address: SocketAddr, headers: &[(&str, &str)]) -> Answer {
+pub fn handshake(address: SocketAddr, headers: &[(&str, &str)]) -> Answer {
     let usual = [
         ("Connection", "Upgrade"),
         ("Upgrade", "websocket"),
@@ -73,7 +73,7 @@ pub(crate) fn handshake(address: SocketAddr, headers: &[(&str, &str)]) -> Answer
     answer(std::str::from_utf8(&head).unwrap(), "")
 }
 
-pub(crate) fn ask(
+pub fn ask(
     trust: Option<Trust>,
     address: SocketAddr,
     path: &str,

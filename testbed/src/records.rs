@@ -1,7 +1,7 @@
 //! Which kinds of records does Channel Access serve? One of each, with all that it can show.
 
 /// The kinds; each makes a PV of another type, shape or origin.
-pub(crate) const KINDS: [&str; 30] = [
+pub const KINDS: [&str; 30] = [
     "ai",
     "ao",
     "calc",
@@ -35,15 +35,15 @@ pub(crate) const KINDS: [&str; 30] = [
 ];
 
 /// Kinds whose value is a number with alarm limits.
-pub(crate) const ANALOG: [&str; 6] = ["ai", "ao", "calc", "longin", "longout", "int64out"];
+pub const ANALOG: [&str; 6] = ["ai", "ao", "calc", "longin", "longout", "int64out"];
 /// Kinds whose value is one of some labels.
-pub(crate) const CHOICES: [&str; 4] = ["bi", "bo", "mbbi", "mbbo"];
+pub const CHOICES: [&str; 4] = ["bi", "bo", "mbbi", "mbbo"];
 /// Kinds whose value is a text.
-pub(crate) const TEXTS: [&str; 4] = ["stringin", "stringout", "lsi", "lso"];
+pub const TEXTS: [&str; 4] = ["stringin", "stringout", "lsi", "lso"];
 
 /// A record of this kind. What it shows, alarm and metadata too, differs from one `variant` to the
 /// next. Each time it is processed it says so, whether or not its value changed.
-pub(crate) fn record(kind: &str, name: &str, variant: u32) -> String {
+pub fn record(kind: &str, name: &str, variant: u32) -> String {
     let analog = |record: &str, whole: bool| {
         let value = analog_value(variant, whole);
         let value = match record {
@@ -142,7 +142,7 @@ fn size(kind: &str) -> &'static str {
 }
 
 /// Calm, HIGH, HIHI, LOW and LOLO take turns.
-pub(crate) fn analog_value(variant: u32, whole: bool) -> String {
+pub fn analog_value(variant: u32, whole: bool) -> String {
     let value = [0, 15, 30, -15, -30][variant as usize % 5];
     if whole {
         format!("{value}")

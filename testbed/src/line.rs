@@ -13,7 +13,7 @@ use super::prefix;
 
 /// What a client trusts; lives as long as the test, so that a client's ways can be copied.
 #[derive(Clone, Copy)]
-pub(crate) struct Trust(&'static Arc<ClientConfig>);
+pub struct Trust(&'static Arc<ClientConfig>);
 
 impl fmt::Debug for Trust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -22,13 +22,13 @@ impl fmt::Debug for Trust {
 }
 
 /// Certificate and key in files that the relay is started with, gone at the test's end.
-pub(crate) struct Pair {
+pub struct Pair {
     folder: PathBuf,
 }
 
 impl Pair {
     /// A new pair in a folder of its own, and what trusts it.
-    pub(crate) fn new() -> (Self, Trust) {
+    pub fn new() -> (Self, Trust) {
         let folder = std::env::temp_dir().join(prefix().replace(':', ""));
         std::fs::create_dir(&folder).unwrap();
         let pair = Self { folder };
@@ -36,22 +36,22 @@ impl Pair {
         (pair, trust)
     }
 
-    pub(crate) fn cert(&self) -> PathBuf {
+    pub fn cert(&self) -> PathBuf {
         self.folder.join("cert.pem")
     }
 
-    pub(crate) fn key(&self) -> PathBuf {
+    pub fn key(&self) -> PathBuf {
         self.folder.join("key.pem")
     }
 
     /// Flags for a relay that uses it.
-    pub(crate) fn flags(&self) -> [String; 2] {
+    pub fn flags(&self) -> [String; 2] {
         let flag = |name: &str, path: &Path| format!("--tls-{name}={}", path.display());
         [flag("cert", &self.cert()), flag("key", &self.key())]
     }
 
     /// Puts another pair into the files, one after the other; says what trusts that one and no other.
-    pub(crate) fn replace(&self) -> Trust {
+    pub fn replace(&self) -> Trust {
         let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
         let made = rcgen::generate_simple_self_signed(names).unwrap();
         std::fs::write(self.cert(), made.cert.pem()).unwrap();
@@ -75,14 +75,14 @@ impl Drop for Pair {
 }
 
 /// A connection as tests read and write it.
-pub(crate) enum Line {
+pub enum Line {
     Plain(TcpStream),
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
 impl Line {
     /// Encrypts a connection if its client trusts somebody.
-    pub(crate) fn over(tcp: TcpStream, trust: Option<Trust>) -> Self {
+    pub fn over(tcp: TcpStream, trust: Option<Trust>) -> Self {
         let Some(Trust(config)) = trust else {
             return Self::Plain(tcp);
         };
@@ -91,13 +91,13 @@ impl Line {
         Self::Tls(Box::new(StreamOwned::new(tls, tcp)))
     }
 
-    pub(crate) fn connect(address: SocketAddr, trust: Option<Trust>) -> Self {
+    pub fn connect(address: SocketAddr, trust: Option<Trust>) -> Self {
         let tcp = TcpStream::connect(address).unwrap();
         tcp.set_read_timeout(Some(super::DEADLINE)).unwrap();
         Self::over(tcp, trust)
     }
 
-    pub(crate) fn tcp(&self) -> &TcpStream {
+    pub fn tcp(&self) -> &TcpStream {
         match self {
             Self::Plain(tcp) => tcp,
             Self::Tls(tls) => tls.get_ref(),

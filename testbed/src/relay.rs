@@ -9,11 +9,17 @@ use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{DEADLINE, Network, Trust, signal};
+use super::{DEADLINE, Network, Trust, build_folder, signal};
+
+/// The relay that was built with the tests, or `PVWIRE_RELAY`.
+pub fn relay_program() -> PathBuf {
+    let given = std::env::var_os("PVWIRE_RELAY").map(PathBuf::from);
+    given.unwrap_or_else(|| build_folder().join("pvwire-relay"))
+}
 
 /// The relay's command with this network, not yet started.
-pub(crate) fn relay_command(network: Network) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pvwire-relay"));
+pub fn relay_command(network: Network) -> Command {
+    let mut command = Command::new(relay_program());
     network.apply(&mut command);
     command
         .stdin(Stdio::null())
@@ -22,7 +28,7 @@ pub(crate) fn relay_command(network: Network) -> Command {
 }
 
 /// The same, begun with `ulimit` and these flags of it.
-pub(crate) fn relay_command_with_limit(network: Network, limit: &str) -> Command {
+pub fn relay_command_with_limit(network: Network, limit: &str) -> Command {
     let relay = relay_command(network);
     let mut command = Command::new("sh");
     command.args(["-c", &format!(r#"ulimit {limit}; exec "$0" "$@""#)]);
@@ -36,12 +42,12 @@ pub(crate) fn relay_command_with_limit(network: Network, limit: &str) -> Command
 
 /// The same where the machine's list of hosts is this file, whose content may change. Needs the right to
 /// mount: root's, or that of user namespaces.
-pub(crate) fn relay_command_with_hosts(network: Network, hosts: &Path) -> Command {
+pub fn relay_command_with_hosts(network: Network, hosts: &Path) -> Command {
     relay_command_with_mount(network, "mount --bind \"$0\" /etc/hosts", hosts)
 }
 
 /// The same where this folder is on a disk with room for 128 KiB. Others see it in the relay's `/proc/…/root`.
-pub(crate) fn relay_command_with_small_disk(network: Network, folder: &Path) -> Command {
+pub fn relay_command_with_small_disk(network: Network, folder: &Path) -> Command {
     relay_command_with_mount(
         network,
         "mount -t tmpfs -o size=128k,mode=755 small \"$0\"",
@@ -99,13 +105,13 @@ relay.wait()
 "#;
 
 /// Stops and continues threads of a relay.
-pub(crate) struct Threads(PathBuf);
+pub struct Threads(PathBuf);
 
 impl Threads {
     /// A relay's command, and the means to stop its threads.
-    pub(crate) fn of(network: Network) -> (Command, Self) {
+    pub fn of(network: Network) -> (Command, Self) {
         let name = format!("{}threads", super::prefix().trim_end_matches(':'));
-        let orders = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let orders = super::in_tmp(&name);
         let made = Command::new("mkfifo").arg(&orders).status();
         assert!(made.unwrap().success());
         let relay = relay_command(network);
@@ -121,13 +127,13 @@ impl Threads {
     }
 
     /// The file by which the relay's threads are stopped (`stop NAME`) and continued (`cont NAME`).
-    pub(crate) fn orders(&self) -> File {
+    pub fn orders(&self) -> File {
         OpenOptions::new().write(true).open(&self.0).unwrap()
     }
 }
 
 /// A running relay, killed when dropped; what it wrote is shown when the test fails.
-pub(crate) struct Relay {
+pub struct Relay {
     process: Child,
     address: SocketAddr,
     output: Arc<Mutex<String>>,
@@ -136,17 +142,17 @@ pub(crate) struct Relay {
 
 impl Relay {
     /// Starts a relay with these flags and waits until it listens.
-    pub(crate) fn start(network: Network, flags: &[&str]) -> Self {
+    pub fn start(network: Network, flags: &[&str]) -> Self {
         Self::spawn(relay_command(network), flags)
     }
 
     /// The same from a command that was prepared already.
-    pub(crate) fn spawn(command: Command, flags: &[&str]) -> Self {
+    pub fn spawn(command: Command, flags: &[&str]) -> Self {
         Self::spawn_at(command, "127.0.0.1:0", flags)
     }
 
     /// The same, listening at another address.
-    pub(crate) fn spawn_at(mut command: Command, listen: &str, flags: &[&str]) -> Self {
+    pub fn spawn_at(mut command: Command, listen: &str, flags: &[&str]) -> Self {
         let mut process = command
             .args(["--listen", listen])
             .args(flags)
@@ -194,34 +200,34 @@ impl Relay {
     }
 
     /// Where it listens.
-    pub(crate) fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// What it has written so far.
-    pub(crate) fn output(&self) -> String {
+    pub fn output(&self) -> String {
         seen_in(&self.output)
     }
 
     /// Nothing reads its log while this is held.
-    pub(crate) fn hold_log(&self) -> MutexGuard<'_, ()> {
+    pub fn hold_log(&self) -> MutexGuard<'_, ()> {
         self.reading.lock().unwrap()
     }
 
     /// A file as the relay sees it, which may have mounts that others don't see.
-    pub(crate) fn sees(&self, path: &Path) -> PathBuf {
+    pub fn sees(&self, path: &Path) -> PathBuf {
         let root = PathBuf::from(format!("/proc/{}/root", self.process.id()));
         root.join(path.strip_prefix("/").unwrap())
     }
 
     /// What the system says of it in this file of its folder in `/proc`.
-    pub(crate) fn proc(&self, file: &str) -> String {
+    pub fn proc(&self, file: &str) -> String {
         let path = format!("/proc/{}/{file}", self.process.id());
         std::fs::read_to_string(path).unwrap()
     }
 
     /// Memory that it occupies.
-    pub(crate) fn resident_bytes(&self) -> usize {
+    pub fn resident_bytes(&self) -> usize {
         let status = self.proc("status");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kilobytes = line.unwrap().trim().trim_end_matches(" kB");
@@ -229,17 +235,17 @@ impl Relay {
     }
 
     /// Sends a signal.
-    pub(crate) fn signal(&self, name: &str) {
+    pub fn signal(&self, name: &str) {
         signal(self.process.id(), name);
     }
 
     /// Whether it still runs.
-    pub(crate) fn runs(&mut self) -> bool {
+    pub fn runs(&mut self) -> bool {
         self.process.try_wait().unwrap().is_none()
     }
 
     /// Waits for its end, at most so long.
-    pub(crate) fn wait_end(&mut self, at_most: Duration) -> ExitStatus {
+    pub fn wait_end(&mut self, at_most: Duration) -> ExitStatus {
         let deadline = Instant::now() + at_most;
         loop {
             if let Some(status) = self.process.try_wait().unwrap() {
@@ -251,12 +257,12 @@ impl Relay {
     }
 
     /// One metric's value, summed over its labels.
-    pub(crate) fn metric(&self, name: &str) -> f64 {
+    pub fn metric(&self, name: &str) -> f64 {
         self.metric_by(None, name)
     }
 
     /// The same of a relay that speaks TLS.
-    pub(crate) fn metric_by(&self, trust: Option<Trust>, name: &str) -> f64 {
+    pub fn metric_by(&self, trust: Option<Trust>, name: &str) -> f64 {
         let text = super::get_by(trust, self.address, "/metrics", &[]).body;
         text.lines()
             .filter_map(|line| {

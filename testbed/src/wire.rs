@@ -9,13 +9,13 @@ use std::thread;
 /// A TCP proxy from 127.0.0.2 to the same port of 127.0.0.1. While it is cut nothing comes through
 /// and no end of a connection is told, as in a network that has lost its way; what was sent meanwhile
 /// comes when it has found it again.
-pub(crate) struct Wire {
+pub struct Wire {
     cut: Arc<(Mutex<bool>, Condvar)>,
 }
 
 impl Wire {
     /// Lays it.
-    pub(crate) fn lay(port: u16) -> Self {
+    pub fn lay(port: u16) -> Self {
         let cut = Arc::<(Mutex<bool>, Condvar)>::default();
         let listener = TcpListener::bind(("127.0.0.2", port)).unwrap();
         let is_cut = Arc::clone(&cut);
@@ -35,7 +35,7 @@ impl Wire {
     }
 
     /// The same with the UDP of the port, by which PVs are searched; what is sent while it is cut is lost.
-    pub(crate) fn lay_with_searches(port: u16) -> Self {
+    pub fn lay_with_searches(port: u16) -> Self {
         let wire = Self::lay(port);
         let near = UdpSocket::bind(("127.0.0.2", port)).unwrap();
         let cut = Arc::clone(&wire.cut);
@@ -44,7 +44,7 @@ impl Wire {
     }
 
     /// Cuts it, or mends it.
-    pub(crate) fn set(&self, cut: bool) {
+    pub fn set(&self, cut: bool) {
         *self.cut.0.lock().unwrap() = cut;
         self.cut.1.notify_all();
     }

@@ -1,4 +1,4 @@
-//! A server of pvAccess that speaks just enough of the protocol to do what no real one does when told.
+//! A pvAccess server that knows just enough of the protocol to do what no real server does on request.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -17,14 +17,14 @@ const MONITOR: u8 = 13;
 const RPC: u8 = 20;
 const DESTROY_REQUEST: u8 = 15;
 
-pub(crate) const OK: u8 = 0xff;
-pub(crate) const ERROR: u8 = 2;
+pub const OK: u8 = 0xff;
+pub const ERROR: u8 = 2;
 const INIT: u8 = 0x08;
 const START: u8 = 0x44;
-pub(crate) const FINISH: u8 = 0x10;
+pub const FINISH: u8 = 0x10;
 
 /// What it answers.
-pub(crate) trait Script: Send + Sync + 'static {
+pub trait Script: Send + Sync + 'static {
     /// A monitor or get of this PV begins: status and type.
     fn init(&self, name: &str) -> Vec<u8>;
     /// The value behind its bits that changed, and the bits of what was squashed.
@@ -34,26 +34,25 @@ pub(crate) trait Script: Send + Sync + 'static {
     fn run(&self, name: &str, send: &dyn Fn(u8, &[u8]) -> bool) {
         send(0, &self.value(name));
     }
-    /// A procedure is called, which is never answered.
+    /// A procedure is called. The call is never answered.
     fn called(&self) {}
     /// A request was ended by the client.
     fn ended(&self) {}
 }
 
-pub(crate) fn text(text: &str) -> Vec<u8> {
+pub fn text(text: &str) -> Vec<u8> {
     [&[text.len() as u8], text.as_bytes()].concat()
 }
 
 /// A structure of this type id with one field `value` of this type.
-pub(crate) fn structure(id: &str, field: u8) -> Vec<u8> {
+pub fn structure(id: &str, field: u8) -> Vec<u8> {
     [&[OK, 0x80][..], &text(id), &[1], &text("value"), &[field]].concat()
 }
 
-/// Serves all PVs. Those of this process find it by the port that they search at; what they are told is
-/// another one, since pvxs connects no more to where it searches when it has broken that connection.
-pub(crate) fn start(script: Arc<dyn Script>) {
-    let known = std::env::var("EPICS_PVA_SERVER_PORT").unwrap();
-    let searched = TcpListener::bind(format!("127.0.0.1:{known}")).unwrap();
+/// Serves all PVs. Clients search it at this port and are told another one: pvxs doesn't reconnect to the port
+/// at which it searches after it has broken that connection.
+pub fn start(search_port: u16, script: Arc<dyn Script>) {
+    let searched = TcpListener::bind(("127.0.0.1", search_port)).unwrap();
     let served = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = served.local_addr().unwrap().port();
     for listener in [searched, served] {

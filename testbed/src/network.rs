@@ -1,67 +1,15 @@
-//! What do the relay's tests share: a real soft IOC, a relay process and a client that keeps books.
-
-mod client;
-mod http;
-mod ioc;
-mod line;
-mod lying;
-pub(crate) mod random;
-pub(crate) mod records;
-mod relay;
-mod truth;
-mod wire;
+//! Ports and PV prefixes that only one test has, and EPICS's variables for them.
 
 use std::collections::HashSet;
 use std::net::{TcpListener, UdpSocket};
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{LazyLock, Mutex};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-pub(crate) use client::{Client, How, Kept, Message, Pv, RowSeen, Stream, connect_all, keep_up};
-pub(crate) use http::{get, get_by, handshake, try_get};
-pub(crate) use ioc::{SoftIoc, python};
-pub(crate) use line::{Line, Pair, Trust};
-pub(crate) use lying::{LIES, LyingServer};
-pub(crate) use relay::{
-    Relay, Threads, relay_command, relay_command_with_hosts, relay_command_with_limit,
-    relay_command_with_small_disk,
-};
-pub(crate) use truth::Truth;
-pub(crate) use wire::Wire;
-
-/// More than anything here takes on a busy machine; reached only by a failure.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
-
-/// A file of a test with this text.
-pub(crate) fn file(name: &str, text: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::write(&path, text).unwrap();
-    path
-}
-
-/// Waits until `done`, for what has no event.
-pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + DEADLINE;
-    while !done() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Sends a signal to a process that the test started.
-pub(crate) fn signal(process: u32, name: &str) {
-    let sent = Command::new("kill")
-        .args([format!("-{name}"), process.to_string()])
-        .status();
-    assert!(sent.unwrap().success(), "kill -{name} {process}");
-}
-
-/// Where one test's IOCs and its relay meet: ports of this machine that nobody else uses.
+/// The ports by which one test's IOCs and its relay find each other, on loopback only.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Network {
+pub struct Network {
     server_port: u16,
     repeater_port: u16,
     pva_port: u16,
@@ -72,7 +20,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             server_port: free_port(),
             repeater_port: free_port(),
@@ -83,31 +31,31 @@ impl Network {
         }
     }
 
-    /// The same for one server of pvAccess that doesn't know searches by TCP.
-    pub(crate) fn with_searches_by_udp() -> Self {
+    /// The same for one pvAccess server that can be searched by UDP alone.
+    pub fn with_searches_by_udp() -> Self {
         Self {
             searches_by_udp: true,
             ..Self::new()
         }
     }
 
-    /// The same whose IOCs listen at another address of this machine.
-    pub(crate) fn at(self, host: &'static str) -> Self {
+    /// The same with IOCs that listen at another loopback address.
+    pub fn at(self, host: &'static str) -> Self {
         Self { host, ..self }
     }
 
-    /// Where its IOC serves Channel Access.
-    pub(crate) fn server_port(self) -> u16 {
+    /// The Channel Access port of its IOC.
+    pub fn server_port(self) -> u16 {
         self.server_port
     }
 
-    /// Where its IOC serves pvAccess.
-    pub(crate) fn pva_port(self) -> u16 {
+    /// The pvAccess port of its IOC.
+    pub fn pva_port(self) -> u16 {
         self.pva_port
     }
 
-    /// EPICS's variables for a process of this network, and nothing beyond this machine.
-    pub(crate) fn apply(self, command: &mut Command) {
+    /// Sets EPICS's variables for a process of this network; nothing leaves the machine.
+    pub fn apply(self, command: &mut Command) {
         let [pva, broadcast] =
             [self.pva_port, self.pva_broadcast_port].map(|port| port.to_string());
         command
@@ -121,7 +69,7 @@ impl Network {
             .env("EPICS_CAS_BEACON_PORT", self.repeater_port.to_string())
             .env("EPICS_PVA_ADDR_LIST", "")
             .env("EPICS_PVA_AUTO_ADDR_LIST", "NO")
-            // Processes that share a UDP port of one machine can't all be reached by it.
+            // Of several processes that share a UDP port, a search reaches only one.
             .env("EPICS_PVA_NAME_SERVERS", format!("127.0.0.1:{pva}"))
             .env("EPICS_PVA_SERVER_PORT", &pva)
             .env("EPICS_PVA_BROADCAST_PORT", &broadcast)
@@ -138,9 +86,9 @@ impl Network {
     }
 }
 
-/// A port that nobody has now, neither by TCP nor by UDP, below those that the system hands out by
-/// itself; no other test of this process gets it.
-fn free_port() -> u16 {
+/// A port that is free now, for TCP and UDP, below the range of ephemeral ports. No other test of this process
+/// gets it.
+pub fn free_port() -> u16 {
     static TAKEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let start = std::process::id() * 37 + clock();
@@ -155,8 +103,8 @@ fn free_port() -> u16 {
     }
 }
 
-/// A prefix for PV names that no other IOC has.
-pub(crate) fn prefix() -> String {
+/// A prefix of PV names that no other IOC has.
+pub fn prefix() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let next = NEXT.fetch_add(1, Ordering::Relaxed);
     format!("R{:x}{:x}{next}:", std::process::id(), clock())

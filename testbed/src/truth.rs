@@ -3,42 +3,40 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::io::Write as _;
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
 use pvwire_schema::types::{Alarm, ConnectionState, Limits, Metadata, Severity, ValueType};
 use serde_json::Value;
 
-use super::ioc::python;
-use super::{Client, DEADLINE, Kept, Network, Pv};
+use super::{Client, DEADLINE, Kept, Network, Pv, in_repository, python};
 
 /// All that Channel Access knows of a PV that is connected.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
-    pub(crate) value: Kept,
-    pub(crate) alarm: Alarm,
-    pub(crate) time_ns: i64,
+pub struct Told {
+    pub value: Kept,
+    pub alarm: Alarm,
+    pub time_ns: i64,
     /// Without what Channel Access doesn't tell: the epoch, and the description unless it was asked for.
-    pub(crate) metadata: Metadata,
+    pub metadata: Metadata,
     /// The description was asked for, and is compared.
-    pub(crate) is_described: bool,
-    pub(crate) read: bool,
-    pub(crate) write: bool,
+    pub is_described: bool,
+    pub read: bool,
+    pub write: bool,
 }
 
 /// The truth about some PVs at one moment, by name; `None` where no IOC answers.
 #[derive(Clone, Debug)]
-pub(crate) struct Truth(BTreeMap<String, Option<Told>>);
+pub struct Truth(BTreeMap<String, Option<Told>>);
 
 impl Truth {
     /// Asks `tools/truth.py`, whose client is as new as this call.
-    pub(crate) fn ask(network: Network, names: &[impl AsRef<str>]) -> Self {
+    pub fn ask(network: Network, names: &[impl AsRef<str>]) -> Self {
         Self::get(network, names, &["get"])
     }
 
     /// The same with the description of each record, which clients must have asked for.
-    pub(crate) fn ask_described(network: Network, names: &[impl AsRef<str>]) -> Self {
+    pub fn ask_described(network: Network, names: &[impl AsRef<str>]) -> Self {
         Self::get(network, names, &["get", "--describe"])
     }
 
@@ -51,7 +49,7 @@ impl Truth {
     }
 
     /// Writes through Channel Access, as text, and waits for the answers; says what went wrong.
-    pub(crate) fn put(network: Network, pairs: &[(&str, &str)]) -> Vec<String> {
+    pub fn put(network: Network, pairs: &[(&str, &str)]) -> Vec<String> {
         let mut arguments = vec!["put"];
         arguments.extend(pairs.iter().flat_map(|(name, value)| [name, value]));
         let answer = run(network, &arguments, "");
@@ -63,14 +61,14 @@ impl Truth {
     }
 
     /// What is known of a PV that must be connected.
-    pub(crate) fn of(&self, name: &str) -> &Told {
+    pub fn of(&self, name: &str) -> &Told {
         self.0[name]
             .as_ref()
             .unwrap_or_else(|| panic!("no IOC answers for {name}"))
     }
 
     /// Every field in which a client differs, of the PVs that it holds.
-    pub(crate) fn differences<'a>(
+    pub fn differences<'a>(
         &self,
         pv_of: impl Fn(&str) -> Option<&'a Pv>,
     ) -> BTreeMap<String, Vec<String>> {
@@ -86,7 +84,7 @@ impl Truth {
     }
 
     /// Reads until the client differs in nothing.
-    pub(crate) fn wait_equal(&self, client: &mut Client) {
+    pub fn wait_equal(&self, client: &mut Client) {
         let deadline = Instant::now() + DEADLINE;
         loop {
             let differences = self.differences(|name| Some(client.pv(name)));
@@ -180,7 +178,7 @@ impl Told {
     }
 
     /// Every field in which a client's picture differs.
-    pub(crate) fn differences(&self, pv: &Pv) -> Vec<String> {
+    pub fn differences(&self, pv: &Pv) -> Vec<String> {
         let mut found = Differences::default();
         let state = pv.connection.map(|connection| connection.state);
         found.unless_equal("connection", &state, &Some(ConnectionState::Connected));
@@ -290,7 +288,7 @@ fn element(value_type: ValueType, number: f64) -> Vec<u8> {
 }
 
 fn run(network: Network, arguments: &[&str], input: &str) -> Value {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/truth.py");
+    let script = in_repository("tools/truth.py");
     let mut command = Command::new(python());
     network.apply(&mut command);
     command.arg(script).args(arguments);

@@ -1,0 +1,113 @@
+//! IOCs, relays, networks and a client of the relay for the tests of this workspace.
+//!
+//! Everything listens on loopback with ports and PV prefixes of its own, is waited for by a line that it prints,
+//! and is killed by process id when it is dropped.
+
+#[cfg(feature = "client")]
+mod client;
+pub mod fake_pva;
+#[cfg(feature = "client")]
+mod http;
+mod ioc;
+#[cfg(feature = "client")]
+mod line;
+mod lying;
+mod network;
+mod process;
+pub mod random;
+pub mod records;
+#[cfg(feature = "client")]
+mod relay;
+mod structures;
+#[cfg(feature = "client")]
+mod truth;
+mod wire;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+#[cfg(feature = "client")]
+pub use client::{Client, How, Kept, Message, Pv, RowSeen, Stream, connect_all, keep_up};
+#[cfg(feature = "client")]
+pub use http::{get, get_by, handshake, try_get};
+pub use ioc::SoftIoc;
+#[cfg(feature = "client")]
+pub use line::{Line, Pair, Trust};
+pub use lying::{LIES, LyingServer};
+pub use network::{Network, free_port, prefix};
+#[cfg(feature = "client")]
+pub use relay::{
+    Relay, Threads, relay_command, relay_command_with_hosts, relay_command_with_limit,
+    relay_command_with_small_disk, relay_program,
+};
+pub use structures::StructureServer;
+#[cfg(feature = "client")]
+pub use truth::Truth;
+pub use wire::Wire;
+
+/// Longer than anything here takes on a busy machine; only a failure reaches it.
+pub const DEADLINE: Duration = Duration::from_secs(20);
+
+/// The path of a file in the folder for the tests' files.
+pub fn in_tmp(name: &str) -> PathBuf {
+    let folder = build_folder().parent().unwrap().join("tmp");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder.join(name)
+}
+
+/// Writes a file for a test.
+pub fn file(name: &str, text: &str) -> PathBuf {
+    let path = in_tmp(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// A file of this repository.
+pub fn in_repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
+}
+
+/// The folder of the programs built with this one: `target/debug`, say.
+pub(crate) fn build_folder() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.parent().unwrap();
+    let is_test = folder.ends_with("deps");
+    (if is_test {
+        folder.parent().unwrap()
+    } else {
+        folder
+    })
+    .to_owned()
+}
+
+/// The Python that has the servers' packages, found as the build script finds it.
+pub fn python() -> PathBuf {
+    if let Some(python) = std::env::var_os("PVWIRE_PYTHON") {
+        return PathBuf::from(python);
+    }
+    let ours = in_repository(".local/venv/bin/python");
+    if ours.exists() {
+        ours
+    } else {
+        PathBuf::from("python3")
+    }
+}
+
+/// Waits until `done`, where there is no event to wait for.
+pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    while !done() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Sends a signal to a process that the test started.
+pub fn signal(process: u32, name: &str) {
+    let sent = Command::new("kill")
+        .args([format!("-{name}"), process.to_string()])
+        .status();
+    assert!(sent.unwrap().success(), "kill -{name} {process}");
+}
