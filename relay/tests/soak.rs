@@ -362,7 +362,7 @@ fn setting(name: &str) -> Option<u64> {
 
 #[test]
 #[ignore = "takes minutes; `make soak` runs it"]
-fn every_pv_in_every_client_is_the_truth_after_whatever_may_happen() {
+fn pvs_are_the_truth_and_no_client_waits_under_random_faults() {
     let clock = || {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         since.unwrap().as_millis() as u64

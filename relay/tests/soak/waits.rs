@@ -133,8 +133,9 @@ impl Windows {
         for (attack, (longest, _)) in &self.longest {
             assert!(
                 *longest <= calm + ALLOWED,
-                "\"{attack}\" made a client wait {longest:.3?} for an update, {calm:.3?} without an \
-                 attack:\n{}",
+                "\"{attack}\" made a client wait {:.3} s for an update, {:.3} s without an attack:\n{}",
+                longest.as_secs_f64(),
+                calm.as_secs_f64(),
                 self.table()
             );
         }
@@ -366,7 +367,9 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "\"attack\" made a client wait 1.101s for an update, 0.100s without")]
+    #[should_panic(
+        expected = "\"attack\" made a client wait 1.101 s for an update, 0.100 s without"
+    )]
     fn attack_that_makes_a_client_wait_too_long_fails() {
         checked(Duration::from_millis(1_101));
     }
