@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Does the relay in the image serve a PV? `check-image.sh RELAY` puts the image's root file system
+# Checks that the relay in the image serves a PV. `check-image.sh RELAY` puts the image's root file system
 # together, starts the relay in it (read-only, no root, no shell), an IOC beside it, and asks for a
 # PV's value by a client that shares no code with either. Where buildah is at hand and `IMAGE` names
 # a file, the Dockerfile's last stage is built without a daemon, checked, and written to that file.
@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 relay=$1
 fail() { printf 'check-image: %s\n' "$*" >&2; exit 1; }
-# Who isn't root becomes it in a namespace of its own, where it is still nobody.
+# A user who isn't root becomes root in a private namespace, where the relay's user is still unprivileged.
 as_root=() user=(--userspec=65532:65532)
 [ "$(id -u)" -eq 0 ] || as_root=(--map-root-user) user=()
 
@@ -74,7 +74,7 @@ mkfifo "$work/console"
 started+=($!)
 exec 9> "$work/console"
 
-# Seen from inside, all there is is read-only, and the user is nobody that this machine knows.
+# Inside, everything is read-only, and the user is unknown to this machine.
 unshare "${as_root[@]}" --mount sh -euc '
   root=$1
   shift

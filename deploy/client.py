@@ -1,4 +1,4 @@
-"""What is the value of this PV, by a client that shares no code with the relay?
+"""Prints the value of a PV; a client that shares no code with the relay.
 
 `client.py FOLDER HOST:PORT PV` speaks WebSocket by hand and flatbuffers by what flatc wrote into
 FOLDER for Python, and prints the value.

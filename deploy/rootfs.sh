@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What must a file system hold so that the relay runs in it, and nothing else?
+# Makes a file system with what the relay needs to run, and nothing else.
 # `rootfs.sh RELAY FOLDER` puts it there: the program, the libraries that the loader finds for it on
 # this machine (EPICS's beside it, where its run path `$ORIGIN/../lib` looks), certificates, a user.
 set -euo pipefail

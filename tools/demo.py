@@ -1,4 +1,4 @@
-"""What does it look like? Starts a softIOC, the relay and the demo page, and prints the URL.
+"""Starts the demo: an IOC, the relay and the page. Starts a softIOC, the relay and the demo page, and prints the URL.
 
 Everything listens on loopback only. An IOC or relay that is killed, by hand or by the page's own
 buttons, is started again after five seconds, so that a visitor sees what the page says meanwhile.
@@ -163,7 +163,7 @@ def start_ioc(environment):
 
 
 def start_relay(environment, port):
-    # Nobody needs time to find another relay here: Ctrl-C should be quick.
+    # There is no other relay to move to: Ctrl-C should be quick.
     quick = ["--drain-delay-ms", "0", "--drain-spread-ms", "200"]
     # Not to all that the page shows: one of its set points is there to be refused by the relay.
     puts = ["--enable-put", "--allow-put", f"{PREFIX}:*:SET", "--allow-put", f"{PREFIX}:OP:MESSAGE"]
@@ -252,7 +252,7 @@ def start_page(port, relay_port, control_port):
 
 
 def keep_running(children):
-    """Starts the IOC or the relay again when somebody killed it; ends when the page does."""
+    """Starts the IOC or the relay again when it was killed; ends when the page does."""
     ioc, relay, page = children
     while page.is_running():
         for child in (ioc, relay):

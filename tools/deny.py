@@ -1,4 +1,4 @@
-"""Is everything in Cargo.lock of a licence, a source and a name that deny.toml allows?
+"""Checks that every package in Cargo.lock has a licence, a source and a name that deny.toml allows.
 
 The part of cargo-deny that needs no network, for machines that don't have it: licences, banned
 crates, wildcards, sources, and the npm packages that the published package would bring along.

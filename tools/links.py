@@ -1,4 +1,4 @@
-"""Does every relative link in our Markdown lead to something that is there?"""
+"""Checks that every relative link in our Markdown leads somewhere."""
 
 import re
 import subprocess

@@ -10,7 +10,7 @@ as_root() {
   sudo "$@"
 }
 
-# Debian's packages, by whoever may install them.
+# Installs Debian's packages, as root or through sudo.
 packages() {
   as_root apt-get update -q
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"

@@ -1,4 +1,4 @@
-"""What does EPICS itself say? A Channel Access client of its own, to compare everybody else with.
+"""The state of PVs as EPICS itself reports it. A Channel Access client of its own, to compare everybody else with.
 
 It shares no code with the relay: libca by ctypes, a new client context each time it runs, a get of
 each PV's time and control structures, decoded here by the layout of EPICS base's db_access.h. Of a
@@ -10,7 +10,7 @@ line. With `--describe` the description of the record is part of it, from its fi
 `truth.py put NAME VALUE [NAME VALUE …]` writes each VALUE as text and waits for the IOC's answer:
 one JSON object, name to null or what libca says went wrong.
 
-Values and limits are numbers as text, so that whoever reads them gets them exactly, infinities and
+Values and limits are numbers as text, so that they are exact, infinities and
 NaN too. Text that is no UTF-8 is read as Latin-1.
 """
 

@@ -1,4 +1,4 @@
-"""What does pvAccess itself say? A client of its own, by p4p, to compare the relay with.
+"""The state of PVs as pvAccess itself reports it. A client of its own, by p4p, to compare the relay with.
 
 `truth_pva.py NAME …` prints one JSON object: each name to its whole structure, or null where no
 server has answered in time. A structure is an object of its fields; numbers of up to 32 bits and
@@ -57,7 +57,7 @@ def guessed(value):
 
 
 def elements(name, value):
-    # An empty array that nobody set is none.
+    # An empty array that was never set is not a value.
     return [ELEMENTS[name], numpy.asarray([] if value is None else value, dtype=name).tobytes().hex()]
 
 

@@ -1,4 +1,4 @@
-/** What would a server of Coniql's kind send? One JSON message for each update of each channel. */
+/** A server that sends what Coniql would send. One JSON message for each update of each channel. */
 
 import { WebSocketServer, type WebSocket } from "ws";
 

@@ -1,4 +1,4 @@
-/** What shows 1,000 PVs in a page, and where does it get them? */
+/** Pages that show 1,000 PVs, and where each gets them. */
 
 import type { PeerName } from "./pvs";
 

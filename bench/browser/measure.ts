@@ -1,4 +1,4 @@
-/** What do all measurements in a browser need: a page, what its main thread did, and updates that arrive? */
+/** What all measurements in a browser need: a page, the time of its main thread, and updates. */
 
 import { readFileSync } from "node:fs";
 

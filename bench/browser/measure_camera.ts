@@ -1,4 +1,4 @@
-/** Does a page keep up with a large camera for minutes, without memory that grows? */
+/** A page that shows a large camera for minutes: frames shown and memory. */
 
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-/** Which place of the connection costs a page least: its own thread, a worker, or one for all tabs? */
+/** What a page pays for a connection in its own thread, in a worker, or in one worker for all tabs. */
 
 import { readdirSync, readFileSync } from "node:fs";
 

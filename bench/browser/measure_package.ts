@@ -1,4 +1,4 @@
-/** How much does a page load that imports the package? */
+/** Bytes that a page loads when it imports the package. */
 
 import { readFileSync } from "node:fs";
 import path from "node:path";

@@ -1,4 +1,4 @@
-/** Does the demo's wall of 5,000 readbacks hold up the page? */
+/** How long the demo's wall of 5,000 readbacks keeps the page busy. */
 
 import { checkArrived, mainThread, performance, type Measurement } from "./measure";
 import { RATE_HZ } from "./pvs";

@@ -1,4 +1,4 @@
-/** Which PVs are measured, and how does Coniql tell of one? */
+/** The PVs that are measured, and how Coniql describes one. */
 
 export const PVS = 1000;
 export const RATE_HZ = 10;

@@ -1,4 +1,4 @@
-/** How is a result written, and which goals does it meet? */
+/** Writes a result and says which goals it meets. */
 
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-//! Where does the program find the EPICS libraries that the relay's crate is linked with?
+//! Tells the linker where the EPICS libraries are that the relay's crate needs.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

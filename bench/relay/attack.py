@@ -1,4 +1,4 @@
-"""What do the others lose while the relay is attacked, and is its memory free again afterwards?"""
+"""Latency of 100 clients while others attack the relay, and its memory after the attack."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Does everybody get everything, what does it cost the relay, and how late is it?"""
+"""Checks that every client gets every update, and measures the relay's CPU time and the latency."""
 
 from processes import Relay, say
 

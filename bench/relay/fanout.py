@@ -1,4 +1,4 @@
-"""What does one more client cost, compared with the kernel's own price for the same bytes?"""
+"""Cost of one more client, compared with the kernel's own cost of sending the same bytes."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-// What does pvxs itself take for an update? Monitors the PVs of a file as the relay does, throws each
+// Cost of an update in pvxs alone. Monitors the PVs of a file as the relay does, throws each
 // update away, and counts: `floor NAMES WARM_UP_S SECONDS` prints one line of JSON.
 #include <algorithm>
 #include <atomic>

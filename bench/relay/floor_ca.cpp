@@ -1,4 +1,4 @@
-// What does libca itself take for an update, and until it has a value of each PV? Monitors the PVs of a
+// Cost of an update in libca alone, and its time to a value of each PV. Monitors the PVs of a
 // file as the relay does, throws each update away, and counts: `floor_ca NAMES WARM_UP_S SECONDS`
 // prints one line of JSON. The warm-up begins when each PV has a value.
 #include <algorithm>

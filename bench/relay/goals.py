@@ -1,4 +1,4 @@
-"""Which goals are met, and by how much do the others fall short?
+"""The goals, which of them are met, and how far the others fall short.
 
 `goals.json` lists the goals; `results/goals.json` says what was measured for each."""
 

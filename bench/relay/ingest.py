@@ -1,4 +1,4 @@
-"""What do updates cost on their way in: small ones, large ones, and the first of each PV?"""
+"""Cost of incoming updates: small ones, large ones, and the first of each PV."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""How is each kind of scenario measured, and what are its figures called?"""
+"""Kinds of scenarios: how each is measured, and the names of its figures."""
 
 from dataclasses import dataclass
 from typing import Callable

@@ -1,4 +1,4 @@
-"""Which machine is measured, and what else does it do meanwhile?"""
+"""The machine that is measured, and what else it does meanwhile."""
 
 import os
 import re

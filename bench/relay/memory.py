@@ -1,4 +1,4 @@
-"""How much memory does one more client take, of the relay and of the kernel?"""
+"""Memory of one more client, in the relay and in the kernel."""
 
 from processes import Relay, say
 

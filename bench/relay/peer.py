@@ -1,4 +1,4 @@
-"""What does another server or client ask for the same, on the same IOC, in the same run?
+"""Cost of another server or client for the same updates, on the same IOC, in the same run.
 
 A peer is a program under bench/relay/peers/ that the scenario names. It is run with the interpreter of the
 project's Python environment, on the IOC's environment variables, with the arguments that `measure`

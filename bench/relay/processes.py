@@ -1,4 +1,4 @@
-"""How are IOCs, relay and load client started, kept to their cores, listened to and ended?"""
+"""Starts IOCs, relay and load client, pins them to cores, reads their output and ends them."""
 
 import json
 import os
@@ -41,7 +41,7 @@ LEAST_SHARE_IN_PHASES = 0.9
 
 # The slowest of these that fits is the turn in which groups of records follow each other.
 TURN_HZ = 10
-# A seq record has so many links.
+# Links of a seq record.
 MOST_PHASES = 16
 
 SCANS = {10: ".1 second", 5: ".2 second", 2: ".5 second", 1: "1 second"}
@@ -55,7 +55,7 @@ def say(text):
 
 
 def free_port():
-    """A port that nobody has now, neither by TCP nor by UDP."""
+    """A port that is free now, for both TCP and UDP."""
     while True:
         with socket.socket() as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp:
             tcp.bind(("127.0.0.1", 0))
@@ -126,7 +126,7 @@ def wait_for_line(stream, pattern, what):
 
 
 def drain(stream):
-    """Reads on, so that no child waits for somebody to read; keeps what it said last."""
+    """Keeps reading, so that no child blocks on a full pipe, and keeps its last lines."""
     last = deque(maxlen=50)
     threading.Thread(target=last.extend, args=(stream,), daemon=True).start()
     return last

@@ -1,4 +1,4 @@
-"""How does a result read?"""
+"""The text of a result."""
 
 import statistics
 
@@ -98,7 +98,7 @@ def one_point(point, kind):
             cells = (figure(point["figures"][key][which]) for which in ("min", "median", "max"))
             yield f"| {label} | {unit} | {' | '.join(cells)} |"
     relay = point["raw_rounds"][0].get("relay")
-    # Of a relay that was killed nobody knows.
+    # Not known of a relay that was killed.
     if relay is None:
         return
     yield from ["", "CPU of the relay by thread, first round, % of a core:", ""]

@@ -1,4 +1,4 @@
-"""How soon does everybody have right values again after the relay was killed, or told to stop?"""
+"""Time until all clients have right values again after their relay was killed, or told to stop."""
 
 import json
 import subprocess

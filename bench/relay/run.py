@@ -1,4 +1,4 @@
-"""What does the relay cost, and what does it reach? Runs scenarios with IOCs, relay and load client,
+"""Measures what the relay costs and reaches. Runs scenarios with IOCs, relay and load client,
 and writes each result to bench/results/ as JSON and as a table, and which goals are met.
 
 Fails when a sequence number or a value is wrong, updates are missing, a PV is lost or a client is

@@ -1,4 +1,4 @@
-"""Does it go on for a long time without a gap, and without growing?"""
+"""A long run without a gap and without growing memory."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What do clients that don't read cost the relay, the kernel and the others?"""
+"""What clients that don't read cost the relay, the kernel and other clients."""
 
 from deliver import delivery_figures
 from processes import Relay, say

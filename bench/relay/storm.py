@@ -1,4 +1,4 @@
-"""How long does it take until everybody has a picture when all connect at once?"""
+"""Time until all clients have all values when they connect at once."""
 
 from processes import Relay, say
 

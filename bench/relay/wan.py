@@ -1,4 +1,4 @@
-"""What comes over a network with a round trip, compared with plain TCP over the same network?
+"""Throughput over a network with a round-trip time, compared with plain TCP over the same network.
 
 Runs inside `tools/delayed_network.py`: IOC and relay at one end, the client at the other.
 """

@@ -1,4 +1,4 @@
-/** How much of a large array arrives? */
+/** How much of a large array arrives. */
 
 import { createClient } from "pvwire";
 

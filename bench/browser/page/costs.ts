@@ -1,4 +1,4 @@
-/** How long does one update take in JavaScript's thread, without the network and without widgets? */
+/** Time of one update in JavaScript's thread, without the network and without widgets. */
 
 import { createGraphqlClient } from "pvwire/graphql";
 
@@ -319,5 +319,5 @@ async function peer(name: PeerName, messages: readonly string[][]): Promise<Way>
   };
 }
 
-/** What was read last, for whoever wants to see that something was. */
+/** The last thing read, so that the reads are not optimised away. */
 export const lastRead = (): unknown => kept;

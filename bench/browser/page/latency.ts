@@ -1,4 +1,4 @@
-/** How old is a value when JavaScript is called with it? */
+/** Age of a value when JavaScript is called with it. */
 
 import { createClient, type PvClient } from "pvwire";
 import { socketIn, type SocketPlace } from "pvwire/worker";

@@ -1,4 +1,4 @@
-/** What can `bench.ts` ask of this page? */
+/** What `bench.ts` can ask of this page. */
 
 import { arrays } from "./arrays";
 import { lastRead, recordScans, runWay, startWay } from "./costs";

@@ -1,4 +1,4 @@
-/** How do the usual ways from a GraphQL server to a callback work? Each takes one subscription a PV. */
+/** The usual ways from a GraphQL server to a callback. Each takes one subscription a PV. */
 
 import { ApolloClient, gql, InMemoryCache, type FetchPolicy } from "@apollo/client/core";
 import { GraphQLWsLink } from "@apollo/client/link/subscriptions";

@@ -1,4 +1,4 @@
-/** What does the `Readback` widget cost beyond its text? The same elements, kept up to date without React. */
+/** 1,000 readbacks written by hand, against which the `Readback` widget is measured. The same elements, kept up to date without React. */
 
 import type { PvClient } from "pvwire";
 import { formatTimeStamp } from "pvwire/widgets";
@@ -14,7 +14,7 @@ const SELECTION =
   "{ value { string number } time { seconds nanoseconds } status { severity alarmStatus } }";
 
 /**
- * Writes what changes of each PV into the elements of its widget, which nobody else changes. As the
+ * Writes what changes of each PV into the elements of its widget, which nothing else changes. As the
  * widget does, where it is seen: what comes into view has the next update.
  */
 export function writeReadbacks(client: PvClient, widgets: ParentNode): void {

@@ -1,4 +1,4 @@
-/** Which frames does a relay send? Recorded as they come, and played to a client as fast as it takes them. */
+/** Frames as a relay sends them, for measurements without a network. Recorded as they come, and played to a client as fast as it takes them. */
 
 import { createClient, type PvClient } from "pvwire";
 

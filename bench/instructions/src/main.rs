@@ -1,4 +1,4 @@
-//! Which work's instructions should callgrind count? `bench/instructions/count.py` runs every case under it
+//! The work whose instructions callgrind counts. `bench/instructions/count.py` runs every case under it
 //! and compares what it counted with what was accepted before.
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! What does the relay do for every update, and for every client that wants what nobody else wants?
+//! The relay's work for every update, and for every client with a private set of PVs.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ struct Relay {
 }
 
 impl Relay {
-    /// So many PVs, each connected and with a first value.
+    /// `count` PVs, each connected and with a first value.
     fn new(pvs: usize) -> Self {
         let intake = Intake::new();
         let open = |number| Line::open(&intake, PvId(number as u32), false);

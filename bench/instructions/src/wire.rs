@@ -30,7 +30,7 @@ pub(crate) fn apply(rows: usize) {
     repeat(|| session.apply(black_box(frame)));
 }
 
-/// Reads a request for so many PVs.
+/// Reads a request for several PVs.
 pub(crate) fn subscribe(names: usize) {
     let names = (0..names as u32).map(name).collect();
     read(&RequestBody::Subscribe {

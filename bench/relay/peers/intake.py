@@ -1,4 +1,4 @@
-"""Which updates did a Python client get, how late, and what did it pay for them?
+"""Counts the updates that a Python client gets, their latency and their CPU time.
 
 While it is measured it only keeps what comes and when, a fifth of a microsecond each; all else is
 worked out afterwards.

@@ -1,4 +1,4 @@
-"""What is every program told that measures a peer, and where does it find peers and driver?
+"""Arguments of every program that measures a peer, and where peers and driver are.
 
 The programs have no names of packages: a script's folder is searched before all packages.
 """

@@ -1,4 +1,4 @@
-"""What does aioca pay for an update that it takes in by Channel Access?
+"""CPU time of an update that aioca receives by Channel Access.
 
 Measures itself, a client with one monitor a PV, on one core; prints one line of JSON.
 """

@@ -1,4 +1,4 @@
-"""What does Coniql pay for an update that it delivers, and which does it leave out?
+"""CPU time of an update that Coniql delivers, and the updates that it leaves out.
 
 Starts it on one core and the driver, `pvwire-bench peer`, on the others; prints one line of JSON.
 """

@@ -1,4 +1,4 @@
-"""What does the gateway of p4p pay for an update that it passes on by pvAccess?
+"""CPU time of an update that p4p's gateway passes on by pvAccess.
 
 Starts it on one core and its clients, each the bare client of pvxs (`floor.cpp`), on the others; prints
 one line of JSON.

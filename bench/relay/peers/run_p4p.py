@@ -1,4 +1,4 @@
-"""What does p4p pay for an update that it takes in by pvAccess?
+"""CPU time of an update that p4p receives by pvAccess.
 
 Measures itself, a client with one monitor a PV, on one core; prints one line of JSON.
 """

@@ -1,4 +1,4 @@
-"""What does PVWS pay for an update that it delivers, and which does it leave out?
+"""CPU time of an update that PVWS delivers, and the updates that it leaves out.
 
 BENCH_PVWS is a command that serves `ws://127.0.0.1:$PVWS_PORT/pvws/pv`, in a process of its own that is
 the command's (by exec). It gets EPICS's variables. Prints one line of JSON.

@@ -1,4 +1,4 @@
-"""How does Coniql serve on loopback and a port of our choice? Its own command takes neither; all else
+"""Serves Coniql on loopback, at a given port. Its own command takes neither; all else
 is as that has it.
 """
 

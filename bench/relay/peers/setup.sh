@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What must a machine still get before peers can be measured? Installs them into .local/peers, apart
+# Installs the peers into .local/peers, apart Installs them into .local/peers, apart
 # from the project's own environment; done again only when requirements.txt changes.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."

@@ -1,4 +1,4 @@
-//! What do clients do that want to use up the relay, while others are measured?
+//! Clients that try to exhaust the relay while others are measured.
 //!
 //! An attack says what one connection does until the time is over. A connection that the relay closes is
 //! opened again.

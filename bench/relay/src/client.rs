@@ -1,4 +1,4 @@
-//! How does one client connect, read and acknowledge, without ever waiting?
+//! One client that connects, reads and acknowledges without ever blocking.
 
 use std::error::Error;
 use std::io::{self, Read, Write};
@@ -115,7 +115,7 @@ impl Client {
         self.go_on_saying()
     }
 
-    /// Writes what is left to be written.
+    /// Writes the rest of the pending bytes.
     pub(crate) fn go_on_saying(&mut self) -> io::Result<()> {
         while !self.unsaid.is_empty() {
             match self.tcp.write(&self.unsaid) {

@@ -1,4 +1,4 @@
-//! How much CPU time has a process used, by thread?
+//! CPU time of a process, by thread.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! How late did updates arrive?
+//! Latency of updates.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What do many clients get from a relay, and what does it cost the relay?
+//! Many clients of a relay: what they receive, and what they cost the relay.
 
 use std::error::Error;
 use std::fs;
@@ -40,7 +40,7 @@ const TIMES: usize = 20;
 /// wait at their end and not at the relay's, as it is with clients of this machine only.
 const STALLED_RECEIVE_BYTES: usize = 8 << 10;
 
-/// How often somebody who watches is told how far it is.
+/// How often progress is reported.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// Rest before memory is read, so that buffers of the connecting are given back.
@@ -377,7 +377,7 @@ impl Crowd {
         let before: Vec<Counts> = self.clients.iter().map(|client| client.counts).collect();
         self.awake = clients;
         let start = Instant::now();
-        // What came meanwhile was told by the poll when nobody listened.
+        // The poll reported what came meanwhile before anything waited for it.
         for place in first..clients {
             self.read(place, start)?;
         }
@@ -457,7 +457,7 @@ impl Crowd {
         self.clients[place].read(reference, &mut reading)
     }
 
-    /// Acknowledges what waits, notes silences and forgets frames that nobody needs any more.
+    /// Acknowledges what waits, notes silences and drops frames that are no longer needed.
     fn sweep(&mut self, now: Instant) -> Result<(), Box<dyn Error>> {
         for client in self.clients.iter_mut().take(self.awake) {
             // `now` is before the last reading, so that a pause of this program is no silence.

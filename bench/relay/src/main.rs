@@ -1,4 +1,4 @@
-//! Which part of a benchmark should this process play? `bench/relay/run.py` starts and pins them.
+//! The processes of a benchmark, one subcommand each. `bench/relay/run.py` starts and pins them.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! How much memory do a process and the kernel's TCP have?
+//! Memory of a process and of the kernel's TCP.
 
 use std::fs;
 use std::io;
@@ -56,7 +56,7 @@ pub(crate) fn relay_end_kb(port: u16) -> io::Result<u64> {
 }
 
 /// The memory in use of one socket, as `skmem:(r0,rb131072,t0,tb87040,f576,w81344,o0,bl0,d0)` says it:
-/// to be read, set aside, being sent, options, and what came while somebody read.
+/// to be read, set aside, being sent, options, and what came during the read.
 fn socket_bytes(line: &str) -> Option<u64> {
     let (_, fields) = line.split_once("skmem:(")?;
     let fields = fields.split_once(')')?.0.split(',');

@@ -1,4 +1,4 @@
-//! What do clients get from a server that isn't ours, and what does it cost that one?
+//! Clients of another server: what they receive, and what they cost that server.
 
 mod dialect;
 mod tally;

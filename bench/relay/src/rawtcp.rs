@@ -1,4 +1,4 @@
-//! What does the kernel ask for the same bytes, sent the plainest way?
+//! The kernel's cost of sending the same bytes over plain TCP.
 
 use std::error::Error;
 use std::io::{self, Read, Write};

@@ -1,4 +1,4 @@
-//! Which messages did one client get, and when? Written by the load client, sent again by the
+//! A record of the messages that one client received, with their times. Written by the load client, sent again by the
 //! calibration.
 
 use std::fs;

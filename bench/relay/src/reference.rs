@@ -111,13 +111,13 @@ impl Reference {
         Ok((seen, counts))
     }
 
-    /// Checks a frame that nobody got before, and keeps it.
+    /// Checks a frame that no client has received before, and keeps it.
     fn check(
         &mut self,
         message: &Arrived<'_>,
         delays: &mut Delays,
     ) -> Result<(Seen, Counts), BadStream> {
-        let states = self.states.as_mut().expect("somebody is in step");
+        let states = self.states.as_mut().expect("a client is in step");
         let mut stamps = Stamps::default();
         let before = states.newest.counts;
         let seen = (states.newest).take(message.payload, message.length, |time_ns| {

@@ -1,4 +1,4 @@
-//! How soon do clients have right values again whose relay was killed, or told to stop?
+//! Time until clients have right values again after their relay was killed, or told to stop.
 
 use std::error::Error;
 use std::fs;
@@ -26,7 +26,7 @@ const IDLE: Duration = Duration::from_micros(500);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// As the browser's client waits: a random part of this after the first failure, of twice as much
-/// after the next, and of `LONGEST_WAIT` at most, which is that of pages that somebody looks at.
+/// after the next, and of `LONGEST_WAIT` at most, which is that of visible pages.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
@@ -39,7 +39,7 @@ pub(crate) struct Plan {
 }
 
 /// One client, connected or about to be.
-struct Seat {
+struct Slot {
     client: Option<(Client, Reference)>,
     retry_at: Instant,
     failures: u32,
@@ -54,14 +54,14 @@ struct Hall {
     plan: Plan,
     subscribe: Vec<u8>,
     pvs: usize,
-    seats: Vec<Seat>,
+    slots: Vec<Slot>,
     poll: Poll,
     buffer: Vec<u8>,
     delays: Delays,
     random: u64,
 }
 
-/// Connects everybody, says `ready` and goes on until all have lost their relay and found another.
+/// Connects all clients, prints `ready` and runs until all have lost their relay and found another.
 pub(crate) fn run(plan: Plan) -> Result<Value, Box<dyn Error>> {
     let names = fs::read_to_string(&plan.names)?;
     let names: Vec<String> = names.lines().map(str::to_owned).collect();
@@ -69,7 +69,7 @@ pub(crate) fn run(plan: Plan) -> Result<Value, Box<dyn Error>> {
     let filter = Filter::default();
     let body = RequestBody::Subscribe { names, filter };
     let now = Instant::now();
-    let seat = || Seat {
+    let slot = || Slot {
         client: None,
         retry_at: now,
         failures: 0,
@@ -81,7 +81,7 @@ pub(crate) fn run(plan: Plan) -> Result<Value, Box<dyn Error>> {
     let mut hall = Hall {
         subscribe: masked(&encode::request(&Request { id: 1, body })),
         pvs,
-        seats: (0..plan.clients).map(|_| seat()).collect(),
+        slots: (0..plan.clients).map(|_| slot()).collect(),
         poll: Poll::new()?,
         buffer: vec![0; 1 << 20],
         delays: Delays::default(),
@@ -89,29 +89,29 @@ pub(crate) fn run(plan: Plan) -> Result<Value, Box<dyn Error>> {
         plan,
     };
     hall.rounds_until("not everybody had a picture", |hall| {
-        hall.seats.iter().all(Seat::is_served)
+        hall.slots.iter().all(Slot::is_served)
     })?;
     eprintln!("ready");
     hall.rounds_until("not everybody was back", |hall| {
-        hall.seats.iter().all(|seat| seat.back_after.is_some())
+        hall.slots.iter().all(|slot| slot.back_after.is_some())
     })?;
     let mut back: Vec<Duration> = hall
-        .seats
+        .slots
         .iter()
-        .filter_map(|seat| seat.back_after)
+        .filter_map(|slot| slot.back_after)
         .collect();
     back.sort_unstable();
     let mut counts = Counts::default();
-    for seat in &hall.seats {
-        counts.add(&seat.counts);
-        if let Some((client, _)) = &seat.client {
+    for slot in &hall.slots {
+        counts.add(&slot.counts);
+        if let Some((client, _)) = &slot.client {
             counts.add(&client.counts);
         }
     }
-    let attempts = hall.seats.iter().map(|seat| seat.attempts);
-    let told = hall.seats.iter().filter(|seat| seat.was_told()).count();
+    let attempts = hall.slots.iter().map(|slot| slot.attempts);
+    let told = hall.slots.iter().filter(|slot| slot.was_told()).count();
     Ok(json!({
-        "clients": hall.seats.len(),
+        "clients": hall.slots.len(),
         "pvs": hall.pvs,
         "back": durations_json(&back),
         "longestSilenceMs": back.last().map_or(0.0, |last| last.as_secs_f64() * 1e3),
@@ -123,7 +123,7 @@ pub(crate) fn run(plan: Plan) -> Result<Value, Box<dyn Error>> {
     }))
 }
 
-impl Seat {
+impl Slot {
     fn is_served(&self) -> bool {
         let client = self.client.as_ref();
         client.is_some_and(|(client, _)| client.complete.is_some())
@@ -156,14 +156,14 @@ impl Hall {
         let mut events = Events::with_capacity(1024);
         self.poll.poll(&mut events, Some(Duration::ZERO))?;
         for event in &events {
-            let Token(place) = event.token();
-            if self.serve(place, event.is_writable()).is_err() {
-                self.lost(place);
+            let Token(index) = event.token();
+            if self.serve(index, event.is_writable()).is_err() {
+                self.lost(index);
             }
         }
-        for place in 0..self.seats.len() {
-            if self.seats[place].client.is_none() && Instant::now() >= self.seats[place].retry_at {
-                self.connect(place)?;
+        for index in 0..self.slots.len() {
+            if self.slots[index].client.is_none() && Instant::now() >= self.slots[index].retry_at {
+                self.connect(index)?;
             }
         }
         if events.is_empty() {
@@ -172,9 +172,9 @@ impl Hall {
         Ok(())
     }
 
-    fn serve(&mut self, place: usize, writable: bool) -> Result<(), Box<dyn Error>> {
-        let seat = &mut self.seats[place];
-        let Some((client, reference)) = &mut seat.client else {
+    fn serve(&mut self, index: usize, writable: bool) -> Result<(), Box<dyn Error>> {
+        let slot = &mut self.slots[index];
+        let Some((client, reference)) = &mut slot.client else {
             return Ok(());
         };
         if writable {
@@ -189,42 +189,42 @@ impl Hall {
         };
         client.read(reference, &mut reading)?;
         if client.complete.is_some() {
-            seat.failures = 0;
-            if let Some((lost_at, _)) = seat.lost {
-                seat.back_after.get_or_insert_with(|| lost_at.elapsed());
+            slot.failures = 0;
+            if let Some((lost_at, _)) = slot.lost {
+                slot.back_after.get_or_insert_with(|| lost_at.elapsed());
             }
         }
         Ok(())
     }
 
     /// Its relay is gone: it tries again after a while of its own.
-    fn lost(&mut self, place: usize) {
+    fn lost(&mut self, index: usize) {
         let now = Instant::now();
-        let seat = &mut self.seats[place];
-        if let Some((mut client, _)) = seat.client.take() {
-            seat.lost.get_or_insert((now, client.closed_by));
-            seat.counts.add(&client.counts);
+        let slot = &mut self.slots[index];
+        if let Some((mut client, _)) = slot.client.take() {
+            slot.lost.get_or_insert((now, client.closed_by));
+            slot.counts.add(&client.counts);
             // It is dropped at once, and the poll with it.
             let _ = self.poll.registry().deregister(client.source());
         }
-        self.wait(place, now);
+        self.wait(index, now);
     }
 
-    fn wait(&mut self, place: usize, now: Instant) {
+    fn wait(&mut self, index: usize, now: Instant) {
         // Random enough for spreading (xorshift64).
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
-        let seat = &mut self.seats[place];
-        let most = LONGEST_WAIT.min(FIRST_WAIT * 2_u32.saturating_pow(seat.failures.min(10)));
+        let slot = &mut self.slots[index];
+        let most = LONGEST_WAIT.min(FIRST_WAIT * 2_u32.saturating_pow(slot.failures.min(10)));
         let share = (self.random >> 11) as f64 / (1_u64 << 53) as f64;
-        seat.retry_at = now + most.mul_f64(share);
-        seat.failures += 1;
+        slot.retry_at = now + most.mul_f64(share);
+        slot.failures += 1;
     }
 
-    fn connect(&mut self, place: usize) -> Result<(), Box<dyn Error>> {
-        let was_lost = self.seats[place].lost.is_some();
-        self.seats[place].attempts += u32::from(was_lost);
+    fn connect(&mut self, index: usize) -> Result<(), Box<dyn Error>> {
+        let was_lost = self.slots[index].lost.is_some();
+        self.slots[index].attempts += u32::from(was_lost);
         let (subscribe, now) = (self.subscribe.clone(), Instant::now());
         let relay = if was_lost {
             &self.plan.next
@@ -235,11 +235,11 @@ impl Hall {
             Ok(mut client) => {
                 let interest = Interest::READABLE | Interest::WRITABLE;
                 let registry = self.poll.registry();
-                registry.register(client.source(), Token(place), interest)?;
-                self.seats[place].client = Some((client, Reference::new(1)));
+                registry.register(client.source(), Token(index), interest)?;
+                self.slots[index].client = Some((client, Reference::new(1)));
             }
             Err(error) if !was_lost => return Err(error),
-            Err(_) => self.wait(place, now),
+            Err(_) => self.wait(index, now),
         }
         Ok(())
     }

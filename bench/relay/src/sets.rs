@@ -1,4 +1,4 @@
-//! Which PVs does each client want?
+//! The PVs of each client.
 
 use clap::ValueEnum;
 

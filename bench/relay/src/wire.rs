@@ -1,4 +1,4 @@
-//! How do messages stand on the wire, and what does a client say on it?
+//! WebSocket messages as bytes, and what a client sends.
 
 use pvwire_schema::{LZ4_SUBPROTOCOL, SUBPROTOCOL};
 

@@ -1,4 +1,4 @@
-//! How is a server asked for PVs, and how does it tell their values?
+//! How each kind of server is asked for PVs and sends their values.
 
 use std::collections::HashMap;
 use std::error::Error;

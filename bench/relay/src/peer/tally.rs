@@ -1,4 +1,4 @@
-//! Which values did a client get, and which not? Every PV counts up by one.
+//! Counts the values that a client received and those that it missed. Every PV counts up by one.
 
 use std::iter::Sum;
 
