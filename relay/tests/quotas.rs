@@ -180,7 +180,7 @@ fn relay_short_of_memory_refuses_new_clients() {
     // Less than it needs to start: it is short as soon as it looks.
     let relay = Relay::start(Network::new(), &["--max-memory-mib=1"]);
     eventually("it says so", || {
-        relay.output().contains("over max_memory_mib")
+        relay.output().contains("exceeds max_memory_mib")
     });
     assert_eq!(handshake(relay.address(), &[]).status, 503);
 }

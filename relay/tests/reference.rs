@@ -1,4 +1,4 @@
-//! Do the references in `docs/` and the dashboard say what the code does?
+//! The references in `docs/`, the dashboard and the alerts match the code.
 //!
 //! `PVWIRE_WRITE_REFERENCE=1 cargo test -p pvwire-relay --test relay reference::` writes the references.
 
@@ -35,33 +35,33 @@ fn reference_of_the_configuration_lists_every_key() {
     let table = Config::reference();
     let text = format!(
         "# Configuration\n\n\
-         Each key is a flag (`--not-found-after-ms 5000`), a variable (`PVWIRE_NOT_FOUND_AFTER_MS=5000`) \
-         and a key of the TOML file that `--config FILE` or `PVWIRE_CONFIG` names \
+         Each key can be set by a flag (`--not-found-after-ms 5000`), an environment variable \
+         (`PVWIRE_NOT_FOUND_AFTER_MS=5000`) or in the TOML file that `--config FILE` or `PVWIRE_CONFIG` names \
          (`not_found_after_ms = 5000`).\n\
-         A flag wins over a variable, that over the file, and that over the default.\n\
-         A key with … takes several values: the flag is repeated, the variable holds them with spaces \
-         between, the file has a list.\n\
-         Keys that end in `_ms` are milliseconds.\n\
-         Invalid values, unknown keys and variables, and keys that have no effect beside the others make the \
-         relay exit with status 64 and one line that says where the error stands and what was expected.\n\
-         What is in effect is logged at the start.\n\n\
+         Flags override variables, variables override the file, and the file overrides the defaults.\n\
+         A key with … takes several values: repeat the flag, separate the values by spaces in the variable, \
+         or write a list in the file.\n\
+         Keys that end in `_ms` are in milliseconds.\n\
+         Invalid values, unknown keys and variables, and keys that have no effect with the other settings make \
+         the relay exit with status 64 and one line that says where the error is and what was expected.\n\
+         The configuration in effect is logged at the start.\n\n\
          {table}\n\
-         The file may also have `[[rule]]` tables, which say who may read and write what: \
+         The file may also contain `[[rule]]` tables, which say who may read and write which PVs: \
          [rules](../how-to/rules.md).\n\n\
-         `PVWIRE_LOG` sets what is logged: `error`, `warn`, `info` (the default), `debug` (each client and \
+         `PVWIRE_LOG` sets the log level: `error`, `warn`, `info` (the default), `debug` (each client and \
          connection) or `trace`; `MODULE=LEVEL` sets the level of one module.\n\
-         EPICS's own variables (`EPICS_CA_ADDR_LIST`, `EPICS_PVA_NAME_SERVERS`, …) mean what they always \
-         mean; unless they are set, `EPICS_CA_CONN_TMO` and `EPICS_PVA_CONN_TMO` are 5 s, \
+         EPICS's own variables (`EPICS_CA_ADDR_LIST`, `EPICS_PVA_NAME_SERVERS`, …) have their usual meaning. \
+         Unless they are set, `EPICS_CA_CONN_TMO` and `EPICS_PVA_CONN_TMO` are 5 s, \
          `EPICS_CA_MAX_ARRAY_BYTES` is 262,144, and `EPICS_ALLOW_POSIX_THREAD_PRIORITY_SCHEDULING` \
          is `NO`; `EPICS_CA_AUTO_ARRAY_BYTES` is always `YES`.\n\n\
-         This page is made from the code: `PVWIRE_WRITE_REFERENCE=1 cargo test -p pvwire-relay --test relay \
+         This page is generated from the code: `PVWIRE_WRITE_REFERENCE=1 cargo test -p pvwire-relay --test relay \
          reference::`.\n"
     );
     hold("docs/reference/config.md", &text);
 }
 
 #[test]
-fn variables_of_the_projects_own_tools_do_not_keep_the_relay_from_starting() {
+fn variables_of_the_projects_tools_are_accepted() {
     let listed = Command::new("git")
         .args([
             "ls-files", "-z", "--", "*.rs", "*.ts", "*.js", "*.py", "*.sh", "Makefile",
@@ -126,7 +126,7 @@ fn series(name: &str, kind: &str) -> String {
 }
 
 #[test]
-fn reference_of_the_metrics_lists_every_one_with_what_it_counts() {
+fn reference_of_the_metrics_lists_every_metric() {
     let mut table = String::from("| Metric | Type | Meaning |\n|---|---|---|\n");
     for (name, (kind, help)) in metrics() {
         assert!(
@@ -137,11 +137,11 @@ fn reference_of_the_metrics_lists_every_one_with_what_it_counts() {
     }
     let text = format!(
         "# Metrics\n\n\
-         `/metrics` on the relay's port, in OpenMetrics text. Counters begin at 0 when the relay starts.\n\
-         How to read them: [reading the metrics](../how-to/metrics.md). A dashboard for Grafana: \
+         The relay serves them at `/metrics` in OpenMetrics text. Counters start at 0 when the relay starts.\n\
+         What they tell: [read the metrics](../how-to/metrics.md). A dashboard for Grafana: \
          [deploy/grafana/pvwire.json](../../deploy/grafana/pvwire.json).\n\n\
          {table}\n\
-         This page is made from the code: `PVWIRE_WRITE_REFERENCE=1 cargo test -p pvwire-relay --test relay \
+         This page is generated from the code: `PVWIRE_WRITE_REFERENCE=1 cargo test -p pvwire-relay --test relay \
          reference::`.\n"
     );
     hold("docs/reference/metrics.md", &text);
@@ -155,7 +155,7 @@ fn named(expression: &str) -> Vec<String> {
 }
 
 #[test]
-fn dashboard_and_alerts_ask_only_for_metrics_that_there_are() {
+fn dashboard_and_alerts_use_only_metrics_that_exist() {
     let known: Vec<_> = metrics()
         .iter()
         .flat_map(|(name, (kind, _))| match kind.as_str() {

@@ -1,15 +1,14 @@
-//! Finds the memory that this process may use: the limit of its control group (versions 1 and 2) and the
+//! The memory that this process may use: the limit of its control group (versions 1 and 2) and the
 //! machine's memory.
 
 use std::path::Path;
 
-/// Budget where neither is known.
+/// Budget when neither is known.
 const WITHOUT_LIMIT_MIB: usize = 1_000_000;
 
-/// Default of `max_memory_mib`: three quarters of the limit, or half of the machine's memory where that is
-/// less. The kernel bills the sockets' buffers and
-/// the file cache to the same limit, and they are not in the memory that the relay compares with its
-/// budget.
+/// Default of `max_memory_mib`: three quarters of the control group's limit, or half of the machine's memory
+/// if that is less. The rest is for socket buffers and the file cache, which count against the limit but not
+/// against the relay's budget.
 pub(super) fn default_budget_mib(read: impl Fn(&Path) -> Option<String>) -> usize {
     let group = limit_bytes(&read).map(|bytes| bytes / 4 * 3);
     let machine = machine_bytes(&read).map(|bytes| bytes / 2);

@@ -1,37 +1,57 @@
-//! What does the command line look like, and what may it ask for?
+//! The command line: its flags, its commands and their help.
 
-use clap::{Arg, ArgAction, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::key::{KEYS, Key};
 use super::{Access, Config};
 
-/// Somebody who might ask for a PV.
+/// The question of the command `check`: may this user access these PVs?
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Check {
-    /// User name, if there is one.
+    /// User name; `None` for an anonymous client.
     pub user: Option<String>,
     /// Groups.
     pub groups: Vec<String>,
     /// The PVs.
     pub pvs: Vec<String>,
-    /// What is asked of each.
+    /// The accesses that are checked for each PV.
     pub access: Vec<Access>,
+}
+
+impl Check {
+    /// Reads the arguments of the command `check`.
+    pub(super) fn of(arguments: &ArgMatches) -> Self {
+        let all = |name| {
+            let values = arguments.get_many::<String>(name).into_iter().flatten();
+            values.cloned().collect()
+        };
+        Self {
+            user: arguments.get_one::<String>("user").cloned(),
+            groups: all("group"),
+            pvs: all("pv"),
+            access: match arguments.get_one::<String>("access").map(String::as_str) {
+                Some("read") => vec![Access::Read],
+                Some(_) => vec![Access::Put],
+                None => vec![Access::Read, Access::Put],
+            },
+        }
+    }
 }
 
 /// What the command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// Run with this.
+    /// Run the relay with this configuration.
     Run(Box<Config>),
-    /// Print this and end well: help or version.
+    /// Print this text, help or version, and exit.
     Print(String),
-    /// Say what would happen with this if somebody asked, and end.
+    /// The command `check`: print what a user may do, and exit.
     Check(Box<Config>, Check),
-    /// Check whether these audit files, in their order, still say what the relay wrote, and end.
+    /// The command `check-audit`: verify these audit files, oldest first, and exit.
     CheckAudit(Vec<String>),
 }
 
-/// As it is written on the command line.
+/// The flag of a key, without the dashes.
 pub(super) fn flag(key: &Key) -> String {
     key.name.replace('_', "-")
 }
@@ -42,17 +62,19 @@ pub(super) fn command() -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .about("Relays EPICS process variables to web browsers")
         .after_help(
-            "Every flag is also a key of the file (with underscores) and an environment variable \
-             (PVWIRE_LISTEN, ...); flags win over the environment, that over the file. EPICS's own \
-             variables (EPICS_CA_ADDR_LIST, ...) mean what they always mean. Log: PVWIRE_LOG=debug.",
+            "Every flag is also a key of the configuration file (with underscores) and an environment \
+             variable (PVWIRE_LISTEN, ...). Flags override the environment, and the environment overrides \
+             the file. EPICS's own variables (EPICS_CA_ADDR_LIST, ...) have their usual meaning. \
+             PVWIRE_LOG=debug sets the log level.\n\n\
+             Exit status: 64 for an invalid configuration, 1 when the system lacks a resource.",
         );
     let check = Command::new("check")
-        .about("Says what somebody may do with a PV, and which rule says so")
+        .about("Prints what a user may do with a PV, and which rule decides")
         .args([
             Arg::new("user")
                 .long("user")
                 .value_name("U")
-                .help("User name; without one it is somebody who hasn't logged in"),
+                .help("User name; without it, an anonymous client is checked"),
             Arg::new("group")
                 .long("group")
                 .value_name("G")
@@ -63,28 +85,28 @@ pub(super) fn command() -> Command {
                 .value_name("P")
                 .action(ArgAction::Append)
                 .required(true)
-                .help("PV name, with or without a source; may be repeated"),
+                .help("PV name, with or without a prefix such as pva://; may be repeated"),
             Arg::new("access")
                 .long("access")
                 .value_name("ACCESS")
                 .value_parser(["read", "put"])
-                .help("Check this access only; by default both"),
+                .help("Access to check; default: both"),
         ])
         .after_help(
-            "Exit code: 0 when every access is allowed, 1 when one is not, 64 for an error",
+            "Exit status: 0 if every access is allowed, 1 if one is denied, 64 for an invalid configuration",
         );
     let check_audit = Command::new("check-audit")
-        .about("Says whether audit files hold what the relay wrote, each line following from the one before")
+        .about("Verifies that audit files are unchanged: each record contains the hash of the one before")
         .arg(
             Arg::new("file")
                 .value_name("FILE")
                 .num_args(1..)
                 .required(true)
-                .help("Audit files in the order in which they were written, the oldest first"),
+                .help("Audit files, oldest first"),
         )
         .after_help(
-            "Exit code: 0 when every line follows from the one before, 1 when one doesn't, which is named, \
-             64 when a file can't be read",
+            "Exit status: 0 if the files are unchanged, 1 if a record was changed, removed or added (the \
+             output names it), 64 if a file can't be read",
         );
     let (command, check) = (with_keys(command), with_keys(check));
     command.subcommand(check).subcommand(check_audit)
@@ -106,7 +128,7 @@ fn with_keys(mut command: Command) -> Command {
         } else {
             format!("{} [default: {default}]", key.help)
         };
-        let action = if key.list {
+        let action = if key.is_list() {
             ArgAction::Append
         } else {
             ArgAction::Set
@@ -125,4 +147,15 @@ fn with_keys(mut command: Command) -> Command {
         command = command.arg(arg);
     }
     command
+}
+
+/// The error of the command line's parser in one line, without the usage.
+pub(super) fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines = text.lines().map(str::trim);
+    let lines =
+        lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    let said: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
+    let said = said.join(" ").replace(" tip: ", "; ");
+    said.strip_prefix("error: ").unwrap_or(&said).to_owned()
 }

@@ -1,4 +1,4 @@
-//! Reads the configuration file and says on which line an error stands.
+//! Reads the configuration file; errors name the line.
 
 use std::ops::Range;
 
@@ -17,13 +17,13 @@ pub(super) struct File<'a> {
 }
 
 impl File<'_> {
-    /// `FILE:LINE` of a place in the text.
-    pub(super) fn line(&self, place: Range<usize>) -> String {
-        let before = self.text.get(..place.start).unwrap_or(self.text);
+    /// `FILE:LINE` of a range of the text.
+    pub(super) fn line(&self, span: Range<usize>) -> String {
+        let before = self.text.get(..span.start).unwrap_or(self.text);
         format!("{}:{}", self.path, 1 + before.matches('\n').count())
     }
 
-    /// A value as a flag would have it: without quotes, numbers as decimals.
+    /// A value as a flag would have it: text without quotes, numbers as decimals.
     pub(super) fn plain(&self, value: &Spanned<DeValue<'_>>) -> String {
         if let DeValue::String(text) = value.get_ref() {
             return text.to_string();
@@ -47,7 +47,7 @@ pub(super) fn in_order<'a, 'i>(
 }
 
 impl Config {
-    /// Takes over what the file says.
+    /// Sets the values of the file.
     pub(super) fn apply_file(&mut self, file: File<'_>) -> Result<(), ConfigError> {
         let table = DeTable::parse(file.text).map_err(|error| ConfigError::File {
             path: error
@@ -82,7 +82,7 @@ impl Config {
                 });
             };
             let values: Vec<String> = match value.get_ref() {
-                DeValue::Array(list) if key.list => {
+                DeValue::Array(list) if key.is_list() => {
                     list.iter().map(|one| file.plain(one)).collect()
                 }
                 _ => vec![file.plain(value)],

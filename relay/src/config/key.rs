@@ -1,623 +1,444 @@
-//! Which keys are there, what do they mean and what fits each?
+//! The table of all keys: what each is called, what it means, and how its value is read and shown.
 
-use std::net::IpAddr;
-use std::time::Duration;
+use super::Config;
+use super::value::{
+    Expected, address, admin_address, boolean, count, header, host_name, limit, millis, network,
+    origin, pattern, share, show_millis, show_optional, show_word, source, text, word,
+};
 
-use hyper::header::HeaderName;
-
-use super::{AuditSync, Auth, Config, Pages};
-
-type Set = fn(&mut Config, &str) -> Result<(), &'static str>;
-type Show = fn(&Config) -> String;
-
-/// One thing that may be set.
+/// One key.
 pub(super) struct Key {
     pub(super) name: &'static str,
-    pub(super) list: bool,
+    /// Stands for the value in the reference and in `--help`.
     pub(super) value: &'static str,
     pub(super) help: &'static str,
-    pub(super) set: Set,
-    pub(super) show: Show,
+    /// Of a list: removes the values that an earlier origin set.
+    pub(super) clear: Option<fn(&mut Config)>,
+    /// Sets the value; of a list, adds one.
+    pub(super) set: fn(&mut Config, &str) -> Result<(), Expected>,
+    pub(super) show: fn(&Config) -> String,
 }
 
-fn millis(value: &str, least: u64) -> Option<Duration> {
-    value
-        .parse()
-        .ok()
-        .filter(|ms| (least..=86_400_000).contains(ms))
-        .map(Duration::from_millis)
+impl Key {
+    /// Whether it takes several values.
+    pub(super) fn is_list(&self) -> bool {
+        self.clear.is_some()
+    }
 }
 
-macro_rules! millis_key {
-    ($name:literal, $field:ident, $least:literal, $help:literal) => {
+/// A key with one value.
+macro_rules! one {
+    ($name:literal, $value:literal, $field:ident, $parse:expr, $show:expr, $help:literal) => {
         Key {
             name: $name,
-            list: false,
-            value: "MS",
-            help: $help,
-            set: |config, value| {
-                config.$field = millis(value, $least).ok_or(concat!(
-                    "milliseconds from ",
-                    $least,
-                    " to 86400000"
-                ))?;
-                Ok(())
-            },
-            show: |config| config.$field.as_millis().to_string(),
-        }
-    };
-}
-
-macro_rules! count_key {
-    ($name:literal, $field:ident, $most:literal, $help:literal) => {
-        Key {
-            name: $name,
-            list: false,
-            value: "N",
-            help: $help,
-            set: |config, value| {
-                config.$field = (value.parse().ok())
-                    .filter(|count| (1..=$most).contains(count))
-                    .ok_or(concat!("a whole number from 1 to ", $most))?;
-                Ok(())
-            },
-            show: |config| config.$field.to_string(),
-        }
-    };
-}
-
-/// A number of which 0 means that there is no limit.
-macro_rules! limit_key {
-    ($name:literal, $field:ident, $most:literal, $help:literal) => {
-        Key {
-            name: $name,
-            list: false,
-            value: "N",
-            help: $help,
-            set: |config, value| {
-                config.$field = (value.parse().ok())
-                    .filter(|count| (0..=$most).contains(count))
-                    .ok_or(concat!("a whole number from 0 (no limit) to ", $most))?;
-                Ok(())
-            },
-            show: |config| config.$field.to_string(),
-        }
-    };
-}
-
-macro_rules! share_key {
-    ($name:literal, $field:ident, $effective:ident, $help:literal) => {
-        Key {
-            name: $name,
-            list: false,
-            value: "N",
-            help: $help,
-            set: |config, value| {
-                let count = (value.parse().ok()).filter(|count| (1..=1_000_000).contains(count));
-                config.$field = Some(count.ok_or("a whole number from 1 to 1000000")?);
-                Ok(())
-            },
-            show: |config| config.$effective().to_string(),
-        }
-    };
-}
-
-macro_rules! text_key {
-    ($name:literal, $field:ident, $value:literal, $help:literal) => {
-        Key {
-            name: $name,
-            list: false,
             value: $value,
             help: $help,
+            clear: None,
             set: |config, value| {
-                config.$field = value.to_owned();
+                config.$field = ($parse)(value)?;
                 Ok(())
             },
-            show: |config| config.$field.clone(),
+            show: |config| ($show)(&config.$field),
         }
     };
 }
 
-macro_rules! header_key {
-    ($name:literal, $field:ident, $help:literal) => {
+/// A key with several values.
+macro_rules! list {
+    ($name:literal, $value:literal, $field:ident, $parse:expr, $help:literal) => {
         Key {
             name: $name,
-            list: false,
-            value: "NAME",
+            value: $value,
             help: $help,
+            clear: Some(|config| config.$field.clear()),
             set: |config, value| {
-                HeaderName::from_bytes(value.as_bytes()).map_err(|_| "the name of a header")?;
-                config.$field = value.to_owned();
+                config.$field.push(($parse)(value)?);
                 Ok(())
             },
-            show: |config| config.$field.clone(),
+            show: |config| config.$field.join(" "),
         }
     };
 }
 
-/// Whether a text is an address, with or without the number of its leading bits.
-fn is_network(text: &str) -> bool {
-    let (address, bits) = text.split_once('/').map_or((text, "0"), |parts| parts);
-    let most = match address.parse() {
-        Ok(IpAddr::V4(_)) => 32,
-        Ok(IpAddr::V6(_)) => 128,
-        Err(_) => return false,
+/// A part of `max_memory_mib`, unless it is set.
+macro_rules! memory_share {
+    ($name:literal, $field:ident, $effective:ident, $help:literal) => {
+        Key {
+            show: |config| config.$effective().to_string(),
+            ..one!(
+                $name,
+                "N",
+                $field,
+                share(1_000_000),
+                |_| String::new(),
+                $help
+            )
+        }
     };
-    bits.parse::<u8>().is_ok_and(|bits| bits <= most)
 }
 
-/// All of them, in the order of the reference.
+macro_rules! text {
+    ($name:literal, $value:literal, $field:ident, $help:literal) => {
+        one!($name, $value, $field, text, String::clone, $help)
+    };
+}
+
+macro_rules! boolean {
+    ($name:literal, $field:ident, $help:literal) => {
+        one!($name, "BOOL", $field, boolean, bool::to_string, $help)
+    };
+}
+
+macro_rules! millis {
+    ($name:literal, $field:ident, $least:literal, $help:literal) => {
+        one!($name, "MS", $field, millis($least), show_millis, $help)
+    };
+}
+
+macro_rules! number {
+    ($name:literal, $field:ident, $parse:expr, $help:literal) => {
+        one!($name, "N", $field, $parse, usize::to_string, $help)
+    };
+}
+
+/// All keys, in the order of the reference.
 pub(super) const KEYS: &[Key] = &[
-    Key {
-        name: "listen",
-        list: false,
-        value: "ADDRESS:PORT",
-        help: "Where the HTTP server listens; port 0 takes a free one",
-        set: |config, value| {
-            config.listen = value
-                .parse()
-                .map_err(|_| "an IP address and a port, as 127.0.0.1:8080")?;
-            Ok(())
-        },
-        show: |config| config.listen.to_string(),
-    },
-    Key {
-        name: "admin_listen",
-        list: false,
-        value: "ADDRESS:PORT",
-        help: "Where the status page, /status, /metrics, /live and /ready are served, by plain HTTP and without a login; then only /live and /ready of them are served at listen",
-        set: |config, value| {
-            let address = value.parse();
-            config.admin_listen =
-                Some(address.map_err(|_| "an IP address and a port, as 127.0.0.1:8081")?);
-            Ok(())
-        },
-        show: |config| {
-            let address = config.admin_listen.map(|address| address.to_string());
-            address.unwrap_or_default()
-        },
-    },
-    Key {
-        name: "pages",
-        list: false,
-        value: "MODE",
-        help: "Access to the status page, /status and /metrics at listen: open (without a login), login (by auth) or off",
-        set: |config, value| {
-            config.pages = match value {
-                "open" => Pages::Open,
-                "login" => Pages::Login,
-                "off" => Pages::Off,
-                _ => return Err("open, login or off"),
-            };
-            Ok(())
-        },
-        show: |config| {
-            let mode = match config.pages {
-                Pages::Open => "open",
-                Pages::Login => "login",
-                Pages::Off => "off",
-            };
-            mode.to_owned()
-        },
-    },
-    text_key!(
+    one!(
+        "listen",
+        "ADDRESS:PORT",
+        listen,
+        address,
+        ToString::to_string,
+        "Address and port of the HTTP server; port 0 chooses a free one"
+    ),
+    one!(
+        "admin_listen",
+        "ADDRESS:PORT",
+        admin_listen,
+        admin_address,
+        show_optional,
+        "Separate address and port for operators: the status page, /status, /metrics, /live and /ready, by plain HTTP and without a login. The address of listen then serves only /live and /ready of these"
+    ),
+    one!(
+        "pages",
+        "MODE",
+        pages,
+        word,
+        show_word,
+        "Access to the status page, /status and /metrics at the address of listen: open (without a login), login (as auth says) or off"
+    ),
+    text!(
         "tls_cert",
+        "FILE",
         tls_cert,
-        "FILE",
-        "Certificate by which the relay speaks TLS (PEM, the chain's others behind it); read again when it changes"
+        "TLS certificate of the relay (PEM, followed by the rest of its chain); a changed file is read again"
     ),
-    text_key!(
+    text!(
         "tls_key",
-        tls_key,
         "FILE",
-        "Private key of that certificate (PEM)"
+        tls_key,
+        "Private key of the TLS certificate (PEM)"
     ),
-    Key {
-        name: "allow_origin",
-        list: true,
-        value: "ORIGIN",
-        help: "Origin of a page that may connect, as https://screens.example.org; may be repeated; * for pages of any origin, from which puts are refused",
-        set: |config, value| {
-            if value == "*" {
-                config.allow_origin.push(value.to_owned());
-                return Ok(());
-            }
-            let rest = value
-                .strip_prefix("https://")
-                .or_else(|| value.strip_prefix("http://"));
-            let host = rest.filter(|host| !host.is_empty() && !host.contains(['/', '*', ' ']));
-            host.ok_or("an origin without a path, as https://screens.example.org, or *")?;
-            config.allow_origin.push(value.to_ascii_lowercase());
-            Ok(())
-        },
-        show: |config| config.allow_origin.join(" "),
-    },
-    Key {
-        name: "allow_host",
-        list: true,
-        value: "NAME",
-        help: "Host name by which clients may call this relay, besides IP addresses and localhost; may be repeated",
-        set: |config, value| {
-            let named = !value.is_empty() && !value.contains(['/', ':', '*', ' ']);
-            named
-                .then_some(())
-                .ok_or("a host name without port, as pvwire.example.org")?;
-            config.allow_host.push(value.to_ascii_lowercase());
-            Ok(())
-        },
-        show: |config| config.allow_host.join(" "),
-    },
-    Key {
-        name: "auth",
-        list: false,
-        value: "MODE",
-        help: "How clients show who they are: none, jwt (a token in their first message) or trusted-header (a proxy in front says it)",
-        set: |config, value| {
-            config.auth = match value {
-                "none" => Auth::None,
-                "jwt" => Auth::Jwt,
-                "trusted-header" => Auth::TrustedHeader,
-                _ => return Err("none, jwt or trusted-header"),
-            };
-            Ok(())
-        },
-        show: |config| {
-            let mode = match config.auth {
-                Auth::None => "none",
-                Auth::Jwt => "jwt",
-                Auth::TrustedHeader => "trusted-header",
-            };
-            mode.to_owned()
-        },
-    },
-    Key {
-        name: "allow_anonymous",
-        list: false,
-        value: "BOOL",
-        help: "Whether a relay without authentication may listen where other machines reach it",
-        set: |config, value| {
-            config.allow_anonymous = value.parse().map_err(|_| "true or false")?;
-            Ok(())
-        },
-        show: |config| config.allow_anonymous.to_string(),
-    },
-    text_key!(
+    list!(
+        "allow_origin",
+        "ORIGIN",
+        allow_origin,
+        origin,
+        "Origin of web pages that may connect besides the relay's own, as https://screens.example.org; may be repeated; * allows any origin and cannot be combined with enable_put"
+    ),
+    list!(
+        "allow_host",
+        "NAME",
+        allow_host,
+        host_name,
+        "Host name by which clients may address this relay, besides IP addresses and localhost; may be repeated"
+    ),
+    one!(
+        "auth",
+        "MODE",
+        auth,
+        word,
+        show_word,
+        "How clients authenticate: none, jwt (a JSON Web Token in their first message) or trusted-header (headers set by a reverse proxy)"
+    ),
+    boolean!(
+        "allow_anonymous",
+        allow_anonymous,
+        "Allow a relay without authentication to listen on an address that other machines can reach"
+    ),
+    text!(
         "jwt_keys",
-        jwt_keys,
         "FILE|URL",
-        "JSON Web Key Set with the keys that tokens are signed by; read again when it changes"
+        jwt_keys,
+        "JSON Web Key Set that tokens are verified with; read again when it changes"
     ),
-    millis_key!(
+    millis!(
         "jwt_keys_keep_ms",
         jwt_keys_keep,
         1000,
-        "How long the last keys let clients in while jwt_keys can't be read or holds no key; after that all \
-         log-ins are refused, and sessions last until their tokens end"
+        "How long the last keys stay valid while jwt_keys cannot be read or contains no key. After this time all log-ins are refused; sessions last until their tokens expire"
     ),
-    text_key!(
+    text!(
         "jwt_audience",
-        jwt_audience,
         "AUD",
-        "Whom tokens must be for (aud)"
+        jwt_audience,
+        "Required audience of tokens (claim aud)"
     ),
-    text_key!(
+    text!(
         "jwt_issuer",
-        jwt_issuer,
         "ISS",
-        "Who must have issued tokens (iss); without it anybody with one of the keys"
+        jwt_issuer,
+        "Required issuer of tokens (claim iss); unset, the issuer is not checked"
     ),
-    text_key!(
+    text!(
         "jwt_user_claim",
+        "CLAIM",
         jwt_user_claim,
-        "CLAIM",
-        "Claim of a token that names the user"
+        "Claim with the user's name"
     ),
-    text_key!(
+    text!(
         "jwt_groups_claim",
-        jwt_groups_claim,
         "CLAIM",
-        "Claim of a token that names the user's groups"
+        jwt_groups_claim,
+        "Claim with the user's groups"
     ),
-    Key {
-        name: "trusted_proxy",
-        list: true,
-        value: "NETWORK",
-        help: "Network of proxies, as 10.1.0.0/16; may be repeated. Their X-Forwarded-For says which address a client has, and with auth = trusted-header their other headers who it is",
-        set: |config, value| {
-            is_network(value)
-                .then_some(())
-                .ok_or("a network, as 10.1.0.0/16")?;
-            config.trusted_proxy.push(value.to_owned());
-            Ok(())
-        },
-        show: |config| config.trusted_proxy.join(" "),
-    },
-    header_key!(
+    list!(
+        "trusted_proxy",
+        "NETWORK",
+        trusted_proxy,
+        network,
+        "Network of trusted reverse proxies, as 10.1.0.0/16; may be repeated. The relay takes client addresses from their X-Forwarded-For header and, with auth = trusted-header, identities from user_header and groups_header"
+    ),
+    one!(
         "user_header",
+        "NAME",
         user_header,
-        "Header in which the proxy says the user's name"
+        header,
+        String::clone,
+        "Header in which the proxy passes the user's name"
     ),
-    header_key!(
+    one!(
         "groups_header",
+        "NAME",
         groups_header,
-        "Header in which the proxy says the user's groups, with commas between them. Name one only if the proxy sets or removes it with every request: otherwise users name their own groups"
+        header,
+        String::clone,
+        "Header in which the proxy passes the user's groups, separated by commas. Set it only if the proxy sets or removes this header in every request: otherwise clients choose their own groups"
     ),
-    Key {
-        name: "default_source",
-        list: false,
-        value: "SOURCE",
-        help: "Source of PV names without one: ca or pva",
-        set: |config, value| {
-            ["ca", "pva"]
-                .contains(&value)
-                .then_some(())
-                .ok_or("ca or pva")?;
-            config.default_source = value.to_owned();
-            Ok(())
-        },
-        show: |config| config.default_source.clone(),
-    },
-    Key {
-        name: "enable_sim",
-        list: false,
-        value: "BOOL",
-        help: "Whether clients may use simulated PVs (sim://, ssim://), which the relay computes itself; for demos and tests",
-        set: |config, value| {
-            config.enable_sim = value.parse().map_err(|_| "true or false")?;
-            Ok(())
-        },
-        show: |config| config.enable_sim.to_string(),
-    },
-    millis_key!(
+    one!(
+        "default_source",
+        "SOURCE",
+        default_source,
+        source,
+        String::clone,
+        "Source of PV names without a prefix: ca or pva"
+    ),
+    boolean!(
+        "enable_sim",
+        enable_sim,
+        "Serve simulated PVs (sim://, ssim://), which the relay computes itself; for demos and tests"
+    ),
+    millis!(
         "linger_ms",
         linger,
         0,
-        "How long a monitor stays open after its last client has left"
+        "How long a monitor stays open after its last client unsubscribed"
     ),
-    millis_key!(
+    millis!(
         "not_found_after_ms",
         not_found_after,
         10,
-        "After how long without an answer a PV counts as not found"
+        "A PV that does not connect within this time is reported as not found; the search continues"
     ),
-    millis_key!(
+    millis!(
         "get_timeout_ms",
         get_timeout,
         1,
-        "How long a get waits for first values, unless it says otherwise"
+        "How long a get waits for first values, unless the request says otherwise"
     ),
-    Key {
-        name: "enable_put",
-        list: false,
-        value: "BOOL",
-        help: "Whether clients may write, to the PVs that allow_put or a [[rule]] names",
-        set: |config, value| {
-            config.enable_put = value.parse().map_err(|_| "true or false")?;
-            Ok(())
-        },
-        show: |config| config.enable_put.to_string(),
-    },
-    Key {
-        name: "allow_put",
-        list: true,
-        value: "PATTERN",
-        help: "PVs that everybody may write unless a [[rule]] of the file says otherwise, as SR:*:SET or pva://BL7:*; may be repeated",
-        set: |config, value| {
-            (!value.is_empty())
-                .then_some(())
-                .ok_or("a PV name, with * for any characters and ? for one")?;
-            config.allow_put.push(value.to_owned());
-            Ok(())
-        },
-        show: |config| config.allow_put.join(" "),
-    },
-    text_key!(
+    boolean!(
+        "enable_put",
+        enable_put,
+        "Allow clients to write to the PVs that allow_put or a [[rule]] permits"
+    ),
+    list!(
+        "allow_put",
+        "PATTERN",
+        allow_put,
+        pattern,
+        "PVs that every client may write unless a [[rule]] in the configuration file decides, as SR:*:SET or pva://BL7:*; may be repeated"
+    ),
+    text!(
         "pvlist",
+        "FILE",
         pvlist,
-        "FILE",
-        "List of the PVs that are served, as the gateways of Channel Access and pvAccess have it (.pvlist)"
+        "List of the PVs that are served (.pvlist), in the format of the Channel Access and pvAccess gateways"
     ),
-    text_key!(
+    text!(
         "access_security",
+        "FILE",
         access_security,
-        "FILE",
-        "Access security file, as IOCs and gateways have it (.acf), that says who may read and write where no [[rule]] does"
+        "Access security file (.acf), in the format of IOCs and gateways; decides about reads and writes that no [[rule]] matches"
     ),
-    text_key!(
+    text!(
         "audit_file",
-        audit_file,
         "FILE",
-        "File to which a line of JSON is added for every attempt to write; opened again when it was moved or deleted"
+        audit_file,
+        "File to which every attempt to write is appended as a line of JSON; reopened when it is moved or deleted"
     ),
-    Key {
-        name: "audit_fail",
-        list: false,
-        value: "MODE",
-        help: "When the audit file can't be written: open (write all the same) or closed (take no puts)",
-        set: |config, value| {
-            config.audit_fail_closed = match value {
-                "open" => false,
-                "closed" => true,
-                _ => return Err("open or closed"),
-            };
-            Ok(())
-        },
-        show: |config| {
-            if config.audit_fail_closed {
-                "closed"
-            } else {
-                "open"
-            }
-            .to_owned()
-        },
-    },
-    Key {
-        name: "audit_sync",
-        list: false,
-        value: "WHEN",
-        help: "When records are brought to the disk, so that they outlive a crash of the machine: never (when the system does it), each (before it counts as written, and with audit_fail = closed before the put is sent) or 1s (once a second)",
-        set: |config, value| {
-            config.audit_sync = match value {
-                "never" => AuditSync::Never,
-                "each" => AuditSync::Each,
-                "1s" => AuditSync::EverySecond,
-                _ => return Err("never, each or 1s"),
-            };
-            Ok(())
-        },
-        show: |config| {
-            let when = match config.audit_sync {
-                AuditSync::Never => "never",
-                AuditSync::Each => "each",
-                AuditSync::EverySecond => "1s",
-            };
-            when.to_owned()
-        },
-    },
-    millis_key!(
+    one!(
+        "audit_fail",
+        "MODE",
+        audit_fail_closed,
+        word,
+        show_word,
+        "When the audit file cannot be written: open (execute puts anyway) or closed (refuse puts)"
+    ),
+    one!(
+        "audit_sync",
+        "WHEN",
+        audit_sync,
+        word,
+        show_word,
+        "When audit records are flushed to disk (fsync): never (left to the operating system), each (every record, with audit_fail = closed before the put is sent) or 1s (once a second)"
+    ),
+    millis!(
         "put_timeout_ms",
         put_timeout,
         1,
-        "How long a put waits for its answer, unless it says otherwise"
+        "How long a put waits for its completion, unless the request says otherwise"
     ),
-    millis_key!(
+    millis!(
         "shortest_tick_ms",
         shortest_tick,
         1,
-        "Shortest time over which updates are gathered into one frame"
+        "Minimum tick: updates are collected for this time and sent as one frame"
     ),
-    millis_key!(
+    millis!(
         "longest_tick_ms",
         longest_tick,
         1,
-        "Longest such time, reached with many clients"
+        "Maximum tick; the tick grows towards it with the load"
     ),
-    count_key!(
-        "shards",
-        shards,
-        256,
-        "Threads that write to clients; by default one per core"
-    ),
-    count_key!(
+    number!("shards", shards, count(256), "Number of writer threads"),
+    number!(
         "max_clients",
         max_clients,
-        1_000_000,
-        "Maximum number of connected clients; twice as many connections and 1,000 more are accepted, requests for pages and streams of large values included"
+        count(1_000_000),
+        "Maximum number of connected clients. The number of connections, including HTTP requests and streams of large values, is limited to twice this number plus 1,000"
     ),
-    limit_key!(
+    number!(
         "max_connections_per_address",
         max_connections_per_address,
-        1_000_000,
-        "Maximum number of connections of one address (IPv6: of one /64), streams of large values included; 0 for no limit. Loopback has none; clients of a proxy in trusted_proxy count by the address that it says"
+        limit(1_000_000),
+        "Maximum number of connections from one address (IPv6: one /64 network), streams of large values included; 0 for no limit. Loopback addresses are not limited. Clients behind a trusted_proxy are counted by the address that it reports"
     ),
-    limit_key!(
+    number!(
         "max_new_connections_per_s",
         max_new_connections_per_s,
-        1_000_000,
-        "Maximum rate of new connections of one address or user, in the long run; 25 times as many at once. 0 for no limit"
+        limit(1_000_000),
+        "Maximum rate of new connections from one address or user, in connections per second; bursts of up to 25 times this number. 0 for no limit"
     ),
-    count_key!(
+    number!(
         "max_subscriptions",
         max_subscriptions,
-        1_000_000,
-        "Most subscriptions of one client"
+        count(1_000_000),
+        "Maximum number of subscriptions of one client"
     ),
-    count_key!(
+    number!(
         "max_unresolved",
         max_unresolved,
-        1_000_000,
-        "Most names of one client that are not found; with so many it gets no others but those of PVs that are known"
+        count(1_000_000),
+        "Maximum number of names of one client that were not found; beyond this, further unknown names are refused"
     ),
-    count_key!(
+    number!(
         "max_requests_per_s",
         max_requests_per_s,
-        1_000_000,
-        "Most requests of one client a second, in the long run; ten times as many at once"
+        count(1_000_000),
+        "Maximum rate of requests of one client, in requests per second; bursts of up to ten times this number. A faster client is disconnected"
     ),
-    count_key!(
+    number!(
         "max_puts_per_s",
         max_puts_per_s,
-        1_000_000,
-        "Most puts and calls of one client a second, in the long run; ten times as many at once"
+        count(1_000_000),
+        "Maximum rate of puts and calls of one client, in operations per second; bursts of up to ten times this number. Operations beyond it are refused"
     ),
-    count_key!(
+    number!(
         "max_new_names_per_s",
         max_new_names_per_s,
-        1_000_000,
-        "Maximum rate at which one client may ask for names that no client had, in the long run; twice max_subscriptions at once. All clients of one address or user together: five times that rate, and ten times max_subscriptions at once"
+        count(1_000_000),
+        "Maximum rate at which one client may subscribe names that no client has open, in names per second; bursts of up to twice max_subscriptions. All clients of one address or user together may use five times this rate and burst"
     ),
-    count_key!(
+    number!(
         "max_clients_per_user",
         max_clients_per_user,
-        1_000_000,
-        "Most connections of one user"
+        count(1_000_000),
+        "Maximum number of connections of one user"
     ),
-    count_key!(
+    number!(
         "max_pvs",
         max_pvs,
-        10_000_000,
-        "Most PVs that are monitored"
+        count(10_000_000),
+        "Maximum number of monitored PVs"
     ),
-    count_key!(
+    number!(
         "max_memory_mib",
         max_memory_mib,
-        1_000_000,
-        "Memory budget in MiB: PVs, values and answers may take three quarters of it; when the process uses more than all of it, /ready says 503 and new clients and PVs are refused until it uses less"
+        count(1_000_000),
+        "Memory budget of the relay in MiB. PVs, values and answers may use three quarters of it; while the process uses more than all of it, /ready answers 503 and new clients and PVs are refused"
     ),
-    share_key!(
+    memory_share!(
         "max_memory_per_client_mib",
         max_memory_per_client_mib,
         memory_per_client_mib,
-        "Memory in MiB that the PVs which one connection opened, their values and the answers to its gets may take; what is beyond is refused"
+        "Memory budget in MiB of one connection: the PVs that it opened, their values and the answers to its gets; beyond this, requests are refused"
     ),
-    share_key!(
+    memory_share!(
         "max_memory_per_user_mib",
         max_memory_per_user_mib,
         memory_per_user_mib,
-        "The same for all connections of one user"
+        "Memory budget in MiB of all connections of one user together"
     ),
-    share_key!(
+    memory_share!(
         "max_memory_per_address_mib",
         max_memory_per_address_mib,
         memory_per_address_mib,
-        "The same for all connections from one address, of IPv6 from one /64 network"
+        "Memory budget in MiB of all connections from one address together (IPv6: one /64 network)"
     ),
-    millis_key!(
+    millis!(
         "ack_window_ms",
         ack_window,
         100,
-        "A client that acknowledged nothing for so long gets no frames until it does"
+        "A client that acknowledged nothing for this time is sent no frames until it does"
     ),
-    millis_key!(
+    millis!(
         "evict_after_ms",
         evict_after,
         100,
-        "A client that took nothing for so long is closed"
+        "A client that accepted no data for this time is disconnected"
     ),
-    millis_key!(
+    millis!(
         "ping_after_ms",
         ping_after,
         0,
-        "A client that sent nothing for this time gets a WebSocket ping, and is closed when it does not answer within it, or evict_after_ms and ack_window_ms together if that is longer; 0 for no pings"
+        "A client that sent nothing for this time is sent a WebSocket ping. It is disconnected if it does not answer within the same time, or within evict_after_ms plus ack_window_ms if that is longer. 0 for no pings"
     ),
-    millis_key!(
+    millis!(
         "host_lookup_ms",
         host_lookup,
         0,
-        "How often the host names in EPICS's address lists and name servers are looked up again, so that \
-         an IOC that moves is found; 0 for once"
+        "How often the host names in EPICS's address lists and name server lists are resolved again, so that an IOC that moves is found; 0 to resolve them once"
     ),
-    millis_key!(
+    millis!(
         "drain_delay_ms",
         drain_delay,
         0,
-        "After SIGTERM, how long the relay runs on while /ready says 503, so that load balancers send no new \
-         clients; then it closes the clients it has"
+        "After SIGTERM, how long the relay keeps running while /ready answers 503, so that load balancers stop sending clients"
     ),
-    millis_key!(
+    millis!(
         "drain_spread_ms",
         drain_spread,
         0,
-        "Time over which clients are closed when the relay stops"
+        "Time over which connected clients are closed after drain_delay_ms"
     ),
 ];

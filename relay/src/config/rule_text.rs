@@ -1,6 +1,6 @@
-//! What may a `[[rule]]` of the file say?
+//! Reads the `[[rule]]` tables of the configuration file.
 
-use std::fmt::{self};
+use std::fmt;
 
 use toml::Spanned;
 use toml::de::DeValue;
@@ -31,15 +31,15 @@ impl fmt::Display for Access {
     }
 }
 
-/// A rule as it stands in the file.
+/// A rule as it is written in the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleText {
-    /// Where it stands.
+    /// The file and the rule's number.
     pub origin: String,
-    /// Users that it is for; `*` for all that have a name. Without users and groups it is for
-    /// everybody.
+    /// Users that it applies to; `*` for every user who is not anonymous. Without users and groups it
+    /// applies to everyone.
     pub users: Vec<String>,
-    /// Groups that it is for.
+    /// Groups that it applies to.
     pub groups: Vec<String>,
     /// Patterns of PV names, with `*` for any characters and `?` for one.
     pub pvs: Vec<String>,
@@ -72,90 +72,120 @@ impl fmt::Display for RuleText {
     }
 }
 
+/// Where a rule was read from, for its errors.
+struct Origin<'a> {
+    file: File<'a>,
+    /// Number of the rule in the file, from 1.
+    number: usize,
+    /// The rule's first line.
+    first: String,
+}
+
+impl Origin<'_> {
+    fn wrong(&self, line: &str, key: &str, value: String, expected: &str) -> ConfigError {
+        ConfigError::Value {
+            origin: format!("{line}: rule {}", self.number),
+            key: key.to_owned(),
+            value,
+            expected: expected.to_owned(),
+        }
+    }
+
+    fn unknown(&self, line: &str, key: &str) -> ConfigError {
+        let hint = if KEYS.iter().any(|known| known.name == key) {
+            "; it is a key of the relay: move it above the first [[rule]]".to_owned()
+        } else {
+            hint(key, RULE_KEYS)
+        };
+        ConfigError::Key {
+            origin: format!("{line}: rule {}", self.number),
+            key: key.to_owned(),
+            hint,
+        }
+    }
+
+    /// One text or several.
+    fn texts(
+        &self,
+        line: &str,
+        key: &str,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<Vec<String>, ConfigError> {
+        let list = match value.get_ref() {
+            DeValue::String(text) => vec![text.to_string()],
+            DeValue::Array(list) => (list.iter())
+                .map(|text| text.get_ref().as_str().map(str::to_owned))
+                .collect::<Option<Vec<_>>>()
+                .unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        if list.is_empty() || list.iter().any(String::is_empty) {
+            let value = self.file.plain(value);
+            return Err(self.wrong(line, key, value, "a text, or a list of texts"));
+        }
+        Ok(list)
+    }
+
+    fn access(&self, line: &str, key: &str, list: &[String]) -> Result<Vec<Access>, ConfigError> {
+        let one = |text: &String| match text.as_str() {
+            "read" => Some(Access::Read),
+            "put" => Some(Access::Put),
+            _ => None,
+        };
+        let access: Option<Vec<_>> = list.iter().map(one).collect();
+        access.ok_or_else(|| self.wrong(line, key, list.join(" "), "read, put or both"))
+    }
+}
+
 impl RuleText {
-    /// Reads one `[[rule]]` of a file: the one with this number.
+    /// Reads one `[[rule]]` of a file.
     pub(super) fn read(
         file: File<'_>,
         number: usize,
         value: &Spanned<DeValue<'_>>,
     ) -> Result<Self, ConfigError> {
-        let wrong = |line: String, key: &str, value: String, expected: &str| ConfigError::Value {
-            origin: format!("{line}: rule {number}"),
-            key: key.to_owned(),
-            value,
-            expected: expected.to_owned(),
+        let origin = Origin {
+            file,
+            number,
+            first: file.line(value.span()),
         };
-        let first = file.line(value.span());
         let table = value.get_ref().as_table().ok_or_else(|| {
-            wrong(
-                first.clone(),
-                "rule",
-                file.plain(value),
-                "a table, as [[rule]]",
-            )
+            let value = file.plain(value);
+            origin.wrong(&origin.first, "rule", value, "a table, as [[rule]]")
         })?;
         let mut rule = Self::default();
-        for (key, place, value) in in_order(table) {
-            let line = file.line(place);
+        for (key, span, value) in in_order(table) {
+            let line = file.line(span);
             if !RULE_KEYS.contains(&key) {
-                let hint = if KEYS.iter().any(|known| known.name == key) {
-                    "; it is a key of the relay: move it above the first [[rule]]".to_owned()
-                } else {
-                    hint(key, RULE_KEYS)
-                };
-                return Err(ConfigError::Key {
-                    origin: format!("{line}: rule {number}"),
-                    key: key.to_owned(),
-                    hint,
-                });
+                return Err(origin.unknown(&line, key));
             }
-            let list = match value.get_ref() {
-                DeValue::String(text) => vec![text.to_string()],
-                DeValue::Array(list) => (list.iter())
-                    .map(|text| text.get_ref().as_str().map(str::to_owned))
-                    .collect::<Option<Vec<_>>>()
-                    .unwrap_or_default(),
-                _ => Vec::new(),
-            };
-            if list.is_empty() || list.iter().any(String::is_empty) {
-                return Err(wrong(
-                    line,
-                    key,
-                    file.plain(value),
-                    "a text, or a list of texts",
-                ));
-            }
-            let access = || {
-                let one = |text: &String| match text.as_str() {
-                    "read" => Some(Access::Read),
-                    "put" => Some(Access::Put),
-                    _ => None,
-                };
-                list.iter()
-                    .map(one)
-                    .collect::<Option<Vec<_>>>()
-                    .ok_or_else(|| wrong(line.clone(), key, list.join(" "), "read, put or both"))
-            };
+            let list = origin.texts(&line, key, value)?;
             match key {
                 "user" => rule.users = list,
                 "group" => rule.groups = list,
                 "pv" => rule.pvs = list,
                 "pv_regex" => rule.regexes = list,
-                "allow" => rule.allow = access()?,
-                _ => rule.deny = access()?,
+                "allow" => rule.allow = origin.access(&line, key, &list)?,
+                _ => rule.deny = origin.access(&line, key, &list)?,
             }
         }
-        let wrong = |expected: &str| wrong(first.clone(), "rule", rule.to_string(), expected);
-        if rule.pvs.is_empty() && rule.regexes.is_empty() {
-            return Err(wrong("pv or pv_regex in it; pv = \"*\" is every PV"));
-        }
-        if rule.allow.is_empty() && rule.deny.is_empty() {
-            return Err(wrong("allow or deny in it"));
-        }
-        if rule.allow.iter().any(|access| rule.deny.contains(access)) {
-            return Err(wrong("no access both in allow and in deny"));
+        if let Some(expected) = rule.missing() {
+            return Err(origin.wrong(&origin.first, "rule", rule.to_string(), expected));
         }
         rule.origin = format!("{}: rule {number}", file.path);
         Ok(rule)
+    }
+
+    /// What a whole rule would need besides.
+    fn missing(&self) -> Option<&'static str> {
+        if self.pvs.is_empty() && self.regexes.is_empty() {
+            Some("pv or pv_regex in it; pv = \"*\" is every PV")
+        } else if self.allow.is_empty() && self.deny.is_empty() {
+            Some("allow or deny in it")
+        } else if self.allow.iter().any(|access| self.deny.contains(access)) {
+            Some("no access both in allow and in deny")
+        } else {
+            None
+        }
     }
 }

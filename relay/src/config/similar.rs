@@ -1,9 +1,9 @@
-//! Finds the name that an unknown one was probably meant to be.
+//! Suggests a known name for an unknown one.
 
 /// Names below this similarity (Jaro-Winkler, 1 is the same) are not suggested.
 const LEAST_SIMILARITY: f64 = 0.85;
 
-/// The known name that is most similar, if one is.
+/// The most similar known name, if any is similar enough.
 pub(super) fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_ascii_lowercase();
     let similarity = |known: &str| strsim::jaro_winkler(&name, &known.to_ascii_lowercase());
@@ -13,7 +13,7 @@ pub(super) fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
     nearest.map(|(_, known)| known)
 }
 
-/// The end of an error about an unknown name: the name that was probably meant, or all there are.
+/// The end of an error about an unknown name: a similar name, or all known names.
 pub(super) fn hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
     match similar(name, known.clone()) {
         Some(known) => format!("; did you mean {known:?}?"),
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn misspelt_name_finds_the_one_that_was_meant_and_a_foreign_one_finds_none() {
+    fn misspelt_name_finds_a_similar_one_and_a_foreign_one_does_not() {
         let known = ["listen", "linger_ms", "allow_put", "allow_host"];
         for (name, meant) in [
             ("listn", Some("listen")),

@@ -1,4 +1,4 @@
-//! Checks the environment: variables that begin with `PVWIRE_` must be settings.
+//! Checks the environment: every variable that begins with `PVWIRE_` must be a known setting.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use super::ConfigError;
 use super::key::{KEYS, Key};
 use super::similar::similar;
 
-/// What the relay's variables begin with.
+/// Prefix of the relay's variables.
 const PREFIX: &str = "PVWIRE_";
 
-/// Names the configuration file.
+/// Path of the configuration file.
 pub(super) const CONFIG: &str = "PVWIRE_CONFIG";
 
-/// Sets what is logged.
+/// Log levels.
 const LOG: &str = "PVWIRE_LOG";
 
-/// Variables of the project's tests and tools, which a developer may have set for all programs.
+/// Variables of the project's tests and tools, which a developer may have exported.
 const OF_TOOLS: &[&str] = &[
     "PVWIRE_CHROMIUM",
     "PVWIRE_DELAYED_NETWORK",
@@ -42,7 +42,7 @@ pub(super) fn of(key: &Key) -> String {
     format!("{PREFIX}{}", key.name.to_ascii_uppercase())
 }
 
-/// Finds unknown variables and levels of the log that don't exist.
+/// Refuses unknown variables and invalid log levels.
 pub(super) fn check(environment: &BTreeMap<String, String>) -> Result<(), ConfigError> {
     let settings: Vec<_> = (KEYS.iter().map(of))
         .chain([CONFIG, LOG].map(str::to_owned))
@@ -53,11 +53,11 @@ pub(super) fn check(environment: &BTreeMap<String, String>) -> Result<(), Config
             || OF_TOOLS.contains(&name.as_str())
             || is_made_for_a_service(name);
         if !is_known {
-            // All begin alike.
+            // The common prefix would make all names similar.
             let known = settings.iter().filter_map(|name| name.strip_prefix(PREFIX));
             let hint = match similar(&name[PREFIX.len()..], known) {
                 Some(meant) => format!("; did you mean {PREFIX}{meant}?"),
-                None => "; pvwire-relay --help lists all".to_owned(),
+                None => "; pvwire-relay --help lists all settings".to_owned(),
             };
             let name = name.escape_debug().to_string();
             return Err(ConfigError::Variable { name, hint });
@@ -75,12 +75,12 @@ pub(super) fn check(environment: &BTreeMap<String, String>) -> Result<(), Config
         origin: format!("environment variable {LOG}"),
         key: "log".into(),
         value: filter.into(),
-        expected: "error, warn, info, debug, trace or off, or MODULE=LEVEL with commas between"
+        expected: "error, warn, info, debug, trace or off, or MODULE=LEVEL, separated by commas"
             .into(),
     })
 }
 
-/// Whether Kubernetes sets such a variable for a Service whose name begins with "pvwire".
+/// Whether Kubernetes sets this variable for a Service whose name begins with "pvwire".
 fn is_made_for_a_service(name: &str) -> bool {
     name.contains("_SERVICE_") || name.ends_with("_PORT") || name.contains("_PORT_")
 }

@@ -1,0 +1,145 @@
+//! Refuses settings that are valid alone but not together, and settings without effect.
+
+use super::key::KEYS;
+use super::{Auth, Config, ConfigError, Pages};
+
+/// Keys that have no effect unless `auth` is `jwt`.
+const JWT_KEYS: [&str; 6] = [
+    "jwt_keys",
+    "jwt_keys_keep_ms",
+    "jwt_audience",
+    "jwt_issuer",
+    "jwt_user_claim",
+    "jwt_groups_claim",
+];
+
+/// Keys that have no effect unless `auth` is `trusted-header`. `trusted_proxy` isn't one: it also says
+/// which proxies' `X-Forwarded-For` is used.
+const PROXY_KEYS: [&str; 2] = ["user_header", "groups_header"];
+
+type Checked = Result<(), ConfigError>;
+
+fn refuse(key: &str, value: impl Into<String>, expected: impl Into<String>) -> Checked {
+    Err(ConfigError::Value {
+        origin: "configuration".into(),
+        key: key.into(),
+        value: value.into(),
+        expected: expected.into(),
+    })
+}
+
+/// The value of a key, as it is set.
+fn shown(config: &Config, name: &str) -> String {
+    let key = KEYS.iter().find(|key| key.name == name);
+    key.map_or_else(String::new, |key| (key.show)(config))
+}
+
+impl Config {
+    /// Checks the settings together.
+    pub(super) fn check_together(&self) -> Checked {
+        self.check_ticks()?;
+        self.check_listeners()?;
+        self.check_tls()?;
+        self.check_auth()?;
+        self.check_puts()
+    }
+
+    fn check_ticks(&self) -> Checked {
+        if self.shortest_tick <= self.longest_tick {
+            return Ok(());
+        }
+        let longest = self.longest_tick.as_millis();
+        let expected = format!("at most longest_tick_ms ({longest})");
+        refuse(
+            "shortest_tick_ms",
+            shown(self, "shortest_tick_ms"),
+            expected,
+        )
+    }
+
+    fn check_listeners(&self) -> Checked {
+        if self.auth == Auth::None && !self.allow_anonymous && !self.listen.ip().is_loopback() {
+            let expected = "a loopback address, as 127.0.0.1:8080, or auth = jwt or trusted-header, or \
+                            allow_anonymous to let everyone connect who can reach this address";
+            return refuse("listen", self.listen.to_string(), expected);
+        }
+        if self.pages == Pages::Login && self.auth == Auth::None {
+            let expected =
+                "auth = jwt or trusted-header as well, because without auth there is no login";
+            return refuse("pages", "login", expected);
+        }
+        if self.pages != Pages::Open && self.admin_listen.is_some() {
+            let expected = "no value together with admin_listen, which serves the pages instead";
+            return refuse("pages", shown(self, "pages"), expected);
+        }
+        if self.enable_put && self.allow_origin.iter().any(|origin| origin == "*") {
+            let expected = "the origins of your own pages: with enable_put, * would let any web page that \
+                            a user opens write to PVs";
+            return refuse("allow_origin", "*", expected);
+        }
+        Ok(())
+    }
+
+    fn check_tls(&self) -> Checked {
+        for (key, value, other) in [
+            ("tls_cert", &self.tls_cert, &self.tls_key),
+            ("tls_key", &self.tls_key, &self.tls_cert),
+        ] {
+            if value.is_empty() && !other.is_empty() {
+                return refuse(key, "", "a file: TLS needs tls_cert and tls_key");
+            }
+        }
+        Ok(())
+    }
+
+    fn check_auth(&self) -> Checked {
+        if self.auth == Auth::Jwt {
+            for (key, value) in [
+                ("jwt_keys", &self.jwt_keys),
+                ("jwt_audience", &self.jwt_audience),
+            ] {
+                if value.is_empty() {
+                    return refuse(key, "", "a value, because auth = jwt needs it");
+                }
+            }
+        }
+        let defaults = Self::default();
+        for (mode, name, keys) in [
+            (Auth::Jwt, "jwt", &JWT_KEYS[..]),
+            (Auth::TrustedHeader, "trusted-header", &PROXY_KEYS[..]),
+        ] {
+            let is_set = |key: &&&str| shown(self, key) != shown(&defaults, key);
+            if let Some(key) = keys.iter().find(is_set).filter(|_| self.auth != mode) {
+                let expected = format!("auth = {name} as well: without it this key has no effect");
+                return refuse(key, shown(self, key), expected);
+            }
+        }
+        if self.auth == Auth::TrustedHeader && self.trusted_proxy.is_empty() {
+            let expected = "the proxies' networks, because auth = trusted-header needs them";
+            return refuse("trusted_proxy", "", expected);
+        }
+        Ok(())
+    }
+
+    fn check_puts(&self) -> Checked {
+        if self.audit_fail_closed && self.audit_file.is_empty() {
+            return refuse(
+                "audit_file",
+                "",
+                "a file, because audit_fail = closed needs it",
+            );
+        }
+        if self.allow_put.is_empty() {
+            return Ok(());
+        }
+        let expected = if !self.access_security.is_empty() {
+            "no value together with access_security, which decides where no [[rule]] does; write a \
+             [[rule]] instead"
+        } else if !self.enable_put {
+            "enable_put as well: without it the relay takes no puts"
+        } else {
+            return Ok(());
+        };
+        refuse("allow_put", self.allow_put.join(" "), expected)
+    }
+}

@@ -1,0 +1,203 @@
+//! Parses and prints the values of keys. Each parser says what it expected.
+
+use std::borrow::Cow;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use hyper::header::HeaderName;
+
+use super::{AuditSync, Auth, Pages};
+
+/// Longest duration: one day.
+const MAX_MILLIS: u64 = 86_400_000;
+
+/// What a value should have been.
+#[derive(Debug)]
+pub(super) struct Expected(Cow<'static, str>);
+
+impl Expected {
+    pub(super) fn into_text(self) -> String {
+        self.0.into_owned()
+    }
+}
+
+impl From<&'static str> for Expected {
+    fn from(text: &'static str) -> Self {
+        Self(text.into())
+    }
+}
+
+type Parsed<T> = Result<T, Expected>;
+
+/// A number of milliseconds from `least` to one day.
+pub(super) fn millis(least: u64) -> impl Fn(&str) -> Parsed<Duration> {
+    move |value| {
+        let millis = value.parse().ok();
+        let millis = millis.filter(|millis| (least..=MAX_MILLIS).contains(millis));
+        let expected = || format!("milliseconds from {least} to {MAX_MILLIS}");
+        let millis = millis.ok_or_else(|| Expected(expected().into()))?;
+        Ok(Duration::from_millis(millis))
+    }
+}
+
+/// A number from 1 to `most`.
+pub(super) fn count(most: usize) -> impl Fn(&str) -> Parsed<usize> {
+    move |value| {
+        number(value, 1, most, || {
+            format!("a whole number from 1 to {most}")
+        })
+    }
+}
+
+/// A number from 1 to `most` that has no fixed default.
+pub(super) fn share(most: usize) -> impl Fn(&str) -> Parsed<Option<usize>> {
+    move |value| count(most)(value).map(Some)
+}
+
+/// A number up to `most`; 0 is no limit.
+pub(super) fn limit(most: usize) -> impl Fn(&str) -> Parsed<usize> {
+    move |value| {
+        number(value, 0, most, || {
+            format!("a whole number from 0 (no limit) to {most}")
+        })
+    }
+}
+
+fn number(value: &str, least: usize, most: usize, expected: impl Fn() -> String) -> Parsed<usize> {
+    let number = value.parse().ok();
+    let number = number.filter(|number| (least..=most).contains(number));
+    number.ok_or_else(|| Expected(expected().into()))
+}
+
+pub(super) fn text(value: &str) -> Parsed<String> {
+    Ok(value.to_owned())
+}
+
+pub(super) fn boolean(value: &str) -> Parsed<bool> {
+    value.parse().map_err(|_| "true or false".into())
+}
+
+pub(super) fn address(value: &str) -> Parsed<SocketAddr> {
+    let expected = "an IP address and a port, as 127.0.0.1:8080";
+    value.parse().map_err(|_| expected.into())
+}
+
+pub(super) fn admin_address(value: &str) -> Parsed<Option<SocketAddr>> {
+    let expected = "an IP address and a port, as 127.0.0.1:8081";
+    value.parse().map(Some).map_err(|_| expected.into())
+}
+
+/// The name of an HTTP header.
+pub(super) fn header(value: &str) -> Parsed<String> {
+    HeaderName::from_bytes(value.as_bytes()).map_err(|_| "the name of a header")?;
+    Ok(value.to_owned())
+}
+
+/// An origin without a path, or `*`.
+pub(super) fn origin(value: &str) -> Parsed<String> {
+    if value == "*" {
+        return Ok(value.to_owned());
+    }
+    let host = value
+        .strip_prefix("https://")
+        .or_else(|| value.strip_prefix("http://"))
+        .filter(|host| !host.is_empty() && !host.contains(['/', '*', ' ']));
+    host.ok_or("an origin without a path, as https://screens.example.org, or *")?;
+    Ok(value.to_ascii_lowercase())
+}
+
+pub(super) fn host_name(value: &str) -> Parsed<String> {
+    let is_name = !value.is_empty() && !value.contains(['/', ':', '*', ' ']);
+    let expected = "a host name without port, as pvwire.example.org";
+    is_name.then_some(()).ok_or(expected)?;
+    Ok(value.to_ascii_lowercase())
+}
+
+/// An address, with or without the number of its leading bits.
+pub(super) fn network(value: &str) -> Parsed<String> {
+    let (address, bits) = value.split_once('/').map_or((value, "0"), |parts| parts);
+    let most = match address.parse() {
+        Ok(IpAddr::V4(_)) => 32,
+        Ok(IpAddr::V6(_)) => 128,
+        Err(_) => return Err("a network, as 10.1.0.0/16".into()),
+    };
+    let is_network = bits.parse::<u8>().is_ok_and(|bits| bits <= most);
+    is_network
+        .then_some(())
+        .ok_or("a network, as 10.1.0.0/16")?;
+    Ok(value.to_owned())
+}
+
+/// A pattern of PV names.
+pub(super) fn pattern(value: &str) -> Parsed<String> {
+    let expected = "a PV name, with * for any characters and ? for one";
+    (!value.is_empty()).then_some(()).ok_or(expected)?;
+    Ok(value.to_owned())
+}
+
+pub(super) fn source(value: &str) -> Parsed<String> {
+    let is_source = ["ca", "pva"].contains(&value);
+    is_source.then_some(()).ok_or("ca or pva")?;
+    Ok(value.to_owned())
+}
+
+/// A setting that is one of a few words.
+pub(super) trait Word: Copy + PartialEq + 'static {
+    /// The words.
+    const WORDS: &'static [(&'static str, Self)];
+    /// All words in one phrase.
+    const EXPECTED: &'static str;
+}
+
+impl Word for Pages {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("open", Self::Open),
+        ("login", Self::Login),
+        ("off", Self::Off),
+    ];
+    const EXPECTED: &'static str = "open, login or off";
+}
+
+impl Word for Auth {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("none", Self::None),
+        ("jwt", Self::Jwt),
+        ("trusted-header", Self::TrustedHeader),
+    ];
+    const EXPECTED: &'static str = "none, jwt or trusted-header";
+}
+
+impl Word for AuditSync {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("never", Self::Never),
+        ("each", Self::Each),
+        ("1s", Self::EverySecond),
+    ];
+    const EXPECTED: &'static str = "never, each or 1s";
+}
+
+/// Whether writes are refused while the audit file can't be written.
+impl Word for bool {
+    const WORDS: &'static [(&'static str, Self)] = &[("open", false), ("closed", true)];
+    const EXPECTED: &'static str = "open or closed";
+}
+
+pub(super) fn word<T: Word>(value: &str) -> Parsed<T> {
+    let known = T::WORDS.iter().find(|(word, _)| *word == value);
+    known
+        .map(|(_, meaning)| *meaning)
+        .ok_or_else(|| T::EXPECTED.into())
+}
+
+pub(super) fn show_word<T: Word>(value: &T) -> String {
+    let known = T::WORDS.iter().find(|(_, meaning)| meaning == value);
+    known.map_or_else(String::new, |(word, _)| (*word).to_owned())
+}
+
+pub(super) fn show_millis(value: &Duration) -> String {
+    value.as_millis().to_string()
+}
+
+pub(super) fn show_optional(value: &Option<SocketAddr>) -> String {
+    value.map(|address| address.to_string()).unwrap_or_default()
+}
