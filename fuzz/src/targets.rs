@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use pvwire_epics::ca::message;
 use pvwire_graphql::Documents;
 use pvwire_relay::access::rule::{AccessSecurity, Identity, PvList, Rules};
 use pvwire_relay::config::{Access, Asked, Config};
@@ -108,22 +109,6 @@ pub const TARGETS: &[Target] = &[
         run: sockets::run,
     },
 ];
-
-/// A message of Channel Access.
-fn message(
-    command: u16,
-    data_type: u16,
-    count: u16,
-    one: u32,
-    two: u32,
-    payload: &[u8],
-) -> Vec<u8> {
-    let shorts = [command, payload.len() as u16, data_type, count];
-    let mut bytes = shorts.map(u16::to_be_bytes).concat();
-    bytes.extend([one, two].map(u32::to_be_bytes).concat());
-    bytes.extend(payload);
-    bytes
-}
 
 /// What a server sends to who created the channel 1, subscribed as 2 and 3 and reads as 4.
 fn circuits() -> Vec<Vec<u8>> {

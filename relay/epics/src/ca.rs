@@ -1,4 +1,4 @@
-//! How are Channel Access PVs watched and written?
+//! A client of Channel Access: it watches PVs and writes to them.
 //!
 //! [`Client`] is one context of libca, [`Channel`] one PV with its monitors. What happens to a PV
 //! is told to the [`ChannelEvents`] that it was opened with.
@@ -11,6 +11,7 @@ mod circuit;
 mod command;
 mod command_thread;
 mod dbr;
+mod encode;
 mod event;
 mod field;
 mod follow;
@@ -19,6 +20,7 @@ mod messages;
 mod put;
 mod recv;
 mod sent_put;
+mod shape;
 mod thread_circuit;
 
 use std::ffi::CString;
@@ -36,9 +38,11 @@ pub use self::event::{
 };
 pub use self::field::{FieldKind, FieldQuestion};
 pub use self::handle::take_messages;
+pub use self::messages::message;
 use self::put::Job;
-pub use self::put::{Condition, Done, Held, PutError, PutTicket, PutValue};
+pub use self::put::{Condition, Done, Held, PutError, PutValue};
 pub use self::recv::{circuits_cut_total, paced_reads_total, reads_total};
+use crate::ticket::Ticket;
 use crate::user::UserName;
 
 /// Longest name in bytes: it must fit one of libca's search datagrams of 1,024 bytes with two
@@ -254,7 +258,7 @@ impl Channel {
     /// is read afterwards, if it may be, and the answer says what it holds if that is something else.
     /// Puts to one channel reach the server in the order of the calls, and one with `wait` only when
     /// the one before it is answered. `condition` is asked just before the put is sent. `done` is called
-    /// once, unless [`PutTicket::cancel`] says that nothing will be written; it must be quick, as
+    /// once, unless [`Ticket::cancel`] says that nothing will be written; it must be quick, as
     /// [`ChannelEvents`] must.
     pub fn put(
         &self,
@@ -262,7 +266,7 @@ impl Channel {
         wait: bool,
         condition: Option<Condition>,
         done: Done,
-    ) -> PutTicket {
+    ) -> Ticket {
         let (job, ticket) = Job::new(value, wait, condition, done);
         // Fails when the client is gone; the job is dropped with the error and says so.
         let _ = self.commands.send(Command::Put(self.id, job));

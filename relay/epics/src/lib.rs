@@ -20,10 +20,12 @@ mod liveness;
 mod memory;
 pub mod pva;
 mod throttle;
+mod ticket;
 mod user;
 
 pub use descriptors::raise_descriptor_limit;
 pub use environment::prepare_environment;
 pub use guard::panics_caught;
 pub use memory::give_back_free_memory;
+pub use ticket::{Phase, Ticket};
 pub use user::{BadUserName, MAX_USER_BYTES, UserName};

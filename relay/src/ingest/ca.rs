@@ -420,7 +420,7 @@ impl ChannelEvents for UserChannelState {
     }
 }
 
-struct CaTicket(ca::PutTicket);
+struct CaTicket(pvwire_epics::Ticket);
 
 impl OpTicket for CaTicket {
     fn cancel(&self) -> bool {

@@ -5,13 +5,13 @@
 //! closes them when they are idle: neither is quick.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use pvwire_epics::UserName;
+use pvwire_epics::{Phase, Ticket, UserName};
 use pvwire_schema::types::Outcome;
 
 use super::{OpEnd, OpTicket};
@@ -198,17 +198,13 @@ pub(super) fn as_user(user: &str, mut end: OpEnd) -> OpEnd {
     end
 }
 
-const WAITING: u8 = 0;
-const SENT: u8 = 1;
-const CANCELLED: u8 = 2;
-
 /// A user's put that may still be stopped; clones are of the same put.
 #[derive(Clone, Default)]
 pub(super) struct UserTicket(Arc<Progress>);
 
 #[derive(Default)]
 struct Progress {
-    phase: AtomicU8,
+    ticket: Ticket,
     /// What it keeps open.
     uses: Mutex<Vec<InUse>>,
 }
@@ -216,16 +212,14 @@ struct Progress {
 impl UserTicket {
     /// Its turn has come: whether it is to be sent.
     pub(super) fn begin(&self) -> bool {
-        let (order, or_else) = (Ordering::AcqRel, Ordering::Acquire);
-        let begun = (self.0.phase).compare_exchange(WAITING, SENT, order, or_else);
-        begun.is_ok()
+        self.0.ticket.begin()
     }
 
     /// Keeps something open until the put has ended; nothing if it was stopped.
     pub(super) fn keep(&self, uses: Vec<InUse>) -> bool {
         let mut kept = self.0.uses.lock().unwrap_or_else(PoisonError::into_inner);
         // Under the lock: who cancels lets go of what is kept.
-        if self.0.phase.load(Ordering::Acquire) == CANCELLED {
+        if self.0.ticket.phase() == Phase::Cancelled {
             return false;
         }
         *kept = uses;
@@ -241,12 +235,11 @@ impl UserTicket {
 
 impl OpTicket for UserTicket {
     fn cancel(&self) -> bool {
-        let (order, or_else) = (Ordering::AcqRel, Ordering::Acquire);
-        let cancelled = (self.0.phase).compare_exchange(WAITING, CANCELLED, order, or_else);
-        if cancelled.is_ok() {
+        let is_cancelled = self.0.ticket.cancel();
+        if is_cancelled {
             self.end();
         }
-        cancelled.is_ok()
+        is_cancelled
     }
 }
 

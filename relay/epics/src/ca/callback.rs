@@ -1,4 +1,4 @@
-//! What runs when libca calls back?
+//! The functions that libca calls.
 //!
 //! Each function hands what it was given to the channel's sink and does no more; for a value it
 //! takes no lock and allocates nothing. Its body is one `guard`, so that a panic never unwinds into
@@ -16,11 +16,12 @@ use ca_sys::{
     connection_handler_args, event_handler_args, exception_handler_args,
 };
 
-use super::channel_state::{ChannelState, Shape};
+use super::channel_state::ChannelState;
 use super::dbr;
 use super::event::{AccessRights, NativeType};
 use super::put::{Held, PutError};
 use super::sent_put::SentPut;
+use super::shape::Shape;
 use super::{recv, thread_circuit};
 use crate::guard::guard;
 use crate::throttle::Throttle;

@@ -1,4 +1,4 @@
-//! Which events of a channel are passed on, and which belong to a subscription of the past?
+//! A channel's state between its callbacks and the ca-cmd thread: it ignores events of old subscriptions.
 //!
 //! libca restores subscriptions at a reconnect by itself, but with the type that was first asked
 //! for. After an IOC came back with another type, events of the old subscription would show element
@@ -6,58 +6,19 @@
 //! subscribed anew.
 
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::command;
+use super::encode::Encoded;
 use super::event::{AccessRights, ChannelEvents, ChannelInfo, Metadata, NativeType, Update};
 use super::field::{FieldKind, FieldQuestion};
 use super::follow::follow;
-use super::put::{Encoded, Held, Job, PutError};
+use super::put::{Held, Job, PutError};
 use super::sent_put::SentPut;
+use super::shape::{AtomicShape, Shape};
 use crate::liveness::Circuit;
-
-/// Native type and element count of a connected channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
-    pub(super) native: NativeType,
-    pub(super) count: u32,
-}
-
-impl Shape {
-    /// One element at most means one value, anything else an array.
-    pub(super) fn is_scalar(self) -> bool {
-        self.count == 1
-    }
-}
-
-/// A [`Shape`] or none, in one atomic word.
-struct AtomicShape(AtomicU64);
-
-impl AtomicShape {
-    const NONE: u64 = u64::MAX;
-
-    const fn none() -> Self {
-        Self(AtomicU64::new(Self::NONE))
-    }
-
-    fn load(&self) -> Option<Shape> {
-        let word = self.0.load(Ordering::Acquire);
-        // NONE's upper half is no code of a type.
-        Some(Shape {
-            native: NativeType::from_code((word >> 32).try_into().ok()?)?,
-            count: word as u32,
-        })
-    }
-
-    fn store(&self, shape: Option<Shape>) {
-        let word = shape.map_or(Self::NONE, |shape| {
-            (shape.native as u64) << 32 | u64::from(shape.count)
-        });
-        self.0.store(word, Ordering::Release);
-    }
-}
 
 /// A command for the ca-cmd thread.
 pub(super) type Command = command::Command<ChannelState>;

@@ -1,4 +1,4 @@
-//! May libca read what a server sends?
+//! Checks what a server sends before libca reads it.
 //!
 //! libca believes what the header of a message says: it converts as many elements as it names, whether
 //! or not they came, and calls back for whatever request is named, which frees some of them twice. So
@@ -363,26 +363,9 @@ impl ErrorText {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ca::message;
 
     const DBR_TIME_DOUBLE: u16 = 20;
-
-    fn message(
-        command: u16,
-        data_type: u16,
-        count: u16,
-        one: u32,
-        two: u32,
-        payload: &[u8],
-    ) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for short in [command, payload.len() as u16, data_type, count] {
-            bytes.extend(short.to_be_bytes());
-        }
-        bytes.extend(one.to_be_bytes());
-        bytes.extend(two.to_be_bytes());
-        bytes.extend(payload);
-        bytes
-    }
 
     /// A circuit whose client has created the channel 5, subscribed as 7 and reads as 8.
     fn circuit() -> Check {

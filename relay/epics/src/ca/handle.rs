@@ -1,4 +1,4 @@
-//! Who owns libca's context, channels and subscriptions, and in which order do they end?
+//! Owners of libca's context, channels and subscriptions, which end them in the right order.
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_int, c_long, c_ulong, c_void};
@@ -18,14 +18,16 @@ use ca_sys::{
 };
 
 use super::callback;
-use super::channel_state::{ChannelState, Shape};
+use super::channel_state::ChannelState;
 use super::circuit::Place;
 use super::command::Purpose;
 use super::dbr;
+use super::encode::{Encoded, Target, encode, is_doubtful};
 use super::event::{NativeType, text};
 use super::field::FieldKind;
-use super::put::{Encoded, Job, PutError, Target, encode, is_doubtful};
+use super::put::{Job, PutError};
 use super::sent_put::SentPut;
+use super::shape::Shape;
 
 /// Puts of one channel that may wait for it to be connected.
 const MAX_WAITING: usize = 1_000;

@@ -1,4 +1,4 @@
-//! Where in a stream of Channel Access do messages begin and end, in whatever pieces it comes?
+//! Splits a stream of Channel Access into messages, in whatever pieces it comes.
 
 /// Commands of Channel Access that libca's messages are read for.
 pub(super) mod command {
@@ -67,6 +67,23 @@ impl Header {
 #[inline]
 fn first<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes[at..at + N].try_into().unwrap_or([0; N])
+}
+
+/// A message of Channel Access with a short header, for tests and `make fuzz`.
+#[doc(hidden)]
+pub fn message(
+    command: u16,
+    data_type: u16,
+    count: u16,
+    one: u32,
+    two: u32,
+    payload: &[u8],
+) -> Vec<u8> {
+    let shorts = [command, payload.len() as u16, data_type, count];
+    let mut bytes = shorts.map(u16::to_be_bytes).concat();
+    bytes.extend([one, two].map(u32::to_be_bytes).concat());
+    bytes.extend(payload);
+    bytes
 }
 
 /// What was found next.

@@ -3,7 +3,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::put::{Encoded, Held, Job, PutError};
+use super::encode::Encoded;
+use super::put::{Held, Job, PutError};
 
 /// A put that libca has.
 pub(super) struct SentPut {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use pvwire_epics::ca::{Channel, Client, Held, NativeType, PutError, PutTicket, PutValue};
+use pvwire_epics::Ticket;
+use pvwire_epics::ca::{Channel, Client, Held, NativeType, PutError, PutValue};
 use pvwire_epics::panics_caught;
 
 use crate::support::ca::{OwnValue, Recorder};
@@ -25,7 +26,7 @@ impl Pv {
         Self { recorder, channel }
     }
 
-    fn begin(&self, value: PutValue, wait: bool) -> (Answer, PutTicket) {
+    fn begin(&self, value: PutValue, wait: bool) -> (Answer, Ticket) {
         let (told, answer) = mpsc::channel();
         let done = Box::new(move |result| told.send(result).unwrap());
         let ticket = self.channel.put(value, wait, None, done);

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod allocations;
+mod ca_channels;
 mod ca_monitors;
 mod ca_put;
 #[cfg(feature = "interpose")]

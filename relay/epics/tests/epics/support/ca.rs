@@ -1,7 +1,9 @@
-//! What did a client of Channel Access tell?
+//! A sink that remembers what a client of Channel Access tells.
+
+use std::sync::Arc;
 
 use pvwire_epics::ca::{
-    AccessRights, ChannelEvents, ChannelInfo, Metadata, NativeType, Update, Value,
+    AccessRights, Channel, ChannelEvents, ChannelInfo, Client, Metadata, NativeType, Update, Value,
 };
 
 use super::recorder;
@@ -34,6 +36,18 @@ pub(crate) enum OwnValue {
 
 /// A sink that remembers all events, in order.
 pub(crate) type Recorder = recorder::Recorder<Event>;
+
+/// Opens a channel with such a sink.
+pub(crate) fn open(client: &Client, name: &str) -> (Arc<Recorder>, Channel) {
+    let recorder = Recorder::new();
+    let channel = client.open(name, recorder.clone()).unwrap();
+    (recorder, channel)
+}
+
+/// An array of elements in this machine's byte order.
+pub(crate) fn array<const N: usize>(native: NativeType, elements: &[[u8; N]]) -> OwnValue {
+    OwnValue::Array(native, elements.len() as u32, elements.concat())
+}
 
 impl Recorder {
     pub(crate) fn wait_connected(&self, from: usize) -> (usize, ChannelInfo) {
