@@ -1,33 +1,33 @@
-//! Why the relay ends a connection, and whether connecting again helps.
+//! WebSocket close codes: why the relay ends a connection, and whether reconnecting helps.
 
-/// WebSocket close codes that the relay uses. PROTOCOL.md and `close_code.ts` hold the same table.
+/// WebSocket close codes of the relay. PROTOCOL.md and `close_code.ts` have the same table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum CloseCode {
-    /// Either side is done.
+    /// Normal end of the connection.
     Normal = 1000,
-    /// What came broke the rules of WebSocket: a fault of the client's library, or damage on the way.
+    /// Violation of the WebSocket protocol, by the client's library or by corruption in transit.
     BadFrame = 1002,
-    /// Text that is no UTF-8.
+    /// Text that is not valid UTF-8.
     BadText = 1007,
-    /// The request was longer than the relay reads. The client must ask for less at a time.
+    /// The request exceeds the maximum length. The client must send smaller requests.
     RequestTooLarge = 1009,
-    /// A fault of the relay; its log says more.
+    /// Internal error of the relay; see its log.
     RelayFault = 1011,
     /// The relay is restarting: connect again within three seconds.
     ServiceRestart = 1012,
-    /// The relay serves as many clients as it may.
+    /// The relay has reached its maximum number of clients.
     TryAgainLater = 1013,
-    /// The client hasn't shown in time who it is, its token is not good or is not good any more.
+    /// The token was not sent in time, is invalid, or has expired.
     NotLoggedIn = 4401,
-    /// The operator has changed who may read what, and the client held a PV that it may not read any
-    /// more. It connects again and is told which.
+    /// The rules have changed, and the client is subscribed to a PV that it may no longer read. When it
+    /// reconnects and subscribes again, it is told which.
     RightsChanged = 4403,
-    /// A request that is no valid Request. A fault of the client's program.
+    /// A message that is not a valid request. A fault of the client program.
     BadRequest = 4400,
-    /// The client took nothing and acknowledged nothing for too long.
+    /// The client has received or acknowledged nothing for too long.
     NoProgress = 4408,
-    /// The client asked faster than answers could be sent.
+    /// The client sent requests faster than replies could be delivered.
     TooManyRequests = 4429,
 }
 
@@ -48,13 +48,13 @@ impl CloseCode {
         Self::TooManyRequests,
     ];
 
-    /// The number on the wire.
+    /// The numeric code.
     #[must_use]
     pub const fn number(self) -> u16 {
         self as u16
     }
 
-    /// Whether a client that connects again can expect better.
+    /// Whether reconnecting can help.
     #[must_use]
     pub const fn reconnecting_helps(self) -> bool {
         !matches!(

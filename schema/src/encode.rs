@@ -1,110 +1,46 @@
-//! Turns updates and requests into the bytes of one message.
+//! Encodes frames and requests.
 
 use flatbuffers::{FlatBufferBuilder, WIPOffset};
 
 mod apart;
+mod marks;
+mod node;
+mod reply;
 mod request;
+#[cfg(test)]
+mod tests;
 
 use self::apart::Aparts;
 pub use self::apart::Cut;
+use self::marks::MarkColumns;
+pub use self::marks::RowMarks;
+use self::node::{elements, node};
 pub use self::request::request;
 use crate::generated::frame as fb;
 use crate::lz4::Packer;
 use crate::types::{
-    Alarm, Array, BlobValue, Connection, Detail, FrameKind, Limits, Metadata, NameError, Node,
-    NodeValue, Outcome, PvId, Reply, SkipCause, Skips, ValueType,
+    BlobValue, Connection, FrameKind, Limits, Metadata, PvId, SkipCause, ValueType,
 };
 use crate::varint::DeltaColumn;
 
-/// From this size on a frame's buffer is given away instead of being copied.
+/// Minimum size of a frame whose buffer is given away instead of being copied.
 const LARGE_BYTES: usize = 256 << 10;
 
-/// Room for what a frame that follows on a large one has more.
+/// Additional capacity of the buffer that replaces a large one.
 const MORE_BYTES: usize = 16 << 10;
 
-/// A frame in pieces, which together are its message.
+/// A frame in pieces. Concatenated, they are the message.
 #[derive(Debug)]
 pub struct Pieces {
     /// The frame, from `start` on.
     pub bytes: Vec<u8>,
-    /// Where it begins; before it there is the room that was asked for.
+    /// Where the frame begins in `bytes`, after the room that the caller requested.
     pub start: usize,
-    /// Elements of arrays that stand apart, in the order of their places.
+    /// Elements of arrays that are not copied into `bytes`, by ascending position.
     pub cuts: Vec<Cut>,
 }
 
-/// What a row says beside its value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RowMarks<'a> {
-    /// The alarm, when it differs from the one of the PV's row before.
-    pub alarm: Option<Alarm>,
-    /// User tag and alarm message, when they differ from those of the PV's row before.
-    pub detail: Option<&'a Detail>,
-    /// Values that were left out just before this row. Update frames only.
-    pub skips: Skips,
-    /// The row's number in its PV's stream. Every kind but Update.
-    pub sequence: u32,
-}
-
-/// Marks of the rows of one kind (numbers or blobs), whose row numbers are known only at the end.
-#[derive(Debug, Default)]
-struct MarkColumns {
-    alarms: Vec<(u32, Alarm)>,
-    details: Vec<(u32, WIPOffset<&'static str>, i32)>,
-    skips: Vec<(u32, SkipCause, u32)>,
-    sequences: Vec<u32>,
-}
-
-impl MarkColumns {
-    /// Most rows of an Update have no mark at all.
-    #[inline]
-    fn push(
-        &mut self,
-        builder: &mut FlatBufferBuilder<'static>,
-        row: usize,
-        kind: FrameKind,
-        marks: RowMarks<'_>,
-    ) {
-        let none = marks.alarm.is_none() && marks.detail.is_none() && marks.skips == Skips::NONE;
-        if kind != FrameKind::Update || !none {
-            self.push_some(builder, row, kind, marks);
-        }
-    }
-
-    #[inline(never)]
-    fn push_some(
-        &mut self,
-        builder: &mut FlatBufferBuilder<'static>,
-        row: usize,
-        kind: FrameKind,
-        marks: RowMarks<'_>,
-    ) {
-        let row = row as u32;
-        if let Some(alarm) = marks.alarm {
-            self.alarms.push((row, alarm));
-        }
-        if let Some(detail) = marks.detail {
-            let message = builder.create_string(&detail.message);
-            self.details.push((row, message, detail.user_tag));
-        }
-        if kind != FrameKind::Update {
-            self.sequences.push(marks.sequence);
-        } else if marks.skips != Skips::NONE {
-            let skips = marks.skips.by_cause();
-            self.skips
-                .extend(skips.map(|(cause, count)| (row, cause, count)));
-        }
-    }
-
-    fn clear(&mut self) {
-        self.alarms.clear();
-        self.details.clear();
-        self.skips.clear();
-        self.sequences.clear();
-    }
-}
-
-/// Builds frames one after the other and keeps its buffers in between.
+/// Builds one frame after another and reuses its buffers.
 ///
 /// `begin`, any number of rows and parts, `finish`. Rows of one PV stay in the order they came in.
 #[derive(Default)]
@@ -118,7 +54,7 @@ pub struct FrameEncoder {
     skip_cause: SkipCause,
     base_time_ns: i64,
     values: Vec<f64>,
-    /// For a connection with LZ4.
+    /// Pack the columns of numbers with LZ4.
     packing: bool,
     packer: Packer,
     number_marks: MarkColumns,
@@ -127,9 +63,9 @@ pub struct FrameEncoder {
     metadata: Vec<WIPOffset<fb::Metadata<'static>>>,
     connections: Vec<WIPOffset<fb::Connection<'static>>>,
     reply: Option<(u32, fb::ReplyBody, WIPOffset<flatbuffers::UnionWIPOffset>)>,
-    /// Arrays whose elements aren't copied into the frame.
+    /// Arrays whose elements are not copied into the frame.
     apart: Aparts,
-    /// Bytes of the frame that took the buffer with it; 0 when the buffer is still here.
+    /// Length of the last frame if it took the buffer with it; 0 otherwise.
     given_away: usize,
 }
 
@@ -150,16 +86,16 @@ impl FrameEncoder {
         Self::default()
     }
 
-    /// Whether the columns of numbers are to be packed, in this frame and those that follow.
+    /// Sets whether the columns of numbers are packed, in this frame and the following ones.
     pub fn packing(&mut self, packing: bool) {
         self.packing = packing;
     }
 
-    /// Starts a frame; what an unfinished one held is forgotten.
+    /// Starts a frame. The content of an unfinished one is discarded.
     pub fn begin(&mut self, kind: FrameKind, tick: u64, prev_tick: u64) {
         match std::mem::take(&mut self.given_away) {
             0 => self.builder.reset(),
-            // A buffer that grows to its size is copied each time that it doubles.
+            // Growing to this size would copy the buffer each time it doubles.
             bytes => self.builder = FlatBufferBuilder::with_capacity(bytes + MORE_BYTES),
         }
         (self.kind, self.tick, self.prev_tick) = (kind, tick, prev_tick);
@@ -175,12 +111,12 @@ impl FrameEncoder {
         self.apart.clear();
     }
 
-    /// Says why the values before a `CatchUp`'s rows were left out.
+    /// Sets why values before the rows of a `CatchUp` were skipped.
     pub fn skip_cause(&mut self, cause: SkipCause) {
         self.skip_cause = cause;
     }
 
-    /// Whether the frame would say nothing.
+    /// Whether the frame has no content.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows() == 0
@@ -195,7 +131,7 @@ impl FrameEncoder {
         self.values.len() + self.blobs.len()
     }
 
-    /// Values that its rows say were left out before them. Update frames only.
+    /// Number of values that its rows report as skipped. Update frames only.
     #[must_use]
     pub fn skipped(&self) -> u64 {
         let skips = [&self.number_marks.skips, &self.blob_marks.skips];
@@ -218,21 +154,21 @@ impl FrameEncoder {
         self.values.push(value);
     }
 
-    /// Adds an update whose value is no double.
+    /// Adds an update whose value is not a double.
     pub fn blob(&mut self, id: PvId, time_ns: i64, value: &BlobValue, marks: RowMarks<'_>) {
         self.add_blob(id, time_ns, value, marks);
     }
 
-    /// The largest array of each of these values won't be copied into the frame. Nothing may be added before
-    /// this, and `finish_pieces` ends the frame.
+    /// Sends the largest array of each of these values apart from the frame. Must be called before
+    /// anything is added; `finish_pieces` ends the frame.
     pub fn apart<'a>(&mut self, values: impl IntoIterator<Item = &'a BlobValue>) {
         for value in values {
             self.apart.add(&mut self.builder, value);
         }
     }
 
-    /// Adds an update whose largest array is not copied into the frame but follows it. Nothing may
-    /// be added before it, and `finish_pieces` ends the frame.
+    /// Adds an update whose largest array is sent apart from the frame. Must be called before anything
+    /// else is added; `finish_pieces` ends the frame.
     pub fn blob_apart(&mut self, id: PvId, time_ns: i64, value: &BlobValue, marks: RowMarks<'_>) {
         self.apart([value]);
         self.add_blob(id, time_ns, value, marks);
@@ -324,125 +260,6 @@ impl FrameEncoder {
             .push(fb::Connection::create(&mut self.builder, &args));
     }
 
-    /// Sets the answer that the frame carries.
-    pub fn reply(&mut self, reply_to: u32, reply: &Reply) {
-        let builder = &mut self.builder;
-        let (kind, body) = match reply {
-            Reply::Hello(hello) => {
-                let args = fb::HelloArgs {
-                    relay_version: Some(builder.create_string(&hello.relay_version)),
-                    relay_instance: hello.relay_instance,
-                    max_request_bytes: hello.max_request_bytes,
-                    max_subscriptions: hello.max_subscriptions,
-                    ack_interval_ms: hello.ack_interval_ms,
-                    not_found_after_ms: hello.not_found_after_ms,
-                    authenticate: hello.authenticate,
-                    user: (!hello.user.is_empty()).then(|| builder.create_string(&hello.user)),
-                    expires_in_ms: hello.expires_in_ms,
-                };
-                (
-                    fb::ReplyBody::Hello,
-                    fb::Hello::create(builder, &args).as_union_value(),
-                )
-            }
-            Reply::Subscribed { ids, errors } => {
-                let args = fb::SubscribedArgs {
-                    ids: Some(id_vector(builder, ids)),
-                    errors: name_errors(builder, errors),
-                };
-                (
-                    fb::ReplyBody::Subscribed,
-                    fb::Subscribed::create(builder, &args).as_union_value(),
-                )
-            }
-            Reply::Unsubscribed { ids } => {
-                let args = fb::UnsubscribedArgs {
-                    ids: Some(id_vector(builder, ids)),
-                };
-                (
-                    fb::ReplyBody::Unsubscribed,
-                    fb::Unsubscribed::create(builder, &args).as_union_value(),
-                )
-            }
-            Reply::Got { ids, errors } => {
-                let args = fb::GotArgs {
-                    ids: Some(id_vector(builder, ids)),
-                    errors: name_errors(builder, errors),
-                };
-                (
-                    fb::ReplyBody::Got,
-                    fb::Got::create(builder, &args).as_union_value(),
-                )
-            }
-            Reply::Pong {
-                client_time_ns,
-                relay_time_ns,
-            } => {
-                let args = fb::PongArgs {
-                    client_time_ns: *client_time_ns,
-                    relay_time_ns: *relay_time_ns,
-                };
-                (
-                    fb::ReplyBody::Pong,
-                    fb::Pong::create(builder, &args).as_union_value(),
-                )
-            }
-            Reply::PutDone { outcome, message } => {
-                return self.put_done(reply_to, *outcome, message, None);
-            }
-            Reply::RpcDone { outcome, message } => {
-                return self.rpc_done(reply_to, *outcome, message, None);
-            }
-            Reply::Error { problem, message } => {
-                let args = fb::RequestErrorArgs {
-                    problem: fb::RequestProblem(problem.number()),
-                    message: Some(builder.create_string(message)),
-                };
-                (
-                    fb::ReplyBody::RequestError,
-                    fb::RequestError::create(builder, &args).as_union_value(),
-                )
-            }
-        };
-        self.reply = Some((reply_to, kind, body));
-    }
-
-    /// Sets the answer to a Put, with what the PV holds if that isn't what was put.
-    pub fn put_done(
-        &mut self,
-        reply_to: u32,
-        outcome: Outcome,
-        message: &str,
-        readback: Option<&Node>,
-    ) {
-        let builder = &mut self.builder;
-        let args = fb::PutDoneArgs {
-            outcome: fb::Outcome(outcome.number()),
-            message: text_if_any(builder, message),
-            readback: readback.map(|held| node(builder, held, &mut self.apart)),
-        };
-        let done = fb::PutDone::create(builder, &args).as_union_value();
-        self.reply = Some((reply_to, fb::ReplyBody::PutDone, done));
-    }
-
-    /// Sets the answer to an Rpc, with what the server said.
-    pub fn rpc_done(
-        &mut self,
-        reply_to: u32,
-        outcome: Outcome,
-        message: &str,
-        result: Option<&Node>,
-    ) {
-        let builder = &mut self.builder;
-        let args = fb::RpcDoneArgs {
-            outcome: fb::Outcome(outcome.number()),
-            message: text_if_any(builder, message),
-            result: result.map(|result| node(builder, result, &mut self.apart)),
-        };
-        let done = fb::RpcDone::create(builder, &args).as_union_value();
-        self.reply = Some((reply_to, fb::ReplyBody::RpcDone, done));
-    }
-
     fn finish_numbers(&mut self) -> WIPOffset<fb::Numbers<'static>> {
         let builder = &mut self.builder;
         let (ids, times) = (self.ids.bytes(), self.times.bytes());
@@ -463,40 +280,15 @@ impl FrameEncoder {
         fb::Numbers::create(builder, &args)
     }
 
-    /// Ends the frame and gives its bytes, which stay until the next `begin`.
+    /// Ends the frame and returns its bytes, which are valid until the next `begin`.
     pub fn finish(&mut self) -> &[u8] {
         let rows = self.values.len();
         let numbers = (rows > 0).then(|| self.finish_numbers());
         let builder = &mut self.builder;
         let (first, second) = (&self.number_marks, &self.blob_marks);
-        let blob_row = |row: u32| row + rows as u32;
-        let alarms: Vec<_> = (first.alarms.iter().copied())
-            .chain(
-                second
-                    .alarms
-                    .iter()
-                    .map(|&(row, alarm)| (blob_row(row), alarm)),
-            )
-            .map(|(row, alarm)| fb::AlarmRow::new(row, alarm.status, alarm.severity.number()))
-            .collect();
-        let skips: Vec<_> = (first.skips.iter().copied())
-            .chain(
-                second
-                    .skips
-                    .iter()
-                    .map(|&(row, cause, count)| (blob_row(row), cause, count)),
-            )
-            .map(|(row, cause, count)| fb::SkipRow::new(row, count, cause.number()))
-            .collect();
-        let details: Vec<_> = (first.details.iter().copied())
-            .chain((second.details.iter()).map(|&(row, text, tag)| (blob_row(row), text, tag)))
-            .map(|(row, message, user_tag)| fb::DetailArgs {
-                row,
-                user_tag,
-                message: Some(message),
-            })
-            .map(|args| fb::Detail::create(builder, &args))
-            .collect();
+        let alarms = marks::alarms(first, second, rows);
+        let skips = marks::skips(first, second, rows);
+        let details = marks::details(builder, first, second, rows);
         let mut args = fb::FrameArgs {
             kind: fb::FrameKind(self.kind.number()),
             tick: self.tick,
@@ -526,15 +318,14 @@ impl FrameEncoder {
 }
 
 impl FrameEncoder {
-    /// Ends the frame and gives its bytes away: those from the returned place on, with at least
-    /// `room` before them for a header of the caller's. Large arrays are not copied once more for
-    /// it.
+    /// Ends the frame and returns its buffer and where the frame begins in it, with at least `room`
+    /// bytes before it for the caller's header. Large frames are not copied.
     pub fn finish_owned(&mut self, room: usize) -> (Vec<u8>, usize) {
         self.finish();
         self.give_away(room)
     }
 
-    /// The same in pieces, of a frame with arrays that stand apart.
+    /// Ends a frame with arrays that are sent apart.
     pub fn finish_pieces(&mut self, room: usize) -> Pieces {
         let (mut bytes, start) = self.finish_owned(room);
         let cuts = self.apart.finish(&mut bytes);
@@ -551,7 +342,7 @@ impl FrameEncoder {
         if (room..=length).contains(&start) {
             return (buffer, start);
         }
-        // Without the room, or with so much that it isn't worth keeping.
+        // Too little room before the frame, or a buffer much larger than the frame.
         (with_room(room, &buffer[start..]), room)
     }
 }
@@ -561,141 +352,6 @@ fn with_room(room: usize, data: &[u8]) -> Vec<u8> {
     bytes.resize(room, 0);
     bytes.extend_from_slice(data);
     bytes
-}
-
-/// A number of at most 32 bits, a double or a truth value as the one word that it travels in.
-fn word_of(value_type: ValueType, number: f64) -> u64 {
-    let mut word = [0; 8];
-    let mut put = |bytes: &[u8]| word[..bytes.len()].copy_from_slice(bytes);
-    match value_type {
-        ValueType::Float32 => put(&(number as f32).to_le_bytes()),
-        ValueType::Int8 => put(&(number as i8).to_le_bytes()),
-        ValueType::UInt8 | ValueType::Boolean => put(&[number as u8]),
-        ValueType::Int16 => put(&(number as i16).to_le_bytes()),
-        ValueType::UInt16 | ValueType::Enum => put(&(number as u16).to_le_bytes()),
-        ValueType::Int32 => put(&(number as i32).to_le_bytes()),
-        ValueType::UInt32 => put(&(number as u32).to_le_bytes()),
-        _ => put(&number.to_le_bytes()),
-    }
-    u64::from_le_bytes(word)
-}
-
-/// The vector of an array's elements, and to which of those that stand apart it refers.
-fn elements(
-    builder: &mut FlatBufferBuilder<'static>,
-    array: &Array,
-    apart: &Aparts,
-    refers_to: &mut Option<usize>,
-) -> WIPOffset<flatbuffers::Vector<'static, u64>> {
-    match apart.vector(array) {
-        Some((place, vector)) => {
-            *refers_to = Some(place);
-            vector
-        }
-        None => words(builder, &array.data),
-    }
-}
-
-fn node(
-    builder: &mut FlatBufferBuilder<'static>,
-    root: &Node,
-    apart: &mut Aparts,
-) -> WIPOffset<fb::Node<'static>> {
-    let mut refers_to = None;
-    let mut args = fb::NodeArgs {
-        name: text_if_any(builder, &root.name),
-        type_id: text_if_any(builder, &root.type_id),
-        count: 1,
-        ..Default::default()
-    };
-    let mut fields = |builder: &mut FlatBufferBuilder<'static>, list: &[Node]| {
-        let offsets: Vec<_> = list
-            .iter()
-            .map(|field| node(builder, field, apart))
-            .collect();
-        Some(builder.create_vector(&offsets))
-    };
-    let kind = match &root.value {
-        NodeValue::Empty => {
-            args.count = 0;
-            ValueType::Unknown
-        }
-        NodeValue::Number(value_type, number) => {
-            args.data = Some(builder.create_vector(&[word_of(*value_type, *number)]));
-            *value_type
-        }
-        NodeValue::Int64(integer) => {
-            args.data = Some(builder.create_vector(&[*integer as u64]));
-            ValueType::Int64
-        }
-        NodeValue::UInt64(integer) => {
-            args.data = Some(builder.create_vector(&[*integer]));
-            ValueType::UInt64
-        }
-        NodeValue::Text(text) => {
-            args.text = Some(strings(builder, std::slice::from_ref(text)));
-            ValueType::String
-        }
-        NodeValue::TextArray(texts) => {
-            args.array = true;
-            args.count = texts.len() as u32;
-            args.text = Some(strings(builder, texts));
-            ValueType::String
-        }
-        NodeValue::Array(array) => {
-            args.array = true;
-            args.count = array.count;
-            args.data = Some(elements(builder, array, apart, &mut refers_to));
-            array.value_type
-        }
-        NodeValue::Structure(list) => {
-            args.fields = fields(builder, list);
-            ValueType::Structure
-        }
-        NodeValue::Union(held) => {
-            args.fields = fields(builder, held.as_deref().map_or(&[], std::slice::from_ref));
-            ValueType::Union
-        }
-        NodeValue::Any(held) => {
-            args.fields = fields(builder, held.as_deref().map_or(&[], std::slice::from_ref));
-            ValueType::Any
-        }
-        NodeValue::StructureArray(list)
-        | NodeValue::UnionArray(list)
-        | NodeValue::AnyArray(list) => {
-            args.array = true;
-            args.count = list.len() as u32;
-            args.fields = fields(builder, list);
-            match &root.value {
-                NodeValue::StructureArray(_) => ValueType::Structure,
-                NodeValue::UnionArray(_) => ValueType::Union,
-                _ => ValueType::Any,
-            }
-        }
-    };
-    args.type_ = value_type(kind);
-    let node = fb::Node::create(builder, &args);
-    if let Some(place) = refers_to {
-        apart.refer(builder, node.value(), fb::Node::VT_DATA, place);
-    }
-    node
-}
-
-/// Packed elements as the words that they travel in.
-fn words<'b>(
-    builder: &mut FlatBufferBuilder<'b>,
-    bytes: &[u8],
-) -> WIPOffset<flatbuffers::Vector<'b, u64>> {
-    const { assert!(cfg!(target_endian = "little"), "elements are little-endian") };
-    if let Ok(words) = bytemuck::try_cast_slice(bytes) {
-        return builder.create_vector::<u64>(words);
-    }
-    let padded = |chunk: &[u8]| {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        u64::from_le_bytes(word)
-    };
-    builder.create_vector_from_iter(bytes.chunks(8).map(padded))
 }
 
 fn text_if_any<'b>(builder: &mut FlatBufferBuilder<'b>, text: &str) -> Option<WIPOffset<&'b str>> {
@@ -723,234 +379,4 @@ fn limits<'b>(
 ) -> Option<WIPOffset<fb::Limits<'b>>> {
     let Limits { low, high } = limits;
     (limits != Limits::NONE).then(|| fb::Limits::create(builder, &fb::LimitsArgs { low, high }))
-}
-
-fn id_vector<'b>(
-    builder: &mut FlatBufferBuilder<'b>,
-    ids: &[PvId],
-) -> WIPOffset<flatbuffers::Vector<'b, u32>> {
-    let numbers: Vec<u32> = ids.iter().map(|id| id.0).collect();
-    builder.create_vector(&numbers)
-}
-
-type NameErrors<'b> = flatbuffers::Vector<'b, flatbuffers::ForwardsUOffset<fb::NameError<'b>>>;
-
-fn name_errors<'b>(
-    builder: &mut FlatBufferBuilder<'b>,
-    errors: &[NameError],
-) -> Option<WIPOffset<NameErrors<'b>>> {
-    if errors.is_empty() {
-        return None;
-    }
-    let mut offsets = Vec::with_capacity(errors.len());
-    for error in errors {
-        let message = Some(builder.create_string(&error.message));
-        let problem = fb::NameProblem(error.problem.number());
-        let args = fb::NameErrorArgs {
-            index: error.index,
-            problem,
-            message,
-        };
-        offsets.push(fb::NameError::create(builder, &args));
-    }
-    Some(builder.create_vector(&offsets))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::decode;
-    use crate::types::Severity;
-
-    fn of_elements(encoder: &mut FrameEncoder, count: u32) {
-        let data: Vec<u8> = (0..count)
-            .flat_map(|n| f64::from(n).to_le_bytes())
-            .collect();
-        let value = BlobValue::array(ValueType::Float64, count, data);
-        encoder.begin(FrameKind::Update, 2, 1);
-        encoder.blob(PvId(4), 7, &value, RowMarks::default());
-    }
-
-    #[test]
-    fn frame_given_away_is_the_same_and_has_room_before_it() {
-        let (mut giving, mut keeping) = (FrameEncoder::new(), FrameEncoder::new());
-        // Larger and smaller in turn; the third fills the buffer that the first one left behind.
-        for count in [100_000, 3, 100_000, 40_000, 102_000, 300_000, 0] {
-            of_elements(&mut giving, count);
-            of_elements(&mut keeping, count);
-            let (bytes, start) = giving.finish_owned(10);
-            assert!(start >= 10);
-            assert_eq!(&bytes[start..], keeping.finish(), "{count} elements");
-            assert!(bytes.capacity() <= 2 * (bytes.len() - start) + 2 * MORE_BYTES);
-        }
-    }
-
-    #[test]
-    fn large_frames_of_one_size_are_not_copied() {
-        let mut encoder = FrameEncoder::new();
-        for _ in 0..3 {
-            of_elements(&mut encoder, 100_000);
-            let buffer = encoder.finish().as_ptr();
-            let (bytes, start) = encoder.give_away(10);
-            assert_eq!(bytes[start..].as_ptr(), buffer);
-        }
-    }
-
-    fn joined(pieces: &Pieces) -> Vec<u8> {
-        let (mut joined, mut at) = (Vec::new(), pieces.start);
-        for cut in &pieces.cuts {
-            joined.extend(&pieces.bytes[at..cut.at]);
-            joined.extend(&cut.data);
-            joined.resize(joined.len() + cut.padding, 0);
-            at = cut.at;
-        }
-        joined.extend(&pieces.bytes[at..]);
-        joined
-    }
-
-    #[test]
-    fn answer_with_many_large_arrays_holds_all_of_them_and_copies_none() {
-        let array = |value_type, bytes: Vec<u8>| Array {
-            value_type,
-            count: bytes.len() as u32,
-            data: bytes.into(),
-        };
-        let bytes = |n: usize| (0..n).map(|byte| (byte * n) as u8).collect::<Vec<_>>();
-        let image = |n| {
-            let field = |name: &str, value| Node {
-                name: name.into(),
-                type_id: String::new(),
-                value,
-            };
-            let held = field(
-                "ubyteValue",
-                NodeValue::Array(array(ValueType::UInt8, bytes(n))),
-            );
-            let fields = vec![
-                field(
-                    "codec",
-                    NodeValue::Array(array(ValueType::UInt8, bytes(10))),
-                ),
-                field("value", NodeValue::Union(Some(Box::new(held)))),
-                field("dimension", NodeValue::Int64(n as i64)),
-            ];
-            BlobValue::Structure(field("", NodeValue::Structure(fields)))
-        };
-        let mut values = Vec::new();
-        for n in [4_096, 5_001, 70_003, 8_190] {
-            values.push(BlobValue::Array(array(ValueType::UInt8, bytes(n))));
-            values.push(image(n + 1));
-            values.push(BlobValue::Array(array(ValueType::UInt8, bytes(n / 100))));
-        }
-        // The elements of two PVs may be the same.
-        values.push(values[0].clone());
-        let mut encoder = FrameEncoder::new();
-        for shown in [values.len(), 2, 1] {
-            encoder.begin(FrameKind::Answer, 3, 0);
-            encoder.apart(&values[..shown]);
-            let ids = (0..shown).map(|n| PvId(n as u32)).collect::<Vec<_>>();
-            let reply = Reply::Got {
-                ids: ids.clone(),
-                errors: Vec::new(),
-            };
-            encoder.reply(7, &reply);
-            encoder.number(PvId(99), 5, 1.5, RowMarks::default());
-            for (id, value) in ids.iter().zip(&values) {
-                encoder.metadata(*id, &Metadata::default());
-                encoder.blob(*id, 7, value, RowMarks::default());
-            }
-            let pieces = encoder.finish_pieces(10);
-            assert_eq!(pieces.cuts.len(), if shown > 2 { 8 } else { shown });
-            assert!(pieces.bytes.len() < 10_000, "{}", pieces.bytes.len());
-            let joined = joined(&pieces);
-            let frame = decode::frame(&joined).unwrap();
-            assert_eq!(frame.blobs().count(), shown);
-            for (blob, value) in frame.blobs().zip(&values) {
-                match value {
-                    BlobValue::Array(array) => {
-                        assert_eq!((blob.data, blob.data_offset % 8), (&array.data[..], 0));
-                    }
-                    BlobValue::Structure(root) => {
-                        assert_eq!(&blob.structure.unwrap().to_node(), root);
-                    }
-                    _ => unreachable!("there is no other"),
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn pieces_make_up_the_message_that_holds_the_same() {
-        let alarm = Some(Alarm {
-            severity: Severity::Major,
-            status: 3,
-        });
-        let detail = Detail {
-            user_tag: 5,
-            message: "hot".into(),
-        };
-        let marks = RowMarks {
-            alarm,
-            detail: Some(&detail),
-            sequence: 9,
-            skips: Skips::NONE,
-        };
-        let field = |name: &str, value| Node {
-            name: name.into(),
-            type_id: String::new(),
-            value,
-        };
-        let array = |count: u32| {
-            let data: Vec<u8> = (0..count).map(|n| n as u8).collect();
-            let value_type = ValueType::UInt8;
-            let data = data.into();
-            Array {
-                value_type,
-                count,
-                data,
-            }
-        };
-        let mut encoder = FrameEncoder::new();
-        // What is refused after this one takes nothing of it.
-        encoder.begin(FrameKind::Answer, 1, 0);
-        encoder.apart([&BlobValue::Array(array(9_000))]);
-        for count in [3, 5_000, 5_001, 5_007, 300_001] {
-            let image = field("ubyteValue", NodeValue::Array(array(count)));
-            let fields = vec![
-                field("small", NodeValue::Array(array(9))),
-                field("value", NodeValue::Union(Some(Box::new(image)))),
-                field("name", NodeValue::Text("camera".into())),
-            ];
-            for value in [
-                BlobValue::Array(array(count)),
-                BlobValue::Structure(field("", NodeValue::Structure(fields))),
-                BlobValue::TextArray(vec!["long".repeat(3_000); 3]),
-            ] {
-                encoder.begin(FrameKind::CatchUp, 8, 8);
-                encoder.blob_apart(PvId(4), 7, &value, marks);
-                encoder.metadata(PvId(4), &Metadata::default());
-                let pieces = encoder.finish_pieces(10);
-                let is_apart = count >= 5_000 && value.value_type() != ValueType::String;
-                assert_eq!(pieces.cuts.is_empty(), !is_apart, "{count}");
-                let joined = joined(&pieces);
-
-                let frame = decode::frame(&joined).unwrap();
-                let blob = frame.blobs().next().unwrap();
-                assert_eq!((blob.id, blob.time_ns), (PvId(4), 7));
-                assert_eq!(frame.alarms().next().map(|row| row.alarm), alarm);
-                assert_eq!(frame.details().next().unwrap().message, "hot");
-                assert_eq!(frame.metadata().count(), 1);
-                match &value {
-                    BlobValue::Array(array) => {
-                        assert_eq!(blob.data, array.data);
-                        assert_eq!(blob.data_offset % 8, 0);
-                    }
-                    BlobValue::Structure(root) => {
-                        assert_eq!(&blob.structure.unwrap().to_node(), root);
-                    }
-                    _ => assert_eq!(blob.text().count(), 3),
-                }
-            }
-        }
-    }
 }

@@ -1,7 +1,7 @@
-//! The wire between relay and client: its types, its encoder and its decoder.
+//! The wire protocol between relay and client: types, encoder and decoder.
 //!
-//! PROTOCOL.md beside this crate says what the messages mean; `fbs/` holds the schema that the
-//! generated code and every other language's reader are made from.
+//! PROTOCOL.md describes the messages; `fbs/` is the schema from which the generated code and readers in
+//! other languages are made.
 
 #![deny(unsafe_code)]
 
@@ -17,5 +17,5 @@ mod varint;
 /// WebSocket subprotocol that client and relay must agree on in the handshake.
 pub const SUBPROTOCOL: &str = "pvwire.v1";
 
-/// The same for a client that wants the columns of numbers packed, as over a slow link.
+/// Subprotocol of a client that requests packed columns of numbers, for example on a slow link.
 pub const LZ4_SUBPROTOCOL: &str = "pvwire.v1.lz4";

@@ -1,13 +1,13 @@
-//! How do the columns of numeric rows become few bytes for slow links? The bytes of the values are
-//! sorted by their place in the value, and all columns together are one LZ4 block.
+//! Packs the columns of numeric rows for slow links: the bytes of the values are stored in planes, all
+//! lowest bytes first, and all columns together are one LZ4 block.
 
-/// A block holds at most so many times its own bytes: what one byte can add to a length.
+/// Maximum ratio of unpacked to packed bytes: one byte can add this much to a length.
 const MAX_RATIO: usize = 255;
 
-/// What a match is longer than its token says.
+/// Minimum length of a match, which is not part of its token.
 const MIN_MATCH: usize = 4;
 
-/// Frames with fewer rows wouldn't get shorter.
+/// Packing does not shorten frames with fewer rows.
 const MIN_ROWS: usize = 8;
 
 /// Bytes of a value.
@@ -21,7 +21,7 @@ pub(crate) struct Packer {
 }
 
 impl Packer {
-    /// The three columns as one block; `None` when that is no shorter.
+    /// The three columns as one block; `None` if that is not shorter.
     pub(crate) fn pack(&mut self, ids: &[u8], times: &[u8], values: &[f64]) -> Option<&[u8]> {
         if values.len() < MIN_ROWS {
             return None;
@@ -42,11 +42,11 @@ impl Packer {
     }
 }
 
-/// The columns of ids, times and values, one behind the other, of so many bytes and rows; `None` when
-/// the block doesn't hold exactly that.
+/// The columns of ids, times and values, concatenated; `None` if the block does not contain exactly
+/// `others` bytes of ids and times and the values of `rows` rows.
 pub(crate) fn unpacked(block: &[u8], others: usize, rows: usize) -> Option<Vec<u8>> {
     let length = rows.checked_mul(VALUE_BYTES)?.checked_add(others)?;
-    // Checked before there is room for it.
+    // Checked before memory is allocated.
     if length > block.len().saturating_mul(MAX_RATIO) {
         return None;
     }
@@ -70,7 +70,7 @@ pub(crate) fn unpacked(block: &[u8], others: usize, rows: usize) -> Option<Vec<u
     Some(columns)
 }
 
-/// Appends what a block holds, which must be `length` bytes.
+/// Appends the content of a block, which must be `length` bytes.
 fn unpack(mut block: &[u8], length: usize, to: &mut Vec<u8>) -> Option<()> {
     loop {
         let (token, rest) = block.split_first()?;
@@ -93,7 +93,7 @@ fn unpack(mut block: &[u8], length: usize, to: &mut Vec<u8>) -> Option<()> {
         if left > length - to.len() {
             return None;
         }
-        // What is copied may be the beginning of the copy itself.
+        // The copied range may overlap the copy.
         while left > 0 {
             let part = left.min(to.len() - from);
             to.extend_from_within(from..from + part);
@@ -102,7 +102,7 @@ fn unpack(mut block: &[u8], length: usize, to: &mut Vec<u8>) -> Option<()> {
     }
 }
 
-/// A length that may go on in the bytes that follow.
+/// A length, which may continue in the following bytes.
 fn run(start: usize, block: &mut &[u8]) -> Option<usize> {
     let mut length = start;
     let mut more = start == 15;
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Bytes with repetitions near and far.
+    /// Bytes with repetitions at short and long distances.
     fn repetitive() -> impl Strategy<Value = Vec<u8>> {
         let piece = (prop::collection::vec(any::<u8>(), 1..20), 1_usize..400);
         prop::collection::vec(piece, 0..20).prop_map(|pieces| {
@@ -157,7 +157,7 @@ mod tests {
             }
         }
 
-        /// The safe decoder of `lz4_flex` is the judge.
+        /// Compared with the safe decoder of `lz4_flex`.
         #[test]
         fn damaged_block_gives_what_another_decoder_gives_or_nothing(
             bytes in repetitive(),

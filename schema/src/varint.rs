@@ -1,4 +1,4 @@
-//! How a column of slowly changing integers becomes few bytes: zigzag LEB128 differences.
+//! Columns of slowly changing integers as zigzag LEB128 differences.
 
 /// Longest number of a column, in bytes.
 const MAX_BYTES: usize = 10;
@@ -6,23 +6,23 @@ const MAX_BYTES: usize = 10;
 /// Numbers below this fit in eight bytes of seven bits.
 const EIGHT_BYTES: u64 = 1 << 56;
 
-/// A column that is being written.
+/// A column under construction.
 #[derive(Debug, Default)]
 pub(crate) struct DeltaColumn {
-    /// Longer than what is written, so that a number is stored by one store of eight bytes.
+    /// Longer than the content, so that a number is written by one 8-byte store.
     bytes: Vec<u8>,
     length: usize,
     last: i64,
 }
 
 impl DeltaColumn {
-    /// Empties the column; its first difference will be that to `base`.
+    /// Empties the column; its first difference is relative to `base`.
     pub(crate) fn begin(&mut self, base: i64) {
         self.length = 0;
         self.last = base;
     }
 
-    /// Appends the difference from the value before to `value`.
+    /// Appends the difference between `value` and the previous value.
     #[inline]
     pub(crate) fn push(&mut self, value: i64) {
         let delta = value.wrapping_sub(self.last);
@@ -32,7 +32,7 @@ impl DeltaColumn {
             self.grow();
         }
         if number < 0x80 {
-            // Nearly all ids.
+            // The common case for ids.
             self.bytes[self.length] = number as u8;
             self.length += 1;
             return;
@@ -40,7 +40,7 @@ impl DeltaColumn {
         if number >= EIGHT_BYTES {
             return self.push_long(number);
         }
-        // Without a branch on the length, which differs from row to row in a column of times.
+        // No branch on the length, which varies from row to row in a column of times.
         let (word, length) = septets(number);
         self.bytes[self.length..self.length + 8].copy_from_slice(&word.to_le_bytes());
         self.length += length;
@@ -62,13 +62,13 @@ impl DeltaColumn {
         self.length += 1;
     }
 
-    /// What was written.
+    /// The bytes of the column.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 }
 
-/// A number below 2^56 in LEB128, from the lowest byte of the word on, and how many bytes it takes.
+/// A number below 2^56 in LEB128, from the lowest byte of the word, and its length in bytes.
 #[inline]
 fn septets(number: u64) -> (u64, usize) {
     let length = (63 - (number | 1).leading_zeros() as usize) / 7 + 1;
@@ -80,9 +80,9 @@ fn septets(number: u64) -> (u64, usize) {
     (bytes | more, length)
 }
 
-/// Whether `column` holds exactly `count` whole numbers.
+/// Whether `column` contains exactly `count` complete numbers.
 pub(crate) fn holds(column: &[u8], count: usize) -> bool {
-    /// The bit that all bytes of a number but its last have set, of eight bytes at once.
+    /// The continuation bits of eight bytes.
     const MORE: u64 = 0x8080_8080_8080_8080;
     let (words, rest) = column.as_chunks::<8>();
     let mut ends = rest.iter().filter(|byte| **byte & 0x80 == 0).count();
@@ -92,7 +92,7 @@ pub(crate) fn holds(column: &[u8], count: usize) -> bool {
     column.last().is_none_or(|byte| byte & 0x80 == 0) && ends == count
 }
 
-/// Reads a column that `holds` what is taken from it.
+/// Reads a column whose length was checked by `holds`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Deltas<'a> {
     column: &'a [u8],
@@ -107,15 +107,15 @@ impl<'a> Deltas<'a> {
         }
     }
 
-    /// The bytes that are still to be read.
+    /// The remaining bytes.
     pub(crate) fn column(&self) -> &'a [u8] {
         self.column
     }
 
-    /// The next value; the last one again when the column is at its end.
+    /// The next value; the last one again at the end of the column.
     #[inline(always)]
     pub(crate) fn advance(&mut self) -> i64 {
-        // Most ids take one byte and most times two or three: one look at the length is enough.
+        // Most ids take one byte and most times two or three.
         let raw = match self.column {
             [a, after @ ..] if after.len() >= 2 && *a < 0x80 => {
                 self.column = after;
@@ -141,7 +141,7 @@ impl<'a> Deltas<'a> {
     }
 }
 
-/// A number of more bytes, and what follows on it.
+/// A longer number, and the bytes after it.
 #[cold]
 #[inline(never)]
 fn long(mut column: &[u8]) -> (u64, &[u8]) {
@@ -149,7 +149,7 @@ fn long(mut column: &[u8]) -> (u64, &[u8]) {
     let mut shift = 0;
     while let Some((byte, rest)) = column.split_first() {
         column = rest;
-        // More than ten bytes can't come from our encoder; what they say is cut off.
+        // Our encoder writes at most ten bytes; excess bits are discarded.
         if shift < 64 {
             raw |= u64::from(byte & 0x7f) << shift;
         }
@@ -181,7 +181,7 @@ mod tests {
             }
         }
 
-        /// As the definition has it, seven bits at a time.
+        /// By definition, seven bits at a time.
         #[test]
         fn number_of_any_length_has_the_bytes_of_leb128(value: i64, bits in 0_u32..64) {
             let value = value >> bits;

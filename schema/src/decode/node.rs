@@ -1,4 +1,4 @@
-//! What does a structure in a frame hold, field by field?
+//! Fields of a structure in a frame.
 
 use bytes::Bytes;
 
@@ -16,31 +16,31 @@ pub struct NodeView<'a> {
 }
 
 impl<'a> NodeView<'a> {
-    /// Its name; empty in the root and in elements of arrays.
+    /// Field name; empty for the root and for array elements.
     #[must_use]
     pub fn name(&self) -> &'a str {
         self.node.text(fb::Node::VT_NAME)
     }
 
-    /// Where its table stands in the message, for readers of their own.
+    /// Position of its table in the message, for other readers.
     #[must_use]
     pub fn position(&self) -> usize {
         self.node.position()
     }
 
-    /// Identifier of a structure; empty where there is none.
+    /// Type ID of a structure; empty if it has none.
     #[must_use]
     pub fn type_id(&self) -> &'a str {
         self.node.text(fb::Node::VT_TYPE_ID)
     }
 
-    /// Type of what it holds, or of the elements.
+    /// Type of its value, or of the elements of an array.
     #[must_use]
     pub fn value_type(&self) -> ValueType {
         ValueType::from_number(self.node.u8(fb::Node::VT_TYPE_))
     }
 
-    /// Whether it is an array, however short.
+    /// Whether it is an array, even with one element or none.
     #[must_use]
     pub fn is_array(&self) -> bool {
         self.node.bool(fb::Node::VT_ARRAY)
@@ -70,7 +70,7 @@ impl<'a> NodeView<'a> {
         self.node.texts(fb::Node::VT_TEXT)
     }
 
-    /// Fields of a structure, what a union holds, elements of an array of those.
+    /// Fields of a structure, content of a union, or elements of an array of these.
     pub fn fields(&self) -> impl Iterator<Item = Self> + use<'a> {
         let bytes = self.bytes;
         (self.node.tables(fb::Node::VT_FIELDS)).map(move |node| NodeView { node, bytes })
@@ -91,14 +91,14 @@ impl<'a> NodeView<'a> {
             .filter(|_| !self.is_array())
     }
 
-    /// A scalar 64-bit word as it is, for Int64 and UInt64.
+    /// The word of a scalar Int64 or UInt64.
     #[must_use]
     pub fn word(&self) -> Option<u64> {
         let data: [u8; 8] = self.data().try_into().ok()?;
         Some(u64::from_le_bytes(data)).filter(|_| !self.is_array())
     }
 
-    /// The whole tree, for those who keep it.
+    /// An owned copy of the whole tree.
     #[must_use]
     pub fn to_node(&self) -> Node {
         let texts = || self.text().map(str::to_owned).collect::<Vec<_>>();
@@ -134,7 +134,7 @@ impl<'a> NodeView<'a> {
         }
     }
 
-    /// Whether what it says of itself fits what it holds, all the way down.
+    /// Whether types and counts fit the elements, recursively.
     pub(super) fn fits(&self) -> bool {
         let count = self.count() as usize;
         let one = self.is_array() || count == 1;

@@ -1,23 +1,23 @@
-//! What does a client ask, and are its bytes a request at all?
+//! Decodes the requests of a client.
 
 use bytes::Bytes;
 use flatbuffers::VerifierOptions;
 
-use super::{DecodeError, apparent_bytes, at_the_door};
+use super::{DecodeError, apparent_bytes, check_header};
 use crate::generated::request as rq;
 use crate::limits::{MAX_ARGUMENTS, MAX_DEPTH, MAX_NAMES, MAX_PUTS, MAX_REQUEST_BYTES};
 use crate::types::{
     Array, Expected, Filter, PutRequest, PutValue, PvId, Request, RequestBody, ValueType,
 };
 
-/// One for the root, one for the body, one for a filter, and two for each argument or put with its value; the rest are vectors
-/// of strings and numbers.
+/// Maximum number of tables: the root, the body, a filter, and two for each argument or put with its
+/// value. The rest are vectors of strings and numbers.
 const MAX_REQUEST_TABLES: usize = 4 + 2 * MAX_ARGUMENTS;
 
 type Strings<'a> = flatbuffers::Vector<'a, flatbuffers::ForwardsUOffset<&'a str>>;
 
 fn verified(bytes: &[u8]) -> Result<rq::Request<'_>, DecodeError> {
-    at_the_door(bytes, MAX_REQUEST_BYTES, rq::REQUEST_IDENTIFIER)?;
+    check_header(bytes, MAX_REQUEST_BYTES, rq::REQUEST_IDENTIFIER)?;
     let options = VerifierOptions {
         max_depth: MAX_DEPTH,
         max_tables: MAX_REQUEST_TABLES,
@@ -31,7 +31,7 @@ fn verified(bytes: &[u8]) -> Result<rq::Request<'_>, DecodeError> {
 /// Checks and reads a client's request.
 ///
 /// # Errors
-/// When the bytes are not a whole request that this program knows.
+/// When the bytes are not a complete request of a known kind.
 pub fn request(bytes: &[u8]) -> Result<Request, DecodeError> {
     let root = verified(bytes)?;
     let body = if let Some(body) = root.body_as_subscribe() {
@@ -41,7 +41,7 @@ pub fn request(bytes: &[u8]) -> Result<Request, DecodeError> {
         }
     } else if let Some(body) = root.body_as_unsubscribe() {
         let list = body.ids();
-        within("ids", list.map_or(0, |ids| ids.len()))?;
+        within("ids", list.map_or(0, |ids| ids.len()), MAX_NAMES)?;
         RequestBody::Unsubscribe { ids: ids(list) }
     } else if let Some(body) = root.body_as_get() {
         RequestBody::Get {
@@ -58,45 +58,9 @@ pub fn request(bytes: &[u8]) -> Result<Request, DecodeError> {
     } else if let Some(body) = root.body_as_put() {
         RequestBody::Put(put(body)?)
     } else if let Some(body) = root.body_as_put_many() {
-        let list = body.puts();
-        let count = list.map_or(0, |list| list.len());
-        if count > MAX_PUTS {
-            return Err(DecodeError::TooMany {
-                what: "puts",
-                count,
-                limit: MAX_PUTS,
-            });
-        }
-        RequestBody::PutMany {
-            puts: (list.into_iter().flat_map(|list| list.iter()))
-                .map(put)
-                .collect::<Result<_, DecodeError>>()?,
-            all_permitted: body.all_permitted(),
-        }
+        put_many(body)?
     } else if let Some(body) = root.body_as_rpc() {
-        let list = body.arguments();
-        let count = list.map_or(0, |list| list.len());
-        if count > MAX_ARGUMENTS {
-            return Err(DecodeError::TooMany {
-                what: "arguments",
-                count,
-                limit: MAX_ARGUMENTS,
-            });
-        }
-        let argument = |argument: rq::Argument<'_>| {
-            let value = argument
-                .value()
-                .ok_or(DecodeError::Missing("value of an argument"))?;
-            let name = argument.name().unwrap_or_default().to_owned();
-            Ok((name, put_value(value)?))
-        };
-        RequestBody::Rpc {
-            name: body.name().unwrap_or_default().to_owned(),
-            arguments: (list.into_iter().flat_map(|list| list.iter()))
-                .map(argument)
-                .collect::<Result<_, DecodeError>>()?,
-            timeout_ms: body.timeout_ms(),
-        }
+        rpc(body)?
     } else if let Some(body) = root.body_as_pace() {
         RequestBody::Pace {
             interval_ms: body.interval_ms(),
@@ -107,7 +71,7 @@ pub fn request(bytes: &[u8]) -> Result<Request, DecodeError> {
         }
     } else if let Some(body) = root.body_as_describe() {
         let list = body.ids();
-        within("ids", list.map_or(0, |ids| ids.len()))?;
+        within("ids", list.map_or(0, |ids| ids.len()), MAX_NAMES)?;
         RequestBody::Describe { ids: ids(list) }
     } else {
         return Err(DecodeError::Missing("request body"));
@@ -118,10 +82,10 @@ pub fn request(bytes: &[u8]) -> Result<Request, DecodeError> {
     })
 }
 
-/// Number of a request whose body this program doesn't know, so that it can be told so.
+/// Id of a request of an unknown kind, for the reply that refuses it.
 ///
 /// # Errors
-/// When the bytes are not a whole request.
+/// When the bytes are not a complete request.
 pub fn request_id(bytes: &[u8]) -> Result<u32, DecodeError> {
     let root = verified(bytes)?;
     Ok(root.id())
@@ -137,6 +101,40 @@ fn filter(filter: rq::Filter<'_>) -> Filter {
         points: filter.points(),
         float32: filter.float32(),
     }
+}
+
+fn put_many(body: rq::PutMany<'_>) -> Result<RequestBody, DecodeError> {
+    let list = body.puts();
+    within("puts", list.map_or(0, |list| list.len()), MAX_PUTS)?;
+    Ok(RequestBody::PutMany {
+        puts: (list.into_iter().flat_map(|list| list.iter()))
+            .map(put)
+            .collect::<Result<_, DecodeError>>()?,
+        all_permitted: body.all_permitted(),
+    })
+}
+
+fn rpc(body: rq::Rpc<'_>) -> Result<RequestBody, DecodeError> {
+    let list = body.arguments();
+    within(
+        "arguments",
+        list.map_or(0, |list| list.len()),
+        MAX_ARGUMENTS,
+    )?;
+    let argument = |argument: rq::Argument<'_>| {
+        let value = argument
+            .value()
+            .ok_or(DecodeError::Missing("value of an argument"))?;
+        let name = argument.name().unwrap_or_default().to_owned();
+        Ok((name, put_value(value)?))
+    };
+    Ok(RequestBody::Rpc {
+        name: body.name().unwrap_or_default().to_owned(),
+        arguments: (list.into_iter().flat_map(|list| list.iter()))
+            .map(argument)
+            .collect::<Result<_, DecodeError>>()?,
+        timeout_ms: body.timeout_ms(),
+    })
 }
 
 fn put(put: rq::Put<'_>) -> Result<PutRequest, DecodeError> {
@@ -206,18 +204,14 @@ fn ids(list: Option<flatbuffers::Vector<'_, u32>>) -> Vec<PvId> {
         .collect()
 }
 
-fn within(what: &'static str, count: usize) -> Result<(), DecodeError> {
-    if count > MAX_NAMES {
-        return Err(DecodeError::TooMany {
-            what,
-            count,
-            limit: MAX_NAMES,
-        });
+fn within(what: &'static str, count: usize, limit: usize) -> Result<(), DecodeError> {
+    if count > limit {
+        return Err(DecodeError::TooMany { what, count, limit });
     }
     Ok(())
 }
 
 fn names(list: Option<Strings<'_>>) -> Result<Vec<String>, DecodeError> {
-    within("names", list.map_or(0, |names| names.len()))?;
+    within("names", list.map_or(0, |names| names.len()), MAX_NAMES)?;
     Ok(list.map(to_strings).unwrap_or_default())
 }

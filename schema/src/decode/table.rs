@@ -1,4 +1,4 @@
-//! How is a flatbuffer read whose bytes nobody vouches for?
+//! Checks and reads flatbuffers from untrusted bytes.
 //!
 //! One loop checks every table of a message by its description, where flatc generates code for each
 //! of them: that would be a third of what a browser loads. The reads after it are checked too, and

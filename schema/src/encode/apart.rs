@@ -1,33 +1,33 @@
-//! Which arrays stand beside a frame instead of being copied into it, and where in it do they belong?
+//! Large arrays that are sent apart from their frame, so that their elements are not copied.
 //!
-//! FlatBuffers are written from their end, so what is written first stands last. The vectors of these
-//! arrays are written first, without elements; when the frame is finished, their lengths are put in, and
-//! the references to them are moved by the elements that will stand in between.
+//! FlatBuffers are written backwards: what is written first comes last in the message. The vectors of
+//! these arrays are written first, without elements. When the frame is finished, their lengths are
+//! filled in, and the offsets to them are increased by the elements that belong in between.
 
 use bytes::Bytes;
 use flatbuffers::{FlatBufferBuilder, VOffsetT, Vector, WIPOffset};
 
 use crate::types::{Array, BlobValue, Node, NodeValue};
 
-/// From this size on an array may stand apart from its frame.
+/// Minimum size of an array that is sent apart, in bytes.
 const APART_BYTES: usize = 4 << 10;
 
-/// Most arrays of one frame that stand apart; the others are copied.
+/// Maximum number of arrays of one frame that are sent apart; others are copied.
 const MAX_APART: usize = 4096;
 
-/// Elements that belong into a frame.
+/// Elements of an array that is sent apart.
 #[derive(Clone, Debug)]
 pub struct Cut {
-    /// Before this place in the frame's bytes.
+    /// Their position in the frame's bytes.
     pub at: usize,
     /// The elements.
     pub data: Bytes,
-    /// Zeros that fill their last word.
+    /// Number of zero bytes that pad the last word.
     pub padding: usize,
 }
 
 impl Cut {
-    /// Bytes that it adds to the frame.
+    /// Number of bytes that it adds to the frame.
     #[must_use]
     pub fn length(&self) -> usize {
         self.data.len() + self.padding
@@ -45,11 +45,11 @@ impl ApartArray {
     }
 }
 
-/// The arrays of one frame that stand apart, and the references to them.
+/// The arrays of one frame that are sent apart, and the offsets that refer to them.
 #[derive(Default)]
 pub(super) struct Aparts {
     arrays: Vec<ApartArray>,
-    /// Where a reference is, counted from the frame's end, and to which of the arrays.
+    /// Position of an offset, counted from the end of the frame, and the index of its array.
     references: Vec<(usize, usize)>,
 }
 
@@ -59,7 +59,7 @@ impl Aparts {
         self.references.clear();
     }
 
-    /// The largest array of a value is to stand apart, if it is worth it. Before anything else is written.
+    /// Sends the largest array of a value apart, if it is large enough. Must precede everything else.
     pub(super) fn add(&mut self, builder: &mut FlatBufferBuilder<'static>, value: &BlobValue) {
         let largest = match value {
             BlobValue::Array(array) => Some(array),
@@ -77,24 +77,24 @@ impl Aparts {
         }
     }
 
-    /// Which of them has these elements.
+    /// Index of the array with these elements.
     fn place(&self, array: &Array) -> Option<usize> {
         let is_it = |apart: &ApartArray| {
             std::ptr::eq(apart.data.as_ptr(), array.data.as_ptr())
                 && apart.data.len() == array.data.len()
         };
-        // Small arrays are frequent, and never among them.
+        // Small arrays are frequent and never sent apart.
         let may_be = array.data.len() >= APART_BYTES;
         (may_be.then(|| self.arrays.iter().position(is_it))).flatten()
     }
 
-    /// The vector that stands for an array, if that is apart.
+    /// The empty vector of an array that is sent apart.
     pub(super) fn vector(&self, array: &Array) -> Option<(usize, WIPOffset<Vector<'static, u64>>)> {
         let place = self.place(array)?;
         Some((place, self.arrays[place].vector))
     }
 
-    /// Notes that the table that was written last refers to one of them in this field.
+    /// Records that this field of the table that was just written refers to an array.
     pub(super) fn refer(
         &mut self,
         builder: &FlatBufferBuilder<'static>,
@@ -113,7 +113,7 @@ impl Aparts {
         self.references.push((from_end, place));
     }
 
-    /// Puts lengths and references right in a finished frame, and says where the elements belong.
+    /// Fills in lengths and offsets in a finished frame and returns where the elements belong.
     #[inline]
     pub(super) fn finish(&mut self, bytes: &mut [u8]) -> Vec<Cut> {
         if self.arrays.is_empty() {
@@ -130,7 +130,7 @@ impl Aparts {
             let number = u32::from_le_bytes(place.try_into().expect("four bytes"));
             place.copy_from_slice(&change(number).to_le_bytes());
         };
-        // Elements of those that were written later stand before those of an earlier one.
+        // Arrays that were written later come earlier in the message.
         let mut before = vec![0; self.arrays.len()];
         let mut sum = 0;
         for (place, array) in self.arrays.iter().enumerate().rev() {

@@ -1,18 +1,19 @@
-//! How does a request become bytes?
+//! Encodes requests.
 //!
-//! One loop writes every table, front to back: a browser need not load flatbuffers' own builder.
+//! One loop writes all tables, front to back, which keeps the builder of flatbuffers out of the
+//! browser's module.
 
 use crate::generated::request as rq;
 use crate::types::{Expected, Filter, PutRequest, PutValue, PvId, Request, RequestBody, ValueType};
 
-/// What a field of a table holds. Numbers that are 0 are left out, as everywhere in flatbuffers.
+/// Content of a field. Numbers that are 0 are omitted, as usual in flatbuffers.
 enum Field<'a> {
-    /// A number of so many bytes.
+    /// A number and its size in bytes.
     Number(usize, u64),
     Text(&'a str),
     Texts(&'a [String]),
     Ids(&'a [PvId]),
-    /// Packed elements; the last word is filled up with zeros.
+    /// Packed elements; the last word is padded with zeros.
     Words(&'a [u8]),
     /// A vector of one word.
     Word(u64),
@@ -165,12 +166,12 @@ impl Writer {
         self.bytes[at..at + bytes].copy_from_slice(&number.to_le_bytes()[..bytes]);
     }
 
-    /// Lets the offset at `place` lead to `target`.
-    fn point(&mut self, place: usize, target: usize) {
-        self.set(place, target - place, 4);
+    /// Sets the offset at `from` to point to `target`.
+    fn point(&mut self, from: usize, target: usize) {
+        self.set(from, target - from, 4);
     }
 
-    /// Writes a table and all that it holds, and says where it stands.
+    /// Writes a table with its content and returns its position.
     fn table(&mut self, fields: &[Field<'_>]) -> usize {
         self.align(4);
         let vtable = self.bytes.len();
@@ -213,7 +214,7 @@ impl Writer {
         table
     }
 
-    /// A vector of elements of so many bytes, filled up with zeros to a multiple of that.
+    /// A vector of elements of this size in bytes, padded with zeros to a multiple of it.
     fn vector(&mut self, count: usize, bytes: usize, elements: &[u8]) -> usize {
         self.align(4);
         if !(self.bytes.len() + 4).is_multiple_of(bytes) {
@@ -226,7 +227,7 @@ impl Writer {
         at
     }
 
-    /// A vector of what `one` writes.
+    /// A vector of offsets to what `one` writes.
     fn list(&mut self, count: usize, mut one: impl FnMut(&mut Self, usize) -> usize) -> usize {
         let list = self.vector(count, 4, &vec![0; 4 * count]);
         for at in 0..count {

@@ -16,13 +16,21 @@ fn released(extension: &str, is_wanted: fn(&str) -> bool) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fbs/released");
     let list = |folder: &Path| -> Vec<PathBuf> {
         let entries = fs::read_dir(folder).expect("a folder of a release");
-        entries.map(|entry| entry.unwrap().path()).collect()
+        entries
+            .map(|entry| entry.expect("an entry of the folder").path())
+            .collect()
     };
     let releases = list(&folder).into_iter().filter(|path| path.is_dir());
     let golden = releases.flat_map(|release| list(&release.join("golden")));
     let files: Vec<_> = golden
         .filter(|path| path.extension().is_some_and(|ending| ending == extension))
-        .filter(|path| is_wanted(path.file_stem().unwrap().to_str().unwrap()))
+        .filter(|path| {
+            is_wanted(
+                path.file_stem()
+                    .and_then(|name| name.to_str())
+                    .expect("a plain name"),
+            )
+        })
         .collect();
     assert!(!files.is_empty(), "no release has files {extension}");
     files
@@ -58,7 +66,10 @@ fn frames_of_a_released_relay_are_decoded_as_before() {
 fn requests_of_a_released_client_are_decoded_as_before() {
     let requests = requests();
     for path in released("bin", |name| name.starts_with("request_")) {
-        let name = path.file_stem().unwrap().to_str().unwrap();
+        let name = path
+            .file_stem()
+            .and_then(|name| name.to_str())
+            .expect("a plain name");
         let then = requests.iter().find(|(known, _)| *known == name);
         let (_, then) = then.expect("a request of a release stays in requests.rs");
         let now = decode::request(&fs::read(&path).unwrap());

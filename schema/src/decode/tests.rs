@@ -1,0 +1,70 @@
+//! The check of a frame against the verifier that flatc generates.
+
+use std::sync::LazyLock;
+
+use flatbuffers::{InvalidFlatbuffer, VerifierOptions};
+use proptest::prelude::*;
+
+use super::*;
+
+/// Every frame of the golden files.
+static GOLDEN: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
+    let mut paths: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.with_extension("json").exists())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "bin"))
+        .collect();
+    paths.sort();
+    paths
+        .iter()
+        .map(|path| std::fs::read(path).unwrap())
+        .collect()
+});
+
+fn generated_verifier_takes(bytes: &[u8]) -> bool {
+    let options = VerifierOptions {
+        max_depth: MAX_DEPTH,
+        max_tables: MAX_FRAME_TABLES,
+        max_apparent_size: apparent_bytes(bytes),
+        ignore_missing_null_terminator: true,
+    };
+    match fb::root_as_frame_with_opts(&options, bytes) {
+        Ok(_) => true,
+        // An answer that isn't there is none, whatever kind it is said to be.
+        Err(error) => matches!(error, InvalidFlatbuffer::InconsistentUnion { .. }),
+    }
+}
+
+fn taken(bytes: &[u8]) -> bool {
+    let budget = Budget {
+        tables: MAX_FRAME_TABLES,
+        bytes: apparent_bytes(bytes),
+        depth: MAX_DEPTH,
+    };
+    table::checked(bytes, &layout::FRAME, budget).is_ok()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+    #[test]
+    fn the_check_takes_nothing_that_the_generated_verifier_refuses(
+        file in any::<prop::sample::Index>(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        keep in any::<prop::sample::Index>(),
+        cut: bool,
+    ) {
+        let mut bytes = file.get(&GOLDEN).clone();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        if cut {
+            bytes.truncate(keep.index(bytes.len()).max(8));
+        }
+        // It refuses more: fields outside of the size that a table says it has.
+        prop_assert!(!taken(&bytes) || generated_verifier_takes(&bytes));
+    }
+}
