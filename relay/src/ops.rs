@@ -1,4 +1,4 @@
-//! What do operators see of the relay, and how does it end?
+//! What operators see of the relay: log, metrics, liveness and readiness.
 
 pub mod file_reads;
 pub mod latency;

@@ -12,7 +12,7 @@ use crate::access::audit::{Audit, Health, State};
 use crate::fanout::control::{ControlQueue, Demand, Overview};
 use crate::ingest::Intake;
 use crate::limits::memory::Memory;
-use crate::ops::latency::{Ages, ENDS_MICROS};
+use crate::ops::latency::{Ages, BOUNDS_MICROS};
 use crate::ops::log_queue;
 use crate::ops::metrics::{AuditReadings, Metrics, PvCounts, Readings};
 use crate::session::shard::{ClientSeen, ShardHandle};
@@ -209,7 +209,7 @@ impl Admin {
             "bytesSent": self.metrics.bytes_sent.get(),
             "clientList": clients.iter().map(client).collect::<Vec<_>>(),
             "updateAge": {
-                "endsMilliseconds": ENDS_MICROS.map(|end| end / 1000),
+                "endsMilliseconds": BOUNDS_MICROS.map(|bound| bound / 1000),
                 "received": ages(self.intake.ages().read()),
                 "sent": ages(self.metrics.ages_sent.read()),
             },

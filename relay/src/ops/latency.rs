@@ -1,7 +1,6 @@
-//! How old is an update when the relay gets it, and when it has been handed to the clients' sockets?
+//! Histograms of the age of updates: when the relay receives them, and when it has handed them to sockets.
 //!
-//! Counted in bars as Prometheus wants them. A few updates of many are looked at, which says the same
-//! of how long things take and costs next to nothing.
+//! Only a sample of the updates is counted, which gives the same distribution and costs next to nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,61 +9,61 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-/// Upper ends of the bars but for the last, which has none.
-pub const ENDS_MICROS: [u64; 12] = [
+/// Histogram buckets; upper bounds in microseconds, the last is +Inf.
+pub const BOUNDS_MICROS: [u64; 12] = [
     1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000,
     5_000_000,
 ];
 
-/// Bars, that without an end included.
-pub const BARS: usize = ENDS_MICROS.len() + 1;
+/// Number of buckets, that of +Inf included.
+pub const BUCKETS: usize = BOUNDS_MICROS.len() + 1;
 
-/// Of the updates of one PV one in so many is looked at on receipt: reading the clock takes a tenth as
-/// long as taking in an update.
+/// One in this many updates of a PV is counted on receipt: reading the clock takes a tenth of the time of
+/// taking in an update.
 const RECEIVED_EVERY: u32 = 16;
 
-/// Of the updates of one tick so many are looked at when they have been sent.
+/// Updates of one tick that are counted when they have been sent.
 pub const SENT_SAMPLES: usize = 8;
 
-/// What was counted up to a moment.
+/// The counts of a histogram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ages {
-    /// Updates in each bar.
-    pub counts: [u64; BARS],
-    /// All their ages together.
+    /// Updates in each bucket.
+    pub counts: [u64; BUCKETS],
+    /// Sum of all ages.
     pub sum_micros: u64,
 }
 
-/// Counts ages. Anybody may add at any time; nothing is locked or allocated.
+/// Counts ages. Any thread may add at any time; nothing is locked or allocated.
 #[derive(Debug, Default)]
 pub struct AgeCounter {
-    counts: [AtomicU64; BARS],
+    counts: [AtomicU64; BUCKETS],
     sum_micros: AtomicU64,
 }
 
 impl AgeCounter {
-    /// Counts an update that was stamped then, both in nanoseconds past the POSIX epoch. One whose stamp
-    /// is still to come has the age 0: the IOC's clock is ahead.
+    /// Counts the age of an update; both times are in nanoseconds past the POSIX epoch. A time stamp in the
+    /// future, from an IOC whose clock is ahead, counts as age 0.
     pub fn add(&self, stamp_ns: i64, now_ns: i64) {
         let micros = u64::try_from(now_ns.saturating_sub(stamp_ns) / 1000).unwrap_or(0);
-        let bar = ENDS_MICROS.partition_point(|end| *end < micros);
-        self.counts[bar].fetch_add(1, Ordering::Relaxed);
+        let bucket = BOUNDS_MICROS.partition_point(|bound| *bound < micros);
+        self.counts[bucket].fetch_add(1, Ordering::Relaxed);
         self.sum_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// Whether the update with this sequence is looked at on receipt. The first one since a connection
-    /// is to be left out: it is as old as the PV's last change.
+    /// Whether the update with this sequence number is counted on receipt. The first one after a connection
+    /// is not counted: it is as old as the PV's last change.
     #[must_use]
     pub fn is_sampled(sequence: u32) -> bool {
         sequence % RECEIVED_EVERY == RECEIVED_EVERY / 2
     }
 
-    /// Counts an update that was stamped then and is here now.
+    /// Counts the age that an update has now.
     pub fn add_now(&self, stamp_ns: i64) {
         self.add(stamp_ns, wall_ns());
     }
 
-    /// What was counted until now.
+    /// The counts until now.
     #[must_use]
     pub fn read(&self) -> Ages {
         Ages {
@@ -76,7 +75,7 @@ impl AgeCounter {
         }
     }
 
-    /// Takes over what another one counted.
+    /// Copies the counts of another counter.
     pub fn set(&self, ages: Ages) {
         for (mine, count) in self.counts.iter().zip(ages.counts) {
             mine.store(count, Ordering::Relaxed);
@@ -85,7 +84,7 @@ impl AgeCounter {
     }
 }
 
-/// Nanoseconds past the POSIX epoch by this machine's clock.
+/// The present time of this machine's clock, in nanoseconds past the POSIX epoch.
 #[must_use]
 pub fn wall_ns() -> i64 {
     let since = SystemTime::now()
@@ -94,18 +93,18 @@ pub fn wall_ns() -> i64 {
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// A counter of ages as Prometheus reads it.
+/// A counter of ages as a Prometheus histogram.
 #[derive(Debug)]
 pub struct AgeMetric(pub Arc<AgeCounter>);
 
 impl EncodeMetric for AgeMetric {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), std::fmt::Error> {
         let Ages { counts, sum_micros } = self.0.read();
-        let ends = ENDS_MICROS
+        let bounds = BOUNDS_MICROS
             .iter()
-            .map(|end| *end as f64 / 1e6)
+            .map(|bound| *bound as f64 / 1e6)
             .chain([f64::MAX]);
-        let buckets: Vec<(f64, u64)> = ends.zip(counts).collect();
+        let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
         let sum = sum_micros as f64 / 1e6;
         encoder.encode_histogram::<NoLabelSet>(sum, counts.iter().sum(), &buckets, None)
     }
@@ -122,7 +121,7 @@ mod tests {
     const MS: i64 = 1_000_000;
 
     #[test]
-    fn age_falls_in_the_bar_that_it_does_not_exceed() {
+    fn age_is_counted_in_the_bucket_that_it_does_not_exceed() {
         let ages = AgeCounter::default();
         for age in [0, 1, 2, 3, 5000, 5001] {
             ages.add(7 * MS, (7 + age) * MS);
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn stamp_that_is_still_to_come_has_no_age() {
+    fn stamp_in_the_future_has_age_zero() {
         let ages = AgeCounter::default();
         ages.add(i64::MAX, 0);
         ages.add(0, i64::MIN);
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn one_update_in_sixteen_is_looked_at_and_not_the_first() {
+    fn one_update_in_sixteen_is_counted_and_not_the_first() {
         let sampled = (1..=RECEIVED_EVERY).filter(|sequence| AgeCounter::is_sampled(*sequence));
         assert_eq!(sampled.collect::<Vec<_>>(), [RECEIVED_EVERY / 2]);
         let (ages, other) = (AgeCounter::default(), AgeCounter::default());

@@ -1,18 +1,18 @@
-//! When each of the relay's threads last turned: whether it is alive, or hangs.
+//! Liveness of threads: when each thread last ran through its loop.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Pulses are counted from here.
+/// Pulses are measured from here.
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// A thread's last turn.
+/// The time of a thread's last loop iteration.
 #[derive(Debug)]
 pub struct Pulse(AtomicU64);
 
 impl Default for Pulse {
-    /// It turns now.
+    /// The thread runs now.
     fn default() -> Self {
         let pulse = Self(AtomicU64::new(0));
         pulse.turned(Instant::now());
@@ -21,13 +21,13 @@ impl Default for Pulse {
 }
 
 impl Pulse {
-    /// The thread has turned at this time.
+    /// The thread ran through its loop at this time.
     pub fn turned(&self, now: Instant) {
         let since = now.saturating_duration_since(*START);
         self.0.store(since.as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// How long ago it last turned.
+    /// Time since the last loop iteration.
     #[must_use]
     pub fn age(&self, now: Instant) -> Duration {
         let since = now.saturating_duration_since(*START);
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pulse_is_as_old_as_the_last_turn() {
+    fn pulse_is_as_old_as_the_last_iteration() {
         let (pulse, now) = (Pulse::default(), Instant::now());
         assert!(pulse.age(now) < Duration::from_secs(1));
         let later = now + Duration::from_secs(30);

@@ -1,13 +1,13 @@
-//! How far has the relay come in starting or stopping?
+//! Readiness: whether the relay is starting, ready for clients, short of memory or stopping.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::ops::log_queue;
 
-/// Whether traffic should be sent here. Ready means that the sources are up, the port is bound and
-/// the relay isn't draining; never that all PVs are connected, or one dead IOC would empty a
-/// Service.
+/// Whether new clients should be sent to this relay. Ready means that the sources run, the port is bound,
+/// and the relay is not draining. It never means that all PVs are connected, because then one dead IOC
+/// would take all relays out of a Kubernetes Service.
 #[derive(Debug, Default)]
 pub struct Readiness {
     listening: AtomicBool,
@@ -15,14 +15,14 @@ pub struct Readiness {
     short_of_memory: AtomicBool,
 }
 
-/// Why no traffic should be sent here.
+/// Why no new clients should be sent here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unready {
     /// The relay is starting.
     Starting,
     /// It is about to stop.
     Draining,
-    /// It uses more memory than it may, and takes no new clients until it uses less.
+    /// It uses more memory than `max_memory_mib`, and refuses new clients until it uses less.
     ShortOfMemory,
 }
 
@@ -37,18 +37,18 @@ impl Readiness {
         self.draining.store(true, Ordering::Release);
     }
 
-    /// Whether it is draining.
+    /// Whether the relay is about to stop.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Acquire)
     }
 
-    /// The relay uses more memory than it may, or doesn't any more.
+    /// Whether the relay uses more memory than `max_memory_mib`.
     pub fn set_short_of_memory(&self, is_short: bool) {
         self.short_of_memory.store(is_short, Ordering::Release);
     }
 
-    /// Why new clients are not welcome, if they aren't.
+    /// Why new clients are refused; `None` when the relay is ready.
     #[must_use]
     pub fn unready(&self) -> Option<Unready> {
         if !self.listening.load(Ordering::Acquire) {
@@ -62,25 +62,27 @@ impl Readiness {
         }
     }
 
-    /// Whether new clients are welcome.
+    /// Whether new clients are accepted.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.unready().is_none()
     }
 }
 
-/// Held by a thread that the relay can't do without.
+/// Held by a thread that the relay can't run without.
 ///
-/// When such a thread panics the process ends: a relay that goes on without its ticks would let
-/// every browser take old values for new ones. Clients see a lost relay instead, which is true, and
-/// whoever runs the relay starts it again.
+/// When such a thread panics, the process aborts. Without ticks, every browser would show old values as
+/// current ones; after an abort, browsers show that the relay is lost, and the service manager restarts it.
 #[derive(Debug)]
 pub struct Indispensable(pub &'static str);
 
 impl Drop for Indispensable {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            log::error!("the {} thread panicked; the relay can't go on", self.0);
+            log::error!(
+                "the {} thread panicked: the relay aborts, because it can't run without this thread",
+                self.0
+            );
             log_queue::flush(Duration::from_secs(1));
             std::process::abort();
         }

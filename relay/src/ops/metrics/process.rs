@@ -1,5 +1,4 @@
-//! Reads what the operating system counts of this process, under the names that Prometheus's own
-//! clients use.
+//! Metrics of the process from /proc, under the names that Prometheus's client libraries use.
 
 use std::fs;
 use std::sync::atomic::AtomicU64;
@@ -9,7 +8,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// Ticks of a second in /proc: Linux shows user space this number whatever its own clock is.
+/// Clock ticks per second in /proc; Linux always shows this number to user space.
 const TICKS_PER_S: f64 = 100.0;
 
 /// Metrics of the process.
@@ -30,7 +29,7 @@ impl Default for Process {
         let cpu_seconds = Counter::default();
         registry.register(
             "cpu_seconds",
-            "CPU time of all threads, user and system, in seconds",
+            "CPU time of all threads, user and system",
             cpu_seconds.clone(),
         );
         let start = Gauge::<f64, AtomicU64>::default();
@@ -48,12 +47,12 @@ impl Default for Process {
         };
         let resident_bytes = gauge(
             "resident_memory_bytes",
-            "Memory in use, which max_memory_mib bounds; sockets' buffers are not in it",
+            "Resident memory, which max_memory_mib limits; without socket buffers",
         );
         let virtual_bytes = gauge("virtual_memory_bytes", "Size of the address space");
-        let threads = gauge("threads", "Threads of the relay and of EPICS's libraries");
-        let open_fds = gauge("open_fds", "Open file descriptors, one for each client");
-        let max_fds = gauge("max_fds", "Limit of open file descriptors");
+        let threads = gauge("threads", "Threads of the relay and of the EPICS libraries");
+        let open_fds = gauge("open_fds", "Open file descriptors; each client takes one");
+        let max_fds = gauge("max_fds", "Maximum number of open file descriptors");
         Self {
             registry,
             cpu_seconds,
@@ -67,7 +66,7 @@ impl Default for Process {
 }
 
 impl Process {
-    /// The metrics as they are now.
+    /// The present values.
     pub(super) fn read(&self) -> &Registry {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let field = |name: &str| {

@@ -1,0 +1,47 @@
+//! The labels of metrics.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use pvwire_schema::types::SkipCause;
+
+/// Close code of an ended session, or HTTP status of a refused request.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct CodeLabel {
+    pub(super) code: u16,
+}
+
+/// Outcome of a put or call.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct OutcomeLabel {
+    pub(super) outcome: String,
+}
+
+/// Connection state of PVs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct StateLabel {
+    pub(super) state: &'static str,
+}
+
+/// A thread of the relay.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ThreadLabel {
+    pub(super) thread: String,
+}
+
+/// The relay's version.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct BuildLabel {
+    pub(super) version: &'static str,
+}
+
+/// Why updates were left out.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct CauseLabel {
+    cause: String,
+}
+
+impl From<SkipCause> for CauseLabel {
+    fn from(cause: SkipCause) -> Self {
+        let cause = format!("{cause:?}").to_lowercase();
+        Self { cause }
+    }
+}
