@@ -1,7 +1,7 @@
 /**
- * Makes dist/ from ts/, unless dist/ was made from these very inputs.
+ * Builds dist/ from ts/, unless dist/ was built from the same inputs.
  *
- * What dist/ was made from stands beside it in node_modules/.cache/, not in it: dist/ is published.
+ * A fingerprint of the inputs is in node_modules/.cache/ and not in dist/, which is published.
  */
 
 import { execFileSync } from "node:child_process";
@@ -40,8 +40,16 @@ const INPUTS = [
 const COPIED = [
   ["../schema/PROTOCOL.md", "dist/PROTOCOL.md"],
   ["../LICENSE", "dist/LICENSE"],
-  ["ts/widgets/widgets.css", "dist/widgets/widgets.css"],
 ];
+
+/** A style sheet that only imports others, with their text in place of the imports. */
+function styleSheet(place) {
+  const from = path.join(HERE, place);
+  const imported = [...readFileSync(from, "utf8").matchAll(/@import "(.*)";/g)];
+  return imported
+    .map(([, file]) => readFileSync(path.join(path.dirname(from), file), "utf8"))
+    .join("\n");
+}
 
 /** Names and contents of these files and folders. */
 function fingerprint(places) {
@@ -74,6 +82,7 @@ if (before.inputs !== inputs || before.outputs !== fingerprint(["dist"])) {
   for (const [from, to] of COPIED) {
     cpSync(path.join(HERE, from), path.join(HERE, to));
   }
+  writeFileSync(path.join(HERE, "dist/widgets/widgets.css"), styleSheet("ts/widgets/widgets.css"));
   mkdirSync(path.dirname(STAMP), { recursive: true });
   writeFileSync(STAMP, JSON.stringify({ inputs, outputs: fingerprint(["dist"]) }));
 }
