@@ -1,36 +1,14 @@
-/** Does the connection come back, and does the page say what is so meanwhile? */
+/** How a client connects, loses its relay, and comes back. */
 
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import type { Clock, Timer } from "../ts/clock.js";
+import type { PvData } from "../ts/index.js";
 import { closeCode, retryDelayMs } from "../ts/link/close_code.js";
-import { Heartbeat } from "../ts/link/heartbeat.js";
 import { socketUrl } from "../ts/link/socket.js";
-import type { PvClient, PvData, PvOptions } from "../ts/index.js";
+import { client, eachWithClient, open, replaceClient, state } from "./connected.js";
 import { fakeClient, FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
 
-let client: PvClient;
-
-beforeEach(async () => {
-  vi.useFakeTimers();
-  client = fakeClient();
-  await client.ready;
-});
-
-afterEach(() => {
-  client.dispose();
-  vi.useRealTimers();
-});
-
-async function open(): Promise<FakeSocket> {
-  for (const name of GOLDEN_NAMES) client.pv(name).subscribe(() => undefined);
-  FakeSocket.last.open();
-  await settle();
-  FakeSocket.last.answer("snapshot", "subscribe");
-  return FakeSocket.last;
-}
-
-const state = (): string => client.connection.getSnapshot().state;
+eachWithClient();
 
 describe("a client", () => {
   it("does nothing before it is used", () => {
@@ -60,9 +38,8 @@ describe("a client", () => {
   });
 
   it("shows who it is where the relay wants it, with a new token for each connection", async () => {
-    client.dispose();
     let asked = 0;
-    client = fakeClient({ token: () => `token ${String((asked += 1))}` });
+    replaceClient({ token: () => `token ${String((asked += 1))}` });
     client.pv("TEMP").subscribe(() => undefined);
     for (const [nth, token] of ["token 1", "token 2"].entries()) {
       const socket = FakeSocket.last;
@@ -85,8 +62,7 @@ describe("a client", () => {
   });
 
   it("tries again when no token can be had", async () => {
-    client.dispose();
-    client = fakeClient({ token: () => Promise.reject(new Error("not logged in")) });
+    replaceClient({ token: () => Promise.reject(new Error("not logged in")) });
     client.connection.subscribe(() => undefined);
     FakeSocket.last.readyState = 1;
     FakeSocket.last.frame("hello_stranger");
@@ -138,8 +114,7 @@ describe("a client", () => {
 
   it("drops a connection that brings damaged bytes or text", async () => {
     for (const data of [new ArrayBuffer(64), "hello"]) {
-      client.dispose();
-      client = fakeClient();
+      replaceClient();
       const socket = await open();
       socket.onmessage?.({ data });
       expect(state()).toBe("lost");
@@ -198,145 +173,6 @@ describe("a client", () => {
       state: "lost",
       reason: "the relay doesn't answer",
     });
-  });
-});
-
-describe("acknowledgements and pings", () => {
-  it("acknowledge at once after a pause, and later what comes soon after", async () => {
-    const socket = await open();
-    const ticks = (): number[] => socket.sent("ack").map((sent) => sent.tick);
-    expect(ticks()).toEqual([10]);
-    vi.advanceTimersByTime(100);
-    socket.frame("update");
-    socket.frame("special_numbers");
-    expect(ticks()).toEqual([10]);
-    vi.advanceTimersByTime(149);
-    expect(ticks()).toEqual([10]);
-    vi.advanceTimersByTime(1);
-    expect(ticks()).toEqual([10, 12]);
-    vi.advanceTimersByTime(4000);
-    expect(ticks()).toEqual([10, 12]);
-    socket.frame("disconnected");
-    expect(ticks()).toEqual([10, 12, 13]);
-  });
-
-  it("measure the way there and back", async () => {
-    const socket = await open();
-    expect(socket.sent("ping")).toHaveLength(1);
-    vi.advanceTimersByTime(40);
-    socket.frame("pong");
-    vi.advanceTimersByTime(1000);
-    expect(client.stats.getSnapshot().roundTripMs).toBeCloseTo(40, 0);
-    vi.advanceTimersByTime(4000);
-    expect(socket.sent("ping")).toHaveLength(2);
-  });
-
-  it("take silence after a ping for a lost connection", async () => {
-    const socket = await open();
-    socket.frame("pong");
-    // Two seconds without a message, and then ten.
-    vi.advanceTimersByTime(2000);
-    vi.advanceTimersByTime(9999);
-    expect(state()).toBe("open");
-    vi.advanceTimersByTime(1);
-    expect(state()).toBe("lost");
-  });
-
-  it("take frames for life, when the answer to a ping waits behind them", async () => {
-    const socket = await open();
-    vi.advanceTimersByTime(4000);
-    socket.frame("update");
-    vi.advanceTimersByTime(4000);
-    socket.frame("special_numbers");
-    vi.advanceTimersByTime(4000);
-    expect(state()).toBe("open");
-  });
-});
-
-describe("a relay that hangs", () => {
-  it("is told by every PV after three seconds without a message, and that it answers again", async () => {
-    const local = client.pv("loc://x(1)", "{ connection { unresponsive } }");
-    local.subscribe(() => undefined);
-    const socket = await open();
-    const pv = client.pv(GOLDEN_NAMES[0]);
-    const show = (): PvData => pv.getSnapshot() as PvData;
-    const told = vi.fn();
-    pv.subscribe(told);
-    socket.frame("pong");
-    vi.advanceTimersByTime(2999);
-    await settle();
-    expect(socket.sent("ping")).toHaveLength(2);
-    expect(client.connection.getSnapshot().silentSinceMs).toBeUndefined();
-    expect(show().status.quality).toBe("VALID");
-    told.mockClear();
-    vi.advanceTimersByTime(1);
-    const { silentSinceMs, state } = client.connection.getSnapshot();
-    expect([state, silentSinceMs]).toEqual(["open", Date.now() - 3000]);
-    expect(told).toHaveBeenCalledOnce();
-    expect(show().status).toMatchObject({ quality: "UNDEFINED", message: "no news" });
-    expect(show().connection).toMatchObject({
-      connected: true,
-      unresponsive: true,
-      lastHeard: new Date(Date.now() - 3000).toISOString(),
-    });
-    expect(local.getSnapshot()?.connection.unresponsive).toBe(false);
-    socket.frame("pong");
-    expect(told).toHaveBeenCalledTimes(2);
-    expect(show().connection).toMatchObject({ unresponsive: false, lastHeard: null });
-    expect(show().status.quality).toBe("VALID");
-    expect(client.connection.getSnapshot().silentSinceMs).toBeUndefined();
-  });
-
-  it("costs no pings while values come, and one in two seconds while none do", async () => {
-    const socket = await open();
-    socket.frame("pong");
-    for (let second = 0; second < 20; second += 1) {
-      vi.advanceTimersByTime(1000);
-      socket.frame("pong");
-    }
-    // Those that measure the way, each 5 s.
-    expect(socket.sent("ping")).toHaveLength(1 + 4);
-    for (let second = 0; second < 20; second += 2) {
-      vi.advanceTimersByTime(2000);
-      socket.frame("pong");
-    }
-    expect(socket.sent("ping")).toHaveLength(1 + 4 + 10);
-  });
-
-  it("isn't lost because the page's own timers stood still", () => {
-    let now = 0;
-    let look = (): void => undefined;
-    const [sendPing, onSilence, onSilent] = [vi.fn(), vi.fn(), vi.fn()];
-    const clock: Clock = {
-      now: () => now,
-      epochMs: () => now,
-      setTimeout: (callback) => {
-        look = callback;
-        return {} as Timer;
-      },
-      clearTimeout: () => undefined,
-    };
-    const heartbeat = new Heartbeat({
-      clock,
-      pingIntervalMs: 5000,
-      pingTimeoutMs: 10_000,
-      isWatched: () => true,
-      sendAck: () => undefined,
-      sendPing,
-      onSilent,
-      onSilence,
-    });
-    heartbeat.heard();
-    heartbeat.start(250);
-    expect(sendPing).toHaveBeenCalledTimes(1);
-    // The machine slept for an hour.
-    now = 3_600_000;
-    look();
-    expect(sendPing).toHaveBeenCalledTimes(2);
-    expect(onSilence).not.toHaveBeenCalled();
-    now += 3000;
-    look();
-    expect(onSilence).toHaveBeenCalledOnce();
   });
 });
 
@@ -513,98 +349,12 @@ describe("a hidden page", () => {
       [250, [250, 0]],
       [0, []],
     ] as const) {
-      client.dispose();
-      client = fakeClient({ hiddenIntervalMs });
+      replaceClient({ hiddenIntervalMs });
       await open();
       show("hidden");
       show("visible");
       expect(paces()).toEqual(asked);
     }
-  });
-});
-
-describe("subscriptions", () => {
-  it("end a while after the last listener left, and not when one comes back", async () => {
-    const socket = await open();
-    const end = client.pv("TEMP", "{ id }").subscribe(() => undefined);
-    end();
-    end();
-    vi.advanceTimersByTime(3000);
-    expect(socket.sent("unsubscribe"), "others still listen").toHaveLength(0);
-
-    client.dispose();
-    client = fakeClient();
-    const ends = GOLDEN_NAMES.map((name) => client.pv(name).subscribe(() => undefined));
-    FakeSocket.last.open();
-    await settle();
-    FakeSocket.last.answer("snapshot", "subscribe");
-    for (const end of ends.slice(0, 2)) end();
-    vi.advanceTimersByTime(1000);
-    client.pv("TEMP").subscribe(() => undefined);
-    vi.advanceTimersByTime(1000);
-    expect(FakeSocket.last.sent("unsubscribe").map((sent) => sent.ids)).toEqual([[4]]);
-    expect(client.inspect("MODE")).toBeUndefined();
-    expect(FakeSocket.last.sent("subscribe")).toHaveLength(1);
-  });
-
-  it("with other options are others, asked for one filter at a time", async () => {
-    const listen = (name: string, options?: PvOptions): void => {
-      client.pv(name, undefined, options).subscribe(() => undefined);
-    };
-    listen("TEMP");
-    listen("TEMP", { rateHz: 3 });
-    listen("MODE", { deadband: 0.5, every: 10, stride: 2, maxLength: 9, points: 4, float32: true });
-    listen("MODE", { rateHz: 3, deadband: undefined });
-    listen("loc://x(1)", { rateHz: 3 });
-    const socket = FakeSocket.last;
-    socket.open();
-    await settle();
-    for (let answered = 1; answered <= 3; answered += 1) {
-      expect(socket.sent("subscribe"), "one at a time").toHaveLength(answered);
-      socket.answer("snapshot", "subscribe", [answered, answered + 10, 30, 31, 32]);
-    }
-    const asked = socket.sent("subscribe").map(({ names, filter }) => [names, filter]);
-    expect(asked).toEqual([
-      [["TEMP"], []],
-      [
-        ["TEMP", "MODE"],
-        [334, 0, 1],
-      ],
-      [["MODE"], [0, 0.5, 10, 2, 9, 4, 1]],
-    ]);
-    expect(client.pv("TEMP", undefined, { rateHz: 3 })).toBe(
-      client.pv("TEMP", undefined, { rateHz: 3, every: 1 }),
-    );
-    expect(
-      client.inspect("MODE", {
-        every: 10,
-        deadband: 0.5,
-        stride: 2,
-        maxLength: 9,
-        points: 4,
-        float32: true,
-      }),
-    ).toBeDefined();
-    expect(client.inspect("MODE")).toBeUndefined();
-  });
-
-  it("are not ended while others are being made", async () => {
-    const ends = GOLDEN_NAMES.map((name) => client.pv(name).subscribe(() => undefined));
-    FakeSocket.last.open();
-    await settle();
-    ends[0]?.();
-    client.pv("ca://TEMP").subscribe(() => undefined);
-    await settle();
-    vi.advanceTimersByTime(3000);
-    expect(FakeSocket.last.sent("unsubscribe")).toHaveLength(0);
-    expect(FakeSocket.last.sent("subscribe"), "one at a time").toHaveLength(1);
-    FakeSocket.last.answer("snapshot", "subscribe");
-    expect(FakeSocket.last.sent("subscribe").map((sent) => sent.names)[1]).toEqual(["ca://TEMP"]);
-    expect(FakeSocket.last.sent("unsubscribe"), "the next one is open").toHaveLength(0);
-    FakeSocket.last.answer("error", "subscribe");
-    expect(FakeSocket.last.sent("unsubscribe").map((sent) => sent.ids)).toEqual([[3]]);
-    const refused = client.pv("ca://TEMP").getSnapshot() as PvData;
-    expect(refused.connection.reason).toBe("this relay doesn't know the request");
   });
 });
 

@@ -75,7 +75,7 @@ export class RelaySocket {
     try {
       this.#url = socketUrl(url, base);
     } catch (error) {
-      this.#end(`${String(url)} is not the address of a relay: ${String(error)}`);
+      this.#end(`${String(url)} isn't a relay's address: ${String(error)}`);
       return;
     }
     this.#change({ sinceMs: clock.epochMs() });
@@ -190,7 +190,6 @@ export class RelaySocket {
       attempt: this.#failures,
       reason,
       retryInMs: delayMs,
-      silentSinceMs: undefined,
     });
     this.#retryAfter(delayMs);
     if (!lostBefore) this.#options.onLost();
@@ -212,7 +211,6 @@ export class RelaySocket {
       sinceMs: this.#options.clock.epochMs(),
       reason,
       retryInMs: undefined,
-      silentSinceMs: undefined,
     });
     this.#options.onLost();
   }
@@ -222,7 +220,7 @@ export class RelaySocket {
   }
 
   #change(part: Partial<ConnectionSnapshot>): void {
-    this.#options.connection.set({ ...this.#snapshot, ...part });
+    this.#options.connection.set({ ...this.#snapshot, silentSinceMs: undefined, ...part });
   }
 }
 

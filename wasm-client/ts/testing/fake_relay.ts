@@ -377,7 +377,7 @@ class Relay implements FakeRelay {
     this.set(name, { value: answer?.readback ?? fitting });
     if (answer === undefined) done(Outcome.Done);
     else {
-      const words = `the PV now readback ${JSON.stringify(answer.readback)}`;
+      const words = `the PV now holds ${JSON.stringify(answer.readback)}`;
       done(Outcome.Done, words, node("", answer.readback));
     }
   }

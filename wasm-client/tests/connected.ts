@@ -1,0 +1,39 @@
+/** A client of a fake relay, anew for each test, whose clock is the test's. */
+
+import { afterEach, beforeEach, vi } from "vitest";
+
+import type { ClientOptions, PvClient } from "../ts/index.js";
+import { fakeClient, FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
+
+export let client: PvClient;
+
+/** Called once at the top of a test file. */
+export function eachWithClient(): void {
+  beforeEach(async () => {
+    vi.useFakeTimers();
+    client = fakeClient();
+    await client.ready;
+  });
+
+  afterEach(() => {
+    client.dispose();
+    vi.useRealTimers();
+  });
+}
+
+/** Connects, and subscribes to the PVs of the golden frames. */
+export async function open(): Promise<FakeSocket> {
+  for (const name of GOLDEN_NAMES) client.pv(name).subscribe(() => undefined);
+  FakeSocket.last.open();
+  await settle();
+  FakeSocket.last.answer("snapshot", "subscribe");
+  return FakeSocket.last;
+}
+
+export const state = (): string => client.connection.getSnapshot().state;
+
+/** Goes on with another client. */
+export function replaceClient(options?: Partial<ClientOptions>): void {
+  client.dispose();
+  client = fakeClient(options);
+}

@@ -1,0 +1,79 @@
+/** A page with widgets, a client and a fake relay with a PV of each kind, anew for each test. */
+
+import type { ReactNode } from "react";
+import { createRoot, type Root } from "react-dom/client";
+import { afterEach, beforeEach, vi } from "vitest";
+
+import type { PvClient, PvStructure } from "../ts/index.js";
+import { PvProvider } from "../ts/react/index.js";
+import { createFakeRelay, type FakeRelay } from "../ts/testing/index.js";
+import "../ts/widgets/widgets.css";
+
+export let relay: FakeRelay;
+export let client: PvClient;
+export let page: HTMLElement;
+let root: Root;
+
+/** Called once at the top of a test file. */
+export function eachWithWidgetPage(): void {
+  beforeEach(async () => {
+    relay = createFakeRelay({
+      pvs: {
+        TEMP: {
+          value: 21.5,
+          units: "°C",
+          precision: 1,
+          displayRange: { min: 0, max: 100 },
+          controlRange: { min: 0, max: 90 },
+          warningRange: { min: null, max: 60 },
+          alarmRange: { min: null, max: 80 },
+        },
+        MODE: { value: 1, choices: ["Off", "On"] },
+        BITS: { value: 5, type: "Int32" },
+        WAVE: { value: Float64Array.from({ length: 2000 }, (_, at) => Math.sin(at / 100)) },
+        CAMERA: { value: image([3, 2], "ubyteValue", Uint8Array.of(0, 1, 2, 3, 4, 255)) },
+        TABLE: {
+          value: { labels: ["Name", "Size"], value: { n: ["a", "b"], s: Int32Array.of(1, 2) } },
+        },
+      },
+    });
+    client = relay.client({ unsubscribeDelayMs: 0 });
+    await client.ready;
+    page = document.createElement("div");
+    page.style.width = "400px";
+    document.body.append(page);
+    root = createRoot(page);
+  });
+
+  afterEach(() => {
+    root.unmount();
+    client.dispose();
+    page.remove();
+  });
+}
+
+export function image(
+  sizes: readonly number[],
+  kind: string,
+  elements: Uint8Array | Uint16Array,
+): PvStructure {
+  return {
+    value: { selected: kind, value: elements },
+    dimension: sizes.map((size) => ({ size, offset: 0 })),
+    attribute: [],
+  };
+}
+
+export function show(children: ReactNode): void {
+  root.render(<PvProvider client={client}>{children}</PvProvider>);
+}
+
+/** Waits until it holds. */
+export async function until(holds: () => void): Promise<void> {
+  await vi.waitFor(holds, { timeout: 10_000 });
+}
+
+export const part = (name: string): string =>
+  page.querySelector(`[data-part="${name}"]`)?.textContent ?? "";
+export const widget = (): HTMLElement =>
+  page.querySelector("[data-pv], [data-set-point]") as HTMLElement;
