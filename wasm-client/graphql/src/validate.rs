@@ -1,12 +1,14 @@
 //! Does a document fit the schema? The rules of the GraphQL specification, told in the order and the
 //! words of its reference implementation.
 
-use crate::error::{DocumentError, fill};
+mod arguments;
+mod fragments;
+
+use crate::error::DocumentError;
 use crate::overlap::Overlaps;
 use crate::schema::{self, Field, Kind, Parameter, Ty, id};
 use crate::suggest::{Names, did_you_mean};
 use crate::tree::{Document, Node, kind};
-use crate::values::problem;
 
 /// `$name` where a value stands.
 struct Usage {
@@ -17,12 +19,6 @@ struct Usage {
     /// The definition that it stands in.
     within: u32,
 }
-
-/// Fields of a type that lead to other types, which have them too.
-const LISTS: &[&str] = &["fields", "interfaces", "possibleTypes", "inputFields"];
-
-/// How many of them may not stand in each other: what is shown grows by a factor with each.
-const MAX_LISTS: u32 = 3;
 
 /// Most nodes that are looked at for them: no document of a reader has so many.
 const BUDGET: u32 = 1_000_000;
@@ -67,7 +63,7 @@ fn object(ty: u8) -> Option<u8> {
     (schema::named(ty).kind == Kind::Object).then_some(ty)
 }
 
-impl<'a> Validator<'a> {
+impl Validator<'_> {
     fn say(&mut self, at: u32, template: &str, words: &[&str]) {
         self.errors.push(DocumentError::new(&[at], template, words));
     }
@@ -198,87 +194,6 @@ impl<'a> Validator<'a> {
         self.set(at, node);
     }
 
-    /// A subscription selects one field, whatever fragments it is in.
-    fn single_field(&mut self, at: u32, node: &Node) {
-        let document = self.document;
-        let mut fields = Vec::new();
-        self.fields_of(at, &mut Vec::new(), &mut fields);
-        let Some(first) = fields.first().copied() else {
-            return;
-        };
-        let is_hidden = |field: u32| document.name(document.node(field)).starts_with("__");
-        if fields.len() == 1 && !is_hidden(first) {
-            return;
-        }
-        let name = document.name(node);
-        let who = if name.is_empty() {
-            String::from("Anonymous Subscription")
-        } else {
-            fill("Subscription \"%\"", &[name])
-        };
-        // Fields of one key stand together, in the order of their first.
-        let mut extra: Vec<u32> = Vec::new();
-        let mut hidden: Vec<DocumentError> = Vec::new();
-        let mut done: Vec<u32> = Vec::new();
-        for field in &fields {
-            if done.contains(field) {
-                continue;
-            }
-            let mut places: Vec<u32> = Vec::new();
-            for other in &fields {
-                if document.same_key(*field, *other) {
-                    done.push(*other);
-                    places.push(document.node(*other).at);
-                }
-            }
-            if is_hidden(*field) {
-                let template = "% must not select an introspection top level field.";
-                hidden.push(DocumentError::new(&places, template, &[&who]));
-            }
-            if !document.same_key(*field, first) {
-                extra.append(&mut places);
-            }
-        }
-        if !extra.is_empty() {
-            let template = "% must select only one top level field.";
-            self.errors
-                .push(DocumentError::new(&extra, template, &[&who]));
-        }
-        self.errors.append(&mut hidden);
-    }
-
-    /// Fields that a set selects, through its fragments; those that are always left out are not.
-    fn fields_of(&self, of: u32, visited: &mut Vec<u32>, fields: &mut Vec<u32>) {
-        let document = self.document;
-        for (at, node) in document.children(of) {
-            let says = |directive: &str, value: &str| {
-                let directive = document.find(at, kind::DIRECTIVE, directive);
-                document.name(document.node(document.argument(directive, "if"))) == value
-            };
-            if !node.is_selection() || says("skip", "true") || says("include", "false") {
-                continue;
-            }
-            let name = document.name(node);
-            match node.kind {
-                kind::FIELD => fields.push(at),
-                kind::SPREAD => {
-                    let fragment = document.fragment(name);
-                    if !visited.contains(&fragment) {
-                        visited.push(fragment);
-                        if document.str(document.node(fragment).key) == "Subscription" {
-                            self.fields_of(fragment, visited, fields);
-                        }
-                    }
-                }
-                _ => {
-                    if name.is_empty() || name == "Subscription" {
-                        self.fields_of(at, visited, fields);
-                    }
-                }
-            }
-        }
-    }
-
     fn variable(&mut self, at: u32, node: &Node) {
         let document = self.document;
         let ty = document.ty(node);
@@ -321,160 +236,6 @@ impl<'a> Validator<'a> {
         self.known_type(node.ty, node.key.start, on);
         self.directives(at, "FRAGMENT_DEFINITION");
         self.set(at, node);
-    }
-
-    /// Fragments that a node spreads, those of inner sets after its own.
-    fn spreads(&self, of: u32) -> Vec<u32> {
-        let mut spreads = Vec::new();
-        for (definition, spread) in &self.document.spreads {
-            if *definition == of {
-                spreads.push(*spread);
-            }
-        }
-        if spreads.len() < 2 {
-            return spreads;
-        }
-        spreads.clear();
-        let mut open = vec![of];
-        while let Some(of) = open.pop() {
-            for (at, node) in self.document.children(of) {
-                match node.kind {
-                    kind::SPREAD => spreads.push(at),
-                    kind::FIELD | kind::INLINE => open.push(at),
-                    _ => {}
-                }
-            }
-        }
-        spreads
-    }
-
-    /// The fragment that a spread names, 0 when there is none.
-    fn spread_fragment(&self, spread: u32) -> u32 {
-        let document = self.document;
-        document.fragment(document.name(document.node(spread)))
-    }
-
-    /// Follows a fragment's spreads; each fragment is followed once in a document, from the first
-    /// that leads to it. The path holds a fragment and its spread that leads on in turn.
-    fn cycles(&mut self, fragment: u32, path: &mut Vec<u32>) {
-        if self.followed.contains(&fragment) {
-            return;
-        }
-        self.followed.push(fragment);
-        let document = self.document;
-        for spread in self.spreads(fragment) {
-            let next = self.spread_fragment(spread);
-            if next == 0 {
-                continue;
-            }
-            path.push(fragment);
-            path.push(spread);
-            let mut via = String::new();
-            let mut places: Vec<u32> = Vec::new();
-            for step in path.chunks_exact(2) {
-                if places.is_empty() && step[0] != next {
-                    continue;
-                }
-                let node = document.node(step[1]);
-                places.push(node.at);
-                if step[1] != spread {
-                    via.push_str(if places.len() == 1 { " via " } else { ", " });
-                    via.push_str(&fill("\"%\"", &[document.name(node)]));
-                }
-            }
-            if places.is_empty() {
-                self.cycles(next, path);
-            } else {
-                let name = document.name(document.node(spread));
-                let template = "Cannot spread fragment \"%\" within itself%.";
-                self.errors
-                    .push(DocumentError::new(&places, template, &[name, &via]));
-            }
-            path.truncate(path.len() - 2);
-        }
-    }
-
-    /// A definition and all fragments that it uses, directly or through others.
-    fn reached(&self, definition: u32) -> Vec<u32> {
-        let mut reached = vec![definition];
-        let mut at = 0;
-        while let Some(definition) = reached.get(at).copied() {
-            for spread in self.spreads(definition) {
-                let fragment = self.spread_fragment(spread);
-                if fragment != 0 && !reached.contains(&fragment) {
-                    reached.push(fragment);
-                }
-            }
-            at += 1;
-        }
-        reached
-    }
-
-    fn unused_fragments(&mut self) {
-        let document = self.document;
-        for (_, node) in document.children(0) {
-            let name = document.name(node);
-            // Of two with one name both are used, or neither.
-            if node.kind == kind::FRAGMENT && !self.used.contains(&document.fragment(name)) {
-                self.say(node.at, "Fragment \"%\" is never used.", &[name]);
-            }
-        }
-    }
-
-    /// Says what is wrong with the use of an operation's variables.
-    fn leave_operation(&mut self, operation: u32) {
-        let document = self.document;
-        let node = document.node(operation);
-        let reached = self.reached(operation);
-        let of = |with: &str| match document.name(node) {
-            "" => String::new(),
-            name => fill(" % operation \"%\"", &[with, name]),
-        };
-        let mut undefined = Vec::new();
-        let mut misplaced = Vec::new();
-        let mut used: Vec<u32> = Vec::new();
-        for definition in &reached {
-            for usage in &self.usages {
-                if usage.within != *definition {
-                    continue;
-                }
-                let name = document.name(document.node(usage.at));
-                let place = document.node(usage.at).at;
-                let at = document.find(operation, kind::VARIABLE, name);
-                let variable = document.node(at);
-                used.push(at);
-                if at == 0 {
-                    undefined.push(DocumentError::new(
-                        &[place, node.at],
-                        "Variable \"$%\" is not defined%.",
-                        &[name, &of("by")],
-                    ));
-                } else if let (Some(ty), Some(expected)) = (document.ty(variable), usage.ty) {
-                    let default = document.node(variable.child).kind;
-                    let has_default =
-                        !matches!(default, 0 | kind::DIRECTIVE | kind::NULL) || usage.has_default;
-                    if !fits(ty, has_default, expected) {
-                        misplaced.push(DocumentError::new(
-                            &[variable.at, place],
-                            "Variable \"$%\" of type \"%\" used in position expecting type \"%\".",
-                            &[name, &ty.to_text(), &expected.to_text()],
-                        ));
-                    }
-                }
-            }
-        }
-        self.errors.append(&mut undefined);
-        for (_, variable) in document.children(operation) {
-            let name = document.name(variable);
-            // Of two with one name both are used, or neither.
-            let first = document.find(operation, kind::VARIABLE, name);
-            if variable.kind == kind::VARIABLE && !used.contains(&first) {
-                let words = [name, &of("in")];
-                self.say(variable.at, "Variable \"$%\" is never used%.", &words);
-            }
-        }
-        self.errors.append(&mut misplaced);
-        self.used.extend(reached);
     }
 
     /// What is selected by a node.
@@ -520,22 +281,6 @@ impl<'a> Validator<'a> {
         }
     }
 
-    /// A fragment can only stand in an object of its own type.
-    fn possible(&mut self, fragment: &str, on: Option<u8>, parent: Option<u8>, at: u32) {
-        if let (Some(on), Some(parent)) = (on, parent)
-            && on != parent
-        {
-            let which = if fragment.is_empty() {
-                String::new()
-            } else {
-                fill(" \"%\"", &[fragment])
-            };
-            let template = "Fragment% cannot be spread here as objects of type \"%\" can never be of type \"%\".";
-            let words = [&which, schema::named(parent).name, schema::named(on).name];
-            self.say(at, template, &words);
-        }
-    }
-
     fn field(&mut self, at: u32, node: &Node) {
         let document = self.document;
         let name = document.name(node);
@@ -571,34 +316,6 @@ impl<'a> Validator<'a> {
         self.required_arguments(at, parameters, ["Field \"", name]);
     }
 
-    /// Whether there are too many lists of the schema in each other below a node that is in so many.
-    fn is_deep(&mut self, of: u32, lists: u32) -> bool {
-        let document = self.document;
-        for (at, node) in document.children(of) {
-            let name = document.name(node);
-            self.budget = self.budget.saturating_sub(1);
-            let (inner, lists) = match node.kind {
-                kind::FIELD => (at, lists + u32::from(LISTS.contains(&name))),
-                kind::INLINE => (at, lists),
-                kind::SPREAD => {
-                    let fragment = document.fragment(name);
-                    let mut before = self.looked_through.iter();
-                    if before.any(|(same, within)| *same == fragment && *within >= lists) {
-                        continue;
-                    }
-                    self.looked_through.push((fragment, lists));
-                    (fragment, lists)
-                }
-                _ => continue,
-            };
-            if lists == MAX_LISTS || self.budget == 0 || (inner != 0 && self.is_deep(inner, lists))
-            {
-                return true;
-            }
-        }
-        false
-    }
-
     fn leaf_or_object(&mut self, node: &Node, name: &str, field: &Field) {
         let has_set = node.inner_at != 0;
         if has_set == field.ty.is_object() {
@@ -614,175 +331,4 @@ impl<'a> Validator<'a> {
             self.say(node.at, template, &[name, &ty, name]);
         }
     }
-
-    fn required_arguments(&mut self, of: u32, parameters: &[Parameter], owner: [&str; 2]) {
-        let document = self.document;
-        for parameter in parameters {
-            let required = parameter.ty.is_required() && parameter.default.is_empty();
-            if required && document.argument(of, parameter.name) == 0 {
-                let template =
-                    "%%\" argument \"%\" of type \"%\" is required, but it was not provided.";
-                let words = [owner[0], owner[1], parameter.name, &parameter.ty.to_text()];
-                self.say(document.node(of).at, template, &words);
-            }
-        }
-    }
-
-    fn unique_arguments(&mut self, of: u32) {
-        let template = "There can be only one argument named \"%\".";
-        self.unique(of, kind::ARGUMENT, false, template);
-    }
-
-    fn unique_directives(&mut self, of: u32) {
-        let template = "The directive \"@%\" can only be used once at this location.";
-        self.unique(of, kind::DIRECTIVE, true, template);
-    }
-
-    fn directives(&mut self, of: u32, location: &str) {
-        let document = self.document;
-        for (at, node) in document.children(of) {
-            if node.kind != kind::DIRECTIVE {
-                continue;
-            }
-            let name = document.name(node);
-            let known = schema::directive(name);
-            let mut parameters: &[Parameter] = &[];
-            if let Some(known) = known {
-                parameters = known.arguments;
-                if !known.locations.contains(&location) {
-                    let template = "Directive \"@%\" may not be used on %.";
-                    self.say(node.at, template, &[name, location]);
-                }
-                self.known_arguments(at, parameters, ("", name));
-            } else {
-                self.say(node.at, "Unknown directive \"@%\".", &[name]);
-            }
-            self.unique_arguments(at);
-            self.arguments(at, parameters, None);
-            self.required_arguments(at, parameters, ["Directive \"@", name]);
-        }
-    }
-
-    fn known_arguments(&mut self, of: u32, parameters: &'static [Parameter], owner: (&str, &str)) {
-        for (_, node) in self.document.children(of) {
-            if node.kind == kind::ARGUMENT {
-                self.known_argument(node, parameters, owner);
-            }
-        }
-    }
-
-    fn known_argument(
-        &mut self,
-        node: &Node,
-        parameters: &'static [Parameter],
-        owner: (&str, &str),
-    ) {
-        let name = self.document.name(node);
-        if find(parameters, name).is_none() {
-            let hint = did_you_mean("", name, &Names::Parameters(parameters));
-            let template = if owner.0.is_empty() {
-                "Unknown argument \"%\" on directive \"%@%\".%"
-            } else {
-                "Unknown argument \"%\" on field \"%.%\".%"
-            };
-            let words = [name, owner.0, owner.1, &hint];
-            self.say(node.name.start, template, &words);
-        }
-    }
-
-    /// Checks the values of arguments; their names too if there is an owner to name: the object and the
-    /// field, or a directive.
-    fn arguments(
-        &mut self,
-        of: u32,
-        parameters: &'static [Parameter],
-        owner: Option<(&str, &str)>,
-    ) {
-        let document = self.document;
-        for (_, node) in document.children(of) {
-            if node.kind != kind::ARGUMENT {
-                continue;
-            }
-            if let Some(owner) = owner {
-                self.known_argument(node, parameters, owner);
-            }
-            let parameter = find(parameters, document.name(node));
-            let has_default = parameter.is_some_and(|parameter| !parameter.default.is_empty());
-            self.value(
-                node.child,
-                parameter.map(|parameter| parameter.ty),
-                has_default,
-            );
-        }
-    }
-
-    fn value(&mut self, at: u32, ty: Option<Ty>, has_default: bool) {
-        let document = self.document;
-        let node = document.node(at);
-        let list = ty.map(Ty::nullable).filter(|ty| ty.is_list());
-        match node.kind {
-            kind::USE if self.has_usages => {}
-            kind::USE => self.usages.push(Usage {
-                at,
-                ty,
-                has_default,
-                within: self.within,
-            }),
-            kind::NULL => {
-                if let Some(ty) = ty
-                    && ty.is_required()
-                {
-                    let template = "Expected value of type \"%\", found null.";
-                    self.say(node.at, template, &[&ty.to_text()]);
-                }
-            }
-            kind::LIST if list.is_some() => {
-                for (item, _) in document.children(at) {
-                    self.value(item, list.map(Ty::inner), false);
-                }
-            }
-            _ => {
-                let problem = ty.map_or_else(String::new, |ty| problem(document, at, ty, false));
-                if !problem.is_empty() {
-                    self.say(node.at, "%", &[&problem]);
-                }
-                // No type of the schema is an object to write: what is in one is looked through.
-                self.unique(
-                    at,
-                    kind::ARGUMENT,
-                    true,
-                    "There can be only one input field named \"%\".",
-                );
-                for (item, inner) in document.children(at) {
-                    let item = if inner.kind == kind::ARGUMENT {
-                        inner.child
-                    } else {
-                        item
-                    };
-                    self.value(item, None, false);
-                }
-            }
-        }
-    }
-}
-
-fn find(parameters: &'static [Parameter], name: &str) -> Option<&'static Parameter> {
-    parameters.iter().find(|parameter| parameter.name == name)
-}
-
-/// Whether a variable may stand where a type is expected.
-fn fits(variable: Ty, has_default: bool, place: Ty) -> bool {
-    if place.is_required() && !variable.is_required() {
-        return has_default && is_subtype(variable, place.inner());
-    }
-    is_subtype(variable, place)
-}
-
-fn is_subtype(ty: Ty, of: Ty) -> bool {
-    if ty.is_required() {
-        return is_subtype(ty.inner(), of.nullable());
-    }
-    ty.wraps & 3 == of.wraps & 3
-        && ty.name == of.name
-        && (ty.wraps == 0 || is_subtype(ty.inner(), of.inner()))
 }

@@ -7,7 +7,8 @@
 use pvwire_schema::decode::NumberRows;
 use pvwire_schema::types::PvId;
 
-use super::{DIRECT_IDS, NO_SLOT, Slot, Store, Text, kind, part, place};
+use super::ids::place;
+use super::{DIRECT_IDS, NO_SLOT, Slot, Store, Text, kind, part};
 
 /// Splits times into seconds and nanoseconds. Rows of a frame mostly share their second, and dividing
 /// 64-bit numbers is what takes longest in a browser.

@@ -1,0 +1,130 @@
+//! Connection state and access rights of a slot.
+
+use pvwire_schema::types::{Connection, ConnectionState, PvId};
+
+use super::{
+    ACCESS_PUTS, ACCESS_READ, ACCESS_REFUSED, ACCESS_TAKEN, ACCESS_UNKNOWN, ACCESS_WRITE,
+    LOCAL_SCHEME, NO_SLOT, SIMULATED, Slot, Store, part, state,
+};
+
+impl Store {
+    /// Connection and access rights as the relay knows them.
+    pub fn set_connection(&mut self, slot: Slot, connection: Connection) {
+        let name = &self.names[slot as usize];
+        let is_simulated = SIMULATED.iter().any(|scheme| name.starts_with(scheme));
+        let is_connected = connection.state == ConnectionState::Connected;
+        let unknown = connection.write_unknown || self.is_user && is_connected && !is_simulated;
+        let access = u8::from(connection.read) * ACCESS_READ
+            + u8::from(connection.write) * ACCESS_WRITE
+            + u8::from(connection.puts) * ACCESS_PUTS
+            + u8::from(unknown) * ACCESS_UNKNOWN;
+        let since_ms = connection.since_ns.div_euclid(1_000_000) as f64;
+        let at = slot as usize;
+        // What this client's puts have shown holds until something else is told.
+        let before = self.columns.access[at];
+        let is_news = before & !(ACCESS_REFUSED | ACCESS_TAKEN) != access
+            || self.columns.state[at] != connection.state.number()
+            || self.columns.since_ms[at].to_bits() != since_ms.to_bits();
+        let access = if is_news { access } else { before };
+        let heard_ms = match connection.heard_ns {
+            0 => f64::NAN,
+            heard_ns => heard_ns.div_euclid(1_000_000) as f64,
+        };
+        self.set_heard(slot, heard_ms);
+        self.set_state(slot, connection.state.number(), since_ms);
+        if self.columns.access[slot as usize] != access {
+            self.columns.access[slot as usize] = access;
+            self.touch(slot, part::ACCESS);
+        }
+    }
+
+    fn set_heard(&mut self, slot: Slot, heard_ms: f64) {
+        let before = std::mem::replace(&mut self.columns.heard_ms[slot as usize], heard_ms);
+        if before.to_bits() != heard_ms.to_bits() {
+            self.touch(slot, part::CONNECTION);
+        }
+    }
+
+    /// A put of this client to the PV was taken or refused, whatever its rights seemed to be.
+    pub fn tried(&mut self, name: &str, taken: bool) {
+        let Some(found) = self.names.iter().position(|known| known == name) else {
+            return;
+        };
+        let mut slot = match self.ids[found] {
+            PvId::NONE => return,
+            id => self.first(id),
+        };
+        while slot != NO_SLOT {
+            let access = &mut self.columns.access[slot as usize];
+            let known = *access & !(ACCESS_TAKEN | ACCESS_REFUSED);
+            let now = known | if taken { ACCESS_TAKEN } else { ACCESS_REFUSED };
+            if *access != now {
+                *access = now;
+                self.touch(slot, part::ACCESS);
+            }
+            slot = self.after(slot);
+        }
+    }
+
+    pub(super) fn set_state(&mut self, slot: Slot, state: u8, since_ms: f64) {
+        let at = slot as usize;
+        let columns = &mut self.columns;
+        if columns.state[at] != state || columns.since_ms[at].to_bits() != since_ms.to_bits() {
+            columns.state[at] = state;
+            columns.since_ms[at] = since_ms;
+            self.touch(slot, part::CONNECTION);
+        }
+        if state != state::REFUSED && !self.reasons.is_empty() {
+            self.accept(slot);
+        }
+    }
+
+    pub(super) fn accept(&mut self, slot: Slot) {
+        self.reasons.retain(|(refused, _)| *refused != slot);
+    }
+
+    /// The relay didn't take the slot's name.
+    pub fn refuse(&mut self, slot: Slot, reason: &str) {
+        self.accept(slot);
+        self.reasons.push((slot, reason.to_owned()));
+        self.columns.state[slot as usize] = state::REFUSED;
+        self.columns.since_ms[slot as usize] = f64::NAN;
+        self.touch(slot, part::CONNECTION);
+    }
+
+    /// Why the relay didn't take the slot's name; empty when it did.
+    #[must_use]
+    pub fn reason(&self, slot: Slot) -> &str {
+        let refused = self.reasons.iter().find(|(refused, _)| *refused == slot);
+        refused.map_or("", |(_, reason)| reason)
+    }
+
+    /// The relay can be asked: new slots are being searched for.
+    pub fn relay_found(&mut self) {
+        self.state_of_new = ConnectionState::Connecting.number();
+    }
+
+    /// The relay is out of reach: ids mean nothing any more and every value is old since `heard_ms`,
+    /// when something last came, NaN when nothing has. It is noticed at `now_ms`; both are milliseconds
+    /// past the POSIX epoch.
+    pub fn relay_lost(&mut self, now_ms: f64, heard_ms: f64) {
+        self.state_of_new = state::RELAY_LOST;
+        self.direct.clear();
+        self.others.clear();
+        for slot in 0..self.names.len() as Slot {
+            self.ids[slot as usize] = PvId::NONE;
+            self.next[slot as usize] = NO_SLOT;
+            let local = self.names[slot as usize].starts_with(LOCAL_SCHEME);
+            let at = slot as usize;
+            if !local && self.columns.state[at] != state::RELAY_LOST {
+                // A value that was old before is older than that.
+                let was_present = self.columns.state[at] == ConnectionState::Connected.number()
+                    && self.columns.heard_ms[at].is_nan();
+                if was_present {
+                    self.set_heard(slot, heard_ms);
+                }
+                self.set_state(slot, state::RELAY_LOST, now_ms);
+            }
+        }
+    }
+}

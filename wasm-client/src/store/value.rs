@@ -1,0 +1,235 @@
+//! Value, time stamp, alarm and metadata of a slot.
+
+use pvwire_schema::decode::DetailRow;
+use pvwire_schema::types::{
+    Alarm, ConnectionState, Detail, Expected, Metadata, PutValue, Severity, SkipCause, ValueType,
+};
+
+use super::{
+    ACCESS_PUTS, ACCESS_READ, ACCESS_WRITE, CAUSES, SEVERITY_UNKNOWN, Slot, Store, Text, kind, part,
+};
+
+impl Store {
+    /// An update whose value is a number.
+    #[inline]
+    pub fn set_number(&mut self, slot: Slot, value: f64) {
+        let at = slot as usize;
+        let columns = &mut self.columns;
+        if columns.kind[at] == kind::NUMBER && columns.value[at].to_bits() == value.to_bits() {
+            return;
+        }
+        columns.value[at] = value;
+        self.value_changed(slot, kind::NUMBER);
+    }
+
+    /// An update whose value is text of any kind. `number` is what a double can say of it.
+    pub fn set_text(&mut self, slot: Slot, kind: u8, text: Text, number: f64) {
+        let at = slot as usize;
+        if self.columns.kind[at] == kind && self.texts[at] == text {
+            return;
+        }
+        self.texts[at] = text;
+        self.columns.value[at] = number;
+        self.value_changed(slot, kind);
+    }
+
+    /// An update whose value stays in the message, or can't be read.
+    pub fn set_opaque(&mut self, slot: Slot, kind: u8) {
+        self.value_changed(slot, kind);
+    }
+
+    fn value_changed(&mut self, slot: Slot, kind: u8) {
+        let at = slot as usize;
+        if !matches!(kind, kind::TEXT | kind::TEXT_ARRAY | kind::LARGE_INTEGER)
+            && self.texts[at] != Text::None
+        {
+            self.texts[at] = Text::None;
+        }
+        self.columns.kind[at] = kind;
+        self.columns.value_version[at] = self.columns.value_version[at].wrapping_add(1);
+        self.touch(slot, part::VALUE);
+    }
+
+    /// The value is no longer known.
+    pub fn clear_value(&mut self, slot: Slot) {
+        let at = slot as usize;
+        self.columns.sequence[at] = 0;
+        if self.columns.kind[at] == kind::NONE {
+            return;
+        }
+        self.columns.severity[at] = SEVERITY_UNKNOWN;
+        self.columns.alarm_status[at] = 0;
+        self.details[at] = None;
+        self.value_changed(slot, kind::NONE);
+        self.touch(slot, part::TIME | part::ALARM);
+    }
+
+    /// What an update says beside value, time and alarm, if it does.
+    pub fn set_detail(&mut self, slot: Slot, detail: Option<DetailRow<'_>>) {
+        let before = &mut self.details[slot as usize];
+        if detail.is_none() && before.is_none() {
+            return;
+        }
+        *before = detail.map(|detail| {
+            Box::new(Detail {
+                user_tag: detail.user_tag,
+                message: detail.message.to_owned(),
+            })
+        });
+        self.touch(slot, part::TIME | part::ALARM);
+    }
+
+    /// What the last update said beside value, time and alarm.
+    #[must_use]
+    pub fn detail(&self, slot: Slot) -> Option<&Detail> {
+        self.details[slot as usize].as_deref()
+    }
+
+    /// The update that the slot shows, if it is the PV's present one as far as anybody knows.
+    #[must_use]
+    pub fn expected(&self, slot: Slot) -> Option<Expected> {
+        let at = slot as usize;
+        let connected = self.columns.state[at] == ConnectionState::Connected.number();
+        (connected && self.columns.kind[at] != kind::NONE).then(|| Expected {
+            sequence: self.columns.sequence[at],
+            epoch: self.metadata[at].epoch,
+        })
+    }
+
+    /// The time stamp of an update: whole seconds past the POSIX epoch and the rest.
+    #[inline]
+    pub fn set_time(&mut self, slot: Slot, seconds: f64, nanoseconds: u32) {
+        let at = slot as usize;
+        let columns = &mut self.columns;
+        if columns.seconds[at] != seconds || columns.nanoseconds[at] != nanoseconds {
+            columns.seconds[at] = seconds;
+            columns.nanoseconds[at] = nanoseconds;
+            self.touch(slot, part::TIME);
+        }
+    }
+
+    /// The alarm of an update; `None` when it is not known.
+    pub fn set_alarm(&mut self, slot: Slot, alarm: Option<Alarm>) {
+        let at = slot as usize;
+        let alarm = alarm.filter(|alarm| *alarm != Alarm::NONE);
+        let severity = alarm.map_or(SEVERITY_UNKNOWN, |alarm| alarm.severity.number());
+        let status = alarm.map_or(0, |alarm| alarm.status);
+        let columns = &mut self.columns;
+        if columns.severity[at] != severity || columns.alarm_status[at] != status {
+            columns.severity[at] = severity;
+            columns.alarm_status[at] = status;
+            self.touch(slot, part::ALARM);
+        }
+    }
+
+    /// An update came, the `sequence`th of its PV.
+    #[inline]
+    pub fn count(&mut self, slot: Slot, sequence: u32) {
+        let at = slot as usize;
+        self.columns.sequence[at] = sequence;
+        self.columns.received[at] += 1.0;
+    }
+
+    /// Updates that did not come.
+    pub fn skip(&mut self, slot: Slot, cause: SkipCause, count: u32) {
+        if count > 0 {
+            let at = slot as usize * CAUSES + usize::from(cause.number());
+            self.columns.skips[at] += f64::from(count);
+            self.touch(slot, part::SKIPPED);
+        }
+    }
+
+    /// Metadata that came. One of another epoch or type says that the value kept so far is no value
+    /// of this PV any more.
+    pub fn set_metadata(&mut self, slot: Slot, metadata: &Metadata) {
+        let at = slot as usize;
+        let version = self.columns.metadata_version[at];
+        let before = &self.metadata[at];
+        if version != 0 && before == metadata {
+            return;
+        }
+        let retyped =
+            before.value_type != metadata.value_type && before.value_type != ValueType::Unknown;
+        if version != 0 && (retyped || before.epoch != metadata.epoch) {
+            self.clear_value(slot);
+        }
+        metadata.clone_into(&mut self.metadata[at]);
+        self.columns.metadata_version[at] = version.wrapping_add(1).max(1);
+        self.touch(slot, part::METADATA);
+    }
+
+    /// A PV that lives in the page takes this value, to be shown with so many digits.
+    pub fn set_local(&mut self, slot: Slot, value: &PutValue, digits: i16, now_ms: f64) {
+        let at = slot as usize;
+        if self.columns.kind[at] == kind::NONE {
+            self.set_state(slot, ConnectionState::Connected.number(), now_ms);
+            self.columns.access[at] = ACCESS_READ | ACCESS_WRITE | ACCESS_PUTS;
+            self.touch(slot, part::ACCESS);
+        }
+        let (value_type, element_count) = match value {
+            PutValue::Number(_) => (ValueType::Float64, 1),
+            PutValue::Int64(_) => (ValueType::Int64, 1),
+            PutValue::UInt64(_) => (ValueType::UInt64, 1),
+            PutValue::Text(_) => (ValueType::String, 1),
+            PutValue::TextArray(texts) => (ValueType::String, texts.len() as u32),
+            PutValue::Array(array) => (array.value_type, array.count),
+        };
+        self.set_metadata(
+            slot,
+            &Metadata {
+                value_type,
+                element_count,
+                precision: (value_type == ValueType::Float64).then_some(digits),
+                ..Metadata::default()
+            },
+        );
+        match value {
+            PutValue::Number(number) => self.set_number(slot, *number),
+            PutValue::Int64(integer) => self.set_text(
+                slot,
+                kind::LARGE_INTEGER,
+                Text::One(integer.to_string()),
+                *integer as f64,
+            ),
+            PutValue::UInt64(integer) => self.set_text(
+                slot,
+                kind::LARGE_INTEGER,
+                Text::One(integer.to_string()),
+                *integer as f64,
+            ),
+            PutValue::Text(text) => {
+                self.set_text(slot, kind::TEXT, Text::One(text.clone()), f64::NAN);
+            }
+            PutValue::TextArray(texts) => {
+                let texts = Text::Many(texts.clone());
+                self.set_text(slot, kind::TEXT_ARRAY, texts, f64::NAN);
+            }
+            PutValue::Array(_) => self.set_opaque(slot, kind::ARRAY),
+        }
+        let seconds = (now_ms / 1000.0).floor();
+        let nanoseconds = ((now_ms - seconds * 1000.0) * 1e6) as u32;
+        self.set_time(slot, seconds, nanoseconds);
+        let severity = Severity::NoAlarm;
+        self.set_alarm(
+            slot,
+            Some(Alarm {
+                severity,
+                status: 0,
+            }),
+        );
+        let sequence = self.columns.sequence[at].wrapping_add(1);
+        self.count(slot, sequence);
+    }
+
+    /// How to draw the PV.
+    #[must_use]
+    pub fn metadata(&self, slot: Slot) -> &Metadata {
+        &self.metadata[slot as usize]
+    }
+
+    /// The value of a string PV, an array of strings, or a large integer.
+    #[must_use]
+    pub fn text(&self, slot: Slot) -> &Text {
+        &self.texts[slot as usize]
+    }
+}
