@@ -3,6 +3,7 @@
 pub mod control;
 pub mod dirty;
 pub mod distributor;
+pub mod flat;
 pub mod frame;
 pub mod large;
 pub mod output;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pvwire_relay::fanout::dirty::Dirty;
-use pvwire_relay::fanout::frame::FrameMaker;
+use pvwire_relay::fanout::flat::FrameMaker;
 use pvwire_relay::fanout::set::PvSet;
 use pvwire_relay::ingest::intake::{Intake, Line};
 use pvwire_relay::ingest::{Event, RowValue};

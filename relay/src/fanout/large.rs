@@ -10,7 +10,8 @@ use std::sync::{Arc, OnceLock};
 use prometheus_client::metrics::counter::Counter;
 use pvwire_schema::types::{Connection, ConnectionState, FrameKind, PvId, SkipCause, Skips};
 
-use crate::fanout::frame::{Frame, FrameMaker};
+use crate::fanout::flat::FrameMaker;
+use crate::fanout::frame::Frame;
 use crate::fanout::set::PvSet;
 use crate::state::table::{Changes, Entry, LargeRow, Latest, Table, Together};
 

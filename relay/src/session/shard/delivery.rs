@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use pvwire_schema::close::CloseCode;
 
 use super::Run;
-use crate::fanout::frame::missed;
+use crate::fanout::flat::missed;
 use crate::fanout::large::large_steps;
 use crate::fanout::output::{GroupFrame, Order, TickFrames};
 use crate::ops::latency::{SENT_SAMPLES, wall_ns};
