@@ -1,8 +1,9 @@
-//! Which bytes does each set of PVs get at a tick?
+//! Fan-out: the bytes that each set of PVs gets at a tick.
 
 pub mod control;
 pub mod dirty;
 pub mod distributor;
+pub mod encoding;
 pub mod flat;
 pub mod frame;
 pub mod large;

@@ -11,6 +11,7 @@ use super::ingest::Ingest;
 use crate::config::Config;
 use crate::fanout::control::ControlQueue;
 use crate::fanout::distributor::Distributor;
+use crate::fanout::encoding::Encodings;
 use crate::fanout::output::FrameSink;
 use crate::limits::Limits;
 use crate::limits::connections::{Callers, Users};
@@ -27,6 +28,8 @@ pub(super) struct Shared {
     pub(super) memory: Arc<Memory>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) hello: Hello,
+    /// The forms in which clients get their messages.
+    pub(super) encodings: Arc<Encodings>,
 }
 
 /// The running threads. Dropping it ends the ticks first and then the shards that they feed.
@@ -56,6 +59,7 @@ impl Delivery {
             Arc::clone(&ingest.registry),
             sinks.collect(),
             shared.limits.subscriptions,
+            &shared.encodings,
         )
         .map_err(StartError::thread("the thread that checks access rights"))?;
         let ticks = Arc::new(TickCounters::default());
@@ -90,6 +94,7 @@ fn shards(
     let context = ShardContext {
         registry: Arc::clone(&ingest.registry),
         control: Arc::clone(control),
+        encodings: Arc::clone(&shared.encodings),
         hello: shared.hello.clone(),
         limits: ShardLimits {
             evict_after: config.evict_after,

@@ -110,6 +110,7 @@ pub(super) fn server(
             searched: search::addresses(|name| std::env::var(name).ok()),
         },
         readiness: front.readiness,
+        encodings: shared.encodings,
         trust: Trust {
             origins: config.allow_origin.clone(),
             hosts: config.allow_host.clone(),

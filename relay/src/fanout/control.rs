@@ -8,6 +8,7 @@ use crossbeam_queue::SegQueue;
 use pvwire_schema::types::{ConnectionState, NameError, PvId, SkipCause};
 
 use crate::access::rule::Identity;
+use crate::fanout::encoding::Encoding;
 use crate::fanout::set::PvSet;
 use crate::ingest::{Intake, RowValue};
 use crate::limits::memory::Owner;
@@ -15,17 +16,17 @@ use crate::limits::memory::Owner;
 /// A client, as its shard knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClientId {
-    /// Which shard.
+    /// Number of its shard.
     pub shard: usize,
-    /// Its place there.
-    pub place: usize,
-    /// Tells it from clients that had the place before.
+    /// Its index in the shard.
+    pub index: usize,
+    /// Distinguishes it from clients that had the same index before.
     pub generation: u64,
-    /// It wants columns packed.
-    pub lz4: bool,
+    /// The form of its messages.
+    pub encoding: Encoding,
 }
 
-/// Is told the latest value of a PV, if there is one.
+/// Called with the latest value of a PV, if there is one.
 pub struct Peeked(pub Box<Peek>);
 
 type Peek = dyn FnOnce(Option<&RowValue>) + Send;
@@ -36,12 +37,12 @@ impl fmt::Debug for Peeked {
     }
 }
 
-/// What a shard wants of this stage, on behalf of a client.
+/// A request to the fan-out stage, answered between two ticks.
 #[derive(Debug)]
-pub enum Demand {
-    /// These PVs from now on. `ids` are acquired, one per name, `NONE` where there is an error.
+pub enum ControlRequest {
+    /// Subscribes PVs. `ids` are acquired, one for each name, and `NONE` for a name with an error.
     Subscribe {
-        /// Who.
+        /// The client.
         client: ClientId,
         /// The request's number.
         request: u32,
@@ -50,88 +51,92 @@ pub enum Demand {
         /// Names that were refused.
         errors: Vec<NameError>,
     },
-    /// These no longer.
+    /// Ends subscriptions.
     Unsubscribe {
-        /// Who.
+        /// The client.
         client: ClientId,
         /// The request's number.
         request: u32,
         /// The PVs.
         ids: Vec<PvId>,
     },
-    /// These once. `ids` as in `Subscribe`.
-    Get {
-        /// Who.
-        client: ClientId,
-        /// The request's number.
-        request: u32,
-        /// The PVs.
-        ids: Vec<PvId>,
-        /// Those of them whose description is wanted and comes apart from the metadata.
-        described: Vec<PvId>,
-        /// Names that were refused.
-        errors: Vec<NameError>,
-        /// When to stop waiting for first values.
-        deadline: Instant,
-        /// As the client asked, for the message.
-        timeout: Duration,
-        /// Whom the answer is charged to.
-        owner: Arc<Owner>,
-    },
-    /// All that changed since a tick, in one frame.
+    /// Reads PVs once.
+    Get(Box<Get>),
+    /// Sends everything that changed since a tick in one frame.
     CatchUp {
-        /// Who.
+        /// The client.
         client: ClientId,
-        /// The last tick that the client is in step with.
+        /// The last tick that the client was in step with.
         since: u64,
-        /// Why it is so far back.
+        /// Why the client is behind.
         cause: SkipCause,
     },
-    /// Whether the client may still read all that it has.
-    Recheck {
-        /// Which client.
+    /// Checks whether the client may still read the PVs that it holds.
+    CheckAccess {
+        /// The client.
         client: ClientId,
-        /// Who it is.
+        /// Its identity.
         identity: Arc<Identity>,
     },
-    /// What a client may not read, by the rules that hold now.
-    Judged {
-        /// Which client.
+    /// The PVs that a client may not read under the present rules: the result of `CheckAccess`.
+    Denied {
+        /// The client.
         client: ClientId,
         /// The PVs.
         denied: Arc<PvSet>,
     },
     /// The client is gone.
-    Leave {
-        /// Who.
+    Forget {
+        /// The client.
         client: ClientId,
     },
-    /// What is going on, for the status page.
-    Inspect {
-        /// Most PVs to list.
+    /// Describes the present state for the status page.
+    Overview {
+        /// Maximum number of PVs to list.
         limit: usize,
-        /// Where the answer goes.
+        /// Receives the answer.
         answer: tokio::sync::oneshot::Sender<Overview>,
     },
-    /// The latest value of a PV that is held.
+    /// Reads the latest value of a PV that is held.
     Peek {
         /// The PV.
         pv: PvId,
-        /// Learns it.
+        /// Receives the value.
         answer: Peeked,
     },
 }
 
-/// What is going on.
+/// PVs to be read once.
+#[derive(Debug)]
+pub struct Get {
+    /// The client.
+    pub client: ClientId,
+    /// The request's number.
+    pub request: u32,
+    /// The PVs, as in `ControlRequest::Subscribe`.
+    pub ids: Vec<PvId>,
+    /// The PVs whose description is wanted and comes separately from the metadata.
+    pub described: Vec<PvId>,
+    /// Names that were refused.
+    pub errors: Vec<NameError>,
+    /// When to stop waiting for first values.
+    pub deadline: Instant,
+    /// The time-out that the client asked for, for messages.
+    pub timeout: Duration,
+    /// The owner of the answer's memory.
+    pub owner: Arc<Owner>,
+}
+
+/// PVs and groups, as the status page shows them.
 #[derive(Debug, Default)]
 pub struct Overview {
-    /// PVs in each connection state.
+    /// PVs in the connection state `Connecting`.
     pub connecting: usize,
-    /// See `connecting`.
+    /// PVs in the connection state `NotFound`.
     pub not_found: usize,
-    /// See `connecting`.
+    /// PVs in the connection state `Connected`.
     pub connected: usize,
-    /// See `connecting`.
+    /// PVs in the connection state `Disconnected`.
     pub disconnected: usize,
     /// Different sets of PVs that clients hold.
     pub groups: usize,
@@ -139,15 +144,15 @@ pub struct Overview {
     pub pvs: Vec<(Arc<str>, ConnectionState, usize, u32)>,
 }
 
-/// Where shards leave their demands.
+/// The queue of requests to the fan-out stage.
 #[derive(Debug)]
 pub struct ControlQueue {
-    pub(super) queue: SegQueue<Demand>,
+    pub(super) queue: SegQueue<ControlRequest>,
     intake: Arc<Intake>,
 }
 
 impl ControlQueue {
-    /// An empty control, whose demands wake the tick thread.
+    /// An empty queue; each request wakes the tick thread.
     #[must_use]
     pub fn new(intake: Arc<Intake>) -> Arc<Self> {
         Arc::new(Self {
@@ -156,9 +161,9 @@ impl ControlQueue {
         })
     }
 
-    /// Leaves a demand. What a client may have open at a time is bounded by its session.
-    pub fn leave(&self, demand: Demand) {
-        self.queue.push(demand);
+    /// Adds a request. A session bounds the open requests of its client.
+    pub fn push(&self, request: ControlRequest) {
+        self.queue.push(request);
         self.intake.wake();
     }
 }

@@ -1,13 +1,13 @@
-//! Which of a tick's rows does a set of PVs want, found without looking at all of them?
+//! Index of one tick's rows by PV, so that private groups gather their rows without scanning every row.
 
 use pvwire_schema::types::{PvId, Skips};
 
 use crate::fanout::set::PvSet;
 use crate::ingest::RowValue;
-use crate::state::table::ChangedRow;
+use crate::state::table::{ChangedRow, Changes};
 
-/// What a frame needs of most rows, close together: a client that wants a few of a tick's rows would
-/// wait for the memory of each.
+/// The fields of a row that most frames need, stored close together: gathering a few rows of a tick would
+/// otherwise wait for the memory of each.
 #[derive(Clone, Copy, Debug)]
 pub struct Picked {
     /// The PV.
@@ -15,7 +15,7 @@ pub struct Picked {
     more: u32,
     /// Nanoseconds past the POSIX epoch.
     pub time_ns: i64,
-    /// The value, when there is nothing more.
+    /// The value, when the row has nothing more.
     pub number: f64,
 }
 
@@ -36,7 +36,7 @@ impl Picked {
         }
     }
 
-    /// Where the row is, if there is more to it than a number and its time.
+    /// The index of the row, if it has more than a number and its time.
     #[must_use]
     pub fn more(&self) -> Option<usize> {
         (self.more != Self::NO_MORE).then_some(self.more as usize)
@@ -48,13 +48,13 @@ impl Picked {
 pub struct Dirty {
     /// A bit for each PV that has rows.
     bits: Vec<u64>,
-    /// How many PVs with rows come before each word of `bits`.
+    /// Number of PVs with rows before each word of `bits`.
     before: Vec<u32>,
-    /// Words of `bits` that aren't 0.
+    /// Indices of the words of `bits` that aren't 0.
     words: Vec<u32>,
-    /// Where each PV's rows begin in `rows`; one more for the end.
+    /// Index of each PV's first row in `rows`, and the end.
     starts: Vec<u32>,
-    /// The rows, by PV and then as they came.
+    /// The rows by PV, those of one PV in the order in which they came.
     rows: Vec<Picked>,
 }
 
@@ -133,6 +133,35 @@ impl Dirty {
             }
         }
     }
+}
+
+/// The number of updates that a tick's frame for a set would stand for, without making it; `None` when the tick
+/// has nothing for the set.
+pub fn missed(changes: &Changes, dirty: Option<&Dirty>, set: &PvSet) -> Option<u64> {
+    let mut rows = 0;
+    let mut count = |skips: Skips| {
+        rows += 1;
+        1 + u64::from(skips.total())
+    };
+    let steps: u64 = match dirty {
+        Some(dirty) => {
+            let mut picked = Vec::new();
+            dirty.pick(set, &mut picked);
+            let skips = |row: &Picked| {
+                row.more()
+                    .map_or(Skips::NONE, |place| changes.rows[place].skips)
+            };
+            picked.iter().map(|row| count(skips(row))).sum()
+        }
+        None => (changes.rows.iter())
+            .filter(|row| set.contains(row.pv))
+            .map(|row| count(row.skips))
+            .sum(),
+    };
+    let touched = rows > 0
+        || changes.metadata.iter().any(|(pv, _)| set.contains(*pv))
+        || changes.connections.iter().any(|(pv, _)| set.contains(*pv));
+    touched.then_some(steps)
 }
 
 #[cfg(test)]

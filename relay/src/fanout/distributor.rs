@@ -1,9 +1,9 @@
-//! Who gets which bytes of a tick?
+//! The fan-out stage: encodes each tick once per group and answers requests between two ticks.
 //!
-//! Clients with the same set of PVs form a group; its frame is encoded once per tick however many
-//! they are. A group of one is left to the client's shard, so that private frames are made on all
-//! cores. Subscriptions, gets and catching up are answered here too, between two ticks, so that an
-//! answer and the frames around it fit each other.
+//! Clients with the same set of PVs form a group, whose frame is made once per tick and encoding. The frame
+//! of a group with one member is made by that client's shard, so that private frames are made on all cores.
+//! Subscriptions, gets and catch-ups are answered between two ticks, so that an answer fits the frames
+//! before and after it.
 
 mod access_check;
 mod gets;
@@ -18,14 +18,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pvwire_schema::types::{FrameKind, PvId, Reply, SkipCause};
-use slab::Slab;
 
-use self::access_check::Judge;
+use self::access_check::AccessCheck;
 use self::gets::PendingGet;
-use self::groups::Group;
-use crate::fanout::control::{ClientId, ControlQueue, Demand};
+use self::groups::Groups;
+use self::subscriptions::Subscribed;
+use crate::fanout::control::{ClientId, ControlQueue, ControlRequest};
 use crate::fanout::dirty::Dirty;
-use crate::fanout::flat::FrameMaker;
+use crate::fanout::encoding::{Encoders, Encoding, Encodings};
 use crate::fanout::frame::Frame;
 use crate::fanout::large::{LargeValue, LargeValues};
 use crate::fanout::output::{FrameSink, GroupFrame, Order, TickFrames};
@@ -35,11 +35,14 @@ use crate::state::registry::Registry;
 use crate::state::table::{Changes, Now, Table};
 use crate::state::tick::TickSink;
 
-/// How often monitors that nobody holds are looked for.
+/// How often monitors without clients are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// A frame that brings clients up to date, and the large values that it leaves out.
+/// A frame that brings clients up to date, and the large values that follow it.
 type CatchUp = (Arc<Frame>, Arc<[Arc<LargeValue>]>);
+
+/// The catch-ups of one tick. Clients of one group that fell behind together get the same bytes.
+type CatchUps = HashMap<(Option<usize>, Encoding, u64, SkipCause), CatchUp>;
 
 /// The stage between ticks and shards.
 pub struct Distributor {
@@ -47,44 +50,41 @@ pub struct Distributor {
     registry: Arc<Registry>,
     shards: Vec<Box<dyn FrameSink>>,
     limits: SubscriptionLimits,
-    collected: Vec<Demand>,
-    members: HashMap<ClientId, usize>,
-    groups: Slab<Group>,
-    by_set: HashMap<Arc<PvSet>, usize>,
+    collected: Vec<ControlRequest>,
+    groups: Groups,
     gets: Vec<PendingGet>,
-    /// Some gets have all they wait for, and wait for the next tick.
+    /// Gets that have all they wait for were left for the next tick.
     has_gets: bool,
-    maker: FrameMaker,
+    encoders: Encoders,
     large: LargeValues,
     next_sweep: Option<Instant>,
-    judge: Judge,
+    access_check: AccessCheck,
 }
 
 impl Distributor {
     /// A stage without clients.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// When the system can't start a thread.
     pub fn new(
         control: Arc<ControlQueue>,
         registry: Arc<Registry>,
         shards: Vec<Box<dyn FrameSink>>,
         limits: SubscriptionLimits,
+        encodings: &Encodings,
     ) -> io::Result<Self> {
         Ok(Self {
-            judge: Judge::start(Arc::clone(&registry), Arc::clone(&control))?,
+            access_check: AccessCheck::start(Arc::clone(&registry), Arc::clone(&control))?,
             control,
             registry,
             shards,
             limits,
             collected: Vec::new(),
-            members: HashMap::new(),
-            groups: Slab::new(),
-            by_set: HashMap::new(),
+            groups: Groups::new(encodings),
             gets: Vec::new(),
             has_gets: false,
-            maker: FrameMaker::default(),
-            large: LargeValues::default(),
+            encoders: encodings.encoders(),
+            large: LargeValues::new(encodings),
             next_sweep: None,
         })
     }
@@ -92,126 +92,136 @@ impl Distributor {
     /// Whether a client subscribes, or waits for, one of these PVs.
     fn holds_any(&self, client: ClientId, pvs: &PvSet) -> bool {
         let mut gets = self.gets.iter().filter(|get| get.client == client);
-        self.set_of(client).meets(pvs) || gets.any(|get| held(&get.ids).any(|id| pvs.contains(id)))
+        self.groups.set_of(client).meets(pvs)
+            || gets.any(|get| held(&get.ids).any(|id| pvs.contains(id)))
     }
 
-    fn fulfil(&mut self, table: &Table, now: Now, tick: u64) -> Vec<Vec<Order>> {
+    /// Carries out the requests that were collected; returns what each shard is to do.
+    fn carry_out(&mut self, table: &Table, now: Now, tick: u64) -> Vec<Vec<Order>> {
         let mut orders: Vec<Vec<Order>> = Vec::new();
         orders.resize_with(self.shards.len(), Vec::new);
-        // Clients of one group that fell behind together are caught up by the same bytes.
-        let mut catch_ups: HashMap<(usize, bool, u64, SkipCause), CatchUp> = HashMap::new();
-        for demand in mem::take(&mut self.collected) {
-            match demand {
-                Demand::Subscribe {
-                    client,
-                    request,
-                    ids,
-                    errors,
-                } => {
-                    let (group, fresh, reply) = self.subscribe(client, ids, errors, table, now);
-                    let parts = (table, fresh.as_slice());
-                    let frame = self.maker.packing(client.lz4).reply_with(
-                        FrameKind::Snapshot,
-                        tick,
-                        request,
-                        &reply,
-                        parts,
-                    );
-                    let frame = Arc::new(frame);
-                    let large = self.large.changed(table, &fresh, 0);
-                    orders[client.shard].push(Order::Answer {
-                        client,
-                        frame,
-                        large,
-                    });
-                    orders[client.shard].push(Order::Regroup { client, group });
-                }
-                Demand::Unsubscribe {
-                    client,
-                    request,
-                    ids,
-                } => {
-                    let group = self.unsubscribe(client, &ids, now);
-                    let frame = self
-                        .maker
-                        .answer(tick, request, &Reply::Unsubscribed { ids });
-                    let (frame, large) = (Arc::new(frame), Arc::default());
-                    orders[client.shard].push(Order::Answer {
-                        client,
-                        frame,
-                        large,
-                    });
-                    orders[client.shard].push(Order::Regroup { client, group });
-                }
-                Demand::Get {
-                    client,
-                    request,
-                    ids,
-                    described,
-                    errors,
-                    deadline,
-                    timeout,
-                    owner,
-                } => {
-                    let get = PendingGet {
-                        client,
-                        request,
-                        ids,
-                        described,
-                        errors,
-                        deadline,
-                        timeout,
-                        owner,
-                        describe_until: None,
-                    };
-                    self.get(get, now);
-                }
-                Demand::CatchUp {
-                    client,
-                    since,
-                    cause,
-                } => {
-                    let group = self.members.get(&client).copied();
-                    let key = (group.unwrap_or(usize::MAX), client.lz4, since, cause);
-                    let (frame, large) = match catch_ups.get(&key) {
-                        Some(made) => made.clone(),
-                        None => {
-                            let set = self.set_of(client);
-                            let behind = (since, cause);
-                            let maker = self.maker.packing(client.lz4);
-                            let frame = Arc::new(maker.catch_up(table, &set, behind, tick));
-                            let made = (frame, self.large.changed(table, set.ids(), since));
-                            catch_ups.insert(key, made.clone());
-                            made
-                        }
-                    };
-                    orders[client.shard].push(Order::CaughtUp {
-                        client,
-                        frame,
-                        large,
-                        tick,
-                    });
-                }
-                Demand::Recheck { client, identity } => self.judge.ask(client, identity),
-                Demand::Judged { client, denied } => {
-                    if self.holds_any(client, &denied) {
-                        orders[client.shard].push(Order::Refuse { client });
-                    }
-                }
-                Demand::Leave { client } => self.forget(client, now),
-                Demand::Peek { pv, answer } => {
-                    let entry = table.get(pv);
-                    (answer.0)(
-                        entry.and_then(|entry| entry.latest.as_ref().map(|latest| &latest.value)),
-                    );
-                }
-                Demand::Inspect { limit, answer } => {
-                    // Whoever asked may have gone in the meantime.
-                    let _ = answer.send(self.overview(table, limit));
-                }
+        let mut catch_ups = CatchUps::new();
+        for request in mem::take(&mut self.collected) {
+            let made = self.order(request, table, now, tick, &mut catch_ups);
+            for order in made.into_iter().flatten() {
+                orders[order.client().shard].push(order);
             }
         }
         orders
+    }
+
+    /// Carries out one request.
+    fn order(
+        &mut self,
+        request: ControlRequest,
+        table: &Table,
+        now: Now,
+        tick: u64,
+        catch_ups: &mut CatchUps,
+    ) -> [Option<Order>; 2] {
+        match request {
+            ControlRequest::Subscribe {
+                client,
+                request,
+                ids,
+                errors,
+            } => {
+                let subscribed = self.subscribe(client, ids, errors, table, now);
+                return self.snapshot(client, request, &subscribed, table, tick);
+            }
+            ControlRequest::Unsubscribe {
+                client,
+                request,
+                ids,
+            } => {
+                let group = self.unsubscribe(client, &ids, now);
+                let encoder = self.encoders.of(client.encoding);
+                let frame = encoder.answer(tick, request, &Reply::Unsubscribed { ids });
+                let answer = Order::Answer {
+                    client,
+                    frame: Arc::new(frame),
+                    large: Arc::default(),
+                };
+                return [Some(answer), Some(Order::Regroup { client, group })];
+            }
+            ControlRequest::Get(get) => self.get(PendingGet::from(*get), now),
+            ControlRequest::CatchUp {
+                client,
+                since,
+                cause,
+            } => {
+                let (frame, large) = self.catch_up(client, (since, cause), table, tick, catch_ups);
+                let caught_up = Order::CaughtUp {
+                    client,
+                    frame,
+                    large,
+                    tick,
+                };
+                return [Some(caught_up), None];
+            }
+            ControlRequest::CheckAccess { client, identity } => {
+                self.access_check.ask(client, identity);
+            }
+            ControlRequest::Denied { client, denied } => {
+                let refuse = self.holds_any(client, &denied);
+                return [refuse.then_some(Order::Refuse { client }), None];
+            }
+            ControlRequest::Forget { client } => self.forget(client, now),
+            ControlRequest::Peek { pv, answer } => {
+                let latest = table.get(pv).and_then(|entry| entry.latest.as_ref());
+                (answer.0)(latest.map(|latest| &latest.value));
+            }
+            ControlRequest::Overview { limit, answer } => {
+                // The receiver may be gone meanwhile.
+                let _ = answer.send(self.overview(table, limit));
+            }
+        }
+        [None, None]
+    }
+
+    /// The answer to a request to subscribe, with the values of its PVs.
+    fn snapshot(
+        &mut self,
+        client: ClientId,
+        request: u32,
+        subscribed: &Subscribed,
+        table: &Table,
+        tick: u64,
+    ) -> [Option<Order>; 2] {
+        let Subscribed {
+            group,
+            fresh,
+            reply,
+        } = subscribed;
+        let encoder = self.encoders.of(client.encoding);
+        let frame = encoder.reply_with(FrameKind::Snapshot, tick, request, reply, (table, fresh));
+        let answer = Order::Answer {
+            client,
+            frame: Arc::new(frame),
+            large: self.large.changed(table, fresh, 0),
+        };
+        let group = *group;
+        [Some(answer), Some(Order::Regroup { client, group })]
+    }
+
+    /// Everything that changed for a client since it was last in step.
+    fn catch_up(
+        &mut self,
+        client: ClientId,
+        (since, cause): (u64, SkipCause),
+        table: &Table,
+        tick: u64,
+        made: &mut CatchUps,
+    ) -> CatchUp {
+        let group = self.groups.group_of(client);
+        let key = (group, client.encoding, since, cause);
+        let make = || {
+            let set = self.groups.set_of(client);
+            let encoder = self.encoders.of(client.encoding);
+            let frame = encoder.catch_up(table, &set, (since, cause), tick);
+            (Arc::new(frame), self.large.changed(table, set.ids(), since))
+        };
+        made.entry(key).or_insert_with(make).clone()
     }
 }
 
@@ -233,8 +243,8 @@ impl TickSink for Distributor {
     }
 
     fn collect(&mut self) {
-        while let Some(demand) = self.control.queue.pop() {
-            self.collected.push(demand);
+        while let Some(request) = self.control.queue.pop() {
+            self.collected.push(request);
         }
     }
 
@@ -242,8 +252,8 @@ impl TickSink for Distributor {
         let mut changes = Arc::clone(changes);
         let tick = changes.tick;
         let large = self.large.of_tick(table, &mut changes);
-        let groups = self.group_frames(&changes);
-        let mut orders = self.fulfil(table, now, tick);
+        let groups = self.groups.frames(&changes, &mut self.encoders);
+        let mut orders = self.carry_out(table, now, tick);
         self.answer_gets(table, now, tick, &mut orders);
         if self.next_sweep.is_none_or(|at| now.instant >= at) {
             self.next_sweep = Some(now.instant + SWEEP_EVERY);
@@ -254,7 +264,7 @@ impl TickSink for Distributor {
             .iter()
             .all(|frame| matches!(frame, GroupFrame::Nothing));
         let gathers = |frame: &&GroupFrame| matches!(frame, GroupFrame::Gather(_));
-        // For one set to look at all rows costs less than to sort them.
+        // For one set looking at all rows costs less than sorting them.
         let dirty = (groups.iter().filter(gathers).count() > 1).then(|| Dirty::new(&changes.rows));
         let frames = Arc::new(TickFrames {
             tick,
@@ -271,6 +281,7 @@ impl TickSink for Distributor {
     }
 }
 
+/// The PVs of a request, without the names that were refused.
 fn held(ids: &[PvId]) -> impl Iterator<Item = PvId> + '_ {
     ids.iter().copied().filter(|id| *id != PvId::NONE)
 }

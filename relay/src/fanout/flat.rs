@@ -2,12 +2,18 @@
 
 use std::sync::Arc;
 
+use pvwire_schema::decode::{self, DecodeError};
 use pvwire_schema::encode::{FrameEncoder, RowMarks};
 use pvwire_schema::types::{
-    Connection, ConnectionState, Detail, FrameKind, PvId, Reply, SkipCause, Skips,
+    Connection, ConnectionState, Detail, FrameKind, PvId, Reply, Request, RequestProblem,
+    SkipCause, Skips,
 };
+use pvwire_schema::{LZ4_SUBPROTOCOL, SUBPROTOCOL};
 
 use crate::fanout::dirty::{Dirty, Picked};
+use crate::fanout::encoding::{
+    BadRequest, Encoding, Encodings, Format, MessageEncoder, MessageKind, Values,
+};
 use crate::fanout::frame::{Frame, HEADER_ROOM};
 use crate::fanout::set::PvSet;
 use crate::ingest::{OpEnd, RowValue};
@@ -21,10 +27,9 @@ pub struct FrameMaker {
 }
 
 impl FrameMaker {
-    /// Whether the frames from now on are for clients that want columns packed.
-    pub fn packing(&mut self, packing: bool) -> &mut Self {
+    /// Whether the frames from now on have their columns of numbers packed by LZ4.
+    fn packing(&mut self, packing: bool) {
         self.encoder.packing(packing);
-        self
     }
 
     /// All that `changes` brought for the PVs in `set`, without large values, which follow it;
@@ -173,35 +178,6 @@ impl FrameMaker {
         self.finish()
     }
 
-    /// An answer that holds no PV's parts.
-    pub fn answer(&mut self, tick: u64, to: u32, reply: &Reply) -> Frame {
-        self.encoder.begin(FrameKind::Answer, tick, 0);
-        self.encoder.reply(to, reply);
-        self.finish()
-    }
-
-    /// An answer to a put.
-    pub fn put_answer(&mut self, tick: u64, to: u32, end: &OpEnd) -> Frame {
-        self.encoder.begin(FrameKind::Answer, tick, 0);
-        self.encoder
-            .put_done(to, end.outcome, &end.message, end.result.as_ref());
-        self.finish()
-    }
-
-    /// An answer to a call.
-    pub fn call_answer(&mut self, tick: u64, to: u32, end: &OpEnd) -> Frame {
-        self.encoder.begin(FrameKind::Answer, tick, 0);
-        self.encoder
-            .rpc_done(to, end.outcome, &end.message, end.result.as_ref());
-        self.finish()
-    }
-
-    /// A frame without content, which asks a client that says nothing for an acknowledgement.
-    pub fn probe(&mut self, tick: u64) -> Frame {
-        self.encoder.begin(FrameKind::Update, tick, tick);
-        self.finish()
-    }
-
     fn finish(&mut self) -> Frame {
         let (rows, skipped) = (self.encoder.rows(), self.encoder.skipped());
         let frame = Frame::binary(self.encoder.finish_pieces(HEADER_ROOM), rows);
@@ -209,33 +185,150 @@ impl FrameMaker {
     }
 }
 
-/// What a tick's frame would have for a set, when nobody has made it: `None` when there is nothing,
-/// otherwise the updates that it would stand for.
-pub fn missed(changes: &Changes, dirty: Option<&Dirty>, set: &PvSet) -> Option<u64> {
-    let mut rows = 0;
-    let mut count = |skips: Skips| {
-        rows += 1;
-        1 + u64::from(skips.total())
-    };
-    let steps: u64 = match dirty {
-        Some(dirty) => {
-            let mut picked = Vec::new();
-            dirty.pick(set, &mut picked);
-            let skips = |row: &Picked| {
-                row.more()
-                    .map_or(Skips::NONE, |place| changes.rows[place].skips)
-            };
-            picked.iter().map(|row| count(skips(row))).sum()
-        }
-        None => (changes.rows.iter())
-            .filter(|row| set.contains(row.pv))
-            .map(|row| count(row.skips))
-            .sum(),
-    };
-    let touched = rows > 0
-        || changes.metadata.iter().any(|(pv, _)| set.contains(*pv))
-        || changes.connections.iter().any(|(pv, _)| set.contains(*pv));
-    touched.then_some(steps)
+/// Path of the handshake.
+const PATH: &str = "/ws";
+
+/// pvwire's own protocol.
+struct Flat {
+    subprotocol: &'static str,
+    /// Columns of numbers are packed by LZ4.
+    packs: bool,
+    large_values_of: Option<Encoding>,
+}
+
+/// pvwire's own protocol, plain and with packed columns: what every relay speaks.
+#[must_use]
+pub fn encodings() -> Encodings {
+    let mut encodings = Encodings::default();
+    let plain = encodings.add(Box::new(Flat {
+        subprotocol: SUBPROTOCOL,
+        packs: false,
+        large_values_of: None,
+    }));
+    encodings.add(Box::new(Flat {
+        subprotocol: LZ4_SUBPROTOCOL,
+        packs: true,
+        // One value is no column to pack.
+        large_values_of: Some(plain),
+    }));
+    encodings
+}
+
+impl Format for Flat {
+    fn path(&self) -> &'static str {
+        PATH
+    }
+
+    fn subprotocol(&self) -> Option<&'static str> {
+        Some(self.subprotocol)
+    }
+
+    fn requests(&self) -> MessageKind {
+        MessageKind::Binary
+    }
+
+    fn request(&self, message: &[u8]) -> Result<Request, BadRequest> {
+        let error = match decode::request(message) {
+            Ok(request) => return Ok(request),
+            Err(error) => error,
+        };
+        let problem = match error {
+            // Of a kind that this relay doesn't know.
+            DecodeError::Missing(_) => RequestProblem::NotSupported,
+            DecodeError::TooMany { .. } => RequestProblem::Refused,
+            _ => return Err(BadRequest::Malformed),
+        };
+        let request = decode::request_id(message).map_err(|_| BadRequest::Malformed)?;
+        let message = error.to_string();
+        Err(BadRequest::Refused {
+            request,
+            problem,
+            message,
+        })
+    }
+
+    fn has_stream(&self) -> bool {
+        true
+    }
+
+    fn large_values_of(&self) -> Option<Encoding> {
+        self.large_values_of
+    }
+
+    fn encoder(&self) -> Box<dyn MessageEncoder> {
+        let mut maker = FrameMaker::default();
+        maker.packing(self.packs);
+        Box::new(maker)
+    }
+}
+
+impl MessageEncoder for FrameMaker {
+    fn update(
+        &mut self,
+        changes: &Changes,
+        dirty: Option<&Dirty>,
+        set: &PvSet,
+        prev_tick: u64,
+    ) -> Option<Frame> {
+        self.gather(changes, dirty, set, prev_tick)
+    }
+
+    fn catch_up(
+        &mut self,
+        table: &Table,
+        set: &PvSet,
+        since: (u64, SkipCause),
+        tick: u64,
+    ) -> Frame {
+        Self::catch_up(self, table, set, since, tick)
+    }
+
+    fn large(
+        &mut self,
+        kind: FrameKind,
+        tick: u64,
+        pv: PvId,
+        latest: (&Latest, SkipCause),
+        connection: Connection,
+    ) -> Frame {
+        Self::large(self, kind, tick, pv, latest, connection)
+    }
+
+    fn reply_with(
+        &mut self,
+        kind: FrameKind,
+        tick: u64,
+        to: u32,
+        reply: &Reply,
+        values: Values<'_>,
+    ) -> Frame {
+        Self::reply_with(self, kind, tick, to, reply, values)
+    }
+
+    fn answer(&mut self, tick: u64, to: u32, reply: &Reply) -> Frame {
+        self.encoder.begin(FrameKind::Answer, tick, 0);
+        self.encoder.reply(to, reply);
+        self.finish()
+    }
+
+    fn put_answer(&mut self, tick: u64, to: u32, end: &OpEnd) -> Frame {
+        self.encoder.begin(FrameKind::Answer, tick, 0);
+        self.encoder
+            .put_done(to, end.outcome, &end.message, end.result.as_ref());
+        self.finish()
+    }
+
+    fn call_answer(&mut self, tick: u64, to: u32, end: &OpEnd) -> Frame {
+        self.encoder.begin(FrameKind::Answer, tick, 0);
+        self.encoder
+            .rpc_done(to, end.outcome, &end.message, end.result.as_ref());
+        self.finish()
+    }
+
+    fn probe(&mut self, tick: u64) -> Frame {
+        self.encoder.begin(FrameKind::Update, tick, tick);
+        self.finish()
+    }
 }
 
 #[inline]

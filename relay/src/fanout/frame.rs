@@ -190,8 +190,14 @@ impl Frame {
     /// A text message.
     #[must_use]
     pub fn text(text: &str) -> Self {
-        let (header, length) = header(0x1, text.len());
-        Self::raw([&header[..length], text.as_bytes()].concat())
+        Self::message(0x1, text.as_bytes())
+    }
+
+    /// The same frame with this number of updates in it.
+    #[must_use]
+    pub fn with_rows(mut self, rows: u32) -> Self {
+        (self.rows, self.steps) = (rows, rows.into());
+        self
     }
 
     /// A binary message without content.

@@ -1,8 +1,8 @@
-//! Where is the one frame that brings a large value to all who want it?
+//! Large values: each update of more than 16 KiB has a frame that all its receivers share.
 //!
-//! It is made by the first shard that needs it and names nobody, so the same bytes serve the clients
-//! that keep up, those that were behind and those that are new. Only the newest of each PV is kept,
-//! and only for as long as somebody uses it; making it again copies no array.
+//! The first shard that needs the frame makes it. It names no client, so the same bytes serve clients that
+//! keep up, that were behind and that are new. Only the newest value of each PV is kept, and only while
+//! it is in use; making its frame again copies no array.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use prometheus_client::metrics::counter::Counter;
 use pvwire_schema::types::{Connection, ConnectionState, FrameKind, PvId, SkipCause, Skips};
 
-use crate::fanout::flat::FrameMaker;
+use crate::fanout::encoding::{Encoders, Encoding, Encodings};
 use crate::fanout::frame::Frame;
 use crate::fanout::set::PvSet;
 use crate::state::table::{Changes, Entry, LargeRow, Latest, Table, Together};
@@ -27,14 +27,21 @@ pub struct LargeValue {
     skips: Skips,
     connection: Connection,
     channel_tick: u64,
-    /// For those who know the PV's update before, or that they missed it.
+    /// Its frames, by `Encoding::large_index`.
+    frames: Box<[LargeFrames]>,
+}
+
+/// The frames of one large value in one encoding.
+#[derive(Debug, Default)]
+struct LargeFrames {
+    /// For clients that know the PV's update before, or that they missed it.
     next: OnceLock<Arc<Frame>>,
-    /// For those to whom it is the first.
+    /// For clients that get their first value of the PV.
     first: OnceLock<Arc<Frame>>,
 }
 
 impl LargeValue {
-    fn new(row: LargeRow, tick: u64, entry: &Entry) -> Self {
+    fn new(row: LargeRow, tick: u64, entry: &Entry, encodings: usize) -> Self {
         Self {
             pv: row.pv,
             epoch: row.epoch,
@@ -43,8 +50,7 @@ impl LargeValue {
             skips: row.skips,
             connection: entry.connection,
             channel_tick: entry.channel_tick,
-            next: OnceLock::new(),
-            first: OnceLock::new(),
+            frames: (0..encodings).map(|_| LargeFrames::default()).collect(),
         }
     }
 
@@ -66,24 +72,26 @@ impl LargeValue {
         most.map_or(SkipCause::Behind, |(cause, _)| cause)
     }
 
-    /// Its frame, for a client that it `is_first` of the PV for or for one that counts what it missed
-    /// since the one before. `made` counts those that weren't there yet.
-    pub fn frame(&self, is_first: bool, maker: &mut FrameMaker, made: &Counter) -> Arc<Frame> {
-        let (place, kind) = if is_first {
-            (&self.first, FrameKind::Snapshot)
+    /// Its frame in an encoding: for a client that gets its first value of the PV, or for one that counts what
+    /// it missed since the last one. `made` counts frames that didn't exist yet.
+    pub fn frame(
+        &self,
+        is_first: bool,
+        encoding: Encoding,
+        encoders: &mut Encoders,
+        made: &Counter,
+    ) -> Arc<Frame> {
+        let frames = &self.frames[encoding.large_index()];
+        let (frame, kind) = if is_first {
+            (&frames.first, FrameKind::Snapshot)
         } else {
-            (&self.next, FrameKind::CatchUp)
+            (&frames.next, FrameKind::CatchUp)
         };
-        let frame = place.get_or_init(|| {
+        let frame = frame.get_or_init(|| {
             made.inc();
-            let cause = self.cause();
-            Arc::new(maker.large(
-                kind,
-                self.tick,
-                self.pv,
-                (&self.latest, cause),
-                self.connection,
-            ))
+            let latest = (&self.latest, self.cause());
+            let encoder = encoders.of(encoding);
+            Arc::new(encoder.large(kind, self.tick, self.pv, latest, self.connection))
         });
         Arc::clone(frame)
     }
@@ -96,20 +104,31 @@ pub fn large_steps(values: &[Arc<LargeValue>], set: &PvSet) -> u64 {
     wanted.map(|value| 1 + u64::from(value.skips.total())).sum()
 }
 
-/// The newest large values that somebody was given.
-#[derive(Debug, Default)]
+/// The newest large value of each PV that clients were given.
+#[derive(Debug)]
 pub struct LargeValues {
     newest: HashMap<PvId, Arc<LargeValue>>,
+    /// Different frames that a value may need.
+    encodings: usize,
 }
 
 impl LargeValues {
+    /// None yet.
+    #[must_use]
+    pub fn new(encodings: &Encodings) -> Self {
+        Self {
+            newest: HashMap::new(),
+            encodings: encodings.large_count(),
+        }
+    }
+
     /// The large values of a tick, in order. They will say themselves which of their PVs are back, so that
     /// is taken out of `changes`, which are copied only if another sink has them too.
     pub fn of_tick(&mut self, table: &Table, changes: &mut Arc<Changes>) -> Vec<Arc<LargeValue>> {
-        let tick = changes.tick;
+        let (tick, encodings) = (changes.tick, self.encodings);
         let make = |row: &LargeRow| {
             let entry = table.entry(row.pv);
-            let value = LargeValue::new(row.clone(), tick, entry);
+            let value = LargeValue::new(row.clone(), tick, entry, encodings);
             let value = Arc::new(value);
             self.newest.insert(row.pv, Arc::clone(&value));
             value
@@ -156,7 +175,7 @@ impl LargeValues {
             latest: latest.clone(),
             skips: Skips::NONE,
         };
-        let value = LargeValue::new(row, entry.value_tick, entry);
+        let value = LargeValue::new(row, entry.value_tick, entry, self.encodings);
         let value = Arc::new(value);
         self.newest.insert(pv, Arc::clone(&value));
         value
@@ -171,6 +190,7 @@ impl LargeValues {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fanout::flat::{self, FrameMaker};
     use crate::ingest::{Event, Intake, Line, RowValue};
     use crate::state::table::{LARGE_BYTES, Now};
     use pvwire_schema::decode;
@@ -196,7 +216,7 @@ mod tests {
                 intake,
                 table: Table::new(Duration::from_secs(5)),
                 line,
-                values: LargeValues::default(),
+                values: LargeValues::new(&flat::encodings()),
                 tick: 0,
             };
             bench.come();
@@ -267,12 +287,15 @@ mod tests {
         let (first, again) = (bench.changed(0), bench.changed(0));
         assert!(Arc::ptr_eq(&first[0], &again[0]));
         assert!(bench.changed(1).is_empty());
-        let (mut maker, made) = (FrameMaker::default(), Counter::default());
-        for is_first in [false, true, false, true] {
-            let frame = first[0].frame(is_first, &mut maker, &made);
-            assert_eq!(content(&frame), (vec![ConnectionState::Connected], 1));
+        let (known, made) = (flat::encodings(), Counter::default());
+        let mut encoders = known.encoders();
+        for encoding in known.all() {
+            for is_first in [false, true, false, true] {
+                let frame = first[0].frame(is_first, *encoding, &mut encoders, &made);
+                assert_eq!(content(&frame), (vec![ConnectionState::Connected], 1));
+            }
         }
-        assert_eq!(made.get(), 2);
+        assert_eq!(made.get(), 2, "both encodings share them");
         bench.values.sweep();
         assert!(Arc::ptr_eq(&first[0], &bench.changed(0)[0]));
 
@@ -326,6 +349,7 @@ mod tests {
     fn only_the_frame_of_its_value_says_that_a_pv_is_back() {
         let mut bench = Bench::new();
         let (mut maker, made) = (FrameMaker::default(), Counter::default());
+        let mut encoders = flat::encodings().encoders();
         let set = PvSet::new(vec![PV]);
         bench.line.event(Event::Disconnected);
         bench.tick();
@@ -337,12 +361,18 @@ mod tests {
 
         let update = maker.update(&changes, &set, 3).unwrap();
         assert_eq!(content(&update), (vec![], 0));
-        assert_eq!(content(&values[0].frame(false, &mut maker, &made)), back);
+        assert_eq!(
+            content(&values[0].frame(false, Encoding::default(), &mut encoders, &made)),
+            back
+        );
 
         let catch_up = maker.catch_up(&bench.table, &set, (1, SkipCause::Behind), 4);
         assert_eq!(content(&catch_up), (vec![], 0));
         let values = bench.changed(1);
-        assert_eq!(content(&values[0].frame(false, &mut maker, &made)), back);
+        assert_eq!(
+            content(&values[0].frame(false, Encoding::default(), &mut encoders, &made)),
+            back
+        );
 
         // Gone again: the frame from before would say that it is there.
         bench.line.event(Event::Disconnected);
@@ -351,7 +381,7 @@ mod tests {
         let catch_up = maker.catch_up(&bench.table, &set, (1, SkipCause::Behind), 5);
         assert_eq!(content(&catch_up), (gone.clone(), 0));
         let values = bench.changed(1);
-        let frame = values[0].frame(false, &mut maker, &made);
+        let frame = values[0].frame(false, Encoding::default(), &mut encoders, &made);
         assert_eq!(content(&frame), (gone, 1));
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::fanout::control::ClientId;
 use crate::fanout::dirty::Dirty;
+use crate::fanout::encoding::SharedFrames;
 use crate::fanout::frame::Frame;
 use crate::fanout::large::LargeValue;
 use crate::fanout::set::PvSet;
@@ -13,29 +14,12 @@ use crate::state::table::Changes;
 /// What a group gets of one tick.
 #[derive(Clone, Debug)]
 pub enum GroupFrame {
-    /// Nothing changed for it, or there is no such group.
+    /// Nothing changed for the group, or there is no such group.
     Nothing,
-    /// The same bytes for all its members, and then the large values of this set.
-    Shared(Forms, Arc<PvSet>),
-    /// Its one member's shard makes the frame; large values follow as well.
+    /// The same bytes for all members with the same encoding; then the large values of this set follow.
+    Shared(SharedFrames, Arc<PvSet>),
+    /// The group has one member, whose shard makes the frame; large values follow as well.
     Gather(Arc<PvSet>),
-}
-
-/// One frame in the forms that somebody wants.
-#[derive(Clone, Debug, Default)]
-pub struct Forms {
-    /// As it is.
-    pub(super) plain: Option<Arc<Frame>>,
-    /// With packed columns.
-    pub(super) lz4: Option<Arc<Frame>>,
-}
-
-impl Forms {
-    /// The form for this client; `None` when nobody of its kind was there.
-    #[must_use]
-    pub fn of(&self, client: ClientId) -> Option<&Arc<Frame>> {
-        if client.lz4 { &self.lz4 } else { &self.plain }.as_ref()
-    }
 }
 
 /// One tick as the shards get it.
@@ -43,55 +27,55 @@ impl Forms {
 pub struct TickFrames {
     /// Number of the tick.
     pub tick: u64,
-    /// What it brought.
+    /// What changed.
     pub changes: Arc<Changes>,
-    /// Its rows by PV, when several groups gather theirs.
+    /// Index of its rows by PV, when the frames of several groups are made by shards.
     pub dirty: Option<Dirty>,
-    /// The updates that travel in frames of their own, in order.
+    /// The large values, in order; each has its own frame.
     pub large: Vec<Arc<LargeValue>>,
-    /// By group number.
+    /// The frame of each group, by the group's number.
     pub groups: Vec<GroupFrame>,
 }
 
-/// What a shard must do for one client, after the tick's frames.
+/// What a shard does for one client after the tick's frames.
 #[derive(Debug)]
 pub enum Order {
-    /// Send this answer, which brings the client's newest PVs (or nothing) to the tick.
+    /// Send this answer. If it has values, they are those of the tick.
     Answer {
-        /// To whom.
+        /// The client.
         client: ClientId,
         /// The bytes.
         frame: Arc<Frame>,
-        /// Large values that it leaves out, which are to follow it.
+        /// Large values that are not in the answer and follow it.
         large: Arc<[Arc<LargeValue>]>,
     },
-    /// From the next tick on the client is in this group, or in none.
+    /// Move the client to this group, or to none, from the next tick on.
     Regroup {
-        /// Who.
+        /// The client.
         client: ClientId,
-        /// Its group's number.
+        /// The group's number.
         group: Option<usize>,
     },
-    /// Send this; then the client is in step with the tick again.
+    /// Send this catch-up; then the client is in step with the tick again.
     CaughtUp {
-        /// To whom.
+        /// The client.
         client: ClientId,
         /// The bytes.
         frame: Arc<Frame>,
-        /// Large values that it leaves out, which are to follow it.
+        /// Large values that are not in the answer and follow it.
         large: Arc<[Arc<LargeValue>]>,
         /// The tick.
         tick: u64,
     },
-    /// Close it: it has a PV that it may not read any more.
+    /// Close the client: it holds a PV that it may no longer read.
     Refuse {
-        /// Who.
+        /// The client.
         client: ClientId,
     },
 }
 
 impl Order {
-    /// Whom it concerns.
+    /// The client.
     #[must_use]
     pub fn client(&self) -> ClientId {
         match self {
@@ -103,12 +87,12 @@ impl Order {
     }
 }
 
-/// A shard as this stage sees it.
+/// A shard, as the fan-out stage sees it.
 pub trait FrameSink: Send {
-    /// Takes one tick: frames first, orders after. Never waits.
+    /// Takes one tick: frames first, then orders. Doesn't wait.
     fn deliver(&self, frames: &Arc<TickFrames>, orders: Vec<Order>);
 
-    /// Whether it has done all but the last delivery.
+    /// Whether the shard has done all deliveries except the last one.
     fn is_ready(&self) -> bool;
 
     /// How long its last round of writing took.

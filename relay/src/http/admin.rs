@@ -9,7 +9,7 @@ use pvwire_schema::types::{ConnectionState, Hello, SkipCause};
 use serde_json::{Value, json};
 
 use crate::access::audit::{Audit, Health, State};
-use crate::fanout::control::{ControlQueue, Demand, Overview};
+use crate::fanout::control::{ControlQueue, ControlRequest, Overview};
 use crate::ingest::Intake;
 use crate::limits::memory::Memory;
 use crate::ops::latency::{Ages, BOUNDS_MICROS};
@@ -83,7 +83,8 @@ impl Admin {
     /// What the tick thread says of the PVs and lists of them, unless it doesn't answer.
     async fn overview(&self, limit: usize) -> Option<Overview> {
         let (answer, asked) = tokio::sync::oneshot::channel();
-        self.control.leave(Demand::Inspect { limit, answer });
+        self.control
+            .push(ControlRequest::Overview { limit, answer });
         let answered = tokio::time::timeout(PATIENCE, asked).await;
         answered.ok().and_then(Result::ok)
     }

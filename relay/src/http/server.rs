@@ -31,6 +31,7 @@ use self::answer::{Answer, Refused, metrics_type, plain, ready, with_type};
 pub use self::trust::Trust;
 use crate::access::auth::{self, Tokens};
 use crate::config::Pages;
+use crate::fanout::encoding::Encodings;
 use crate::http::admin::{Admin, STATUS_PAGE};
 use crate::http::connection::{Connection, Progress};
 use crate::http::tls::Tls;
@@ -68,6 +69,8 @@ pub struct Server {
     pub admin: Admin,
     /// Whether new clients are welcome.
     pub readiness: Arc<Readiness>,
+    /// The forms in which clients get their messages, and the paths of their handshakes.
+    pub encodings: Arc<Encodings>,
     /// Who is trusted.
     pub trust: Trust,
     /// Most clients at a time.
@@ -314,7 +317,9 @@ impl Server {
                 self.admin.metrics_text(self.callers.connections()).await,
                 metrics_type(request.headers()),
             ),
-            "/ws" if visit.side == Side::Clients => self.upgrade(request, visit)?,
+            path if visit.side == Side::Clients && self.encodings.has_path(path) => {
+                self.upgrade(request, visit)?
+            }
             "/ws/large" if visit.side == Side::Clients => self.large(&request, visit).await,
             _ => plain(
                 StatusCode::NOT_FOUND,

@@ -13,7 +13,7 @@ use crate::access::audit::{self, Attempt, Audit};
 use crate::access::auth::Peer;
 use crate::access::rule::Identity;
 use crate::config::Access;
-use crate::fanout::control::{ClientId, ControlQueue, Demand, Peeked};
+use crate::fanout::control::{ClientId, ControlQueue, ControlRequest, Peeked};
 use crate::ingest::{Call, OpDone, OpEnd, OpTicket, Put, RowValue, Sent};
 use crate::limits::memory::Owner;
 use crate::state::registry::Registry;
@@ -270,7 +270,7 @@ impl Operations {
             wake();
         });
         let answer = Peeked(answer);
-        self.control.leave(Demand::Peek { pv, answer });
+        self.control.push(ControlRequest::Peek { pv, answer });
         self.open.insert(number, open);
         None
     }

@@ -1,16 +1,16 @@
-//! What does a client's request ask for, and who answers it?
+//! Requests of clients: what each asks for, and which stage answers it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pvwire_schema::decode::{self, DecodeError};
 use pvwire_schema::types::{
-    Filter, NameError, PutRequest, PvId, Reply, RequestBody, RequestProblem,
+    Filter, NameError, PutRequest, PutValue, PvId, Reply, Request, RequestBody, RequestProblem,
 };
 
 use crate::access::rule::Identity;
-use crate::fanout::control::{ClientId, Demand};
+use crate::fanout::control::{ClientId, ControlRequest, Get};
+use crate::fanout::encoding::{BadRequest, Format};
 use crate::ingest::{Call, Put};
 use crate::limits::connections::Caller;
 use crate::limits::memory::Owner;
@@ -23,30 +23,62 @@ use crate::state::registry::Registry;
 
 /// What became of a request.
 pub enum Outcome {
-    /// Here is the answer, and the request's number.
+    /// The answer, and the request's number.
     Answered(Reply, u32),
-    /// The stage before must answer.
-    Demanded(Demand),
-    /// PVs are to be written, in this order, or a service is to be called.
+    /// The fan-out stage answers.
+    Control(ControlRequest),
+    /// Write PVs in this order, or call a service.
     Operations {
-        /// What is to be done.
+        /// The puts, or the call.
         orders: Vec<OpOrder>,
-        /// None of it unless all is permitted.
+        /// Do none of them unless all are permitted.
         all_permitted: bool,
     },
-    /// The client shows who it is: the request's number and its token.
+    /// The client logs in: the request's number and its token.
     LogIn(u32, String),
-    /// It asks for something before it has shown who it is.
+    /// The client asks for something before it has logged in.
     Stranger,
-    /// It is done, and has no answer.
+    /// Done; the request has no answer.
     Silent,
-    /// It was an acknowledgement of this tick.
+    /// An acknowledgement of this tick.
     Acknowledged(u64),
-    /// The client wants to be brought up to date at intervals of this length, or by every tick.
+    /// Update the client at intervals of this length, or with every tick.
     Paced(Option<Duration>),
 }
 
-/// Turns requests into answers and demands.
+/// Who makes a request, and its number.
+#[derive(Clone, Copy)]
+struct Asker<'a> {
+    client: ClientId,
+    caller: &'a Caller,
+    identity: &'a Arc<Identity>,
+    owner: &'a Arc<Owner>,
+    request: u32,
+}
+
+impl Asker<'_> {
+    /// An order whose answer has the number `request`.
+    fn order(
+        &self,
+        request: u32,
+        name: String,
+        operation: Operation,
+        timeout: Duration,
+    ) -> OpOrder {
+        OpOrder {
+            client: self.client,
+            identity: Arc::clone(self.identity),
+            owner: Arc::clone(self.owner),
+            request,
+            name,
+            operation,
+            timeout,
+            held_back: None,
+        }
+    }
+}
+
+/// Turns requests into answers, and into requests to the stages that answer them.
 pub struct Answerer {
     registry: Arc<Registry>,
     get_timeout: Duration,
@@ -75,45 +107,49 @@ impl Answerer {
         }
     }
 
-    /// Takes a request's bytes. A client whose `identity` isn't known yet may only show who it is. What the
-    /// request takes in memory is charged to the `owner`.
-    ///
-    /// # Errors
-    /// When they are no request at all. One that is whole but of a kind that this relay doesn't
-    /// know is answered with an error.
+    /// Reads a request in its client's format. A client whose `identity` isn't known yet may only log in. The
+    /// request's memory is charged to the `owner`. `None` when the message is not a request at all.
     pub fn take(
         &mut self,
         client: ClientId,
         caller: &Caller,
         identity: Option<&Arc<Identity>>,
         owner: &Arc<Owner>,
-        bytes: &[u8],
-    ) -> Result<Outcome, DecodeError> {
-        let request = match decode::request(bytes) {
+        format: &dyn Format,
+        message: &[u8],
+    ) -> Option<Outcome> {
+        let Request { id, body } = match format.request(message) {
             Ok(request) => request,
-            Err(error @ (DecodeError::Missing(_) | DecodeError::TooMany { .. })) => {
-                let problem = match error {
-                    DecodeError::Missing(_) => RequestProblem::NotSupported,
-                    _ => RequestProblem::Refused,
-                };
-                let reply = Reply::Error {
-                    problem,
-                    message: error.to_string(),
-                };
-                return Ok(Outcome::Answered(reply, decode::request_id(bytes)?));
+            Err(BadRequest::Refused {
+                request,
+                problem,
+                message,
+            }) => {
+                let reply = Reply::Error { problem, message };
+                return Some(Outcome::Answered(reply, request));
             }
-            Err(error) => return Err(error),
+            Err(BadRequest::Malformed) => return None,
         };
-        let id = request.id;
-        let body = request.body;
         let Some(identity) = identity else {
-            return Ok(match body {
+            return Some(match body {
                 RequestBody::Authenticate { token } => Outcome::LogIn(id, token),
                 _ => Outcome::Stranger,
             });
         };
-        Ok(match body {
-            RequestBody::Authenticate { token } => Outcome::LogIn(id, token),
+        let asker = Asker {
+            client,
+            caller,
+            identity,
+            owner,
+            request: id,
+        };
+        Some(self.outcome(asker, body))
+    }
+
+    /// What becomes of a request of a client that is known.
+    fn outcome(&mut self, asker: Asker<'_>, body: RequestBody) -> Outcome {
+        match body {
+            RequestBody::Authenticate { token } => Outcome::LogIn(asker.request, token),
             RequestBody::Pace { interval_ms } => {
                 let interval = Duration::from_millis(interval_ms.into());
                 Outcome::Paced((!interval.is_zero()).then_some(interval))
@@ -125,115 +161,109 @@ impl Answerer {
             }
             RequestBody::Ping { client_time_ns } => {
                 let relay_time_ns = wall_ns();
-                Outcome::Answered(
-                    Reply::Pong {
-                        client_time_ns,
-                        relay_time_ns,
-                    },
-                    id,
-                )
+                let pong = Reply::Pong {
+                    client_time_ns,
+                    relay_time_ns,
+                };
+                Outcome::Answered(pong, asker.request)
             }
-            RequestBody::Subscribe { names, filter } => match filter::checked(filter) {
-                Ok(filter) => {
-                    let (ids, errors) =
-                        self.acquire((client, caller), (identity, owner), &names, filter);
-                    Outcome::Demanded(Demand::Subscribe {
-                        client,
-                        request: id,
-                        ids,
-                        errors,
-                    })
-                }
-                Err(message) => {
-                    let problem = RequestProblem::Refused;
-                    Outcome::Answered(Reply::Error { problem, message }, id)
-                }
-            },
-            RequestBody::Unsubscribe { ids } => Outcome::Demanded(Demand::Unsubscribe {
-                client,
-                request: id,
+            RequestBody::Subscribe { names, filter } => self.subscribe(asker, &names, filter),
+            RequestBody::Unsubscribe { ids } => Outcome::Control(ControlRequest::Unsubscribe {
+                client: asker.client,
+                request: asker.request,
                 ids,
             }),
             RequestBody::Get {
                 names,
                 timeout_ms,
                 description,
-            } => {
-                let (ids, errors) = self.acquire((client, caller), (identity, owner), &names, None);
-                let described = description.then(|| self.registry.describe(&ids));
-                let timeout = timeout(timeout_ms, self.get_timeout, LONGEST_GET);
-                let deadline = Instant::now() + timeout;
-                Outcome::Demanded(Demand::Get {
-                    client,
-                    request: id,
-                    ids,
-                    described: described.unwrap_or_default(),
-                    errors,
-                    deadline,
-                    timeout,
-                    owner: Arc::clone(owner),
-                })
-            }
-            RequestBody::Put(put) => self.puts(client, (identity, owner), id, vec![put], false),
+            } => self.get(asker, &names, timeout_ms, description),
+            RequestBody::Put(put) => self.puts(asker, vec![put], false),
             RequestBody::PutMany {
                 puts,
                 all_permitted,
-            } => self.puts(client, (identity, owner), id, puts, all_permitted),
+            } => self.puts(asker, puts, all_permitted),
             RequestBody::Rpc {
                 name,
                 arguments,
                 timeout_ms,
-            } => {
-                let timeout = timeout(timeout_ms, self.put_timeout, LONGEST_PUT);
-                let order = OpOrder {
-                    client,
-                    identity: Arc::clone(identity),
-                    owner: Arc::clone(owner),
-                    request: id,
-                    name,
-                    operation: Operation::Call(Call {
-                        arguments,
-                        timeout,
-                        user: identity.user.clone(),
-                    }),
-                    timeout,
-                    held_back: None,
-                };
-                Outcome::Operations {
-                    orders: vec![order],
-                    all_permitted: false,
-                }
-            }
-        })
+            } => self.call(asker, name, arguments, timeout_ms),
+        }
     }
 
-    /// The orders for puts; the answers have the numbers from `first` on.
-    fn puts(
-        &self,
-        client: ClientId,
-        (identity, owner): (&Arc<Identity>, &Arc<Owner>),
-        first: u32,
-        puts: Vec<PutRequest>,
-        all_permitted: bool,
+    fn subscribe(&mut self, asker: Asker<'_>, names: &[String], filter: Filter) -> Outcome {
+        let (client, request) = (asker.client, asker.request);
+        match filter::checked(filter) {
+            Ok(filter) => {
+                let (ids, errors) = self.acquire(asker, names, filter);
+                Outcome::Control(ControlRequest::Subscribe {
+                    client,
+                    request,
+                    ids,
+                    errors,
+                })
+            }
+            Err(why) => {
+                let (problem, message) = (RequestProblem::Refused, why.to_string());
+                Outcome::Answered(Reply::Error { problem, message }, request)
+            }
+        }
+    }
+
+    fn get(
+        &mut self,
+        asker: Asker<'_>,
+        names: &[String],
+        timeout_ms: u32,
+        description: bool,
     ) -> Outcome {
+        let (ids, errors) = self.acquire(asker, names, None);
+        let described = description.then(|| self.registry.describe(&ids));
+        let timeout = timeout(timeout_ms, self.get_timeout, LONGEST_GET);
+        Outcome::Control(ControlRequest::Get(Box::new(Get {
+            client: asker.client,
+            request: asker.request,
+            ids,
+            described: described.unwrap_or_default(),
+            errors,
+            deadline: Instant::now() + timeout,
+            timeout,
+            owner: Arc::clone(asker.owner),
+        })))
+    }
+
+    fn call(
+        &self,
+        asker: Asker<'_>,
+        name: String,
+        arguments: Vec<(String, PutValue)>,
+        timeout_ms: u32,
+    ) -> Outcome {
+        let timeout = timeout(timeout_ms, self.put_timeout, LONGEST_PUT);
+        let call = Operation::Call(Call {
+            arguments,
+            timeout,
+            user: asker.identity.user.clone(),
+        });
+        Outcome::Operations {
+            orders: vec![asker.order(asker.request, name, call, timeout)],
+            all_permitted: false,
+        }
+    }
+
+    /// The orders for puts; their answers have the numbers from the request's on.
+    fn puts(&self, asker: Asker<'_>, puts: Vec<PutRequest>, all_permitted: bool) -> Outcome {
         let order = |(at, put): (usize, PutRequest)| {
             let timeout = timeout(put.timeout_ms, self.put_timeout, LONGEST_PUT);
-            OpOrder {
-                client,
-                identity: Arc::clone(identity),
-                owner: Arc::clone(owner),
-                request: first.wrapping_add(at as u32),
-                name: put.name,
-                operation: Operation::Put(Put {
-                    value: put.value,
-                    wait: put.wait,
-                    expected: put.expected,
-                    user: identity.user.clone(),
-                    timeout,
-                }),
+            let operation = Operation::Put(Put {
+                value: put.value,
+                wait: put.wait,
+                expected: put.expected,
+                user: asker.identity.user.clone(),
                 timeout,
-                held_back: None,
-            }
+            });
+            let request = asker.request.wrapping_add(at as u32);
+            asker.order(request, put.name, operation, timeout)
         };
         Outcome::Operations {
             orders: puts.into_iter().enumerate().map(order).collect(),
@@ -243,11 +273,17 @@ impl Answerer {
 
     fn acquire(
         &mut self,
-        (client, caller): (ClientId, &Caller),
-        (identity, owner): (&Identity, &Arc<Owner>),
+        asker: Asker<'_>,
         names: &[String],
         filter: Option<Filter>,
     ) -> (Vec<PvId>, Vec<NameError>) {
+        let Asker {
+            client,
+            caller,
+            identity,
+            owner,
+            ..
+        } = asker;
         let mut errors = Vec::new();
         let now = Instant::now();
         let budget =
@@ -279,9 +315,14 @@ impl Answerer {
         self.names.remove(&client);
     }
 
-    /// Gives back what a demand holds that won't be made.
-    pub fn withdraw(&self, demand: Demand) {
-        if let Demand::Subscribe { ids, .. } | Demand::Get { ids, .. } = demand {
+    /// Releases the PVs of a request that won't be made.
+    pub fn withdraw(&self, request: ControlRequest) {
+        let ids = match request {
+            ControlRequest::Subscribe { ids, .. } => Some(ids),
+            ControlRequest::Get(get) => Some(get.ids),
+            _ => None,
+        };
+        if let Some(ids) = ids {
             let held = ids.into_iter().filter(|id| *id != PvId::NONE);
             self.registry.release(held, Instant::now());
         }

@@ -37,8 +37,8 @@ use self::login::Login;
 use crate::access::audit::Audit;
 use crate::access::auth::Tokens;
 use crate::access::rule::Identity;
-use crate::fanout::control::{ClientId, ControlQueue, Demand};
-use crate::fanout::flat::FrameMaker;
+use crate::fanout::control::{ClientId, ControlQueue, ControlRequest};
+use crate::fanout::encoding::{Encoders, Encodings};
 use crate::fanout::frame::Frame;
 use crate::limits::connections::{Callers, Users};
 use crate::limits::memory::Memory;
@@ -87,12 +87,14 @@ pub struct ShardLimits {
 pub struct ShardContext {
     /// Where names become PVs.
     pub registry: Arc<Registry>,
-    /// Where demands go.
+    /// The queue of requests to the fan-out stage.
     pub control: Arc<ControlQueue>,
     /// What each client is told first.
     pub hello: Hello,
     /// Times.
     pub limits: ShardLimits,
+    /// The forms in which clients get their messages.
+    pub encodings: Arc<Encodings>,
     /// Counters.
     pub metrics: Arc<Metrics>,
     /// What tells who a client is, if clients have to show it.
@@ -157,8 +159,9 @@ struct Run {
     poll: Poll,
     answerer: Answerer,
     operations: Operations,
-    maker: FrameMaker,
-    hello: Arc<Frame>,
+    encoders: Encoders,
+    /// What a client is told first, in each encoding.
+    hello: Vec<Arc<Frame>>,
     clients: Slab<Client>,
     generation: u64,
     /// Clients whose sockets may hold more requests than their turn allowed.
@@ -178,8 +181,11 @@ struct Run {
 
 impl Run {
     fn new(number: usize, context: ShardContext, poll: Poll, mailbox: Arc<Mailbox>) -> Self {
-        let mut maker = FrameMaker::default();
-        let hello = Arc::new(maker.answer(0, 0, &Reply::Hello(context.hello.clone())));
+        let mut encoders = context.encodings.encoders();
+        let hello = Reply::Hello(context.hello.clone());
+        let hello = (context.encodings.all().iter())
+            .map(|encoding| Arc::new(encoders.of(*encoding).answer(0, 0, &hello)))
+            .collect();
         let wake = {
             let mailbox = Arc::clone(&mailbox);
             Arc::new(move || mailbox.wake())
@@ -203,7 +209,7 @@ impl Run {
             context,
             mailbox,
             poll,
-            maker,
+            encoders,
             hello,
             clients: Slab::new(),
             generation: 0,
@@ -316,7 +322,7 @@ impl Run {
             tcp,
             tls,
             read_ahead,
-            lz4,
+            encoding,
             peer,
             caller,
             stay,
@@ -341,14 +347,15 @@ impl Run {
         let place = self.clients.vacant_key();
         let id = ClientId {
             shard: self.number,
-            place,
+            index: place,
             generation: self.generation,
-            lz4,
+            encoding,
         };
         let hello = if peer.identity == Identity::default() {
-            Arc::clone(&self.hello)
+            Arc::clone(&self.hello[encoding.index()])
         } else {
-            Arc::new(self.maker.answer(0, 0, &self.welcome(&peer.identity, 0)))
+            let welcome = self.welcome(&peer.identity, 0);
+            Arc::new(self.encoders.of(encoding).answer(0, 0, &welcome))
         };
         let now = Instant::now();
         let login = match self.context.tokens {
@@ -419,7 +426,7 @@ impl Run {
         if !client.is_closing()
             && let Some(since) = client.session.catch_up_from(blocked)
         {
-            self.context.control.leave(Demand::CatchUp {
+            self.context.control.push(ControlRequest::CatchUp {
                 client: client.id,
                 since,
                 cause: client.session.cause(),
@@ -435,7 +442,7 @@ impl Run {
 
     /// Whether the client is still here and still served.
     fn serves(&self, id: ClientId) -> bool {
-        let client = self.clients.get(id.place);
+        let client = self.clients.get(id.index);
         client.is_some_and(|client| client.id == id && !client.is_closing())
     }
 }

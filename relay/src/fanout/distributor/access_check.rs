@@ -1,7 +1,7 @@
-//! Finds out which clients may no longer read what they have, after the rules changed.
+//! Checks on a separate thread which clients may no longer read their PVs after the rules changed.
 //!
-//! Users times PVs are millions of judgements, so a separate thread makes them: no tick waits for it.
-//! Users to whom the same rules apply are judged once.
+//! Users times PVs are millions of checks, so no tick waits for them. Users to whom the same rules apply are
+//! checked once.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,52 +10,55 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use crate::access::rule::Identity;
-use crate::fanout::control::{ClientId, ControlQueue, Demand};
+use crate::fanout::control::{ClientId, ControlQueue, ControlRequest};
 use crate::fanout::set::PvSet;
 use crate::ops::shutdown::Indispensable;
 use crate::state::registry::Registry;
 
-/// A client, and who it is.
+/// Name of the thread.
+const THREAD: &str = "access-check";
+
+/// A client to check, and its identity.
 type Question = (ClientId, Arc<Identity>);
 
-/// The thread; it ends with this.
-pub(super) struct Judge {
+/// The handle to the thread, which ends when this is dropped.
+pub(super) struct AccessCheck {
     questions: Sender<Question>,
 }
 
-impl Judge {
-    /// Starts the thread, whose answers go to the control.
+impl AccessCheck {
+    /// Starts the thread. Its results go to `control`.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// When the system can't start a thread.
     pub(super) fn start(registry: Arc<Registry>, control: Arc<ControlQueue>) -> io::Result<Self> {
         let (questions, asked) = channel();
         thread::Builder::new()
-            .name("judge".into())
+            .name(THREAD.into())
             .spawn(move || run(&registry, &control, &asked))?;
         Ok(Self { questions })
     }
 
-    /// Has the control told what the client may not read, if there is anything.
+    /// Checks a client. A `Denied` request follows when it holds PVs that it may not read.
     pub(super) fn ask(&self, client: ClientId, identity: Arc<Identity>) {
         let asked = self.questions.send((client, identity));
-        asked.expect("the thread is there as long as this is, or the process ends with it");
+        asked.expect("the thread lives as long as this handle, or the process ends with it");
     }
 }
 
 fn run(registry: &Registry, control: &ControlQueue, asked: &Receiver<Question>) {
-    let _alive = Indispensable("judge");
+    let _alive = Indispensable(THREAD);
     while let Ok(first) = asked.recv() {
-        // All of these were asked after the rules changed that hold now.
+        // All of these were asked after the present rules came into force.
         let batch: Vec<_> = std::iter::once(first).chain(asked.try_iter()).collect();
         let (rules, pvs) = registry.to_judge();
         let mut known: HashMap<_, Arc<PvSet>> = HashMap::new();
         for (client, identity) in batch {
-            let judge = || Arc::new(PvSet::new(Registry::unreadable(&rules, &pvs, &identity)));
-            let denied = (known.entry(rules.standing(&identity))).or_insert_with(judge);
+            let check = || Arc::new(PvSet::new(Registry::unreadable(&rules, &pvs, &identity)));
+            let denied = (known.entry(rules.standing(&identity))).or_insert_with(check);
             if !denied.is_empty() {
                 let denied = Arc::clone(denied);
-                control.leave(Demand::Judged { client, denied });
+                control.push(ControlRequest::Denied { client, denied });
             }
         }
     }
@@ -67,6 +70,8 @@ mod tests {
     use crate::access::rule::Rules;
     use crate::config::{Access, RuleText};
     use crate::fanout::distributor::Distributor;
+    use crate::fanout::encoding::Encoding;
+    use crate::fanout::flat;
     use crate::fanout::output::{FrameSink, Order, TickFrames};
     use crate::ingest::{Intake, Line, Monitor, Queue, Source};
     use crate::limits::memory::Owner;
@@ -91,13 +96,13 @@ mod tests {
         }
     }
 
-    /// Keeps who is refused.
+    /// Keeps the indices of refused clients.
     #[derive(Clone, Default)]
     struct Refused(Arc<Mutex<Vec<usize>>>);
     impl FrameSink for Refused {
         fn deliver(&self, _frames: &Arc<TickFrames>, orders: Vec<Order>) {
             let refused = orders.iter().filter_map(|order| match order {
-                Order::Refuse { client } => Some(client.place),
+                Order::Refuse { client } => Some(client.index),
                 _ => None,
             });
             self.0.lock().unwrap().extend(refused);
@@ -110,14 +115,14 @@ mod tests {
         }
     }
 
-    /// Time that this thread has had the processor, which other programs don't change.
+    /// CPU time of this thread, which other programs don't change.
     fn own_time() -> Duration {
         let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
         Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
     }
 
     #[test]
-    fn change_of_rules_for_a_hundred_users_with_20000_pvs_makes_no_tick_late() {
+    fn change_of_rules_for_100_users_with_20000_pvs_delays_no_tick() {
         let intake = Intake::new();
         let registry = Registry::new(
             Arc::clone(&intake),
@@ -135,8 +140,14 @@ mod tests {
             load: 1,
         };
         let shards: Vec<Box<dyn FrameSink>> = vec![Box::new(refused.clone())];
-        let mut distributor =
-            Distributor::new(Arc::clone(&control), Arc::clone(&registry), shards, limits).unwrap();
+        let mut distributor = Distributor::new(
+            Arc::clone(&control),
+            Arc::clone(&registry),
+            shards,
+            limits,
+            &flat::encodings(),
+        )
+        .unwrap();
         let names: Vec<_> = (0..PVS).map(|n| format!("SR:{n}")).collect();
         let identity = |n: usize| Identity {
             user: Some(format!("user{n}")),
@@ -160,11 +171,11 @@ mod tests {
             distributor.tick(&table, &Arc::new(changes), now);
             own_time() - begun
         };
-        let client = |place| ClientId {
+        let client = |index| ClientId {
             shard: 0,
-            place,
+            index,
             generation: 1,
-            lz4: false,
+            encoding: Encoding::default(),
         };
         let mut room = NewNames {
             fresh: PVS,
@@ -173,10 +184,10 @@ mod tests {
         let ids = registry.acquire(&names, &identity(0), &Owner::unlimited(), &mut room);
         let ids: Vec<_> = ids.into_iter().map(Result::unwrap).collect();
         for n in 0..USERS {
-            // Four of them hold the last PV, which will be denied to two groups. None leaves, so that one
-            // hold of each PV is enough.
+            // Four clients hold the last PV, which will be denied to two groups. No client leaves, so acquiring
+            // each PV once is enough.
             let wanted = if n < 4 { PVS } else { PVS - 1 };
-            control.leave(Demand::Subscribe {
+            control.push(ControlRequest::Subscribe {
                 client: client(n),
                 request: 1,
                 ids: ids[..wanted].to_vec(),
@@ -194,22 +205,22 @@ mod tests {
         let rules = Rules::new(false, &[deny("group0"), deny("group1")]).unwrap();
         registry.set_rules(rules);
         for n in 0..USERS {
-            control.leave(Demand::Recheck {
+            control.push(ControlRequest::CheckAccess {
                 client: client(n),
                 identity: Arc::new(identity(n)),
             });
         }
         let deadline = Instant::now() + Duration::from_secs(60);
         let mut longest = Duration::ZERO;
-        // Of the four who hold it one is in neither group.
+        // One of the four clients that hold it is in neither group.
         while refused.0.lock().unwrap().len() < 3 {
-            assert!(Instant::now() < deadline, "nobody is refused");
+            assert!(Instant::now() < deadline, "no client is refused");
             longest = longest.max(one_tick(&mut distributor));
             thread::yield_now();
         }
         assert!(longest < Duration::from_millis(100), "{longest:?}");
-        let mut places = refused.0.lock().unwrap().clone();
-        places.sort_unstable();
-        assert_eq!(places, [0, 1, 3]);
+        let mut indices = refused.0.lock().unwrap().clone();
+        indices.sort_unstable();
+        assert_eq!(indices, [0, 1, 3]);
     }
 }

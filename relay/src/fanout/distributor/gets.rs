@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::mem;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,57 +10,163 @@ use pvwire_schema::types::{ConnectionState, FrameKind, NameError, NameProblem, P
 
 use super::subscriptions::too_much_load;
 use super::{Distributor, held};
-use crate::fanout::control::ClientId;
+use crate::fanout::control::Get;
 use crate::fanout::frame::Frame;
 use crate::fanout::output::Order;
-use crate::limits::memory::Owner;
-use crate::state::table::{MAX_VALUE_BYTES, Now, Table, bytes_of};
+use crate::limits::memory::{Charge, TooMuch};
+use crate::state::table::{Entry, MAX_VALUE_BYTES, Now, Table, bytes_of};
 
-/// After so many bytes were copied into answers to gets, the other gets wait for the next tick: to copy more
-/// would hold up everybody's updates.
+/// Bytes that may be copied into answers to gets between two ticks; further gets wait for the next tick, so
+/// that copying doesn't delay updates.
 const GET_BYTES_PER_TICK: usize = 8 << 20;
 
-/// How long a get waits for descriptions after it has everything else: longer than an IOC takes to
-/// answer, and short for the servers that have none.
+/// How long a get waits for descriptions once it has everything else: longer than an IOC takes to answer,
+/// and short for servers without descriptions.
 const DESCRIPTION_WAIT: Duration = Duration::from_secs(2);
 
+/// A get that waits for first values.
 pub(super) struct PendingGet {
-    pub(super) client: ClientId,
-    pub(super) request: u32,
-    pub(super) ids: Vec<PvId>,
-    /// Those of them whose description is waited for.
-    pub(super) described: Vec<PvId>,
-    pub(super) errors: Vec<NameError>,
-    pub(super) deadline: Instant,
-    pub(super) timeout: Duration,
-    pub(super) owner: Arc<Owner>,
-    /// When to stop waiting for descriptions, once nothing else is.
-    pub(super) describe_until: Option<Instant>,
+    get: Get,
+    /// When to stop waiting for descriptions, once everything else is there.
+    describe_until: Option<Instant>,
+}
+
+impl From<Get> for PendingGet {
+    fn from(get: Get) -> Self {
+        Self {
+            get,
+            describe_until: None,
+        }
+    }
+}
+
+impl Deref for PendingGet {
+    type Target = Get;
+
+    fn deref(&self) -> &Get {
+        &self.get
+    }
 }
 
 impl PendingGet {
-    /// Whether descriptions are still to be waited for, when everything else is there.
+    /// Whether it still waits for descriptions when everything else is there.
     fn waits_for_description(&mut self, table: &Table, now: Now) -> bool {
         let is_open =
             |id: &PvId| table.entry(*id).is_complete() && !table.entry(*id).is_described();
-        if !self.described.iter().any(is_open) {
+        if !self.get.described.iter().any(is_open) {
             return false;
         }
         let until = *(self.describe_until).get_or_insert(now.instant + DESCRIPTION_WAIT);
         now.instant < until
     }
+
+    /// Whether everything that it waits for is there, or known not to come.
+    fn is_complete(&mut self, table: &Table, now: Now) -> bool {
+        let is_settled = |id| {
+            let entry = table.entry(id);
+            entry.is_complete() || is_denied(entry) || entry.missing().is_some()
+        };
+        held(&self.ids).all(is_settled) && !self.waits_for_description(table, now)
+    }
+
+    /// Decides which PVs the answer has; the others get an error. Returns the charge for the answer's values.
+    fn settle(&mut self, table: &Table) -> Option<Charge> {
+        let mut room = AnswerRoom {
+            told: HashSet::new(),
+            bytes_left: MAX_VALUE_BYTES,
+            charge: self.owner.charge(0).ok(),
+        };
+        let timeout = self.timeout;
+        for (index, id) in self.get.ids.iter_mut().enumerate() {
+            if *id == PvId::NONE {
+                continue;
+            }
+            let entry = table.entry(*id);
+            let problem = if entry.is_complete() {
+                let refused = room.add(*id, entry).err();
+                refused.map(|why| (NameProblem::TooManyPvs, why.to_string()))
+            } else {
+                Some(without_value(entry, timeout))
+            };
+            if let Some((problem, message)) = problem {
+                *id = PvId::NONE;
+                self.get.errors.push(NameError {
+                    index: index as u32,
+                    problem,
+                    message,
+                });
+            }
+        }
+        room.charge
+    }
+}
+
+/// What still fits in the answer to a get.
+struct AnswerRoom {
+    /// PVs in the answer.
+    told: HashSet<PvId>,
+    bytes_left: usize,
+    charge: Option<Charge>,
+}
+
+/// Why a PV isn't in the answer to a get.
+#[derive(Debug, thiserror::Error)]
+enum NoRoom {
+    #[error("the values have more than {MAX_VALUE_BYTES} bytes together: get fewer PVs at a time")]
+    Answer,
+    #[error("{0}")]
+    Memory(TooMuch),
+}
+
+impl AnswerRoom {
+    /// Adds the latest value of a PV, unless the answer has it already.
+    fn add(&mut self, id: PvId, entry: &Entry) -> Result<(), NoRoom> {
+        if self.told.contains(&id) {
+            return Ok(());
+        }
+        let latest = entry.latest.as_ref();
+        let bytes = latest.map_or(0, |latest| bytes_of(&latest.value));
+        let bytes_left = self.bytes_left.checked_sub(bytes).ok_or(NoRoom::Answer)?;
+        if let Some(charge) = self.charge.as_mut().filter(|_| bytes > 0) {
+            let resized = charge.resize(charge.bytes() + bytes);
+            resized.map_err(NoRoom::Memory)?;
+        }
+        self.bytes_left = bytes_left;
+        self.told.insert(id);
+        Ok(())
+    }
+}
+
+/// Why a PV has no value in time.
+fn without_value(entry: &Entry, timeout: Duration) -> (NameProblem, String) {
+    let waited = timeout.as_millis();
+    let timed_out = |message| (NameProblem::TimedOut, message);
+    match (entry.missing(), entry.connection.state) {
+        (Some(missing), _) => (NameProblem::NoSuchField, missing.to_owned()),
+        (None, ConnectionState::Connected) if is_denied(entry) => (
+            NameProblem::NotAllowed,
+            "no read access: the IOC doesn't let the relay read this PV".into(),
+        ),
+        (None, ConnectionState::Connected) => {
+            timed_out(format!("connected, but no value within {waited} ms"))
+        }
+        (None, ConnectionState::Disconnected) => timed_out("disconnected".into()),
+        (None, ConnectionState::Connecting | ConnectionState::NotFound) => {
+            timed_out(format!("not found within {waited} ms"))
+        }
+    }
 }
 
 impl Distributor {
-    /// Keeps a get that waits for first values, without the PVs that are too much for its client.
+    /// Keeps a get that waits for first values, without the PVs that exceed its client's limits.
     pub(super) fn get(&mut self, mut get: PendingGet, now: Now) {
         let loads = self.registry.loads(&get.ids);
         let mut load = self.load_of(get.client, &loads);
         let mut surplus = Vec::new();
-        for (index, (id, more)) in get.ids.iter_mut().zip(loads).enumerate() {
+        for (index, (id, more)) in get.get.ids.iter_mut().zip(loads).enumerate() {
             if more > 0 && load + more > self.limits.load {
-                surplus.push(std::mem::replace(id, PvId::NONE));
-                get.errors.push(NameError {
+                surplus.push(mem::replace(id, PvId::NONE));
+                get.get.errors.push(NameError {
                     index: index as u32,
                     problem: NameProblem::TooManyPvs,
                     message: too_much_load(load + more, self.limits.load),
@@ -87,100 +194,46 @@ impl Distributor {
         let mut copied = 0;
         self.has_gets = false;
         for mut get in pending {
-            let complete = |id: PvId| table.entry(id).is_complete();
-            let is_denied = |id: PvId| {
-                let connection = table.entry(id).connection;
-                connection.state == ConnectionState::Connected && !connection.read
-            };
-            let settled =
-                |id: PvId| complete(id) || is_denied(id) || table.entry(id).missing().is_some();
-            let all = held(&get.ids).all(settled) && !get.waits_for_description(table, now);
-            if (!all && now.instant < get.deadline) || copied > GET_BYTES_PER_TICK {
-                self.has_gets |= all;
+            let is_complete = get.is_complete(table, now);
+            if (!is_complete && now.instant < get.deadline) || copied > GET_BYTES_PER_TICK {
+                self.has_gets |= is_complete;
                 self.gets.push(get);
                 continue;
             }
             self.registry.release(held(&get.ids), now.instant);
-            let (mut told, mut room) = (HashSet::new(), MAX_VALUE_BYTES);
-            let mut charge = get.owner.charge(0).ok();
-            for (index, id) in get.ids.iter_mut().enumerate() {
-                if *id != PvId::NONE && complete(*id) && told.insert(*id) {
-                    let latest = table.entry(*id).latest.as_ref();
-                    let bytes = latest.map_or(0, |latest| bytes_of(&latest.value));
-                    let fits = match (room.checked_sub(bytes), &mut charge) {
-                        (None, _) => Err(format!(
-                            "the values have more than {MAX_VALUE_BYTES} bytes together: get fewer \
-                             PVs at a time"
-                        )),
-                        (Some(rest), Some(charge)) if bytes > 0 => charge
-                            .resize(charge.bytes() + bytes)
-                            .map(|()| rest)
-                            .map_err(|too_much| too_much.to_string()),
-                        (Some(rest), _) => Ok(rest),
-                    };
-                    match fits {
-                        Ok(rest) => room = rest,
-                        Err(message) => {
-                            told.remove(id);
-                            get.errors.push(NameError {
-                                index: index as u32,
-                                problem: NameProblem::TooManyPvs,
-                                message,
-                            });
-                            *id = PvId::NONE;
-                        }
-                    }
-                }
-                if *id != PvId::NONE && !complete(*id) {
-                    let waited = get.timeout.as_millis();
-                    let entry = table.entry(*id);
-                    let timed_out = |message| (NameProblem::TimedOut, message);
-                    let (problem, message) = match (entry.missing(), entry.connection.state) {
-                        (Some(missing), _) => (NameProblem::NoSuchField, missing.to_owned()),
-                        (None, ConnectionState::Connected) if is_denied(*id) => (
-                            NameProblem::NotAllowed,
-                            "no read access: the IOC doesn't let the relay read this PV".into(),
-                        ),
-                        (None, ConnectionState::Connected) => {
-                            timed_out(format!("connected, but no value within {waited} ms"))
-                        }
-                        (None, ConnectionState::Disconnected) => timed_out("disconnected".into()),
-                        (None, ConnectionState::Connecting | ConnectionState::NotFound) => {
-                            timed_out(format!("not found within {waited} ms"))
-                        }
-                    };
-                    get.errors.push(NameError {
-                        index: index as u32,
-                        problem,
-                        message,
-                    });
-                    *id = PvId::NONE;
-                }
-            }
+            let charge = get.settle(table);
             let mut ids: Vec<PvId> = held(&get.ids).collect();
             ids.sort_unstable();
             ids.dedup();
+            let Get {
+                client,
+                request,
+                errors,
+                ..
+            } = get.get;
             let reply = Reply::Got {
-                ids: get.ids,
-                errors: get.errors,
+                ids: get.get.ids,
+                errors,
             };
-            let parts = (table, ids.as_slice());
-            let frame = self.maker.packing(get.client.lz4).reply_with(
+            let frame = self.encoders.of(client.encoding).reply_with(
                 FrameKind::Answer,
                 tick,
-                get.request,
+                request,
                 &reply,
-                parts,
+                (table, &ids),
             );
             copied += frame.copied();
             let frame = charge.into_iter().fold(frame, Frame::charged);
-            let (client, frame) = (get.client, Arc::new(frame));
-            let large = Arc::default();
             orders[client.shard].push(Order::Answer {
                 client,
-                frame,
-                large,
+                frame: Arc::new(frame),
+                large: Arc::default(),
             });
         }
     }
+}
+
+/// Whether the IOC doesn't let the relay read a connected PV.
+fn is_denied(entry: &Entry) -> bool {
+    entry.connection.state == ConnectionState::Connected && !entry.connection.read
 }

@@ -1,101 +1,125 @@
 //! Groups of clients that subscribe the same set of PVs, and the frames that they share.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::Distributor;
+use slab::Slab;
+
 use crate::fanout::control::ClientId;
-use crate::fanout::output::{Forms, GroupFrame};
+use crate::fanout::encoding::{Encoders, Encodings, SharedFrames};
+use crate::fanout::output::GroupFrame;
 use crate::fanout::set::PvSet;
 use crate::state::table::Changes;
 
-pub(super) struct Group {
-    pub(super) set: Arc<PvSet>,
-    pub(super) members: usize,
-    /// Those of them that want columns packed.
-    pub(super) packed: usize,
-    /// Tick of its last shared frame; 0 when the last one was none.
-    pub(super) last_tick: u64,
+/// Clients with the same set of PVs.
+struct Group {
+    set: Arc<PvSet>,
+    members: usize,
+    /// Members with each encoding.
+    by_encoding: Box<[usize]>,
+    /// Tick of its last shared frame; 0 when its last frame wasn't shared.
+    last_tick: u64,
 }
 
-impl Distributor {
-    /// Encodes what each group gets.
-    pub(super) fn group_frames(&mut self, changes: &Changes) -> Vec<GroupFrame> {
-        let numbers = self
-            .groups
-            .iter()
-            .map(|(number, _)| number + 1)
-            .max()
-            .unwrap_or(0);
-        let mut frames = vec![GroupFrame::Nothing; numbers];
-        if changes.is_empty() {
-            return frames;
+/// All groups.
+pub(super) struct Groups {
+    /// Each client's group.
+    members: HashMap<ClientId, usize>,
+    groups: Slab<Group>,
+    by_set: HashMap<Arc<PvSet>, usize>,
+    encodings: usize,
+}
+
+impl Groups {
+    pub(super) fn new(encodings: &Encodings) -> Self {
+        Self {
+            members: HashMap::new(),
+            groups: Slab::new(),
+            by_set: HashMap::new(),
+            encodings: encodings.all().len(),
         }
-        for (number, group) in &mut self.groups {
-            frames[number] = if group.members == 1 {
-                group.last_tick = 0;
-                GroupFrame::Gather(Arc::clone(&group.set))
-            } else {
-                let mut make = |packing: bool| {
-                    let maker = self.maker.packing(packing);
-                    let frame = maker.update(changes, &group.set, group.last_tick);
-                    frame.map(Arc::new)
-                };
-                let plain = (group.packed < group.members).then(|| make(false));
-                let lz4 = (group.packed > 0).then(|| make(true));
-                let (plain, lz4) = (plain.flatten(), lz4.flatten());
-                if plain.is_none() && lz4.is_none() {
-                    GroupFrame::Nothing
-                } else {
-                    group.last_tick = changes.tick;
-                    GroupFrame::Shared(Forms { plain, lz4 }, Arc::clone(&group.set))
-                }
-            };
-        }
-        frames
     }
 
+    /// Number of groups.
+    pub(super) fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// The number of a client's group.
+    pub(super) fn group_of(&self, client: ClientId) -> Option<usize> {
+        self.members.get(&client).copied()
+    }
+
+    /// The PVs that a client subscribes.
     pub(super) fn set_of(&self, client: ClientId) -> Arc<PvSet> {
-        let group = self
-            .members
-            .get(&client)
-            .map(|number| &self.groups[*number]);
+        let group = self.group_of(client).map(|number| &self.groups[number]);
         group
             .map(|group| Arc::clone(&group.set))
             .unwrap_or_default()
     }
 
-    /// Moves a client to the group of `set`; says which that is.
-    pub(super) fn regroup(&mut self, client: ClientId, set: PvSet) -> Option<usize> {
-        if let Some(number) = self.members.remove(&client) {
-            let group = &mut self.groups[number];
-            group.members -= 1;
-            group.packed -= usize::from(client.lz4);
-            if group.members == 0 {
-                let group = self.groups.remove(number);
-                self.by_set.remove(&group.set);
+    /// Encodes a tick for each group. The frame of a group with one member is left to the client's shard.
+    pub(super) fn frames(&mut self, changes: &Changes, encoders: &mut Encoders) -> Vec<GroupFrame> {
+        let numbers = self.groups.iter().map(|(number, _)| number + 1).max();
+        let mut frames = vec![GroupFrame::Nothing; numbers.unwrap_or(0)];
+        if changes.is_empty() {
+            return frames;
+        }
+        for (number, group) in &mut self.groups {
+            if group.members == 1 {
+                group.last_tick = 0;
+                frames[number] = GroupFrame::Gather(Arc::clone(&group.set));
+                continue;
+            }
+            let shared = SharedFrames::make(&group.by_encoding, encoders, |encoder| {
+                encoder.update(changes, None, &group.set, group.last_tick)
+            });
+            if let Some(shared) = shared {
+                group.last_tick = changes.tick;
+                frames[number] = GroupFrame::Shared(shared, Arc::clone(&group.set));
             }
         }
+        frames
+    }
+
+    /// Moves a client to the group of `set`; returns that group's number, `None` for an empty set.
+    pub(super) fn regroup(&mut self, client: ClientId, set: PvSet) -> Option<usize> {
+        self.leave(client);
         if set.is_empty() {
             return None;
         }
         let number = match self.by_set.get(&set) {
             Some(number) => *number,
-            None => {
-                let set = Arc::new(set);
-                let group = Group {
-                    set: Arc::clone(&set),
-                    members: 0,
-                    packed: 0,
-                    last_tick: 0,
-                };
-                let number = self.groups.insert(group);
-                self.by_set.insert(set, number);
-                number
-            }
+            None => self.open(Arc::new(set)),
         };
-        self.groups[number].members += 1;
-        self.groups[number].packed += usize::from(client.lz4);
+        let group = &mut self.groups[number];
+        group.members += 1;
+        group.by_encoding[client.encoding.index()] += 1;
         self.members.insert(client, number);
         Some(number)
+    }
+
+    fn leave(&mut self, client: ClientId) {
+        let Some(number) = self.members.remove(&client) else {
+            return;
+        };
+        let group = &mut self.groups[number];
+        group.members -= 1;
+        group.by_encoding[client.encoding.index()] -= 1;
+        if group.members == 0 {
+            let group = self.groups.remove(number);
+            self.by_set.remove(&group.set);
+        }
+    }
+
+    fn open(&mut self, set: Arc<PvSet>) -> usize {
+        let number = self.groups.insert(Group {
+            set: Arc::clone(&set),
+            members: 0,
+            by_encoding: vec![0; self.encodings].into(),
+            last_tick: 0,
+        });
+        self.by_set.insert(set, number);
+        number
     }
 }

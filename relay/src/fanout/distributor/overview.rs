@@ -1,4 +1,4 @@
-//! What the status page shows of PVs and groups.
+//! PVs and groups for the status page.
 
 use pvwire_schema::types::ConnectionState;
 
@@ -7,6 +7,7 @@ use crate::fanout::control::Overview;
 use crate::state::table::Table;
 
 impl Distributor {
+    /// Counts PVs by connection state, and lists the first `limit` of them by name.
     pub(super) fn overview(&self, table: &Table, limit: usize) -> Overview {
         let mut overview = Overview {
             groups: self.groups.len(),

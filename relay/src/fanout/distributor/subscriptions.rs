@@ -1,6 +1,8 @@
 //! Subscriptions of clients, within what one client may have.
 
+use std::collections::HashSet;
 use std::mem;
+use std::sync::Arc;
 
 use pvwire_schema::types::{ConnectionState, NameError, NameProblem, PvId, Reply};
 
@@ -10,7 +12,94 @@ use crate::fanout::set::PvSet;
 use crate::limits::subscriptions::SubscriptionLimits;
 use crate::state::table::{Now, Table};
 
+/// What became of a request to subscribe.
+pub(super) struct Subscribed {
+    /// The client's group from now on.
+    pub(super) group: Option<usize>,
+    /// The PVs whose values the answer brings.
+    pub(super) fresh: Vec<PvId>,
+    pub(super) reply: Reply,
+}
+
+/// What a client has while its request to subscribe is carried out, PV by PV.
+struct Subscriber<'a> {
+    limits: SubscriptionLimits,
+    table: &'a Table,
+    before: Arc<PvSet>,
+    /// Its PVs, those of the request included.
+    wanted: Vec<PvId>,
+    /// Elements per second of its simulated PVs.
+    load: u64,
+    /// Whether it may have names searched for. Determined when it matters: mostly all PVs are known.
+    may_search: Option<bool>,
+}
+
+/// A refused PV: why, and whether its monitor is closed at once.
+struct Refusal {
+    problem: NameProblem,
+    message: String,
+    discard: bool,
+}
+
+impl Subscriber<'_> {
+    fn state(&self, id: PvId) -> ConnectionState {
+        self.table.entry(id).connection.state
+    }
+
+    fn is_known(&self, id: PvId) -> bool {
+        let state = self.state(id);
+        matches!(
+            state,
+            ConnectionState::Connected | ConnectionState::Disconnected
+        )
+    }
+
+    fn may_search(&mut self) -> bool {
+        if let Some(known) = self.may_search {
+            return known;
+        }
+        let most = self.limits.unresolved;
+        let not_found = |id: &&PvId| self.state(**id) == ConnectionState::NotFound;
+        let unresolved = self.before.ids().iter().filter(not_found).take(most);
+        *self.may_search.insert(unresolved.count() < most)
+    }
+
+    /// Adds a PV that makes `load` elements per second.
+    fn add(&mut self, id: PvId, load: u64) -> Result<(), Refusal> {
+        let SubscriptionLimits {
+            subscriptions,
+            unresolved,
+            load: most,
+        } = self.limits;
+        if self.wanted.len() >= subscriptions {
+            return Err(Refusal {
+                problem: NameProblem::TooManySubscriptions,
+                message: format!("a client may subscribe {subscriptions} PVs"),
+                discard: false,
+            });
+        }
+        let refused = |message| Refusal {
+            problem: NameProblem::TooManyPvs,
+            message,
+            discard: true,
+        };
+        if !self.is_known(id) && !self.may_search() {
+            return Err(refused(format!(
+                "{unresolved} of your names are not found, and this one isn't known: unsubscribe \
+                 some first (max_unresolved)"
+            )));
+        }
+        if load > 0 && self.load + load > most {
+            return Err(refused(too_much_load(self.load + load, most)));
+        }
+        self.wanted.push(id);
+        self.load += load;
+        Ok(())
+    }
+}
+
 impl Distributor {
+    /// Subscribes the PVs that the client may have and gives the others back.
     pub(super) fn subscribe(
         &mut self,
         client: ClientId,
@@ -18,26 +107,20 @@ impl Distributor {
         mut errors: Vec<NameError>,
         table: &Table,
         now: Now,
-    ) -> (Option<usize>, Vec<PvId>, Reply) {
-        let before = self.set_of(client);
-        let state = |id: PvId| table.entry(id).connection.state;
-        let in_vain = |id: &&PvId| state(**id) == ConnectionState::NotFound;
-        let is_there = |id: PvId| {
-            let state = state(id);
-            matches!(
-                state,
-                ConnectionState::Connected | ConnectionState::Disconnected
-            )
-        };
-        // Counted when it matters: a page's names are all there, mostly.
-        let mut may_search = None;
+    ) -> Subscribed {
+        let before = self.groups.set_of(client);
         let loads = self.registry.loads(&ids);
-        let mut load = self.load_of(client, &loads);
-        let mut wanted = before.ids().to_vec();
-        let mut fresh = Vec::new();
-        let (mut surplus, mut vain) = (Vec::new(), Vec::new());
-        let mut seen = std::collections::HashSet::new();
-        for (index, id) in ids.iter_mut().enumerate() {
+        let mut subscriber = Subscriber {
+            limits: self.limits,
+            table,
+            wanted: before.ids().to_vec(),
+            before: Arc::clone(&before),
+            load: self.load_of(client, &loads),
+            may_search: None,
+        };
+        let (mut fresh, mut seen) = (Vec::new(), HashSet::new());
+        let (mut surplus, mut discarded) = (Vec::new(), Vec::new());
+        for (index, (id, load)) in ids.iter_mut().zip(loads).enumerate() {
             if *id == PvId::NONE {
                 continue;
             }
@@ -48,97 +131,70 @@ impl Distributor {
                 }
                 continue;
             }
-            let SubscriptionLimits {
-                subscriptions,
-                unresolved,
-                load: most,
-            } = self.limits;
-            let refusal = if wanted.len() >= subscriptions {
-                surplus.push(*id);
-                let message = format!("a client may subscribe {subscriptions} PVs");
-                Some((NameProblem::TooManySubscriptions, message))
-            } else if !is_there(*id)
-                && !*may_search.get_or_insert_with(|| {
-                    before.ids().iter().filter(in_vain).take(unresolved).count() < unresolved
-                })
-            {
-                vain.push(*id);
-                let message = format!(
-                    "{unresolved} of your names are not found, and this one isn't known: unsubscribe \
-                     some first (max_unresolved)"
-                );
-                Some((NameProblem::TooManyPvs, message))
-            } else if loads[index] > 0 && load + loads[index] > most {
-                vain.push(*id);
-                // Other clients may want what it makes.
-                self.next_sweep = None;
-                Some((
-                    NameProblem::TooManyPvs,
-                    too_much_load(load + loads[index], most),
-                ))
-            } else {
-                None
-            };
-            if let Some((problem, message)) = refusal {
-                let index = index as u32;
-                errors.push(NameError {
-                    index,
-                    problem,
-                    message,
-                });
-                *id = PvId::NONE;
-                continue;
+            match subscriber.add(*id, load) {
+                Ok(()) => {
+                    seen.insert(*id);
+                    fresh.push(*id);
+                }
+                Err(refusal) => {
+                    // Other clients may want the load that a discarded PV made.
+                    if refusal.discard && load > 0 {
+                        self.next_sweep = None;
+                    }
+                    let back = [&mut surplus, &mut discarded];
+                    back[usize::from(refusal.discard)].push(*id);
+                    *id = PvId::NONE;
+                    errors.push(NameError {
+                        index: index as u32,
+                        problem: refusal.problem,
+                        message: refusal.message,
+                    });
+                }
             }
-            seen.insert(*id);
-            fresh.push(*id);
-            wanted.push(*id);
-            load += loads[index];
         }
         self.registry.release(surplus, now.instant);
-        self.registry.discard(vain, now.instant);
-        let group = self.regroup(client, PvSet::new(wanted));
-        (group, fresh, Reply::Subscribed { ids, errors })
+        self.registry.discard(discarded, now.instant);
+        let group = self.groups.regroup(client, PvSet::new(subscriber.wanted));
+        Subscribed {
+            group,
+            fresh,
+            reply: Reply::Subscribed { ids, errors },
+        }
     }
 
-    /// What the relay makes a second for the simulated PVs that a client has or waits for. Looked up only
-    /// when it asks for others, which make these `loads`.
+    /// Elements per second of the simulated PVs that a client has or waits for; 0 when its request adds none,
+    /// as `loads` says.
     pub(super) fn load_of(&self, client: ClientId, loads: &[u64]) -> u64 {
         if loads.iter().all(|load| *load == 0) {
             return 0;
         }
         let gets = self.gets.iter().filter(|get| get.client == client);
-        let mut ids = self.set_of(client).ids().to_vec();
+        let mut ids = self.groups.set_of(client).ids().to_vec();
         ids.extend(gets.flat_map(|get| held(&get.ids)));
         self.registry.loads(&ids).iter().sum()
     }
 
+    /// Ends subscriptions; returns the client's group.
     pub(super) fn unsubscribe(
         &mut self,
         client: ClientId,
         ids: &[PvId],
         now: Now,
     ) -> Option<usize> {
-        let before = self.set_of(client);
-        let unwanted = PvSet::new(
-            ids.iter()
-                .copied()
-                .filter(|id| before.contains(*id))
-                .collect(),
-        );
-        let rest = before
-            .ids()
-            .iter()
-            .copied()
-            .filter(|id| !unwanted.contains(*id))
-            .collect();
+        let before = self.groups.set_of(client);
+        let subscribed = ids.iter().copied().filter(|id| before.contains(*id));
+        let ended = PvSet::new(subscribed.collect());
+        let kept = before.ids().iter().copied();
+        let kept = kept.filter(|id| !ended.contains(*id)).collect();
         self.registry
-            .release(unwanted.ids().iter().copied(), now.instant);
-        self.regroup(client, PvSet::new(rest))
+            .release(ended.ids().iter().copied(), now.instant);
+        self.groups.regroup(client, PvSet::new(kept))
     }
 
+    /// Releases everything that a client held.
     pub(super) fn forget(&mut self, client: ClientId, now: Now) {
-        let set = self.set_of(client);
-        self.regroup(client, PvSet::default());
+        let set = self.groups.set_of(client);
+        self.groups.regroup(client, PvSet::default());
         self.registry
             .release(set.ids().iter().copied(), now.instant);
         let (gone, stay) = mem::take(&mut self.gets)
@@ -151,6 +207,7 @@ impl Distributor {
     }
 }
 
+/// Why a simulated PV is refused.
 pub(super) fn too_much_load(load: u64, most: u64) -> String {
     format!(
         "with this PV your simulated PVs make {load} elements a second, and one client's may make \

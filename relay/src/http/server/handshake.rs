@@ -9,7 +9,6 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::upgrade::Upgraded;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use pvwire_schema::{LZ4_SUBPROTOCOL, SUBPROTOCOL};
 use rustls::ServerConnection;
 use tokio_rustls::server::TlsStream;
 use tungstenite::handshake::derive_accept_key;
@@ -18,12 +17,10 @@ use super::answer::{Answer, Refused, too_many};
 use super::trust::{only, same};
 use super::{Server, Visit};
 use crate::access::auth::Peer;
+use crate::fanout::encoding::Encoding;
 use crate::http::connection::Connection;
 use crate::limits::connections::Stay;
 use crate::session::shard::{Arrival, ShardHandle};
-
-/// Whether clients must name the subprotocol: the cases of the conformance test name none.
-const NAMED: bool = cfg!(not(feature = "conformance"));
 
 impl Server {
     /// Answers a WebSocket handshake and hands the socket to the shard with the fewest clients.
@@ -33,7 +30,7 @@ impl Server {
         visit: &Visit,
     ) -> Result<Answer, Refused> {
         let headers = request.headers();
-        let (key, subprotocol) = self.check(headers)?;
+        let (key, encoding, subprotocol) = self.check(request.uri().path(), headers)?;
         let identity = self.identity(headers, visit)?;
         let stay = visit.stay().take();
         let mut caller = stay.as_ref().map(Stay::caller).unwrap_or_default();
@@ -63,7 +60,7 @@ impl Server {
                             tcp,
                             tls,
                             read_ahead,
-                            lz4: subprotocol == Some(LZ4_SUBPROTOCOL),
+                            encoding,
                             peer,
                             caller,
                             stay,
@@ -90,8 +87,12 @@ impl Server {
         Ok(response)
     }
 
-    /// Whether a handshake is one that this relay takes; if so, the client's key and the subprotocol.
-    fn check(&self, headers: &HeaderMap) -> Result<(Vec<u8>, Option<&'static str>), Refused> {
+    /// Checks a handshake; returns the client's key, its encoding and the subprotocol to answer with.
+    fn check(
+        &self,
+        path: &str,
+        headers: &HeaderMap,
+    ) -> Result<(Vec<u8>, Encoding, Option<&'static str>), Refused> {
         let lists = |name, wanted: &str| {
             let values = headers
                 .get_all(name)
@@ -119,15 +120,11 @@ impl Server {
                 "pages of this origin may not connect: the operator adds it by --allow-origin\n",
             ));
         }
-        let subprotocol = [LZ4_SUBPROTOCOL, SUBPROTOCOL]
-            .into_iter()
-            .find(|known| lists(header::SEC_WEBSOCKET_PROTOCOL, known));
-        if NAMED && subprotocol.is_none() {
-            return Err((
-                StatusCode::BAD_REQUEST,
-                "this relay speaks the subprotocol pvwire.v1\n",
-            ));
-        }
+        let offers = |known: &str| lists(header::SEC_WEBSOCKET_PROTOCOL, known);
+        let (encoding, subprotocol) = self.encodings.select(path, offers).ok_or((
+            StatusCode::BAD_REQUEST,
+            "this relay speaks the subprotocol pvwire.v1\n",
+        ))?;
         if self.readiness.is_draining() {
             return Err((StatusCode::SERVICE_UNAVAILABLE, "the relay is stopping\n"));
         }
@@ -150,7 +147,7 @@ impl Server {
                 "the relay is full: try again later\n",
             ));
         }
-        Ok((key.as_bytes().to_vec(), subprotocol))
+        Ok((key.as_bytes().to_vec(), encoding, subprotocol))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Who gets a tick's frame, and when does everybody else get what they missed?
+//! Delivery of ticks: who gets a tick's frame, and when the other clients are brought up to date.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use pvwire_schema::close::CloseCode;
 
 use super::Run;
-use crate::fanout::flat::missed;
+use crate::fanout::dirty::missed;
 use crate::fanout::large::large_steps;
 use crate::fanout::output::{GroupFrame, Order, TickFrames};
 use crate::ops::latency::{SENT_SAMPLES, wall_ns};
@@ -17,30 +17,30 @@ use crate::session::step::Offer;
 /// What a client is to get of the ticks.
 #[derive(Default)]
 pub(super) struct Feed {
-    /// Whose frames.
+    /// The group whose frames it gets.
     group: Option<usize>,
-    /// Set when it wants to be brought up to date at intervals only.
+    /// Set when it is updated at intervals.
     pace: Option<Pace>,
-    /// Updates that it wasn't sent since it was last in step.
+    /// Updates that it missed since it was last in step.
     missed: u64,
 }
 
-/// How a client wants to be brought up to date.
+/// The intervals at which a client is updated.
 #[derive(Clone, Copy)]
 struct Pace {
     interval: Duration,
-    /// When the next catch-up is due; `None` while nothing is new.
+    /// When the next catch-up is due; `None` while nothing has changed.
     due: Option<Instant>,
 }
 
 /// What the shard remembers from one tick to the next.
 #[derive(Default)]
 pub(super) struct Rounds {
-    /// Who is written to first, so that nobody is always last.
+    /// The client to begin with, so that no client is always last.
     first: usize,
     /// Ticks of the last ack window, and when they were written.
     written: VecDeque<(u64, Instant)>,
-    /// Last tick that every client should have acknowledged by now.
+    /// Last tick that every client should have acknowledged.
     overdue: u64,
 }
 
@@ -56,10 +56,39 @@ impl Rounds {
     }
 }
 
+/// One round of writing to all clients.
+struct Round {
+    start: Instant,
+    is_behind: bool,
+    /// Frames made for single clients.
+    encoded: u64,
+    sent: u64,
+    updates: u64,
+    bytes: u64,
+    broken: Vec<(usize, Broken)>,
+    /// Clients that get nothing because the shard is behind.
+    left_out: Vec<usize>,
+}
+
+impl Round {
+    fn new(is_behind: bool) -> Self {
+        Self {
+            start: Instant::now(),
+            is_behind,
+            encoded: 0,
+            sent: 0,
+            updates: 0,
+            bytes: 0,
+            broken: Vec::new(),
+            left_out: Vec::new(),
+        }
+    }
+}
+
 /// When paced clients are due.
 pub(super) struct Paces {
-    /// Intervals are counted from here, so that those of equal length end together and their
-    /// catch-ups may be the same bytes.
+    /// Intervals are counted from here, so that intervals of equal length end together and their catch-ups can
+    /// be the same bytes.
     started: Instant,
     /// When the first of the paced clients is due.
     next: Option<Instant>,
@@ -78,7 +107,7 @@ impl Paces {
         self.next
     }
 
-    /// Something waits for the end of a client's interval.
+    /// Notes that something waits for the end of a client's interval.
     fn wait(&mut self, pace: &mut Pace, now: Instant) {
         let due = pace.due.unwrap_or_else(|| self.end(pace.interval, now));
         pace.due = Some(due);
@@ -89,7 +118,7 @@ impl Paces {
         self.next = Some(self.next.map_or(at, |next| next.min(at)));
     }
 
-    /// When the interval that now is in ends.
+    /// When the present interval ends.
     fn end(&self, interval: Duration, now: Instant) -> Instant {
         let interval = interval.as_nanos().max(1);
         let nth = now.duration_since(self.started).as_nanos() / interval + 1;
@@ -98,112 +127,35 @@ impl Paces {
 }
 
 impl Run {
-    /// Writes a tick's frames to all who get one. When the shard `is_behind` the ticks, its clients fall
-    /// behind with it, and are brought up to date after those that wait.
+    /// Writes a tick's frames to all clients that get one. When the shard `is_behind` the ticks, its clients fall
+    /// behind with it and are brought up to date after the deliveries that wait.
     pub(super) fn deliver(&mut self, frames: &TickFrames, is_behind: bool) {
-        let start = Instant::now();
-        let metrics = Arc::clone(&self.context.metrics);
         let places: Vec<usize> = self.clients.iter().map(|(place, _)| place).collect();
         if places.is_empty() {
             return;
         }
+        let mut round = Round::new(is_behind);
         self.rounds.first = (self.rounds.first + 1) % places.len();
         let (second, first) = places.split_at(self.rounds.first);
-        let (mut sent, mut updates, mut bytes) = (0_u64, 0_u64, 0_u64);
-        let (mut broken, mut left_out) = (Vec::new(), Vec::new());
         for &place in first.iter().chain(second) {
-            let client = &mut self.clients[place];
-            let Some(group) = client.feed.group.filter(|_| !client.is_closing()) else {
-                continue;
-            };
-            let (shared, set) = match frames.groups.get(group) {
-                None | Some(GroupFrame::Nothing) => continue,
-                Some(GroupFrame::Shared(forms, set)) => (forms.of(client.id), set),
-                Some(GroupFrame::Gather(set)) => (None, set),
-            };
-            if client.socket.is_ready()
-                && let Err(error) = client.socket.resume()
-            {
-                // Its turn comes now, so that nobody is behind who only waited for one.
-                broken.push((place, error));
-                continue;
-            }
-            let steps = || {
-                let small = match shared {
-                    Some(frame) => Some(frame.steps()),
-                    None => missed(&frames.changes, frames.dirty.as_ref(), set),
-                };
-                let large = large_steps(&frames.large, set);
-                (small.is_some() || large > 0).then(|| small.unwrap_or(0) + large)
-            };
-            let blocked = is_behind
-                || client.socket.is_blocked()
-                || (client.large.is_busy() && large_steps(&frames.large, set) > 0);
-            let sure = !blocked && client.session.is_in_step();
-            let missed = if sure { None } else { steps() };
-            // Nothing is missed of a tick that has nothing for the client.
-            if !sure && missed.is_none() {
-                continue;
-            }
-            let offer = client.session.offer(blocked, self.rounds.overdue);
-            if offer != Offer::Send {
-                client.feed.missed += missed.or_else(steps).unwrap_or(0);
-                match self.hold_back(place, offer, start) {
-                    Ok(()) if is_behind => left_out.push(place),
-                    Ok(()) => {}
-                    Err(error) => broken.push((place, error)),
-                }
-                continue;
-            }
-            let gathered;
-            let frame = match shared {
-                Some(frame) => frame,
-                None => {
-                    let since = client.session.synced();
-                    let Some(frame) = self.maker.packing(client.id.lz4).gather(
-                        &frames.changes,
-                        frames.dirty.as_ref(),
-                        set,
-                        since,
-                    ) else {
-                        continue;
-                    };
-                    metrics.frames_encoded.inc();
-                    gathered = Arc::new(frame);
-                    &gathered
-                }
-            };
-            match client.socket.send(frame) {
-                Ok(Written::Refused) => {
-                    client.session.refused();
-                    client.feed.missed += frame.steps() + large_steps(&frames.large, set);
-                    client.stall(start);
-                }
-                Ok(_) => {
-                    client.session.sent(frames.tick);
-                    sent += 1;
-                    updates += u64::from(frame.rows());
-                    bytes += frame.length() as u64;
-                    let values = frames.large.iter();
-                    let values = values.filter(|value| set.contains(value.pv()));
-                    client.follow_up(values, false, &mut self.maker, &metrics);
-                    self.ask_turn(place);
-                }
-                Err(error) => broken.push((place, error)),
+            if let Err(error) = self.deliver_to(place, frames, &mut round) {
+                round.broken.push((place, error));
             }
         }
-        for (place, error) in broken {
+        for (place, error) in round.broken {
             self.part(place, &error);
         }
-        for place in left_out {
+        for place in round.left_out {
             if self.clients.contains(place) {
                 self.settle(place, Ok(false));
             }
         }
-        metrics.frames_sent.inc_by(sent);
-        metrics.updates_sent.inc_by(updates);
-        metrics.bytes_sent.inc_by(bytes);
-        if sent > 0 {
+        let metrics = &self.context.metrics;
+        metrics.frames_encoded.inc_by(round.encoded);
+        metrics.frames_sent.inc_by(round.sent);
+        metrics.updates_sent.inc_by(round.updates);
+        metrics.bytes_sent.inc_by(round.bytes);
+        if round.sent > 0 {
             let (now_ns, rows) = (wall_ns(), &frames.changes.rows);
             let looked_at = rows.iter().step_by(rows.len() / SENT_SAMPLES + 1);
             let first = &frames.changes.first_values;
@@ -211,50 +163,126 @@ impl Run {
                 metrics.ages_sent.add(row.time_ns, now_ns);
             }
         }
-        self.mailbox.wrote(start.elapsed());
+        self.mailbox.wrote(round.start.elapsed());
         let ack_window = self.context.limits.ack_window;
-        self.rounds.wrote(frames.tick, start, ack_window);
+        self.rounds.wrote(frames.tick, round.start, ack_window);
     }
 
-    /// Does what the group stage decided between this tick and the next.
+    /// Writes a tick's frame to one client, or notes what the client misses.
+    fn deliver_to(
+        &mut self,
+        place: usize,
+        frames: &TickFrames,
+        round: &mut Round,
+    ) -> Result<(), Broken> {
+        let client = &mut self.clients[place];
+        let Some(group) = client.feed.group.filter(|_| !client.is_closing()) else {
+            return Ok(());
+        };
+        let (shared, set) = match frames.groups.get(group) {
+            None | Some(GroupFrame::Nothing) => return Ok(()),
+            Some(GroupFrame::Shared(shared, set)) => (shared.of(client.id.encoding), set),
+            Some(GroupFrame::Gather(set)) => (None, set),
+        };
+        if client.socket.is_ready() {
+            // Its turn comes now, so that no client is behind that only waited for one.
+            client.socket.resume()?;
+        }
+        let steps = || {
+            let small = match shared {
+                Some(frame) => Some(frame.steps()),
+                None => missed(&frames.changes, frames.dirty.as_ref(), set),
+            };
+            let large = large_steps(&frames.large, set);
+            (small.is_some() || large > 0).then(|| small.unwrap_or(0) + large)
+        };
+        let blocked = round.is_behind
+            || client.socket.is_blocked()
+            || (client.large.is_busy() && large_steps(&frames.large, set) > 0);
+        let sure = !blocked && client.session.is_in_step();
+        let missed = if sure { None } else { steps() };
+        // A client misses nothing of a tick that has nothing for it.
+        if !sure && missed.is_none() {
+            return Ok(());
+        }
+        let offer = client.session.offer(blocked, self.rounds.overdue);
+        if offer != Offer::Send {
+            client.feed.missed += missed.or_else(steps).unwrap_or(0);
+            self.hold_back(place, offer, round.start)?;
+            if round.is_behind {
+                round.left_out.push(place);
+            }
+            return Ok(());
+        }
+        let gathered;
+        let frame = if let Some(frame) = shared {
+            frame
+        } else {
+            let (changes, dirty) = (&frames.changes, frames.dirty.as_ref());
+            let encoder = self.encoders.of(client.id.encoding);
+            let Some(frame) = encoder.update(changes, dirty, set, client.session.synced()) else {
+                return Ok(());
+            };
+            round.encoded += 1;
+            gathered = Arc::new(frame);
+            &gathered
+        };
+        if client.socket.send(frame)? == Written::Refused {
+            client.session.refused();
+            client.feed.missed += frame.steps() + large_steps(&frames.large, set);
+            client.stall(round.start);
+            return Ok(());
+        }
+        client.session.sent(frames.tick);
+        round.sent += 1;
+        round.updates += u64::from(frame.rows());
+        round.bytes += frame.length() as u64;
+        let values = frames.large.iter();
+        let values = values.filter(|value| set.contains(value.pv()));
+        client.follow_up(values, false, &mut self.encoders, &self.context.metrics);
+        self.ask_turn(place);
+        Ok(())
+    }
+
+    /// Carries out what the fan-out stage decided between this tick and the next.
     pub(super) fn follow(&mut self, order: Order) {
         let id = order.client();
         if !self.serves(id) {
             return;
         }
-        let client = &mut self.clients[id.place];
+        let client = &mut self.clients[id.index];
         match order {
             Order::Regroup { group, .. } => client.feed.group = group,
-            Order::Refuse { .. } => self.close(id.place, CloseCode::RightsChanged),
+            Order::Refuse { .. } => self.close(id.index, CloseCode::RightsChanged),
             Order::Answer { frame, large, .. } => {
                 client.budget.answered();
                 let rows = frame.rows();
                 let metrics = &self.context.metrics;
                 let said = client.socket.answer(&frame);
                 metrics.updates_sent.inc_by(u64::from(rows));
-                client.follow_up(large.iter(), true, &mut self.maker, metrics);
-                self.settle(id.place, said.map(|()| false));
+                client.follow_up(large.iter(), true, &mut self.encoders, metrics);
+                self.settle(id.index, said.map(|()| false));
             }
             Order::CaughtUp {
                 frame, large, tick, ..
             } => {
                 let said = client.socket.answer(&frame);
                 client.session.caught_up(tick);
-                // The frames have a row of each PV that was missed. One too many is taken off for a PV
-                // that was subscribed meanwhile and has not changed since.
+                // The frames have a row for each PV of which updates were missed. For a PV that was
+                // subscribed meanwhile and hasn't changed since, this subtracts one too many.
                 let missed = std::mem::take(&mut client.feed.missed);
                 let rows = u64::from(frame.rows()) + large.len() as u64;
                 let metrics = &self.context.metrics;
                 metrics.skipped(client.session.cause(), missed.saturating_sub(rows));
-                client.follow_up(large.iter(), false, &mut self.maker, metrics);
+                client.follow_up(large.iter(), false, &mut self.encoders, metrics);
                 metrics.catch_ups.inc();
                 metrics.updates_sent.inc_by(u64::from(frame.rows()));
-                self.settle(id.place, said.map(|()| true));
+                self.settle(id.index, said.map(|()| true));
             }
         }
     }
 
-    /// From now on a client is brought up to date at intervals only, or with every tick again.
+    /// Updates a client at intervals from now on, or with every tick again.
     pub(super) fn pace(&mut self, place: usize, interval: Option<Duration>) -> Result<(), Broken> {
         let client = &mut self.clients[place];
         client.feed.pace = interval.map(|interval| Pace {
@@ -262,11 +290,11 @@ impl Run {
             due: None,
         });
         client.session.pace(interval.is_some());
-        // What waited for the end of another interval waits for that of this one.
+        // What waited for the end of the old interval waits for the end of the new one.
         self.hold_back(place, Offer::Wait, Instant::now())
     }
 
-    /// Asks for the catch-ups of the clients whose intervals are over.
+    /// Requests catch-ups for the clients whose intervals are over.
     pub(super) fn bring_up_paced(&mut self, now: Instant) {
         if self.paces.next.is_none_or(|at| now < at) {
             return;
@@ -300,7 +328,7 @@ impl Run {
         }
     }
 
-    /// A frame isn't sent to a client: `offer` says why.
+    /// Notes that a frame isn't sent to a client, for the reason in `offer`.
     fn hold_back(&mut self, place: usize, offer: Offer, now: Instant) -> Result<(), Broken> {
         let client = &mut self.clients[place];
         match offer {
@@ -316,7 +344,8 @@ impl Run {
             }
             Offer::Probe => {
                 client.stall(now);
-                let probe = Arc::new(self.maker.probe(client.session.synced()));
+                let encoder = self.encoders.of(client.id.encoding);
+                let probe = Arc::new(encoder.probe(client.session.synced()));
                 client.socket.answer(&probe)?;
             }
         }

@@ -7,7 +7,7 @@ use pvwire_schema::close::CloseCode;
 
 use super::Run;
 use crate::access::auth::Keys;
-use crate::fanout::control::{ClientId, Demand};
+use crate::fanout::control::{ClientId, ControlRequest};
 use crate::session::socket::Broken;
 
 /// While the relay is short of memory, a client that holds values is closed when it took nothing for so long.
@@ -78,7 +78,7 @@ impl Run {
         self.tell(refused);
         for (_, client) in &self.clients {
             if !client.is_closing() {
-                self.context.control.leave(Demand::Recheck {
+                self.context.control.push(ControlRequest::CheckAccess {
                     client: client.id,
                     identity: Arc::clone(&client.identity),
                 });
@@ -105,7 +105,7 @@ impl Run {
         {
             self.leaving.pop_front();
             if self.serves(id) {
-                self.close(id.place, CloseCode::ServiceRestart);
+                self.close(id.index, CloseCode::ServiceRestart);
             }
         }
     }
@@ -153,6 +153,6 @@ impl Run {
         self.context.metrics.closed(code);
         self.answerer.forget(client);
         self.operations.forget(client, Instant::now());
-        self.context.control.leave(Demand::Leave { client });
+        self.context.control.push(ControlRequest::Forget { client });
     }
 }

@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::access::auth::Peer;
 use crate::fanout::control::ClientId;
+use crate::fanout::encoding::Encoding;
 use crate::fanout::output::{FrameSink, Order, TickFrames};
 use crate::limits::connections::{Caller, Stay};
 use crate::ops::pulse::Pulse;
@@ -28,8 +29,8 @@ pub struct Arrival {
     pub tls: Option<Box<rustls::ServerConnection>>,
     /// What was read of it already.
     pub read_ahead: Vec<u8>,
-    /// It wants columns packed.
-    pub lz4: bool,
+    /// The form of its messages.
+    pub encoding: Encoding,
     /// Who that is.
     pub peer: Peer,
     /// Whose budgets it draws on.

@@ -14,7 +14,7 @@ use super::Run;
 use super::client::Client;
 use super::handle::Command;
 use crate::fanout::control::ClientId;
-use crate::fanout::flat::FrameMaker;
+use crate::fanout::encoding::Encoders;
 use crate::fanout::frame::Frame;
 use crate::fanout::large::LargeValue;
 use crate::ops::metrics::Metrics;
@@ -63,11 +63,12 @@ impl Client {
         &mut self,
         values: impl Iterator<Item = &'a Arc<LargeValue>>,
         is_first: bool,
-        maker: &mut FrameMaker,
+        encoders: &mut Encoders,
         metrics: &Metrics,
     ) {
+        let made = &metrics.large_frames_encoded;
         for value in values {
-            let frame = value.frame(is_first, maker, &metrics.large_frames_encoded);
+            let frame = value.frame(is_first, self.id.encoding, encoders, made);
             metrics.large_frames_sent.inc();
             metrics.updates_sent.inc_by(u64::from(frame.rows()));
             metrics.bytes_sent.inc_by(frame.length() as u64);
@@ -128,17 +129,17 @@ impl Run {
         if !self.serves(id) {
             return;
         }
-        if let LargeWay::Fetched(stream) | LargeWay::Stream(stream) = &self.clients[id.place].large
+        if let LargeWay::Fetched(stream) | LargeWay::Stream(stream) = &self.clients[id.index].large
             && stream.is_over()
         {
             // What it hadn't taken is lost to it: it must connect anew, as after any gap.
-            let was_used = matches!(self.clients[id.place].large, LargeWay::Stream(_));
-            self.clients[id.place].large = LargeWay::Socket;
+            let was_used = matches!(self.clients[id.index].large, LargeWay::Stream(_));
+            self.clients[id.index].large = LargeWay::Socket;
             if was_used {
-                return self.close(id.place, CloseCode::NoProgress);
+                return self.close(id.index, CloseCode::NoProgress);
             }
         }
-        self.settle(id.place, Ok(true));
+        self.settle(id.index, Ok(true));
     }
 
     /// Sees to it that a client gets its turn if it has more to write.

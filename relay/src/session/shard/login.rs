@@ -1,4 +1,4 @@
-//! Who is a client, and until when does the relay believe it?
+//! Logging in: who a client is, and how long its token holds.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -8,48 +8,48 @@ use pvwire_schema::types::{Hello, Reply, RequestProblem};
 
 use super::Run;
 use super::client::Client;
-use crate::access::auth::{KeyNumber, Keys, TokenError};
+use crate::access::auth::{self, KeyNumber, Keys, TokenError};
 use crate::access::rule::Identity;
-use crate::fanout::control::Demand;
+use crate::fanout::control::ControlRequest;
 use crate::session::socket::Broken;
 
-/// A client must have shown who it is by then.
+/// Time that a client has for logging in.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a client is told whose token's key doesn't come.
+/// Refusal of a token whose key doesn't become known in time.
 const UNKNOWN_KEY: &str = "the token is signed by a key that isn't known";
 
-/// Whether a client has shown who it is.
+/// Whether a client has logged in.
 pub(super) enum Login {
     /// Not yet.
     Awaited {
-        /// At the latest.
+        /// Deadline.
         until: Instant,
-        /// What it showed, while its key may be on its way.
+        /// Its token, while the token's key may still become known.
         token: Option<WaitingToken>,
     },
-    /// Yes.
+    /// Yes; with a token if tokens are asked for.
     Done(Option<Shown>),
 }
 
 /// When a good token expires.
 pub(super) struct Shown {
     until: SystemTime,
-    /// Without this key it is good no more.
+    /// The key that it was signed with; without it the token is no longer valid.
     key: KeyNumber,
 }
 
-/// A token that waits for other keys.
+/// A token that waits for new keys.
 pub(super) struct WaitingToken {
     /// The request's number.
     to: u32,
     token: String,
-    /// Which keys weren't enough.
+    /// Generation of the keys that it was checked with.
     generation: u64,
 }
 
 impl Login {
-    /// Of a client that has to show a token.
+    /// A client that has to log in.
     pub(super) fn awaited(now: Instant) -> Self {
         Self::Awaited {
             until: now + LOGIN_TIMEOUT,
@@ -57,7 +57,7 @@ impl Login {
         }
     }
 
-    /// Whether it took too long, or was good until now.
+    /// Whether the time for logging in is over, or the token has expired.
     pub(super) fn is_over(&self, now: Instant) -> bool {
         match self {
             Self::Awaited { until, .. } => now >= *until,
@@ -65,12 +65,12 @@ impl Login {
         }
     }
 
-    /// Whether it was shown by a key that is no longer one of these.
+    /// Whether its token's key is no longer among these.
     pub(super) fn lost_its_key(&self, keys: &Keys) -> bool {
         matches!(self, Self::Done(Some(shown)) if !keys.has(shown.key))
     }
 
-    /// Whether a token waits for other keys.
+    /// Whether a token waits for new keys.
     pub(super) fn awaits_key(&self) -> bool {
         matches!(self, Self::Awaited { token: Some(_), .. })
     }
@@ -90,7 +90,7 @@ impl Shown {
 }
 
 impl Client {
-    /// Who asks; nobody while it hasn't shown who it is.
+    /// The client's identity; `None` until it has logged in.
     pub(super) fn known(&self) -> Result<Option<&Arc<Identity>>, Broken> {
         match &self.login {
             Login::Awaited { .. } => Ok(None),
@@ -101,7 +101,7 @@ impl Client {
 }
 
 impl Run {
-    /// What a client is told that the relay knows.
+    /// The greeting to a client whose identity is known.
     pub(super) fn welcome(&self, identity: &Identity, expires_in_ms: u64) -> Reply {
         Reply::Hello(Hello {
             authenticate: false,
@@ -111,7 +111,7 @@ impl Run {
         })
     }
 
-    /// Lets a client in that shows a good token, keeps waiting with one whose key may be on its way.
+    /// Checks a client's token. A token with an unknown key waits, because its key may become known.
     pub(super) fn log_in(&mut self, place: usize, to: u32, token: String) -> Result<(), Broken> {
         let client = &mut self.clients[place];
         let checked = match &self.context.tokens {
@@ -144,62 +144,71 @@ impl Run {
             Ok(login) if let Err(why) = client.draw_on(&self.context.callers, &login.identity) => {
                 return Err(self.refuse(place, to, why.to_string(), Broken::TooManyConnections));
             }
-            Ok(login) => {
-                let left = login.until.duration_since(SystemTime::now());
-                let left = u64::try_from(left.unwrap_or_default().as_millis()).unwrap_or(0);
-                log::info!("client {:?} is {}", client.id, login.identity);
-                let synced = client.session.synced();
-                let identity = Arc::new(login.identity);
-                client.identity = Arc::clone(&identity);
-                if let (false, Some(user)) = (is_renewal, &identity.user) {
-                    client.owner = client.owner.with_user(user);
-                }
-                client.login = Login::Done(Some(Shown {
-                    until: login.until,
-                    key: login.key,
-                }));
-                let reply = self.welcome(&identity, left.max(1));
-                let frame = Arc::new(self.maker.answer(synced, to, &reply));
-                self.clients[place].socket.answer(&frame)?;
-                return if is_renewal {
-                    self.judge_again(place, identity)
-                } else {
-                    Ok(())
-                };
-            }
+            Ok(login) => return self.admit(place, to, login, is_renewal),
             Err(TokenError::Refused(why)) => why,
             Err(TokenError::UnknownKey) => UNKNOWN_KEY.to_owned(),
         };
         Err(self.refuse(place, to, refusal, Broken::NotLoggedIn))
     }
 
-    /// A client's new token may give it other rights: what it has and what waits is judged by them.
-    fn judge_again(&mut self, place: usize, identity: Arc<Identity>) -> Result<(), Broken> {
+    /// Lets a client in whose token is good.
+    fn admit(
+        &mut self,
+        place: usize,
+        to: u32,
+        login: auth::Login,
+        is_renewal: bool,
+    ) -> Result<(), Broken> {
+        let left = login.until.duration_since(SystemTime::now());
+        let left = u64::try_from(left.unwrap_or_default().as_millis()).unwrap_or(0);
+        let identity = Arc::new(login.identity);
+        let reply = self.welcome(&identity, left.max(1));
+        let client = &mut self.clients[place];
+        log::info!("client {:?} is {identity}", client.id);
+        client.identity = Arc::clone(&identity);
+        if let (false, Some(user)) = (is_renewal, &identity.user) {
+            client.owner = client.owner.with_user(user);
+        }
+        client.login = Login::Done(Some(Shown {
+            until: login.until,
+            key: login.key,
+        }));
+        let encoder = self.encoders.of(client.id.encoding);
+        let frame = Arc::new(encoder.answer(client.session.synced(), to, &reply));
+        client.socket.answer(&frame)?;
+        if is_renewal {
+            self.renew_access(place, identity)?;
+        }
+        Ok(())
+    }
+
+    /// A new token may change a client's access: checks what the client holds and its puts that wait.
+    fn renew_access(&mut self, place: usize, identity: Arc<Identity>) -> Result<(), Broken> {
         let client = self.clients[place].id;
         for refused in self.operations.renew(client, &identity, Instant::now()) {
             self.answer_operation(&refused)?;
         }
         self.context
             .control
-            .leave(Demand::Recheck { client, identity });
+            .push(ControlRequest::CheckAccess { client, identity });
         Ok(())
     }
 
-    /// Looks again at a token whose key wasn't known, if there are other keys by now.
+    /// Checks a token with an unknown key again if there are new keys.
     pub(super) fn log_in_again(&mut self, place: usize) {
         let Some(tokens) = &self.context.tokens else {
             return;
         };
         let generation = tokens.keys().generation();
         let waiting = self.clients[place].login.waiting_token();
-        let other_keys = |waiting: &mut WaitingToken| waiting.generation != generation;
-        if let Some(shown) = waiting.and_then(|waiting| waiting.take_if(other_keys)) {
+        let has_new_keys = |waiting: &mut WaitingToken| waiting.generation != generation;
+        if let Some(shown) = waiting.and_then(|waiting| waiting.take_if(has_new_keys)) {
             let done = self.log_in(place, shown.to, shown.token);
             self.settle(place, done.map(|()| true));
         }
     }
 
-    /// A client's time to show who it is, or its token's, is over.
+    /// The time for logging in is over, or the token has expired.
     pub(super) fn end_login(&mut self, place: usize) {
         let waiting = self.clients[place].login.waiting_token();
         match waiting.and_then(Option::take) {
@@ -212,14 +221,18 @@ impl Run {
         }
     }
 
-    /// Tells a client why it isn't let in, and says what ends its connection.
+    /// Answers why a client can't log in; returns the reason that ends its connection.
     fn refuse(&mut self, place: usize, to: u32, message: String, ends: Broken) -> Broken {
         let client = &mut self.clients[place];
         log::info!("client {:?} was not let in: {message}", client.id);
         let problem = RequestProblem::Refused;
         let reply = Reply::Error { problem, message };
         let synced = client.session.synced();
-        let frame = Arc::new(self.maker.answer(synced, to, &reply));
+        let frame = Arc::new(
+            self.encoders
+                .of(client.id.encoding)
+                .answer(synced, to, &reply),
+        );
         let said = client.socket.answer(&frame);
         said.err().unwrap_or(ends)
     }

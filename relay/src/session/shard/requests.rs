@@ -53,44 +53,63 @@ impl Run {
             }
             self.context.metrics.requests.inc();
             let identity = client.known()?;
-            if bytes.is_empty() {
+            if bytes.is_empty()
+                && self
+                    .context
+                    .encodings
+                    .format(client.id.encoding)
+                    .has_stream()
+            {
                 if identity.is_none() {
                     return Err(Broken::NotLoggedIn);
                 }
                 self.large_way(place)?;
                 continue;
             }
-            let outcome = self
-                .answerer
-                .take(client.id, &client.caller, identity, &client.owner, &bytes)
-                .map_err(|_| Broken::BadMessage)?;
+            let outcome = self.answerer.take(
+                client.id,
+                &client.caller,
+                identity,
+                &client.owner,
+                self.context.encodings.format(client.id.encoding),
+                &bytes,
+            );
+            let outcome = outcome.ok_or(Broken::BadMessage)?;
             self.only_acks &= matches!(outcome, Outcome::Acknowledged(_));
-            match outcome {
-                Outcome::Answered(reply, to) => {
-                    let synced = client.session.synced();
-                    let frame = Arc::new(self.maker.answer(synced, to, &reply));
-                    client.socket.answer(&frame)?;
-                }
-                Outcome::Demanded(demand) => {
-                    if let Err(too_many) = client.budget.open() {
-                        self.answerer.withdraw(demand);
-                        return Err(too_many.into());
-                    }
-                    self.context.control.leave(demand);
-                }
-                Outcome::Operations {
-                    orders,
-                    all_permitted,
-                } => self.operate(place, orders, all_permitted)?,
-                Outcome::LogIn(to, token) => self.log_in(place, to, token)?,
-                Outcome::Stranger => return Err(Broken::NotLoggedIn),
-                Outcome::Silent => {}
-                Outcome::Acknowledged(tick) => heard |= client.session.acknowledged(tick),
-                Outcome::Paced(interval) => self.pace(place, interval)?,
-            }
+            heard |= self.act(place, outcome)?;
         }
         self.again.insert(place);
         Ok(heard)
+    }
+
+    /// Does what a request asks for; returns whether it acknowledged a tick for the first time.
+    fn act(&mut self, place: usize, outcome: Outcome) -> Result<bool, Broken> {
+        let client = &mut self.clients[place];
+        match outcome {
+            Outcome::Answered(reply, to) => {
+                let synced = client.session.synced();
+                let encoder = self.encoders.of(client.id.encoding);
+                let frame = Arc::new(encoder.answer(synced, to, &reply));
+                client.socket.answer(&frame)?;
+            }
+            Outcome::Control(request) => {
+                if let Err(too_many) = client.budget.open() {
+                    self.answerer.withdraw(request);
+                    return Err(too_many.into());
+                }
+                self.context.control.push(request);
+            }
+            Outcome::Operations {
+                orders,
+                all_permitted,
+            } => self.operate(place, orders, all_permitted)?,
+            Outcome::LogIn(to, token) => self.log_in(place, to, token)?,
+            Outcome::Stranger => return Err(Broken::NotLoggedIn),
+            Outcome::Silent => {}
+            Outcome::Acknowledged(tick) => return Ok(client.session.acknowledged(tick)),
+            Outcome::Paced(interval) => self.pace(place, interval)?,
+        }
+        Ok(false)
     }
 
     /// Begins what one request asks to be written or called; each counts for itself.
@@ -131,7 +150,7 @@ impl Run {
         for answer in answers {
             let said = self.answer_operation(&answer);
             if self.serves(answer.client) {
-                self.settle(answer.client.place, said.map(|()| false));
+                self.settle(answer.client.index, said.map(|()| false));
             }
         }
     }
@@ -143,7 +162,7 @@ impl Run {
         if !self.serves(id) {
             return Ok(());
         }
-        let client = &mut self.clients[id.place];
+        let client = &mut self.clients[id.index];
         client.budget.answered();
         let (synced, request) = (client.session.synced(), answer.request);
         let result = answer.end.result.as_ref();
@@ -157,12 +176,13 @@ impl Run {
             let charge = client.owner.charge(result.map_or(0, bytes_of_node));
             charge.map_err(|too_much| refused(too_much.to_string()))
         };
+        let encoder = self.encoders.of(id.encoding);
         let frame = if let (true, Err(end)) = (answer.is_call, &charge) {
-            self.maker.call_answer(synced, request, end)
+            encoder.call_answer(synced, request, end)
         } else if answer.is_call {
-            self.maker.call_answer(synced, request, &answer.end)
+            encoder.call_answer(synced, request, &answer.end)
         } else {
-            self.maker.put_answer(synced, request, &answer.end)
+            encoder.put_answer(synced, request, &answer.end)
         };
         let frame = charge.into_iter().fold(frame, Frame::charged);
         client.socket.answer(&Arc::new(frame))
