@@ -586,7 +586,7 @@ fn simulated(bytes: &[u8]) {
     ];
     match sim::try_name(scheme, name, &moments, 10_000) {
         Ok(made) => assert!(made == 0 || made == moments.len()),
-        Err(said) => assert!(!said.is_empty()),
+        Err(error) => assert!(!error.to_string().is_empty()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What must a protocol offer so that the relay can monitor PVs through it?
+//! Sources of PVs: the traits that a protocol implements, and its implementations.
 
 pub mod ca;
 pub mod host;
@@ -13,80 +13,129 @@ pub mod weight;
 pub use intake::{Event, FilteredLine, Intake, Line, Notice, Row, RowValue};
 pub use operation::{Call, LastPut, OpDone, OpEnd, OpTicket, Put, Sent};
 use pvwire_schema::types::Outcome;
+use std::error::Error;
 
-/// Where a name waits while it is searched for.
+/// The queue in which a name waits for its search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
-    /// With the few that a client asks for now and then.
+    /// With the few names that clients add now and then.
     Front,
-    /// With the names of clients that ask for very many at once.
+    /// With the names of clients that add many at once.
     Crowd,
 }
 
-/// A protocol that PVs are reached by.
+/// Why a source doesn't open a PV.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The protocol can't carry the name; its author must change it.
+    #[error("{0}")]
+    Name(Box<dyn Error + Send + Sync>),
+    /// The library of the protocol didn't start.
+    #[error("the relay has no client of {protocol}: {why}")]
+    NoClient {
+        /// The protocol.
+        protocol: &'static str,
+        /// What the library says.
+        why: String,
+    },
+    /// The operator has not enabled the source.
+    #[error("{what} are off: the relay's operator enables them ({setting})")]
+    Disabled {
+        /// What the source provides.
+        what: &'static str,
+        /// The key of the configuration.
+        setting: &'static str,
+    },
+}
+
+impl OpenError {
+    /// For an error of the name.
+    pub fn name(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Name(error.into())
+    }
+}
+
+/// The relay can't make the values of one more simulated PV.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error(
+    "this PV makes {load} elements a second and the relay's other simulated PVs make {taken}; \
+     all of them may make {most}"
+)]
+pub struct Overload {
+    /// Elements per second of the PV.
+    pub load: u64,
+    /// Elements per second of the PVs that are open.
+    pub taken: u64,
+    /// The maximum of all together.
+    pub most: u64,
+}
+
+/// A protocol through which the relay reaches PVs.
 pub trait Source: Send + Sync {
     /// The scheme before `://` in PV names, such as `ca`.
     fn scheme(&self) -> &'static str;
 
-    /// Opens the one monitor of a PV. Never waits; what comes of it arrives by `line`. Names in the
-    /// `queue` of a crowd may be searched more slowly, so that they don't hold up the others.
+    /// Opens the one monitor of a PV. Doesn't block; events and updates arrive through `line`. Names in
+    /// `Queue::Crowd` may be searched more slowly, so that they don't delay the others.
     ///
     /// # Errors
-    /// Says why the protocol can't carry the name, for its author.
-    fn open(&self, name: &str, line: Line, queue: Queue) -> Result<Box<dyn Monitor>, String>;
+    /// Why there is no such PV in this source.
+    fn open(&self, name: &str, line: Line, queue: Queue) -> Result<Box<dyn Monitor>, OpenError>;
 
-    /// Whether the relay can bear what one more PV costs, asked before `open` by one thread at a time.
+    /// Whether the relay can make the values of one more PV. Called before `open`, by one thread at a
+    /// time.
     ///
     /// # Errors
-    /// Says what is wrong with the name, for its author.
-    fn has_room(&self, _name: &str) -> Result<(), String> {
+    /// The load of the PV and of those that are open.
+    fn has_room(&self, _name: &str) -> Result<(), Overload> {
         Ok(())
     }
 
-    /// Bytes that the value of a PV will take, as far as its name says; 0 when it doesn't.
+    /// Bytes of the PV's value, if its name determines them; otherwise 0.
     fn value_bytes(&self, _name: &str) -> usize {
         0
     }
 
-    /// Calls a service. Never waits; what becomes of it is told to `done`, once.
+    /// Calls a service. Doesn't block; `done` is called once, with the outcome.
     fn call(&self, _name: &str, _call: Call, done: OpDone) -> Box<dyn OpTicket> {
         let why = "this source has no services to call";
         done(OpEnd::failed(Outcome::NotSupported, why));
         Box::new(Sent)
     }
 
-    /// Looks for all its servers again, by their host names. Never waits; meanwhile its PVs are
-    /// disconnected.
+    /// Resolves the host names of its servers again and reconnects. Doesn't block; its PVs are
+    /// disconnected meanwhile.
     fn renew(&self) {}
 }
 
-/// Learns the form in which a PV is to be shown, or nothing when no server tells. Called once.
+/// Takes the display form of a PV, or `None` if no server has it. Called once.
 pub type FormAnswer = Box<dyn FnOnce(Option<String>) + Send>;
 
-/// Finds out by another protocol what Channel Access doesn't tell of a PV.
+/// Asks another protocol for properties of a PV that Channel Access doesn't have.
 pub trait Forms: Send + Sync {
-    /// Asks once for the form of the PV of this name, as `String`. Never waits.
+    /// Asks once for the display form of a PV, such as `String`. Doesn't block.
     fn ask(&self, name: &str, answer: FormAnswer);
 }
 
 /// An open monitor. Dropping it closes it.
 pub trait Monitor: Send {
-    /// Elements a second that the relay itself makes for it; 0 for PVs of an IOC.
+    /// Elements per second that the relay makes for it; 0 for PVs of an IOC.
     fn load(&self) -> u64 {
         0
     }
 
-    /// Has the PV's description told with its metadata, from now on and after each reconnect, if the
-    /// source doesn't tell it anyway. Never waits. True when an `Event::Description` tells it apart from
-    /// the metadata, once for each connection; the event is empty when there is no description.
+    /// Asks for the PV's description, now and after each reconnect, unless it is part of the metadata
+    /// anyway. Doesn't block. Returns true if the description comes in an `Event::Description`, once per
+    /// connection; it is empty if there is no description.
     fn describe(&self) -> bool {
         false
     }
 
-    /// Writes to the PV as soon as it is connected. Never waits; what becomes of it is told to
-    /// `done`, once, unless it is cancelled.
+    /// Writes to the PV as soon as it is connected. Doesn't block; `done` is called once, with the
+    /// outcome, unless the put is cancelled.
     fn put(&self, _put: Put, done: OpDone) -> Box<dyn OpTicket> {
-        let why = "nothing can be written to PVs of this source";
+        let why = "PVs of this source can't be written";
         done(OpEnd::failed(Outcome::NotSupported, why));
         Box::new(Sent)
     }

@@ -1,6 +1,7 @@
-//! How do the relay's own generators become PVs, for demos and load tests without an IOC?
+//! Simulated PVs: generators of the relay as a source, for demos and load tests without an IOC.
 
 mod coniql;
+mod functions;
 mod generator;
 mod name;
 mod timer;
@@ -12,20 +13,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pvwire_schema::types::Metadata;
 
-use super::{Event, Line, Monitor, Queue, Source};
-use generator::{Generator, Moment};
-use name::Function;
+use super::{Event, Line, Monitor, OpenError, Overload, Queue, Source};
+use generator::{Function, Generator, Moment};
 use timer::{Job, Task, Timer};
 
 use crate::limits::subscriptions::MAX_LOAD;
 
-/// PVs whose names say how they move, as `sim://sine(2,rate_hz=5)`.
+/// PVs whose names say how their values are made, such as `sim://sine(2,rate_hz=5)`.
 ///
 /// All generators of the relay share one thread, which ends with the last of these.
 pub struct SimSource {
     scheme: &'static str,
     functions: &'static [Function],
-    /// `None` where simulated PVs are off.
+    /// `None` if simulated PVs are disabled.
     timer: Option<Arc<Timer<Running>>>,
     load: Arc<AtomicU64>,
 }
@@ -37,7 +37,7 @@ impl SimSource {
         Self::both(None)
     }
 
-    /// Starts the thread; two sources: `sim`, and `ssim` with the names of Coniql.
+    /// Starts the thread and returns two sources: `sim`, and `ssim` with the names of Coniql.
     ///
     /// # Errors
     /// When the thread can't start.
@@ -59,11 +59,11 @@ impl SimSource {
 
 /// The functions of each scheme.
 const FUNCTIONS: [(&str, &[Function]); 2] =
-    [("sim", generator::FUNCTIONS), ("ssim", coniql::FUNCTIONS)];
+    [("sim", functions::FUNCTIONS), ("ssim", coniql::FUNCTIONS)];
 
-/// Reads a name such as `sine(2)` of `scheme` and makes its value at each of these moments: stamp in
-/// nanoseconds and number of the update. Says how many values it made. Arrays of more than `most`
-/// elements are made by none. For tests.
+/// Reads a name such as `sine(2)` of `scheme`, makes its value at each of these moments (time stamp in
+/// nanoseconds, number of the update) and returns the number of values. Makes none if an array has more
+/// than `most` elements. For fuzzing.
 ///
 /// # Errors
 /// Why there is no such PV.
@@ -72,10 +72,10 @@ pub fn try_name(
     name: &str,
     moments: &[(i64, u64)],
     most: u32,
-) -> Result<usize, String> {
+) -> Result<usize, OpenError> {
     let known = FUNCTIONS.iter().find(|(known, _)| *known == scheme);
-    let (scheme, functions) = known.ok_or("there is no such scheme")?;
-    let generator = name::read(scheme, functions, name)?;
+    let (scheme, functions) = known.ok_or_else(|| OpenError::name("there is no such scheme"))?;
+    let generator = name::read(scheme, functions, name).map_err(OpenError::name)?;
     if generator.metadata.element_count > most {
         return Ok(0);
     }
@@ -85,7 +85,7 @@ pub fn try_name(
     Ok(moments.len())
 }
 
-/// A share of what all simulated PVs may make, until this is dropped.
+/// The share of one PV in the elements that all simulated PVs may make, until it is dropped.
 struct Share {
     all: Arc<AtomicU64>,
     load: u64,
@@ -110,18 +110,19 @@ impl Source for SimSource {
         self.scheme
     }
 
-    fn has_room(&self, name: &str) -> Result<(), String> {
-        // What is wrong with a name, `open` says.
+    fn has_room(&self, name: &str) -> Result<(), Overload> {
+        // `open` reports errors of the name.
         let generator = name::read(self.scheme, self.functions, name);
         let load = generator.map_or(0, |generator| generator.load());
         let taken = self.load.load(Ordering::Relaxed);
         if taken.saturating_add(load) <= MAX_LOAD {
             return Ok(());
         }
-        Err(format!(
-            "this PV makes {load} elements a second and the relay's other simulated PVs make {taken}; \
-             all of them may make {MAX_LOAD}"
-        ))
+        Err(Overload {
+            load,
+            taken,
+            most: MAX_LOAD,
+        })
     }
 
     fn value_bytes(&self, name: &str) -> usize {
@@ -137,13 +138,14 @@ impl Source for SimSource {
         })
     }
 
-    fn open(&self, name: &str, line: Line, _queue: Queue) -> Result<Box<dyn Monitor>, String> {
+    fn open(&self, name: &str, line: Line, _queue: Queue) -> Result<Box<dyn Monitor>, OpenError> {
         let Some(timer) = &self.timer else {
-            return Err(
-                "simulated PVs are off: the relay's operator enables them (enable_sim)".into(),
-            );
+            return Err(OpenError::Disabled {
+                what: "simulated PVs",
+                setting: "enable_sim",
+            });
         };
-        let generator = name::read(self.scheme, self.functions, name)?;
+        let generator = name::read(self.scheme, self.functions, name).map_err(OpenError::name)?;
         let share = Share::take(&self.load, generator.load());
         line.event(Event::Access {
             read: true,
@@ -178,11 +180,11 @@ impl Monitor for SimMonitor {
     }
 }
 
-/// An open generator. Its line is called by the thread that opens it and then by the timer's alone.
+/// An open generator. The thread that opens it calls its line first, then only the timer's.
 struct Running {
     name: String,
     line: Line,
-    /// `None` after it failed.
+    /// `None` after it has panicked.
     generator: Option<Generator>,
     updates: u64,
 }
@@ -197,7 +199,7 @@ impl Task for Running {
         let Some(generator) = &self.generator else {
             return;
         };
-        // A fault of one generator must not end the others, which share this thread.
+        // A panic of one generator must not end the others, which share this thread.
         match catch_unwind(AssertUnwindSafe(|| generator.sample(moment))) {
             Ok((value, alarm)) => self.line.update(time_ns, value, alarm),
             Err(_) => {
@@ -216,15 +218,16 @@ impl Task for Running {
 
 #[cfg(test)]
 mod tests {
+    use super::name::{Parameter, Takes};
     use super::*;
     use crate::ingest::intake::Taken;
     use crate::ingest::{Intake, RowValue};
-    use pvwire_schema::types::{Metadata, PvId, ValueType};
+    use pvwire_schema::types::{BlobValue, Metadata, PvId, ValueType};
     use std::time::{Duration, Instant};
 
     const DEADLINE: Duration = Duration::from_secs(20);
 
-    /// What came until there are so many rows.
+    /// Everything that arrived until there are this many rows.
     fn taken(intake: &Intake, rows: usize) -> Vec<Taken> {
         let deadline = Instant::now() + DEADLINE;
         let mut taken = Vec::new();
@@ -242,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn pv_is_connected_readable_and_described_before_its_first_value() {
+    fn pv_is_connected_and_described_before_its_first_value() {
         let intake = Intake::new();
         let [sim, _] = SimSource::start().unwrap();
         let line = Line::open(&intake, PvId(0), true);
@@ -293,7 +296,7 @@ mod tests {
         let closed = open(1);
         taken(&intake, 1);
         drop(closed);
-        // One may be under way.
+        // One value may be under way.
         let _other = open(2);
         taken(&intake, 5);
         for one in taken(&intake, 5) {
@@ -343,13 +346,15 @@ mod tests {
     }
 
     #[test]
-    fn all_simulated_pvs_together_make_a_limited_number_of_elements() {
+    fn elements_of_all_simulated_pvs_together_are_limited() {
         let intake = Intake::new();
         let [sim, ssim] = SimSource::start().unwrap();
         let open = |pv, source: &SimSource, name| {
-            source.has_room(name)?;
+            source
+                .has_room(name)
+                .map_err(|overload| overload.to_string())?;
             let line = Line::open(&intake, PvId(pv), false);
-            source.open(name, line, Queue::Front)
+            (source.open(name, line, Queue::Front)).map_err(|error| error.to_string())
         };
         let large = "waveform(2000000,rate_hz=25)";
         let first = open(1, &sim, large).unwrap();
@@ -368,7 +373,7 @@ mod tests {
         for source in SimSource::off() {
             let line = Line::open(&intake, PvId(1), false);
             let why = source.open("sine", line, Queue::Front).map(|_| ());
-            assert!(why.unwrap_err().contains("(enable_sim)"));
+            assert!(why.unwrap_err().to_string().contains("(enable_sim)"));
         }
     }
 
@@ -380,5 +385,98 @@ mod tests {
         let monitor = sources[0].open("sine", line, Queue::Front).unwrap();
         drop(sources);
         drop(monitor);
+    }
+
+    #[test]
+    fn every_generator_can_be_made_as_its_reference_says() {
+        // Tables of Markdown escape the bar.
+        let reference = include_str!("../../../docs/reference/sim.md").replace("\\|", "|");
+        for (scheme, functions) in FUNCTIONS {
+            for function in functions {
+                let name = function.to_string();
+                let generator = name::read(scheme, functions, &name).unwrap();
+                let default = name::read(scheme, functions, function.name).unwrap();
+                let metadata = &generator.metadata;
+                assert_eq!(*metadata, default.metadata, "{name}");
+                assert!(!metadata.description.is_empty(), "{name}");
+                assert!(
+                    reference.contains(&format!("`{scheme}://{name}`")),
+                    "{name}"
+                );
+                for parameter in function.parameters {
+                    let row = format!("| `{}` |", parameter.name);
+                    assert!(reference.contains(&row), "{row}");
+                }
+            }
+        }
+    }
+
+    /// Texts at and near the limits of an argument.
+    fn extremes(parameter: &Parameter) -> Vec<String> {
+        // A few elements show as much as millions, which take an hour.
+        let few = |high: f64| high == f64::from(generator::MAX_ELEMENTS);
+        match parameter.takes {
+            Takes::Number { high, .. } if few(high) => ["1", "1.9", "7"].map(String::from).to_vec(),
+            Takes::Whole { high, .. } if few(high.into()) => ["1", "7"].map(String::from).to_vec(),
+            Takes::Number { default, low, high } => [low, default, high, 1e-320, -1e-320]
+                .into_iter()
+                .filter(|number| (low..=high).contains(number))
+                .map(|number| format!("{number:e}"))
+                .collect(),
+            Takes::Whole { default, low, high } => [low, default, high]
+                .map(|number| number.to_string())
+                .to_vec(),
+            Takes::Words { default } => [default, "a", "a|a"].map(String::from).to_vec(),
+        }
+    }
+
+    #[test]
+    fn every_generator_makes_a_value_for_all_extremes_of_arguments() {
+        let times = [0, -1, 1_700_000_000_123_456_789, i64::MIN, i64::MAX];
+        let updates = [0, 1, 1 << 53, u64::MAX];
+        let mut made = 0;
+        for (scheme, functions) in FUNCTIONS {
+            for function in functions {
+                let mut names = vec![String::new()];
+                for parameter in function.parameters {
+                    let extremes = extremes(parameter);
+                    let longer = |name: &String| {
+                        let comma = if name.is_empty() { "" } else { "," };
+                        let longer = extremes.iter().map(|text| format!("{name}{comma}{text}"));
+                        longer.collect::<Vec<_>>()
+                    };
+                    names = names.iter().flat_map(longer).collect();
+                }
+                for name in names {
+                    let name = format!("{}({name})", function.name);
+                    // Some arguments don't go together, which is reported.
+                    let Ok(generator) = name::read(scheme, functions, &name) else {
+                        continue;
+                    };
+                    for (time_ns, update) in times
+                        .into_iter()
+                        .flat_map(|time_ns| updates.map(|update| (time_ns, update)))
+                    {
+                        let (value, _) = generator.sample(Moment { time_ns, update });
+                        let numbers = match &value {
+                            RowValue::Number(number) => vec![*number],
+                            RowValue::Blob(blob) => match &**blob {
+                                BlobValue::Array(array) => array.numbers(),
+                                _ => vec![0.0],
+                            },
+                            RowValue::Structure { .. } => panic!("{name} makes a structure"),
+                        };
+                        assert_eq!(
+                            numbers.len() as u32,
+                            generator.metadata.element_count,
+                            "{name}"
+                        );
+                        assert!(numbers.iter().all(|number| number.is_finite()), "{name}");
+                        made += 1;
+                    }
+                }
+            }
+        }
+        assert!(made > 10_000, "{made}");
     }
 }

@@ -1,8 +1,8 @@
-//! Through which context does a user write, and when is it closed?
+//! Client contexts of users: an authenticated user writes through a context that presents the user's
+//! name to IOCs.
 //!
-//! IOCs decide by the name that a client's context presents, so whoever has a name writes through a
-//! context that presents it. A thread of its own starts these contexts when somebody writes, and
-//! closes them when they are idle: neither is quick.
+//! A separate thread starts these contexts when a user writes and closes them when they are idle,
+//! because neither is fast.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,37 +17,63 @@ use pvwire_schema::types::Outcome;
 use super::{OpEnd, OpTicket};
 use crate::limits::contexts::ContextLimits;
 
+/// Why an operation didn't get a user's context.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ContextError {
+    /// The system gave no thread.
+    #[error("no thread for users' contexts: {0}")]
+    NoThread(String),
+    /// The queue of the thread is full.
+    #[error("too many operations of users wait already")]
+    QueueFull,
+    /// The thread has ended.
+    #[error("the thread of users' contexts has ended")]
+    Ended,
+    /// A context can't present this name.
+    #[error("{0}")]
+    Name(String),
+    /// All contexts are in use.
+    #[error("{0} other users are writing: try again later")]
+    TooManyUsers(usize),
+    /// The library gave no context, or no channel in it.
+    #[error("{0}")]
+    Library(String),
+    /// All channels of the user's context are in use.
+    #[error("{0} PVs are being written to already")]
+    TooManyPvs(usize),
+}
+
 /// A context that presents a user.
 pub(super) trait UserClient: Sized + 'static {
-    /// Creates one.
-    fn start(user: UserName) -> Result<Self, String>;
+    /// Creates a context.
+    fn start(user: UserName) -> Result<Self, ContextError>;
 
-    /// Begins anew with the servers' names looked up again.
+    /// Resolves the names of the servers again and reconnects.
     fn renew(&self);
 }
 
 /// Keeps a context, or something in it, from being closed.
 pub(super) type InUse = Arc<()>;
 
-/// What is to be done with a user's context, or why there is none.
-type Job<C> = Box<dyn FnOnce(Result<(&mut C, InUse), String>) + Send>;
+/// A job for a user's context. It is also called if there is no context.
+type Job<C> = Box<dyn FnOnce(Result<(&mut C, InUse), ContextError>) + Send>;
 
 /// The contexts of one protocol.
 pub(super) struct UserClients<C: UserClient> {
     name: &'static str,
     limits: ContextLimits,
-    thread: OnceLock<Result<Thread<C>, String>>,
+    thread: OnceLock<Result<Thread<C>, ContextError>>,
 }
 
 struct Thread<C> {
-    /// Contexts that there are by now are to begin anew before the next look or job.
+    /// The open contexts must reconnect before the next job.
     renew: Arc<AtomicBool>,
     jobs: Option<SyncSender<(String, Job<C>)>>,
     handle: Option<JoinHandle<()>>,
 }
 
 impl<C: UserClient> UserClients<C> {
-    /// None yet, and no thread. The thread will have this name.
+    /// No contexts and no thread yet. The thread will have this name.
     pub(super) fn new(name: &'static str, limits: ContextLimits) -> Self {
         Self {
             name,
@@ -56,32 +82,32 @@ impl<C: UserClient> UserClients<C> {
         }
     }
 
-    /// Does something with the context of a user. Never waits: the job runs in the thread.
+    /// Runs a job with the context of a user, on the thread. Doesn't block.
     pub(super) fn run(&self, user: &str, job: Job<C>) {
         let thread = match self.thread.get_or_init(|| self.start()) {
             Ok(thread) => thread,
             Err(why) => return job(Err(why.clone())),
         };
-        let jobs = thread.jobs.as_ref().expect("taken only when it is dropped");
+        let jobs = thread.jobs.as_ref().expect("present until it is dropped");
         match jobs.try_send((user.to_owned(), job)) {
             Ok(()) => {}
             Err(TrySendError::Full((_, job))) => {
-                job(Err("too many operations of users wait already".into()));
+                job(Err(ContextError::QueueFull));
             }
             Err(TrySendError::Disconnected((_, job))) => {
-                job(Err("the thread of users' contexts has ended".into()));
+                job(Err(ContextError::Ended));
             }
         }
     }
 
-    /// Has all contexts begin anew. Never waits.
+    /// Makes all contexts reconnect. Doesn't block.
     pub(super) fn renew(&self) {
         if let Some(Ok(Thread { renew, .. })) = self.thread.get() {
             renew.store(true, Ordering::Release);
         }
     }
 
-    fn start(&self) -> Result<Thread<C>, String> {
+    fn start(&self) -> Result<Thread<C>, ContextError> {
         let (jobs, received) = sync_channel(self.limits.waiting);
         let limits = self.limits;
         let renew = Arc::<AtomicBool>::default();
@@ -89,7 +115,7 @@ impl<C: UserClient> UserClients<C> {
         let handle = thread::Builder::new()
             .name(self.name.to_owned())
             .spawn(move || serve(&received, limits, &asked))
-            .map_err(|error| format!("no thread for users' contexts: {error}"))?;
+            .map_err(|error| ContextError::NoThread(error.to_string()))?;
         Ok(Thread {
             renew,
             jobs: Some(jobs),
@@ -161,14 +187,14 @@ fn client<'a, C: UserClient>(
     open: &'a mut HashMap<String, Open<C>>,
     user: &str,
     most: usize,
-) -> Result<&'a mut Open<C>, String> {
+) -> Result<&'a mut Open<C>, ContextError> {
     if !open.contains_key(user) {
-        let name = UserName::new(user).map_err(|error| error.to_string())?;
+        let name = UserName::new(user).map_err(|error| ContextError::Name(error.to_string()))?;
         if open.len() >= most {
             let free = open.iter().filter(|(_, each)| each.is_free());
             let oldest = free.min_by_key(|(_, each)| each.used);
             let Some(oldest) = oldest.map(|(user, _)| user.clone()) else {
-                return Err(format!("{most} other users are writing: try again later"));
+                return Err(ContextError::TooManyUsers(most));
             };
             log::debug!("the context of user {oldest:?} is closed: another user needs one");
             open.remove(&oldest);
@@ -181,16 +207,16 @@ fn client<'a, C: UserClient>(
         };
         open.insert(user.to_owned(), new);
     }
-    Ok(open.get_mut(user).expect("it is there or was just made"))
+    Ok(open.get_mut(user).expect("it was found or inserted"))
 }
 
-/// An operation that didn't get as far as a user's context.
-pub(super) fn no_context(user: &str, why: &str) -> OpEnd {
+/// The outcome of an operation that got no user's context.
+pub(super) fn no_context(user: &str, why: &ContextError) -> OpEnd {
     let message = format!("IOCs can't be asked as user {user:?}, so nothing was sent: {why}");
     OpEnd::failed(Outcome::NotConnected, message)
 }
 
-/// What became of a user's operation; where the IOC refused it, with the name that it was told.
+/// Adds the user's name to the message of a refused or failed operation.
 pub(super) fn as_user(user: &str, mut end: OpEnd) -> OpEnd {
     if matches!(end.outcome, Outcome::NoAccess | Outcome::Failed) {
         end.message = format!("as user {user:?}: {}", end.message);
@@ -198,27 +224,27 @@ pub(super) fn as_user(user: &str, mut end: OpEnd) -> OpEnd {
     end
 }
 
-/// A user's put that may still be stopped; clones are of the same put.
+/// Ticket of a user's put, which can be cancelled until it is sent. Clones are of the same put.
 #[derive(Clone, Default)]
 pub(super) struct UserTicket(Arc<Progress>);
 
 #[derive(Default)]
 struct Progress {
     ticket: Ticket,
-    /// What it keeps open.
+    /// What the put keeps open.
     uses: Mutex<Vec<InUse>>,
 }
 
 impl UserTicket {
-    /// Its turn has come: whether it is to be sent.
+    /// Marks the put as sent. Returns false if it was cancelled before.
     pub(super) fn begin(&self) -> bool {
         self.0.ticket.begin()
     }
 
-    /// Keeps something open until the put has ended; nothing if it was stopped.
+    /// Keeps contexts and channels open until the put has ended. Returns false if it was cancelled before.
     pub(super) fn keep(&self, uses: Vec<InUse>) -> bool {
         let mut kept = self.0.uses.lock().unwrap_or_else(PoisonError::into_inner);
-        // Under the lock: who cancels lets go of what is kept.
+        // Under the lock, because a cancellation releases what is kept.
         if self.0.ticket.phase() == Phase::Cancelled {
             return false;
         }
@@ -257,10 +283,10 @@ mod tests {
     struct Fake(String);
 
     impl UserClient for Fake {
-        fn start(user: UserName) -> Result<Self, String> {
+        fn start(user: UserName) -> Result<Self, ContextError> {
             let name = format!("{user:?}");
             if name.contains("broken") {
-                return Err("no context".into());
+                return Err(ContextError::Library("no context".into()));
             }
             STARTED.lock().unwrap().push(name.clone());
             Ok(Self(name))
@@ -286,7 +312,7 @@ mod tests {
         }
     }
 
-    /// How often a context of this user was started and ended.
+    /// Number of starts and ends of contexts of this user.
     fn lives(user: &str) -> (usize, usize) {
         let count = |list: &Mutex<Vec<String>>| {
             let list = list.lock().unwrap();
@@ -295,8 +321,8 @@ mod tests {
         (count(&STARTED), count(&ENDED))
     }
 
-    /// Runs a job and gives what keeps its context open.
-    fn run(clients: &UserClients<Fake>, user: &str) -> Result<InUse, String> {
+    /// Runs a job and returns what keeps its context open.
+    fn run(clients: &UserClients<Fake>, user: &str) -> Result<InUse, ContextError> {
         let (sender, receiver) = channel();
         clients.run(
             user,
@@ -308,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn user_that_wrote_longest_ago_gives_way_unless_it_is_writing() {
+    fn least_recently_used_context_is_closed_for_another_user() {
         let clients = UserClients::<Fake>::new("test-users", limits());
         let anna = run(&clients, "lru-anna").unwrap();
         drop(run(&clients, "lru-ben").unwrap());
@@ -319,7 +345,7 @@ mod tests {
         assert_eq!(lives("lru-ben"), (1, 1));
         let carl = run(&clients, "lru-carl").unwrap();
         let error = run(&clients, "lru-dora").unwrap_err();
-        assert_eq!(error, "2 other users are writing: try again later");
+        assert_eq!(error, ContextError::TooManyUsers(2));
         drop(carl);
         drop(run(&clients, "lru-dora").unwrap());
         assert_eq!(lives("lru-carl"), (1, 1));
@@ -347,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn open_contexts_begin_anew_once_before_the_next_job() {
+    fn open_contexts_reconnect_once_before_the_next_job() {
         let clients = UserClients::<Fake>::new("test-users", limits());
         clients.renew();
         drop(run(&clients, "anew-anna").unwrap());
@@ -362,14 +388,17 @@ mod tests {
     #[test]
     fn user_without_a_context_is_told_why() {
         let clients = UserClients::<Fake>::new("test-users", limits());
-        assert_eq!(run(&clients, "broken").unwrap_err(), "no context");
+        assert_eq!(
+            run(&clients, "broken").unwrap_err().to_string(),
+            "no context"
+        );
         let error = run(&clients, "a\nb").unwrap_err();
-        assert_eq!(error, "the name of the user holds '\\n'");
+        assert_eq!(error.to_string(), "the name of the user holds '\\n'");
         assert!(run(&clients, "fine").is_ok());
     }
 
     #[test]
-    fn put_is_stopped_or_sent_and_never_both() {
+    fn put_is_either_cancelled_or_sent() {
         let ticket = UserTicket::default();
         let context = InUse::default();
         assert!(ticket.keep(vec![Arc::clone(&context)]));

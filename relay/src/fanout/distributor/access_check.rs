@@ -73,7 +73,7 @@ mod tests {
     use crate::fanout::encoding::Encoding;
     use crate::fanout::flat;
     use crate::fanout::output::{FrameSink, Order, TickFrames};
-    use crate::ingest::{Intake, Line, Monitor, Queue, Source};
+    use crate::ingest::{Intake, Line, Monitor, OpenError, Queue, Source};
     use crate::limits::memory::Owner;
     use crate::limits::subscriptions::{NewNames, SubscriptionLimits};
     use crate::state::table::{Changes, Now, Table};
@@ -91,7 +91,12 @@ mod tests {
         fn scheme(&self) -> &'static str {
             "ca"
         }
-        fn open(&self, _name: &str, line: Line, _queue: Queue) -> Result<Box<dyn Monitor>, String> {
+        fn open(
+            &self,
+            _name: &str,
+            line: Line,
+            _queue: Queue,
+        ) -> Result<Box<dyn Monitor>, OpenError> {
             Ok(Box::new(QuietMonitor(line)))
         }
     }

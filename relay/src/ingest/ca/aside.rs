@@ -1,8 +1,8 @@
-//! What does a PV have beside its channel's values: the whole of a long string, and a description?
+//! What a PV has in addition to its channel's values: long strings, descriptions and display forms.
 //!
-//! A string of Channel Access has 39 bytes. Only one that fills them can be longer, so only for such a
-//! value the relay looks for the name that has the whole (`NAME.VAL$`), holds the value back for that
-//! moment, and monitors that name in place of the string until the PV is disconnected.
+//! A string of Channel Access has 39 bytes. Only one that fills them can be longer. For such a value the
+//! relay looks for the name of the complete string (`NAME.VAL$`), holds the value back meanwhile, and then
+//! monitors that name in place of the string until the PV is disconnected.
 
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -11,16 +11,17 @@ use pvwire_epics::ca::{self, AccessRights, ChannelEvents, ChannelInfo, NativeTyp
 use pvwire_schema::types::{Alarm, BlobValue, Metadata};
 
 use super::look::{Found, Look, What};
-use super::{LONG_WITHIN, STRING_BYTES, Wiring, alarm_of, field, text_of};
+use super::value::{alarm_of, text_of};
+use super::{LONG_WITHIN, STRING_BYTES, Wiring, field};
 use crate::ingest::{Event, RowValue};
 
-/// After how long a description is given up.
+/// Time limit of the look for a description.
 const DESCRIPTION_WITHIN: Duration = Duration::from_secs(5);
 
-/// What is known of a PV beside its channel's values.
+/// What is known of a PV in addition to its channel's values.
 #[derive(Default)]
 pub(super) struct Aside {
-    /// Counts connections, so that an answer for an earlier one is passed over.
+    /// Counts connections, so that an answer for an earlier one is ignored.
     connection: u32,
     is_connected: bool,
     is_closed: bool,

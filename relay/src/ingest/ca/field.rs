@@ -1,4 +1,4 @@
-//! What names belong to a PV's record, and what numbers does its field hold?
+//! Fields of records: names that belong to a PV's record, and the integer types of its fields.
 //!
 //! Channel Access shows 64-bit and unsigned integers as wider types. The record's type (RTYP) and the
 //! element type of an array (FTVL) say what they are.
@@ -10,7 +10,7 @@ use pvwire_epics::ca::{FieldKind, FieldQuestion};
 
 use super::look::{Look, Looks, What};
 
-/// After how long a put goes on without knowing what the field holds.
+/// Time after which a put goes on without knowing the type of the field.
 const WITHIN: Duration = Duration::from_secs(1);
 
 /// Fields of int64in and int64out that are 64-bit integers.
@@ -19,7 +19,7 @@ const INT64_FIELDS: [&str; 14] = [
     "IVOV", "SVAL",
 ];
 
-/// The record of a PV: what stands before the field.
+/// The record of a PV: the name without the field.
 pub(super) fn record(name: &str) -> &str {
     name.split_once('.').map_or(name, |(record, _)| record)
 }

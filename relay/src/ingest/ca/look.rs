@@ -1,7 +1,7 @@
-//! Asks IOCs once for something beside a PV's value: the text of a field, or what type a name has.
+//! Looks: single requests to IOCs for the text of a field or the type of a name.
 //!
-//! A thread opens a channel for each look, waits for the answer and closes it. Only some are open at a
-//! time, so that an IOC that comes back isn't asked ten thousand things at once.
+//! A thread opens a channel for each look, waits for the answer and closes it. The number
+//! of open ones is limited, so that a restarted IOC doesn't get ten thousand requests at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use pvwire_epics::ca::{self, AccessRights, ChannelEvents, ChannelInfo, NativeType};
 
-/// Looks that are open at a time.
+/// Maximum number of open looks.
 const AT_A_TIME: usize = 256;
 
-/// What is wanted of a name.
+/// What a look asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// Type and element count.
@@ -233,7 +233,7 @@ impl ChannelEvents for Sink {
                 seen.text = Some((ca::text(bytes), bytes.len() >= super::STRING_BYTES));
             }
             ca::Value::Array(array) if array.element == NativeType::Char => {
-                seen.text = Some((super::text_of(array.bytes), false));
+                seen.text = Some((super::value::text_of(array.bytes), false));
             }
             ca::Value::Array(_) => {}
             ca::Value::Number(number) => seen.index = Some(number as usize),

@@ -7,7 +7,7 @@
 use pvwire_epics::pva::{ElementType, Node, NodeValue};
 use pvwire_schema::types::{Limits, Metadata, ValueType};
 
-use super::value_type;
+use super::value::{self, value_type};
 use crate::ingest::RowValue;
 
 /// A field that was found in an update.
@@ -27,8 +27,8 @@ impl<'a> Field<'a> {
     /// Finds a field by the names on the way to it, separated by `/`.
     ///
     /// # Errors
-    /// A sentence that says which fields there are.
-    pub(super) fn find(root: &'a Node, path: &str) -> Result<Self, String> {
+    /// Which fields exist instead.
+    pub(super) fn find(root: &'a Node, path: &str) -> Result<Self, NoSuchField> {
         let mut field = Self {
             shown: root,
             choices: None,
@@ -44,7 +44,7 @@ impl<'a> Field<'a> {
         for step in path.split('/') {
             let Some(next) = at.step(step) else {
                 let before = path[..walked].trim_end_matches('/');
-                return Err(no_such_field(before, step, at));
+                return Err(NoSuchField::new(before, step, at));
             };
             field.is_reachable &= matches!(at.value, NodeValue::Structure(_));
             walked += step.len() + 1;
@@ -102,7 +102,7 @@ impl<'a> Field<'a> {
 
     /// The value.
     pub(super) fn value(&self) -> RowValue {
-        super::field(self.shown)
+        value::field(self.shown)
     }
 
     /// Severity, status and message of the alarm; `None` without an alarm.
@@ -238,34 +238,70 @@ fn limits(from: Option<&Node>, low: &str, high: &str) -> Limits {
     }
 }
 
-/// Says what there is in place of a field.
-fn no_such_field(before: &str, step: &str, at: &Node) -> String {
-    let whose = if before.is_empty() {
-        "the structure".to_owned()
-    } else {
-        format!("{before:?}")
-    };
-    let names = |fields: &[Node]| {
-        let names: Vec<_> = fields.iter().map(|field| field.name.as_str()).collect();
-        names.join(", ")
-    };
-    match &at.value {
-        NodeValue::Structure(fields) => {
-            format!("{whose} has no field {step:?}; it has: {}", names(fields))
+/// Why a structure has no field at a path, and what it has instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoSuchField {
+    /// The structure has other fields.
+    #[error("{whose} has no field {step:?}; it has: {fields}")]
+    OtherFields {
+        whose: String,
+        step: String,
+        fields: String,
+    },
+    /// The union holds another field.
+    #[error("{whose} is a union that holds {held:?}, not {step:?}")]
+    OtherInUnion {
+        whose: String,
+        step: String,
+        held: String,
+    },
+    /// The union is empty.
+    #[error("{whose} is a union that holds nothing now")]
+    EmptyUnion { whose: String },
+    /// The array is shorter, or the step isn't an index.
+    #[error("{whose} is an array of {count} elements, counted from 0, without {step:?}")]
+    NoSuchElement {
+        whose: String,
+        step: String,
+        count: usize,
+    },
+    /// It is a value without fields.
+    #[error("{whose} has no fields, so no {step:?}")]
+    NoFields { whose: String, step: String },
+}
+
+impl NoSuchField {
+    /// `step` was looked for in `at`, which is found at the path `before`.
+    fn new(before: &str, step: &str, at: &Node) -> Self {
+        let whose = if before.is_empty() {
+            "the structure".to_owned()
+        } else {
+            format!("{before:?}")
+        };
+        let name = step;
+        let step = step.to_owned();
+        match &at.value {
+            NodeValue::Structure(fields) => {
+                let names: Vec<_> = fields.iter().map(|field| field.name.as_str()).collect();
+                let fields = names.join(", ");
+                Self::OtherFields {
+                    whose,
+                    step,
+                    fields,
+                }
+            }
+            NodeValue::Union(Some(held)) if held.name.is_empty() => Self::new(before, name, held),
+            NodeValue::Union(Some(held)) => {
+                let held = held.name.clone();
+                Self::OtherInUnion { whose, step, held }
+            }
+            NodeValue::Union(None) => Self::EmptyUnion { whose },
+            NodeValue::StructureArray(elements) | NodeValue::UnionArray(elements) => {
+                let count = elements.len();
+                Self::NoSuchElement { whose, step, count }
+            }
+            _ => Self::NoFields { whose, step },
         }
-        NodeValue::Union(Some(held)) if held.name.is_empty() => no_such_field(before, step, held),
-        NodeValue::Union(Some(held)) => {
-            format!(
-                "{whose} is a union that holds {:?}, not {step:?}",
-                held.name
-            )
-        }
-        NodeValue::Union(None) => format!("{whose} is a union that holds nothing now"),
-        NodeValue::StructureArray(elements) | NodeValue::UnionArray(elements) => {
-            let count = elements.len();
-            format!("{whose} is an array of {count} elements, counted from 0, without {step:?}")
-        }
-        _ => format!("{whose} has no fields, so no {step:?}"),
     }
 }
 
@@ -375,7 +411,7 @@ mod tests {
     #[test]
     fn unknown_field_says_which_there_are() {
         let root = site();
-        let why = |path| Field::find(&root, path).err().unwrap();
+        let why = |path| Field::find(&root, path).err().unwrap().to_string();
         assert_eq!(
             why("gpa"),
             "the structure has no field \"gpa\"; it has: gap, mode, either, list, alarm, timeStamp"

@@ -1,14 +1,14 @@
-//! Which generators did Coniql have, so that its `ssim://` names still work?
+//! The functions of `ssim://`: the simulated PVs of Coniql, under the same names.
 //!
-//! Names, arguments, defaults and values are those of Coniql 0.4.2; its bounds were wider.
+//! Names, arguments, defaults and values are those of Coniql 0.4.2, whose limits were wider.
 
 use std::f64::consts::TAU;
 use std::time::Duration;
 
 use pvwire_schema::types::{Limits, Metadata};
 
-use super::generator::{Generator, HUGE, MAX_ELEMENTS, Moment};
-use super::name::{Arguments, Function, Parameter};
+use super::generator::{Function, Generator, GeneratorError, HUGE, MAX_ELEMENTS, Moment};
+use super::name::{Arguments, Parameter};
 
 const fn any(name: &'static str, default: f64) -> Parameter {
     Parameter::number(name, default, -HUGE, HUGE)
@@ -18,7 +18,7 @@ const fn update_seconds() -> Parameter {
     Parameter::number("update_seconds", 1.0, 0.001, 1000.0)
 }
 
-/// Coniql takes any number and cuts off what is behind the point.
+/// Coniql takes any number and rounds it down.
 const fn size(default: f64) -> Parameter {
     Parameter::number("size", default, 1.0, MAX_ELEMENTS as f64)
 }
@@ -69,12 +69,15 @@ fn interval(arguments: &Arguments) -> Duration {
     Duration::from_secs_f64(arguments.number("update_seconds"))
 }
 
-fn range(arguments: &Arguments) -> Result<Limits, String> {
+fn range(arguments: &Arguments) -> Result<Limits, GeneratorError> {
     let (low, high) = (arguments.number("min_value"), arguments.number("max_value"));
     if low >= high {
-        return Err(format!(
-            "min_value is {low}, which is not below max_value, {high}"
-        ));
+        return Err(GeneratorError::EmptyRange {
+            low_name: "min_value",
+            low,
+            high_name: "max_value",
+            high,
+        });
     }
     Ok(Limits { low, high })
 }
@@ -106,7 +109,7 @@ fn wave(range: Limits, turns: f64) -> f64 {
     range.low + ((TAU * turns).sin() + 1.0) / 2.0 * (range.high - range.low)
 }
 
-fn sine(arguments: &Arguments) -> Result<Generator, String> {
+fn sine(arguments: &Arguments) -> Result<Generator, GeneratorError> {
     let (range, steps) = (range(arguments)?, arguments.number("steps"));
     let metadata = Metadata {
         warning: middle(range, arguments.number("warning_percent")),
@@ -117,7 +120,7 @@ fn sine(arguments: &Arguments) -> Result<Generator, String> {
     Ok(Generator::number(interval(arguments), metadata, value))
 }
 
-fn sinewave(arguments: &Arguments) -> Result<Generator, String> {
+fn sinewave(arguments: &Arguments) -> Result<Generator, GeneratorError> {
     let range = range(arguments)?;
     let period_s = arguments.number("period_seconds");
     let wavelength = arguments.number("sample_wavelength");
@@ -129,11 +132,10 @@ fn sinewave(arguments: &Arguments) -> Result<Generator, String> {
     })
 }
 
-fn rampwave(arguments: &Arguments) -> Result<Generator, String> {
+fn rampwave(arguments: &Arguments) -> Result<Generator, GeneratorError> {
     let (range, step) = (range(arguments)?, arguments.number("step"));
     let size = arguments.number("size") as u32;
-    // As many values as there are below the high end. The low end is below it, also where the
-    // quotient is too small for a double.
+    // The number of values below `high`, at least one: the quotient may be too small for a double.
     let length = ((range.high - range.low) / step).ceil().clamp(1.0, 1e18) as u64;
     let metadata = metadata("Ramp over the elements that moves with each update", range);
     Generator::doubles(interval(arguments), size, metadata, move |at| {
@@ -145,7 +147,7 @@ fn rampwave(arguments: &Arguments) -> Result<Generator, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ingest::sim::generator::tests::{after, doubles, number};
+    use crate::ingest::sim::generator::testing::{after, doubles, number};
     use crate::ingest::sim::name;
     use pvwire_schema::types::Severity;
 
@@ -161,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn sine_takes_its_steps_from_the_middle_and_its_limits_from_the_percentages() {
+    fn sine_has_limits_by_percentage_and_steps_by_count() {
         let sine = made("sine");
         let samples = (0..6).map(|update| sine.sample(after(0.0, update)));
         let (values, alarms): (Vec<_>, Vec<_>) = samples
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn peak_of_a_sine_without_margins_is_no_alarm() {
+    fn peak_of_a_sine_without_margins_is_not_an_alarm() {
         let sine = made("sine(0,1,4,0.1,100,100)");
         let (value, alarm) = sine.sample(after(0.0, 1));
         assert_eq!((number(&value), alarm.severity), (1.0, Severity::NoAlarm));
@@ -191,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn sinewave_has_its_wavelength_in_elements_and_its_period_in_time() {
+    fn sinewave_has_a_wavelength_in_elements_and_a_period_in_time() {
         let wave = made("sinewave(2,4,6.9,0.5,0,2)");
         let early = doubles(&wave.sample(after(0.0, 0)).0);
         assert_close(&early, &[1.0, 2.0, 1.0, 0.0, 1.0, 2.0]);
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn rampwave_slides_by_one_value_an_update_and_never_reaches_its_end() {
+    fn rampwave_moves_by_one_value_and_stays_below_its_maximum() {
         let ramp = made("rampwave(size=5,min_value=1,max_value=4)");
         let at = |update| doubles(&ramp.sample(after(0.0, update)).0);
         assert_close(&at(0), &[1.0, 2.0, 3.0, 1.0, 2.0]);
@@ -211,9 +213,9 @@ mod tests {
     }
 
     #[test]
-    fn range_must_have_a_width() {
+    fn empty_range_is_refused() {
         let refused = name::read("ssim", FUNCTIONS, "sine(5,5)").map(|_| ());
-        let why = refused.unwrap_err();
+        let why = refused.unwrap_err().to_string();
         assert!(
             why.contains("min_value is 5, which is not below max_value, 5"),
             "{why}"

@@ -1,26 +1,24 @@
-//! What does a name such as `sine(2,rate_hz=5)` ask for, and what is wrong with it?
+//! Reads names such as `sine(2,rate_hz=5)`: a function and its arguments.
 
 use std::fmt;
 
-use super::generator::Generator;
-
-/// A generator that names can ask for.
-pub(super) struct Function {
+/// A function that a name can call. It makes an `M`, or says by an `E` why its arguments don't go
+/// together.
+pub(super) struct Function<M, E> {
     pub(super) name: &'static str,
-    /// In the order of arguments that aren't named.
+    /// In the order of unnamed arguments.
     pub(super) parameters: &'static [Parameter],
-    /// Fails with half a sentence when the arguments don't go together.
-    pub(super) make: fn(&Arguments) -> Result<Generator, String>,
+    pub(super) make: fn(&Arguments) -> Result<M, E>,
 }
 
-/// An argument of a generator.
+/// A parameter of a function.
 pub(super) struct Parameter {
-    /// With its unit.
+    /// Includes the unit.
     pub(super) name: &'static str,
     pub(super) takes: Takes,
 }
 
-/// What an argument may be.
+/// The values that an argument may have.
 pub(super) enum Takes {
     Number {
         default: f64,
@@ -32,7 +30,7 @@ pub(super) enum Takes {
         low: u32,
         high: u32,
     },
-    /// Words with `|` between them.
+    /// Words separated by `|`.
     Words {
         default: &'static str,
     },
@@ -55,12 +53,12 @@ impl Parameter {
     }
 }
 
-/// As in a name: `sine(period_s=10,amplitude=1)`, with the defaults.
-impl fmt::Display for Function {
+/// Writes the function as in a name, with its defaults: `sine(period_s=10,amplitude=1)`.
+impl<M, E> fmt::Display for Function<M, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}(", self.name)?;
-        for (place, parameter) in self.parameters.iter().enumerate() {
-            let comma = if place == 0 { "" } else { "," };
+        for (index, parameter) in self.parameters.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
             write!(f, "{comma}{}=", parameter.name)?;
             match parameter.takes {
                 Takes::Number { default, .. } => write!(f, "{default}")?,
@@ -72,13 +70,13 @@ impl fmt::Display for Function {
     }
 }
 
-/// Which values fit, as part of a sentence.
+/// Writes the valid values, as part of a sentence.
 impl fmt::Display for Takes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number { low, high, .. } => write!(f, "a number from {low} to {high}"),
             Self::Whole { low, high, .. } => write!(f, "a whole number from {low} to {high}"),
-            Self::Words { .. } => write!(f, "one or more words with | between them"),
+            Self::Words { .. } => write!(f, "one or more words separated by |"),
         }
     }
 }
@@ -151,58 +149,117 @@ impl Arguments {
     }
 }
 
-/// Makes what a name asks for, or says what is wrong with it and what would fit.
-pub(super) fn read(scheme: &str, functions: &[Function], name: &str) -> Result<Generator, String> {
-    let (called, arguments) = match name.split_once('(') {
-        None => (name, ""),
-        Some((called, rest)) => {
-            let inside = rest.strip_suffix(')');
-            (
-                called,
-                inside.ok_or_else(|| format!("{name:?} doesn't end with a bracket"))?,
-            )
-        }
-    };
-    let function = (functions.iter())
-        .find(|function| function.name == called)
-        .ok_or_else(|| {
-            let known: Vec<_> = functions.iter().map(|function| function.name).collect();
-            let known = known.join(", ");
-            format!("{scheme} has no generator {called:?}; it has: {known}")
-        })?;
-    read_arguments(function, arguments)
-        .and_then(|arguments| (function.make)(&arguments))
-        .map_err(|why| format!("{called}: {why}; its arguments and defaults: {function}"))
+/// What is wrong with a name.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NameError<E> {
+    /// The arguments have no end.
+    #[error("{0:?} doesn't end with a closing bracket")]
+    Unclosed(String),
+    /// There is no such function.
+    #[error("{scheme} has no generator {called:?}; it has: {known}")]
+    UnknownFunction {
+        scheme: String,
+        called: String,
+        known: String,
+    },
+    /// The function can't be called like this.
+    #[error("{called}: {why}; its arguments and defaults: {function}")]
+    Arguments {
+        called: String,
+        why: ArgumentError<E>,
+        function: String,
+    },
 }
 
-fn read_arguments(function: &Function, text: &str) -> Result<Arguments, String> {
-    let parameters = function.parameters;
+/// What is wrong with the arguments of a function.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub(super) enum ArgumentError<E> {
+    /// No parameter has this name.
+    #[error("there is no {0:?}")]
+    Unknown(String),
+    /// An argument without a name comes after one with a name.
+    #[error("{0:?} has no name but follows one that has")]
+    Unnamed(String),
+    /// There are more arguments than parameters.
+    #[error("{0:?} is one too many")]
+    TooMany(String),
+    /// A parameter is given twice.
+    #[error("{0} is given twice")]
+    Twice(&'static str),
+    /// A value is not valid for its parameter.
+    #[error("{name} is {value:?}, which is not {expected}")]
+    Value {
+        name: &'static str,
+        value: String,
+        expected: String,
+    },
+    /// The arguments are valid but don't go together.
+    #[error("{0}")]
+    Together(E),
+}
+
+/// Makes what a name asks for.
+///
+/// # Errors
+/// What is wrong with the name, and what would be right.
+pub(super) fn read<M, E>(
+    scheme: &str,
+    functions: &[Function<M, E>],
+    name: &str,
+) -> Result<M, NameError<E>> {
+    let (called, arguments) = match name.split_once('(') {
+        None => (name, ""),
+        Some((called, rest)) => match rest.strip_suffix(')') {
+            Some(inside) => (called, inside),
+            None => return Err(NameError::Unclosed(name.to_owned())),
+        },
+    };
+    let Some(function) = functions.iter().find(|function| function.name == called) else {
+        let known: Vec<_> = functions.iter().map(|function| function.name).collect();
+        return Err(NameError::UnknownFunction {
+            scheme: scheme.to_owned(),
+            called: called.to_owned(),
+            known: known.join(", "),
+        });
+    };
+    read_arguments(function.parameters, arguments)
+        .and_then(|arguments| (function.make)(&arguments).map_err(ArgumentError::Together))
+        .map_err(|why| NameError::Arguments {
+            called: called.to_owned(),
+            why,
+            function: function.to_string(),
+        })
+}
+
+fn read_arguments<E>(parameters: &[Parameter], text: &str) -> Result<Arguments, ArgumentError<E>> {
     let mut given: Vec<Option<Value>> = vec![None; parameters.len()];
     let mut after_named = false;
-    for (place, argument) in text.split(',').enumerate() {
+    for (position, argument) in text.split(',').enumerate() {
         if text.trim().is_empty() {
             break;
         }
-        let (place, value) = match argument.split_once('=') {
+        let (index, value) = match argument.split_once('=') {
             Some((name, value)) => {
                 after_named = true;
                 let name = name.trim();
                 let known = parameters.iter().position(|known| known.name == name);
-                (known.ok_or_else(|| format!("there is no {name:?}"))?, value)
+                let index = known.ok_or_else(|| ArgumentError::Unknown(name.to_owned()))?;
+                (index, value)
             }
-            None if after_named => {
-                return Err(format!("{argument:?} has no name but follows one that has"));
-            }
-            None => (place, argument),
+            None if after_named => return Err(ArgumentError::Unnamed(argument.to_owned())),
+            None => (position, argument),
         };
-        let parameter =
-            (parameters.get(place)).ok_or_else(|| format!("{argument:?} is one too many"))?;
-        let (name, takes) = (parameter.name, &parameter.takes);
+        let Some(Parameter { name, takes }) = parameters.get(index) else {
+            return Err(ArgumentError::TooMany(argument.to_owned()));
+        };
         let value = value.trim();
-        let read = takes.read(value);
-        let read = read.ok_or_else(|| format!("{name} is {value:?}, which is not {takes}"))?;
-        if given[place].replace(read).is_some() {
-            return Err(format!("{name} is given twice"));
+        let read = takes.read(value).ok_or_else(|| ArgumentError::Value {
+            name,
+            value: value.to_owned(),
+            expected: takes.to_string(),
+        })?;
+        if given[index].replace(read).is_some() {
+            return Err(ArgumentError::Twice(name));
         }
     }
     let values = parameters.iter().zip(given);
@@ -217,24 +274,24 @@ fn read_arguments(function: &Function, text: &str) -> Result<Arguments, String> 
 mod tests {
     use super::*;
 
-    const FUNCTION: Function = Function {
+    const FUNCTION: Function<(), &str> = Function {
         name: "f",
         parameters: &[
             Parameter::number("period_s", 10.0, 0.5, 100.0),
             Parameter::whole("size", 7, 1, 20),
             Parameter::words("labels", "Off|On"),
         ],
-        make: |_| Err("it can't be made".into()),
+        make: |_| Err("it can't be made"),
     };
 
-    fn arguments(text: &str) -> Result<(f64, u32, String), String> {
-        let read = read_arguments(&FUNCTION, text)?;
+    fn arguments(text: &str) -> Result<(f64, u32, String), ArgumentError<&'static str>> {
+        let read = read_arguments(FUNCTION.parameters, text)?;
         let labels = read.words("labels").join("+");
         Ok((read.number("period_s"), read.whole("size"), labels))
     }
 
     #[test]
-    fn arguments_come_by_place_by_name_or_by_default() {
+    fn arguments_come_by_position_by_name_or_by_default() {
         for (text, period_s, size, labels) in [
             ("", 10.0, 7, "Off+On"),
             ("2", 2.0, 7, "Off+On"),
@@ -249,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn mistake_is_told_with_what_would_fit() {
+    fn error_says_which_values_are_valid() {
         for (text, why) in [
             (
                 "x",
@@ -277,22 +334,25 @@ mod tests {
             ),
             (
                 "labels=A||B",
-                r#"labels is "A||B", which is not one or more words with | between them"#,
+                r#"labels is "A||B", which is not one or more words separated by |"#,
             ),
             ("1,2,A,4", r#""4" is one too many"#),
             ("rate=1", r#"there is no "rate""#),
             ("size=1,2", r#""2" has no name but follows one that has"#),
             ("1,period_s=1", "period_s is given twice"),
         ] {
-            assert_eq!(arguments(text), Err(why.to_owned()), "{text:?}");
+            assert_eq!(arguments(text).unwrap_err().to_string(), why, "{text:?}");
         }
     }
 
     #[test]
-    fn name_that_asks_for_nothing_known_is_told_what_is_known() {
-        let refused = |name| read("sim", &[FUNCTION], name).map(|_| ()).unwrap_err();
+    fn error_of_an_unknown_name_lists_the_known_ones() {
+        let refused = |name| read("sim", &[FUNCTION], name).unwrap_err().to_string();
         assert_eq!(refused("g(1)"), r#"sim has no generator "g"; it has: f"#);
-        assert_eq!(refused("f(1"), r#""f(1" doesn't end with a bracket"#);
+        assert_eq!(
+            refused("f(1"),
+            r#""f(1" doesn't end with a closing bracket"#
+        );
         assert_eq!(
             refused("f"),
             "f: it can't be made; its arguments and defaults: f(period_s=10,size=7,labels=Off|On)"

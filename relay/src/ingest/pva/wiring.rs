@@ -1,0 +1,433 @@
+//! Callbacks of a pvAccess monitor, which become rows and events of the PVs that it serves.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use pvwire_epics::pva::{self, OpError, PvaEvents, TypeInfo, ValueKind};
+use pvwire_schema::types::{
+    Alarm, BlobValue, Detail, Expected, Metadata, Outcome, Severity, ValueType,
+};
+
+use super::field::{Field, NoSuchField};
+use super::value::{field, limits, node, op_end, put_value, structure, value_type, whole};
+use crate::ingest::user::UserTicket;
+use crate::ingest::{Event, LastPut, Line, OpDone, OpEnd, Put, RowValue};
+
+/// Offset of the alarm status numbers that are pvAccess's alarm classes.
+const CLASS: u16 = 100;
+
+/// Alarm conditions of Channel Access by number. An IOC sends them as the message of a record's alarm.
+const CONDITIONS: [&str; 22] = [
+    "NO_ALARM",
+    "READ",
+    "WRITE",
+    "HIHI",
+    "HIGH",
+    "LOLO",
+    "LOW",
+    "STATE",
+    "COS",
+    "COMM",
+    "TIMEOUT",
+    "HWLIMIT",
+    "CALC",
+    "SCAN",
+    "LINK",
+    "SOFT",
+    "BAD_SUB",
+    "UDF",
+    "DISABLE",
+    "SIMM",
+    "READ_ACCESS",
+    "WRITE_ACCESS",
+];
+
+/// The callbacks of one structure's monitor, for all of its PVs.
+pub(super) struct Events(pub(super) Vec<Arc<Wiring>>);
+
+/// Whether the relay's own puts are accepted, as far as they were tried since the PV connected.
+const UNTRIED: u8 = 0;
+const TAKEN: u8 = 1;
+const REFUSED: u8 = 2;
+
+/// What was last sent of a field.
+#[derive(Default)]
+struct Shown {
+    /// The structure's type differs from that of the connection before.
+    is_changed: bool,
+    /// Why there is no such field.
+    missing: Option<NoSuchField>,
+    /// The metadata of this connection.
+    metadata: Option<Metadata>,
+    /// Type and element count, of this or an earlier connection.
+    kind: Option<(ValueType, u32)>,
+    /// Whether pvAccess can write it.
+    is_writable: bool,
+}
+
+/// One PV: a structure, or a field of it.
+pub(super) struct Wiring {
+    pub(super) line: Line,
+    /// Names of the fields down to this one, separated by `/`; empty for the structure.
+    path: String,
+    pub(super) is_connected: AtomicBool,
+    pub(super) was_connected: AtomicBool,
+    /// Whether the structure is that of a scalar, an array or an enumeration.
+    is_plain: AtomicBool,
+    /// Whether `detail` is present.
+    has_detail: AtomicBool,
+    /// As last sent, so that it isn't made again for every update. Locked by the callback only.
+    detail: Mutex<Option<Arc<Detail>>>,
+    tried: AtomicU8,
+    /// Of a field. Locked by the callback, and briefly by puts.
+    shown: Mutex<Shown>,
+    last_put: LastPut,
+}
+
+impl PvaEvents for Events {
+    fn searched(&self) {
+        for wiring in &self.0 {
+            wiring.line.event(Event::Searched);
+        }
+    }
+
+    fn connected(&self, info: TypeInfo) {
+        for wiring in &self.0 {
+            wiring.connected(&info);
+        }
+    }
+
+    fn disconnected(&self) {
+        for wiring in &self.0 {
+            wiring.is_connected.store(false, Ordering::Release);
+            wiring.line.event(Event::Disconnected);
+        }
+    }
+
+    fn heard(&self, at_ns: i64) {
+        for wiring in &self.0 {
+            wiring.line.event(Event::Heard(at_ns));
+        }
+    }
+
+    fn unresponsive(&self, heard_ns: i64) {
+        for wiring in &self.0 {
+            wiring.line.event(Event::Unresponsive { heard_ns });
+        }
+    }
+
+    fn responsive(&self) {
+        for wiring in &self.0 {
+            wiring.line.event(Event::Responsive);
+        }
+    }
+
+    fn wants_structure(&self) -> bool {
+        let of_part = |wiring: &Arc<Wiring>| !["", "value"].contains(&wiring.path.as_str());
+        self.0.iter().any(of_part)
+    }
+
+    fn metadata(&self, metadata: pva::Metadata) {
+        for wiring in &self.0 {
+            if !wiring.is_field() {
+                wiring.metadata(&metadata);
+            }
+        }
+    }
+
+    fn reads(&self) -> Vec<*const [u8]> {
+        let of_wirings = self.0.iter().map(|wiring| pva::memory(&**wiring));
+        [pva::memory(self), pva::memory(&*self.0)]
+            .into_iter()
+            .chain(of_wirings)
+            .collect()
+    }
+
+    fn update(&self, update: pva::Update<'_>) {
+        for wiring in &self.0 {
+            wiring.update(&update);
+        }
+    }
+
+    fn unreadable(&self, reason: &str) {
+        for wiring in &self.0 {
+            wiring.line.missing(reason.to_owned());
+        }
+    }
+
+    fn failed(&self, reason: &str) {
+        log::warn!("a pvAccess monitor failed and is tried again: {reason}");
+    }
+}
+
+impl Wiring {
+    /// A PV that isn't connected. `path` is that of a field, or empty.
+    pub(super) fn new(line: Line, path: &str) -> Self {
+        Self {
+            line,
+            path: path.to_owned(),
+            is_connected: AtomicBool::new(false),
+            was_connected: AtomicBool::new(false),
+            is_plain: AtomicBool::new(false),
+            has_detail: AtomicBool::new(false),
+            detail: Mutex::default(),
+            tried: AtomicU8::new(UNTRIED),
+            shown: Mutex::default(),
+            last_put: LastPut::default(),
+        }
+    }
+
+    /// Whether the PV is a field that is looked up in the structure.
+    fn is_field(&self) -> bool {
+        match self.path.as_str() {
+            "" => false,
+            "value" => !self.is_plain.load(Ordering::Relaxed),
+            _ => true,
+        }
+    }
+
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        // Every change under the lock is complete.
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn connected(&self, info: &TypeInfo) {
+        self.is_connected.store(true, Ordering::Release);
+        self.was_connected.store(true, Ordering::Release);
+        let is_plain = info.kind != ValueKind::Structure;
+        self.is_plain.store(is_plain, Ordering::Relaxed);
+        self.tried.store(UNTRIED, Ordering::Release);
+        if self.is_field() {
+            // The first update shows whether there is such a field.
+            let mut shown = self.shown();
+            shown.metadata = None;
+            shown.is_changed |= info.changed;
+            return;
+        }
+        // pvAccess has no access rights.
+        self.line.event(Event::AccessUntried);
+        self.line.connected(info.changed);
+    }
+
+    /// Why no value can be put to it.
+    pub(super) fn unfit(&self) -> Option<OpEnd> {
+        if !self.is_field() || !self.is_connected.load(Ordering::Acquire) {
+            return None;
+        }
+        let shown = self.shown();
+        if let Some(why) = &shown.missing {
+            return Some(OpEnd::failed(Outcome::BadName, why.to_string()));
+        }
+        let why = "only fields that are scalars, arrays of these or enumerations can be written, and \
+                   that lie in structures alone";
+        (shown.metadata.is_some() && !shown.is_writable)
+            .then(|| OpEnd::failed(Outcome::NotSupported, why))
+    }
+
+    /// Sends a put that may begin.
+    pub(super) fn put(
+        self: &Arc<Self>,
+        client: &pva::Client,
+        structure: &str,
+        put: Put,
+        ticket: UserTicket,
+        done: OpDone,
+    ) {
+        let options = pva::PutOptions {
+            wait: put.wait,
+            timeout: put.timeout,
+        };
+        let wiring = Arc::clone(self);
+        let gate = Box::new(move || ticket.begin());
+        let field = match self.path.as_str() {
+            "" => "value".to_owned(),
+            path => path.replace('/', "."),
+        };
+        let ended = move |result| done(wiring.ended(result));
+        client.put_field(
+            structure,
+            &field,
+            put_value(put.value),
+            options,
+            gate,
+            ended,
+        );
+    }
+
+    /// A put by the relay itself has ended: whether one is allowed is known now.
+    pub(super) fn has_tried(&self, outcome: Outcome) {
+        let (now, write) = match outcome {
+            Outcome::Done => (TAKEN, true),
+            Outcome::NoAccess => (REFUSED, false),
+            _ => return,
+        };
+        if self.tried.swap(now, Ordering::AcqRel) != now {
+            self.line.event(Event::Access { read: true, write });
+        }
+    }
+
+    /// Whether a put may be sent now.
+    pub(super) fn begin(&self, expected: Option<Expected>) -> bool {
+        let newest = self.line.newest();
+        self.last_put.begin(newest, expected, Instant::now())
+    }
+
+    /// What became of it.
+    fn ended(&self, result: Result<Option<pva::Node>, OpError>) -> OpEnd {
+        let end = match result {
+            Ok(None) => OpEnd::DONE,
+            Ok(Some(held)) => OpEnd::holds(node(&held)),
+            Err(error) => op_end(&error),
+        };
+        let unsure = !matches!(
+            end.outcome,
+            Outcome::BadValue | Outcome::Failed | Outcome::NoAccess | Outcome::NotConnected
+        );
+        self.last_put.end(unsure, Instant::now());
+        end
+    }
+
+    fn metadata(&self, metadata: &pva::Metadata) {
+        let (value_type, element_count) = match metadata.kind {
+            ValueKind::Scalar(element) => (value_type(element), 1),
+            ValueKind::Array(element) => (value_type(element), metadata.element_count),
+            ValueKind::Enum => (ValueType::Enum, 1),
+            ValueKind::Structure => (ValueType::Structure, 1),
+        };
+        self.line.event(Event::Metadata(Box::new(Metadata {
+            value_type,
+            element_count,
+            units: metadata.units.clone(),
+            precision: metadata.precision,
+            choices: metadata.choices.clone(),
+            display: limits(metadata.display),
+            control: limits(metadata.control),
+            warning: limits(metadata.warning),
+            alarm: limits(metadata.alarm),
+            description: metadata.description.clone(),
+            epoch: self.line.epoch(),
+            type_id: metadata.type_id.clone(),
+            form: metadata.form.clone().unwrap_or_default(),
+            missing_field: String::new(),
+        })));
+    }
+
+    fn update(&self, update: &pva::Update<'_>) {
+        match &update.value {
+            pva::Value::Structure(root) if self.is_field() => self.update_field(root, update),
+            value => {
+                let value = self.value(value, &update.changed);
+                let alarm = (update.severity, update.status, update.message);
+                self.row(value, update, alarm, (update.time_ns, update.user_tag));
+            }
+        }
+    }
+
+    /// Looks the field up in the current structure.
+    fn update_field(&self, root: &pva::Node, update: &pva::Update<'_>) {
+        let mut shown = self.shown();
+        let field = match Field::find(root, &self.path) {
+            Ok(field) => field,
+            Err(why) => {
+                if shown.missing.as_ref() != Some(&why) {
+                    self.line.missing(why.to_string());
+                    shown.missing = Some(why);
+                    shown.metadata = None;
+                }
+                return;
+            }
+        };
+        let metadata = field.metadata();
+        let kind = (metadata.value_type, metadata.element_count);
+        let is_writable = field.is_writable();
+        let is_other = shown.kind.is_some_and(|before| before != kind) || shown.missing.is_some();
+        if shown.metadata.is_none() || is_other || shown.is_writable != is_writable {
+            self.line.event(if is_writable {
+                Event::AccessUntried
+            } else {
+                Event::Access {
+                    read: true,
+                    write: false,
+                }
+            });
+            let is_changed = std::mem::take(&mut shown.is_changed);
+            self.line.connected(is_changed || is_other);
+            shown.metadata = None;
+            shown.missing = None;
+        }
+        (shown.kind, shown.is_writable) = (Some(kind), is_writable);
+        if shown.metadata.as_ref() != Some(&metadata) {
+            let epoch = self.line.epoch();
+            shown.metadata = Some(metadata.clone());
+            let told = Metadata { epoch, ..metadata };
+            self.line.event(Event::Metadata(Box::new(told)));
+        }
+        drop(shown);
+        self.row(field.value(), update, field.alarm(), field.stamp());
+    }
+
+    fn row(
+        &self,
+        value: RowValue,
+        update: &pva::Update<'_>,
+        (severity, status, message): (Option<u16>, u16, &str),
+        (time_ns, user_tag): (i64, i32),
+    ) {
+        let condition = CONDITIONS.iter().position(|name| *name == message);
+        let message = if condition.is_some() { "" } else { message };
+        let status = match condition {
+            Some(condition) => condition as u16,
+            None if severity == Some(0) && status == 0 => 0,
+            None => CLASS.saturating_add(status),
+        };
+        let detail = self.detail(user_tag, message);
+        let alarm = severity.map_or(Alarm::NONE, |severity| Alarm {
+            // Severity 4 is "undefined", which is shown as INVALID.
+            severity: u8::try_from(severity).map_or(Severity::Invalid, Severity::from_number),
+            status,
+        });
+        if let RowValue::Blob(blob) = &value
+            && let BlobValue::Array(array) = &**blob
+        {
+            self.line.shared(array.data.len());
+        }
+        if update.squashed > 0 {
+            let squashed = u32::try_from(update.squashed).unwrap_or(u32::MAX);
+            self.line.squashed(squashed);
+        }
+        self.line.update_with(time_ns, value, alarm, detail);
+    }
+
+    fn detail(&self, user_tag: i32, message: &str) -> Option<Arc<Detail>> {
+        let some = user_tag != 0 || !message.is_empty();
+        // Most PVs never have one, and need no lock.
+        if !some && !self.has_detail.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.has_detail.store(some, Ordering::Relaxed);
+        let mut last = self.detail.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = match last.as_deref() {
+            None => user_tag == 0 && message.is_empty(),
+            Some(last) => last.user_tag == user_tag && last.message == message,
+        };
+        if !same {
+            let message = message.to_owned();
+            *last = some.then(|| Arc::new(Detail { user_tag, message }));
+        }
+        last.clone()
+    }
+
+    /// The value of a whole PV.
+    fn value(&self, value: &pva::Value<'_>, changed: &[String]) -> RowValue {
+        match value {
+            pva::Value::Structure(root) if self.is_plain.load(Ordering::Relaxed) => {
+                // The update is a structure because a field of it is subscribed too.
+                let value = root.step("value").unwrap_or(root);
+                field(value.step("index").unwrap_or(value))
+            }
+            pva::Value::Structure(root) => structure(root, changed),
+            plain => whole(plain),
+        }
+    }
+}

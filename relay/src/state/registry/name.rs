@@ -1,0 +1,108 @@
+//! Names of PVs as clients write them, and why a name is refused.
+
+use pvwire_schema::limits::MAX_NAME_BYTES;
+use pvwire_schema::types::{NameProblem, Outcome};
+
+use crate::ingest::{OpEnd, OpenError};
+use crate::limits::memory::TooMuch;
+
+/// Longest name of a source that an error repeats.
+const MAX_SCHEME_CHARS: usize = 32;
+
+/// Sources whose names may contain blanks between their arguments.
+const WITH_BLANKS: [&str; 2] = ["sim", "ssim"];
+
+/// Why a name is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// For programs.
+    pub problem: NameProblem,
+    /// For users.
+    pub message: String,
+}
+
+impl From<TooMuch> for Refusal {
+    fn from(too_much: TooMuch) -> Self {
+        Self {
+            problem: NameProblem::TooManyPvs,
+            message: too_much.to_string(),
+        }
+    }
+}
+
+impl From<OpenError> for Refusal {
+    fn from(error: OpenError) -> Self {
+        Self {
+            problem: NameProblem::BadName,
+            message: error.to_string(),
+        }
+    }
+}
+
+impl From<NameError> for Refusal {
+    fn from(error: NameError) -> Self {
+        Self {
+            problem: match error {
+                NameError::NoSuchSource { .. } => NameProblem::NoSuchSource,
+                _ => NameProblem::BadName,
+            },
+            message: error.to_string(),
+        }
+    }
+}
+
+impl From<Refusal> for OpEnd {
+    fn from(refusal: Refusal) -> Self {
+        let outcome = match refusal.problem {
+            NameProblem::NotAllowed => Outcome::NotAllowed,
+            _ => Outcome::BadName,
+        };
+        Self::failed(outcome, refusal.message)
+    }
+}
+
+/// What is wrong with a name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NameError {
+    #[error("a PV name can't be empty")]
+    Empty,
+    #[error("a PV name has at most {MAX_NAME_BYTES} bytes, not {0}")]
+    TooLong(usize),
+    #[error("a PV name can't hold {0:?}")]
+    Character(char),
+    #[error("no source {scheme:?}; this relay has: {known}")]
+    NoSuchSource { scheme: String, known: String },
+}
+
+impl NameError {
+    /// `scheme` is none of the known ones. Only its beginning is repeated, because a client wrote it.
+    pub(super) fn no_such_source(scheme: &str, known: &[&str]) -> Self {
+        Self::NoSuchSource {
+            scheme: scheme.chars().take(MAX_SCHEME_CHARS).collect(),
+            known: known.join(", "),
+        }
+    }
+}
+
+/// Scheme and name without it.
+pub(super) fn split<'a>(
+    name: &'a str,
+    default_scheme: &'a str,
+) -> Result<(&'a str, &'a str), NameError> {
+    let (scheme, bare) = name.split_once("://").unwrap_or((default_scheme, name));
+    if bare.is_empty() {
+        return Err(NameError::Empty);
+    }
+    if bare.len() > MAX_NAME_BYTES {
+        return Err(NameError::TooLong(bare.len()));
+    }
+    let is_bad = |c: &char| {
+        let blank = *c == ' ' && WITH_BLANKS.contains(&scheme);
+        !blank && (c.is_whitespace() || c.is_control())
+    };
+    match bare.chars().find(is_bad) {
+        Some(bad) => Err(NameError::Character(bad)),
+        None => Ok((scheme, bare)),
+    }
+}
