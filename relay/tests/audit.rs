@@ -277,6 +277,28 @@ fn put(name: &str) -> RequestBody {
     })
 }
 
+/// Puts `count` times and returns when all are answered. Sent in batches: the relay drops a client that leaves
+/// more than 64 answers unread.
+fn put_often(client: &mut Client, name: &str, count: usize) {
+    const BATCH: usize = 32;
+    for done in (0..count).step_by(BATCH) {
+        let batch = BATCH.min(count - done);
+        let asked: Vec<_> = (0..batch).map(|_| client.request(put(name))).collect();
+        for id in asked {
+            client.wait_answer(id);
+        }
+    }
+}
+
+/// A relay whose audit file is a pipe that takes not a byte more, as a disk that hangs.
+fn relay_with_hanging_disk(network: Network, flags: &[&str]) -> (Relay, File, PathBuf) {
+    let path = fresh("hangs");
+    let pipe = full_pipe(&path);
+    let file = format!("--audit-file={}", path.display());
+    let flags = [&["--shards=1", "--enable-put", &file], flags].concat();
+    (Relay::start(network, &flags), pipe, path)
+}
+
 /// Ends a relay as an operator does, with all that it has to write written.
 fn end(relay: &mut Relay) {
     relay.signal("INT");
@@ -288,18 +310,12 @@ fn audit_disk_that_hangs_holds_up_no_client_and_puts_go_on_where_that_is_wanted(
     let network = Network::new();
     let mut ioc = SoftIoc::start(network, RECORDS);
     let [set, other] = ioc.names(["set", "text"]);
-    let path = fresh("hangs");
-    let mut pipe = full_pipe(&path);
-    let file = format!("--audit-file={}", path.display());
     let flags = [
-        "--shards=1",
-        "--enable-put",
         "--allow-put=*:set",
         "--max-puts-per-s=100000",
         "--max-requests-per-s=100000",
-        &file,
     ];
-    let relay = Relay::start(network, &flags);
+    let (relay, mut pipe, _) = relay_with_hanging_disk(network, &flags);
     let mut client = Client::connect(relay.address());
     let mut watcher = Client::connect(relay.address());
     watcher.subscribe_live(&[&set]);
@@ -313,10 +329,7 @@ fn audit_disk_that_hangs_holds_up_no_client_and_puts_go_on_where_that_is_wanted(
     watcher.wait_number(&set, 3.0);
     assert_eq!(client.put_number(&set, 3.5).0, Outcome::Done);
     // More than the queue holds.
-    let asked: Vec<_> = (0..5_000).map(|_| client.request(put(&other))).collect();
-    for id in asked {
-        client.wait_answer(id);
-    }
+    put_often(&mut client, &other, 5_000);
     let lost = relay.metric("pvwire_audit_records_lost_total");
     assert!((500.0..1_500.0).contains(&lost), "{lost} are lost");
     assert!(relay.metric("pvwire_audit_queue_length") > 3_000.0);
@@ -350,17 +363,9 @@ fn audit_disk_that_hangs_has_puts_refused_where_that_is_wanted_and_holds_up_no_c
     let network = Network::new();
     let mut ioc = SoftIoc::start(network, RECORDS);
     let set = ioc.name("set");
-    let path = fresh("hangs");
-    let mut pipe = full_pipe(&path);
-    let file = format!("--audit-file={}", path.display());
-    let flags = [
-        "--shards=1",
-        "--enable-put",
-        "--allow-put=*",
-        "--audit-fail=closed",
-        &file,
-    ];
-    let relay = Relay::start(network, &flags);
+    let flags = ["--allow-put=*", "--audit-fail=closed"];
+    let (relay, mut pipe, path) = relay_with_hanging_disk(network, &flags);
+    let written = path.clone();
     let mut client = Client::connect(relay.address());
     client.subscribe_live(&[&set]);
     let mut hasty = Client::connect(relay.address());
@@ -414,7 +419,7 @@ fn audit_disk_that_hangs_has_puts_refused_where_that_is_wanted_and_holds_up_no_c
             if pipe.read(&mut [0; 65_536]).is_err() {
                 thread::sleep(Duration::from_millis(5));
             }
-            if !path.exists() {
+            if !written.exists() {
                 return;
             }
         }
@@ -429,7 +434,7 @@ fn audit_disk_that_hangs_has_puts_refused_where_that_is_wanted_and_holds_up_no_c
     );
     assert_eq!(client.put_number(&set, 4.0).0, Outcome::Done);
     client.wait_number(&set, 4.0);
-    fs::remove_file(file.strip_prefix("--audit-file=").unwrap()).unwrap();
+    fs::remove_file(path).unwrap();
     reader.join().unwrap();
 }
 
@@ -626,10 +631,7 @@ fn log_that_is_not_read_holds_up_no_client_and_what_is_lost_is_counted() {
     let mut other = Client::connect(relay.address());
     let held = relay.hold_log();
     let name = format!("pva://{}", "n".repeat(400));
-    let asked: Vec<_> = (0..5_000).map(|_| client.request(put(&name))).collect();
-    for id in asked {
-        client.wait_answer(id);
-    }
+    put_often(&mut client, &name, 5_000);
     other.ask(PING);
     let lost = relay.metric("pvwire_log_lines_lost_total");
     assert!(lost > 100.0, "{lost} lines are lost");

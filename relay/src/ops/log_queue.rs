@@ -197,8 +197,12 @@ mod tests {
         thread::spawn(move || queue.write_out(Reader { may, has }));
         let line = [b'x'; 1024];
         let mut log = LogQueue(queue);
-        for _ in 0..4096 {
+        for number in 0..4096 {
             log.write_all(&line).unwrap();
+            // The reader has the first line, and stops.
+            while number == 0 && !queue.lock().is_writing {
+                thread::yield_now();
+            }
         }
         assert!(queue.lock().text.len() <= MAX_BYTES);
         let lost = queue.lock().lost;
