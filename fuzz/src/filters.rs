@@ -69,7 +69,7 @@ pub(crate) fn run(bytes: &[u8]) {
         Ok(Some(filter)),
         "a checked filter is another"
     );
-    judge(filter);
+    check(filter);
     let value_type = TYPES[usize::from(head[29]) % TYPES.len()];
     let Some(size) = value_type.element_bytes() else {
         return;
@@ -100,7 +100,7 @@ pub(crate) fn run(bytes: &[u8]) {
 }
 
 /// An alarm always passes, and so does what comes after the interval unless something else holds it.
-fn judge(filter: Filter) {
+fn check(filter: Filter) {
     use pvwire_relay::state::filter::Verdict;
     let now = Instant::now();
     let gate = Gate::new(filter, now);

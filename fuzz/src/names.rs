@@ -93,7 +93,7 @@ pub(crate) fn run(bytes: &[u8]) {
         let [tables, files] = kept.get_or_init(rules);
         for scheme in [scheme, "ca", "pva"] {
             for rules in [tables, files] {
-                let may = |access| rules.judge(&identity, scheme, name, access);
+                let may = |access| rules.decide(&identity, scheme, name, access);
                 let (read, put) = (may(Access::Read), may(Access::Put));
                 assert!(!read.because.is_empty() && !put.because.is_empty());
                 assert!(!put.allowed || rules.takes_puts(scheme, name));
@@ -107,7 +107,7 @@ pub(crate) fn run(bytes: &[u8]) {
                     );
                 }
             }
-            let locked = tables.judge(&identity, scheme, name, Access::Put);
+            let locked = tables.decide(&identity, scheme, name, Access::Put);
             if is_field(name, "SR:LOCKED") {
                 assert!(
                     !locked.allowed,
@@ -119,7 +119,7 @@ pub(crate) fn run(bytes: &[u8]) {
             let plain = name.contains('.') && (name.contains('{') || name.contains('['));
             if plain && is_field(name, record(name)) {
                 assert!(
-                    !files.judge(&identity, "ca", name, Access::Put).allowed,
+                    !files.decide(&identity, "ca", name, Access::Put).allowed,
                     "{name:?}"
                 );
             }

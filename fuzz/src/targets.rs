@@ -402,7 +402,7 @@ fn config(bytes: &[u8]) {
     match Config::read(&arguments, &environment, |_| Ok(file.clone())) {
         Ok(Asked::Run(config)) => {
             assert!(!config.show().is_empty());
-            judge(&config);
+            check_rules(&config);
         }
         Ok(_) => {}
         Err(error) => {
@@ -413,11 +413,12 @@ fn config(bytes: &[u8]) {
     }
 }
 
-/// Rules that were understood say something of every PV, and never allow what is switched off.
-fn judge(config: &Config) {
+/// Valid rules decide about every PV, and never allow puts that are switched off.
+fn check_rules(config: &Config) {
     let rules = match Rules::new(config.enable_put, &config.all_rules()) {
         Ok(rules) => rules,
         Err(said) => {
+            let said = said.to_string();
             assert_eq!(said.lines().count(), 1, "not one line: {said:?}");
             return;
         }
@@ -428,10 +429,10 @@ fn judge(config: &Config) {
     };
     for name in ["SR:A:SET", "SR:A.DRVH", "", "*", "é"] {
         for who in [&identity, &Identity::default()] {
-            let verdict = rules.judge(who, "ca", name, Access::Put);
+            let verdict = rules.decide(who, "ca", name, Access::Put);
             assert!(config.enable_put || !verdict.allowed);
             assert!(!verdict.because.is_empty());
-            let _ = rules.judge(who, "pva", name, Access::Read);
+            let _ = rules.decide(who, "pva", name, Access::Read);
         }
     }
 }
@@ -477,10 +478,13 @@ fn pvlist(bytes: &[u8]) {
         Ok(list) => {
             let groups = "ASG(DEFAULT) { RULE(1, WRITE) } ASG(Set) { RULE(0, WRITE) }";
             let security = AccessSecurity::parse("fuzz.acf", groups).ok();
-            judge_gateway(Some(list.clone()), None);
-            judge_gateway(Some(list), security);
+            check_gateway(Some(list.clone()), None);
+            check_gateway(Some(list), security);
         }
-        Err(said) => assert!(said.starts_with("fuzz.pvlist:") && said.lines().count() == 1),
+        Err(error) => {
+            let said = error.to_string();
+            assert!(said.starts_with("fuzz.pvlist:") && said.lines().count() == 1);
+        }
     }
 }
 
@@ -521,11 +525,12 @@ const SECURITY_WORDS: &[&str] = &[
 /// An access security file, as well.
 fn security(bytes: &[u8]) {
     match AccessSecurity::parse("fuzz.acf", &String::from_utf8_lossy(bytes)) {
-        Ok(security) => judge_gateway(None, Some(security)),
-        Err(said) => assert!(
-            said.starts_with("fuzz.acf:") && said.lines().count() == 1,
-            "{said:?}"
-        ),
+        Ok(security) => check_gateway(None, Some(security)),
+        Err(error) => {
+            let said = error.to_string();
+            let is_one = said.starts_with("fuzz.acf:") && said.lines().count() == 1;
+            assert!(is_one, "{said:?}");
+        }
     }
 }
 
@@ -590,13 +595,13 @@ fn simulated(bytes: &[u8]) {
     }
 }
 
-/// Files that were understood say something of every PV, or in one line why they can't be used.
-fn judge_gateway(pvlist: Option<PvList>, security: Option<AccessSecurity>) {
+/// Valid files decide about every PV, or are refused in one line.
+fn check_gateway(pvlist: Option<PvList>, security: Option<AccessSecurity>) {
     let rules = Rules::new(true, &[]).and_then(|rules| rules.with_gateway(pvlist, security));
     let rules = match rules {
         Ok(rules) => rules,
         Err(said) => {
-            assert!(!said.is_empty());
+            assert!(!said.to_string().is_empty());
             return;
         }
     };
@@ -606,12 +611,12 @@ fn judge_gateway(pvlist: Option<PvList>, security: Option<AccessSecurity>) {
     };
     for name in ["SR:A:SET", "SR:A.DRVH", "SR:SECRET:X/value", "", "é"] {
         for who in [&identity, &Identity::default()] {
-            let put = rules.judge(who, "ca", name, Access::Put);
+            let put = rules.decide(who, "ca", name, Access::Put);
             assert!(!put.because.is_empty());
             // Whoever may write is told so beforehand, and may read.
             assert!(!put.allowed || rules.takes_puts("ca", name));
-            assert!(!put.allowed || rules.judge(who, "ca", name, Access::Read).allowed);
-            let _ = rules.judge(who, "pva", name, Access::Read);
+            assert!(!put.allowed || rules.decide(who, "ca", name, Access::Read).allowed);
+            let _ = rules.decide(who, "pva", name, Access::Read);
         }
     }
 }

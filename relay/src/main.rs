@@ -15,7 +15,11 @@ use pvwire_relay::app;
 use pvwire_relay::config::{Asked, Config, ConfigError};
 use pvwire_relay::http::reload::refuse_damaged;
 use pvwire_relay::limits::descriptors::Descriptors;
+use pvwire_relay::ops::file_reads::read_text;
 use pvwire_relay::ops::log_queue::{self, FlushAtEnd};
+
+/// Longest configuration file, in bytes.
+const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
 /// Exit status of wrong usage, by sysexits(3).
 const EXIT_USAGE: u8 = 64;
@@ -67,7 +71,7 @@ fn configuration(
     let arguments: Vec<String> = std::env::args().collect();
     let last_good = Mutex::new(String::new());
     let read_file = move |path: &str| {
-        let text = std::fs::read_to_string(path)?;
+        let text = read_text(path, MAX_CONFIG_BYTES)?;
         let mut last_good = last_good.lock().unwrap_or_else(PoisonError::into_inner);
         refuse_damaged(last_good.as_bytes(), text.as_bytes()).map_err(io::Error::other)?;
         last_good.clone_from(&text);

@@ -550,7 +550,7 @@ fn audit_file_that_is_moved_deleted_or_truncated_goes_on_in_a_new_one_and_all_ma
     let text = is_whole(&all);
     assert!(text.starts_with("11 records in 4 files"), "{text}");
     let text = is_whole(&all[1..]);
-    assert!(text.contains("goes on from an earlier file"), "{text}");
+    assert!(text.contains("continues an earlier file"), "{text}");
 
     let out_of_order = check(&[all[1], all[0]]);
     assert_eq!(out_of_order.status.code(), Some(1));

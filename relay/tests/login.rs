@@ -170,13 +170,13 @@ fn client_without_a_good_token_is_told_why_and_gets_nothing() {
     );
     for (token, why) in [
         (String::new(), "a token is needed"),
-        ("x".into(), "no JSON Web Token"),
-        ("..".into(), "no JSON Web Token"),
-        ("x".repeat(20_000), "too long"),
-        (format!("{none}.{}.", parts[1]), "no JSON Web Token"),
+        ("x".into(), "not a JSON Web Token"),
+        ("..".into(), "not a JSON Web Token"),
+        ("x".repeat(20_000), "longer than 16384 bytes"),
+        (format!("{none}.{}.", parts[1]), "not a JSON Web Token"),
         (
             format!("{hmac}.{}.{}", parts[1], parts[2]),
-            "no JSON Web Token",
+            "not a JSON Web Token",
         ),
         (format!("{}.{}.", parts[0], parts[1]), "signature"),
         (
@@ -497,7 +497,7 @@ fn set_that_lost_all_keys_is_refused_and_the_last_ones_are_good_for_a_bounded_ti
     before.ask(RequestBody::Ping { client_time_ns: 1 });
     let output = relay.output();
     let said = |what: &str| output.lines().filter(|line| line.contains(what)).count();
-    assert_eq!(said("the keys from before stay"), 1, "{output}");
+    assert_eq!(said("the previous keys stay valid"), 1, "{output}");
     assert_eq!(said("all log-ins are refused"), 1, "{output}");
 }
 

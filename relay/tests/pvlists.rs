@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pvwire_relay::access::rule::{AccessSecurity, Identity, PvList, Rules};
+use pvwire_relay::access::rule::{AccessSecurity, Identity, PvList, PvListError, Rules};
 use pvwire_relay::config::Access;
 use serde_json::{Value, json};
 
@@ -73,7 +73,7 @@ struct Relay {
 }
 
 impl Relay {
-    fn read(text: &str) -> Result<Self, String> {
+    fn read(text: &str) -> Result<Self, PvListError> {
         let list = PvList::parse("random.pvlist", text)?;
         let by = |security: Option<String>| {
             let security = security.map(|text| AccessSecurity::parse("random.acf", &text).unwrap());
@@ -99,7 +99,7 @@ impl Relay {
     fn judge(&self, name: &str) -> Option<(String, u8)> {
         let reads = |rules: &Rules| {
             let anybody = Identity::default();
-            rules.judge(&anybody, "pva", name, Access::Read).allowed
+            rules.decide(&anybody, "pva", name, Access::Read).allowed
         };
         reads(&self.open).then(|| {
             let granting = self.groups.iter().find(|(.., rules)| reads(rules));
@@ -292,7 +292,7 @@ fn what_gateways_read_differently_is_refused_at_the_start() {
         "A.*+ DENY",
     ] {
         let text = format!(".* ALLOW\n{line}\n");
-        let refused = Relay::read(&text).err().expect(line);
+        let refused = Relay::read(&text).err().expect(line).to_string();
         assert!(refused.starts_with("random.pvlist:2: "), "{refused}");
     }
 }

@@ -3,7 +3,9 @@
 //! Topology: a relay with a file of rules, or with a site's gateway files, that changes while it runs; a
 //! soft IOC and two clients.
 
-use std::path::PathBuf;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pvwire_schema::close::CloseCode;
@@ -11,7 +13,7 @@ use pvwire_schema::types::{
     Filter, NameProblem, Outcome, PutRequest, PutValue, Reply, RequestBody,
 };
 
-use testbed::{Client, Network, Relay, SoftIoc, eventually, get, prefix};
+use testbed::{Client, Network, Relay, SoftIoc, eventually, get, prefix, python};
 
 const RECORDS: &str = r#"
     record(ao, "$(P)set") { field(VAL, "1") }
@@ -21,6 +23,40 @@ const RECORDS: &str = r#"
 fn file(ioc: &SoftIoc, end: &str, text: &str) -> PathBuf {
     let name = format!("{}.reload.{end}", ioc.prefix().trim_end_matches(':'));
     testbed::file(&name, text)
+}
+
+/// A regular file that can't be opened until this is dropped, at most for 45 s: another process holds a lease
+/// on it, as fcntl(2) describes under F_SETLEASE.
+struct HeldFile(Child);
+
+impl HeldFile {
+    fn new(path: &Path) -> Self {
+        let script = "import fcntl, os, signal, sys\n\
+            signal.signal(signal.SIGIO, signal.SIG_IGN)\n\
+            held = os.open(sys.argv[1], os.O_RDWR)\n\
+            fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_WRLCK)\n\
+            print('held', flush=True)\n\
+            sys.stdin.read()\n";
+        let mut holder = Command::new(python())
+            .args(["-c", script])
+            .arg(path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut output = BufReader::new(holder.stdout.take().unwrap());
+        output.read_line(&mut line).unwrap();
+        assert_eq!(line, "held\n");
+        Self(holder)
+    }
+}
+
+impl Drop for HeldFile {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Waits until changed files have taken effect so often.
@@ -108,7 +144,7 @@ fn puts_obey_the_new_rules_and_pages_see_whether_they_are_taken() {
     client.wait_pv(set, "it takes puts again", |pv| pv.connection.unwrap().puts);
     assert_eq!(client.put_number(set, 4.0).0, Outcome::Done);
     client.wait_number(set, 4.0);
-    let later = "changed, and in effect after the next start only: linger_ms";
+    let later = "changed, but takes effect only at the next start: linger_ms";
     assert!(relay.output().contains(later), "{}", relay.output());
     assert!(client.closed.is_none());
 }
@@ -139,7 +175,7 @@ fn file_with_an_error_changes_nothing_and_is_complained_of_until_it_is_mended() 
     eventually("it is complained of", || {
         relay.metric("pvwire_rules_stale") == 1.0
     });
-    let stays = "the rules from before stay in effect";
+    let stays = "the previous rules stay in effect";
     eventually("the log says which file", || {
         let output = relay.output();
         let mut lines = output.lines();
@@ -263,7 +299,7 @@ fn emptied_or_cut_configuration_changes_nothing_and_opens_no_reading() {
         eventually("it is complained of", || {
             relay.metric("pvwire_rules_stale") == 1.0
         });
-        let said = format!("has no {lost} any more");
+        let said = format!("no longer has {lost}");
         eventually("it says what is lost", || relay.output().contains(&said));
         assert_eq!(
             client.subscribe(&[secret])[0].problem,
@@ -291,11 +327,7 @@ fn rules_whose_disk_hangs_hold_up_no_probe_and_no_client() {
     let relay = Relay::start(network, &["--pvlist", path.to_str().unwrap()]);
     let mut client = Client::connect(relay.address());
     client.subscribe_live(&names);
-    // To open a pipe without a writer hangs.
-    let pipe = path.with_extension("pipe");
-    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
-    assert!(made.unwrap().success());
-    std::fs::rename(&pipe, &path).unwrap();
+    let held = HeldFile::new(&path);
     eventually("it is told", || relay.metric("pvwire_rules_stale") == 1.0);
     eventually("the log says so", || {
         relay.output().contains("no answer from its disk")
@@ -303,11 +335,65 @@ fn rules_whose_disk_hangs_hold_up_no_probe_and_no_client() {
     assert_eq!(get(relay.address(), "/live", &[]).status, 200);
     Client::connect(relay.address()).subscribe_live(&names);
 
-    // Mended: others have replaced the file, and what hung comes back.
-    let hung = path.with_extension("hung");
-    std::fs::rename(&path, &hung).unwrap();
+    // The disk answers again, and others have replaced the file meanwhile.
+    std::fs::rename(&path, path.with_extension("hung")).unwrap();
     list("EVALUATION ORDER ALLOW, DENY\n.* DENY\n");
-    drop(std::fs::OpenOptions::new().write(true).open(&hung));
+    drop(held);
     assert_eq!(client.wait_closed(), CloseCode::RightsChanged.number());
     assert_eq!(relay.metric("pvwire_rules_stale"), 0.0);
+}
+
+#[test]
+fn pipe_in_place_of_a_file_is_refused_and_hangs_nothing() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, RECORDS);
+    let names = ioc.names(["set", "secret"]);
+    let secret = &names[1];
+    let pvlist = file(&ioc, "pipe.pvlist", &format!(".* ALLOW\n{secret} DENY\n"));
+    let text = format!("pvlist = '{}'\n", pvlist.display());
+    let config = file(&ioc, "pipe.toml", &text);
+    let relay = Relay::start(network, &["--config", config.to_str().unwrap()]);
+    let mut client = Client::connect(relay.address());
+    client.subscribe_live(&names[..1]);
+    for path in [&pvlist, &config] {
+        let (pipe, whole) = (path.with_extension("fifo"), path.with_extension("whole"));
+        let made = Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        std::fs::rename(path, &whole).unwrap();
+        std::fs::rename(&pipe, path).unwrap();
+        let said = format!("{}: not a regular file", path.display());
+        eventually("the log says so", || relay.output().contains(&said));
+        assert_eq!(relay.metric("pvwire_rules_stale"), 1.0);
+        let refused = client.subscribe(&[secret])[0].problem;
+        assert_eq!(refused, NameProblem::NotAllowed);
+        std::fs::rename(&whole, path).unwrap();
+        eventually("it is mended", || relay.metric("pvwire_rules_stale") == 0.0);
+    }
+    assert!(!relay.output().contains("no answer from its disk"));
+    assert!(client.closed.is_none());
+}
+
+#[test]
+fn file_cut_at_a_line_end_counts_as_edited() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, RECORDS);
+    let names = ioc.names(["set", "secret"]);
+    let [set, secret] = names.each_ref().map(String::as_str);
+    // What is left is a whole file, which an operator may have written so.
+    let list = format!(".* ALLOW\n{secret} DENY\n");
+    let pvlist = file(&ioc, "edited.pvlist", &list);
+    let relay = Relay::start(network, &["--pvlist", pvlist.to_str().unwrap()]);
+    let mut client = Client::connect(relay.address());
+    client.subscribe_live(&[set]);
+    let refused = client.subscribe(&[secret])[0].problem;
+    assert_eq!(refused, NameProblem::NotAllowed);
+    std::fs::write(&pvlist, ".* ALLOW\n").unwrap();
+    wait_changes(&relay, 1.0);
+    client.subscribe_live(&[secret]);
+    // Within a line the cut shows.
+    std::fs::write(&pvlist, ".* ALLOW").unwrap();
+    eventually("it is refused", || {
+        relay.metric("pvwire_rules_stale") == 1.0
+    });
+    assert!(relay.output().contains("it may be cut off"));
 }

@@ -65,7 +65,7 @@ fn put_that_no_rule_allows_never_reaches_the_ioc_and_says_which_rule_it_was() {
         assert_eq!(outcome, Outcome::NotAllowed, "{name}: {message}");
         assert!(message.contains(rule), "{name}: {message}");
         assert!(
-            message.starts_with("somebody without a name may not put"),
+            message.starts_with("an anonymous client may not put"),
             "{message}"
         );
     }
@@ -171,10 +171,10 @@ fn check_says_what_would_happen_and_which_rule_says_so() {
     );
     assert_eq!(
         check(&["--pv", "pva://X", "--pv=X:DEMO"]),
-        "somebody without a name may read pva://X: no rule fits; reading is allowed then\n\
-         somebody without a name may not put pva://X: no rule of this relay allows it (allow_put or [[rule]])\n\
-         somebody without a name may read ca://X:DEMO: no rule fits; reading is allowed then\n\
-         somebody without a name may put ca://X:DEMO: allow_put (pv *:DEMO, allow put)\n"
+        "an anonymous client may read pva://X: no rule fits, so reading is allowed\n\
+         an anonymous client may not put pva://X: no rule of this relay allows it (allow_put or [[rule]])\n\
+         an anonymous client may read ca://X:DEMO: no rule fits, so reading is allowed\n\
+         an anonymous client may put ca://X:DEMO: allow_put (pv *:DEMO, allow put)\n"
     );
 }
 
@@ -252,7 +252,7 @@ fn check_says_which_line_of_a_gateways_files_decides() {
         String::from_utf8(output.stdout).unwrap()
     };
     let (list, acf) = (pvlist.display(), acf.display());
-    let by = format!("where it is by {list}:3 (.*:set ALLOW Set)");
+    let by = format!("in which {list}:3 (.*:set ALLOW Set) puts it");
     assert_eq!(
         check(&["--user", "jane", "--pv", "SR:set"]),
         format!(
@@ -326,7 +326,7 @@ fn what_a_gateways_files_deny_never_reaches_the_ioc() {
 }
 
 #[test]
-fn relay_does_not_start_with_gateway_files_that_it_cannot_do_justice_to() {
+fn relay_refuses_gateway_files_that_it_does_not_support() {
     let refused = |arguments: &[String]| {
         let mut command = relay_command(Network::new());
         let output = command
@@ -351,11 +351,11 @@ fn relay_does_not_start_with_gateway_files_that_it_cannot_do_justice_to() {
         ),
         (
             vec![pvlist(b"A(.*) ALIAS B\\1\n")],
-            "pvlist:1: ALIAS: a relay can't give PVs other names",
+            "pvlist:1: ALIAS: the relay can't rename PVs",
         ),
         (
             vec![pvlist(b"A ALLOW\n\xff ALLOW\n")],
-            "pvlist:2: not UTF-8",
+            "pvlist: line 2 is not UTF-8",
         ),
         (
             vec![pvlist(&b"A ALLOW\n".repeat(140_000))],
@@ -369,15 +369,15 @@ fn relay_does_not_start_with_gateway_files_that_it_cannot_do_justice_to() {
             vec![acf(
                 "HAG(h) { x }\nASG(DEFAULT) {\nRULE(1, WRITE) { HAG(h) } }",
             )],
-            "acf:3: HAG(h): a relay doesn't know on which host its user sits",
+            "acf:3: HAG(h): the relay doesn't know its users' hosts",
         ),
         (
             vec![pvlist(b".* ALLOW Beam"), acf("ASG(DEFAULT)")],
-            "there is no ASG(Beam), which PVs are in by",
+            "there is no ASG(Beam), but ",
         ),
         (
             vec![acf("ASG(DEFAULT)"), "--allow-put=X".into()],
-            "allow_put is \"X\", expected nothing with access_security",
+            "allow_put is \"X\", expected no value together with access_security",
         ),
     ] {
         let said = refused(&arguments);

@@ -176,7 +176,7 @@ fn new_certificate_is_shown_to_new_clients_and_the_old_ones_live_on() {
 
     // What is no key, and what belongs to another certificate, changes nothing.
     let (other, _) = Pair::new();
-    let complaints = || relay.output().matches("from before stays").count();
+    let complaints = || relay.output().matches("stays in effect").count();
     for (wrong, key) in [
         (1, "nonsense".into()),
         (2, std::fs::read(other.key()).unwrap()),

@@ -1,6 +1,6 @@
-//! Who tried to write what, and what became of it: one line of JSON for each attempt.
+//! The audit file: one line of JSON for each attempted put or call, with its outcome.
 //!
-//! A separate thread writes them, so that a disk that hangs or is full holds up no client.
+//! A separate thread writes the file, so that a full or hanging disk delays no client.
 
 mod chain;
 mod check;
@@ -16,40 +16,57 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-pub use self::check::{Findings, check};
+use thiserror::Error;
+
+pub use self::check::{CheckError, Findings, check};
 use self::file::LogFile;
 pub use self::record::{Attempt, new_value, old_value};
 use crate::config::AuditSync;
 
-/// Records that may wait for the disk: 16 MiB at most. Of what comes then `audit_fail = open` loses the
-/// record and `closed` refuses the put.
+/// Maximum number of records that wait for the disk, 16 MiB. Beyond this `audit_fail = open` loses the record
+/// and `closed` refuses the put.
 const MAX_QUEUED: usize = 4096;
 
-/// With `audit_fail = closed`, what puts that are about to be made leave for the ends of those that were.
+/// With `audit_fail = closed`, the part of the queue that is reserved for outcomes of puts already made.
 const KEPT_FOR_ENDS: usize = MAX_QUEUED / 2;
 
-/// Records that are written at once.
+/// Maximum number of records in one write.
 const MAX_AT_ONCE: usize = 256;
 
-/// How long a record may take to be written. Then the disk hangs, for all that is known.
+/// Time limit for writing a record; after it the disk counts as hanging.
 pub const PATIENCE: Duration = Duration::from_secs(3);
 
-/// How often the writer looks whether the file is still at its place, if nothing is written.
+/// Interval at which an idle writer checks whether the file was moved.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How often the log says that the file still can't be written.
+/// Interval at which the log repeats that the file can't be written.
 const REMIND_EVERY: Duration = Duration::from_secs(60);
 
-/// How often the log says anything of it at most: a disk may be full and have room in turns.
+/// Shortest interval between log lines about the file: a disk can be full for moments again and again.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
-/// Learns whether a record was written, or why not, from the writer's thread.
-pub type Recorded = Box<dyn FnOnce(Result<(), String>) + Send>;
+/// Why an attempt has no record.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum AuditError {
+    /// The file can't be written.
+    #[error("{0}")]
+    Write(String),
+    /// The disk hangs.
+    #[error("no answer from its disk for {} s", PATIENCE.as_secs())]
+    Hangs,
+    /// The queue is full.
+    #[error("too many records wait for its disk")]
+    QueueFull,
+}
 
-/// Where attempts are put on record.
+/// Receives, on the writer's thread, whether a record was written.
+pub type Recorded = Box<dyn FnOnce(Result<(), AuditError>) + Send>;
+
+/// The audit file, as other threads use it.
 pub struct Audit {
     path: PathBuf,
-    /// Nothing may be written to a PV that isn't on record.
+    /// `audit_fail = closed`: puts are sent only after their record is written.
     closed: bool,
     entries: SyncSender<Entry>,
     shared: Arc<Shared>,
@@ -61,7 +78,7 @@ enum Entry {
     Finish(SyncSender<()>),
 }
 
-/// What the writer's thread and the others know of each other.
+/// State shared by the writer's thread and the others.
 struct Shared {
     started: Instant,
     queued: AtomicUsize,
@@ -69,38 +86,37 @@ struct Shared {
     lost: AtomicU64,
     /// Milliseconds past the POSIX epoch of the last record that was written; 0 for none.
     last_written_millis: AtomicU64,
-    /// Milliseconds after the start since when the writer has been at the disk, and one more; 0 when it
-    /// isn't.
+    /// Start of the writer's current disk operation, in milliseconds after `started` plus one; 0 for none.
     busy_since: AtomicU64,
-    /// Why the last try to write failed, unless it worked.
+    /// Error of the last write, if it failed.
     failure: Mutex<Option<String>>,
 }
 
 /// Whether the audit file can be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It can.
+    /// It can be written.
     Writes,
-    /// It can't, because of this.
+    /// The last write failed, for this reason.
     Fails(String),
-    /// The system has not come back from a call for longer than `PATIENCE`.
+    /// A system call has taken longer than `PATIENCE`.
     Hangs,
 }
 
-/// What operators are told.
+/// State of the audit file, for operators.
 #[derive(Clone, Debug)]
 pub struct Health {
     /// Whether the file can be written.
     pub state: State,
-    /// Whether puts are refused while it can't.
+    /// Whether puts are refused while it can't be written.
     pub closed: bool,
     /// Records that wait for the disk.
     pub queued: usize,
-    /// Records that were written.
+    /// Number of records written.
     pub written: u64,
-    /// Records that weren't, or that may not have reached the disk.
+    /// Number of records lost, or possibly not on the disk.
     pub lost: u64,
-    /// When the last one was written.
+    /// Time of the last write.
     pub last_written: Option<SystemTime>,
 }
 
@@ -113,16 +129,13 @@ impl Health {
 }
 
 impl State {
-    /// Why the file can't be written, for people.
+    /// Why the file can't be written, for messages.
     #[must_use]
     pub fn reason(&self) -> Option<String> {
         match self {
             Self::Writes => None,
             Self::Fails(why) => Some(why.clone()),
-            Self::Hangs => Some(format!(
-                "no answer from its disk for {} s",
-                PATIENCE.as_secs()
-            )),
+            Self::Hangs => Some(AuditError::Hangs.to_string()),
         }
     }
 }
@@ -144,8 +157,8 @@ impl Shared {
 }
 
 impl Audit {
-    /// Begins to add to a file. With `closed` nothing is written to a PV unless a line that says so was
-    /// written before. A disk that hangs is not waited for for ever.
+    /// Opens a file to append to. With `closed` a put is sent only after a record of it is written. A disk that
+    /// hangs delays the start by at most `PATIENCE`.
     ///
     /// # Errors
     /// When the file can't be opened, or the system gives no thread.
@@ -169,7 +182,7 @@ impl Audit {
         thread::Builder::new()
             .name("audit".into())
             .spawn(move || writer.run(&opening, &coming))?;
-        // A disk that hangs is opened when it answers; until then that is a state like another.
+        // The file on a disk that hangs is opened when the disk answers; `state` says so until then.
         if let Ok(result) = opened.recv_timeout(PATIENCE) {
             result?;
         }
@@ -181,38 +194,33 @@ impl Audit {
         })
     }
 
-    /// Puts an attempt that is about to be made on record, where nothing may be written otherwise. `true`
-    /// when `recorded` will be told whether it is; it must not be made before. `false` when it may be made
-    /// at once.
+    /// Records an attempt before it is made, with `audit_fail = closed`. `true` when `recorded` will be called,
+    /// and the attempt has to wait for that; `false` when no record is needed.
     ///
     /// # Errors
-    /// When it must not be made, because of this.
-    pub fn begin(&self, attempt: &Attempt<'_>, recorded: Recorded) -> Result<bool, String> {
+    /// When the attempt must not be made.
+    pub fn begin(&self, attempt: &Attempt<'_>, recorded: Recorded) -> Result<bool, AuditError> {
         if !self.closed {
             return Ok(false);
         }
-        let state = self.shared.state();
-        if state == State::Hangs {
-            return Err(state.reason().unwrap_or_default());
+        if self.shared.state() == State::Hangs {
+            return Err(AuditError::Hangs);
         }
-        let full = || Err("too many records wait for its disk".to_owned());
-        if self.shared.queued.load(Ordering::Relaxed) >= MAX_QUEUED - KEPT_FOR_ENDS {
-            return full();
-        }
-        if self.add(attempt, Some(recorded)) {
+        let has_room = self.shared.queued.load(Ordering::Relaxed) < MAX_QUEUED - KEPT_FOR_ENDS;
+        if has_room && self.add(attempt, Some(recorded)) {
             Ok(true)
         } else {
-            full()
+            Err(AuditError::QueueFull)
         }
     }
 
-    /// Puts on record what became of an attempt. What can't be written is counted.
+    /// Records the outcome of an attempt. Records that can't be written are counted.
     pub fn end(&self, attempt: &Attempt<'_>) {
         self.add(attempt, None);
     }
 
     fn add(&self, attempt: &Attempt<'_>, recorded: Option<Recorded>) -> bool {
-        // What isn't made needs no record that it begins; its end says what became of it.
+        // An attempt that isn't made needs no record of its beginning; its outcome says why.
         let counts = u64::from(recorded.is_none());
         let entry = Entry::Record(attempt.record(SystemTime::now()), recorded);
         self.shared.queued.fetch_add(1, Ordering::Relaxed);
@@ -224,13 +232,13 @@ impl Audit {
         added
     }
 
-    /// Has the writer look at once whether the file was moved.
+    /// Makes the writer check at once whether the file was moved.
     pub fn look(&self) {
-        // A full queue is worked off soon, and the writer looks before it writes.
+        // With a full queue the writer is busy, and it checks before each write.
         let _ = self.entries.try_send(Entry::Look);
     }
 
-    /// How it is.
+    /// The state of the file.
     #[must_use]
     pub fn health(&self) -> Health {
         let shared = &self.shared;
@@ -245,17 +253,19 @@ impl Audit {
         }
     }
 
-    /// Waits until all records are written, at most this long.
+    /// Waits until all records are written, at most for `within`.
     pub fn finish(&self, within: Duration) {
         let (done, is_done) = sync_channel(1);
         let asked = self.entries.try_send(Entry::Finish(done));
         if asked.is_err() || is_done.recv_timeout(within).is_err() {
             let left = self.shared.queued.load(Ordering::Relaxed);
-            log::error!("the audit file can't be written: {left} records are lost at the end");
+            log::error!(
+                "the audit file can't be written: {left} records are lost at the relay's end"
+            );
         }
     }
 
-    /// Tells the log when the file can't be written any more and when it can again, for ever.
+    /// Logs when the file can't be written and when it can be written again, for ever.
     pub async fn watch(self: Arc<Self>) {
         let mut watched = Watched::default();
         loop {
@@ -267,7 +277,7 @@ impl Audit {
     }
 }
 
-/// What the log was told last.
+/// What was logged last.
 #[derive(Debug, Default)]
 struct Watched {
     reason: Option<String>,
@@ -276,7 +286,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// What the log is to be told now.
+    /// The next log line, if one is due.
     fn line(&mut self, health: &Health, now: Instant) -> Option<(log::Level, String)> {
         let reason = health.state.reason();
         let lost = health.lost - self.lost;
@@ -308,11 +318,11 @@ impl Watched {
     }
 }
 
-/// What the writer's thread has.
+/// The writer's thread.
 struct Writer {
     file: LogFile,
     shared: Arc<Shared>,
-    /// Lost records that the file says to be so.
+    /// Number of lost records that the file mentions.
     lost_on_record: u64,
 }
 
@@ -341,7 +351,8 @@ impl Writer {
             let ends = records.len() - told.len();
             let result = self.write(&records, ends, !finished.is_empty());
             for recorded in told {
-                recorded(result.as_ref().copied().map_err(ToString::to_string));
+                let failed = |error: &io::Error| AuditError::Write(error.to_string());
+                recorded(result.as_ref().copied().map_err(failed));
             }
             if !finished.is_empty()
                 && let Some(last) = self.file.last()
@@ -377,7 +388,7 @@ impl Writer {
         result
     }
 
-    /// Does what may block, so that others can see how long it has been doing so.
+    /// Runs what may block, and shows other threads how long it has taken so far.
     fn at_the_disk(&mut self, act: impl FnOnce(&mut LogFile) -> io::Result<()>) -> io::Result<()> {
         let shared = &self.shared;
         shared.busy_since.store(shared.millis(), Ordering::Release);
@@ -386,7 +397,7 @@ impl Writer {
         result
     }
 
-    /// Counts what became of records, of which some say how attempts ended.
+    /// Counts written or lost records, of which `ends` are outcomes.
     fn note(&self, error: Option<&io::Error>, records: usize, ends: usize) {
         let shared = &self.shared;
         match error {
@@ -411,10 +422,9 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // After a panic: what comes now can't be written.
+        // After a panic nothing more can be written.
         let mut failure = (self.shared.failure.lock()).unwrap_or_else(PoisonError::into_inner);
-        *failure =
-            Some("the thread that writes it has ended, which is a fault of the relay".into());
+        *failure = Some("the thread that writes it has ended; this is a bug of the relay".into());
     }
 }
 
@@ -423,7 +433,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn log_is_told_of_a_change_at_once_and_reminded_once_a_minute() {
+    fn change_is_logged_at_once_and_repeated_each_minute() {
         let (mut watched, start) = (Watched::default(), Instant::now());
         let mut told = |state: &State, lost: u64, second: u64| {
             let health = Health {

@@ -10,15 +10,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use jsonwebtoken::errors::{Error, ErrorKind};
 use jsonwebtoken::{Algorithm, Validation};
 use serde_json::{Map, Value};
+use thiserror::Error as ThisError;
 use tokio::sync::Notify;
 
 use self::key_set::Key;
-pub use self::key_set::{KeyNumber, Keys};
+pub use self::key_set::{KeyNumber, KeySetError, Keys};
 pub use self::proxy::{Network, forwarded};
 use self::verifier::PROVIDER;
 use crate::access::rule::Identity;
 
-/// Longest token that is looked at, in bytes.
+/// Longest accepted token, in bytes.
 const MAX_TOKEN_BYTES: usize = 16 << 10;
 
 /// Longest name of a user or group, in bytes.
@@ -27,46 +28,96 @@ const MAX_IDENTITY_BYTES: usize = 256;
 /// Most groups of one user.
 const MAX_GROUPS: usize = 1000;
 
-/// How far the clocks of the relay and of who issues the tokens may be apart.
+/// Tolerated difference between the clocks of the relay and of the tokens' issuer.
 const LEEWAY: Duration = Duration::from_secs(5);
 
 /// What is known of a client from its handshake.
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
-    /// Where it connects from: address and port, or the address alone that a trusted proxy says.
+    /// Its address and port, or the address that a trusted proxy states.
     pub address: String,
     /// Origin of its page; empty for programs.
     pub origin: String,
-    /// Who it is, as far as the handshake says.
+    /// Its identity by the handshake.
     pub identity: Identity,
 }
 
-/// Somebody who has shown who he is, and until when that holds.
+/// An identity that a token proved, and its expiry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Login {
-    /// Who.
+    /// The token's user and groups.
     pub identity: Identity,
-    /// Until when.
+    /// Expiry of the token.
     pub until: SystemTime,
-    /// The key that its token is signed by.
+    /// The key that verified the token.
     pub key: KeyNumber,
 }
 
-/// Why a token isn't taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why a token is refused.
+#[derive(Clone, Debug, PartialEq, Eq, ThisError)]
 pub enum TokenError {
-    /// It is signed by a key that isn't known. It may be a new one, which is being fetched.
+    /// The relay doesn't know the key that signed it. It may be a new one, which is being fetched.
+    #[error("the token is signed by a key that the relay doesn't know")]
     UnknownKey,
     /// For good.
-    Refused(String),
+    #[error(transparent)]
+    Refused(#[from] TokenRefusal),
 }
 
-/// What a token must say.
+/// Why a token is refused for good; clients read it.
+#[derive(Clone, Debug, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
+pub enum TokenRefusal {
+    /// The relay authenticates its clients in another way.
+    #[error("this relay takes no tokens")]
+    NotTaken,
+    /// The client sent none.
+    #[error("a token is needed to log in")]
+    Missing,
+    /// It is longer than `MAX_TOKEN_BYTES`.
+    #[error("the token is longer than {MAX_TOKEN_BYTES} bytes")]
+    TooLong,
+    /// It isn't a JWT, or has another algorithm.
+    #[error("the token is not a JSON Web Token signed by RS256, ES256 or EdDSA")]
+    NotAToken,
+    /// Its header has `crit`.
+    #[error("the token requires an extension that this relay doesn't support (crit)")]
+    Extension,
+    /// It has expired.
+    #[error("the token has expired")]
+    Expired,
+    /// `nbf` is in the future.
+    #[error("the token is not valid yet")]
+    NotYet,
+    /// `aud` isn't the relay's.
+    #[error("the token is for another audience (aud)")]
+    Audience,
+    /// `iss` isn't the issuer that the relay trusts.
+    #[error("the token is from another issuer (iss)")]
+    Issuer,
+    /// The signature doesn't fit.
+    #[error("the token's signature is wrong")]
+    Signature,
+    /// A required claim is missing.
+    #[error("the token has no {0:?}")]
+    Claim(String),
+    /// The claim with the user's name is missing or isn't a name.
+    #[error("the token names no user in {0:?}")]
+    User(String),
+    /// `exp` isn't a time.
+    #[error("the token doesn't say when it expires")]
+    Expiry,
+    /// It is damaged.
+    #[error("the token can't be read")]
+    Unreadable,
+}
+
+/// Claims that a token must have.
 #[derive(Clone, Debug, Default)]
 pub struct TokenRules {
-    /// Whom it must be for.
+    /// The required audience.
     pub audience: String,
-    /// Who must have issued it; empty for anybody whose key is known.
+    /// The required issuer; empty for every issuer whose key is known.
     pub issuer: String,
     /// The claim with the user's name.
     pub user_claim: String,
@@ -82,11 +133,11 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// Checks by these keys, until there are others.
+    /// Checks tokens by these keys until they are replaced.
     #[must_use]
     pub fn new(rules: TokenRules, mut keys: Keys) -> Self {
         keys.follow(&Keys::default());
-        // Another provider of the process would do as well.
+        // An error means that the process has a provider, which serves as well.
         let _ = PROVIDER.install_default();
         Self {
             rules,
@@ -95,50 +146,48 @@ impl Tokens {
         }
     }
 
-    /// From now on these keys are good.
+    /// Replaces the keys.
     pub fn replace(&self, mut keys: Keys) {
         let mut place = self.keys.write().unwrap_or_else(PoisonError::into_inner);
         keys.follow(&place);
         *place = Arc::new(keys);
     }
 
-    /// The keys have expired: all log-ins are refused until there are others. Who has logged in by them stays
-    /// until its token ends.
+    /// Marks the keys as expired: all log-ins are refused until there are new keys. Clients that are logged in
+    /// stay until their token expires.
     pub fn retire(&self) {
         let mut place = self.keys.write().unwrap_or_else(PoisonError::into_inner);
         *place = Arc::new(place.retired());
     }
 
-    /// Those that are good now.
+    /// The current keys.
     #[must_use]
     pub fn keys(&self) -> Arc<Keys> {
         Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits until a token was signed by a key that isn't known.
+    /// Waits for a token that an unknown key signed.
     pub async fn wanted(&self) {
         self.wanted.notified().await;
     }
 
-    /// Who a token is of.
+    /// The identity that a token proves.
     ///
     /// # Errors
-    /// When it is not good, with the reason.
+    /// When the token isn't valid.
     pub fn check(&self, token: &str) -> Result<Login, TokenError> {
-        let refused = |why: &str| Err(TokenError::Refused(why.to_owned()));
         if token.is_empty() {
-            return refused("a token is needed to log in");
+            return Err(TokenRefusal::Missing.into());
         }
         if token.len() > MAX_TOKEN_BYTES {
-            return refused("the token is too long");
+            return Err(TokenRefusal::TooLong.into());
         }
         let known = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
         let header = jsonwebtoken::decode_header(token).ok();
-        let Some(header) = header.filter(|header| known.contains(&header.alg)) else {
-            return refused("the token is no JSON Web Token signed by RS256, ES256 or EdDSA");
-        };
+        let header = header.filter(|header| known.contains(&header.alg));
+        let header = header.ok_or(TokenRefusal::NotAToken)?;
         if header.crit.is_some() {
-            return refused("the token asks for an extension that this relay doesn't know");
+            return Err(TokenRefusal::Extension.into());
         }
         let keys = self.keys();
         let fits = |key: &&Key| {
@@ -151,16 +200,16 @@ impl Tokens {
                 Err(error) => why = Some(error),
             }
         }
-        match why {
-            Some(why) => Err(TokenError::Refused(why)),
-            None => {
+        Err(why.map_or_else(
+            || {
                 self.wanted.notify_one();
-                Err(TokenError::UnknownKey)
-            }
-        }
+                TokenError::UnknownKey
+            },
+            TokenError::from,
+        ))
     }
 
-    fn check_by(&self, token: &str, key: &Key) -> Result<Login, String> {
+    fn check_by(&self, token: &str, key: &Key) -> Result<Login, TokenRefusal> {
         let mut validation = Validation::new(key.algorithm);
         validation.leeway = LEEWAY.as_secs();
         validation.validate_nbf = true;
@@ -172,14 +221,14 @@ impl Tokens {
         }
         validation.set_required_spec_claims(&needed);
         let token = jsonwebtoken::decode::<Map<String, Value>>(token, &key.key, &validation)
-            .map_err(|error| describe(&error))?;
-        let user = token.claims.get(&self.rules.user_claim);
-        let user = user.and_then(Value::as_str).filter(|user| is_name(user));
+            .map_err(|error| refusal(&error))?;
         let claim = &self.rules.user_claim;
-        let user = user.ok_or_else(|| format!("the token names no user in {claim:?}"))?;
+        let user = token.claims.get(claim).and_then(Value::as_str);
+        let user = user.filter(|user| is_name(user));
+        let user = user.ok_or_else(|| TokenRefusal::User(claim.clone()))?;
         let until = (token.claims.get("exp").and_then(Value::as_f64))
             .filter(|seconds| (0.0..1e11).contains(seconds))
-            .ok_or("the token doesn't say when it expires")?;
+            .ok_or(TokenRefusal::Expiry)?;
         Ok(Login {
             identity: Identity {
                 user: Some(user.to_owned()),
@@ -191,13 +240,13 @@ impl Tokens {
     }
 }
 
-/// Whether something can be the name of a user or group.
+/// Whether a text can be the name of a user or group.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= MAX_IDENTITY_BYTES && !name.contains(char::is_control)
 }
 
-/// Groups as a list or, as in a scope, with blanks between them.
+/// Groups as a list, or separated by spaces as in a scope.
 fn groups(claim: Option<&Value>) -> Vec<String> {
     let names: Vec<&str> = match claim {
         Some(Value::String(text)) => text.split(' ').collect(),
@@ -208,15 +257,15 @@ fn groups(claim: Option<&Value>) -> Vec<String> {
     names.take(MAX_GROUPS).map(str::to_owned).collect()
 }
 
-fn describe(error: &Error) -> String {
+fn refusal(error: &Error) -> TokenRefusal {
     match error.kind() {
-        ErrorKind::ExpiredSignature => "the token has expired".into(),
-        ErrorKind::ImmatureSignature => "the token is not valid yet".into(),
-        ErrorKind::InvalidAudience => "the token is for somebody else (aud)".into(),
-        ErrorKind::InvalidIssuer => "the token was issued by somebody else (iss)".into(),
-        ErrorKind::InvalidSignature => "the token's signature is wrong".into(),
-        ErrorKind::MissingRequiredClaim(claim) => format!("the token has no {claim:?}"),
-        _ => "the token can't be read".into(),
+        ErrorKind::ExpiredSignature => TokenRefusal::Expired,
+        ErrorKind::ImmatureSignature => TokenRefusal::NotYet,
+        ErrorKind::InvalidAudience => TokenRefusal::Audience,
+        ErrorKind::InvalidIssuer => TokenRefusal::Issuer,
+        ErrorKind::InvalidSignature => TokenRefusal::Signature,
+        ErrorKind::MissingRequiredClaim(claim) => TokenRefusal::Claim(claim.clone()),
+        _ => TokenRefusal::Unreadable,
     }
 }
 
@@ -224,9 +273,9 @@ fn describe(error: &Error) -> String {
 mod tests {
     use super::*;
 
-    /// Signed once by a key that nobody has any more; long expired.
+    /// Signed by a key that was thrown away; expired long ago.
     #[test]
-    fn signature_by_rsa_is_read_and_a_changed_one_refused() {
+    fn rsa_signature_is_verified_and_a_changed_one_refused() {
         let keys = r#"{"keys": [{"kty": "RSA", "e": "AQAB", "n": "izrpblHL7X5eRuxBHkI1dq9sIABWLGTbTKfpwAcXb8bEwa2vAA__QOa-Bqmk31V0vliYMEuq_AZYmmTc0CYPPW6wE2f-t7JoM0OEasp1KjFAq7GzOnEAJi1qmHmMIjRv6_ChC5ir7VRoKGko-lW3lCy8yc_Y0s3ODKLK31mZBzWy9BQ0SIuWMKODlkjFxO-QUirAxpVL2YwNiINf-UPRUlQ4bvu3n093nEVaYQmWOL7fI4MJ6-cs8Yz6TB_j7xppMAVjG2mW7OazUKOqJ_A7C6-xr8tnbPaYh-07ca2UWB7w-ByWPfFigR1guMfrHguGes7S8jxRj0PqKEaC5U2Udw"}]}"#;
         let token = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJqYW5lIiwiYXVkIjoicHZ3aXJlIiwiZXhwIjoxMzAwODE5MzgwfQ.DXdKTHb0vImdavR6LjatHA2io8upamt1xZG7gY-E1fQUBwAExn2udVmzRy5HzVNZF2_mcW-SLtmTZvaXL9ciEx4ZTLvgPxhqEqIwcccL004yPl0Hbr2F86FNXm_PP-qmK0uCxQvufE1b0p8s9hErbes9SFlDKzWLZ-3pPTKktvO4MoALqRy9synBhb84N8p4kMvotBS8CIU-8dT0XMIhgj56ETqNvVjsz-Sx7Z5DvadCtKLhSEvvYfMlZad37g9A30OO0fREuy22uvB0w4gAo5GovMqKAvVES9IwsR5y5_rjhJwjL3EqkQbHszN4Dwii2YDnIcMA5NiSnntm7UtLKQ";
         let rules = TokenRules {
@@ -235,10 +284,7 @@ mod tests {
             ..TokenRules::default()
         };
         let tokens = Tokens::new(rules, Keys::read(keys).unwrap());
-        let why = |token: &str| match tokens.check(token).unwrap_err() {
-            TokenError::Refused(why) => why,
-            TokenError::UnknownKey => panic!("the key is known"),
-        };
+        let why = |token: &str| tokens.check(token).unwrap_err().to_string();
         assert_eq!(why(token), "the token has expired");
         let (message, signature) = token.rsplit_once('.').unwrap();
         let first = if signature.starts_with('A') { "B" } else { "A" };
@@ -247,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn key_keeps_its_number_while_it_stands_in_a_set_by_whatever_id() {
+    fn key_keeps_its_number_under_another_id() {
         let key = |id: &str, x: &str| {
             format!(r#"{{"kty": "OKP", "crv": "Ed25519", "kid": "{id}", "x": "{x}"}}"#)
         };
@@ -271,7 +317,7 @@ mod tests {
         assert_eq!(numbers(&tokens), both);
         tokens.replace(set(&[key("b", y)]));
         assert!(!tokens.keys().has(first) && tokens.keys().has(both[0]));
-        // It was away: whoever removed it meant it.
+        // A key that was removed comes back as a new one.
         tokens.replace(set(&[key("c", x)]));
         assert!(!tokens.keys().has(first));
     }

@@ -1,4 +1,5 @@
-//! Where do the keys come from that tokens are signed by, and when are they read again?
+//! Reads the keys that verify tokens from `jwt_keys`, a file or a URL, and reads them again while the relay
+//! runs.
 
 use std::io;
 use std::sync::Arc;
@@ -11,48 +12,84 @@ use hyper::{Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
+use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::access::auth::{Keys, TokenRules, Tokens};
+use crate::access::auth::{KeySetError, Keys, TokenRules, Tokens};
 use crate::config::Config;
-use crate::ops::file_reads::{FileReads, NO_ANSWER};
+use crate::ops::file_reads::{FileReads, NO_ANSWER, RegularFileError, read_text};
 use crate::ops::metrics::Metrics;
 
-/// How often a file is looked at.
+/// Interval between reads of a file.
 const FILE_EVERY: Duration = Duration::from_secs(1);
 
-/// How often a URL is asked.
+/// Interval between requests to a URL.
 const URL_EVERY: Duration = Duration::from_secs(300);
 
-/// How often a URL is asked while it gives no keys.
+/// The same while the URL gives no keys.
 const URL_RETRY: Duration = Duration::from_secs(10);
 
-/// At least so long between two questions, however many tokens with unknown keys come.
+/// Shortest interval between two requests, even when tokens with unknown keys arrive.
 const URL_AGAIN: Duration = Duration::from_secs(2);
 
-/// How long a URL may take to answer.
+/// Time limit for a URL's answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Longest set of keys that is read.
+/// Longest key set, in bytes.
 const MAX_KEYS_BYTES: usize = 1 << 20;
 
 fn is_url(place: &str) -> bool {
     place.contains("://")
 }
 
-/// What checks tokens as the configuration says. A URL that can't be reached yet is asked again
-/// later.
+/// `jwt_keys` gives no keys.
+#[derive(Debug, Error)]
+#[error("jwt_keys: {place}: {cause}")]
+pub struct KeysError {
+    place: String,
+    cause: Cause,
+}
+
+#[derive(Debug, Error)]
+enum Cause {
+    #[error(transparent)]
+    File(#[from] RegularFileError),
+    #[error("{NO_ANSWER}")]
+    DiskHangs,
+    #[error("not UTF-8")]
+    NotUtf8,
+    #[error(transparent)]
+    Set(#[from] KeySetError),
+    #[error("not a URL")]
+    NotAUrl,
+    #[error("expected https://, or http:// on this machine")]
+    Scheme,
+    #[error("no answer within {} s", PATIENCE.as_secs())]
+    Late,
+    #[error(transparent)]
+    Connect(#[from] io::Error),
+    #[error("{0}")]
+    Tls(String),
+    #[error(transparent)]
+    Http(#[from] hyper::Error),
+    #[error("answered {0}")]
+    Status(StatusCode),
+    #[error("{0}")]
+    Body(String),
+}
+
+/// Checks tokens by the configuration. A URL that can't be reached yet is requested again later.
 ///
 /// # Errors
-/// When the file can't be read or holds no keys.
-pub async fn tokens(config: &Config) -> Result<Arc<Tokens>, String> {
+/// When the file can't be read or has no keys.
+pub async fn tokens(config: &Config) -> Result<Arc<Tokens>, KeysError> {
     let place = &config.jwt_keys;
     let keys = match read(place, &mut FileReads::default()).await {
         Ok((_, keys)) => keys,
         Err(error) if is_url(place) && check_url(place).is_ok() => {
-            log::warn!("{error}; nobody can log in until there are keys");
+            log::warn!("{error}; all log-ins are refused until there are keys");
             Keys::default()
         }
         Err(error) => return Err(error),
@@ -66,9 +103,9 @@ pub async fn tokens(config: &Config) -> Result<Arc<Tokens>, String> {
     Ok(Arc::new(Tokens::new(rules, keys)))
 }
 
-/// Reads the keys again, for ever: a file when it changed, a URL now and then and when a token was
-/// signed by a key that isn't known. Keys that can't be read, and a set without any, leave the ones
-/// before in place for `jwt_keys_keep_ms`.
+/// Reads the keys again, for ever: a file every second, a URL every five minutes and when an unknown key signed
+/// a token. While they can't be read, or the set is empty, the previous keys stay valid for
+/// `jwt_keys_keep_ms`.
 pub async fn keep_fresh(tokens: Arc<Tokens>, config: Config, metrics: Arc<Metrics>) {
     let place = config.jwt_keys;
     let (mut last, mut asked) = (String::new(), Instant::now());
@@ -95,27 +132,27 @@ pub async fn keep_fresh(tokens: Arc<Tokens>, config: Config, metrics: Arc<Metric
             Ok((text, keys)) => {
                 if text != last || state.retired {
                     if !last.is_empty() {
-                        log::info!("{place}: there are new keys");
+                        log::info!("{place}: new keys are in effect");
                     }
                     tokens.replace(keys);
                     last = text;
                 }
                 state.fresh();
             }
-            Err(error) => state.failed(error),
+            Err(error) => state.failed(error.to_string()),
         }
     }
 }
 
-/// Whether the keys are those of their file or URL.
+/// Whether the keys in use are those of their file or URL.
 struct State<'a> {
     tokens: &'a Tokens,
     metrics: &'a Metrics,
     keep: Duration,
     read: Instant,
-    /// What is wrong, once it was said.
+    /// The last error, once it is logged.
     complaint: Option<String>,
-    /// The last keys have expired.
+    /// The previous keys have expired.
     retired: bool,
 }
 
@@ -130,7 +167,7 @@ impl<'a> State<'a> {
             retired: tokens.keys().is_empty(),
         };
         if state.retired {
-            // The start has said why.
+            // The reason was logged at the start.
             state.complaint = Some(String::new());
             metrics.keys_stale.set(1);
         } else {
@@ -153,53 +190,59 @@ impl<'a> State<'a> {
             .set(i64::try_from(seconds).unwrap_or(0));
     }
 
-    /// They weren't.
+    /// The keys couldn't be read.
     fn failed(&mut self, error: String) {
         self.metrics.keys_stale.set(1);
         if !self.retired && self.read.elapsed() >= self.keep {
             self.retired = true;
             self.tokens.retire();
             let keep = self.keep.as_millis();
-            log::error!("{error}; since {keep} ms (jwt_keys_keep_ms), so all log-ins are refused");
+            log::error!(
+                "{error}; this has lasted for {keep} ms (jwt_keys_keep_ms), so all log-ins are refused"
+            );
         } else if !self.retired && self.complaint.as_ref() != Some(&error) {
-            log::error!("{error}; the keys from before stay for jwt_keys_keep_ms");
+            log::error!("{error}; the previous keys stay valid for jwt_keys_keep_ms");
         }
         self.complaint = Some(error);
     }
 }
 
 /// Reads of a file of keys.
-type KeyReads = FileReads<io::Result<String>>;
+type KeyReads = FileReads<Result<String, RegularFileError>>;
 
-async fn read(place: &str, reads: &mut KeyReads) -> Result<(String, Keys), String> {
+async fn read(place: &str, reads: &mut KeyReads) -> Result<(String, Keys), KeysError> {
     let text = if is_url(place) {
-        tokio::time::timeout(PATIENCE, fetch(place))
-            .await
-            .unwrap_or_else(|_| Err("no answer in time".into()))
+        let fetched = tokio::time::timeout(PATIENCE, fetch(place)).await;
+        fetched.unwrap_or(Err(Cause::Late))
     } else {
         let path = place.to_owned();
-        match reads.read(|| std::fs::read_to_string(path)).await {
-            Some(text) => text.map_err(|error| error.to_string()),
-            None => Err(NO_ANSWER.into()),
-        }
+        let text = reads.read(move || read_text(&path, MAX_KEYS_BYTES as u64));
+        let text = text.await.ok_or(Cause::DiskHangs);
+        text.and_then(|text| Ok(text?))
     };
-    let keys = text.and_then(|text| Keys::read(&text).map(|keys| (text, keys)));
-    keys.map_err(|error| format!("jwt_keys: {place}: {error}"))
+    let keys = text.and_then(|text| {
+        let keys = Keys::read(&text)?;
+        Ok((text, keys))
+    });
+    keys.map_err(|cause| KeysError {
+        place: place.to_owned(),
+        cause,
+    })
 }
 
-/// Keys that come over a network that others can write to are nobody's.
-fn check_url(url: &str) -> Result<Uri, String> {
-    let uri: Uri = url.parse().map_err(|_| "not a URL".to_owned())?;
+/// Refuses unencrypted URLs of other machines: whoever can change the answer could log in as any user.
+fn check_url(url: &str) -> Result<Uri, Cause> {
+    let uri: Uri = url.parse().map_err(|_| Cause::NotAUrl)?;
     let host = uri.host().unwrap_or_default();
     let local = ["localhost", "127.0.0.1", "[::1]"].contains(&host);
     match uri.scheme_str() {
         Some("https") if !host.is_empty() => Ok(uri),
         Some("http") if local => Ok(uri),
-        _ => Err("expected https://, or http:// on this machine".into()),
+        _ => Err(Cause::Scheme),
     }
 }
 
-async fn fetch(url: &str) -> Result<String, String> {
+async fn fetch(url: &str) -> Result<String, Cause> {
     let uri = check_url(url)?;
     let is_tls = uri.scheme_str() == Some("https");
     let name = uri.host().unwrap_or_default();
@@ -208,9 +251,7 @@ async fn fetch(url: &str) -> Result<String, String> {
         .trim_end_matches(']')
         .to_owned();
     let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-    let tcp = TcpStream::connect((name.as_str(), port))
-        .await
-        .map_err(|error| error.to_string())?;
+    let tcp = TcpStream::connect((name.as_str(), port)).await?;
     if !is_tls {
         return get(tcp, &uri).await;
     }
@@ -220,22 +261,20 @@ async fn fetch(url: &str) -> Result<String, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
+        .map_err(|error| Cause::Tls(error.to_string()))?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let name = ServerName::try_from(name).map_err(|error| error.to_string())?;
+    let name = ServerName::try_from(name).map_err(|error| Cause::Tls(error.to_string()))?;
     let tls = TlsConnector::from(Arc::new(config)).connect(name, tcp);
-    get(tls.await.map_err(|error| error.to_string())?, &uri).await
+    get(tls.await?, &uri).await
 }
 
-async fn get<S>(stream: S, uri: &Uri) -> Result<String, String>
+async fn get<S>(stream: S, uri: &Uri) -> Result<String, Cause>
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
-    let failed = |error: hyper::Error| error.to_string();
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-        .await
-        .map_err(failed)?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let driving = tokio::task::spawn_local(async move {
         if let Err(error) = connection.await {
             log::debug!("the connection to the keys ended: {error}");
@@ -247,15 +286,15 @@ where
         .header(HOST, host)
         .header("accept", "application/json")
         .body(Empty::<Bytes>::new())
-        .map_err(|error| error.to_string())?;
-    let response = sender.send_request(request).await.map_err(failed)?;
+        .map_err(|_| Cause::NotAUrl)?;
+    let response = sender.send_request(request).await?;
     if response.status() != StatusCode::OK {
-        return Err(format!("answered {}", response.status()));
+        return Err(Cause::Status(response.status()));
     }
     let body = Limited::new(response.into_body(), MAX_KEYS_BYTES).collect();
-    let body = body.await.map_err(|error| error.to_string())?.to_bytes();
+    let body = body.await.map_err(|error| Cause::Body(error.to_string()))?;
     driving.abort();
-    String::from_utf8(body.to_vec()).map_err(|error| error.to_string())
+    String::from_utf8(body.to_bytes().to_vec()).map_err(|_| Cause::NotUtf8)
 }
 
 #[cfg(test)]

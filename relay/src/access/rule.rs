@@ -1,8 +1,9 @@
-//! Who may read and write which PVs, and which rule says so?
+//! Decides who may read and write a PV, and names the rule that decides.
 //!
-//! A list of PVs, if there is one, says first which are served at all. Then the operator's rules are
-//! asked, and then an access security file.
+//! The pvlist comes first: PVs that it doesn't allow are not served. Then the first of the operator's rules
+//! that fits decides, and where none fits the access security file.
 
+mod error;
 mod file;
 mod identity;
 mod name;
@@ -13,56 +14,57 @@ mod security;
 
 use std::borrow::Cow;
 
+pub use self::error::RulesError;
 use self::file::parsed;
 pub use self::identity::Identity;
 use self::name::Names;
 use self::own::Rule;
-pub use self::pvlist::PvList;
-pub use self::security::AccessSecurity;
+pub use self::pattern::PatternError;
+pub use self::pvlist::{LineError, PvList, PvListError};
+pub use self::security::{AccessSecurity, SecurityError, SyntaxError};
 use crate::config::{Access, Config, RuleText};
 
-/// Most memory that a rule's regular expression may take when it is compiled.
+/// Memory limit of one compiled regular expression.
 const MAX_REGEX_BYTES: usize = 1 << 20;
 
-/// Whether something is allowed, and who says so.
+/// Whether an access is allowed, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict<'a> {
-    /// Whether it is.
+pub struct Decision<'a> {
+    /// Whether it is allowed.
     pub allowed: bool,
-    /// The rule, or what holds without one.
+    /// The rule that decided, or the default.
     pub because: Cow<'a, str>,
 }
 
-impl<'a> Verdict<'a> {
+impl<'a> Decision<'a> {
     fn new(allowed: bool, because: impl Into<Cow<'a, str>>) -> Self {
         let because = because.into();
         Self { allowed, because }
     }
 }
 
-const READS_DEFAULT: &str = "no rule fits; reading is allowed then";
+const READS_DEFAULT: &str = "no rule fits, so reading is allowed";
 const PUTS_DEFAULT: &str = "no rule of this relay allows it (allow_put or [[rule]])";
 const PUTS_OFF: &str = "this relay takes no puts (enable_put is off)";
 const PUTS_PLAIN: &str =
     "puts take no channel filter or array range: write the name of the record and field alone";
 
-/// What an operator has to know about puts.
+/// The settings for puts, for the status page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PutsAllowed {
-    /// `enable_put`: without it no rule counts.
+    /// `enable_put`: without it all puts are refused.
     pub enabled: bool,
     /// Rules that allow some PVs to be written, `allow_put` included.
     pub rules: usize,
-    /// Whether an access security file is asked where no rule fits.
+    /// Whether an access security file decides where no rule fits.
     pub by_access_security: bool,
 }
 
-/// What the operator allows: what the list of PVs serves, and of that what the first rule that fits
-/// says, or else the access security file. Where there is none of them everybody may read and nobody
-/// may write.
+/// The access rules of a relay: pvlist, operator's rules and access security file. Without any of them all PVs
+/// can be read and none written.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    /// Whether anything may be written at all.
+    /// `enable_put`.
     puts: bool,
     pvlist: Option<PvList>,
     rules: Vec<Rule>,
@@ -70,11 +72,11 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// These rules; no puts at all unless `puts`.
+    /// These rules; without `puts` all puts are refused.
     ///
     /// # Errors
-    /// When a rule's expression is none.
-    pub fn new(puts: bool, rules: &[RuleText]) -> Result<Self, String> {
+    /// When a `pv_regex` isn't a regular expression.
+    pub fn new(puts: bool, rules: &[RuleText]) -> Result<Self, RulesError> {
         let rules = rules.iter().map(Rule::new).collect::<Result<_, _>>()?;
         Ok(Self {
             puts,
@@ -86,8 +88,8 @@ impl Rules {
     /// The rules of a configuration, with the files that it names.
     ///
     /// # Errors
-    /// What the operator has to change, and where.
-    pub fn read(config: &Config) -> Result<Self, String> {
+    /// When a rule or a file can't be used; the message names the file and line.
+    pub fn read(config: &Config) -> Result<Self, RulesError> {
         let rules = Self::new(config.enable_put, &config.all_rules())?;
         let pvlist = parsed(&config.pvlist, PvList::parse)?;
         let security = parsed(&config.access_security, AccessSecurity::parse)?;
@@ -96,12 +98,12 @@ impl Rules {
         if let Some(place) = trap
             && config.audit_file.is_empty()
         {
-            log::warn!("{place}: TRAPWRITE puts nothing on record without an audit_file");
+            log::warn!("{place}: TRAPWRITE records nothing without an audit_file");
         }
         Ok(rules)
     }
 
-    /// Whether puts are taken, and by how many rules, for the status page.
+    /// The settings for puts, for the status page.
     #[must_use]
     pub fn puts(&self) -> PutsAllowed {
         let allows = |rule: &&Rule| rule.verdicts.contains(&(Access::Put, true));
@@ -112,19 +114,22 @@ impl Rules {
         }
     }
 
-    /// The same with what a site has for its gateways.
+    /// These rules with a site's pvlist and access security file.
     ///
     /// # Errors
-    /// What the operator has to change, and where.
+    /// When the pvlist names a group that the file doesn't define, or whose rules the relay doesn't support.
     pub fn with_gateway(
         self,
         pvlist: Option<PvList>,
         security: Option<AccessSecurity>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, RulesError> {
         if let Some(security) = &security {
             let groups = match &pvlist {
                 Some(list) => list.groups(),
-                None => vec![(pvlist::DEFAULT_GROUP, "the lack of a pvlist".to_owned())],
+                None => vec![(
+                    pvlist::DEFAULT_GROUP,
+                    "the default without a pvlist".to_owned(),
+                )],
             };
             for (group, by) in groups {
                 security.check(group, &by)?;
@@ -137,49 +142,49 @@ impl Rules {
         })
     }
 
-    /// Whether somebody may read or write `scheme://name`.
+    /// Whether `identity` may read or write `scheme://name`.
     #[must_use]
-    pub fn judge(
+    pub fn decide(
         &self,
         identity: &Identity,
         scheme: &str,
         name: &str,
         access: Access,
-    ) -> Verdict<'_> {
+    ) -> Decision<'_> {
         if access == Access::Put && !self.puts {
-            return Verdict::new(false, PUTS_OFF);
+            return Decision::new(false, PUTS_OFF);
         }
         let names = Names::new(scheme, name);
         if access == Access::Put && names.has_modifiers {
-            return Verdict::new(false, PUTS_PLAIN);
+            return Decision::new(false, PUTS_PLAIN);
         }
         let listed = self.pvlist.as_ref().map(|list| list.find(&names));
         if let Some(Err(why)) = listed {
-            return Verdict::new(false, why);
+            return Decision::new(false, why.to_string());
         }
         for rule in self.rules.iter().filter(|rule| rule.is_for(identity)) {
             if let Some(allowed) = rule.says(&names, access) {
-                return Verdict::new(allowed, &rule.text);
+                return Decision::new(allowed, &rule.text);
             }
         }
         let listed = listed.and_then(Result::ok);
         if let Some(security) = &self.security {
             let Some((place, by)) = listed else {
                 let place = security::default_place();
-                let (allowed, why) = security.judge(identity, &place, access);
-                return Verdict::new(allowed, why);
+                let (allowed, why) = security.decide(identity, &place, access);
+                return Decision::new(allowed, why);
             };
-            let (allowed, why) = security.judge(identity, place, access);
-            return Verdict::new(allowed, format!("{why}, where it is by {by}"));
+            let (allowed, why) = security.decide(identity, place, access);
+            return Decision::new(allowed, format!("{why}, in which {by} puts it"));
         }
         match (access, listed) {
-            (Access::Read, Some((_, by))) => Verdict::new(true, by),
-            (Access::Read, None) => Verdict::new(true, READS_DEFAULT),
-            (Access::Put, _) => Verdict::new(false, PUTS_DEFAULT),
+            (Access::Read, Some((_, by))) => Decision::new(true, by),
+            (Access::Read, None) => Decision::new(true, READS_DEFAULT),
+            (Access::Put, _) => Decision::new(false, PUTS_DEFAULT),
         }
     }
 
-    /// The rules that apply to an identity; identities with the same rules get the same decisions.
+    /// Which rules apply to an identity. Identities to which the same rules apply get the same decisions.
     #[must_use]
     pub fn standing(&self, identity: &Identity) -> Vec<bool> {
         let own = self.rules.iter().map(|rule| rule.is_for(identity));
@@ -190,7 +195,7 @@ impl Rules {
         own.chain(by_file).collect()
     }
 
-    /// Whether there is anybody who may write `scheme://name`.
+    /// Whether some user may be able to write `scheme://name`.
     #[must_use]
     pub fn takes_puts(&self, scheme: &str, name: &str) -> bool {
         if !self.puts {
@@ -253,7 +258,7 @@ mod tests {
 
     fn may(rules: &Rules, who: &Identity, name: &str, access: Access) -> bool {
         let (scheme, name) = name.split_once("://").unwrap_or(("ca", name));
-        rules.judge(who, scheme, name, access).allowed
+        rules.decide(who, scheme, name, access).allowed
     }
 
     #[test]
@@ -301,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn denied_record_is_denied_with_its_fields_and_by_every_protocol() {
+    fn denied_record_is_denied_with_its_fields_in_each_protocol() {
         use Access::{Put, Read};
         let list = [
             deny(Read, rule(&[], &[], "SECRET")),
@@ -329,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn comment_in_a_channel_filter_meets_no_pattern_and_puts_take_no_modifiers() {
+    fn comment_in_a_channel_filter_fits_no_pattern() {
         use Access::{Put, Read};
         let list = [
             deny(Read, rule(&[], &[], "SECRET.VAL")),
@@ -348,12 +353,12 @@ mod tests {
                 ("L:A:SET.VAL{\"ts\":{}}", false),
                 ("L:A:SET.[0]", false),
             ] {
-                let verdict = rules.judge(&anybody, scheme, name, Put);
-                assert_eq!(verdict.allowed, expected, "{name}");
+                let decision = rules.decide(&anybody, scheme, name, Put);
+                assert_eq!(decision.allowed, expected, "{name}");
                 assert_eq!(rules.takes_puts(scheme, name), expected, "{name}");
             }
         }
-        let why = rules.judge(&anybody, "ca", "L:A:SET.VAL{}", Put).because;
+        let why = rules.decide(&anybody, "ca", "L:A:SET.VAL{}", Put).because;
         assert!(why.contains("no channel filter"), "{why}");
         // The same field by its other names.
         for name in [
@@ -384,7 +389,7 @@ mod tests {
         }
     }
 
-    fn gateway(pvlist: &str, security: &str, rules: &[RuleText]) -> Result<Rules, String> {
+    fn gateway(pvlist: &str, security: &str, rules: &[RuleText]) -> Result<Rules, RulesError> {
         let pvlist = (!pvlist.is_empty()).then(|| PvList::parse("pvlist", pvlist).unwrap());
         let parsed = || AccessSecurity::parse("acf", security).unwrap();
         let security = (!security.is_empty()).then(parsed);
@@ -397,7 +402,7 @@ mod tests {
         ASG(Set) { RULE(1, READ) RULE(1, WRITE) { UAG(ops) } }\nASG(Locked)";
 
     #[test]
-    fn list_is_asked_before_the_rules_and_access_security_after_them() {
+    fn pvlist_comes_before_the_rules_and_security_after_them() {
         use Access::{Put, Read};
         let list = ".* ALLOW\nSR:.*:SET ALLOW Set\nLOCKED ALLOW Locked\nSECRET DENY";
         let own = [
@@ -433,7 +438,7 @@ mod tests {
                 "SR:A:SET",
                 Put,
                 true,
-                "where it is by pvlist:2 (SR:.*:SET ALLOW Set)",
+                "in which pvlist:2 (SR:.*:SET ALLOW Set) puts it",
             ),
             ("anna", "SR:B:SET", Put, false, "a rule (pv SR:B:SET"),
             (
@@ -441,18 +446,18 @@ mod tests {
                 "SR:A:SET",
                 Put,
                 false,
-                "acf:3: no RULE of ASG(Set) gives WRITE to somebody",
+                "acf:3: no RULE of ASG(Set) gives WRITE to an anonymous client",
             ),
             ("", "SR:A:SET", Read, true, "acf:3 (RULE(1, READ)"),
             ("anna", "X", Put, false, "acf:2: no RULE of ASG(DEFAULT)"),
         ] {
             let who = identity(user, &[]);
-            let verdict = rules.judge(&who, "ca", name, access);
+            let decision = rules.decide(&who, "ca", name, access);
             assert_eq!(
-                verdict.allowed, expected,
-                "{user} {name} {access} {verdict:?}"
+                decision.allowed, expected,
+                "{user} {name} {access} {decision:?}"
             );
-            assert!(verdict.because.contains(part), "{verdict:?}");
+            assert!(decision.because.contains(part), "{decision:?}");
         }
         assert!(rules.takes_puts("ca", "X"), "jane");
         assert!(!rules.takes_puts("ca", "SECRET"));
@@ -463,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn each_of_the_two_files_does_without_the_other() {
+    fn pvlist_and_security_file_work_without_each_other() {
         let rules = gateway("SR:.* ALLOW Set", "", &[]).unwrap();
         let anna = identity("anna", &[]);
         assert!(may(&rules, &anna, "SR:A", Access::Read));
@@ -478,8 +483,9 @@ mod tests {
     }
 
     #[test]
-    fn group_that_the_list_names_and_the_file_has_not_is_refused() {
+    fn group_that_only_the_list_names_is_refused() {
         let error = gateway("A ALLOW\nSR:.* ALLOW Sett", ACF, &[]).unwrap_err();
+        let error = error.to_string();
         assert!(
             error.contains("ASG(Sett)") && error.contains("pvlist:2"),
             "{error}"
@@ -487,14 +493,14 @@ mod tests {
         let host = "HAG(h) { x }\nASG(DEFAULT) { RULE(1, WRITE) { HAG(h) } }\nASG(Set)";
         assert!(
             gateway("A ALLOW Set", host, &[]).is_ok(),
-            "nobody is in DEFAULT"
+            "no PV is in DEFAULT"
         );
-        let error = gateway("", host, &[]).unwrap_err();
+        let error = gateway("", host, &[]).unwrap_err().to_string();
         assert!(error.starts_with("acf:2: HAG(h)"), "{error}");
     }
 
     #[test]
-    fn expression_is_of_the_whole_name_and_one_that_is_none_is_refused() {
+    fn expression_matches_the_whole_name_or_is_refused() {
         let mut text = allow(Access::Put, rule(&[], &[], "-"));
         text.regexes = vec!["SR:[0-9]+:SET|X".into()];
         let rules = Rules::new(true, &[text.clone()]).unwrap();
@@ -514,13 +520,13 @@ mod tests {
         }
         for bad in ["(", "(?=x)", "(a{1000}){1000}"] {
             text.regexes = vec![bad.into()];
-            let error = Rules::new(true, &[text.clone()]).unwrap_err();
+            let error = Rules::new(true, &[text.clone()]).unwrap_err().to_string();
             assert!(error.starts_with("a rule: pv_regex"), "{error}");
         }
     }
 
     #[test]
-    fn somebody_may_write_unless_everybody_is_denied_first() {
+    fn pv_takes_puts_unless_everybody_is_denied_first() {
         use Access::Put;
         for (list, expected) in [
             (vec![allow(Put, rule(&["jane"], &[], "A"))], true),

@@ -19,7 +19,7 @@ pub fn check(config: &Config, check: Check) -> Result<(String, bool), StartError
     for pv in &check.pvs {
         let (scheme, name) = pv.split_once("://").unwrap_or((&config.default_source, pv));
         for &access in &check.access {
-            let verdict = rules.judge(&identity, scheme, name, access);
+            let verdict = rules.decide(&identity, scheme, name, access);
             allowed &= verdict.allowed;
             let may = if verdict.allowed { "may" } else { "may not" };
             text += &format!(

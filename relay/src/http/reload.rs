@@ -1,51 +1,94 @@
-//! When do changed rules take effect, and what happens to those who may do less by them?
+//! Reloads access rules while the relay runs: clients lose what the new rules don't allow.
 //!
-//! What says who may do what is read again when it changes, and at once on SIGHUP: the file's rules and
-//! `allow_put`, the pvlist and the access security file. Everything else waits for the next start.
+//! The rules and `allow_put` of the configuration file, the pvlist and the access security file are read again
+//! when they change, and at once on SIGHUP. All other settings take effect at the next start.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use thiserror::Error;
 use tokio::signal::unix::Signal;
 
-use crate::access::rule::Rules;
+use crate::access::rule::{Rules, RulesError};
 use crate::config::{Asked, Config, ConfigError};
-use crate::ops::file_reads::{FileReads, NO_ANSWER};
+use crate::ops::file_reads::{FileReads, NO_ANSWER, read_regular};
 use crate::ops::metrics::Metrics;
 use crate::session::shard::ShardHandle;
 use crate::state::registry::Registry;
 
-/// How often the files are looked at.
+/// Interval between reads of the files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Longest pvlist or access security file that is compared, in bytes; rules refuse longer ones.
+const MAX_FILE_BYTES: u64 = 1 << 21;
 
 /// The pvlist and the access security file; `None` where one can't be read.
 type Files = [Option<Vec<u8>>; 2];
 
-/// What was found at one look.
+/// The result of one read of all files.
 #[derive(PartialEq, Eq)]
 struct Found {
-    config: Result<Config, String>,
-    /// The files that it names; what can't be read `Rules::read` says then.
+    config: Result<Config, ConfigError>,
+    /// The files that it names; for one that can't be read `Rules::read` gives the error.
     files: Files,
 }
 
-/// The rules in effect, and whom they concern.
+/// Why the previous rules stay in effect.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ReloadError {
+    /// The configuration can't be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The rules can't be used.
+    #[error(transparent)]
+    Rules(#[from] RulesError),
+    /// A file is damaged.
+    #[error("{path}: {damage}")]
+    Damaged {
+        /// The file.
+        path: String,
+        /// How.
+        damage: Damage,
+    },
+    /// The configuration lost all its rules, or the name of a file with rules.
+    #[error("the configuration no longer has {0}: if that is intended, restart the relay")]
+    Lost(String),
+}
+
+/// Damage of a file that is read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Damage {
+    /// Its content is gone.
+    #[error(
+        "it is empty, which it wasn't before: write it again, or restart the relay if that is intended"
+    )]
+    Emptied,
+    /// Its last line has no end of line, though it had one before.
+    #[error(
+        "it may be cut off, because its last line has no end of line: write it again, with an end of line"
+    )]
+    CutOff,
+}
+
+/// The rules in effect, and where they are applied.
 pub struct Reload {
-    /// As the relay was started.
+    /// The configuration at the start.
     started: Config,
-    /// Whose rules are in effect.
+    /// The configuration whose rules are in effect.
     in_effect: Config,
-    /// The texts of its pvlist and its access security file.
+    /// Its pvlist and access security file.
     files_in_effect: Files,
     registry: Arc<Registry>,
     shards: Vec<ShardHandle>,
     metrics: Arc<Metrics>,
-    /// What was found last can't take effect.
+    /// The last change can't take effect.
     is_stale: bool,
 }
 
 impl Reload {
-    /// The rules of a configuration are in effect.
+    /// Begins with the rules of a configuration in effect.
     #[must_use]
     pub fn new(
         started: Config,
@@ -64,8 +107,8 @@ impl Reload {
         }
     }
 
-    /// Looks at the files for ever; `read` reads the configuration as at the start. A change counts when
-    /// it is still there at the next look, because several files are never written at once, or on SIGHUP.
+    /// Reads the files for ever; `read` reads the configuration as at the start. A change takes effect when the
+    /// next read finds the same, because several files are never written at the same moment, or on SIGHUP.
     pub async fn keep_fresh(
         mut self,
         read: impl Fn() -> Result<Asked, ConfigError> + Send + Sync + 'static,
@@ -98,12 +141,12 @@ impl Reload {
         }
     }
 
-    /// The disk of the files does not answer: what they say now can't be known.
+    /// The disk of the files hangs.
     fn hangs(&self) {
         if self.metrics.rules_stale.set(1) == 0 {
             log::error!(
-                "the configuration file, pvlist or access security file can't be read: {NO_ANSWER}; the rules \
-                 from before stay in effect"
+                "the configuration file, pvlist or access security file can't be read: {NO_ANSWER}; the \
+                 previous rules stay in effect"
             );
         }
     }
@@ -114,7 +157,7 @@ impl Reload {
     }
 
     /// Refuses a pvlist or an access security file that was emptied or cut off.
-    fn refuse_damage(&self, config: &Config, found: &Files) -> Result<(), String> {
+    fn refuse_damage(&self, config: &Config, found: &Files) -> Result<(), ReloadError> {
         let paths = |config: &Config| [config.pvlist.clone(), config.access_security.clone()];
         let before = paths(&self.in_effect)
             .into_iter()
@@ -122,14 +165,15 @@ impl Reload {
         let after = paths(config).into_iter().zip(found);
         for ((was, before), (path, after)) in before.zip(after) {
             if let (true, Some(before), Some(after)) = (was == path, before, after) {
-                refuse_damaged(before, after).map_err(|why| format!("{path}: {why}"))?;
+                refuse_damaged(before, after)
+                    .map_err(|damage| ReloadError::Damaged { path, damage })?;
             }
         }
         Ok(())
     }
 
-    /// The rules of a configuration, however long its files' disk takes.
-    async fn rules(&self, config: Config) -> Result<(Rules, Config), String> {
+    /// The rules of a configuration; waits while the disk of its files hangs.
+    async fn rules(&self, config: Config) -> Result<(Rules, Config), ReloadError> {
         let mut reads = FileReads::default();
         loop {
             let asked = config.clone();
@@ -140,15 +184,16 @@ impl Reload {
         }
     }
 
-    /// Has what was found take effect, or says what is wrong with it.
+    /// Puts a change into effect, or logs why it can't take effect.
     async fn apply(&mut self, found: &Found) {
-        let checked = found.config.clone().and_then(|config| {
+        let config = found.config.clone().map_err(ReloadError::from);
+        let checked = config.and_then(|config| {
             let differing = self.started.differing(&config);
             if !differing.is_empty() {
                 let keys = differing.join(", ");
-                log::warn!("changed, and in effect after the next start only: {keys}");
+                log::warn!("changed, but takes effect only at the next start: {keys}");
             }
-            // Whether puts are taken at all is no rule.
+            // `enable_put` takes effect at the next start, too.
             let enable_put = self.started.enable_put;
             let config = Config {
                 enable_put,
@@ -170,9 +215,9 @@ impl Reload {
                 self.registry.set_rules(rules);
                 self.shards.iter().for_each(ShardHandle::recheck);
                 self.metrics.rules_changed.inc();
-                log::info!("the rules were read again and are in effect");
+                log::info!("new rules are in effect");
             }
-            Err(error) => log::error!("{error}; the rules from before stay in effect"),
+            Err(error) => log::error!("{error}; the previous rules stay in effect"),
         }
     }
 }
@@ -181,7 +226,7 @@ fn look(started: &Config, read: &impl Fn() -> Result<Asked, ConfigError>) -> Fou
     let config = match read() {
         Ok(Asked::Run(config)) => Ok(*config),
         Ok(_) => Ok(started.clone()),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(error),
     };
     let of = config.as_ref().unwrap_or(started);
     let files = files(of);
@@ -189,47 +234,44 @@ fn look(started: &Config, read: &impl Fn() -> Result<Asked, ConfigError>) -> Fou
 }
 
 fn files(config: &Config) -> Files {
-    [&config.pvlist, &config.access_security].map(|path| std::fs::read(path).ok())
+    [&config.pvlist, &config.access_security].map(|path| read_regular(path, MAX_FILE_BYTES).ok())
 }
 
-/// Refuses a file that is read again and was damaged in between: it is empty, or its last line has no end
-/// though it had one. A list that lost its last lines may open what they deny.
+/// Refuses a file that was emptied or cut off since the last read: a list without its last lines may allow what
+/// they deny.
 ///
 /// # Errors
-/// What the operator has to do.
-pub fn refuse_damaged(before: &[u8], after: &[u8]) -> Result<(), String> {
+/// When it is empty, or its last line has lost its end.
+pub fn refuse_damaged(before: &[u8], after: &[u8]) -> Result<(), Damage> {
     let is_empty = |text: &[u8]| text.iter().all(u8::is_ascii_whitespace);
     if is_empty(after) && !is_empty(before) {
-        return Err(
-            "it is empty, which it wasn't: write it again, or restart the relay if that is meant"
-                .into(),
-        );
+        return Err(Damage::Emptied);
     }
     if before.ends_with(b"\n") && !after.ends_with(b"\n") {
-        return Err(
-            "it may be cut off, because its last line has no end of line: write it again, with an end \
-             of line"
-                .into(),
-        );
+        return Err(Damage::CutOff);
     }
     Ok(())
 }
 
-/// Refuses what a file that was emptied or cut off would say: without a pvlist, an access security file or
-/// any `[[rule]]` everything can be read.
-fn refuse_loss(before: &Config, after: &Config) -> Result<(), String> {
+/// Refuses a configuration that lost its pvlist, its access security file or all its `[[rule]]` tables: without
+/// them all PVs can be read.
+fn refuse_loss(before: &Config, after: &Config) -> Result<(), ReloadError> {
+    let is_lost = |before: bool, after: bool| before && !after;
     let lost = [
         (
             "pvlist",
-            !before.pvlist.is_empty() && after.pvlist.is_empty(),
+            is_lost(!before.pvlist.is_empty(), !after.pvlist.is_empty()),
         ),
         (
             "access_security",
-            !before.access_security.is_empty() && after.access_security.is_empty(),
+            is_lost(
+                !before.access_security.is_empty(),
+                !after.access_security.is_empty(),
+            ),
         ),
         (
             "[[rule]]",
-            !before.rules.is_empty() && after.rules.is_empty(),
+            is_lost(!before.rules.is_empty(), !after.rules.is_empty()),
         ),
     ];
     let lost: Vec<_> = lost
@@ -239,8 +281,5 @@ fn refuse_loss(before: &Config, after: &Config) -> Result<(), String> {
     if lost.is_empty() {
         return Ok(());
     }
-    Err(format!(
-        "the configuration has no {} any more, which it had: if that is meant, restart the relay",
-        lost.join(" and no ")
-    ))
+    Err(ReloadError::Lost(lost.join(" and ")))
 }

@@ -1,4 +1,4 @@
-//! Which certificate does the relay show, and when does it take a new one?
+//! The relay's certificate, which is read again while the relay runs.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,13 +7,55 @@ use std::time::Duration;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use thiserror::Error;
 
-use crate::ops::file_reads::{FileReads, NO_ANSWER};
+use crate::ops::file_reads::{FileReads, NO_ANSWER, read_regular};
 use crate::ops::metrics::Metrics;
 
-/// How often the files are looked at. A clock's times of change say nothing of what a link points to,
-/// so they are read.
+/// Interval between reads of the files. Their times of change aren't used: a link can come to point elsewhere.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Longest file of a certificate or key, in bytes.
+const MAX_PEM_BYTES: u64 = 1 << 20;
+
+/// The certificate or its key can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A file can't be read.
+    #[error("{key}: {path}: {reason}")]
+    Read {
+        /// The setting that names the file.
+        key: &'static str,
+        /// The file.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// The disk of the files hangs.
+    #[error("tls_cert, tls_key: {NO_ANSWER}")]
+    DiskHangs,
+    /// A file isn't in PEM.
+    #[error("{key}: {path}: {reason}")]
+    Pem {
+        /// The setting that names the file.
+        key: &'static str,
+        /// The file.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// The certificate and the key don't belong together.
+    #[error("tls_cert: {cert} with tls_key {key}: {reason}")]
+    Pair {
+        /// The file of the certificate.
+        cert: String,
+        /// The file of the key.
+        key: String,
+        /// Why.
+        reason: String,
+    },
+}
 
 /// The certificate and key in use, and the files that they come from.
 pub struct Tls {
@@ -30,7 +72,7 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// What stands in both files.
+/// The content of both files.
 #[derive(PartialEq, Eq)]
 struct Files {
     cert: Vec<u8>,
@@ -41,8 +83,8 @@ impl Tls {
     /// Reads a chain of certificates and the key of the first of them, both in PEM.
     ///
     /// # Errors
-    /// With a line for the operator, when they can't be read or don't belong together.
-    pub fn open(cert: &str, key: &str) -> Result<Arc<Self>, String> {
+    /// When they can't be read or don't belong together.
+    pub fn open(cert: &str, key: &str) -> Result<Arc<Self>, TlsError> {
         let config = config(&read(cert, key)?, cert, key)?;
         Ok(Arc::new(Self {
             cert: cert.to_owned(),
@@ -51,15 +93,14 @@ impl Tls {
         }))
     }
 
-    /// What new connections are answered by.
+    /// The configuration for new connections.
     #[must_use]
     pub fn in_use(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.in_use.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Reads the files again, for ever. A pair that isn't good leaves the one before in place; it is
-    /// complained of when it is still there at the next look, because two files are never replaced at
-    /// once.
+    /// Reads the files again, for ever. While they can't be used the previous pair stays in effect. The error is
+    /// logged when it lasts until the next read, because two files are never replaced at the same moment.
     pub async fn keep_fresh(self: Arc<Self>, metrics: Arc<Metrics>) {
         let mut seen = read(&self.cert, &self.key);
         let mut complaint = None;
@@ -68,21 +109,24 @@ impl Tls {
             tokio::time::sleep(LOOK_EVERY).await;
             let (cert, key) = (self.cert.clone(), self.key.clone());
             let found = reads.read(move || read(&cert, &key)).await;
-            let found = found.unwrap_or_else(|| Err(format!("tls_cert, tls_key: {NO_ANSWER}")));
+            let found = found.unwrap_or(Err(TlsError::DiskHangs));
             if found == seen {
                 if let Some(error) = complaint.take() {
                     metrics.tls_stale.set(1);
-                    log::error!("{error}; the certificate from before stays");
+                    log::error!("{error}; the previous certificate stays in effect");
                 }
                 continue;
             }
-            let made = (found.as_ref().map_err(String::clone))
+            let made = (found.as_ref().map_err(TlsError::clone))
                 .and_then(|files| config(files, &self.cert, &self.key));
             complaint = match made {
                 Ok(config) => {
                     *self.in_use.lock().unwrap_or_else(PoisonError::into_inner) = config;
                     metrics.tls_stale.set(0);
-                    log::info!("{}: new connections get this certificate now", self.cert);
+                    log::info!(
+                        "{}: this certificate is in effect for new connections",
+                        self.cert
+                    );
                     None
                 }
                 Err(error) => Some(error),
@@ -92,9 +136,13 @@ impl Tls {
     }
 }
 
-fn read(cert: &str, key: &str) -> Result<Files, String> {
-    let file = |name: &str, path: &str| {
-        std::fs::read(path).map_err(|error| format!("{name}: {path}: {error}"))
+fn read(cert: &str, key: &str) -> Result<Files, TlsError> {
+    let file = |key: &'static str, path: &str| {
+        read_regular(path, MAX_PEM_BYTES).map_err(|error| TlsError::Read {
+            key,
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })
     };
     Ok(Files {
         cert: file("tls_cert", cert)?,
@@ -102,16 +150,25 @@ fn read(cert: &str, key: &str) -> Result<Files, String> {
     })
 }
 
-/// Each pair has a configuration of its own, and with it its own tickets: nobody comes back by a
-/// ticket without seeing the new certificate.
-fn config(files: &Files, cert: &str, key: &str) -> Result<Arc<ServerConfig>, String> {
+/// The configuration for a pair. Each has its own session tickets, so that clients that resume see the new
+/// certificate, too.
+fn config(files: &Files, cert: &str, key: &str) -> Result<Arc<ServerConfig>, TlsError> {
+    let wrong = |key: &'static str, path: &str, reason: String| TlsError::Pem {
+        key,
+        path: path.to_owned(),
+        reason,
+    };
     let chain = CertificateDer::pem_slice_iter(&files.cert).collect::<Result<Vec<_>, _>>();
-    let chain = chain.map_err(|error| format!("tls_cert: {cert}: {error}"))?;
+    let chain = chain.map_err(|error| wrong("tls_cert", cert, error.to_string()))?;
     if chain.is_empty() {
-        return Err(format!("tls_cert: {cert}: no certificate in PEM in it"));
+        return Err(wrong(
+            "tls_cert",
+            cert,
+            "it has no certificate in PEM".into(),
+        ));
     }
     let private = PrivateKeyDer::from_pem_slice(&files.key)
-        .map_err(|error| format!("tls_key: {key}: {error}"))?;
+        .map_err(|error| wrong("tls_key", key, error.to_string()))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -120,8 +177,12 @@ fn config(files: &Files, cert: &str, key: &str) -> Result<Arc<ServerConfig>, Str
                 .with_no_client_auth()
                 .with_single_cert(chain, private)
         })
-        .map_err(|error| format!("tls_cert: {cert} with tls_key {key}: {error}"))?;
-    // WebSocket needs it, and browsers that are offered nothing may guess.
+        .map_err(|error| TlsError::Pair {
+            cert: cert.to_owned(),
+            key: key.to_owned(),
+            reason: error.to_string(),
+        })?;
+    // WebSocket needs HTTP/1.1; without an offer browsers may choose another version.
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

@@ -9,7 +9,7 @@ use pvwire_schema::limits::{MAX_NAME_BYTES, TOO_FAST};
 use pvwire_schema::types::{Outcome, PvId};
 use serde_json::Value;
 
-use crate::access::audit::{self, Attempt, Audit};
+use crate::access::audit::{self, Attempt, Audit, AuditError};
 use crate::access::auth::Peer;
 use crate::access::rule::Identity;
 use crate::config::Access;
@@ -146,7 +146,7 @@ pub struct Operations {
     /// Puts that wait until the value before them is known, and what waits for its record.
     held: HashMap<u64, Operation>,
     peeked: Arc<SegQueue<(u64, Value)>>,
-    recorded: Arc<SegQueue<(u64, Result<(), String>)>>,
+    recorded: Arc<SegQueue<(u64, Result<(), AuditError>)>>,
     /// When records must be written, in the order in which they were asked for.
     record_deadlines: VecDeque<(Instant, u64)>,
 }
@@ -366,7 +366,9 @@ impl Operations {
                         self.send(number, open, operation);
                     }
                 }
-                Err(why) => answers.extend(self.end(number, unrecorded(&why), now)),
+                Err(why) => {
+                    answers.extend(self.end(number, unrecorded(&why.to_string()), now));
+                }
             }
         }
         while let Some(&(deadline, number)) = self.record_deadlines.front() {
@@ -443,7 +445,8 @@ impl Operations {
             recorded.push((number, result));
             wake();
         });
-        audit.begin(&attempt, told).map_err(|why| unrecorded(&why))
+        let begun = audit.begin(&attempt, told);
+        begun.map_err(|why| unrecorded(&why.to_string()))
     }
 
     /// The answer to an operation that is over, which is put on record.

@@ -300,7 +300,7 @@ impl Registry {
     pub fn permit(&self, name: &str, identity: &Identity, access: Access) -> Result<(), Refusal> {
         let (scheme, bare, _) = self.source_of(name)?;
         let rules = self.rules();
-        let verdict = rules.judge(identity, scheme, bare, access);
+        let verdict = rules.decide(identity, scheme, bare, access);
         if verdict.allowed {
             return Ok(());
         }
@@ -366,7 +366,7 @@ impl Registry {
     pub fn unreadable(rules: &Rules, pvs: &[(PvId, Arc<str>)], identity: &Identity) -> Vec<PvId> {
         let denied = pvs.iter().filter(|(_, name)| {
             let (scheme, bare) = name.split_once("://").unwrap_or_default();
-            !rules.judge(identity, scheme, bare, Access::Read).allowed
+            !rules.decide(identity, scheme, bare, Access::Read).allowed
         });
         denied.map(|(pv, _)| *pv).collect()
     }

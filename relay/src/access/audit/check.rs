@@ -1,177 +1,208 @@
-//! Does an audit file still say what the relay wrote?
+//! Checks that audit files are unchanged: each line must follow from the one before it.
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 
 use serde_json::Value;
+use thiserror::Error;
 
 use super::chain::hash;
 
-/// Longer lines are not the relay's.
+/// The relay writes no longer lines.
 const MAX_LINE_BYTES: u64 = 64 << 10;
 
-/// What was found in audit files.
+/// The result of a check.
 #[derive(Debug)]
 pub struct Findings {
-    /// For people.
+    /// For the operator, one line for each finding.
     pub text: String,
     /// Whether every line follows from the one before it.
     pub is_whole: bool,
 }
 
-/// One line, and where it stands.
+/// A file can't be read.
+#[derive(Debug, Error)]
+#[error("{path}: {cause}")]
+pub struct CheckError {
+    path: String,
+    cause: io::Error,
+}
+
+/// Why a line doesn't follow from the one before it.
+#[derive(Debug, Error)]
+enum Break {
+    #[error("not the first line of an audit file: lines before it are missing")]
+    NoBegin,
+    #[error("the line before it ({0}) is not a record of the relay")]
+    NoRecord(String),
+    #[error(
+        "begins a new chain, which doesn't continue {0}: the relay was started without the previous file"
+    )]
+    NewChain(String),
+    #[error(
+        "doesn't follow from {0}: one of the two was changed, or lines between them were removed or added"
+    )]
+    Changed(String),
+}
+
+/// One line and its position.
 struct Line {
     at: String,
     hash: String,
-    /// None if it is no record.
+    /// `None` when the line isn't a record.
     record: Option<Value>,
     is_ended: bool,
 }
 
 impl Line {
     fn kind(&self) -> &str {
-        let record = self.record.as_ref();
-        record
-            .and_then(|record| record["kind"].as_str())
-            .unwrap_or("")
+        self.text("kind").unwrap_or_default()
     }
 
     fn prev(&self) -> Option<&str> {
-        self.record.as_ref()?["prev"].as_str()
+        self.text("prev")
+    }
+
+    fn text(&self, key: &str) -> Option<&str> {
+        self.record.as_ref()?[key].as_str()
+    }
+
+    /// Number of lost records that it mentions.
+    fn lost(&self) -> u64 {
+        let count = self
+            .record
+            .as_ref()
+            .and_then(|record| record["count"].as_u64());
+        count.filter(|_| self.kind() == "lost").unwrap_or(0)
     }
 }
 
-/// Reads files in the order in which they were written and says which is the first line that doesn't follow
-/// from the one before it.
+/// The state of a check.
+#[derive(Default)]
+struct Chain {
+    text: String,
+    records: u64,
+    lost: u64,
+    /// The line before.
+    before: Option<Line>,
+    /// Hash of the last whole line before one that was cut off.
+    whole: Option<String>,
+}
+
+/// Reads files in the order in which they were written, up to the first line that doesn't follow from the one
+/// before it.
 ///
 /// # Errors
-/// When a file can't be read; the message names it.
-pub fn check(paths: &[String]) -> Result<Findings, String> {
-    let (mut text, mut records, mut lost) = (String::new(), 0_u64, 0_u64);
-    // The line before, and the hash of the last whole one before a line that was cut off.
-    let mut before: Option<Line> = None;
-    let mut whole: Option<String> = None;
-    let mut wrong = None;
-    'files: for path in paths {
-        let file = File::open(path).map_err(|error| format!("{path}: {error}"))?;
-        let mut reader = BufReader::new(file);
+/// When a file can't be read.
+pub fn check(paths: &[String]) -> Result<Findings, CheckError> {
+    let mut chain = Chain::default();
+    for path in paths {
+        let failed = |cause| CheckError {
+            path: path.clone(),
+            cause,
+        };
+        let mut reader = BufReader::new(File::open(path).map_err(failed)?);
         for number in 1_u64.. {
-            let at = format!("{path}:{number}");
-            let Some(line) = read(&mut reader, at).map_err(|error| format!("{path}: {error}"))?
-            else {
+            let Some(line) = read(&mut reader, format!("{path}:{number}")).map_err(failed)? else {
                 break;
             };
-            if let Err(why) = follows(before.as_ref(), whole.as_deref(), &line) {
-                wrong = Some(format!("{}: {why}", line.at));
-                break 'files;
+            if let Err(why) = chain.follows(&line) {
+                let _ = writeln!(chain.text, "{}: {why}", line.at);
+                return Ok(Findings {
+                    text: chain.text,
+                    is_whole: false,
+                });
             }
-            let _ = match (&before, line.kind()) {
-                (None, _) if line.prev().is_some() => writeln!(
-                    text,
-                    "{}: goes on from an earlier file, whose last line has the SHA-256 {}",
-                    line.at,
-                    line.prev().unwrap_or_default()
-                ),
-                (Some(cut), "cut") => {
-                    writeln!(
-                        text,
-                        "{}: cut off while it was written; the next line says so",
-                        cut.at
-                    )
-                }
-                (_, "lost") => {
-                    let count = line
-                        .record
-                        .as_ref()
-                        .and_then(|record| record["count"].as_u64());
-                    lost += count.unwrap_or(0);
-                    writeln!(
-                        text,
-                        "{}: {} records before it are lost",
-                        line.at,
-                        count.unwrap_or(0)
-                    )
-                }
-                _ => Ok(()),
-            };
-            records += u64::from(["put", "call"].contains(&line.kind()));
-            if line.record.is_none() {
-                whole = before.map(|before| before.hash);
-            }
-            before = Some(line);
+            chain.add(line);
         }
     }
-    if let Some(last) = before
-        .as_ref()
-        .filter(|last| last.record.is_none() || !last.is_ended)
-        && wrong.is_none()
-    {
-        let why = "cut off: the relay stopped while it wrote this line, or is writing it now";
-        let _ = writeln!(text, "{}: {why}", last.at);
-    }
-    let is_whole = wrong.is_none();
-    if let Some(wrong) = wrong {
-        let _ = writeln!(text, "{wrong}");
-    } else if let Some(last) = before {
-        let _ = writeln!(
-            text,
-            "{records} records in {} files follow from one another, {lost} are lost; the last line has the \
-             SHA-256 {}",
-            paths.len(),
-            last.hash
-        );
-    } else {
-        let _ = writeln!(text, "no records");
-    }
-    Ok(Findings { text, is_whole })
-}
-
-/// Whether a line is what comes behind the one before, or why not.
-fn follows(before: Option<&Line>, whole: Option<&str>, line: &Line) -> Result<(), String> {
-    let Some(before) = before else {
-        return match line.kind() {
-            "begin" => Ok(()),
-            _ => Err("not the first line of an audit file: lines before it are missing".into()),
-        };
-    };
-    if before.record.is_none() {
-        let says_so = line.kind() == "cut"
-            && line.prev() == Some(&before.hash)
-            && line
-                .record
-                .as_ref()
-                .and_then(|record| record["whole"].as_str())
-                == whole;
-        return match says_so {
-            true => Ok(()),
-            false => Err(format!(
-                "the line before it ({}) is no record of the relay",
-                before.at
-            )),
-        };
-    }
-    if line.record.is_none() {
-        // The next line, if there is one, must say that it was cut off.
-        return Ok(());
-    }
-    if line.prev() == Some(&before.hash) {
-        return Ok(());
-    }
-    Err(match (line.kind(), line.prev()) {
-        ("begin", None) => format!(
-            "begins a chain of its own, which doesn't go on from {}: the relay was started without the file \
-             before",
-            before.at
-        ),
-        _ => format!(
-            "doesn't follow from {}: one of both was changed, or lines between them were removed or added",
-            before.at
-        ),
+    Ok(Findings {
+        text: chain.end(paths.len()),
+        is_whole: true,
     })
 }
 
-fn read(reader: &mut impl BufRead, at: String) -> std::io::Result<Option<Line>> {
+impl Chain {
+    /// Takes a line that follows from the one before it.
+    fn add(&mut self, line: Line) {
+        let text = &mut self.text;
+        // Writing to a text can't fail.
+        let _ = match (&self.before, line.kind()) {
+            (None, _) if let Some(prev) = line.prev() => writeln!(
+                text,
+                "{}: continues an earlier file, whose last line has the SHA-256 {prev}",
+                line.at
+            ),
+            (Some(cut), "cut") => writeln!(
+                text,
+                "{}: cut off while it was written; the next line says so",
+                cut.at
+            ),
+            (_, "lost") => writeln!(
+                text,
+                "{}: {} records before it are lost",
+                line.at,
+                line.lost()
+            ),
+            _ => Ok(()),
+        };
+        self.lost += line.lost();
+        self.records += u64::from(["put", "call"].contains(&line.kind()));
+        let before = self.before.replace(line);
+        if self
+            .before
+            .as_ref()
+            .is_some_and(|line| line.record.is_none())
+        {
+            self.whole = before.map(|before| before.hash);
+        }
+    }
+
+    /// The findings after the last of `files` files.
+    fn end(mut self, files: usize) -> String {
+        let Some(last) = self.before else {
+            return "no records\n".to_owned();
+        };
+        if last.record.is_none() || !last.is_ended {
+            let why = "cut off: the relay stopped while it wrote this line, or is writing it now";
+            let _ = writeln!(self.text, "{}: {why}", last.at);
+        }
+        let _ = writeln!(
+            self.text,
+            "{} records in {files} files follow from one another, {} are lost; the last line has the SHA-256 {}",
+            self.records, self.lost, last.hash
+        );
+        self.text
+    }
+
+    fn follows(&self, line: &Line) -> Result<(), Break> {
+        let Some(before) = &self.before else {
+            return match line.kind() {
+                "begin" => Ok(()),
+                _ => Err(Break::NoBegin),
+            };
+        };
+        let continues = line.prev() == Some(&before.hash);
+        if before.record.is_none() {
+            let is_cut = line.kind() == "cut" && line.text("whole") == self.whole.as_deref();
+            return match continues && is_cut {
+                true => Ok(()),
+                false => Err(Break::NoRecord(before.at.clone())),
+            };
+        }
+        // The line after one that isn't a record must say that it was cut off.
+        if continues || line.record.is_none() {
+            return Ok(());
+        }
+        match (line.kind(), line.prev()) {
+            ("begin", None) => Err(Break::NewChain(before.at.clone())),
+            _ => Err(Break::Changed(before.at.clone())),
+        }
+    }
+}
+
+fn read(reader: &mut impl BufRead, at: String) -> io::Result<Option<Line>> {
     let mut bytes = Vec::new();
     reader.take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes)?;
     if bytes.is_empty() {
@@ -202,7 +233,7 @@ mod tests {
     use super::*;
     use crate::config::AuditSync;
 
-    /// An audit file with three records, written in two lives of a relay.
+    /// An audit file with three records, written by a relay that was restarted once.
     fn written(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("pvwire-{}-{name}", std::process::id()));
         let _ = fs::remove_file(&path);
@@ -223,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn file_that_was_not_changed_is_whole_and_its_records_and_losses_are_counted() {
+    fn unchanged_file_is_whole_and_its_records_are_counted() {
         let path = written("whole");
         let Findings { text, is_whole } = checked(&path);
         fs::remove_file(&path).unwrap();
@@ -250,7 +281,7 @@ mod tests {
         }
 
         #[test]
-        fn bytes_of_any_kind_end_a_check_with_a_verdict(bytes in any::<Vec<u8>>()) {
+        fn check_of_any_bytes_ends_with_findings(bytes in any::<Vec<u8>>()) {
             let path = written("any");
             fs::write(&path, &bytes).unwrap();
             let found = checked(&path);

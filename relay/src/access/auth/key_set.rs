@@ -3,19 +3,35 @@
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, DecodingKey, DecodingKeyKind};
 use serde_json::Value;
+use thiserror::Error;
 
-/// A key as this relay has known it since it first read it, whatever set it stands in.
+/// Identifies a key across the sets that contain it, from the first on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyNumber(u64);
 
-/// Keys that tokens may be signed by.
+/// Why a key set can't be used.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum KeySetError {
+    /// It isn't JSON.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// It has no list of keys.
+    #[error("not a JSON Web Key Set: it has no \"keys\"")]
+    NoList,
+    /// None of its keys can verify tokens.
+    #[error("it has no key for RS256, ES256 or EdDSA")]
+    NoKey,
+}
+
+/// The keys that verify tokens.
 #[derive(Default)]
 pub struct Keys {
     generation: u64,
     pub(super) list: Vec<Key>,
-    /// Keys so far, of all generations.
+    /// Keys numbered so far, in all generations.
     numbered: u64,
-    /// They are too old to let anybody in.
+    /// The keys are too old: all log-ins are refused.
     pub(super) retired: bool,
 }
 
@@ -28,18 +44,17 @@ pub(super) struct Key {
 }
 
 impl Keys {
-    /// Reads a JSON Web Key Set. Keys of other kinds, and those that are no public keys for
-    /// signatures, are passed over.
+    /// Reads a JSON Web Key Set. Keys of other kinds or for other purposes are ignored.
     ///
     /// # Errors
-    /// When it is no such set, or has no key that can be used.
-    pub fn read(text: &str) -> Result<Self, String> {
-        let set: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    /// When it isn't a key set, or has no usable key.
+    pub fn read(text: &str) -> Result<Self, KeySetError> {
+        let set: Value = serde_json::from_str(text)?;
         let list = set.get("keys").and_then(Value::as_array);
-        let list = list.ok_or("not a JSON Web Key Set: it has no \"keys\"")?;
+        let list = list.ok_or(KeySetError::NoList)?;
         let list: Vec<_> = list.iter().filter_map(Key::read).collect();
         if list.is_empty() {
-            return Err("no key for RS256, ES256 or EdDSA is in it".into());
+            return Err(KeySetError::NoKey);
         }
         Ok(Self {
             list,
@@ -47,7 +62,7 @@ impl Keys {
         })
     }
 
-    /// Gives each key the number that it had among those before, or else a new one.
+    /// Gives each key the number that it had in the set before, or a new one.
     pub(super) fn follow(&mut self, before: &Self) {
         self.generation = before.generation + 1;
         self.numbered = before.numbered;
@@ -63,7 +78,7 @@ impl Keys {
         }
     }
 
-    /// The same keys, with which nobody logs in any more.
+    /// The same keys, marked as too old.
     pub(super) fn retired(&self) -> Self {
         let mut keys = Self {
             list: self.list.clone(),
@@ -74,19 +89,19 @@ impl Keys {
         keys
     }
 
-    /// Whether there is none.
+    /// Whether it has no keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Whether a key is among them.
+    /// Whether it contains a key.
     #[must_use]
     pub fn has(&self, key: KeyNumber) -> bool {
         self.list.iter().any(|known| known.number == key)
     }
 
-    /// Changes when the keys do.
+    /// Counts the changes of the keys.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
@@ -94,7 +109,7 @@ impl Keys {
 }
 
 impl Key {
-    /// Whether it verifies the same signatures, by whatever id.
+    /// Whether it verifies the same signatures; the ids may differ.
     fn is_same(&self, other: &Self) -> bool {
         let material = match (self.key.kind(), other.key.kind()) {
             (
@@ -114,7 +129,7 @@ impl Key {
 
     fn read(value: &Value) -> Option<Self> {
         let text = |name: &str| value.get(name).and_then(Value::as_str);
-        // What a key is good for follows from its kind, never from what a token says.
+        // The key's kind decides its algorithm, never the token.
         let algorithm = match (text("kty")?, text("crv")) {
             ("RSA", _) => Algorithm::RS256,
             ("EC", Some("P-256")) => Algorithm::ES256,

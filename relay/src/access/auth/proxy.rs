@@ -2,44 +2,31 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-/// Addresses that begin with the same bits.
+use ipnet::IpNet;
+
+/// A range of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
-    address: IpAddr,
-    bits: u8,
-}
+pub struct Network(IpNet);
 
 impl Network {
     /// Reads `10.1.0.0/16`, `fd00::/8` or a single address.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
-        let (address, bits) = match text.split_once('/') {
-            Some((address, bits)) => (address, Some(bits)),
-            None => (text, None),
-        };
-        let address: IpAddr = address.parse().ok()?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let bits = bits.map_or(Some(most), |bits| bits.parse().ok())?;
-        (bits <= most).then_some(Self { address, bits })
+        let network = text.parse::<IpNet>().ok();
+        let single = || Some(IpNet::from(text.parse::<IpAddr>().ok()?));
+        network.or_else(single).map(Self)
     }
 
-    /// Whether an address is in it. An IPv4 address counts as itself also when it comes as IPv6.
+    /// Whether it contains an address. An IPv4 address in IPv6 form counts as IPv4.
     #[must_use]
     pub fn holds(&self, address: IpAddr) -> bool {
-        let differing = match (self.address, address.to_canonical()) {
-            (IpAddr::V4(own), IpAddr::V4(other)) => {
-                u128::from(own.to_bits() ^ other.to_bits()) << 96
-            }
-            (IpAddr::V6(own), IpAddr::V6(other)) => own.to_bits() ^ other.to_bits(),
-            _ => return false,
-        };
-        differing.leading_zeros() >= u32::from(self.bits)
+        self.0.contains(&address.to_canonical())
     }
 }
 
-/// The address of the client of a proxy that these `networks` trust, by its `X-Forwarded-For`. Each proxy
-/// adds at the end whom it was called by, so it is the last entry that isn't a trusted proxy itself: what
-/// stands before it the client may have written. `None` when no entry says it.
+/// The client's address in `X-Forwarded-For` behind trusted proxies, those of `networks`. Each proxy appends the
+/// address that called it, so the client is the last entry that isn't a trusted proxy; the client itself may
+/// have written the entries before. `None` when the entries don't tell.
 #[must_use]
 pub fn forwarded<'a>(
     entries: impl DoubleEndedIterator<Item = &'a str>,
@@ -69,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn client_of_a_proxy_is_the_last_that_is_no_trusted_proxy_itself() {
+    fn client_is_the_last_entry_that_is_no_trusted_proxy() {
         let networks = ["10.0.0.0/8", "fd00::/8"].map(|text| Network::read(text).unwrap());
         for (entries, client) in [
             ("192.0.2.7", Some("192.0.2.7")),
@@ -83,7 +70,7 @@ mod tests {
                 Some("192.0.2.7"),
             ),
             ("10.9.9.9, 10.1.2.3", Some("10.9.9.9")),
-            // What isn't an address may hide one: nothing before it is believed.
+            // An entry that isn't an address may hide one: entries before it aren't used.
             ("192.0.2.7, unknown", None),
             ("192.0.2.7, _hidden, 10.1.2.3", None),
             ("", None),
@@ -99,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn network_holds_the_addresses_that_begin_as_it_does() {
+    fn network_contains_addresses_with_its_prefix() {
         for (network, address, holds) in [
             ("10.1.0.0/16", "10.1.255.3", true),
             ("10.1.0.0/16", "10.2.0.0", false),

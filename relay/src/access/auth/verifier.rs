@@ -5,7 +5,7 @@ use jsonwebtoken::errors::{ErrorKind, Result as JwtResult};
 use jsonwebtoken::{Algorithm, DecodingKey, DecodingKeyKind};
 use ring::signature as ring_signature;
 
-/// Signatures by the library that TLS uses too. It makes none.
+/// Verifies signatures by ring; it can't sign.
 pub(super) static PROVIDER: CryptoProvider = CryptoProvider {
     signer_factory: |_, _| Err(ErrorKind::InvalidAlgorithm.into()),
     verifier_factory: |algorithm, key| verifier(*algorithm, key),

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-/// Who asks, as far as the relay knows. Without a user: anybody.
+/// A client's user and groups; without a user the client is anonymous.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Identity {
-    /// Name, as the relay's operator knows it.
+    /// User name.
     pub user: Option<String>,
-    /// Groups.
+    /// Groups that the user is in.
     pub groups: Vec<String>,
 }
 
@@ -15,7 +15,7 @@ impl fmt::Display for Identity {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.user {
             Some(user) => write!(formatter, "user {user:?}"),
-            None => formatter.write_str("somebody without a name"),
+            None => formatter.write_str("an anonymous client"),
         }
     }
 }

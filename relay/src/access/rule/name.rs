@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// What a PV may be called by a rule: its record and field, without channel filters and array ranges.
+/// A PV's name as rules see it.
 pub(super) struct Names<'a> {
     pub(super) scheme: &'a str,
     pub(super) name: Cow<'a, str>,
@@ -52,9 +52,8 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The part of a channel's name that names a record and a field. Behind the field an IOC reads an
-/// array range, `[0:9]`, and channel filters, `{"ts":{}}`. A record's own name may hold brackets, but
-/// no dot.
+/// The record and field of a channel's name. After the field an IOC accepts an array range, `[0:9]`, and
+/// channel filters, `{"ts":{}}`. A record's name may contain brackets, but no dot.
 fn without_modifiers(channel: &str) -> &str {
     let Some(dot) = channel.find('.') else {
         return channel;
@@ -74,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modifiers_are_no_part_of_the_name_that_rules_judge() {
+    fn rules_see_names_without_modifiers() {
         for (scheme, name, plain) in [
             ("ca", "R.VAL{\"ts\":{}/*:SET*/}", "R.VAL"),
             ("ca", "R.VAL[0:1]{\"ts\":{}}", "R.VAL"),
@@ -83,7 +82,7 @@ mod tests {
             ("ca", "R.[1]", "R"),
             ("pva", "R.VAL{\"ts\":{}/*:SET*/}", "R.VAL/*:SET*/}"),
             ("pva", "R.VAL{}/value", "R.VAL/value"),
-            // Brackets of the record's own name, and names that no record has.
+            // Brackets in the record's name, and names that no record has.
             ("ca", "SR{PS:1}I.VAL", "SR{PS:1}I.VAL"),
             ("ca", "SR{PS:1}I", "SR{PS:1}I"),
             ("ca", "SR{PS:1}I.VAL{}", "SR{PS:1}I.VAL"),

@@ -4,19 +4,20 @@ use regex::Regex;
 use wildmatch::WildMatch;
 
 use super::MAX_REGEX_BYTES;
+use super::error::{RulesError, regex_reason};
 use super::identity::Identity;
 use super::name::Names;
 use crate::config::{Access, RuleText};
 
-/// One rule, ready for use.
+/// One rule with compiled patterns.
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
-    /// Where it stands and what it says, for people.
+    /// Where it stands and what it says, for messages.
     pub(super) text: String,
     users: Vec<String>,
     groups: Vec<String>,
     patterns: Vec<Pattern>,
-    /// What it says of each access that it speaks of.
+    /// Accesses that it allows or denies.
     pub(super) verdicts: Vec<(Access, bool)>,
 }
 
@@ -36,7 +37,7 @@ impl Pattern {
 }
 
 impl Rule {
-    pub(super) fn new(text: &RuleText) -> Result<Self, String> {
+    pub(super) fn new(text: &RuleText) -> Result<Self, RulesError> {
         let globs = text
             .pvs
             .iter()
@@ -47,9 +48,10 @@ impl Rule {
             let regex = regex::RegexBuilder::new(&format!("^(?:{expression})$"))
                 .size_limit(MAX_REGEX_BYTES)
                 .build()
-                .map_err(|error| {
-                    let reason = regex_reason(&error);
-                    format!("{}: pv_regex {expression:?}: {reason}", text.origin)
+                .map_err(|error| RulesError::Regex {
+                    rule: text.origin.clone(),
+                    expression: expression.clone(),
+                    reason: regex_reason(&error),
                 })?;
             patterns.push(Pattern::Regex(regex));
         }
@@ -64,7 +66,7 @@ impl Rule {
         })
     }
 
-    /// Whether it is for everybody.
+    /// Whether it applies to everybody.
     pub(super) fn is_for_all(&self) -> bool {
         self.users.is_empty() && self.groups.is_empty()
     }
@@ -77,12 +79,12 @@ impl Rule {
             || identity.groups.iter().any(in_group)
     }
 
-    /// What it says of an access to a PV, whoever asks.
+    /// Whether it allows or denies an access to a PV, for the users to whom it applies.
     pub(super) fn says(&self, pv: &Names<'_>, access: Access) -> Option<bool> {
         let (_, allowed) = *self.verdicts.iter().find(|(of, _)| *of == access)?;
         let any = |name: &str| self.patterns.iter().any(|pattern| pattern.fits(name));
         let fits = |name: &str| any(name) || any(&format!("{}://{name}", pv.scheme));
-        // What is denied of a record is denied of its fields.
+        // A denied record is denied with its fields.
         let says = if allowed {
             fits(&pv.name)
         } else {
@@ -90,10 +92,4 @@ impl Rule {
         };
         says.then_some(allowed)
     }
-}
-
-/// Why the crate finds that an expression is none, in one line.
-pub(super) fn regex_reason(error: &regex::Error) -> String {
-    let reason = error.to_string();
-    reason.lines().last().unwrap_or_default().trim().to_owned()
 }

@@ -1,11 +1,13 @@
 //! Checks that a pattern of a `.pvlist` means the same to every gateway and to the relay.
 //!
-//! The gateways read patterns by different libraries: Python's `re` (pvAccess), PCRE or GNU regex
-//! (Channel Access). Only what these and the relay's library match alike is accepted. Names are
-//! printable ASCII, so character classes mean the same to all of them.
+//! Gateways match patterns with different libraries: Python's `re` (pvAccess), PCRE or GNU regex (Channel
+//! Access). A pattern is accepted only if these and the relay's library match the same names. Names are
+//! printable ASCII, so that character classes agree.
 
 use std::iter::Peekable;
 use std::str::Chars;
+
+use thiserror::Error;
 
 /// Largest count in `{m,n}`.
 const MAX_COUNT: u32 = 1000;
@@ -13,20 +15,82 @@ const MAX_COUNT: u32 = 1000;
 /// Deepest nesting of groups.
 const MAX_DEPTH: usize = 50;
 
-/// Characters that stand for themselves behind a backslash, in every library.
+/// Characters that every library reads literally after a backslash.
 const ESCAPED: &str = ".*+?[]^$-:/,;#&~!%@=\"{}\\";
+
+/// Why a pattern is refused, and what the operator writes instead.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum PatternError {
+    /// `!A`
+    #[error("some gateways negate a pattern that begins with !; write the pattern without it")]
+    Negated,
+    /// `^`
+    #[error("expected a pattern, not ^ alone")]
+    OnlyCaret,
+    /// `(A`
+    #[error("pattern: a group is not closed")]
+    OpenGroup,
+    /// `A)`
+    #[error("pattern: a ) without its (")]
+    CloseGroup,
+    /// `A^B`
+    #[error("pattern: ^ is accepted at the beginning only")]
+    CaretInside,
+    /// `A$B`
+    #[error("pattern: $ is accepted at the end only")]
+    DollarInside,
+    /// A character that isn't ASCII.
+    #[error("pattern: some gateways read {0:?} as several characters; use ASCII")]
+    NotAscii(char),
+    /// `*A`, `A**`
+    #[error(
+        "pattern: a quantifier (*, +, ?, {{}}) with nothing before it, or behind another one, which gateways \
+         read differently"
+    )]
+    Quantifier,
+    /// `A{x}`
+    #[error("pattern: expected {{m}}, {{m,}} or {{m,n}}, or \\{{ for the character")]
+    Count,
+    /// Too many groups within groups.
+    #[error("pattern: groups are nested deeper than {MAX_DEPTH}")]
+    Depth,
+    /// `(?=A)`
+    #[error("pattern: of the groups that begin with (? only (?: is accepted")]
+    GroupKind,
+    /// `\(`
+    #[error(
+        "\\{0} means a group to some gateways and the character to others; write groups as (A|B)"
+    )]
+    EscapedGroup(char),
+    /// `\x`
+    #[error(
+        "pattern: \\{0} is read differently by gateways; write the character itself, or [A-Z] for a class"
+    )]
+    Escape(char),
+    /// `A\`
+    #[error("pattern: it ends with \\")]
+    OpenEscape,
+    /// `[A`
+    #[error("pattern: a [ without its ]")]
+    OpenClass,
+    /// `[[:alpha:]]`
+    #[error(
+        "pattern: {0} in [] is read differently by gateways; list the characters or ranges (A-Z)"
+    )]
+    Class(String),
+    /// `[Z-A]`
+    #[error("pattern: expected a range of two characters in their order, as A-Z")]
+    Range,
+}
 
 /// Refuses a pattern that gateways read in different ways, or not at all.
 ///
 /// # Errors
 /// What the operator should write instead, in one line.
-pub(super) fn check(pattern: &str) -> Result<(), String> {
+pub(super) fn check(pattern: &str) -> Result<(), PatternError> {
     if pattern.starts_with('!') {
-        return Err(
-            "to some gateways a pattern that begins with ! means its opposite; \
-             write what is meant without it"
-                .into(),
-        );
+        return Err(PatternError::Negated);
     }
     let mut reader = Reader {
         chars: pattern.chars().peekable(),
@@ -34,13 +98,13 @@ pub(super) fn check(pattern: &str) -> Result<(), String> {
         repeatable: false,
     };
     if reader.chars.next_if_eq(&'^').is_some() && reader.chars.peek().is_none() {
-        return Err("expected a pattern, not ^ alone".into());
+        return Err(PatternError::OnlyCaret);
     }
     while let Some(c) = reader.chars.next() {
         reader.item(c)?;
     }
     if reader.depth > 0 {
-        return Err("pattern: a group is not closed".into());
+        return Err(PatternError::OpenGroup);
     }
     Ok(())
 }
@@ -53,7 +117,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn item(&mut self, c: char) -> Result<(), String> {
+    fn item(&mut self, c: char) -> Result<(), PatternError> {
         let repeatable = std::mem::replace(&mut self.repeatable, true);
         match c {
             '*' | '+' | '?' => return self.quantifier(repeatable),
@@ -66,76 +130,61 @@ impl Reader<'_> {
                 self.repeatable = false;
             }
             ')' => {
-                self.depth = self
-                    .depth
-                    .checked_sub(1)
-                    .ok_or("pattern: a ) without its (")?;
+                let outside = self.depth.checked_sub(1);
+                self.depth = outside.ok_or(PatternError::CloseGroup)?;
             }
             '|' => self.repeatable = false,
             '[' => self.class()?,
             '\\' => self.escaped()?,
-            '^' => return Err("pattern: ^ is accepted at the beginning only".into()),
-            '$' if self.chars.peek().is_some() => {
-                return Err("pattern: $ is accepted at the end only".into());
-            }
-            c if !c.is_ascii() => {
-                return Err(format!(
-                    "pattern: some gateways read {c:?} as several characters; use ASCII"
-                ));
-            }
+            '^' => return Err(PatternError::CaretInside),
+            '$' if self.chars.peek().is_some() => return Err(PatternError::DollarInside),
+            c if !c.is_ascii() => return Err(PatternError::NotAscii(c)),
             _ => {}
         }
         Ok(())
     }
 
-    fn quantifier(&mut self, repeatable: bool) -> Result<(), String> {
+    fn quantifier(&mut self, repeatable: bool) -> Result<(), PatternError> {
         if !repeatable {
-            return Err(
-                "pattern: a quantifier (*, +, ?, {}) with nothing before it, or behind another one, \
-                 which gateways read differently"
-                    .into(),
-            );
+            return Err(PatternError::Quantifier);
         }
         self.repeatable = false;
         Ok(())
     }
 
     /// `{m}`, `{m,}` or `{m,n}`, behind its `{`.
-    fn count(&mut self) -> Result<(), String> {
-        let wrong = || "pattern: expected {m}, {m,} or {m,n}, or \\{ for the character".to_owned();
+    fn count(&mut self) -> Result<(), PatternError> {
         let mut text = String::new();
         loop {
             match self.chars.next() {
                 Some('}') => break,
                 Some(c) if c.is_ascii_digit() || c == ',' => text.push(c),
-                _ => return Err(wrong()),
+                _ => return Err(PatternError::Count),
             }
         }
         let number = |text: &str| text.parse::<u32>().ok().filter(|count| *count <= MAX_COUNT);
         let (low, high) = text.split_once(',').unwrap_or((&text, &text));
-        let low = number(low).ok_or_else(wrong)?;
+        let low = number(low).ok_or(PatternError::Count)?;
         match high {
             "" => Ok(()),
             high if number(high).is_some_and(|high| low <= high) => Ok(()),
-            _ => Err(wrong()),
+            _ => Err(PatternError::Count),
         }
     }
 
     /// `(` or `(?:`, behind its `(`.
-    fn open(&mut self) -> Result<(), String> {
+    fn open(&mut self) -> Result<(), PatternError> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(format!(
-                "pattern: groups are nested deeper than {MAX_DEPTH}"
-            ));
+            return Err(PatternError::Depth);
         }
         if self.chars.next_if_eq(&'?').is_some() && self.chars.next() != Some(':') {
-            return Err("pattern: of the groups that begin with (? only (?: is accepted".into());
+            return Err(PatternError::GroupKind);
         }
         Ok(())
     }
 
-    fn escaped(&mut self) -> Result<(), String> {
+    fn escaped(&mut self) -> Result<(), PatternError> {
         match self.chars.next() {
             Some('w' | 'W' | 'd' | 'D' | 's' | 'S') => Ok(()),
             Some('b') => {
@@ -143,31 +192,20 @@ impl Reader<'_> {
                 Ok(())
             }
             Some(c) if ESCAPED.contains(c) => Ok(()),
-            Some(c @ ('(' | ')' | '|')) => Err(format!(
-                "\\{c} means a group to some gateways and the character to others; \
-                 write groups as (A|B)"
-            )),
-            Some(c) => Err(format!(
-                "pattern: \\{c} is read differently by gateways; write the character itself, \
-                 or [A-Z] for a class"
-            )),
-            None => Err("pattern: it ends with \\".into()),
+            Some(c @ ('(' | ')' | '|')) => Err(PatternError::EscapedGroup(c)),
+            Some(c) => Err(PatternError::Escape(c)),
+            None => Err(PatternError::OpenEscape),
         }
     }
 
     /// A class, behind its `[`.
-    fn class(&mut self) -> Result<(), String> {
-        let different = |what: &str| {
-            Err(format!(
-                "pattern: {what} in [] is read differently by gateways; list the characters or \
-                 ranges (A-Z)"
-            ))
-        };
+    fn class(&mut self) -> Result<(), PatternError> {
+        let different = |what: &str| Err(PatternError::Class(what.to_owned()));
         self.chars.next_if_eq(&'^');
         let mut is_first = true;
         loop {
             let Some(c) = self.chars.next() else {
-                return Err("pattern: a [ without its ]".into());
+                return Err(PatternError::OpenClass);
             };
             let is_literal = match c {
                 ']' if !is_first => return Ok(()),
@@ -179,7 +217,7 @@ impl Reader<'_> {
                     Some('w' | 'W' | 'd' | 'D' | 's' | 'S') => false,
                     Some(c) if ESCAPED.contains(c) && c != ']' => false,
                     Some(c) => return different(&format!("\\{c}")),
-                    None => return Err("pattern: it ends with \\".into()),
+                    None => return Err(PatternError::OpenEscape),
                 },
                 c if !c.is_ascii() => return different(&format!("{c:?}")),
                 _ => true,
@@ -197,7 +235,7 @@ impl Reader<'_> {
     }
 
     /// What follows a character of a class that has a `-` behind it.
-    fn range(&mut self, low: Option<char>) -> Result<(), String> {
+    fn range(&mut self, low: Option<char>) -> Result<(), PatternError> {
         self.chars.next();
         let is_range = |high: &char| *high != ']';
         if !self.chars.peek().is_some_and(is_range) {
@@ -210,7 +248,7 @@ impl Reader<'_> {
             {
                 Ok(())
             }
-            _ => Err("pattern: expected a range of two characters in their order, as A-Z".into()),
+            _ => Err(PatternError::Range),
         }
     }
 }
@@ -295,7 +333,7 @@ mod tests {
             r"\'",
             r"\b*",
         ] {
-            let why = check(pattern).expect_err(pattern);
+            let why = check(pattern).expect_err(pattern).to_string();
             assert_eq!(why.lines().count(), 1, "{pattern}: {why}");
         }
     }

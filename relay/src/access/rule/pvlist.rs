@@ -1,18 +1,20 @@
-//! Which PVs does a gateway's list of PVs (`.pvlist`) serve, and in which access security group?
+//! A gateway's list of PVs (`.pvlist`): the PVs that are served, each with its access security group.
 
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use thiserror::Error;
 
+use super::MAX_REGEX_BYTES;
+use super::error::regex_reason;
 use super::name::Names;
-use super::own::regex_reason;
-use super::{MAX_REGEX_BYTES, pattern};
+use super::pattern::{self, PatternError};
 
-/// Most memory that all patterns of a list together may take when they are compiled.
+/// Memory limit of all compiled patterns of a list together.
 const MAX_SET_BYTES: usize = 16 << 20;
 
-/// Group of a PV for which the list names none.
+/// Group of a PV whose line names no group.
 pub(super) const DEFAULT_GROUP: &str = "DEFAULT";
 
-/// Level of a PV for which the list names none: only rules of level 1 are for it.
+/// Level of a PV whose line names no level: only rules of level 1 apply to it.
 pub(super) const DEFAULT_LEVEL: u8 = 1;
 
 /// A list of PVs, in the syntax of the gateways of Channel Access and pvAccess.
@@ -27,33 +29,124 @@ pub struct PvList {
 struct Line {
     number: usize,
     text: String,
-    /// Where the PVs are that it allows; none when it denies them.
+    /// Group and level of the PVs that it allows; `None` for DENY.
     place: Option<Place>,
 }
 
-/// Where access security finds a PV.
+/// Access security group and level of a PV.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) group: String,
     pub(super) level: u8,
 }
 
+/// A list can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum PvListError {
+    /// A line can't be used.
+    #[error("{path}:{line}: {cause}")]
+    Line {
+        /// The file.
+        path: String,
+        /// The line, from 1.
+        line: usize,
+        /// Why.
+        cause: LineError,
+    },
+    /// The patterns take too much memory together.
+    #[error("{path}: all its patterns: {reason}")]
+    Patterns {
+        /// The file.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Why a line can't be used, and what the operator writes instead.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum LineError {
+    /// A character that ends a line or separates words for some gateways.
+    #[error(
+        "gateways read {0:?} differently; outside comments use printable ASCII, blanks and tabs"
+    )]
+    Character(char),
+    /// `A ALLOW G#comment`
+    #[error("to some gateways a # within a word is part of it; put a blank before the comment")]
+    Comment,
+    /// `EVALUATION ORDER DENY, ALLOW`
+    #[error(
+        "gateways of pvAccess ignore EVALUATION ORDER DENY, ALLOW; those of Channel Access let ALLOW win; \
+         write ALLOW, DENY, and make the DENY patterns narrower"
+    )]
+    DenyFirst,
+    /// Another order.
+    #[error("expected EVALUATION ORDER ALLOW, DENY")]
+    Order,
+    /// `A DENY FROM host`
+    #[error(
+        "DENY FROM names hosts, and the relay doesn't know its users' hosts; remove the line from the relay's \
+         list, or deny the PVs to everybody"
+    )]
+    DenyFrom,
+    /// `A ALIAS B`
+    #[error(
+        "ALIAS: the relay can't rename PVs; remove the line and let clients use the real name, or run a \
+         gateway between the relay and the IOC"
+    )]
+    Alias,
+    /// Words behind ALLOW.
+    #[error("expected at most a group and a level of 0 or 1 after ALLOW")]
+    Group,
+    /// Another command.
+    #[error("expected ALLOW or DENY after the pattern, or EVALUATION ORDER ALLOW, DENY")]
+    Command,
+    /// A pattern that gateways read differently.
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+    /// A pattern that can't be compiled.
+    #[error("pattern: {0}")]
+    Regex(String),
+}
+
+/// Why the list doesn't serve a PV.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(super) enum NotServed {
+    /// Gateways treat such names differently.
+    #[error(
+        "{0}: gateways treat names with characters other than printable ASCII differently, so the list serves \
+         none of them"
+    )]
+    Characters(String),
+    /// By this line.
+    #[error("{0}")]
+    Denied(String),
+    /// In this file.
+    #[error("{0}: no line allows it")]
+    NotListed(String),
+}
+
 impl PvList {
-    /// Reads the text of the file at `path`, which is named in what is said.
+    /// Reads the text of the file at `path`; errors name the path.
     ///
     /// # Errors
-    /// File, line and what the operator is to do, when a line makes no sense or says what a relay
-    /// can't do.
-    pub fn parse(path: &str, text: &str) -> Result<Self, String> {
+    /// When a line can't be read, or asks for something that the relay can't do.
+    pub fn parse(path: &str, text: &str) -> Result<Self, PvListError> {
         let mut list = Self {
             path: path.to_owned(),
             patterns: RegexSet::empty(),
             lines: Vec::new(),
         };
         let mut patterns = Vec::new();
-        // Not `lines`: a carriage return within a line ends it for some gateways.
+        // Not `lines`: for some gateways a carriage return ends a line.
         for (number, line) in (1..).zip(text.split('\n')) {
-            let wrong = |why: String| format!("{path}:{number}: {why}");
+            let wrong = |cause: LineError| PvListError::Line {
+                path: path.to_owned(),
+                line: number,
+                cause,
+            };
             let line = without_comment(line).map_err(wrong)?;
             let mut words = line.split_whitespace();
             let Some(pattern) = words.next() else {
@@ -66,7 +159,7 @@ impl PvList {
                 continue;
             }
             let place = place(&command, &rest).map_err(wrong)?;
-            pattern::check(pattern).map_err(wrong)?;
+            pattern::check(pattern).map_err(|error| wrong(error.into()))?;
             patterns.push(anchored(pattern));
             list.lines.push(Line {
                 number,
@@ -78,43 +171,49 @@ impl PvList {
         Ok(list)
     }
 
-    /// All patterns as one, so that a name is looked at once, however many there are.
-    fn compile(&self, patterns: &[String]) -> Result<RegexSet, String> {
+    /// All patterns as one set, so that a name is matched in one pass.
+    fn compile(&self, patterns: &[String]) -> Result<RegexSet, PvListError> {
         let whole = RegexSetBuilder::new(patterns)
             .size_limit(MAX_SET_BYTES)
             .build();
         whole.map_err(|error| {
+            let path = self.path.clone();
             for (line, pattern) in self.lines.iter().zip(patterns) {
                 if let Err(error) = one(pattern) {
-                    let reason = regex_reason(&error);
-                    return format!("{}:{}: pattern: {reason}", self.path, line.number);
+                    return PvListError::Line {
+                        path,
+                        line: line.number,
+                        cause: LineError::Regex(regex_reason(&error)),
+                    };
                 }
             }
-            format!("{}: all its patterns: {}", self.path, regex_reason(&error))
+            PvListError::Patterns {
+                path,
+                reason: regex_reason(&error),
+            }
         })
     }
 
-    /// Where a PV is, and the line that puts it there; or why it isn't served.
-    pub(super) fn find(&self, pv: &Names<'_>) -> Result<(&Place, String), String> {
+    /// Group and level of a PV, and the line that assigns them.
+    ///
+    /// # Errors
+    /// When the PV isn't served.
+    pub(super) fn find(&self, pv: &Names<'_>) -> Result<(&Place, String), NotServed> {
         let is_plain = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
         if !pv.name.bytes().all(is_plain) {
-            let path = &self.path;
-            return Err(format!(
-                "{path}: of other characters than printable ASCII gateways make different things, so \
-                 the list serves no name that has them"
-            ));
+            return Err(NotServed::Characters(self.path.clone()));
         }
         let fits = |name: &str| self.patterns.matches(name).into_iter();
-        // What is denied of a record is denied of its fields.
+        // A denied record is denied with its fields.
         let denied = pv.with_owners().flat_map(|name| fits(&name));
         let denied = denied.filter(|&at| self.lines[at].place.is_none()).min();
         if let Some(at) = denied {
-            return Err(self.says(at));
+            return Err(NotServed::Denied(self.says(at)));
         }
         // General lines come first in such a file and special ones later.
         let mut places = fits(&pv.name).filter_map(|at| Some((self.lines[at].place.as_ref()?, at)));
         let Some((place, at)) = places.next_back() else {
-            return Err(format!("{}: no line allows it", self.path));
+            return Err(NotServed::NotListed(self.path.clone()));
         };
         Ok((place, self.says(at)))
     }
@@ -124,7 +223,7 @@ impl PvList {
         format!("{}:{} ({})", self.path, line.number, line.text)
     }
 
-    /// The groups that PVs are in, each with the first line that puts some there.
+    /// The groups of the listed PVs, each with the first line that names it.
     pub(super) fn groups(&self) -> Vec<(&str, String)> {
         let mut groups = Vec::<(&str, String)>::new();
         for (at, line) in self.lines.iter().enumerate() {
@@ -138,9 +237,9 @@ impl PvList {
     }
 }
 
-/// A line up to its comment. Outside comments it holds printable ASCII, blanks and tabs only: what
-/// else separates words or lines differs between gateways.
-fn without_comment(line: &str) -> Result<&str, String> {
+/// A line up to its comment. Outside comments only printable ASCII, blanks and tabs are accepted: gateways
+/// disagree about which other characters separate words or lines.
+fn without_comment(line: &str) -> Result<&str, LineError> {
     let line = line.strip_suffix('\r').unwrap_or(line);
     let ends_line = |c: char| (c.is_control() && c != '\t') || "\u{2028}\u{2029}".contains(c);
     let (rule, has_comment) = match line.find('#') {
@@ -149,21 +248,16 @@ fn without_comment(line: &str) -> Result<&str, String> {
     };
     let strange = line.chars().find(|&c| ends_line(c));
     if let Some(c) = strange.or_else(|| rule.chars().find(|c| !c.is_ascii())) {
-        return Err(format!(
-            "gateways read {c:?} differently; outside comments use printable ASCII, blanks and tabs"
-        ));
+        return Err(LineError::Character(c));
     }
     if has_comment && rule.ends_with(|c: char| !c.is_ascii_whitespace()) {
-        return Err(
-            "to some gateways a # within a word is part of it; put a blank before the comment"
-                .into(),
-        );
+        return Err(LineError::Comment);
     }
     Ok(rule.trim_ascii())
 }
 
 /// Checks the words behind `EVALUATION ORDER`.
-fn check_order(words: &[&str]) -> Result<(), String> {
+fn check_order(words: &[&str]) -> Result<(), LineError> {
     let words = words.join(" ").to_ascii_uppercase();
     let words: Vec<_> = words
         .split([',', ' '])
@@ -171,45 +265,23 @@ fn check_order(words: &[&str]) -> Result<(), String> {
         .collect();
     match words[..] {
         ["ALLOW", "DENY"] => Ok(()),
-        ["DENY", "ALLOW"] => Err(
-            "gateways of pvAccess pass over EVALUATION ORDER DENY, ALLOW, those of Channel Access let \
-             ALLOW win; write ALLOW, DENY, and make the DENY patterns narrower"
-                .into(),
-        ),
-        _ => Err("expected EVALUATION ORDER ALLOW, DENY".into()),
+        ["DENY", "ALLOW"] => Err(LineError::DenyFirst),
+        _ => Err(LineError::Order),
     }
 }
 
-/// Where the PVs of a line are, by its command and the words behind it.
-fn place(command: &str, words: &[&str]) -> Result<Option<Place>, String> {
+/// Group and level of a line, by its command and the words behind it; `None` for DENY.
+fn place(command: &str, words: &[&str]) -> Result<Option<Place>, LineError> {
     let (group, level) = match (command, words) {
         ("DENY", []) => return Ok(None),
-        ("DENY", _) => {
-            return Err(
-                "DENY FROM names hosts, and a relay doesn't know on which host its user sits; \
-                 leave the line out of the relay's list, or deny the PVs to all"
-                    .into(),
-            );
-        }
-        ("ALIAS", _) => {
-            return Err(
-                "ALIAS: a relay can't give PVs other names; leave the line out and let clients \
-                 use the real name, or run a gateway between the relay and the IOC"
-                    .into(),
-            );
-        }
+        ("DENY", _) => return Err(LineError::DenyFrom),
+        ("ALIAS", _) => return Err(LineError::Alias),
         ("ALLOW" | "PATTERN" | "PV", []) => (DEFAULT_GROUP, DEFAULT_LEVEL),
         ("ALLOW" | "PATTERN" | "PV", [group]) => (*group, DEFAULT_LEVEL),
         ("ALLOW" | "PATTERN" | "PV", [group, "0"]) => (*group, 0),
         ("ALLOW" | "PATTERN" | "PV", [group, "1"]) => (*group, 1),
-        ("ALLOW" | "PATTERN" | "PV", _) => {
-            return Err("expected a group and a level of 0 or 1 behind ALLOW, and no more".into());
-        }
-        _ => {
-            return Err(
-                "expected ALLOW or DENY behind the pattern, or EVALUATION ORDER ALLOW, DENY".into(),
-            );
-        }
+        ("ALLOW" | "PATTERN" | "PV", _) => return Err(LineError::Group),
+        _ => return Err(LineError::Command),
     };
     let group = group.to_owned();
     Ok(Some(Place { group, level }))
@@ -235,7 +307,9 @@ mod tests {
 
     fn find(list: &PvList, scheme: &str, name: &str) -> Result<(String, u8, String), String> {
         let found = list.find(&Names::new(scheme, name));
-        found.map(|(place, why)| (place.group.clone(), place.level, why))
+        found
+            .map(|(place, why)| (place.group.clone(), place.level, why))
+            .map_err(|why| why.to_string())
     }
 
     const LIST: &str = "\
@@ -248,7 +322,7 @@ mod tests {
         SR:SECRET:.*  DENY\n";
 
     #[test]
-    fn last_line_that_allows_a_pv_says_where_it_is_and_any_that_denies_it_wins() {
+    fn last_allowing_line_gives_the_group_and_any_denial_wins() {
         let list = list(LIST);
         let found = |group: &str, level, why: &str| Ok((group.into(), level, why.into()));
         for (name, expected) in [
@@ -306,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn denying_wins_whatever_the_order_of_the_lines() {
+    fn denial_wins_in_any_order_of_lines() {
         for order in [
             "EVALUATION ORDER ALLOW,DENY",
             "evaluation order allow, deny",
@@ -320,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn name_with_other_characters_than_printable_ascii_is_not_served() {
+    fn name_that_is_not_printable_ascii_is_not_served() {
         let list = list(".* ALLOW");
         assert!(find(&list, "ca", "A B").is_ok());
         for name in ["A\n", "A\u{7f}", "\u{e9}", "A\u{301}", "\u{660}"] {
@@ -329,24 +403,24 @@ mod tests {
     }
 
     #[test]
-    fn comments_may_hold_anything_but_what_ends_a_line() {
+    fn comments_may_hold_anything_but_line_ends() {
         for text in ["# Gr\u{fc}\u{df}e\r\n.* ALLOW\r\n", ".* ALLOW # \u{fc}\n"] {
             assert!(PvList::parse("site.pvlist", text).is_ok(), "{text:?}");
         }
     }
 
     #[test]
-    fn what_a_relay_cannot_do_or_nobody_understands_is_refused_with_its_line() {
+    fn unsupported_or_invalid_line_is_refused_by_number() {
         for (line, part) in [
             ("A DENY FROM host1 host2", "DENY FROM names hosts"),
             ("A DENY host1", "DENY FROM names hosts"),
-            (r"A\(.*\) ALIAS B\1", "can't give PVs other names"),
+            (r"A\(.*\) ALIAS B\1", "can't rename PVs"),
             (r"A\(B\|C\) DENY", "write groups as (A|B)"),
-            ("!A.* DENY", "means its opposite"),
+            ("!A.* DENY", "negate a pattern"),
             ("A", "expected ALLOW or DENY"),
             ("A PERMIT", "expected ALLOW or DENY"),
             ("A ALLOW G 2", "a level of 0 or 1"),
-            ("A ALLOW G 1 1", "and no more"),
+            ("A ALLOW G 1 1", "at most a group"),
             ("EVALUATION ORDER ALLOW", "expected EVALUATION ORDER"),
             ("EVALUATION ORDER DENY, ALLOW", "write ALLOW, DENY"),
             ("evaluation order deny,allow", "write ALLOW, DENY"),
@@ -362,7 +436,8 @@ mod tests {
             (r"(A)\1 DENY", "pattern: "),
             ("(a{1000}){1000} ALLOW", "pattern: "),
         ] {
-            let error = PvList::parse("site.pvlist", &format!(".* ALLOW\n{line}\n")).unwrap_err();
+            let error = PvList::parse("site.pvlist", &format!(".* ALLOW\n{line}\n"));
+            let error = error.unwrap_err().to_string();
             assert!(error.starts_with("site.pvlist:2: "), "{error}");
             assert!(error.contains(part), "{error}");
             assert_eq!(error.lines().count(), 1, "{error}");

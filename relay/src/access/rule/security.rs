@@ -1,15 +1,18 @@
-//! To whom does an access security file (`.acf`) give which access?
+//! Access granted by an access security file (`.acf`).
 
 mod parser;
 
 use std::collections::{HashMap, HashSet};
 
+use thiserror::Error;
+
+pub use self::parser::SyntaxError;
 use self::parser::{Parser, Token, tokens};
 use super::identity::Identity;
 use super::pvlist::{DEFAULT_GROUP, Place};
 use crate::config::Access;
 
-/// Before the name of one of a user's groups in a UAG.
+/// In a UAG, the prefix of a group of users.
 const ROLE: &str = "role/";
 
 /// What an access security file grants, in the syntax of IOCs and gateways.
@@ -18,7 +21,7 @@ pub struct AccessSecurity {
     path: String,
     /// UAG: users by group.
     users: HashMap<String, HashSet<String>>,
-    /// HAG: only their names, so that a mistyped one is noticed.
+    /// HAG: only the names, so that a mistyped one is noticed.
     hosts: HashSet<String>,
     /// ASG.
     groups: HashMap<String, Group>,
@@ -35,12 +38,19 @@ struct Rule {
     line: usize,
     level: u8,
     grants: Grants,
-    /// Groups of users; none for everybody.
+    /// Groups of users; empty for everybody.
     users: Vec<String>,
-    /// What it asks or gives that a relay can't, with its line.
-    beyond: Option<(usize, String)>,
-    /// Whether puts are to be put on record.
+    /// A condition or an access that the relay doesn't support. The rule then grants nothing.
+    unsupported: Option<Unsupported>,
+    /// TRAPWRITE: puts are recorded.
     trap: bool,
+}
+
+/// Something in a RULE that the relay doesn't support.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Unsupported {
+    line: usize,
+    what: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,13 +77,61 @@ impl Grants {
     }
 }
 
+/// An access security file can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SecurityError {
+    /// A line can't be read.
+    #[error("{path}:{line}: {cause}")]
+    Syntax {
+        /// The file.
+        path: String,
+        /// The line, from 1.
+        line: usize,
+        /// Why.
+        cause: SyntaxError,
+    },
+    /// PVs are in a group that the file doesn't define.
+    #[error("{path}: there is no ASG({group}), but {by} puts PVs in it; add it")]
+    NoGroup {
+        /// The file.
+        path: String,
+        /// The group.
+        group: String,
+        /// The line of the pvlist.
+        by: String,
+    },
+    /// PVs are in a group with a RULE that the relay doesn't support.
+    #[error(
+        "{path}:{line}: {what}; {by} puts PVs in ASG({group}): give the relay a separate file in which that \
+         RULE is removed or has no such condition"
+    )]
+    Unsupported {
+        /// The file.
+        path: String,
+        /// The line, from 1.
+        line: usize,
+        /// The condition or access.
+        what: String,
+        /// The group.
+        group: String,
+        /// The line of the pvlist.
+        by: String,
+    },
+}
+
 impl AccessSecurity {
-    /// Reads the text of the file at `path`, which is named in what is said.
+    /// Reads the text of the file at `path`; errors name the path.
     ///
     /// # Errors
-    /// File, line and what was expected, when it makes no sense.
-    pub fn parse(path: &str, text: &str) -> Result<Self, String> {
-        let tokens = tokens(text).map_err(|(line, why)| format!("{path}:{line}: {why}"))?;
+    /// When a line can't be read.
+    pub fn parse(path: &str, text: &str) -> Result<Self, SecurityError> {
+        let wrong = |line, cause| SecurityError::Syntax {
+            path: path.to_owned(),
+            line,
+            cause,
+        };
+        let tokens = tokens(text).map_err(|(line, cause)| wrong(line, cause))?;
         let last_line = text.lines().count().max(1);
         let mut parser = Parser {
             line: 1,
@@ -85,18 +143,20 @@ impl AccessSecurity {
             ..Self::default()
         };
         let read = security.read(&mut parser);
-        read.map_err(|why| format!("{path}:{}: {why}", parser.line))?;
-        security.check_names()?;
+        read.map_err(|cause| wrong(parser.line, cause))?;
+        security
+            .check_names()
+            .map_err(|(line, cause)| wrong(line, cause))?;
         Ok(security)
     }
 
-    fn read(&mut self, parser: &mut Parser) -> Result<(), String> {
+    fn read(&mut self, parser: &mut Parser) -> Result<(), SyntaxError> {
         while let Some(token) = parser.next() {
             match token {
                 Token::Word(word) if word == "UAG" => {
                     let (name, members) = parser.members()?;
                     if self.users.insert(name.clone(), members).is_some() {
-                        return Err(format!("there is a UAG({name}) already"));
+                        return Err(SyntaxError::Duplicate(format!("UAG({name})")));
                     }
                 }
                 Token::Word(word) if word == "HAG" => {
@@ -109,60 +169,55 @@ impl AccessSecurity {
                     let rules = parser.rules()?;
                     let group = Group { line, rules };
                     if self.groups.insert(name.clone(), group).is_some() {
-                        return Err(format!("there is an ASG({name}) already"));
+                        return Err(SyntaxError::Duplicate(format!("ASG({name})")));
                     }
                 }
-                other => return Err(format!("expected UAG, HAG or ASG, not {other}")),
+                other => return Err(SyntaxError::expected("UAG, HAG or ASG", other)),
             }
         }
         Ok(())
     }
 
-    /// Refuses rules for user groups that there are not.
-    fn check_names(&self) -> Result<(), String> {
-        for group in self.groups.values() {
-            for rule in &group.rules {
-                if let Some(name) = rule
-                    .users
-                    .iter()
-                    .find(|name| !self.users.contains_key(*name))
-                {
-                    let line = rule.line;
-                    return Err(format!("{}:{line}: there is no UAG({name})", self.path));
-                }
+    /// Refuses rules for user groups that the file doesn't define.
+    fn check_names(&self) -> Result<(), (usize, SyntaxError)> {
+        for rule in self.groups.values().flat_map(|group| &group.rules) {
+            let is_unknown = |name: &&String| !self.users.contains_key(*name);
+            if let Some(name) = rule.users.iter().find(is_unknown) {
+                return Err((rule.line, SyntaxError::NoUsers(name.clone())));
             }
         }
         Ok(())
     }
 
-    /// Refuses a group that PVs are in and that a relay can't do justice to. `by` says who put them
-    /// there.
-    pub(super) fn check(&self, group: &str, by: &str) -> Result<(), String> {
-        let Some(found) = self.groups.get(group) else {
-            let path = &self.path;
-            return Err(format!(
-                "{path}: there is no ASG({group}), which PVs are in by {by}; add it"
-            ));
+    /// Refuses a group of PVs that is missing, or that has a RULE which the relay doesn't support. `by` is the
+    /// line that puts PVs in the group.
+    pub(super) fn check(&self, group: &str, by: &str) -> Result<(), SecurityError> {
+        let (path, group, by) = (self.path.clone(), group.to_owned(), by.to_owned());
+        let Some(found) = self.groups.get(&group) else {
+            return Err(SecurityError::NoGroup { path, group, by });
         };
-        match found.rules.iter().find_map(|rule| rule.beyond.as_ref()) {
+        let mut rules = found.rules.iter();
+        match rules.find_map(|rule| rule.unsupported.clone()) {
             None => Ok(()),
-            Some((line, what)) => Err(format!(
-                "{}:{line}: {what}; PVs are in ASG({group}) by {by}: give the relay a file of its \
-                 own in which that RULE is left out or does without",
-                self.path
-            )),
+            Some(Unsupported { line, what }) => Err(SecurityError::Unsupported {
+                path,
+                line,
+                what,
+                group,
+                by,
+            }),
         }
     }
 
-    /// Whether a rule asks for puts to be put on record, and where.
+    /// The first rule with TRAPWRITE, as `file:line`.
     pub(super) fn trap(&self) -> Option<String> {
         let rules = self.groups.values().flat_map(|group| &group.rules);
         let line = rules.filter(|rule| rule.trap).map(|rule| rule.line).min()?;
         Some(format!("{}:{line}", self.path))
     }
 
-    /// Whether somebody may do something with the PVs at a place, and who says so.
-    pub(super) fn judge(
+    /// Whether `identity` has access to the PVs of a group and level, and the rule that decides.
+    pub(super) fn decide(
         &self,
         identity: &Identity,
         place: &Place,
@@ -193,7 +248,7 @@ impl AccessSecurity {
         rules.map(|rule| self.is_for(rule, identity))
     }
 
-    /// Whether there may be anybody who may write the PVs at a place.
+    /// Whether some user may be able to write the PVs of a group and level.
     pub(super) fn takes_puts(&self, place: &Place) -> bool {
         let group = self.groups.get(&place.group);
         let named = |rule: &Rule| {
@@ -210,7 +265,7 @@ impl AccessSecurity {
         let is_in = |name: &String| {
             self.users.get(name).is_some_and(|members| {
                 let role = |group: &String| members.contains(&format!("{ROLE}{group}"));
-                // A user whose name looks like a role is none.
+                // A user whose name looks like a role doesn't get the role.
                 let named = |user: &String| !user.starts_with(ROLE) && members.contains(user);
                 identity.user.as_ref().is_some_and(named) || identity.groups.iter().any(role)
             })
@@ -229,13 +284,13 @@ impl AccessSecurity {
 }
 
 impl Rule {
-    /// Whether it gives somebody so much of the PVs at a place.
+    /// Whether it grants at least `wanted` to the PVs of a group and level.
     fn gives(&self, place: &Place, wanted: Grants) -> bool {
-        self.beyond.is_none() && self.grants >= wanted && place.level <= self.level
+        self.unsupported.is_none() && self.grants >= wanted && place.level <= self.level
     }
 }
 
-/// Where all PVs are without a list of PVs.
+/// Group and level of all PVs without a pvlist.
 pub(super) fn default_place() -> Place {
     Place {
         group: DEFAULT_GROUP.to_owned(),
@@ -285,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn rule_that_gives_enough_to_this_user_at_this_level_decides() {
+    fn first_rule_that_grants_enough_at_the_level_decides() {
         use Access::{Put, Read};
         let security = security(FILE);
         for (who, group, level, access, expected) in [
@@ -313,7 +368,7 @@ mod tests {
             (identity("anna", &[]), "Hosts", 0, Put, false),
             (identity("anna", &[]), "Unknown", 0, Read, false),
         ] {
-            let (allowed, why) = security.judge(&who, &place(group, level), access);
+            let (allowed, why) = security.decide(&who, &place(group, level), access);
             assert_eq!(allowed, expected, "{who} {group} {level} {access}: {why}");
         }
         for (group, expected) in [
@@ -324,49 +379,48 @@ mod tests {
         ] {
             assert_eq!(security.takes_puts(&place(group, 1)), expected, "{group}");
         }
-        let (_, why) = security.judge(&identity("ben", &[]), &place("DEFAULT", 1), Put);
+        let (_, why) = security.decide(&identity("ben", &[]), &place("DEFAULT", 1), Put);
         let rule = "RULE(1, WRITE) for UAG(operators, experts) of ASG(DEFAULT)";
         assert_eq!(why, format!("site.acf:9 ({rule})"));
-        let (_, why) = security.judge(&identity("joe", &[]), &place("DEFAULT", 1), Put);
+        let (_, why) = security.decide(&identity("joe", &[]), &place("DEFAULT", 1), Put);
         let no = "no RULE of ASG(DEFAULT) gives WRITE to user \"joe\" at level 1";
         assert_eq!(why, format!("site.acf:7: {no}"));
         assert_eq!(security.trap().unwrap(), "site.acf:9");
     }
 
     #[test]
-    fn condition_that_a_relay_cannot_check_is_refused_where_pvs_depend_on_it() {
+    fn unsupported_condition_is_refused_where_pvs_depend_on_it() {
         let security = security(FILE);
         assert_eq!(security.check("DEFAULT", "a list"), Ok(()));
-        let error = security.check("Hosts", "site.pvlist:3").unwrap_err();
-        let begin = "site.acf:17: HAG(control): a relay doesn't know on which host its user sits";
-        assert!(error.starts_with(begin), "{error}");
-        assert!(error.contains("site.pvlist:3"), "{error}");
-        let error = security.check("Nonsense", "site.pvlist:4").unwrap_err();
-        assert!(
-            error.starts_with("site.acf: there is no ASG(Nonsense)"),
-            "{error}"
-        );
+        let error = |group, by| security.check(group, by).unwrap_err().to_string();
+        let begin = "site.acf:17: HAG(control): the relay doesn't know its users' hosts";
+        let from_hosts = error("Hosts", "site.pvlist:3");
+        assert!(from_hosts.starts_with(begin), "{from_hosts}");
+        assert!(from_hosts.contains("site.pvlist:3"), "{from_hosts}");
+        let unknown = error("Nonsense", "site.pvlist:4");
+        let begin = "site.acf: there is no ASG(Nonsense)";
+        assert!(unknown.starts_with(begin), "{unknown}");
         for (rule, part) in [
             ("RULE(1, WRITE) { CALC(\"A=1\") }", "CALC(A=1)"),
-            ("RULE(1, PUT)", "PUT: a relay knows READ and WRITE only"),
+            ("RULE(1, PUT)", "PUT: the relay knows READ and WRITE only"),
             (
                 "RULE(1, WRITE) { METHOD(x509) }",
-                "doesn't know this condition",
+                "doesn't support this condition",
             ),
         ] {
             let one = self::security(&format!("ASG(DEFAULT) {{\n{rule} }}"));
-            let error = one.check("DEFAULT", "a list").unwrap_err();
+            let error = one.check("DEFAULT", "a list").unwrap_err().to_string();
             assert!(error.starts_with("site.acf:2: "), "{error}");
             assert!(error.contains(part), "{error}");
             assert!(
-                !one.judge(&identity("a", &[]), &place("DEFAULT", 0), Access::Put)
+                !one.decide(&identity("a", &[]), &place("DEFAULT", 0), Access::Put)
                     .0
             );
         }
     }
 
     #[test]
-    fn file_that_makes_no_sense_is_refused_with_its_line() {
+    fn invalid_file_is_refused_with_its_line() {
         for (text, line, part) in [
             ("\nASG(DEFAULT) { RULE(2, READ) }", 2, "a level of 0 or 1"),
             ("ASG(A) { RULE(1, ALL) }", 1, "expected NONE, READ or WRITE"),
@@ -375,8 +429,8 @@ mod tests {
                 2,
                 "there is no UAG(x)",
             ),
-            ("ASG(A)\nASG(A)", 2, "there is an ASG(A) already"),
-            ("UAG(A)\nUAG(A)", 2, "there is a UAG(A) already"),
+            ("ASG(A)\nASG(A)", 2, "ASG(A) is defined twice"),
+            ("UAG(A)\nUAG(A)", 2, "UAG(A) is defined twice"),
             ("UAG(A) { a b }", 1, "expected ','"),
             ("UAG(A) { a,\nb", 2, "but the file ends"),
             ("UAG(A) { \"a }", 1, "without its second"),
@@ -399,7 +453,8 @@ mod tests {
                 "a name in UAG()",
             ),
         ] {
-            let error = AccessSecurity::parse("site.acf", text).unwrap_err();
+            let error = AccessSecurity::parse("site.acf", text);
+            let error = error.unwrap_err().to_string();
             assert!(error.starts_with(&format!("site.acf:{line}: ")), "{error}");
             assert!(error.contains(part), "{error}");
             assert_eq!(error.lines().count(), 1, "{error}");

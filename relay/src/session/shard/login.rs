@@ -8,7 +8,7 @@ use pvwire_schema::types::{Hello, Reply, RequestProblem};
 
 use super::Run;
 use super::client::Client;
-use crate::access::auth::{self, KeyNumber, Keys, TokenError};
+use crate::access::auth::{self, KeyNumber, Keys, TokenError, TokenRefusal};
 use crate::access::rule::Identity;
 use crate::fanout::control::ControlRequest;
 use crate::session::socket::Broken;
@@ -115,7 +115,7 @@ impl Run {
     pub(super) fn log_in(&mut self, place: usize, to: u32, token: String) -> Result<(), Broken> {
         let client = &mut self.clients[place];
         let checked = match &self.context.tokens {
-            None => Err(TokenError::Refused("this relay takes no tokens".into())),
+            None => Err(TokenRefusal::NotTaken.into()),
             Some(tokens) => {
                 let generation = tokens.keys().generation();
                 match (tokens.check(&token), client.login.waiting_token()) {
@@ -145,7 +145,7 @@ impl Run {
                 return Err(self.refuse(place, to, why.to_string(), Broken::TooManyConnections));
             }
             Ok(login) => return self.admit(place, to, login, is_renewal),
-            Err(TokenError::Refused(why)) => why,
+            Err(TokenError::Refused(why)) => why.to_string(),
             Err(TokenError::UnknownKey) => UNKNOWN_KEY.to_owned(),
         };
         Err(self.refuse(place, to, refusal, Broken::NotLoggedIn))

@@ -4,7 +4,50 @@ use std::collections::HashSet;
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
-use super::{Grants, Rule};
+use thiserror::Error;
+
+use super::{Grants, Rule, Unsupported};
+
+/// Why a line can't be read.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SyntaxError {
+    /// Something else than the syntax asks for.
+    #[error("expected {what}, not {found}")]
+    Expected {
+        /// What the syntax asks for.
+        what: String,
+        /// What is there.
+        found: String,
+    },
+    /// The file ends too early.
+    #[error("expected {0}, but the file ends")]
+    End(String),
+    /// `"text`
+    #[error("a text without its second \"")]
+    OpenText,
+    /// `"a\b"`
+    #[error("within quotes IOCs read \\ as an escape, some gateways as a character; leave it out")]
+    Backslash,
+    /// A UAG or ASG is defined twice.
+    #[error("{0} is defined twice")]
+    Duplicate(String),
+    /// A RULE names a UAG that the file doesn't define.
+    #[error("there is no UAG({0})")]
+    NoUsers(String),
+    /// `UAG(a) UAG(b)` in a RULE.
+    #[error("a second UAG in a RULE; write UAG(a, b)")]
+    SecondUsers,
+}
+
+impl SyntaxError {
+    pub(super) fn expected(what: &str, found: impl std::fmt::Display) -> Self {
+        Self::Expected {
+            what: what.to_owned(),
+            found: found.to_string(),
+        }
+    }
+}
 
 /// A piece of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +70,7 @@ impl std::fmt::Display for Token {
 }
 
 /// The pieces, each with its line.
-pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, (usize, String)> {
+pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, (usize, SyntaxError)> {
     let is_mark = |c: char| "(){},".contains(c);
     let mut tokens = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -40,11 +83,9 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, (usize, String)>
                 1
             } else if first == '"' {
                 let end = rest[1..].find('"');
-                let end = end.ok_or_else(|| (number, "a text without its second \"".to_owned()))?;
+                let end = end.ok_or((number, SyntaxError::OpenText))?;
                 if rest[1..=end].contains('\\') {
-                    let why = "IOCs take \\ within quotes for an escape, some gateways for a character; \
-                               leave it out";
-                    return Err((number, why.to_owned()));
+                    return Err((number, SyntaxError::Backslash));
                 }
                 tokens.push((number, Token::Text(rest[1..=end].to_owned())));
                 end + 2
@@ -88,24 +129,24 @@ impl Parser {
         found
     }
 
-    fn expected(&mut self, what: &str) -> String {
+    fn expected(&mut self, what: &str) -> SyntaxError {
         match self.next() {
-            Some(token) => format!("expected {what}, not {token}"),
+            Some(token) => SyntaxError::expected(what, token),
             None => {
                 self.line = self.last_line;
-                format!("expected {what}, but the file ends")
+                SyntaxError::End(what.to_owned())
             }
         }
     }
 
-    fn expect(&mut self, mark: char) -> Result<(), String> {
+    fn expect(&mut self, mark: char) -> Result<(), SyntaxError> {
         if self.take(mark) {
             return Ok(());
         }
         Err(self.expected(&format!("{mark:?}")))
     }
 
-    fn word(&mut self, what: &str) -> Result<String, String> {
+    fn word(&mut self, what: &str) -> Result<String, SyntaxError> {
         match self.tokens.peek() {
             Some((_, Token::Word(_) | Token::Text(_))) => match self.next() {
                 Some(Token::Word(text) | Token::Text(text)) => Ok(text),
@@ -116,7 +157,7 @@ impl Parser {
     }
 
     /// `(NAME)`
-    pub(super) fn name(&mut self) -> Result<String, String> {
+    pub(super) fn name(&mut self) -> Result<String, SyntaxError> {
         self.expect('(')?;
         let name = self.word("a name")?;
         self.expect(')')?;
@@ -124,7 +165,7 @@ impl Parser {
     }
 
     /// Names with commas between them, up to the mark that ends them.
-    fn names(&mut self, end: char) -> Result<Vec<String>, String> {
+    fn names(&mut self, end: char) -> Result<Vec<String>, SyntaxError> {
         let mut names = Vec::new();
         while !self.take(end) {
             if !names.is_empty() {
@@ -136,7 +177,7 @@ impl Parser {
     }
 
     /// `(NAME) { MEMBER, … }`, also without members.
-    pub(super) fn members(&mut self) -> Result<(String, HashSet<String>), String> {
+    pub(super) fn members(&mut self) -> Result<(String, HashSet<String>), SyntaxError> {
         let name = self.name()?;
         let members = if self.take('{') {
             self.names('}')?
@@ -147,7 +188,7 @@ impl Parser {
     }
 
     /// `{ RULE(…) … INPA(…) … }`, also nothing.
-    pub(super) fn rules(&mut self) -> Result<Vec<Rule>, String> {
+    pub(super) fn rules(&mut self) -> Result<Vec<Rule>, SyntaxError> {
         let mut rules = Vec::new();
         if !self.take('{') {
             return Ok(rules);
@@ -160,75 +201,87 @@ impl Parser {
                 input if input.len() == 4 && input.starts_with("INP") => {
                     self.name()?;
                 }
-                other => return Err(format!("expected RULE, INP or '}}', not {other:?}")),
+                other => {
+                    let found = format!("{other:?}");
+                    return Err(SyntaxError::expected("RULE, INP or '}'", found));
+                }
             }
         }
         Ok(rules)
     }
 
-    /// `(LEVEL, ACCESS) { UAG(…) … }`, the braces also not.
-    fn rule(&mut self) -> Result<Rule, String> {
+    /// `(LEVEL, ACCESS[, TRAPWRITE]) { UAG(…) … }`, with or without the braces.
+    fn rule(&mut self) -> Result<Rule, SyntaxError> {
+        let unexpected = |what, found: &str| SyntaxError::expected(what, format!("{found:?}"));
         let line = self.line;
         self.expect('(')?;
         let level = match self.word("a level")?.as_str() {
             "0" => 0,
             "1" => 1,
-            other => return Err(format!("expected a level of 0 or 1, not {other:?}")),
+            other => return Err(unexpected("a level of 0 or 1", other)),
         };
         self.expect(',')?;
-        let mut beyond = None;
+        let mut unsupported = None;
         let grants = match self.word("an access")?.as_str() {
-            // To a gateway of pvAccess UNCACHED is a get that goes to the IOC: there is none here.
+            // For a gateway of pvAccess UNCACHED is a get from the IOC, which the relay doesn't do.
             "NONE" | "UNCACHED" => Grants::Nothing,
             "READ" => Grants::Read,
             "WRITE" => Grants::Write,
             access @ ("PUT" | "RPC") => {
-                let what = format!("{access}: a relay knows READ and WRITE only");
-                beyond = Some((self.line, what));
+                let what = format!("{access}: the relay knows READ and WRITE only");
+                let line = self.line;
+                unsupported = Some(Unsupported { line, what });
                 Grants::Nothing
             }
-            other => return Err(format!("expected NONE, READ or WRITE, not {other:?}")),
+            other => return Err(unexpected("NONE, READ or WRITE", other)),
         };
         let mut trap = false;
         if self.take(',') {
             trap = match self.word("TRAPWRITE")?.as_str() {
                 "TRAPWRITE" => true,
                 "NOTRAPWRITE" => false,
-                other => return Err(format!("expected TRAPWRITE or NOTRAPWRITE, not {other:?}")),
+                other => return Err(unexpected("TRAPWRITE or NOTRAPWRITE", other)),
             };
         }
         self.expect(')')?;
-        let mut users = Vec::new();
-        if self.take('{') {
-            while !self.take('}') {
-                let keyword = self.word("UAG, HAG, CALC or '}'")?;
-                let keyword_line = self.line;
-                self.expect('(')?;
-                let names = self.names(')')?;
-                let what = match keyword.as_str() {
-                    "UAG" if !users.is_empty() => {
-                        return Err("a second UAG in a RULE; write UAG(a, b)".into());
-                    }
-                    "UAG" if names.is_empty() => return Err("expected a name in UAG()".into()),
-                    "UAG" => {
-                        users = names;
-                        continue;
-                    }
-                    "HAG" => "a relay doesn't know on which host its user sits",
-                    "CALC" => "a relay doesn't watch the PVs that it is computed of",
-                    _ => "a relay doesn't know this condition",
-                };
-                let what = format!("{keyword}({}): {what}", names.join(", "));
-                beyond.get_or_insert((keyword_line, what));
-            }
-        }
+        let (users, condition) = self.conditions()?;
         Ok(Rule {
             line,
             level,
             grants,
             users,
-            beyond,
+            unsupported: unsupported.or(condition),
             trap,
         })
+    }
+
+    /// `{ UAG(…) … }`: the user groups, and the first condition that the relay doesn't support.
+    fn conditions(&mut self) -> Result<(Vec<String>, Option<Unsupported>), SyntaxError> {
+        let (mut users, mut unsupported) = (Vec::new(), None);
+        if !self.take('{') {
+            return Ok((users, unsupported));
+        }
+        while !self.take('}') {
+            let keyword = self.word("UAG, HAG, CALC or '}'")?;
+            let line = self.line;
+            self.expect('(')?;
+            let names = self.names(')')?;
+            let what = match keyword.as_str() {
+                "UAG" if !users.is_empty() => return Err(SyntaxError::SecondUsers),
+                "UAG" if names.is_empty() => {
+                    return Err(SyntaxError::expected("a name in UAG()", "nothing"));
+                }
+                "UAG" => {
+                    users = names;
+                    continue;
+                }
+                "HAG" => "the relay doesn't know its users' hosts",
+                "CALC" => "the relay doesn't monitor the PVs of its INP fields",
+                _ => "the relay doesn't support this condition",
+            };
+            let what = format!("{keyword}({}): {what}", names.join(", "));
+            unsupported.get_or_insert(Unsupported { line, what });
+        }
+        Ok((users, unsupported))
     }
 }

@@ -1,0 +1,43 @@
+//! Why rules can't take effect: what operators read at the start, after a reload and from `check`.
+
+use thiserror::Error;
+
+use super::pvlist::PvListError;
+use super::security::SecurityError;
+use crate::ops::file_reads::RegularFileError;
+
+/// The operator's rules, pvlist or access security file can't be used.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RulesError {
+    /// A `pv_regex` isn't a regular expression, or takes too much memory.
+    #[error("{rule}: pv_regex {expression:?}: {reason}")]
+    Regex {
+        /// Where the rule stands.
+        rule: String,
+        /// The expression.
+        expression: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A file can't be read.
+    #[error("{path}: {cause}")]
+    Read {
+        /// The file.
+        path: String,
+        /// Why.
+        cause: RegularFileError,
+    },
+    /// The pvlist can't be used.
+    #[error(transparent)]
+    PvList(#[from] PvListError),
+    /// The access security file can't be used.
+    #[error(transparent)]
+    Security(#[from] SecurityError),
+}
+
+/// The reason that the crate `regex` gives, in one line.
+pub(super) fn regex_reason(error: &regex::Error) -> String {
+    let reason = error.to_string();
+    reason.lines().last().unwrap_or_default().trim().to_owned()
+}
