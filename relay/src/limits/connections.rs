@@ -17,23 +17,24 @@ use thiserror::Error;
 use crate::limits::rate::Bucket;
 use crate::limits::subscriptions::NewNameLimits;
 
-/// An address or user may open connections of this many seconds at once.
+/// An address or user may use the rate of this many seconds at once.
 const ARRIVALS_BURST: usize = 25;
 
-/// Accounts without connections that are remembered; beyond that they are forgotten, and begin again.
+/// Maximum number of remembered accounts without connections; beyond this they are forgotten, and start
+/// with full budgets.
 const MAX_IDLE: usize = 16_384;
 
-/// Connections beyond the limits that are still told so.
+/// Connections beyond the limits that still get an answer; more are closed without one.
 const MAX_CROWDED: usize = 64;
 
-/// What all connections of one address or user may do together.
+/// Limits for all connections of one address or user together.
 #[derive(Clone, Copy, Debug)]
 pub struct CallerLimits {
-    /// Connections to the relay in all; 0 for no limit.
+    /// Connections of all clients; 0 for no limit.
     pub connections: usize,
     /// Connections of one address; 0 for no limit.
     pub per_address: usize,
-    /// New connections of an address or user per second; 25 times as many at once. 0 for no limit.
+    /// New connections of an address or user per second, with bursts of 25 times this number; 0 for no limit.
     pub arrivals_per_s: usize,
     /// New names of an address or user.
     pub new_names: NewNameLimits,
@@ -67,7 +68,7 @@ enum Key {
     User(String),
 }
 
-/// What an address or a user has used.
+/// The use of one address or user.
 #[derive(Debug)]
 pub struct Account {
     connections: AtomicUsize,
@@ -96,7 +97,7 @@ impl Account {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether nothing is lost when it is forgotten.
+    /// Whether its budgets are full, so that it can be forgotten.
     fn is_unused(&self, limits: CallerLimits, now: Instant) -> bool {
         let mut used = self.used();
         used.arrivals.left(now) >= ARRIVALS_BURST * limits.arrivals_per_s
@@ -104,7 +105,7 @@ impl Account {
     }
 }
 
-/// The addresses and users that the relay remembers.
+/// The accounts of addresses and users.
 #[derive(Debug)]
 pub struct Callers {
     limits: CallerLimits,
@@ -114,16 +115,16 @@ pub struct Callers {
     numbers: AtomicU64,
 }
 
-/// One open connection; dropped, it counts no more.
+/// One open connection; dropping it ends its count.
 #[derive(Debug)]
 pub struct Stay {
     callers: Arc<Callers>,
     address: Option<Arc<Account>>,
-    /// Why it is one too many; it holds one of the places for those.
+    /// Why it is refused; it then counts among the `MAX_CROWDED`.
     refused: Option<TooMany>,
 }
 
-/// One client's connection: which it is, and whose budgets it draws on.
+/// One client's connection, with the accounts whose budgets it uses.
 #[derive(Clone, Debug, Default)]
 pub struct Caller {
     number: u64,
@@ -154,7 +155,7 @@ impl Callers {
         let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
         let is_held = |account: &Arc<Account>| Arc::strong_count(account) > 1;
         if accounts.len() >= accounts.capacity() && !accounts.contains_key(&key) {
-            // It would grow: those that are full again are forgotten first, then all that are idle.
+            // The table would grow: accounts with full budgets are forgotten first, then all idle ones.
             accounts.retain(|_, account| is_held(account) || !account.is_unused(self.limits, now));
             if accounts
                 .values()
@@ -171,8 +172,8 @@ impl Callers {
         }
     }
 
-    /// A connection was accepted; `from` is where from, if that is known already. One that is too many is
-    /// only there to be told so; `None` when there are too many of these as well.
+    /// Counts an accepted connection; `from` is the client's address if it is known already. A connection
+    /// beyond the limits is kept only for its answer; `None` when there are too many of these, too.
     pub fn enter(self: &Arc<Self>, from: Option<IpAddr>, now: Instant) -> Option<Stay> {
         let open = self.open.fetch_add(1, Ordering::Relaxed) + 1;
         let mut stay = Stay {
@@ -202,10 +203,10 @@ impl Callers {
         may.then_some(()).ok_or(TooMany::TooFast)
     }
 
-    /// A user of this name has shown who it is by this connection, for the first time.
+    /// The client logged in as this user for the first time.
     ///
     /// # Errors
-    /// When its connections come too fast.
+    /// When the user opens connections too fast.
     pub fn logged_in(&self, caller: &mut Caller, user: &str, now: Instant) -> Result<(), TooMany> {
         let account = self.account(Key::User(user.to_owned()), now);
         self.arrive(Some(&account), now)?;
@@ -215,10 +216,10 @@ impl Callers {
 }
 
 impl Stay {
-    /// Says where it comes from.
+    /// Sets the client's address.
     ///
     /// # Errors
-    /// When there are too many from there.
+    /// When the address has too many connections.
     pub fn comes_from(&mut self, from: IpAddr, now: Instant) -> Result<(), TooMany> {
         let from = from.to_canonical();
         if from.is_loopback() || self.address.is_some() {
@@ -238,16 +239,16 @@ impl Stay {
         Ok(())
     }
 
-    /// Why it is one too many.
+    /// Why it is refused.
     #[must_use]
     pub fn refused(&self) -> Option<TooMany> {
         self.refused
     }
 
-    /// It asks for something that costs the relay more than an answer of a few bytes.
+    /// Counts a request that costs more than a short answer.
     ///
     /// # Errors
-    /// When its address does so too often.
+    /// When the address makes such requests too often.
     pub fn arrive(&self, now: Instant) -> Result<(), TooMany> {
         self.callers.arrive(self.address.as_ref(), now)
     }
@@ -280,13 +281,13 @@ impl Caller {
         [&self.address, &self.user].into_iter().flatten()
     }
 
-    /// Whether its user is known.
+    /// Whether the client has logged in.
     #[must_use]
     pub fn has_user(&self) -> bool {
         self.user.is_some()
     }
 
-    /// New names that its address and its user may still ask for.
+    /// New names that the address and the user may still ask for.
     #[must_use]
     pub fn names_left(&self, now: Instant) -> usize {
         let left = self
@@ -295,7 +296,7 @@ impl Caller {
         left.min().unwrap_or(usize::MAX)
     }
 
-    /// It has asked for this many of them.
+    /// Counts new names.
     pub fn take_names(&self, count: usize) {
         if count > 0 {
             self.accounts()
@@ -309,7 +310,7 @@ impl Caller {
         self.number == other.number
     }
 
-    /// Whether both come from one address or are one user.
+    /// Whether both have the same address or the same user.
     #[must_use]
     pub fn shares_account_with(&self, other: &Self) -> bool {
         let same = |own: &Option<Arc<Account>>, other: &Option<Arc<Account>>| match (own, other) {
@@ -401,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn address_has_its_connections_and_ipv6_counts_by_64_bits_and_loopback_not_at_all() {
+    fn connections_count_per_address_ipv6_per_64_loopback_never() {
         let (callers, now) = (Callers::new(LIMITS), Instant::now());
         let refused = |from: &str| callers.enter(address(from), now).unwrap().refused();
         let mut held = Vec::new();
@@ -432,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_beyond_the_limit_are_told_so_as_long_as_they_are_few() {
+    fn few_connections_beyond_the_limit_get_an_answer() {
         let (callers, now) = (Callers::new(LIMITS), Instant::now());
         let from = address("192.0.2.1");
         let mut held: Vec<_> = (0..3 + MAX_CROWDED)
@@ -454,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn connecting_again_brings_no_new_names_and_no_other_rate() {
+    fn reconnecting_resets_neither_names_nor_rate() {
         let (callers, start) = (Callers::new(LIMITS), Instant::now());
         let from = address("192.0.2.1");
         let arrive = |at: Instant| {
@@ -477,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn user_has_one_budget_wherever_it_connects_from() {
+    fn user_has_one_budget_from_all_addresses() {
         let (callers, now) = (Callers::new(LIMITS), Instant::now());
         let log_in = |from: &str, user: &str| {
             let stay = callers.enter(address(from), now).unwrap();
@@ -501,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn table_of_addresses_is_bounded_and_forgets_no_one_connected() {
+    fn table_of_addresses_is_bounded_and_keeps_connected_ones() {
         let (callers, now) = (Callers::new(LIMITS), Instant::now());
         let held = callers.enter(address("192.0.2.1"), now).unwrap();
         held.arrive(now).unwrap();

@@ -1,26 +1,26 @@
-//! Are there enough file descriptors for one more client?
+//! Keeps file descriptors free for EPICS and for operators.
 //!
-//! libca and pvxs open sockets when IOCs start, and libca ends the process when it gets none. So clients
-//! are refused while some are left.
+//! libca and pvxs open sockets when IOCs start, and libca ends the process when it gets none. Clients are
+//! therefore refused before the last descriptors are used.
 
 use std::fs;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Kept for EPICS: no connection is taken that would leave less.
+/// Kept for EPICS: a connection that would leave fewer is refused.
 pub const KEPT_FOR_EPICS: usize = 64;
 
-/// Kept for probes, metrics and status beside that: no client is taken that would leave less.
+/// Also kept for probes, metrics and status: a client that would leave fewer is refused.
 pub const KEPT_FOR_PROBES: usize = 32;
 
-/// Kept of these for the operators' listener: no connection elsewhere is taken that would leave less.
+/// The part of these that is kept for the operators' listener.
 pub const KEPT_FOR_OPERATORS: usize = 16;
 
 /// How often open descriptors are counted while connections come.
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 
-/// The same while they are short, so that clients are taken again soon.
+/// How often while they are short, so that clients are accepted again soon.
 const COUNT_SHORT_EVERY: Duration = Duration::from_millis(50);
 
 /// The file descriptors of this process.
@@ -34,12 +34,12 @@ pub struct Descriptors {
 #[derive(Debug)]
 struct Seen {
     at: Instant,
-    /// Free ones then, less the connections that came since.
+    /// Descriptors free then, less the connections accepted since.
     free: usize,
 }
 
 impl Descriptors {
-    /// A process that may have this many.
+    /// A process that may open this many.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self::counted_by(limit, open_now)
@@ -53,18 +53,18 @@ impl Descriptors {
         }
     }
 
-    /// How many are free, as far as known at this time.
+    /// Free descriptors, estimated from the last count.
     pub fn free(&self, now: Instant) -> usize {
         self.look(now, 0)
     }
 
-    /// A connection was accepted: whether there is room for it beside what EPICS and, unless it came by
-    /// their listener, operators may need.
+    /// Counts an accepted connection. Returns whether it leaves enough for EPICS and, unless it came by the
+    /// operators' listener, for operators.
     pub fn accepted(&self, is_operators: bool, now: Instant) -> bool {
         let kept = if is_operators { 0 } else { KEPT_FOR_OPERATORS };
         let has_room = self.look(now, 1) >= KEPT_FOR_EPICS + kept;
         if !has_room {
-            // It is closed at once: however many are refused, they take nothing from those kept.
+            // It is closed at once, so refused connections use none of the kept descriptors.
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(seen) = seen.as_mut() {
                 seen.free += 1;
@@ -73,7 +73,7 @@ impl Descriptors {
         has_room
     }
 
-    /// Whether there is room for one more client.
+    /// Whether one more client leaves enough.
     pub fn has_room(&self, now: Instant) -> bool {
         self.free(now) >= KEPT_FOR_EPICS + KEPT_FOR_PROBES
     }
@@ -95,9 +95,9 @@ impl Descriptors {
         }
         let free = match (self.count)() {
             Ok(open) => self.limit.saturating_sub(open),
-            // Only Linux has the folder to count in; elsewhere the limit holds by itself.
+            // Only Linux has /proc/self/fd; elsewhere only the system's limit holds.
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.limit,
-            // None was left to count by.
+            // No descriptor was free to count with.
             Err(_) => 0,
         };
         *seen = Some(Seen { at: now, free });
@@ -105,7 +105,7 @@ impl Descriptors {
     }
 }
 
-/// Descriptors that this process has open, but for the one that they are counted by.
+/// Open descriptors of this process, without the one that counts them.
 fn open_now() -> io::Result<usize> {
     Ok(fs::read_dir("/proc/self/fd")?.count().saturating_sub(1))
 }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_room_when_none_is_left_to_count_by() {
+    fn there_is_no_room_when_no_descriptor_is_left_to_count() {
         let descriptors =
             Descriptors::counted_by(1000, || Err(io::ErrorKind::PermissionDenied.into()));
         assert!(!descriptors.accepted(true, Instant::now()));

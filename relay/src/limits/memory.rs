@@ -1,32 +1,26 @@
-//! How much memory may each client, user and address make the relay take, and who pays for what?
+//! Memory budgets of clients, users, addresses and the relay.
 //!
-//! PVs, their values and answers are charged in bytes before they are spent. A charge counts for the
-//! client, its user, its address and the relay as a whole; what is beyond one of these budgets is refused
-//! with a sentence that names it. A PV is paid by the client that opened it; when that one has no room
-//! for a value that grew, another client that holds the PV takes it over.
+//! PVs, their values and answers are charged before their memory is allocated. A charge counts against the
+//! budgets of the client, of its user, of its address and of the relay as a whole; a charge that exceeds one
+//! of them is refused, and the error names the budget.
+
+mod pv;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// What an open PV takes beside its value: its channel, its monitor and its place in the table.
-pub const PV_BYTES: usize = 4 << 10;
+pub use self::pv::{PV_BYTES, PvCharge};
 
-/// Who else holds a PV is noted when its value takes more than this.
-const OTHERS_FROM_BYTES: usize = 16 << 10;
-
-/// Holders of a PV that may take it over from the one that pays for it.
-const MAX_OTHERS: usize = 8;
-
-/// The last part of the relay's budget is kept for addresses that use little: one in so many bytes…
+/// This part of the relay's budget is reserved for addresses that use little: an eighth…
 const RESERVE_PART: usize = 8;
 
-/// … for those that use no more than one in so many.
+/// … for addresses that use at most a thirty-second part of it.
 const SMALL_PART: usize = 32;
 
-/// Budgets in bytes.
+/// The budgets in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryLimits {
     /// Of the relay as a whole.
@@ -40,7 +34,7 @@ pub struct MemoryLimits {
 }
 
 impl MemoryLimits {
-    /// Budgets that nothing reaches, for tests.
+    /// Unlimited budgets, for tests.
     pub const NONE: Self = Self {
         all: usize::MAX,
         client: usize::MAX,
@@ -49,29 +43,29 @@ impl MemoryLimits {
     };
 }
 
-/// What everybody together has been charged.
+/// All charges of the relay.
 #[derive(Debug)]
 pub struct Memory {
     limits: MemoryLimits,
     used: AtomicUsize,
-    /// Bytes that were given back so far, wrapping.
+    /// Bytes released so far, wrapping.
     released: AtomicUsize,
     refused: AtomicUsize,
     users: Mutex<HashMap<String, Weak<Account>>>,
     addresses: Mutex<HashMap<String, Weak<Account>>>,
 }
 
-/// Bytes of one client, user or address.
+/// The charges of one client, user or address.
 #[derive(Debug, Default)]
 struct Account {
     used: AtomicUsize,
 }
 
 impl Account {
-    /// Takes `bytes` unless that makes more than `most`.
+    /// Takes `bytes` unless the sum would exceed `most`.
     ///
     /// # Errors
-    /// What is used already.
+    /// The bytes in use.
     fn take(used: &AtomicUsize, bytes: usize, most: usize) -> Result<(), usize> {
         let more = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= most);
         let taken = used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
@@ -83,29 +77,29 @@ impl Account {
     }
 }
 
-/// Whose budget is used up.
+/// The owner of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BudgetOf {
-    /// The connection.
+    /// One connection.
     Client,
-    /// All connections of the user.
+    /// All connections of one user.
     User,
-    /// All connections from the address.
+    /// All connections from one address.
     Address,
-    /// The relay.
+    /// All clients of the relay.
     All,
 }
 
-/// A charge that was refused: what was asked for, and what is used of which budget.
+/// A charge that exceeds a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooMuch {
-    /// Whose budget.
+    /// The budget's owner.
     pub of: BudgetOf,
-    /// Bytes that were asked for.
+    /// Requested bytes.
     pub bytes: usize,
-    /// Bytes in use.
+    /// Bytes of the budget in use.
     pub used: usize,
-    /// The budget.
+    /// The budget in bytes.
     pub most: usize,
 }
 
@@ -132,7 +126,7 @@ impl fmt::Display for TooMuch {
         };
         write!(
             f,
-            "too much at once: {bytes} MiB more, and {whose} {used} MiB of {most} MiB: {act}"
+            "this takes {bytes} MiB of memory, and {whose} {used} MiB of {most} MiB: {act}"
         )
     }
 }
@@ -146,7 +140,7 @@ impl fmt::Display for Mib {
     }
 }
 
-/// The part of an address that a machine can't change at will: of IPv6 the first 64 bits.
+/// The part of an address that one machine can't change at will: all of IPv4, the first 64 bits of IPv6.
 fn network_of(address: &str) -> String {
     let ip = address.parse::<SocketAddr>().map(|address| address.ip());
     match ip.or_else(|_| address.parse()) {
@@ -177,7 +171,7 @@ fn account(of: &Mutex<HashMap<String, Weak<Account>>>, name: &str) -> Arc<Accoun
 }
 
 impl Memory {
-    /// Nothing is used yet.
+    /// No charges yet.
     #[must_use]
     pub fn new(limits: MemoryLimits) -> Arc<Self> {
         Arc::new(Self {
@@ -190,7 +184,7 @@ impl Memory {
         })
     }
 
-    /// A client that has just connected from an address, with or without its port.
+    /// A client that connects from this address, given with or without its port.
     #[must_use]
     pub fn owner(self: &Arc<Self>, address: &str, user: Option<&str>) -> Arc<Owner> {
         Arc::new(Owner {
@@ -201,26 +195,26 @@ impl Memory {
         })
     }
 
-    /// Bytes that are charged.
+    /// Bytes charged now.
     #[must_use]
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Charges that were refused so far.
+    /// Charges refused so far.
     #[must_use]
     pub fn refused(&self) -> usize {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Bytes that were given back so far; wraps.
+    /// Bytes released so far; wraps.
     #[must_use]
     pub fn released(&self) -> usize {
         self.released.load(Ordering::Relaxed)
     }
 }
 
-/// Whom bytes are charged to: a client with its user and its address.
+/// A client that charges count for, with its user and its address.
 #[derive(Debug)]
 pub struct Owner {
     memory: Arc<Memory>,
@@ -230,13 +224,13 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// One without any limit, for tests.
+    /// A client without limits, for tests.
     #[must_use]
     pub fn unlimited() -> Arc<Self> {
         Memory::new(MemoryLimits::NONE).owner("", None)
     }
 
-    /// The same client, whose user is known now.
+    /// The same client after it logged in.
     #[must_use]
     pub fn with_user(&self, user: &str) -> Arc<Self> {
         Arc::new(Self {
@@ -251,7 +245,7 @@ impl Owner {
         Arc::ptr_eq(&self.client, &other.client)
     }
 
-    /// Accounts with their limits; the relay's own isn't among them.
+    /// The accounts with their limits, without that of the relay as a whole.
     fn accounts(&self) -> impl Iterator<Item = (&Account, usize, BudgetOf)> {
         let MemoryLimits {
             client,
@@ -318,7 +312,7 @@ impl Owner {
     /// Charges bytes until the charge is dropped.
     ///
     /// # Errors
-    /// When a budget has no room for them.
+    /// When they exceed a budget.
     pub fn charge(self: &Arc<Self>, bytes: usize) -> Result<Charge, TooMuch> {
         self.take(bytes)?;
         Ok(Charge {
@@ -328,7 +322,7 @@ impl Owner {
     }
 }
 
-/// Charged bytes; given back when this is dropped.
+/// Charged bytes; dropping it releases them.
 #[derive(Debug)]
 pub struct Charge {
     owner: Arc<Owner>,
@@ -336,7 +330,7 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// What was charged.
+    /// The charged bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -345,7 +339,7 @@ impl Charge {
     /// Changes the charge to `bytes`; lowering it never fails.
     ///
     /// # Errors
-    /// When a budget has no room for more; then nothing has changed.
+    /// When the increase exceeds a budget; the charge is unchanged then.
     pub fn resize(&mut self, bytes: usize) -> Result<(), TooMuch> {
         match bytes.checked_sub(self.bytes) {
             Some(more) => self.owner.take(more)?,
@@ -362,86 +356,6 @@ impl Drop for Charge {
     }
 }
 
-/// What an open PV is charged, and who pays: its slot in the registry and its entry in the table share it.
-#[derive(Debug)]
-pub struct PvCharge {
-    paid: Mutex<Paid>,
-    /// The charge in bytes, for those who only look.
-    bytes: AtomicUsize,
-    /// The last value had no room.
-    is_refused: AtomicBool,
-}
-
-#[derive(Debug)]
-struct Paid {
-    charge: Charge,
-    /// Holders beside the one who pays.
-    others: Vec<Weak<Owner>>,
-}
-
-impl PvCharge {
-    /// Charges the client that opens a PV for the PV and for its value's bytes, which are 0 when that
-    /// isn't known.
-    ///
-    /// # Errors
-    /// When a budget has no room for them.
-    pub fn open(owner: &Arc<Owner>, value_bytes: usize) -> Result<Arc<Self>, TooMuch> {
-        let bytes = PV_BYTES.saturating_add(value_bytes);
-        let paid = Paid {
-            charge: owner.charge(bytes)?,
-            others: Vec::new(),
-        };
-        Ok(Arc::new(Self {
-            paid: Mutex::new(paid),
-            bytes: AtomicUsize::new(bytes),
-            is_refused: AtomicBool::new(false),
-        }))
-    }
-
-    /// Bytes of the value that are charged.
-    #[must_use]
-    pub fn value_bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed) - PV_BYTES
-    }
-
-    /// Whether the value is so large, or so unknown, that others may have to pay for it.
-    #[must_use]
-    pub fn may_need_others(&self) -> bool {
-        self.is_refused.load(Ordering::Relaxed) || self.value_bytes() > OTHERS_FROM_BYTES
-    }
-
-    /// One more client holds the PV.
-    pub fn join(&self, owner: &Arc<Owner>) {
-        let mut paid = lock(&self.paid);
-        let others = &mut paid.others;
-        others.retain(|other| other.strong_count() > 0);
-        let is_known = |other: &Weak<Owner>| {
-            let other = other.upgrade();
-            other.is_some_and(|other| other.is_same_client(owner))
-        };
-        if others.len() < MAX_OTHERS && !others.iter().any(is_known) {
-            others.push(Arc::downgrade(owner));
-        }
-    }
-
-    /// The PV's value takes `bytes` from now on.
-    ///
-    /// # Errors
-    /// When neither the one who pays nor another holder has room for it; then nothing has changed.
-    pub fn set(&self, value_bytes: usize) -> Result<(), TooMuch> {
-        let bytes = PV_BYTES.saturating_add(value_bytes);
-        let mut paid = lock(&self.paid);
-        if let Err(too_much) = paid.charge.resize(bytes) {
-            let others = paid.others.iter().filter_map(Weak::upgrade);
-            let charge = { others }.find_map(|other| other.charge(bytes).ok());
-            self.is_refused.store(charge.is_none(), Ordering::Relaxed);
-            paid.charge = charge.ok_or(too_much)?;
-        }
-        self.bytes.store(bytes, Ordering::Relaxed);
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -454,7 +368,7 @@ mod tests {
     };
 
     #[test]
-    fn charge_counts_for_client_user_address_and_relay_until_it_is_dropped() {
+    fn charge_counts_against_all_budgets_until_it_is_dropped() {
         let memory = Memory::new(LIMITS);
         let of = |address, user| memory.owner(address, user);
         let one = of("10.0.0.1:1", Some("jane"));
@@ -465,12 +379,12 @@ mod tests {
         assert_eq!(refused(&two, 160_000), BudgetOf::User);
         let three = of("10.0.0.1:2", None);
         assert_eq!(refused(&three, 260_000), BudgetOf::Address);
-        // What was refused costs nothing.
+        // A refused charge uses nothing.
         let second = three.charge(240_000).unwrap();
         assert_eq!((memory.used(), memory.refused()), (490_000, 3));
         let of_another = of("10.0.0.3:1", None).charge(290_000).unwrap();
         assert_eq!(refused(&of("10.0.0.4:1", None), 290_000), BudgetOf::All);
-        // A part is kept for those who use little.
+        // A part is reserved for addresses that use little.
         let small = of("10.0.0.5:1", None).charge(30_000).unwrap();
         let another_small = of("10.0.0.6:1", None).charge(120_000);
         assert_eq!(another_small.unwrap_err().of, BudgetOf::All);
@@ -482,12 +396,12 @@ mod tests {
     }
 
     #[test]
-    fn message_says_how_much_is_used_of_what_and_who_can_change_it() {
+    fn message_names_use_and_budget_and_who_can_change_it() {
         let owner = Memory::new(LIMITS).owner("::1", None);
         let message = owner.charge(1 << 20).unwrap_err().to_string();
         assert_eq!(
             message,
-            "too much at once: 1.0 MiB more, and your connection uses 0.0 MiB of 0.3 MiB: unsubscribe some \
+            "this takes 1.0 MiB of memory, and your connection uses 0.0 MiB of 0.3 MiB: unsubscribe some \
              PVs first or ask for fewer at a time (max_memory_per_client_mib)"
         );
     }
@@ -507,29 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn holder_with_room_takes_over_a_pv_whose_payer_has_none() {
-        let memory = Memory::new(LIMITS);
-        let (one, two) = (
-            memory.owner("10.0.0.1:1", None),
-            memory.owner("10.0.0.2:1", None),
-        );
-        let used = |owner: &Owner| owner.client.used.load(Ordering::Relaxed);
-        let pv = PvCharge::open(&one, 0).unwrap();
-        let rest = one.charge(280_000).unwrap();
-        assert_eq!(pv.set(100_000).unwrap_err().of, BudgetOf::Client);
-        assert_eq!(pv.value_bytes(), 0);
-        pv.join(&two);
-        pv.join(&two);
-        pv.set(100_000).unwrap();
-        assert_eq!((used(&one), used(&two)), (280_000, PV_BYTES + 100_000));
-        pv.set(10).unwrap();
-        assert_eq!(used(&two), PV_BYTES + 10);
-        drop((pv, rest));
-        assert_eq!(memory.used(), 0);
-    }
-
-    #[test]
-    fn client_that_shows_its_user_is_charged_as_that_user() {
+    fn client_that_logs_in_is_charged_as_its_user() {
         let memory = Memory::new(LIMITS);
         let one = memory.owner("10.0.0.1:1", None);
         let _before = one.charge(100_000).unwrap();
@@ -541,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn accounts_of_those_who_left_are_forgotten() {
+    fn accounts_of_clients_that_left_are_forgotten() {
         let memory = Memory::new(LIMITS);
         for n in 0..1000 {
             let _ = memory.owner(&format!("10.0.{}.{}", n / 250, n % 250), None);

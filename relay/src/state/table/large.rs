@@ -335,7 +335,7 @@ mod tests {
         assert_eq!(bytes, 0);
         assert_eq!(
             message,
-            "the value is left out: too much at once: 2.0 MiB more, and your connection uses 2.0 MiB of 3.0 \
+            "the value is left out: this takes 2.0 MiB of memory, and your connection uses 2.0 MiB of 3.0 \
              MiB: unsubscribe some PVs first or ask for fewer at a time (max_memory_per_client_mib)"
         );
         assert!(memory.used() < MIB, "a value that isn't kept isn't charged");
