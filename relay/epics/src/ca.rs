@@ -26,12 +26,10 @@ mod thread_circuit;
 use std::ffi::CString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, channel, sync_channel};
-use std::thread::{self, JoinHandle};
 
-use self::channel_state::{ChannelState, Command};
 pub use self::check::passes;
-use self::command::Purpose;
+use self::command::{Command, Purpose};
+use self::command_thread::Libca;
 pub use self::event::{
     AccessRights, Array, ChannelEvents, ChannelInfo, Limits, Metadata, NativeType, Update, Value,
     text,
@@ -42,24 +40,14 @@ pub use self::messages::message;
 use self::put::Job;
 pub use self::put::{Condition, Done, Held, PutError, PutValue};
 pub use self::recv::{circuits_cut_total, paced_reads_total, reads_total};
+pub use crate::command_thread::StartError;
+use crate::command_thread::{CommandThread, Commands};
 use crate::ticket::Ticket;
 use crate::user::UserName;
 
 /// Longest name in bytes: it must fit one of libca's search datagrams of 1,024 bytes with two
 /// headers, or the PV would be searched for ever without a packet being sent.
 pub const MAX_NAME_BYTES: usize = 950;
-
-/// Why there is no client.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// The system gave no thread.
-    #[error("cannot start the ca-cmd thread")]
-    Thread(#[source] std::io::Error),
-    /// libca gave no context; its reason.
-    #[error("cannot create a context of libca: {0}")]
-    Context(String),
-}
 
 /// Why a name cannot be that of a PV.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -90,14 +78,14 @@ pub enum BadName {
 #[derive(Debug)]
 pub struct Client {
     opener: Opener,
-    thread: Option<JoinHandle<()>>,
+    thread: CommandThread<Command>,
 }
 
 /// Opens channels of a [`Client`] from anywhere, in callbacks too. Those of a client that is gone are
 /// never connected.
 #[derive(Clone, Debug)]
 pub struct Opener {
-    commands: Sender<Command>,
+    commands: Commands<Command>,
     next_id: Arc<AtomicU64>,
 }
 
@@ -121,23 +109,12 @@ impl Client {
     }
 
     fn start_with(user: Option<UserName>) -> Result<Self, StartError> {
-        let (commands, received) = channel();
-        let (started, answer) = sync_channel(1);
-        let thread = thread::Builder::new()
-            .name("ca-cmd".to_owned())
-            .spawn(move || command_thread::run(user.as_ref(), &received, &started))
-            .map_err(StartError::Thread)?;
-        let client = Self {
-            opener: Opener {
-                commands,
-                next_id: Arc::default(),
-            },
-            thread: Some(thread),
+        let thread = CommandThread::start(Libca, user)?;
+        let opener = Opener {
+            commands: thread.commands().clone(),
+            next_id: Arc::default(),
         };
-        answer
-            .recv()
-            .unwrap_or_else(|_| Err(StartError::Context("the thread ended".to_owned())))?;
-        Ok(client)
+        Ok(Self { opener, thread })
     }
 
     /// Opens a channel and its monitors. Never waits; a PV that no server has is searched until
@@ -169,12 +146,11 @@ impl Client {
         self.opener.clone()
     }
 
-    /// Opens all channels anew in a new context, which reads the environment variables of EPICS again
+    /// Opens all channels again in a new context, which reads the environment variables of EPICS again
     /// and looks up the host names in them. Never waits; meanwhile the channels are disconnected, and
     /// puts without an answer end as [`PutError::Interrupted`].
     pub fn renew(&self) {
-        // The thread is gone only by a bug of libca.
-        let _ = self.opener.commands.send(Command::Renew);
+        self.thread.renew();
     }
 }
 
@@ -218,24 +194,15 @@ impl Opener {
         })?;
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let commands = self.commands.clone();
-        let state = Arc::new(ChannelState::new(id, events, commands.clone()));
         // The thread ends before the client only by a bug of libca; the channel then stays
         // unconnected, which is true.
         let _ = commands.send(Command::Open {
+            id,
             purpose,
             name,
-            state,
+            events,
         });
         Ok(Channel { id, commands })
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        let _ = self.opener.commands.send(Command::Stop);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 
@@ -246,7 +213,7 @@ impl Drop for Client {
 #[derive(Debug)]
 pub struct Channel {
     id: u64,
-    commands: Sender<Command>,
+    commands: Commands<Command>,
 }
 
 impl Channel {

@@ -1,10 +1,10 @@
-//! How does safe code watch EPICS process variables?
+//! Safe clients of EPICS process variables.
 //!
 //! [`ca`] is a Channel Access client over libca, [`pva`] a pvAccess client over pvxs. All `unsafe`
 //! of pvwire is in this crate: the owners of C handles in `ca/handle.rs`, `pva/handle.rs` and
 //! `pva/array.rs`, the functions that C calls in `ca/callback.rs`, `ca/recv.rs` and
-//! `pva/callback.rs`, the user's name in `user.rs`, the items in which pvxs's values come in `pva/items.rs`, and those that
-//! change environment variables, the memory that is kept, and the limit of file descriptors.
+//! `pva/callback.rs`, the user's name in `user.rs`, pvxs's values in `pva/items.rs`, and the calls of the
+//! system in `environment.rs`, `memory.rs` and `descriptors.rs`.
 //!
 //! A program that links this crate sets its run path to the folder named by
 //! `DEP_PVWIRE_EPICS_LIBDIR` in its own build script, and exports the symbols `recv` and `send`
@@ -13,6 +13,7 @@
 //! the program.
 
 pub mod ca;
+mod command_thread;
 mod descriptors;
 mod environment;
 mod guard;
@@ -23,9 +24,10 @@ mod throttle;
 mod ticket;
 mod user;
 
+pub use command_thread::StartError;
 pub use descriptors::raise_descriptor_limit;
 pub use environment::prepare_environment;
 pub use guard::panics_caught;
 pub use memory::give_back_free_memory;
 pub use ticket::{Phase, Ticket};
-pub use user::{BadUserName, MAX_USER_BYTES, UserName};
+pub use user::{BadUserName, ContextError, MAX_USER_BYTES, UserName};

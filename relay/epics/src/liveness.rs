@@ -1,4 +1,4 @@
-//! When was a server last heard from, and does it still answer?
+//! Detection of servers that have stopped answering.
 //!
 //! libca notices that a server doesn't answer only when `EPICS_CA_CONN_TMO` is over and an echo stays
 //! without an answer for another 5 s, pvxs when `EPICS_PVA_CONN_TMO` is over by a third. Until then
@@ -10,6 +10,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::guard::guard;
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(250);
@@ -50,6 +52,37 @@ impl Circuit {
 fn now_ns() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_nanos() as i64)
+}
+
+/// A channel or monitor that is connected by a circuit.
+pub(crate) trait OnCircuit {
+    /// The circuit, while it is connected.
+    fn circuit(&self) -> Option<Arc<Circuit>>;
+    /// Reports that the server has stopped answering, and when it was last heard from.
+    fn unresponsive(&self, heard_ns: i64);
+    /// Reports that the server answers again.
+    fn responsive(&self);
+
+    fn is_on(&self, circuit: &Arc<Circuit>) -> bool {
+        self.circuit().is_some_and(|own| Arc::ptr_eq(&own, circuit))
+    }
+}
+
+/// Reports to all that are on a circuit whether its server answers.
+pub(crate) fn report<'a, T: OnCircuit + 'a>(
+    all: impl Iterator<Item = &'a T>,
+    circuit: &Arc<Circuit>,
+    answers: bool,
+) {
+    for each in all.filter(|each| each.is_on(circuit)) {
+        guard("circuit", || {
+            if answers {
+                each.responsive();
+            } else {
+                each.unresponsive(circuit.heard_ns());
+            }
+        });
+    }
 }
 
 /// What is to be done about a circuit.

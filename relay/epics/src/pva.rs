@@ -1,4 +1,4 @@
-//! How are pvAccess PVs watched, fetched, put and called?
+//! A client of pvAccess: it watches, fetches, puts and calls PVs.
 //!
 //! [`Client`] is one context of pvxs, [`Monitor`] one PV that is watched. What happens to a PV is
 //! told to the [`PvaEvents`] that it was opened with. Plain records come as numbers and arrays, all
@@ -21,34 +21,21 @@ mod suspects;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, channel, sync_channel};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 pub use self::array::SharedArray;
 use self::command::{Command, NewOperation};
-use self::command_thread::Queue;
+use self::command_thread::Pvxs;
 pub use self::element::ElementType;
 pub use self::event::{Limits, Metadata, PvaEvents, TypeInfo, Update, Value, ValueKind, memory};
-use self::monitor_state::Peers;
 pub use self::node::{Node, NodeValue};
 use self::request::{Completion, Request};
 pub use self::request::{Gate, OpError, PutOptions, PutValue};
 pub use crate::ca::BadName;
 use crate::ca::MAX_NAME_BYTES;
+pub use crate::command_thread::StartError;
+use crate::command_thread::{CommandThread, Commands};
 use crate::user::UserName;
-
-/// Why there is no client.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// The system gave no thread.
-    #[error("cannot start the pva-cmd thread")]
-    Thread(#[source] std::io::Error),
-    /// pvxs gave no context; its reason.
-    #[error("cannot create a context of pvxs: {0}")]
-    Context(String),
-}
 
 /// One context of pvxs, and the pva-cmd thread that creates and ends what is in it.
 ///
@@ -58,9 +45,8 @@ pub enum StartError {
 /// [`prepare_environment`](crate::prepare_environment).
 #[derive(Debug)]
 pub struct Client {
-    commands: Sender<Command>,
     next_id: AtomicU64,
-    thread: Option<JoinHandle<()>>,
+    thread: CommandThread<Command>,
 }
 
 impl Client {
@@ -83,27 +69,10 @@ impl Client {
     }
 
     fn start_with(user: Option<UserName>) -> Result<Self, StartError> {
-        let (commands, receiver) = channel();
-        let (started, answer) = sync_channel(1);
-        let queue = Queue {
-            sender: commands.clone(),
-            receiver,
-        };
-        let thread = thread::Builder::new()
-            .name("pva-cmd".to_owned())
-            .spawn(move || {
-                command_thread::run(user.as_ref(), &queue, &started, &Arc::<Peers>::default());
-            })
-            .map_err(StartError::Thread)?;
-        let client = Self {
-            commands,
+        Ok(Self {
             next_id: AtomicU64::new(0),
-            thread: Some(thread),
-        };
-        answer
-            .recv()
-            .unwrap_or_else(|_| Err(StartError::Context("the thread ended".to_owned())))?;
-        Ok(client)
+            thread: CommandThread::start(Pvxs::default(), user)?,
+        })
     }
 
     /// Opens a monitor of the whole structure. Never waits; a PV that no server has is searched
@@ -115,7 +84,7 @@ impl Client {
     pub fn open(&self, name: &str, events: Arc<dyn PvaEvents>) -> Result<Monitor, BadName> {
         check(name)?;
         let id = self.next_id();
-        let commands = self.commands.clone();
+        let commands = self.thread.commands().clone();
         let name = name.to_owned();
         // The thread ends before the client only by a bug of pvxs; the PV then stays unconnected,
         // which is true.
@@ -193,7 +162,7 @@ impl Client {
         let done = answer(done);
         let stop = |id| Stop {
             id,
-            commands: self.commands.clone(),
+            commands: self.thread.commands().clone(),
         };
         let invalid = arguments.iter().find_map(|(_, value)| value.check().err());
         if let Some(invalid) = invalid {
@@ -204,12 +173,11 @@ impl Client {
         stop(self.operate(name, request, timeout, Some(gate), done))
     }
 
-    /// Opens all monitors anew in a new context, which reads the environment variables of EPICS again
+    /// Opens all monitors again in a new context, which reads the environment variables of EPICS again
     /// and looks up the host names in them. Never waits; meanwhile the PVs are disconnected, and
     /// operations that aren't done end as [`OpError::Disconnected`].
     pub fn renew(&self) {
-        // The thread is gone only by a bug of pvxs.
-        let _ = self.commands.send(Command::Renew);
+        self.thread.renew();
     }
 
     fn operate(
@@ -234,7 +202,7 @@ impl Client {
             completion: done,
         });
         // A command that isn't taken is dropped, which completes the operation.
-        let _ = self.commands.send(command);
+        let _ = self.thread.commands().send(command);
         id
     }
 
@@ -243,20 +211,11 @@ impl Client {
     }
 }
 
-impl Drop for Client {
-    fn drop(&mut self) {
-        let _ = self.commands.send(Command::Stop);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
 /// Ends a call before its time.
 #[derive(Clone, Debug)]
 pub struct Stop {
     id: u64,
-    commands: Sender<Command>,
+    commands: Commands<Command>,
 }
 
 impl Stop {
@@ -275,7 +234,7 @@ impl Stop {
 #[derive(Debug)]
 pub struct Monitor {
     id: u64,
-    commands: Sender<Command>,
+    commands: Commands<Command>,
 }
 
 impl Drop for Monitor {

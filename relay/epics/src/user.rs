@@ -1,4 +1,4 @@
-//! As which user does a client present itself to IOCs?
+//! The user that a client presents to IOCs.
 //!
 //! libca and pvxs ask `osiGetUserName` once for each context, in the thread that creates it, and tell
 //! every IOC the answer for its access security. This file has the function of that name. A program
@@ -32,10 +32,10 @@ pub struct UserName(CString);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadUserName {
-    /// There is none.
+    /// It is empty.
     #[error("the name of the user is empty")]
     Empty,
-    /// It would be cut, and be somebody else's then.
+    /// It would be cut, and could be another user's then.
     #[error("the name of the user has {length} bytes, and IOCs can be told {MAX_USER_BYTES}")]
     TooLong {
         /// Bytes.
@@ -73,6 +73,21 @@ impl UserName {
     }
 }
 
+/// Why a client has no context.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ContextError {
+    /// IOCs would be told another name than that of the user.
+    #[error("the EPICS libraries did not ask for the user's name (osiGetUserName is not exported)")]
+    NameNotAsked,
+    /// The library gave none; its reason.
+    #[error("{0}")]
+    Library(String),
+    /// The thread that was to create it ended; a bug.
+    #[error("the thread ended")]
+    ThreadEnded,
+}
+
 struct Presented {
     name: CString,
     asked: bool,
@@ -85,11 +100,11 @@ thread_local! {
 /// Creates a context that presents itself as a user, or as the process's own without one.
 ///
 /// # Errors
-/// As `create`; or when nobody asked for the name, so that IOCs would be told another one.
+/// As `create`; or when the library didn't ask for the name, so that it would tell IOCs another one.
 pub(crate) fn create_as<T>(
     user: Option<&UserName>,
-    create: impl FnOnce() -> Result<T, String>,
-) -> Result<T, String> {
+    create: impl FnOnce() -> Result<T, ContextError>,
+) -> Result<T, ContextError> {
     let Some(user) = user else {
         return create();
     };
@@ -102,10 +117,7 @@ pub(crate) fn create_as<T>(
     if presented.is_some_and(|presented| presented.asked) {
         return Ok(context);
     }
-    Err(
-        "the EPICS libraries did not ask for the user's name (osiGetUserName is not exported)"
-            .into(),
-    )
+    Err(ContextError::NameNotAsked)
 }
 
 /// What the EPICS libraries ask for a user's name.
@@ -133,7 +145,7 @@ unsafe extern "C" fn osiGetUserName(buffer: *mut c_char, size: c_uint) -> c_int 
         }
         Some(name) => {
             let bytes = name.as_bytes_with_nul();
-            // A name that is cut is somebody else's.
+            // A name that is cut may be another user's.
             if bytes.len() > size as usize {
                 return FAIL;
             }
@@ -190,12 +202,13 @@ mod tests {
     }
 
     #[test]
-    fn context_that_nobody_asked_the_name_for_is_none() {
+    fn context_whose_library_asked_for_no_name_is_refused() {
         let jane = UserName::new("jane").unwrap();
         let error = create_as(Some(&jane), || Ok(())).unwrap_err();
-        assert!(error.contains("did not ask"), "{error}");
-        let failed = create_as::<()>(Some(&jane), || Err("no memory".into()));
-        assert_eq!(failed, Err("no memory".into()));
+        assert_eq!(error, ContextError::NameNotAsked);
+        let no_memory = ContextError::Library("no memory".into());
+        let failed = create_as::<()>(Some(&jane), || Err(no_memory.clone()));
+        assert_eq!(failed, Err(no_memory));
         assert_ne!(ask(256), Some("jane".into()));
     }
 

@@ -7,10 +7,9 @@
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::command;
+use super::command::Command;
 use super::encode::Encoded;
 use super::event::{AccessRights, ChannelEvents, ChannelInfo, Metadata, NativeType, Update};
 use super::field::{FieldKind, FieldQuestion};
@@ -18,10 +17,8 @@ use super::follow::follow;
 use super::put::{Held, Job, PutError};
 use super::sent_put::SentPut;
 use super::shape::{AtomicShape, Shape};
-use crate::liveness::Circuit;
-
-/// A command for the ca-cmd thread.
-pub(super) type Command = command::Command<ChannelState>;
+use crate::command_thread::Commands;
+use crate::liveness::{Circuit, OnCircuit};
 
 /// What the callbacks of one channel and the ca-cmd thread share.
 ///
@@ -40,7 +37,7 @@ pub(super) struct ChannelState {
     /// Shape of the latest connection.
     latest: AtomicShape,
     id: u64,
-    commands: Sender<Command>,
+    commands: Commands<Command>,
     /// Whether a [`Command::Connected`] waits, so that a flapping IOC cannot fill the queue.
     command_waits: AtomicBool,
     /// Whether a [`Command::ResumePuts`] waits, likewise.
@@ -82,7 +79,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ChannelState {
-    pub(super) fn new(id: u64, events: Arc<dyn ChannelEvents>, commands: Sender<Command>) -> Self {
+    pub(super) fn new(
+        id: u64,
+        events: Arc<dyn ChannelEvents>,
+        commands: Commands<Command>,
+    ) -> Self {
         Self {
             id,
             events,
@@ -150,24 +151,6 @@ impl ChannelState {
             self.events.disconnected();
             // What waits to be written is not to be written when the channel comes back some day.
             self.resume_puts();
-        }
-    }
-
-    /// By which circuit it is connected, if it is.
-    pub(super) fn circuit(&self) -> Option<Arc<Circuit>> {
-        lock(&self.circuit).clone()
-    }
-
-    /// The server of its circuit has stopped answering, or answers again; called by the ca-cmd thread.
-    pub(super) fn on_circuit(&self, circuit: &Arc<Circuit>, answers: bool) {
-        let is_its_own = |own: &Arc<Circuit>| Arc::ptr_eq(own, circuit);
-        if !self.circuit().as_ref().is_some_and(is_its_own) {
-            return;
-        }
-        if answers {
-            self.events.responsive();
-        } else {
-            self.events.unresponsive(circuit.heard_ns());
         }
     }
 
@@ -312,7 +295,7 @@ impl ChannelState {
         let due = !put.read.load(Ordering::Acquire);
         let asked = due && {
             let command = Command::ReadBack(self.id, Arc::clone(put));
-            self.commands.send(command).is_ok()
+            self.commands.send(command)
         };
         if !asked {
             self.on_put_done(put, Ok(None));
@@ -370,10 +353,23 @@ impl ChannelState {
     }
 }
 
+impl OnCircuit for ChannelState {
+    fn circuit(&self) -> Option<Arc<Circuit>> {
+        lock(&self.circuit).clone()
+    }
+
+    fn unresponsive(&self, heard_ns: i64) {
+        self.events.unresponsive(heard_ns);
+    }
+
+    fn responsive(&self) {
+        self.events.responsive();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
-    use std::sync::mpsc::{Receiver, channel};
 
     use super::*;
 
@@ -419,9 +415,9 @@ mod tests {
     const TOLD_BOTH: &str = "AccessRights { read: true, write: true }";
     const TOLD_NONE: &str = "AccessRights { read: false, write: false }";
 
-    fn state() -> (ChannelState, Arc<Recorder>, Receiver<Command>) {
+    fn state() -> (ChannelState, Arc<Recorder>, impl Fn() -> Vec<Command>) {
         let recorder = Arc::new(Recorder::default());
-        let (commands, received) = channel();
+        let (commands, received) = Commands::for_test();
         let state = ChannelState::new(7, recorder.clone(), commands);
         (state, recorder, received)
     }
@@ -516,7 +512,7 @@ mod tests {
         state.set_subscribed(shape);
 
         assert_eq!(state.live_shape(), None);
-        let connects = received.try_iter();
+        let connects = received().into_iter();
         let connects = connects.filter(|command| matches!(command, Command::Connected(_)));
         assert_eq!(connects.count(), 2);
         assert_eq!(subscribe(&state), Some(ARRAY));
@@ -538,7 +534,7 @@ mod tests {
             state.on_disconnected();
         }
 
-        assert_eq!(received.try_iter().count(), 2);
+        assert_eq!(received().len(), 2);
     }
 
     #[test]

@@ -3,11 +3,12 @@
 use std::ffi::CString;
 use std::sync::Arc;
 
+use super::event::ChannelEvents;
 use super::field::FieldKind;
 use super::put::Job;
 use super::sent_put::SentPut;
 
-/// What a channel is opened for.
+/// Purpose of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// To see its values, and perhaps to write to it.
@@ -16,16 +17,17 @@ pub(super) enum Purpose {
     Put,
 }
 
-/// What the ca-cmd thread is asked to do.
+/// A command for the ca-cmd thread.
 ///
-/// The queue of commands has no limit of its own; there are never more than four for an open
-/// channel beside its puts, and the number of channels and puts is the caller's.
-pub(super) enum Command<State> {
+/// An open channel has at most four of them in the queue beside its puts; the caller decides how many
+/// channels and puts there are.
+pub(super) enum Command {
     /// Open a channel.
     Open {
+        id: u64,
         purpose: Purpose,
         name: CString,
-        state: Arc<State>,
+        events: Arc<dyn ChannelEvents>,
     },
     /// The channel of this id was connected: subscribe, if need be.
     Connected(u64),
@@ -41,8 +43,4 @@ pub(super) enum Command<State> {
     ReadBack(u64, Arc<SentPut>),
     /// Close the channel of this id.
     Close(u64),
-    /// Open all channels anew, in a new context.
-    Renew,
-    /// Close all and end.
-    Stop,
 }

@@ -1,210 +1,203 @@
-//! In which order are the calls to libca made, and by whom?
-//!
-//! By the ca-cmd thread alone. It holds no lock that a callback takes, so that a call that waits
-//! for a running callback cannot wait for ever.
+//! The ca-cmd thread's part of libca: the channels of one context, and what is done with each command.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::CString;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::StartError;
-use super::channel_state::{ChannelState, Command};
+use super::channel_state::ChannelState;
 use super::circuit::Circuits;
-use super::command::Purpose;
+use super::command::{Command, Purpose};
 use super::handle::{Context, OpenChannel};
+use crate::command_thread::{Commands, Contents, Library};
 use crate::guard::guard;
-use crate::liveness::{Duty, Watch};
-use crate::user::{UserName, create_as};
+use crate::liveness::{Duty, OnCircuit, Watch, report};
+use crate::user::ContextError;
 
-/// A batch ends here even when more commands wait, so that the first ones of 100,000 channels are
-/// sent while the last ones are still being opened.
-const BATCH: usize = 1_000;
-
-/// Between two tries to create a context that takes the place of another.
+/// Between two attempts to create a context in place of another.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Body of the ca-cmd thread. Says through `started` whether there is a context.
-pub(super) fn run(
-    user: Option<&UserName>,
-    commands: &Receiver<Command>,
-    started: &SyncSender<Result<(), StartError>>,
-) {
-    let create = || {
-        create_as(user, || {
-            Context::create().map_err(|refused| refused.to_string())
-        })
-    };
-    let context = create();
-    let answer = context
-        .as_ref()
-        .map(|_| ())
-        .map_err(|reason| StartError::Context(reason.clone()));
-    let started = started.send(answer);
-    let (Ok(mut context), Ok(())) = (context, started) else {
-        return;
-    };
-    let mut channels = Vec::new();
-    while let End::Renew(open) = serve(&context, commands, channels) {
-        channels = open;
-        // libca has one context for each thread at most.
-        drop(context);
-        context = loop {
+/// libca, for the command thread.
+pub(super) struct Libca;
+
+impl Library for Libca {
+    const THREAD: &'static str = "ca-cmd";
+    const NAME: &'static str = "libca";
+    type Command = Command;
+    type Context = Context;
+    type Contents<'context> = Channels<'context>;
+    type Kept = Vec<ToOpen>;
+
+    fn create() -> Result<Context, ContextError> {
+        Context::create().map_err(|refused| ContextError::Library(refused.to_string()))
+    }
+
+    fn open<'context>(
+        &self,
+        context: &'context Context,
+        commands: &Commands<Command>,
+        kept: Vec<ToOpen>,
+    ) -> Channels<'context> {
+        let mut channels = Channels {
+            context,
+            commands: commands.clone(),
+            open: HashMap::new(),
+            circuits: Circuits::default(),
+            later: HashMap::new(),
+            order: VecDeque::new(),
+            watch: Watch::default(),
+        };
+        for channel in kept {
+            channels.ask(channel);
+        }
+        channels
+    }
+
+    /// libca has at most one context for each thread, so the old one goes first.
+    fn replace(old: Context, create: impl Fn() -> Result<Context, ContextError>) -> Context {
+        drop(old);
+        loop {
             match create() {
-                Ok(context) => break context,
+                Ok(context) => return context,
                 Err(reason) => log::error!("no new context of libca yet: {reason}"),
             }
             thread::sleep(RETRY);
-        };
+        }
     }
 }
 
 /// What it takes to open a channel.
-struct ToOpen {
+pub(super) struct ToOpen {
     purpose: Purpose,
     name: CString,
     state: Arc<ChannelState>,
 }
 
-/// Why a context is not needed any more.
-enum End {
-    /// The client is dropped.
-    Stop,
-    /// Another context is to have these channels.
-    Renew(Vec<ToOpen>),
-}
-
 /// The channels of one context.
-struct Channels<'context> {
+pub(super) struct Channels<'context> {
     context: &'context Context,
+    /// For the states of channels.
+    commands: Commands<Command>,
     open: HashMap<u64, OpenChannel<'context>>,
     circuits: Circuits,
     /// Those that are searched when others have been found, by id.
     later: HashMap<u64, ToOpen>,
     /// The same in order, with some that were opened or given up meanwhile.
     order: VecDeque<u64>,
+    watch: Watch,
 }
 
-/// Does what is asked for with one context, beginning with these channels.
-fn serve(context: &Context, commands: &Receiver<Command>, begin: Vec<ToOpen>) -> End {
-    let mut channels = Channels {
-        context,
-        open: HashMap::new(),
-        circuits: Circuits::default(),
-        later: HashMap::new(),
-        order: VecDeque::new(),
-    };
-    for each in begin {
-        channels.ask(each);
-    }
-    let mut watch = Watch::default();
-    loop {
-        let until = channels.open_some().into_iter().chain(watch.next()).min();
-        context.flush();
-        let first = match until {
-            None => commands.recv().map_err(RecvTimeoutError::from),
-            Some(until) => commands.recv_timeout(until.saturating_duration_since(Instant::now())),
-        };
-        let first = match first {
-            Ok(first) => Some(first),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => return End::Stop,
-        };
-        look(&mut watch, &channels.open);
-        let batch = first.into_iter().chain(commands.try_iter()).take(BATCH);
-        for command in batch {
-            match command {
-                Command::Open {
-                    purpose,
-                    name,
-                    state,
-                } => channels.ask(ToOpen {
-                    purpose,
-                    name,
-                    state,
-                }),
-                Command::Connected(id) => {
-                    if let Some(channel) = channels.connected(id) {
-                        subscribe(channel);
-                        if channel.purpose() == Purpose::Watch
-                            && let Some(circuit) = channel.state().circuit()
-                        {
-                            watch.add(&circuit, id, Instant::now());
-                        }
-                        guard("put", || channel.send_puts());
-                    }
-                }
-                Command::ResumePuts(id) => {
-                    if let Some(channel) = channels.open.get_mut(&id) {
-                        guard("put", || channel.send_puts());
-                    }
-                }
-                // What the caller gave with a put may panic when it is told.
-                Command::Put(id, job) => guard("put", || match channels.now(id) {
-                    Some(channel) => {
-                        channel.put(job);
-                        channel.send_puts();
-                    }
-                    None => drop(job),
-                }),
-                Command::Field(id, question, kind) => {
-                    if let Some(channel) = channels.open.get_mut(&id) {
-                        guard("put", || channel.field_told(question, kind));
-                    }
-                }
-                Command::StopUpdates(id) => {
-                    if let Some(channel) = channels.open.get_mut(&id) {
-                        channel.stop_updates();
-                    }
-                }
-                // A channel that is closed has ended its puts.
-                Command::ReadBack(id, put) => {
-                    if let Some(channel) = channels.open.get_mut(&id) {
-                        guard("put", || {
-                            channel.read_back(&put);
-                            channel.send_puts();
-                        });
-                    }
-                }
-                // The caller's sink may be dropped here, and may panic at that.
-                Command::Close(id) => guard("close", || channels.close(id)),
-                Command::Renew => return End::Renew(channels.close_all()),
-                Command::Stop => return End::Stop,
-            }
-        }
-    }
-}
+impl Contents for Channels<'_> {
+    type Command = Command;
+    type Kept = Vec<ToOpen>;
 
-/// Asks circuits that are quiet, and tells the channels of those that don't answer, or do again.
-fn look(watch: &mut Watch, channels: &HashMap<u64, OpenChannel<'_>>) {
-    for (circuit, duty) in watch.look(Instant::now()) {
-        let is_of = |channel: &&OpenChannel<'_>| {
-            (channel.state().circuit()).is_some_and(|own| Arc::ptr_eq(&own, &circuit))
-        };
-        match duty {
-            Duty::Probe(id) => {
-                let last = channels.get(&id).filter(is_of);
-                // That one may be closed, or not be readable.
-                let mut asked = (last.into_iter()).chain(channels.values().filter(is_of));
-                if asked.any(OpenChannel::probe) {
-                    watch.probed(&circuit);
+    fn carry_out(&mut self, command: Command) {
+        match command {
+            Command::Open {
+                id,
+                purpose,
+                name,
+                events,
+            } => self.ask(ToOpen {
+                purpose,
+                name,
+                state: Arc::new(ChannelState::new(id, events, self.commands.clone())),
+            }),
+            Command::Connected(id) => self.on_connected(id),
+            Command::ResumePuts(id) => self.with(id, OpenChannel::send_puts),
+            // What the caller gave with a put may panic when it is told.
+            Command::Put(id, job) => guard("put", || match self.now(id) {
+                Some(channel) => {
+                    channel.put(job);
+                    channel.send_puts();
                 }
+                None => drop(job),
+            }),
+            Command::Field(id, question, kind) => {
+                self.with(id, |channel| channel.field_told(question, kind));
             }
-            // All that comes by it was counted.
-            Duty::Doubt => {}
-            Duty::Unresponsive | Duty::Responsive => {
-                let answers = duty == Duty::Responsive;
-                for channel in channels.values() {
-                    guard("circuit", || channel.state().on_circuit(&circuit, answers));
-                }
-            }
+            Command::StopUpdates(id) => self.with(id, OpenChannel::stop_updates),
+            // A channel that is closed has ended its puts.
+            Command::ReadBack(id, put) => self.with(id, |channel| {
+                channel.read_back(&put);
+                channel.send_puts();
+            }),
+            // The caller's sink may be dropped here, and may panic at that.
+            Command::Close(id) => guard("close", || self.close_one(id)),
         }
+    }
+
+    fn turn(&mut self) -> Option<Instant> {
+        self.look();
+        let due = self.open_some().into_iter().chain(self.watch.next()).min();
+        self.context.flush();
+        due
+    }
+
+    /// Closes the channels, which their sinks take for a loss of the connection.
+    fn close(self) -> Vec<ToOpen> {
+        let close = |channel: OpenChannel<'_>| {
+            let to_open = ToOpen {
+                purpose: channel.purpose(),
+                name: channel.c_name(),
+                state: Arc::clone(channel.state()),
+            };
+            // What the caller gave with a put may panic when it is told; no callback comes after this.
+            guard("close", || drop(channel));
+            guard("disconnected", || to_open.state.closed());
+            to_open
+        };
+        let open = self.open.into_values().map(close);
+        open.chain(self.later.into_values()).collect()
     }
 }
 
 impl<'context> Channels<'context> {
+    /// Does something with the puts or subscriptions of an open channel.
+    fn with(&mut self, id: u64, body: impl FnOnce(&mut OpenChannel<'context>)) {
+        if let Some(channel) = self.open.get_mut(&id) {
+            guard("put", || body(channel));
+        }
+    }
+
+    fn on_connected(&mut self, id: u64) {
+        let Some(channel) = self.connected(id) else {
+            return;
+        };
+        subscribe(channel);
+        let circuit = (channel.purpose() == Purpose::Watch)
+            .then(|| channel.state().circuit())
+            .flatten();
+        guard("put", || channel.send_puts());
+        if let Some(circuit) = circuit {
+            self.watch.add(&circuit, id, Instant::now());
+        }
+    }
+
+    /// Asks circuits that are quiet, and reports servers that have stopped answering or answer again.
+    fn look(&mut self) {
+        for (circuit, duty) in self.watch.look(Instant::now()) {
+            let is_of = |channel: &&OpenChannel<'_>| channel.state().is_on(&circuit);
+            match duty {
+                Duty::Probe(id) => {
+                    let last = self.open.get(&id).filter(is_of);
+                    // That one may be closed, or not be readable.
+                    let mut asked = (last.into_iter()).chain(self.open.values().filter(is_of));
+                    if asked.any(OpenChannel::probe) {
+                        self.watch.probed(&circuit);
+                    }
+                }
+                // All that comes by it was counted.
+                Duty::Doubt => {}
+                Duty::Unresponsive | Duty::Responsive => {
+                    let states = self.open.values().map(|channel| &**channel.state());
+                    report(states, &circuit, duty == Duty::Responsive);
+                }
+            }
+        }
+    }
+
     /// Opens a channel when its turn comes.
     fn ask(&mut self, channel: ToOpen) {
         let id = channel.state.id();
@@ -265,28 +258,11 @@ impl<'context> Channels<'context> {
         Some(channel)
     }
 
-    fn close(&mut self, id: u64) {
+    fn close_one(&mut self, id: u64) {
         self.later.remove(&id);
         if let Some(mut channel) = self.open.remove(&id) {
             self.circuits.closed(id, &mut channel.place);
         }
-    }
-
-    /// Closes the channels, which their sinks take for a loss of the connection.
-    fn close_all(self) -> Vec<ToOpen> {
-        let close = |channel: OpenChannel<'_>| {
-            let to_open = ToOpen {
-                purpose: channel.purpose(),
-                name: channel.c_name(),
-                state: channel.state(),
-            };
-            // What the caller gave with a put may panic when it is told; no callback comes after this.
-            guard("close", || drop(channel));
-            guard("disconnected", || to_open.state.closed());
-            to_open
-        };
-        let open = self.open.into_values().map(close);
-        open.chain(self.later.into_values()).collect()
     }
 }
 

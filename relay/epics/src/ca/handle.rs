@@ -32,7 +32,7 @@ use super::shape::Shape;
 /// Puts of one channel that may wait for it to be connected.
 const MAX_WAITING: usize = 1_000;
 
-/// Why libca refused, in its own words.
+/// libca refused a call; it says why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refused(c_int);
 
@@ -46,6 +46,8 @@ impl Refused {
         }
     }
 }
+
+impl std::error::Error for Refused {}
 
 impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -392,9 +394,9 @@ impl<'context> OpenChannel<'context> {
         self.purpose
     }
 
-    /// What its callbacks tell.
-    pub(super) fn state(&self) -> Arc<ChannelState> {
-        Arc::clone(&self.state)
+    /// What its callbacks share with the ca-cmd thread.
+    pub(super) fn state(&self) -> &Arc<ChannelState> {
+        &self.state
     }
 
     /// Host and port of its server, when it is connected to one.

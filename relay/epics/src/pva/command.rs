@@ -38,10 +38,6 @@ pub(super) enum Command {
     Done(u64),
     /// Cancel the operation with this id.
     Cancel(u64),
-    /// Open all monitors again in a new context.
-    Renew,
-    /// Close everything and end the thread.
-    Stop,
 }
 
 /// An operation to start. Dropped before that, it ends as

@@ -1,123 +1,107 @@
-//! The pva-cmd thread: it alone creates and ends monitors and operations of one context of pvxs.
-//!
-//! It holds no lock that a callback takes.
+//! The pva-cmd thread's part of pvxs: the monitors and operations of one context, and what is done with
+//! each command.
 
 use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use super::StartError;
 use super::command::{Command, NewOperation};
-use super::handle::{Context, Operation, Subscription};
+use super::handle::{Context, Operation, Refused, Subscription};
 use super::monitor_state::{MonitorState, Peers};
 use super::operation::OperationState;
 use super::pacing::Pacing;
 use super::request::{Completion, OpError, Request};
 use super::suspects::{Suspects, Verdict};
+use crate::command_thread::{Commands, Contents, Library};
 use crate::guard::guard;
-use crate::liveness::{Circuit, Duty, Watch};
+use crate::liveness::{Circuit, Duty, OnCircuit, Watch, report};
 use crate::throttle::Throttle;
-use crate::user::{UserName, create_as};
+use crate::user::ContextError;
 
 static UNREADABLE: Throttle = Throttle::new();
 
-/// A batch ends here even when more commands wait, so that monitors are created meanwhile.
-const BATCH: usize = 1_000;
-
-/// The queue of commands, from both ends: the thread gives the monitors that it opens its sender.
-pub(super) struct Queue {
-    pub(super) sender: Sender<Command>,
-    pub(super) receiver: Receiver<Command>,
+/// pvxs, for the command thread.
+#[derive(Default)]
+pub(super) struct Pvxs {
+    peers: Arc<Peers>,
 }
 
-/// Body of the pva-cmd thread. Says through `started` whether there is a context.
-pub(super) fn run(
-    user: Option<&UserName>,
-    commands: &Queue,
-    started: &SyncSender<Result<(), StartError>>,
-    peers: &Arc<Peers>,
-) {
-    let create = || create_as(user, Context::create);
-    let context = create();
-    let answer = context
-        .as_ref()
-        .map(|_| ())
-        .map_err(|reason| StartError::Context(reason.clone()));
-    let started = started.send(answer);
-    let (Ok(mut context), Ok(())) = (context, started) else {
-        return;
-    };
-    let mut monitors = Vec::new();
-    while let End::Renew(open) = serve(&context, commands, monitors, peers) {
-        match create() {
-            // Closes the old one, and no callback of it comes after that.
-            Ok(new) => context = new,
-            Err(reason) => log::error!("the context of pvxs stays, there is no new one: {reason}"),
+/// A context for monitors and operations, and another for checks once there is one: what a check breaks
+/// is no other PV's connection.
+pub(super) struct Contexts {
+    main: Context,
+    checks: OnceCell<Context>,
+}
+
+impl Contexts {
+    fn checks(&self) -> Result<&Context, Refused> {
+        match self.checks.get() {
+            Some(context) => Ok(context),
+            None => Context::create().map(|context| self.checks.get_or_init(|| context)),
         }
-        open.iter().for_each(|(_, state)| state.closed());
-        monitors = open;
     }
 }
 
-/// Why a context is not needed any more.
-enum End {
-    /// Nobody wants the client.
-    Stop,
-    /// Another is to have these monitors.
-    Renew(Vec<(String, Arc<MonitorState>)>),
-}
+impl Library for Pvxs {
+    const THREAD: &'static str = "pva-cmd";
+    const NAME: &'static str = "pvxs";
+    type Command = Command;
+    type Context = Contexts;
+    type Contents<'context> = Monitors<'context>;
+    type Kept = Vec<(String, Arc<MonitorState>)>;
 
-/// Does what is asked for with one context, beginning with these monitors.
-fn serve(
-    context: &Context,
-    commands: &Queue,
-    begin: Vec<(String, Arc<MonitorState>)>,
-    peers: &Arc<Peers>,
-) -> End {
-    let checks = OnceCell::new();
-    let mut desk = Desk::new(context, &checks, commands.sender.clone(), Arc::clone(peers));
-    for (name, state) in begin {
-        desk.open(name, state);
+    fn create() -> Result<Contexts, ContextError> {
+        let main =
+            Context::create().map_err(|refused| ContextError::Library(refused.to_string()))?;
+        Ok(Contexts {
+            main,
+            checks: OnceCell::new(),
+        })
     }
-    desk.create_monitors();
-    loop {
-        let first = match desk.wake() {
-            None => commands.receiver.recv().ok(),
-            Some(wake) => {
-                match commands
-                    .receiver
-                    .recv_timeout(wake.saturating_duration_since(Instant::now()))
-                {
-                    Ok(command) => Some(command),
-                    Err(RecvTimeoutError::Timeout) => None,
-                    Err(RecvTimeoutError::Disconnected) => return End::Stop,
-                }
-            }
+
+    fn open<'context>(
+        &self,
+        context: &'context Contexts,
+        commands: &Commands<Command>,
+        kept: Self::Kept,
+    ) -> Monitors<'context> {
+        let mut monitors = Monitors {
+            contexts: context,
+            commands: commands.clone(),
+            peers: Arc::clone(&self.peers),
+            monitors: HashMap::new(),
+            pacing: Pacing::default(),
+            operations: HashMap::new(),
+            deadlines: BinaryHeap::new(),
+            watch: Watch::default(),
+            questions: Vec::new(),
+            suspects: Suspects::default(),
+            check: None,
         };
-        for command in first
-            .into_iter()
-            .chain(commands.receiver.try_iter())
-            .take(BATCH)
-        {
-            match command {
-                Command::Stop => return End::Stop,
-                Command::Renew => return End::Renew(desk.into_monitors()),
-                command => desk.carry_out(command),
-            }
+        for (name, state) in kept {
+            monitors.open(name, state);
         }
-        desk.check_suspects();
-        desk.create_monitors();
-        desk.end_late_operations();
-        desk.look();
+        monitors
+    }
+
+    /// The old context stays if there is no new one. Closing it ends its callbacks.
+    fn replace(old: Contexts, create: impl Fn() -> Result<Contexts, ContextError>) -> Contexts {
+        create().unwrap_or_else(|reason| {
+            log::error!("the context of pvxs stays, there is no new one: {reason}");
+            old
+        })
+    }
+
+    fn closed(kept: &Self::Kept) {
+        kept.iter().for_each(|(_, state)| state.closed());
     }
 }
 
-/// All that is open.
-struct Desk<'context> {
-    context: &'context Context,
+/// The monitors and operations of one context.
+pub(super) struct Monitors<'context> {
+    contexts: &'context Contexts,
     monitors: HashMap<u64, OpenMonitor<'context>>,
     pacing: Pacing,
     operations: HashMap<u64, OpenOperation<'context>>,
@@ -125,11 +109,9 @@ struct Desk<'context> {
     watch: Watch,
     questions: Vec<Question<'context>>,
     suspects: Suspects,
-    /// A separate context for checks, so that what they break is no other PV's connection.
-    checks: &'context OnceCell<Context>,
-    /// The check that is under way.
+    /// The check in progress.
     check: Option<Check<'context>>,
-    commands: Sender<Command>,
+    commands: Commands<Command>,
     peers: Arc<Peers>,
 }
 
@@ -163,38 +145,9 @@ struct OpenOperation<'context> {
     _operation: Operation<'context>,
 }
 
-impl<'context> Desk<'context> {
-    fn new(
-        context: &'context Context,
-        checks: &'context OnceCell<Context>,
-        commands: Sender<Command>,
-        peers: Arc<Peers>,
-    ) -> Self {
-        Self {
-            context,
-            monitors: HashMap::new(),
-            pacing: Pacing::default(),
-            operations: HashMap::new(),
-            deadlines: BinaryHeap::new(),
-            watch: Watch::default(),
-            questions: Vec::new(),
-            suspects: Suspects::default(),
-            checks,
-            check: None,
-            commands,
-            peers,
-        }
-    }
-
-    /// When something is to be done without a command.
-    fn wake(&self) -> Option<Instant> {
-        let deadline = self.deadlines.peek().map(|&Reverse((at, _))| at);
-        let look = self.watch.next();
-        [self.pacing.wake(), self.suspects.wake(), deadline, look]
-            .into_iter()
-            .flatten()
-            .min()
-    }
+impl Contents for Monitors<'_> {
+    type Command = Command;
+    type Kept = Vec<(String, Arc<MonitorState>)>;
 
     fn carry_out(&mut self, command: Command) {
         match command {
@@ -245,10 +198,32 @@ impl<'context> Desk<'context> {
                 self.operations.remove(&id);
             }
             Command::Cancel(id) => self.end_operation(id, OperationState::unwanted),
-            Command::Renew | Command::Stop => {}
         }
     }
 
+    fn turn(&mut self) -> Option<Instant> {
+        self.check_suspects();
+        self.create_monitors();
+        self.end_late_operations();
+        self.look();
+        let deadline = self.deadlines.peek().map(|&Reverse((at, _))| at);
+        let look = self.watch.next();
+        [self.pacing.wake(), self.suspects.wake(), deadline, look]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Ends everything; operations are not started again.
+    fn close(self) -> Self::Kept {
+        let monitors = self.monitors.into_values();
+        monitors
+            .map(|monitor| (monitor.name, monitor.state))
+            .collect()
+    }
+}
+
+impl<'context> Monitors<'context> {
     fn open(&mut self, name: String, state: Arc<MonitorState>) {
         let id = state.id();
         let monitor = OpenMonitor {
@@ -258,14 +233,6 @@ impl<'context> Desk<'context> {
         };
         self.monitors.insert(id, monitor);
         self.pacing.add(id);
-    }
-
-    /// Ends all that is open, operations for good.
-    fn into_monitors(self) -> Vec<(String, Arc<MonitorState>)> {
-        let monitors = self.monitors.into_values();
-        monitors
-            .map(|monitor| (monitor.name, monitor.state))
-            .collect()
     }
 
     /// Ends a subscription that is dead and makes another one later.
@@ -304,10 +271,7 @@ impl<'context> Desk<'context> {
         });
         let commands = self.commands.clone();
         let state = Arc::new(OperationState::new(id, done, None, true, commands));
-        let context = match self.checks.get() {
-            Some(context) => Ok(context),
-            None => Context::create().map(|context| self.checks.get_or_init(|| context)),
-        };
+        let context = self.contexts.checks();
         let started = context
             .and_then(|context| Operation::check(context, &monitor.name, &server, state.clone()));
         match started {
@@ -356,7 +320,7 @@ impl<'context> Desk<'context> {
             };
             monitor.state.begin();
             let state = Arc::clone(&monitor.state);
-            match Subscription::create(self.context, &monitor.name, state) {
+            match Subscription::create(&self.contexts.main, &monitor.name, state) {
                 Ok(subscription) => monitor.subscription = Some(subscription),
                 Err(reason) => {
                     log::error!("cannot subscribe to {}: {reason}", monitor.name);
@@ -378,7 +342,7 @@ impl<'context> Desk<'context> {
         let changes = !matches!(request, Request::Get);
         let state = OperationState::new(id, completion, gate, changes, self.commands.clone());
         let state = Arc::new(state);
-        match Operation::start(self.context, &name, &request, Arc::clone(&state)) {
+        match Operation::start(&self.contexts.main, &name, &request, Arc::clone(&state)) {
             Ok(operation) => {
                 let open = OpenOperation {
                     state,
@@ -390,7 +354,7 @@ impl<'context> Desk<'context> {
                     self.deadlines.push(Reverse((deadline, id)));
                 }
             }
-            Err(reason) => state.complete(Err(OpError::Invalid(reason))),
+            Err(refused) => state.complete(Err(OpError::Invalid(refused.to_string()))),
         }
     }
 
@@ -412,10 +376,8 @@ impl<'context> Desk<'context> {
                     }
                 }
                 Duty::Unresponsive | Duty::Responsive => {
-                    let answers = duty == Duty::Responsive;
-                    for monitor in self.monitors.values() {
-                        guard("circuit", || monitor.state.on_circuit(&circuit, answers));
-                    }
+                    let states = self.monitors.values().map(|monitor| &*monitor.state);
+                    report(states, &circuit, duty == Duty::Responsive);
                 }
             }
         }
@@ -428,20 +390,18 @@ impl<'context> Desk<'context> {
 
     fn received(&self, circuit: &Arc<Circuit>) -> u64 {
         let peer = self.peers.name(circuit);
-        peer.map_or(0, |peer| self.context.received(&peer))
+        peer.map_or(0, |peer| self.contexts.main.received(&peer))
     }
 
     fn ask(&mut self, circuit: &Arc<Circuit>, id: u64) {
-        let is_of = |monitor: &&OpenMonitor<'_>| {
-            (monitor.state.circuit()).is_some_and(|own| Arc::ptr_eq(&own, circuit))
-        };
+        let is_of = |monitor: &&OpenMonitor<'_>| monitor.state.is_on(circuit);
         // The last one may be closed.
         let last = self.monitors.get(&id).filter(is_of);
         let Some(monitor) = last.or_else(|| self.monitors.values().find(is_of)) else {
             return;
         };
         let asked_ns = circuit.heard_ns();
-        match Operation::ask(self.context, &monitor.name, circuit) {
+        match Operation::ask(&self.contexts.main, &monitor.name, circuit) {
             Ok(operation) => {
                 self.questions.push(Question {
                     circuit: Arc::downgrade(circuit),

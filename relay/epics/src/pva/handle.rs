@@ -1,4 +1,4 @@
-//! Who owns the shim's context, monitors and operations, and in which order do they end?
+//! Owners of the shim's contexts, monitors and operations, which end them in the right order.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
@@ -7,8 +7,8 @@ use std::sync::{Arc, Weak};
 
 use pvxs_sys::{
     pvs_ask, pvs_check, pvs_context, pvs_context_create, pvs_context_destroy, pvs_get, pvs_monitor,
-    pvs_monitor_create, pvs_monitor_destroy, pvs_operation, pvs_operation_destroy, pvs_put,
-    pvs_range, pvs_received, pvs_rpc,
+    pvs_monitor_create, pvs_monitor_destroy, pvs_operation, pvs_operation_calls,
+    pvs_operation_destroy, pvs_put, pvs_range, pvs_received, pvs_rpc,
 };
 
 use super::callback;
@@ -21,12 +21,17 @@ use crate::liveness::Circuit;
 /// Room for the reason of a failure.
 const REASON_BYTES: usize = 256;
 
-/// Calls what gives a pointer, or null and a reason.
-fn checked<T>(call: impl FnOnce(*mut c_char, usize) -> *mut T) -> Result<NonNull<T>, String> {
+/// pvxs refused a call; its reason.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Refused(String);
+
+/// Calls a function that returns a pointer, or null and a reason.
+fn checked<T>(call: impl FnOnce(*mut c_char, usize) -> *mut T) -> Result<NonNull<T>, Refused> {
     let mut reason = [0_u8; REASON_BYTES];
     NonNull::new(call(reason.as_mut_ptr().cast(), reason.len())).ok_or_else(|| {
         let reason = CStr::from_bytes_until_nul(&reason).unwrap_or_default();
-        readable(reason.to_bytes()).into_owned()
+        Refused(readable(reason.to_bytes()).into_owned())
     })
 }
 
@@ -35,7 +40,7 @@ pub(super) struct Context(NonNull<pvs_context>);
 
 impl Context {
     /// Creates one as the environment variables of EPICS say.
-    pub(super) fn create() -> Result<Self, String> {
+    pub(super) fn create() -> Result<Self, Refused> {
         // SAFETY: the buffer and its size belong together.
         checked(|reason, size| unsafe { pvs_context_create(reason, size) }).map(Self)
     }
@@ -67,7 +72,7 @@ impl<'context> Subscription<'context> {
         context: &'context Context,
         name: &str,
         state: Arc<MonitorState>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Refused> {
         let reads: Vec<_> = (state.reads().into_iter())
             .map(|memory| pvs_range {
                 start: memory.cast(),
@@ -106,6 +111,12 @@ impl Drop for Subscription<'_> {
     }
 }
 
+/// The callbacks of an operation, and the pointer to its state, whose count goes with it.
+fn owned_by_callbacks(state: Arc<OperationState>) -> (*const pvs_operation_calls, *mut c_void) {
+    let user = Arc::into_raw(state).cast_mut().cast();
+    (&raw const callback::OPERATION, user)
+}
+
 /// A get, put or call that was started. Dropping it cancels it unless it is done; as with a
 /// [`Subscription`], the callback owns the state.
 pub(super) struct Operation<'context> {
@@ -114,12 +125,21 @@ pub(super) struct Operation<'context> {
 }
 
 impl<'context> Operation<'context> {
+    /// What `call` has started.
+    fn begun(call: impl FnOnce(*mut c_char, usize) -> *mut pvs_operation) -> Result<Self, Refused> {
+        let operation = checked(call)?;
+        Ok(Self {
+            operation,
+            _context: PhantomData,
+        })
+    }
+
     pub(super) fn start(
         context: &'context Context,
         name: &str,
         request: &Request,
         state: Arc<OperationState>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Refused> {
         let mut outgoing = Outgoing::default();
         match request {
             Request::Get => {}
@@ -132,12 +152,11 @@ impl<'context> Operation<'context> {
         }
         let items = outgoing.as_slice();
         let context_pointer = context.0.as_ptr();
-        let user: *mut c_void = Arc::into_raw(state).cast_mut().cast();
-        let calls = &raw const callback::OPERATION;
+        let (calls, user) = owned_by_callbacks(state);
         // SAFETY: the names, the table and what the items point to are copied. The calls take the
         // state, whose count goes with `user` to the shim, which gives it back by `release`, also
         // on failure.
-        let operation = checked(|reason, size| unsafe {
+        Self::begun(|reason, size| unsafe {
             match request {
                 Request::Get => pvs_get(context_pointer, text(name), calls, user, reason, size),
                 Request::Put { field, wait, .. } => pvs_put(
@@ -163,15 +182,9 @@ impl<'context> Operation<'context> {
                     size,
                 ),
             }
-        })?;
-        Ok(Self {
-            operation,
-            _context: PhantomData,
         })
     }
-}
 
-impl<'context> Operation<'context> {
     /// Fetches the value of a PV from this server without reading it; tells the state whether it could be
     /// decoded.
     pub(super) fn check(
@@ -179,12 +192,11 @@ impl<'context> Operation<'context> {
         name: &str,
         server: &str,
         state: Arc<OperationState>,
-    ) -> Result<Self, String> {
-        let user: *mut c_void = Arc::into_raw(state).cast_mut().cast();
-        let calls = &raw const callback::OPERATION;
+    ) -> Result<Self, Refused> {
+        let (calls, user) = owned_by_callbacks(state);
         // SAFETY: the names and the table are copied. The calls take the state, whose count goes with
         // `user` to the shim, which gives it back by `release`, also on failure.
-        let operation = checked(|reason, size| unsafe {
+        Self::begun(|reason, size| unsafe {
             pvs_check(
                 context.0.as_ptr(),
                 text(name),
@@ -194,10 +206,6 @@ impl<'context> Operation<'context> {
                 reason,
                 size,
             )
-        })?;
-        Ok(Self {
-            operation,
-            _context: PhantomData,
         })
     }
 
@@ -206,17 +214,13 @@ impl<'context> Operation<'context> {
         context: &'context Context,
         name: &str,
         circuit: &Arc<Circuit>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Refused> {
         let user: *mut c_void = Weak::into_raw(Arc::downgrade(circuit)).cast_mut().cast();
         // SAFETY: the name and the table are copied. The calls take the circuit, whose count goes with
         // `user` to the shim, which gives it back by `release`, also on failure.
-        let operation = checked(|reason, size| unsafe {
+        Self::begun(|reason, size| unsafe {
             let calls = &raw const callback::QUESTION;
             pvs_ask(context.0.as_ptr(), text(name), calls, user, reason, size)
-        })?;
-        Ok(Self {
-            operation,
-            _context: PhantomData,
         })
     }
 }

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, Weak};
 
 use super::command::Command;
 use super::event::{Metadata, PvaEvents, TypeInfo, Update, ValueKind, memory};
+use crate::command_thread::Commands;
 use crate::guard::guard;
-use crate::liveness::Circuit;
+use crate::liveness::{Circuit, OnCircuit};
 
 /// What the callbacks of one monitor and the pva-cmd thread share.
 ///
@@ -17,7 +17,7 @@ use crate::liveness::Circuit;
 pub(super) struct MonitorState {
     id: u64,
     events: Arc<dyn PvaEvents>,
-    commands: Sender<Command>,
+    commands: Commands<Command>,
     /// Whether the first value of this subscription has come.
     settled: AtomicBool,
     known: Mutex<Known>,
@@ -67,7 +67,7 @@ impl MonitorState {
     pub(super) fn new(
         id: u64,
         events: Arc<dyn PvaEvents>,
-        commands: Sender<Command>,
+        commands: Commands<Command>,
         peers: Arc<Peers>,
     ) -> Self {
         Self {
@@ -142,25 +142,7 @@ impl MonitorState {
         }
     }
 
-    /// By which circuit it is connected, if it is.
-    pub(super) fn circuit(&self) -> Option<Arc<Circuit>> {
-        self.known.lock().ok()?.circuit.clone()
-    }
-
-    /// The server of its circuit has stopped answering, or answers again; called by the pva-cmd thread.
-    pub(super) fn on_circuit(&self, circuit: &Arc<Circuit>, answers: bool) {
-        let is_its_own = |own: &Arc<Circuit>| Arc::ptr_eq(own, circuit);
-        if !self.circuit().as_ref().is_some_and(is_its_own) {
-            return;
-        }
-        if answers {
-            self.events.responsive();
-        } else {
-            self.events.unresponsive(circuit.heard_ns());
-        }
-    }
-
-    /// The subscription is closed, to be made anew; called by the pva-cmd thread when no callback comes
+    /// The subscription is closed, and another will be made; called by the pva-cmd thread when no callback comes
     /// any more.
     pub(super) fn closed(&self) {
         guard("disconnected", || self.on_disconnected());
@@ -213,5 +195,19 @@ impl MonitorState {
     pub(super) fn on_failed(&self, reason: &str) {
         let _ = self.commands.send(Command::Failed(self.id));
         self.events.failed(reason);
+    }
+}
+
+impl OnCircuit for MonitorState {
+    fn circuit(&self) -> Option<Arc<Circuit>> {
+        self.known.lock().ok()?.circuit.clone()
+    }
+
+    fn unresponsive(&self, heard_ns: i64) {
+        self.events.unresponsive(heard_ns);
+    }
+
+    fn responsive(&self) {
+        self.events.responsive();
     }
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
 
 use super::command::Command;
 use super::node::Node;
 use super::request::{Completion, Gate, OpError};
+use crate::command_thread::Commands;
 
 /// What the callback of one operation and the pva-cmd thread share: the completion, until one of
 /// them takes it.
@@ -16,7 +16,7 @@ pub(super) struct OperationState {
     gate: Option<Gate>,
     /// Whether the server may know of it; of one that changes nothing in any case.
     sent: AtomicBool,
-    commands: Sender<Command>,
+    commands: Commands<Command>,
 }
 
 impl OperationState {
@@ -25,7 +25,7 @@ impl OperationState {
         completion: Completion,
         gate: Option<Gate>,
         changes: bool,
-        commands: Sender<Command>,
+        commands: Commands<Command>,
     ) -> Self {
         Self {
             id,
@@ -88,13 +88,12 @@ impl Drop for OperationState {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::mpsc::channel;
 
     use super::*;
 
     #[test]
     fn operation_completes_once_also_when_it_is_dropped() {
-        let (commands, _received) = channel();
+        let (commands, _received) = Commands::for_test();
         let results = Arc::new(Mutex::new(Vec::new()));
         let state = |id| {
             let results = Arc::clone(&results);

@@ -77,7 +77,10 @@ impl Looks {
         thread::Builder::new()
             .name("ca-looks".to_owned())
             .spawn(move || thread.run(&received))
-            .map_err(ca::StartError::Thread)?;
+            .map_err(|source| ca::StartError::Thread {
+                name: "ca-looks",
+                source,
+            })?;
         Ok(Self { messages, opener })
     }
 
