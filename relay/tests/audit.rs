@@ -1,32 +1,24 @@
-//! Is every attempt to write on record, is a forged record found, is nothing written without it where
-//! that is wanted, and do clients notice nothing of a disk that is full or hangs?
+//! The audit file has a record of every attempt to write, and `check-audit` finds forged ones.
 //!
 //! Topology: one relay with an audit file, some clients, a soft IOC.
 
+use pvwire_schema::types::{Outcome, PutRequest, PutValue, Reply, RequestBody};
+use serde_json::Value;
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use testbed::{Client, Network, Relay, SoftIoc, eventually, prefix, relay_command};
+pub(crate) const PING: RequestBody = RequestBody::Ping { client_time_ns: 1 };
 
-use pvwire_schema::types::{Outcome, PutRequest, PutValue, Reply, RequestBody};
-use serde_json::Value;
-
-use testbed::{
-    Client, Network, Relay, SoftIoc, eventually, get, prefix, relay_command,
-    relay_command_with_small_disk,
-};
-
-const PING: RequestBody = RequestBody::Ping { client_time_ns: 1 };
-
-fn fresh(name: &str) -> PathBuf {
+pub(crate) fn fresh(name: &str) -> PathBuf {
     let name = format!("{}{name}", prefix().replace(':', "-"));
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-fn lines(path: &Path) -> Vec<Value> {
+pub(crate) fn lines(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap_or_default();
     let read = |line: &str| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line:?}"));
     // Of what is just being written the beginning may be seen.
@@ -35,19 +27,19 @@ fn lines(path: &Path) -> Vec<Value> {
 }
 
 /// The records of attempts.
-fn attempts(path: &Path) -> Vec<Value> {
+pub(crate) fn attempts(path: &Path) -> Vec<Value> {
     let is_attempt = |line: &Value| line["kind"] == "put" || line["kind"] == "call";
     lines(path).into_iter().filter(is_attempt).collect()
 }
 
 /// The command that checks audit files.
-fn check(files: &[&Path]) -> Output {
+pub(crate) fn check(files: &[&Path]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pvwire-relay"));
     command.arg("check-audit").args(files).output().unwrap()
 }
 
 /// What it says of files in which every line follows from the one before.
-fn is_whole(files: &[&Path]) -> String {
+pub(crate) fn is_whole(files: &[&Path]) -> String {
     let Output { status, stdout, .. } = check(files);
     let text = String::from_utf8(stdout).unwrap();
     assert_eq!(status.code(), Some(0), "{text}");
@@ -55,20 +47,20 @@ fn is_whole(files: &[&Path]) -> String {
 }
 
 /// Has an attempt put on record: it is refused, because no rule allows it.
-fn refused(client: &mut Client, name: &str) {
+pub(crate) fn refused(client: &mut Client, name: &str) {
     let (outcome, why) = client.put(name, PutValue::Number(1.0));
     assert_eq!(outcome, Outcome::NotAllowed, "{why}");
 }
 
 /// A relay with this audit file, whose puts of `Y` no rule allows.
-fn relay_with(path: &Path, flags: &[&str]) -> Relay {
+pub(crate) fn relay_with(path: &Path, flags: &[&str]) -> Relay {
     let file = format!("--audit-file={}", path.display());
     let all = [&["--enable-put", "--allow-put=X", &file], flags].concat();
     Relay::start(Network::new(), &all)
 }
 
 /// A pipe with a name that takes not a byte more, until it is read.
-fn full_pipe(path: &Path) -> File {
+pub(crate) fn full_pipe(path: &Path) -> File {
     let made = Command::new("mkfifo").arg(path).status();
     assert!(made.unwrap().success());
     const O_NONBLOCK: i32 = 0o4000;
@@ -81,7 +73,7 @@ fn full_pipe(path: &Path) -> File {
     pipe
 }
 
-const RECORDS: &str = r#"
+pub(crate) const RECORDS: &str = r#"
     record(ao, "$(P)set") { field(VAL, "1.5") }
     record(stringout, "$(P)text") { field(VAL, "before") }
     record(ao, "$(P)locked") { field(VAL, "1") }
@@ -267,7 +259,7 @@ fn refused_puts_and_calls_fill_neither_the_audit_file_nor_the_log() {
     assert!(log < 200_000, "{log} bytes of log");
 }
 
-fn put(name: &str) -> RequestBody {
+pub(crate) fn put(name: &str) -> RequestBody {
     RequestBody::Put(PutRequest {
         name: name.to_owned(),
         value: PutValue::Number(1.0),
@@ -277,237 +269,10 @@ fn put(name: &str) -> RequestBody {
     })
 }
 
-/// Puts `count` times and returns when all are answered. Sent in batches: the relay drops a client that leaves
-/// more than 64 answers unread.
-fn put_often(client: &mut Client, name: &str, count: usize) {
-    const BATCH: usize = 32;
-    for done in (0..count).step_by(BATCH) {
-        let batch = BATCH.min(count - done);
-        let asked: Vec<_> = (0..batch).map(|_| client.request(put(name))).collect();
-        for id in asked {
-            client.wait_answer(id);
-        }
-    }
-}
-
-/// A relay whose audit file is a pipe that takes not a byte more, as a disk that hangs.
-fn relay_with_hanging_disk(network: Network, flags: &[&str]) -> (Relay, File, PathBuf) {
-    let path = fresh("hangs");
-    let pipe = full_pipe(&path);
-    let file = format!("--audit-file={}", path.display());
-    let flags = [&["--shards=1", "--enable-put", &file], flags].concat();
-    (Relay::start(network, &flags), pipe, path)
-}
-
 /// Ends a relay as an operator does, with all that it has to write written.
-fn end(relay: &mut Relay) {
+pub(crate) fn end(relay: &mut Relay) {
     relay.signal("INT");
     assert!(relay.wait_end(Duration::from_secs(10)).success());
-}
-
-#[test]
-fn audit_disk_that_hangs_holds_up_no_client_and_puts_go_on_where_that_is_wanted() {
-    let network = Network::new();
-    let mut ioc = SoftIoc::start(network, RECORDS);
-    let [set, other] = ioc.names(["set", "text"]);
-    let flags = [
-        "--allow-put=*:set",
-        "--max-puts-per-s=100000",
-        "--max-requests-per-s=100000",
-    ];
-    let (relay, mut pipe, _) = relay_with_hanging_disk(network, &flags);
-    let mut client = Client::connect(relay.address());
-    let mut watcher = Client::connect(relay.address());
-    watcher.subscribe_live(&[&set]);
-    let failing = || relay.metric("pvwire_audit_failing");
-    assert_eq!(failing(), 0.0);
-
-    assert_eq!(client.put_number(&set, 2.5).0, Outcome::Done);
-    watcher.wait_number(&set, 2.5);
-    eventually("it is told", || failing() == 1.0);
-    ioc.put("set", "3");
-    watcher.wait_number(&set, 3.0);
-    assert_eq!(client.put_number(&set, 3.5).0, Outcome::Done);
-    // More than the queue holds.
-    put_often(&mut client, &other, 5_000);
-    let lost = relay.metric("pvwire_audit_records_lost_total");
-    assert!((500.0..1_500.0).contains(&lost), "{lost} are lost");
-    assert!(relay.metric("pvwire_audit_queue_length") > 3_000.0);
-    let status: Value = serde_json::from_str(&get(relay.address(), "/status", &[]).body).unwrap();
-    let failure = status["audit"]["failure"].as_str().unwrap();
-    assert!(failure.contains("no answer from its disk"), "{failure}");
-    assert_eq!(get(relay.address(), "/ready", &[]).body, "ready\n");
-    eventually("the log says so", || {
-        relay.output().contains("puts go on without a record")
-    });
-
-    let mut text = Vec::new();
-    let mut piece = [0; 65_536];
-    eventually("what waited is written", || {
-        while let Ok(count) = pipe.read(&mut piece) {
-            text.extend_from_slice(&piece[..count]);
-        }
-        failing() == 0.0 && relay.metric("pvwire_audit_queue_length") == 0.0
-    });
-    while let Ok(count) = pipe.read(&mut piece) {
-        text.extend_from_slice(&piece[..count]);
-    }
-    let text = String::from_utf8(text).unwrap();
-    assert!(text.contains(r#""new":2.5"#) && text.contains(r#""new":3.5"#));
-    let said = format!(r#""count":{lost}"#);
-    assert!(text.contains(&said), "the file says how many are lost");
-}
-
-#[test]
-fn audit_disk_that_hangs_has_puts_refused_where_that_is_wanted_and_holds_up_no_client() {
-    let network = Network::new();
-    let mut ioc = SoftIoc::start(network, RECORDS);
-    let set = ioc.name("set");
-    let flags = ["--allow-put=*", "--audit-fail=closed"];
-    let (relay, mut pipe, path) = relay_with_hanging_disk(network, &flags);
-    let written = path.clone();
-    let mut client = Client::connect(relay.address());
-    client.subscribe_live(&[&set]);
-    let mut hasty = Client::connect(relay.address());
-
-    let since = Instant::now();
-    let call = RequestBody::Rpc {
-        name: format!("pva://{set}"),
-        arguments: Vec::new(),
-        timeout_ms: 0,
-    };
-    let asked = [client.request(put(&set)), client.request(call)];
-    // Its time is up before that of the record.
-    let quick = hasty.request(RequestBody::Put(PutRequest {
-        name: set.clone(),
-        value: PutValue::Number(8.0),
-        wait: false,
-        timeout_ms: 200,
-        expected: None,
-    }));
-    let answer = hasty.wait_answer(quick).0;
-    assert!(since.elapsed() < Duration::from_secs(2), "{answer:?}");
-    // Both wait, and the shard that they wait in goes on.
-    ioc.put("set", "3");
-    client.wait_number(&set, 3.0);
-    hasty.ask(PING);
-    assert!(asked.iter().all(|id| !client.has_answer(*id)));
-    for id in asked {
-        let answer = client.wait_answer(id).0;
-        let (Reply::PutDone {
-            outcome, message, ..
-        }
-        | Reply::RpcDone {
-            outcome, message, ..
-        }) = answer
-        else {
-            panic!("{answer:?}");
-        };
-        assert_eq!(outcome, Outcome::NotAllowed);
-        assert!(message.contains("tell the relay's operator"), "{message}");
-    }
-    let since = Instant::now();
-    refused(&mut client, &set);
-    assert!(since.elapsed() < Duration::from_secs(2), "refused at once");
-    let ready = get(relay.address(), "/ready", &[]);
-    assert_eq!(ready.status, 200, "screens are served");
-    assert!(ready.body.contains("takes no puts"), "{}", ready.body);
-
-    let reader = thread::spawn(move || {
-        let until = Instant::now() + Duration::from_secs(20);
-        while Instant::now() < until {
-            if pipe.read(&mut [0; 65_536]).is_err() {
-                thread::sleep(Duration::from_millis(5));
-            }
-            if !written.exists() {
-                return;
-            }
-        }
-    });
-    eventually("it can be written", || {
-        relay.metric("pvwire_audit_failing") == 0.0
-    });
-    assert_eq!(get(relay.address(), "/ready", &[]).body, "ready\n");
-    assert!(
-        client.pv(&set).is_number(3.0),
-        "what was refused is not written"
-    );
-    assert_eq!(client.put_number(&set, 4.0).0, Outcome::Done);
-    client.wait_number(&set, 4.0);
-    fs::remove_file(path).unwrap();
-    reader.join().unwrap();
-}
-
-#[test]
-fn relay_whose_audit_disk_hangs_at_the_start_serves_screens_all_the_same() {
-    // A pipe that has no reader: not even opening it comes back.
-    let path = fresh("unopened");
-    let made = Command::new("mkfifo").arg(&path).status();
-    assert!(made.unwrap().success());
-    let relay = relay_with(&path, &["--audit-fail=closed"]);
-    let mut client = Client::connect(relay.address());
-    client.subscribe_live(&["sim://sine"]);
-    let (outcome, why) = client.put("X", PutValue::Number(1.0));
-    assert_eq!(outcome, Outcome::NotAllowed, "{why}");
-    assert!(why.contains("no answer from its disk"), "{why}");
-    let _reader = File::open(&path).unwrap();
-    eventually("it is opened", || {
-        relay.metric("pvwire_audit_failing") == 0.0
-    });
-}
-
-#[test]
-fn records_that_a_full_disk_has_no_room_for_are_counted_and_the_file_says_so() {
-    let folder = fresh("small");
-    fs::create_dir(&folder).unwrap();
-    let path = folder.join("puts.jsonl");
-    let file = format!("--audit-file={}", path.display());
-    let network = Network::new();
-    let command = relay_command_with_small_disk(network, &folder);
-    let flags = ["--enable-put", "--allow-put=X", "--audit-sync=each", &file];
-    let mut relay = Relay::spawn(command, &flags);
-    let mut client = Client::connect(relay.address());
-    refused(&mut client, "Y");
-    let seen = relay.sees(&path);
-    eventually("it is on record", || attempts(&seen).len() == 1);
-
-    let filler = relay.sees(&folder.join("filler"));
-    let mut big = File::create(&filler).unwrap();
-    for piece in [4096, 1] {
-        while big.write(&[0; 4096][..piece]).is_ok() {}
-    }
-    // The file's own last page has room for some.
-    let mut number = 0;
-    eventually("the disk is full", || {
-        number += 1;
-        refused(&mut client, &format!("Y{number}"));
-        relay.metric("pvwire_audit_failing") == 1.0
-    });
-    let lost = |relay: &Relay| relay.metric("pvwire_audit_records_lost_total");
-    eventually("it is counted", || lost(&relay) >= 1.0);
-    refused(&mut client, "lost");
-    refused(&mut client, "lost");
-    eventually("the log says so", || {
-        relay.output().contains("No space left on device")
-    });
-    is_whole(&[&seen]);
-
-    drop(big);
-    fs::remove_file(&filler).unwrap();
-    eventually("there is room", || {
-        relay.metric("pvwire_audit_failing") == 0.0
-    });
-    refused(&mut client, "last");
-    let last = |line: &Value| line["pv"] == "last";
-    eventually("it goes on", || attempts(&seen).iter().any(last));
-    let text = is_whole(&[&seen]);
-    let said = format!("{} are lost", lost(&relay));
-    assert!(text.contains(&said), "{text}");
-    let is_lost = |line: &Value| line["pv"] == "lost";
-    assert!(!attempts(&seen).iter().any(is_lost));
-    let complaints = relay.output().matches("can't be written").count();
-    assert!(complaints <= 3, "{complaints} lines of log");
-    end(&mut relay);
 }
 
 #[test]
@@ -620,24 +385,4 @@ fn chain_goes_on_after_a_restart_and_says_where_a_crash_cut_it_off() {
     assert_eq!(output.status.code(), Some(64));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("another process writes to it"), "{said}");
-}
-
-#[test]
-fn log_that_is_not_read_holds_up_no_client_and_what_is_lost_is_counted() {
-    let flags = ["--shards=1", "--enable-put", "--allow-put=X"];
-    let quick = ["--max-puts-per-s=100000", "--max-requests-per-s=100000"];
-    let relay = Relay::start(Network::new(), &[&flags[..], &quick].concat());
-    let mut client = Client::connect(relay.address());
-    let mut other = Client::connect(relay.address());
-    let held = relay.hold_log();
-    let name = format!("pva://{}", "n".repeat(400));
-    put_often(&mut client, &name, 5_000);
-    other.ask(PING);
-    let lost = relay.metric("pvwire_log_lines_lost_total");
-    assert!(lost > 100.0, "{lost} lines are lost");
-    drop(held);
-    eventually("the log says so", || {
-        let said = format!("{lost} lines of the log were dropped");
-        relay.output().contains(&said)
-    });
 }

@@ -1,28 +1,25 @@
-//! Are a client's values, alarms, stamps and metadata those of the IOC?
+//! A client's values, alarms, time stamps and metadata equal the IOC's.
 //!
 //! Topology: one soft IOC, one relay, one or two clients that read all the time.
 
-use std::time::{Duration, Instant};
-
 use pvwire_schema::decode;
 use pvwire_schema::types::{
-    Alarm, ConnectionState, FrameKind, Limits, Metadata, NameProblem, Reply, RequestBody, Severity,
-    ValueType,
+    Alarm, ConnectionState, FrameKind, Limits, Metadata, Severity, ValueType,
 };
-
+use std::time::{Duration, Instant};
 use testbed::{Client, How, Kept, Network, Relay, RowSeen, SoftIoc, keep_up};
-
-const CALM: Alarm = Alarm {
+pub(crate) const CALM: Alarm = Alarm {
     severity: Severity::NoAlarm,
     status: 0,
 };
+
 /// Condition UDF of a record that was never processed.
 const UNDEFINED: Alarm = Alarm {
     severity: Severity::Invalid,
     status: 17,
 };
 
-fn start(database: &str) -> (SoftIoc, Relay, Client) {
+pub(crate) fn start(database: &str) -> (SoftIoc, Relay, Client) {
     let network = Network::new();
     let ioc = SoftIoc::start(network, database);
     let relay = Relay::start(network, &[]);
@@ -38,7 +35,7 @@ fn limits(low: f64, high: f64) -> Limits {
     Limits { low, high }
 }
 
-fn sequences(rows: &[RowSeen]) -> Vec<u32> {
+pub(crate) fn sequences(rows: &[RowSeen]) -> Vec<u32> {
     rows.iter().map(|row| row.sequence).collect()
 }
 
@@ -470,146 +467,4 @@ fn client_that_wants_columns_packed_gets_the_same_in_fewer_bytes() {
             assert_eq!(client.pv(name).skipped, 0);
         }
     }
-}
-
-#[test]
-fn name_with_and_without_its_source_is_one_pv() {
-    let (ioc, _relay, mut client) = start(r#"record(ai, "$(P)ai") { field(VAL, "1") }"#);
-    let plain = ioc.name("ai");
-    let with_source = format!("ca://{plain}");
-
-    client.subscribe_live(&[&plain, &with_source]);
-
-    assert_eq!(client.id(&plain), client.id(&with_source));
-    assert_eq!(client.pvs.len(), 1);
-}
-
-#[test]
-fn get_answers_with_the_value_and_subscribes_nothing() {
-    let (mut ioc, _relay, mut client) =
-        start(r#"record(ao, "$(P)ao") { field(VAL, "3.5") field(EGU, "A") field(PINI, "YES") }"#);
-    let name = ioc.name("ao");
-
-    let (pvs, errors) = client.get(&[&name], 0);
-
-    assert_eq!(errors, []);
-    let pv = pvs[0].as_ref().unwrap();
-    assert!(pv.is_number(3.5), "{pv:?}");
-    assert_eq!(pv.now.as_ref().unwrap().alarm, CALM);
-    assert_eq!(pv.metadata.as_ref().unwrap().units, "A");
-    assert_eq!(pv.state(), ConnectionState::Connected);
-    // The monitor lingers, but nothing of it reaches this client.
-    ioc.put("ao", "4");
-    client.wait_until_known(&name, |pv| pv.is_number(4.0));
-    assert_eq!(client.messages, []);
-}
-
-#[test]
-fn get_of_a_name_that_nobody_has_says_so_and_answers_the_others() {
-    let (ioc, _relay, mut client) = start(r#"record(ao, "$(P)ao") { field(VAL, "3.5") }"#);
-    let [known, unknown] = ioc.names(["ao", "nobody"]);
-    let start = Instant::now();
-
-    let (pvs, errors) = client.get(&[unknown, known], 300);
-
-    assert!(start.elapsed() >= Duration::from_millis(300));
-    assert!(pvs[0].is_none());
-    assert!(pvs[1].as_ref().unwrap().is_number(3.5));
-    assert_eq!(errors.len(), 1);
-    assert_eq!(
-        (errors[0].index, errors[0].problem),
-        (0, NameProblem::TimedOut)
-    );
-    assert_eq!(errors[0].message, "not found within 300 ms");
-}
-
-#[test]
-fn unsubscribed_pv_is_silent_and_the_others_go_on() {
-    let (ioc, _relay, mut client) = start(
-        r#"
-        record(calc, "$(P)a") { field(CALC, "VAL+1") field(SCAN, ".1 second") }
-        record(calc, "$(P)b") { field(CALC, "VAL+1") field(SCAN, ".1 second") }
-        "#,
-    );
-    let [a, b] = ioc.names(["a", "b"]);
-    client.subscribe_live(&[&a, &b]);
-    let (id, before) = (client.id(&a), client.pv(&b).rows.len());
-
-    assert_eq!(client.unsubscribe(&[&a]), [id]);
-
-    // The client fails on a row of a PV that it doesn't hold.
-    client.wait_pv(&b, "more updates", |pv| pv.rows.len() >= before + 4);
-    assert_eq!(client.pv(&b).skipped, 0);
-    assert!(!client.pvs.contains_key(&id));
-}
-
-#[test]
-fn pv_that_is_subscribed_again_keeps_its_id_and_comes_in_a_new_snapshot() {
-    let (mut ioc, _relay, mut client) =
-        start(r#"record(ao, "$(P)ao") { field(VAL, "1") field(PINI, "YES") }"#);
-    let name = ioc.name("ao");
-    client.subscribe_live(&[&name]);
-    let (id, snapshots) = (client.id(&name), |client: &Client| {
-        let kinds = client.messages.iter().map(|message| message.kind);
-        kinds.filter(|kind| *kind == FrameKind::Snapshot).count()
-    });
-    assert_eq!(snapshots(&client), 1);
-
-    // While it is held.
-    client.subscribe_live(&[&name]);
-    assert_eq!((client.id(&name), snapshots(&client)), (id, 2));
-
-    // After it was given up. One Unsubscribe ends both subscriptions.
-    client.unsubscribe(&[&name]);
-    ioc.put("ao", "2");
-    client.wait_until_known(&name, |pv| pv.is_number(2.0));
-    assert_eq!(client.subscribe(&[&name]), []);
-    assert_eq!((client.id(&name), snapshots(&client)), (id, 3));
-    assert!(
-        client.pv(&name).is_number(2.0),
-        "the snapshot has the value"
-    );
-    ioc.put("ao", "3");
-    client.wait_number(&name, 3.0);
-}
-
-#[test]
-fn late_client_gets_the_value_of_a_pv_that_hardly_changes_at_once() {
-    let (ioc, relay, mut first) =
-        start(r#"record(ao, "$(P)ao") { field(VAL, "7") field(PINI, "YES") }"#);
-    let name = ioc.name("ao");
-    first.subscribe_live(&[&name]);
-    let stamp = first.pv(&name).now.clone().unwrap().time_ns;
-    // The IOC could say nothing now.
-    ioc.hang();
-
-    let mut late = Client::connect(relay.address());
-    late.subscribe(&[&name]);
-
-    let now = late.pv(&name).now.clone().unwrap();
-    assert_eq!((now.value, now.time_ns), (Kept::Number(7.0), stamp));
-}
-
-#[test]
-fn ping_is_answered_with_both_clocks() {
-    let (_ioc, _relay, mut client) = start("");
-    let wall = || {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        since.unwrap().as_nanos() as i64
-    };
-    let before = wall();
-
-    let (reply, _) = client.ask(RequestBody::Ping {
-        client_time_ns: -42,
-    });
-
-    let Reply::Pong {
-        client_time_ns,
-        relay_time_ns,
-    } = reply
-    else {
-        panic!("{reply:?}");
-    };
-    assert_eq!(client_time_ns, -42);
-    assert!((before..=wall()).contains(&relay_time_ns));
 }

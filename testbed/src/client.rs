@@ -1,276 +1,34 @@
-//! A plain client: it applies frames as the schema says, and fails when one doesn't fit.
+//! A plain client of the relay: it applies frames as the schema says, and fails when one doesn't fit.
+
+mod connect;
+mod message;
+mod pv;
+mod stream;
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
-use std::io::{BufRead, BufReader, ErrorKind, Read};
-use std::net::{SocketAddr, TcpStream};
+use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use pvwire_schema::limits::MAX_FRAME_BYTES;
 use pvwire_schema::types::{
-    Alarm, Connection, ConnectionState, Filter, FrameKind, Hello, Metadata, NameError, NameProblem,
-    Node, NodeValue, Outcome, PutRequest, PutValue, PvId, Reply, Request, RequestBody, SkipCause,
-    ValueType,
+    ConnectionState, Filter, FrameKind, Hello, NameError, NameProblem, Outcome, PutRequest,
+    PutValue, PvId, Reply, Request, RequestBody,
 };
-use pvwire_schema::{LZ4_SUBPROTOCOL, SUBPROTOCOL, decode, encode};
-use socket2::{Domain, Socket, Type};
-use tungstenite::client::{ClientRequestBuilder, client_with_config};
-use tungstenite::protocol::WebSocketConfig;
+use pvwire_schema::{decode, encode};
 use tungstenite::{Error, Message as WsMessage, WebSocket};
 
-use super::{DEADLINE, Line, Trust};
+pub use connect::{How, connect_all};
+pub use message::Message;
+pub use pv::{Kept, Pv, RowSeen};
+pub use stream::Stream;
 
-/// How long one look for a message waits.
-const GLANCE: Duration = Duration::from_millis(5);
+use super::{DEADLINE, Line};
+use pv::{place, rows_of};
 
-/// A value as the client keeps it.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Kept {
-    Number(f64),
-    Text(String),
-    Texts(Vec<String>),
-    /// Type, and the elements' little-endian bytes; also of a scalar 64-bit integer.
-    Array(ValueType, Vec<u8>),
-    Structure(Node),
-    /// Of a structure what changed; never kept.
-    Part(Node),
-}
+/// Read time-out of one poll for a message.
+const POLL: Duration = Duration::from_millis(5);
 
-impl Kept {
-    pub fn text(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-/// One update as it was received.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RowSeen {
-    /// Kind of the frame that it came in.
-    pub kind: FrameKind,
-    pub value: Kept,
-    pub time_ns: i64,
-    pub alarm: Alarm,
-    pub sequence: u32,
-}
-
-/// What the client knows of one PV.
-#[derive(Clone, Debug, Default)]
-pub struct Pv {
-    pub connection: Option<Connection>,
-    pub metadata: Option<Metadata>,
-    /// Present value with its time and alarm.
-    pub now: Option<RowSeen>,
-    /// Alarm of the row before, which the next one inherits.
-    alarm: Option<Alarm>,
-    pub sequence: u32,
-    /// Values that it knows it has missed.
-    pub skipped: u64,
-    /// The same by cause.
-    pub skips: HashMap<SkipCause, u64>,
-    /// Every row, also of former epochs.
-    pub rows: Vec<RowSeen>,
-    /// Every state that it was in.
-    pub states: Vec<Connection>,
-}
-
-impl Pv {
-    pub fn state(&self) -> ConnectionState {
-        self.connection
-            .expect("the snapshot tells of the channel")
-            .state
-    }
-
-    pub fn is(&self, value: &Kept) -> bool {
-        self.now.as_ref().is_some_and(|now| now.value == *value)
-    }
-
-    pub fn is_number(&self, number: f64) -> bool {
-        self.is(&Kept::Number(number))
-    }
-
-    /// The numbers that came, in order.
-    pub fn numbers(&self) -> Vec<f64> {
-        let rows = self.rows.iter();
-        rows.filter_map(|row| match row.value {
-            Kept::Number(number) => Some(number),
-            _ => None,
-        })
-        .collect()
-    }
-
-    fn apply_metadata(&mut self, metadata: Metadata) {
-        let before = self.metadata.as_ref().map(|metadata| metadata.epoch);
-        if before.is_some_and(|before| before != metadata.epoch) {
-            self.now = None;
-            self.alarm = None;
-            self.sequence = 0;
-        }
-        self.metadata = Some(metadata);
-    }
-
-    fn apply_connection(&mut self, connection: Connection) {
-        if connection.state == ConnectionState::Disconnected {
-            assert!(
-                !connection.read && !connection.write,
-                "a disconnected PV has access rights"
-            );
-        }
-        self.connection = Some(connection);
-        self.states.push(connection);
-    }
-
-    /// A whole value: of a part with what is known of the rest.
-    fn whole(&self, value: Kept, kind: FrameKind) -> Kept {
-        let Kept::Part(part) = value else {
-            return value;
-        };
-        assert_eq!(kind, FrameKind::Update, "only there a part makes sense");
-        let Some(Kept::Structure(mut whole)) = self.now.as_ref().map(|now| now.value.clone())
-        else {
-            panic!("a part of what?")
-        };
-        let (NodeValue::Structure(fields), NodeValue::Structure(changed)) =
-            (&mut whole.value, part.value)
-        else {
-            panic!("structures have fields")
-        };
-        for field in changed {
-            let place = fields.iter_mut().find(|known| known.name == field.name);
-            *place.expect("a part has fields of the whole") = field;
-        }
-        Kept::Structure(whole)
-    }
-
-    fn skip(&mut self, cause: SkipCause, count: u32) {
-        self.skipped += u64::from(count);
-        *self.skips.entry(cause).or_default() += u64::from(count);
-    }
-
-    pub fn skipped_by(&self, cause: SkipCause) -> u64 {
-        self.skips.get(&cause).copied().unwrap_or_default()
-    }
-
-    fn apply_row(&mut self, mut row: Row, kind: FrameKind) {
-        row.value = self.whole(row.value, kind);
-        let alarm = row
-            .alarm
-            .or(self.alarm)
-            .expect("a PV's first row has its alarm");
-        self.alarm = Some(alarm);
-        let sequence = match row.sequence {
-            None => {
-                let mut sequence = self.sequence.wrapping_add(1);
-                for (cause, count) in row.skips {
-                    self.skip(cause, count);
-                    sequence = sequence.wrapping_add(count);
-                }
-                sequence
-            }
-            Some(sequence) => {
-                let ahead = sequence.wrapping_sub(self.sequence);
-                assert!(ahead < u32::MAX / 2, "the sequence went back");
-                // What was before the first snapshot was never missed.
-                if kind == FrameKind::CatchUp || self.now.is_some() {
-                    // A snapshot or a catch-up may repeat the row that the client has.
-                    self.skip(row.skip_cause, ahead.saturating_sub(1));
-                }
-                sequence
-            }
-        };
-        let now = RowSeen {
-            kind,
-            value: row.value,
-            time_ns: row.time_ns,
-            alarm,
-            sequence,
-        };
-        match &self.now {
-            Some(held) if sequence == self.sequence => assert_eq!(
-                (&now.value, now.time_ns, now.alarm),
-                (&held.value, held.time_ns, held.alarm),
-                "one update, told twice and differently"
-            ),
-            _ => self.rows.push(now.clone()),
-        }
-        self.sequence = sequence;
-        self.now = Some(now);
-    }
-}
-
-/// One row of a frame.
-struct Row {
-    id: PvId,
-    value: Kept,
-    time_ns: i64,
-    alarm: Option<Alarm>,
-    skips: Vec<(SkipCause, u32)>,
-    /// Why values that the sequence shows to be missing are.
-    skip_cause: SkipCause,
-    sequence: Option<u32>,
-}
-
-/// A frame that moved the client's tick, as it came.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Message {
-    pub kind: FrameKind,
-    pub tick: u64,
-    pub rows: usize,
-    /// It brings one large value, which the frames around it leave out.
-    pub is_large: bool,
-    pub bytes: Vec<u8>,
-}
-
-/// Its bytes are only counted: a failure is to be read.
-impl fmt::Debug for Message {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            kind,
-            tick,
-            rows,
-            is_large,
-            bytes,
-        } = self;
-        let large = if *is_large { " large" } else { "" };
-        write!(
-            f,
-            "{kind:?}{large} of tick {tick}, {rows} rows in {} bytes",
-            bytes.len()
-        )
-    }
-}
-
-impl Message {
-    /// Whether it came because the client was behind.
-    pub fn is_catch_up(&self) -> bool {
-        self.kind == FrameKind::CatchUp && !self.is_large
-    }
-}
-
-/// In which way a client behaves.
-#[derive(Clone, Copy, Debug)]
-pub struct How {
-    /// Of the kernel, if not its default.
-    pub receive_buffer: Option<usize>,
-    /// Whether it acknowledges by itself.
-    pub acks: bool,
-    /// Whether it wants columns packed.
-    pub lz4: bool,
-    /// Whom it trusts, if it speaks TLS.
-    pub trust: Option<Trust>,
-}
-
-impl Default for How {
-    fn default() -> Self {
-        Self {
-            receive_buffer: None,
-            acks: true,
-            lz4: false,
-            trust: None,
-        }
-    }
-}
-
-/// A connected client. It reads only while a test waits by it: otherwise it is stalled.
+/// A connected client. It reads only while a test waits for something; otherwise it is stalled.
 pub struct Client {
     socket: WebSocket<Line>,
     how: How,
@@ -287,9 +45,9 @@ pub struct Client {
     /// The last frame that didn't.
     last_answer: Vec<u8>,
     address: SocketAddr,
-    /// Where its large values come from, when that isn't the WebSocket.
+    /// The stream by which large values come, unless they come by the WebSocket.
     stream: Option<Stream>,
-    /// What the relay said in words.
+    /// The last text message.
     text: Option<String>,
     /// Close code, 1006 where there was none.
     pub closed: Option<u16>,
@@ -297,26 +55,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects and waits for the relay's greeting.
-    pub fn connect(address: SocketAddr) -> Self {
-        Self::connect_as(address, How::default())
-    }
-
-    pub fn connect_as(address: SocketAddr, how: How) -> Self {
-        let mut client = Self::try_connect(address, how).expect("the relay takes the connection");
-        client.wait("the relay's greeting", |client| client.hello.is_some());
-        client
-    }
-
-    /// Connects with headers as a browser's page or a proxy adds them.
-    pub fn connect_with(address: SocketAddr, headers: &[(&str, &str)]) -> Self {
-        let client = Self::try_connect_with(address, How::default(), headers);
-        let mut client = client.expect("the relay takes the connection");
-        client.wait("the relay's greeting", |client| client.hello.is_some());
-        client
-    }
-
-    /// Shows who it is; says whether the relay believes it.
+    /// Authenticates with a token; returns whether the relay accepts it.
     pub fn log_in(&mut self, token: &str) -> bool {
         let token = token.to_owned();
         self.hello = None;
@@ -329,65 +68,6 @@ impl Client {
         self.hello.is_some()
     }
 
-    /// Connects, without waiting for the greeting, unless there is no relay or it ends meanwhile.
-    pub fn try_connect(address: SocketAddr, how: How) -> Option<Self> {
-        Self::try_connect_with(address, how, &[])
-    }
-
-    pub fn try_connect_with(
-        address: SocketAddr,
-        how: How,
-        headers: &[(&str, &str)],
-    ) -> Option<Self> {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        if let Some(bytes) = how.receive_buffer {
-            socket.set_recv_buffer_size(bytes).unwrap();
-        }
-        socket.connect(&address.into()).ok()?;
-        let stream = TcpStream::from(socket);
-        stream.set_read_timeout(Some(DEADLINE)).unwrap();
-        stream.set_nodelay(true).unwrap();
-        let uri = format!("ws://{address}/ws").parse().unwrap();
-        let subprotocol = if how.lz4 {
-            LZ4_SUBPROTOCOL
-        } else {
-            SUBPROTOCOL
-        };
-        let mut request = ClientRequestBuilder::new(uri).with_sub_protocol(subprotocol);
-        for (name, value) in headers {
-            request = request.with_header(*name, *value);
-        }
-        let config = WebSocketConfig::default()
-            .max_message_size(Some(MAX_FRAME_BYTES))
-            .max_frame_size(Some(MAX_FRAME_BYTES));
-        let (socket, response) =
-            client_with_config(request, Line::over(stream, how.trust), Some(config)).ok()?;
-        assert_eq!(
-            response.headers()["sec-websocket-protocol"],
-            subprotocol,
-            "the relay agrees on the subprotocol"
-        );
-        let tcp = socket.get_ref().tcp();
-        tcp.set_read_timeout(Some(GLANCE)).unwrap();
-        Some(Self {
-            socket,
-            how,
-            hello: None,
-            pvs: HashMap::new(),
-            ids: HashMap::new(),
-            tick: 0,
-            last_ack: Instant::now(),
-            replies: HashMap::new(),
-            messages: Vec::new(),
-            last_answer: Vec::new(),
-            address,
-            stream: None,
-            text: None,
-            closed: None,
-            next_request: 1,
-        })
-    }
-
     /// Takes large values from a stream from now on.
     pub fn fetch_large(&mut self) {
         let path = self.ask_for_stream();
@@ -397,14 +77,14 @@ impl Client {
         self.send(&[]);
     }
 
-    /// Where its large values could be fetched.
+    /// The path of its stream of large values.
     pub fn ask_for_stream(&mut self) -> String {
         self.send(&[]);
         self.wait("where the stream is", |client| client.text.is_some());
         format!("/{}", self.text.take().unwrap())
     }
 
-    /// Gives its stream up.
+    /// Closes its stream.
     pub fn drop_stream(&mut self) {
         self.stream = None;
     }
@@ -414,7 +94,7 @@ impl Client {
         keep_up(what, &mut [self], |clients| done(clients[0]));
     }
 
-    /// Reads what is there, one message, or waits a little for it.
+    /// Reads one message, or waits a few milliseconds for it.
     pub fn read_for_a_moment(&mut self) -> bool {
         self.turn()
     }
@@ -432,7 +112,7 @@ impl Client {
         self.wait_pv(name, &format!("{number}"), |pv| pv.is_number(number));
     }
 
-    /// Reads until the relay closes the connection; says by which code.
+    /// Reads until the relay closes the connection; returns the close code.
     pub fn wait_closed(&mut self) -> u16 {
         self.wait("the relay closes the connection", |client| {
             client.closed.is_some()
@@ -440,12 +120,12 @@ impl Client {
         self.closed.unwrap()
     }
 
-    /// Whether it acknowledges by itself from now on.
+    /// Sets whether it acknowledges by itself.
     pub fn set_acks(&mut self, acks: bool) {
         self.how.acks = acks;
     }
 
-    /// Keeps what it knows now and forgets how it came to know it, for a client that lives long.
+    /// Drops the history of frames, rows and states and keeps the present, for a client that lives long.
     pub fn forget_history(&mut self) {
         self.messages.clear();
         for pv in self.pvs.values_mut() {
@@ -454,12 +134,12 @@ impl Client {
         }
     }
 
-    /// What it knows of a PV if it holds it.
+    /// The state of a PV if the client holds it.
     pub fn held(&self, name: &str) -> Option<&Pv> {
         self.pvs.get(self.ids.get(name)?)
     }
 
-    /// What it knows of a PV that it subscribed by this name.
+    /// The state of a PV that it subscribed by this name.
     pub fn pv(&self, name: &str) -> &Pv {
         let id = self.id(name);
         self.pvs
@@ -467,7 +147,7 @@ impl Client {
             .unwrap_or_else(|| panic!("{name} is not held"))
     }
 
-    /// The last frame that was an answer and no more, as it came.
+    /// The bytes of the last frame of the kind Answer.
     pub fn last_answer(&self) -> &[u8] {
         &self.last_answer
     }
@@ -480,18 +160,18 @@ impl Client {
             .unwrap_or_else(|| panic!("{name} was not subscribed"))
     }
 
-    /// Those of the names that it has subscribed.
+    /// The names among these that it has subscribed.
     pub fn known<'a>(&self, names: &'a [String]) -> Vec<&'a String> {
         let names = names.iter();
         names.filter(|name| self.ids.contains_key(*name)).collect()
     }
 
-    /// Subscribes and waits for the snapshot; says which names were refused.
+    /// Subscribes and waits for the snapshot; returns the names that were refused.
     pub fn subscribe(&mut self, names: &[impl AsRef<str>]) -> Vec<NameError> {
         self.subscribe_with(names, Filter::default())
     }
 
-    /// Subscribes with a filter, which is what the names then stand for.
+    /// Subscribes with a filter; from then on the names stand for the filtered PVs.
     pub fn subscribe_with(&mut self, names: &[impl AsRef<str>], filter: Filter) -> Vec<NameError> {
         let owned: Vec<String> = names.iter().map(|name| name.as_ref().to_owned()).collect();
         let body = RequestBody::Subscribe {
@@ -502,8 +182,8 @@ impl Client {
         self.subscribed(owned, reply)
     }
 
-    /// Subscribes and waits for the snapshot unless the connection ends; says whether it came. Rules may
-    /// refuse some of the names.
+    /// Subscribes and waits for the snapshot unless the connection ends; returns whether it came. Rules may refuse
+    /// some of the names.
     pub fn try_subscribe(&mut self, names: Vec<String>) -> bool {
         let id = self.request(RequestBody::Subscribe {
             names: names.clone(),
@@ -559,7 +239,7 @@ impl Client {
         }
     }
 
-    /// Gets PVs: each name's parts or none, and the errors.
+    /// Gets PVs; returns the parts of each name, if any, and the errors.
     pub fn get(
         &mut self,
         names: &[impl AsRef<str>],
@@ -598,13 +278,13 @@ impl Client {
         });
     }
 
-    /// Asks and waits for the answer, and for the PVs that came with it if it is a Got.
+    /// Sends a request and waits for the reply; with the PVs of a Got.
     pub fn ask(&mut self, body: RequestBody) -> (Reply, HashMap<PvId, Pv>) {
         let id = self.request(body);
         self.wait_answer(id)
     }
 
-    /// Writes with completion; what came of it, and why.
+    /// Writes with completion; returns the outcome and its reason.
     pub fn put(&mut self, name: &str, value: PutValue) -> (Outcome, String) {
         let (reply, _) = self.ask(RequestBody::Put(PutRequest {
             name: name.to_owned(),
@@ -635,7 +315,7 @@ impl Client {
         self.replies.remove(&id).unwrap()
     }
 
-    /// Asks without waiting; says the request's number.
+    /// Sends a request; returns its number.
     pub fn request(&mut self, body: RequestBody) -> u32 {
         let id = self.next_request;
         self.next_request += match &body {
@@ -646,14 +326,14 @@ impl Client {
         id
     }
 
-    /// Acknowledges all that was received.
+    /// Acknowledges everything received.
     pub fn ack(&mut self) {
         self.last_ack = Instant::now();
         let tick = self.tick;
         self.request(RequestBody::Ack { tick });
     }
 
-    /// Sends bytes, whatever they are, if the relay still takes them.
+    /// Sends any bytes, if the relay still accepts them.
     pub fn send(&mut self, bytes: &[u8]) {
         self.send_message(WsMessage::binary(bytes.to_vec()));
     }
@@ -665,13 +345,13 @@ impl Client {
     fn send_message(&mut self, message: WsMessage) {
         match self.socket.send(message) {
             Ok(()) => {}
-            // What the relay said last may still be there to read.
+            // The relay's last messages may still be readable.
             Err(Error::Io(_) | Error::ConnectionClosed | Error::AlreadyClosed) => {}
             Err(error) => panic!("can't send: {error}"),
         }
     }
 
-    /// Looks for one message; says whether there was one.
+    /// Polls for one message; returns whether there was one.
     fn turn(&mut self) -> bool {
         let message = match self.socket.read() {
             Ok(message) => message,
@@ -788,7 +468,7 @@ impl Client {
             Some(Reply::Got { .. }) => &mut got,
             _ => &mut self.pvs,
         };
-        // An answer speaks of nothing but what it names.
+        // An answer contains only the PVs that it names.
         let named = reply.is_some().then_some(&named);
         for (id, metadata) in frame.metadata() {
             place(known, named, id).apply_metadata(metadata);
@@ -809,140 +489,7 @@ impl Client {
     }
 }
 
-/// The body of an HTTP answer that has no end.
-pub struct Stream {
-    tcp: BufReader<Line>,
-    /// What is left of a chunk.
-    chunk: usize,
-}
-
-impl Stream {
-    pub fn open(address: SocketAddr, path: &str) -> Self {
-        Self::open_by(None, address, path)
-    }
-
-    fn open_by(trust: Option<Trust>, address: SocketAddr, path: &str) -> Self {
-        let mut tcp = BufReader::new(super::http::ask(trust, address, path, &[]));
-        let mut line = String::new();
-        tcp.read_line(&mut line).unwrap();
-        assert!(line.starts_with("HTTP/1.1 200"), "{line}");
-        while line != "\r\n" {
-            line.clear();
-            tcp.read_line(&mut line).unwrap();
-        }
-        Self { tcp, chunk: 0 }
-    }
-
-    /// The next message, and how much of it stands before its array.
-    fn record(&mut self) -> (Vec<u8>, usize) {
-        let lengths = self.take(8);
-        let number =
-            |at: usize| u32::from_le_bytes(lengths[at..at + 4].try_into().unwrap()) as usize;
-        (self.take(number(0)), number(4))
-    }
-
-    fn take(&mut self, bytes: usize) -> Vec<u8> {
-        let mut taken = Vec::new();
-        while taken.len() < bytes {
-            if self.chunk == 0 {
-                let mut line = String::new();
-                self.tcp.read_line(&mut line).unwrap();
-                self.chunk = usize::from_str_radix(line.trim(), 16).unwrap();
-                assert_ne!(self.chunk, 0, "the stream ended");
-            }
-            let at = taken.len();
-            taken.resize(at + self.chunk.min(bytes - at), 0);
-            self.tcp.read_exact(&mut taken[at..]).unwrap();
-            self.chunk -= taken.len() - at;
-            if self.chunk == 0 {
-                self.tcp.read_exact(&mut [0; 2]).unwrap();
-            }
-        }
-        taken
-    }
-}
-
-/// The books of a PV that a frame may speak of.
-fn place<'a>(
-    known: &'a mut HashMap<PvId, Pv>,
-    named: Option<&HashSet<PvId>>,
-    id: PvId,
-) -> &'a mut Pv {
-    assert!(
-        named.is_none_or(|named| named.contains(&id)),
-        "{id:?} is not what the answer names"
-    );
-    known
-        .get_mut(&id)
-        .unwrap_or_else(|| panic!("{id:?} is not held"))
-}
-
-/// The rows of a frame, each with what belongs to it.
-fn rows_of(frame: &decode::FrameView<'_>) -> Vec<Row> {
-    let skip_cause = frame.skip_cause();
-    let is_catch_up = frame.kind() == FrameKind::CatchUp;
-    assert_eq!(is_catch_up, skip_cause != SkipCause::Unknown);
-    let number = |row: decode::NumberRow| Row {
-        id: row.id,
-        value: Kept::Number(row.value),
-        time_ns: row.time_ns,
-        alarm: None,
-        skips: Vec::new(),
-        skip_cause,
-        sequence: None,
-    };
-    let blob = |blob: decode::BlobView<'_>| {
-        let mut texts: Vec<String> = blob.text().map(str::to_owned).collect();
-        let value = match (blob.value_type, blob.array) {
-            (ValueType::String, true) => Kept::Texts(texts),
-            (ValueType::String, false) => {
-                assert_eq!(texts.len(), 1);
-                Kept::Text(texts.remove(0))
-            }
-            (ValueType::Structure, _) => {
-                let node = blob.structure.unwrap().to_node();
-                if blob.partial {
-                    Kept::Part(node)
-                } else {
-                    Kept::Structure(node)
-                }
-            }
-            (value_type, _) => {
-                assert_eq!(blob.data_offset % 8, 0, "elements can be viewed in place");
-                Kept::Array(value_type, blob.data.to_vec())
-            }
-        };
-        Row {
-            id: blob.id,
-            value,
-            time_ns: blob.time_ns,
-            alarm: None,
-            skips: Vec::new(),
-            skip_cause,
-            sequence: None,
-        }
-    };
-    let mut rows: Vec<Row> = frame.numbers().map(number).collect();
-    rows.extend(frame.blobs().map(blob));
-    for alarm in frame.alarms() {
-        rows[alarm.row as usize].alarm = Some(alarm.alarm);
-    }
-    for skip in frame.skips() {
-        assert_ne!(skip.count, 0);
-        rows[skip.row as usize].skips.push((skip.cause, skip.count));
-    }
-    for (row, sequence) in rows.iter_mut().zip(frame.sequences().into_iter().flatten()) {
-        row.sequence = Some(sequence);
-    }
-    rows
-}
-
-/// Connects several clients.
-pub fn connect_all(address: SocketAddr, count: usize) -> Vec<Client> {
-    (0..count).map(|_| Client::connect(address)).collect()
-}
-
-/// Several clients read, in turns, until `done`.
+/// Several clients read alternately until `done`.
 pub fn keep_up(
     what: &str,
     clients: &mut [&mut Client],

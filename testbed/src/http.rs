@@ -1,4 +1,4 @@
-//! Plain HTTP requests, with every header as the test wants it.
+//! Plain HTTP requests with any headers.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -20,7 +20,7 @@ pub fn get(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Answer 
     get_by(None, address, path, headers)
 }
 
-/// The same with TLS if somebody is trusted.
+/// The same by TLS, if certificates are trusted.
 pub fn get_by(
     trust: Option<Trust>,
     address: SocketAddr,
@@ -35,7 +35,7 @@ pub fn get_by(
     answer(head, body)
 }
 
-/// The same, unless the relay takes no connection or ends it without an answer.
+/// The same; none if the relay accepts no connection or ends it without an answer.
 pub fn try_get(address: SocketAddr, path: &str) -> Option<Answer> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(super::DEADLINE)).ok()?;
@@ -47,8 +47,8 @@ pub fn try_get(address: SocketAddr, path: &str) -> Option<Answer> {
     Some(answer(head, body))
 }
 
-/// Begins a WebSocket handshake as browsers do, with `headers` added or in place of the usual
-/// ones; one without value is left out. Says what the relay answers.
+/// Sends a WebSocket handshake as browsers do, with `headers` added or in place of the usual ones; one with an
+/// empty value is left out. Returns the relay's answer.
 pub fn handshake(address: SocketAddr, headers: &[(&str, &str)]) -> Answer {
     let usual = [
         ("Connection", "Upgrade"),

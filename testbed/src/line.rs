@@ -1,4 +1,4 @@
-//! A client's connection, with TLS or without, and a certificate to try it with.
+//! A client's connection, with or without TLS, and certificates for tests.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -11,7 +11,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::prefix;
 
-/// What a client trusts; lives as long as the test, so that a client's ways can be copied.
+/// The certificates that a client trusts. They live as long as the test, so that [`crate::How`] is `Copy`.
 #[derive(Clone, Copy)]
 pub struct Trust(&'static Arc<ClientConfig>);
 
@@ -21,13 +21,13 @@ impl fmt::Debug for Trust {
     }
 }
 
-/// Certificate and key in files that the relay is started with, gone at the test's end.
+/// Files with a certificate and its key for a relay; dropping them deletes them.
 pub struct Pair {
     folder: PathBuf,
 }
 
 impl Pair {
-    /// A new pair in a folder of its own, and what trusts it.
+    /// A new pair in its own folder, and the trust in it.
     pub fn new() -> (Self, Trust) {
         let folder = std::env::temp_dir().join(prefix().replace(':', ""));
         std::fs::create_dir(&folder).unwrap();
@@ -44,13 +44,13 @@ impl Pair {
         self.folder.join("key.pem")
     }
 
-    /// Flags for a relay that uses it.
+    /// The relay's flags.
     pub fn flags(&self) -> [String; 2] {
         let flag = |name: &str, path: &Path| format!("--tls-{name}={}", path.display());
         [flag("cert", &self.cert()), flag("key", &self.key())]
     }
 
-    /// Puts another pair into the files, one after the other; says what trusts that one and no other.
+    /// Replaces certificate and key, one after the other; returns the trust in the new pair alone.
     pub fn replace(&self) -> Trust {
         let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
         let made = rcgen::generate_simple_self_signed(names).unwrap();
@@ -81,7 +81,7 @@ pub enum Line {
 }
 
 impl Line {
-    /// Encrypts a connection if its client trusts somebody.
+    /// Uses TLS if the client trusts a certificate.
     pub fn over(tcp: TcpStream, trust: Option<Trust>) -> Self {
         let Some(Trust(config)) = trust else {
             return Self::Plain(tcp);

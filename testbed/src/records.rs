@@ -1,6 +1,6 @@
-//! Which kinds of records does Channel Access serve? One of each, with all that it can show.
+//! Records of every kind that Channel Access serves, with all of their metadata.
 
-/// The kinds; each makes a PV of another type, shape or origin.
+/// The kinds; the PVs differ in type, shape or record type.
 pub const KINDS: [&str; 30] = [
     "ai",
     "ao",

@@ -1,4 +1,4 @@
-//! A relay of a test: the real program as a process of its own.
+//! The real relay as a process of a test.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};
@@ -40,13 +40,13 @@ pub fn relay_command_with_limit(network: Network, limit: &str) -> Command {
     command
 }
 
-/// The same where the machine's list of hosts is this file, whose content may change. Needs the right to
-/// mount: root's, or that of user namespaces.
+/// The same with this file as `/etc/hosts`; its content may change. Needs the right to mount: root's, or that of
+/// user namespaces.
 pub fn relay_command_with_hosts(network: Network, hosts: &Path) -> Command {
     relay_command_with_mount(network, "mount --bind \"$0\" /etc/hosts", hosts)
 }
 
-/// The same where this folder is on a disk with room for 128 KiB. Others see it in the relay's `/proc/…/root`.
+/// The same with this folder on a disk of 128 KiB. Other processes see it in the relay's `/proc/…/root`.
 pub fn relay_command_with_small_disk(network: Network, folder: &Path) -> Command {
     relay_command_with_mount(
         network,
@@ -80,7 +80,7 @@ fn relay_command_with_mount(network: Network, mount: &str, path: &Path) -> Comma
     command
 }
 
-/// Stops single threads of the relay that it starts, as its first line says it; ends with it.
+/// Starts a relay and stops or continues its threads by orders from a FIFO; ends with it.
 const STOPS_THREADS: &str = r#"
 import ctypes, os, subprocess, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -132,7 +132,7 @@ impl Threads {
     }
 }
 
-/// A running relay, killed when dropped; what it wrote is shown when the test fails.
+/// A running relay; dropping it kills it, and shows its output when the test has failed.
 pub struct Relay {
     process: Child,
     address: SocketAddr,
@@ -204,29 +204,29 @@ impl Relay {
         self.address
     }
 
-    /// What it has written so far.
+    /// Its output so far.
     pub fn output(&self) -> String {
         seen_in(&self.output)
     }
 
-    /// Nothing reads its log while this is held.
+    /// Its log isn't read while this is held.
     pub fn hold_log(&self) -> MutexGuard<'_, ()> {
         self.reading.lock().unwrap()
     }
 
-    /// A file as the relay sees it, which may have mounts that others don't see.
+    /// A file as the relay sees it: it may have private mounts.
     pub fn sees(&self, path: &Path) -> PathBuf {
         let root = PathBuf::from(format!("/proc/{}/root", self.process.id()));
         root.join(path.strip_prefix("/").unwrap())
     }
 
-    /// What the system says of it in this file of its folder in `/proc`.
+    /// The content of a file in its folder of `/proc`.
     pub fn proc(&self, file: &str) -> String {
         let path = format!("/proc/{}/{file}", self.process.id());
         std::fs::read_to_string(path).unwrap()
     }
 
-    /// Memory that it occupies.
+    /// Its resident memory.
     pub fn resident_bytes(&self) -> usize {
         let status = self.proc("status");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,4 +1,4 @@
-//! What does an independent Channel Access client say of a PV, and does our client say the same?
+//! Compares a client's PVs with the answers of an independent Channel Access client.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{Client, DEADLINE, Kept, Network, Pv, in_repository, python};
 
-/// All that Channel Access knows of a PV that is connected.
+/// Everything that Channel Access knows of a connected PV.
 #[derive(Clone, Debug)]
 pub struct Told {
     pub value: Kept,
@@ -25,12 +25,12 @@ pub struct Told {
     pub write: bool,
 }
 
-/// The truth about some PVs at one moment, by name; `None` where no IOC answers.
+/// The state of some PVs in their IOC at one moment, by name; `None` if no IOC answers.
 #[derive(Clone, Debug)]
 pub struct Truth(BTreeMap<String, Option<Told>>);
 
 impl Truth {
-    /// Asks `tools/truth.py`, whose client is as new as this call.
+    /// Asks `tools/truth.py`, which makes a new client for each call.
     pub fn ask(network: Network, names: &[impl AsRef<str>]) -> Self {
         Self::get(network, names, &["get"])
     }
@@ -48,7 +48,7 @@ impl Truth {
         Self(pvs.map(|(name, of)| (name.clone(), told(of))).collect())
     }
 
-    /// Writes through Channel Access, as text, and waits for the answers; says what went wrong.
+    /// Writes through Channel Access as text and waits for the answers; returns the errors.
     pub fn put(network: Network, pairs: &[(&str, &str)]) -> Vec<String> {
         let mut arguments = vec!["put"];
         arguments.extend(pairs.iter().flat_map(|(name, value)| [name, value]));
@@ -156,7 +156,7 @@ impl Told {
         }
     }
 
-    /// What may not be read is known by its type and rights alone.
+    /// Of a PV without read access only the type and the rights are known.
     fn unreadable(told: &Value) -> Self {
         Self {
             value: Kept::text(""),
@@ -177,7 +177,7 @@ impl Told {
         }
     }
 
-    /// Every field in which a client's picture differs.
+    /// Every field in which a client differs.
     pub fn differences(&self, pv: &Pv) -> Vec<String> {
         let mut found = Differences::default();
         let state = pv.connection.map(|connection| connection.state);

@@ -6,15 +6,14 @@ use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
-/// A TCP proxy from 127.0.0.2 to the same port of 127.0.0.1. While it is cut nothing comes through
-/// and no end of a connection is told, as in a network that has lost its way; what was sent meanwhile
-/// comes when it has found it again.
+/// A TCP proxy from 127.0.0.2 to the same port of 127.0.0.1. While it is cut nothing passes, not even the end of a
+/// connection, as in a network without a route; what was sent meanwhile passes when it is repaired.
 pub struct Wire {
     cut: Arc<(Mutex<bool>, Condvar)>,
 }
 
 impl Wire {
-    /// Lays it.
+    /// Starts the proxy.
     pub fn lay(port: u16) -> Self {
         let cut = Arc::<(Mutex<bool>, Condvar)>::default();
         let listener = TcpListener::bind(("127.0.0.2", port)).unwrap();
@@ -34,7 +33,7 @@ impl Wire {
         Self { cut }
     }
 
-    /// The same with the UDP of the port, by which PVs are searched; what is sent while it is cut is lost.
+    /// The same for UDP too, by which PVs are searched; datagrams sent while it is cut are lost.
     pub fn lay_with_searches(port: u16) -> Self {
         let wire = Self::lay(port);
         let near = UdpSocket::bind(("127.0.0.2", port)).unwrap();
@@ -43,7 +42,7 @@ impl Wire {
         wire
     }
 
-    /// Cuts it, or mends it.
+    /// Cuts or repairs it.
     pub fn set(&self, cut: bool) {
         *self.cut.0.lock().unwrap() = cut;
         self.cut.1.notify_all();
@@ -72,7 +71,7 @@ fn pass_searches(near: &UdpSocket, port: u16, cut: &Arc<(Mutex<bool>, Condvar)>)
             thread::spawn(move || {
                 let mut bytes = [0; 2048];
                 loop {
-                    // While there is no IOC the system says so.
+                    // Without an IOC the system returns an error.
                     if let Ok(count) = from.recv(&mut bytes)
                         && !*cut.0.lock().unwrap()
                     {

@@ -1,0 +1,265 @@
+//! An audit disk that hangs or is full holds up no client, and what it loses is counted.
+//!
+//! Topology: one relay with an audit file on a pipe, a small disk or a file that is moved, and some clients.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pvwire_schema::types::{Outcome, PutRequest, PutValue, Reply, RequestBody};
+use serde_json::Value;
+use testbed::{Client, Network, Relay, SoftIoc, eventually, get, relay_command_with_small_disk};
+
+use crate::audit::{
+    PING, RECORDS, attempts, end, fresh, full_pipe, is_whole, put, refused, relay_with,
+};
+
+/// Puts `count` times and returns when all are answered. Sent in batches: the relay drops a client that leaves
+/// more than 64 answers unread.
+fn put_often(client: &mut Client, name: &str, count: usize) {
+    const BATCH: usize = 32;
+    for done in (0..count).step_by(BATCH) {
+        let batch = BATCH.min(count - done);
+        let asked: Vec<_> = (0..batch).map(|_| client.request(put(name))).collect();
+        for id in asked {
+            client.wait_answer(id);
+        }
+    }
+}
+
+/// A relay whose audit file is a pipe that takes not a byte more, as a disk that hangs.
+fn relay_with_hanging_disk(network: Network, flags: &[&str]) -> (Relay, File, PathBuf) {
+    let path = fresh("hangs");
+    let pipe = full_pipe(&path);
+    let file = format!("--audit-file={}", path.display());
+    let flags = [&["--shards=1", "--enable-put", &file], flags].concat();
+    (Relay::start(network, &flags), pipe, path)
+}
+
+#[test]
+fn audit_disk_that_hangs_holds_up_no_client_and_puts_go_on_where_that_is_wanted() {
+    let network = Network::new();
+    let mut ioc = SoftIoc::start(network, RECORDS);
+    let [set, other] = ioc.names(["set", "text"]);
+    let flags = [
+        "--allow-put=*:set",
+        "--max-puts-per-s=100000",
+        "--max-requests-per-s=100000",
+    ];
+    let (relay, mut pipe, _) = relay_with_hanging_disk(network, &flags);
+    let mut client = Client::connect(relay.address());
+    let mut watcher = Client::connect(relay.address());
+    watcher.subscribe_live(&[&set]);
+    let failing = || relay.metric("pvwire_audit_failing");
+    assert_eq!(failing(), 0.0);
+
+    assert_eq!(client.put_number(&set, 2.5).0, Outcome::Done);
+    watcher.wait_number(&set, 2.5);
+    eventually("it is told", || failing() == 1.0);
+    ioc.put("set", "3");
+    watcher.wait_number(&set, 3.0);
+    assert_eq!(client.put_number(&set, 3.5).0, Outcome::Done);
+    // More than the queue holds.
+    put_often(&mut client, &other, 5_000);
+    let lost = relay.metric("pvwire_audit_records_lost_total");
+    assert!((500.0..1_500.0).contains(&lost), "{lost} are lost");
+    assert!(relay.metric("pvwire_audit_queue_length") > 3_000.0);
+    let status: Value = serde_json::from_str(&get(relay.address(), "/status", &[]).body).unwrap();
+    let failure = status["audit"]["failure"].as_str().unwrap();
+    assert!(failure.contains("no answer from its disk"), "{failure}");
+    assert_eq!(get(relay.address(), "/ready", &[]).body, "ready\n");
+    eventually("the log says so", || {
+        relay.output().contains("puts go on without a record")
+    });
+
+    let mut text = Vec::new();
+    let mut piece = [0; 65_536];
+    eventually("what waited is written", || {
+        while let Ok(count) = pipe.read(&mut piece) {
+            text.extend_from_slice(&piece[..count]);
+        }
+        failing() == 0.0 && relay.metric("pvwire_audit_queue_length") == 0.0
+    });
+    while let Ok(count) = pipe.read(&mut piece) {
+        text.extend_from_slice(&piece[..count]);
+    }
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains(r#""new":2.5"#) && text.contains(r#""new":3.5"#));
+    let said = format!(r#""count":{lost}"#);
+    assert!(text.contains(&said), "the file says how many are lost");
+}
+
+#[test]
+fn audit_disk_that_hangs_has_puts_refused_where_that_is_wanted_and_holds_up_no_client() {
+    let network = Network::new();
+    let mut ioc = SoftIoc::start(network, RECORDS);
+    let set = ioc.name("set");
+    let flags = ["--allow-put=*", "--audit-fail=closed"];
+    let (relay, mut pipe, path) = relay_with_hanging_disk(network, &flags);
+    let written = path.clone();
+    let mut client = Client::connect(relay.address());
+    client.subscribe_live(&[&set]);
+    let mut hasty = Client::connect(relay.address());
+
+    let since = Instant::now();
+    let call = RequestBody::Rpc {
+        name: format!("pva://{set}"),
+        arguments: Vec::new(),
+        timeout_ms: 0,
+    };
+    let asked = [client.request(put(&set)), client.request(call)];
+    // Its time is up before that of the record.
+    let quick = hasty.request(RequestBody::Put(PutRequest {
+        name: set.clone(),
+        value: PutValue::Number(8.0),
+        wait: false,
+        timeout_ms: 200,
+        expected: None,
+    }));
+    let answer = hasty.wait_answer(quick).0;
+    assert!(since.elapsed() < Duration::from_secs(2), "{answer:?}");
+    // Both wait, and the shard that they wait in goes on.
+    ioc.put("set", "3");
+    client.wait_number(&set, 3.0);
+    hasty.ask(PING);
+    assert!(asked.iter().all(|id| !client.has_answer(*id)));
+    for id in asked {
+        let answer = client.wait_answer(id).0;
+        let (Reply::PutDone {
+            outcome, message, ..
+        }
+        | Reply::RpcDone {
+            outcome, message, ..
+        }) = answer
+        else {
+            panic!("{answer:?}");
+        };
+        assert_eq!(outcome, Outcome::NotAllowed);
+        assert!(message.contains("tell the relay's operator"), "{message}");
+    }
+    let since = Instant::now();
+    refused(&mut client, &set);
+    assert!(since.elapsed() < Duration::from_secs(2), "refused at once");
+    let ready = get(relay.address(), "/ready", &[]);
+    assert_eq!(ready.status, 200, "screens are served");
+    assert!(ready.body.contains("takes no puts"), "{}", ready.body);
+
+    let reader = thread::spawn(move || {
+        let until = Instant::now() + Duration::from_secs(20);
+        while Instant::now() < until {
+            if pipe.read(&mut [0; 65_536]).is_err() {
+                thread::sleep(Duration::from_millis(5));
+            }
+            if !written.exists() {
+                return;
+            }
+        }
+    });
+    eventually("it can be written", || {
+        relay.metric("pvwire_audit_failing") == 0.0
+    });
+    assert_eq!(get(relay.address(), "/ready", &[]).body, "ready\n");
+    assert!(
+        client.pv(&set).is_number(3.0),
+        "what was refused is not written"
+    );
+    assert_eq!(client.put_number(&set, 4.0).0, Outcome::Done);
+    client.wait_number(&set, 4.0);
+    fs::remove_file(path).unwrap();
+    reader.join().unwrap();
+}
+
+#[test]
+fn relay_whose_audit_disk_hangs_at_the_start_serves_screens_all_the_same() {
+    // A pipe that has no reader: not even opening it comes back.
+    let path = fresh("unopened");
+    let made = Command::new("mkfifo").arg(&path).status();
+    assert!(made.unwrap().success());
+    let relay = relay_with(&path, &["--audit-fail=closed"]);
+    let mut client = Client::connect(relay.address());
+    client.subscribe_live(&["sim://sine"]);
+    let (outcome, why) = client.put("X", PutValue::Number(1.0));
+    assert_eq!(outcome, Outcome::NotAllowed, "{why}");
+    assert!(why.contains("no answer from its disk"), "{why}");
+    let _reader = File::open(&path).unwrap();
+    eventually("it is opened", || {
+        relay.metric("pvwire_audit_failing") == 0.0
+    });
+}
+
+#[test]
+fn records_that_a_full_disk_has_no_room_for_are_counted_and_the_file_says_so() {
+    let folder = fresh("small");
+    fs::create_dir(&folder).unwrap();
+    let path = folder.join("puts.jsonl");
+    let file = format!("--audit-file={}", path.display());
+    let network = Network::new();
+    let command = relay_command_with_small_disk(network, &folder);
+    let flags = ["--enable-put", "--allow-put=X", "--audit-sync=each", &file];
+    let mut relay = Relay::spawn(command, &flags);
+    let mut client = Client::connect(relay.address());
+    refused(&mut client, "Y");
+    let seen = relay.sees(&path);
+    eventually("it is on record", || attempts(&seen).len() == 1);
+
+    let filler = relay.sees(&folder.join("filler"));
+    let mut big = File::create(&filler).unwrap();
+    for piece in [4096, 1] {
+        while big.write(&[0; 4096][..piece]).is_ok() {}
+    }
+    // The file's own last page has room for some.
+    let mut number = 0;
+    eventually("the disk is full", || {
+        number += 1;
+        refused(&mut client, &format!("Y{number}"));
+        relay.metric("pvwire_audit_failing") == 1.0
+    });
+    let lost = |relay: &Relay| relay.metric("pvwire_audit_records_lost_total");
+    eventually("it is counted", || lost(&relay) >= 1.0);
+    refused(&mut client, "lost");
+    refused(&mut client, "lost");
+    eventually("the log says so", || {
+        relay.output().contains("No space left on device")
+    });
+    is_whole(&[&seen]);
+
+    drop(big);
+    fs::remove_file(&filler).unwrap();
+    eventually("there is room", || {
+        relay.metric("pvwire_audit_failing") == 0.0
+    });
+    refused(&mut client, "last");
+    let last = |line: &Value| line["pv"] == "last";
+    eventually("it goes on", || attempts(&seen).iter().any(last));
+    let text = is_whole(&[&seen]);
+    let said = format!("{} are lost", lost(&relay));
+    assert!(text.contains(&said), "{text}");
+    let is_lost = |line: &Value| line["pv"] == "lost";
+    assert!(!attempts(&seen).iter().any(is_lost));
+    let complaints = relay.output().matches("can't be written").count();
+    assert!(complaints <= 3, "{complaints} lines of log");
+    end(&mut relay);
+}
+
+#[test]
+fn log_that_is_not_read_holds_up_no_client_and_what_is_lost_is_counted() {
+    let flags = ["--shards=1", "--enable-put", "--allow-put=X"];
+    let quick = ["--max-puts-per-s=100000", "--max-requests-per-s=100000"];
+    let relay = Relay::start(Network::new(), &[&flags[..], &quick].concat());
+    let mut client = Client::connect(relay.address());
+    let mut other = Client::connect(relay.address());
+    let held = relay.hold_log();
+    let name = format!("pva://{}", "n".repeat(400));
+    put_often(&mut client, &name, 5_000);
+    other.ask(PING);
+    let lost = relay.metric("pvwire_log_lines_lost_total");
+    assert!(lost > 100.0, "{lost} lines are lost");
+    drop(held);
+    eventually("the log says so", || {
+        let said = format!("{lost} lines of the log were dropped");
+        relay.output().contains(&said)
+    });
+}
