@@ -1,4 +1,4 @@
-//! How does a client's connection live: its requests, its bytes, its limits?
+//! Sessions: the connections of clients, their requests and their bytes.
 
 pub mod operation;
 pub mod request;
@@ -6,3 +6,4 @@ pub mod shard;
 pub mod socket;
 pub mod step;
 pub mod stream;
+pub mod transport;

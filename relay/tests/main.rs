@@ -10,13 +10,13 @@ mod audit;
 mod audit_disk;
 mod budget;
 mod callers;
-#[cfg(feature = "conformance")]
 mod conformance;
 mod crowd;
 mod damaged;
 mod delay;
 mod description;
 mod door;
+mod encodings;
 mod epochs;
 mod faults;
 mod fidelity_load;

@@ -24,7 +24,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use mio::event::Event;
-use mio::{Events, Interest, Poll, Token, Waker};
+use mio::{Events, Poll, Token, Waker};
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::types::{Hello, Reply};
 use slab::Slab;
@@ -52,9 +52,6 @@ use crate::session::socket::{Broken, Socket};
 use crate::state::registry::Registry;
 
 const WAKER: Token = Token(usize::MAX);
-
-/// Whether clients get back what they send, and nothing else, as the conformance test wants it.
-const ECHOES: bool = cfg!(feature = "conformance");
 
 /// After a wake-up by acknowledgements alone the other clients' may gather for so long, unless a tick
 /// comes: a wake-up costs as much as a frame does.
@@ -319,32 +316,21 @@ impl Run {
 
     fn adopt(&mut self, arrival: Arrival) {
         let Arrival {
-            tcp,
-            tls,
+            transport,
             read_ahead,
             encoding,
             peer,
             caller,
             stay,
         } = arrival;
-        let adopted = Socket::new(tcp, tls, read_ahead).and_then(|mut socket| {
-            let place = self.clients.vacant_key();
-            let interest = Interest::READABLE | Interest::WRITABLE;
-            self.poll
-                .registry()
-                .register(socket.source(), Token(place), interest)?;
-            Ok(socket)
-        });
-        let socket = match adopted {
-            Ok(socket) => socket,
-            Err(error) => {
-                self.mailbox.client_left();
-                log::debug!("a client was gone before it was served: {error}");
-                return;
-            }
-        };
-        self.generation += 1;
+        let mut socket = Socket::new(transport, read_ahead);
         let place = self.clients.vacant_key();
+        if let Err(error) = socket.register(self.poll.registry(), Token(place)) {
+            self.mailbox.client_left();
+            log::debug!("a client was gone before it was served: {error}");
+            return;
+        }
+        self.generation += 1;
         let id = ClientId {
             shard: self.number,
             index: place,
@@ -377,10 +363,8 @@ impl Run {
         let is_full = client.take_permit(&self.context.users, &identity).is_err();
         self.clients.insert(client);
         self.context.metrics.sessions_opened.inc();
-        if !ECHOES {
-            let said = self.clients[place].socket.answer(&hello);
-            self.settle(place, said.map(|()| true));
-        }
+        let said = self.clients[place].socket.answer(&hello);
+        self.settle(place, said.map(|()| true));
         if is_full && self.clients.contains(place) {
             return self.close(place, CloseCode::TryAgainLater);
         }
@@ -393,7 +377,7 @@ impl Run {
         if event.is_readable()
             && let Some(client) = self.clients.get_mut(place)
         {
-            client.socket.comes(event.is_read_closed());
+            client.socket.readable(event.is_read_closed());
         }
         self.on_socket(place, event.is_readable(), event.is_writable());
     }

@@ -1,81 +1,88 @@
-//! How do whole messages get through one client's non-blocking socket?
+//! A client's WebSocket after the handshake: whole messages over a transport that never waits.
 //!
-//! tungstenite parses what the client sends; what it wants to send itself (pong, close) is caught
-//! and queued with our own frames, so that it never lands in the middle of one.
+//! tungstenite parses what the client sends. What it writes itself (pong, close) is queued with the relay's
+//! frames, so that it never lands in the middle of one.
 
 mod frames;
-mod wire;
+mod receiving;
 
-use self::frames::FrameCount;
 pub use self::frames::frames_begun;
-use self::wire::Wire;
+use self::receiving::{Inbound, context};
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io;
 use std::sync::Arc;
 
-use mio::net::TcpStream;
-use pvwire_schema::limits::MAX_REQUEST_BYTES;
-use rustls::ServerConnection;
-use socket2::SockRef;
-use tungstenite::protocol::{Role, WebSocketConfig, WebSocketContext};
-use tungstenite::{Error as WsError, Message};
+use mio::{Registry, Token};
+use pvwire_schema::close::CloseCode;
+use tungstenite::protocol::WebSocketContext;
 
 use crate::fanout::frame::Frame;
+use crate::session::transport::{AnyTransport, Transport};
 
-/// Unsent bytes that the kernel keeps for a client. A frame of 1,000 updates fits; more would only be
-/// older when it arrives. It also bounds what a thousand stalled clients cost the machine. The size of
-/// the send buffer is left to the kernel: what is sent and not yet acknowledged is in it too, so a fixed
-/// size would be the most that a client gets in one round trip.
-const NOTSENT_LOWAT_BYTES: u32 = 64 << 10;
-
-/// Requests are small and rare; tungstenite keeps this much for every client.
-const READ_BUFFER_BYTES: usize = 1 << 10;
-
-/// Most answers and pongs that wait behind a frame that the socket has begun with. What waits beside
-/// them is bounded by itself: the large values of one tick, of one catching up or of those answers.
+/// Answers and pongs that may wait behind a frame that has begun. The other frames that wait have bounds of
+/// their own: the large values of one tick, of one catch-up or of those answers.
 const MAX_WAITING: usize = 64;
 
-/// Most bytes that are read from one client before the others get their turn: some thousand of the
-/// smallest frames.
-const READ_TURN_BYTES: usize = 16 << 10;
-
-/// Most control frames of one client that are taken before the others get their turn.
-const CONTROLS_PER_TURN: usize = 32;
-
-/// Most bytes that are written to one client before the others get their turn.
+/// Bytes that are written to one client before other clients get their turn.
 const TURN_BYTES: usize = 256 << 10;
 
-/// What a write came to.
+/// How much of a frame was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// All of it is the kernel's now.
+    /// All of it.
     Whole,
     /// The rest follows when the socket can take more.
     Begun,
-    /// Not a byte; nothing is kept.
+    /// Nothing, and nothing is kept.
     Refused,
 }
 
-/// Why a socket can't go on.
-#[derive(Debug)]
+/// Why a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Broken {
-    /// The client is gone, with or without a farewell.
+    /// The client is gone, with or without a close frame.
+    #[error("the client is gone")]
     Gone,
-    /// It sent something that no client may send.
+    /// The client sent a message that isn't a request.
+    #[error("a message is not a request")]
     BadMessage,
-    /// It broke the rules of WebSocket.
+    /// The client violated the WebSocket protocol.
+    #[error("a frame violates the WebSocket protocol")]
     BadFrame,
-    /// It sent text that is no UTF-8.
+    /// The client sent text that isn't UTF-8.
+    #[error("a text message is not UTF-8")]
     BadText,
-    /// It sent a message longer than the limit.
+    /// The client sent a message that is longer than the limit.
+    #[error("a message is longer than the limit")]
     TooLarge,
-    /// More answers wait than may.
+    /// Too many answers wait for the client, or it asks too fast.
+    #[error("too many requests or answers")]
     TooManyWaiting,
-    /// It hasn't shown who it is, or that holds no more.
+    /// The client hasn't logged in, or its login has ended.
+    #[error("the client is not logged in")]
     NotLoggedIn,
-    /// Its user has, or opens, too many connections.
+    /// The client's user has too many connections, or opens them too fast.
+    #[error("the user has too many connections")]
     TooManyConnections,
+}
+
+impl Broken {
+    /// The close code that the client is told; `None` when it is gone.
+    #[must_use]
+    pub fn close_code(self) -> Option<CloseCode> {
+        Some(match self {
+            Self::Gone => return None,
+            Self::BadMessage => CloseCode::BadRequest,
+            Self::BadFrame => CloseCode::BadFrame,
+            Self::BadText => CloseCode::BadText,
+            Self::TooLarge => CloseCode::RequestTooLarge,
+            Self::TooManyWaiting => CloseCode::TooManyRequests,
+            Self::NotLoggedIn => CloseCode::NotLoggedIn,
+            Self::TooManyConnections => CloseCode::TryAgainLater,
+        })
+    }
 }
 
 impl From<io::Error> for Broken {
@@ -85,20 +92,36 @@ impl From<io::Error> for Broken {
 }
 
 /// One client's socket after the handshake.
-pub struct Socket {
-    stream: Caught,
+pub struct Socket<T = AnyTransport> {
+    stream: Inbound<T>,
     context: WebSocketContext,
-    /// What the messages so far took of the stream, at least: in several frames they took more.
+    /// Bytes of the stream that the messages so far took at least; in several frames they took more.
     taken: u64,
-    /// A message was larger than the buffer, which has grown for it.
+    /// The read buffer has grown for a large message.
     has_grown: bool,
+    /// The frame that is being written, and how much of it is.
     tail: Option<(Arc<Frame>, usize)>,
     waiting: VecDeque<Waiting>,
+    /// Answers among the frames that wait.
     answers: usize,
-    /// The kernel took less than it was offered; the poll tells when it takes more.
+    /// The kernel took less than it was offered; the poll reports when it takes more.
     full: bool,
-    /// Bytes of frames that it took so far.
+    /// Bytes of frames that were written.
     sent: u64,
+    closing: Closing,
+    /// Bytes that were read and dropped since it was closed.
+    discarded: u64,
+}
+
+/// How far the relay's closing of a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Closing {
+    /// It is open.
+    Open,
+    /// The close frame waits for the rest of a frame.
+    Begun,
+    /// The close frame is written, and nothing more follows.
+    Done,
 }
 
 struct Waiting {
@@ -106,107 +129,12 @@ struct Waiting {
     is_answer: bool,
 }
 
-/// Reads from the socket; keeps what tungstenite writes.
-struct Caught {
-    wire: Wire,
-    written: Vec<u8>,
-    /// Bytes read so far.
-    received: u64,
-    frames: FrameCount,
-    turn: ReadTurn,
-}
-
-/// What one client may still send in this turn.
-#[derive(Default)]
-struct ReadTurn {
-    bytes_left: usize,
-    controls_left: usize,
-    /// It ended before all was read.
-    is_over: bool,
-}
-
-impl ReadTurn {
-    fn new() -> Self {
+impl<T: Transport> Socket<T> {
+    /// A socket whose handshake is done, of which `read_ahead` was read already.
+    #[must_use]
+    pub fn new(transport: T, read_ahead: Vec<u8>) -> Self {
         Self {
-            bytes_left: READ_TURN_BYTES,
-            controls_left: CONTROLS_PER_TURN,
-            is_over: false,
-        }
-    }
-}
-
-impl Read for Caught {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let most = into.len().min(self.turn.bytes_left);
-        if most == 0 && !into.is_empty() {
-            self.turn.is_over = true;
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        let into = &mut into[..most];
-        let count = self.wire.read(into)?;
-        self.turn.bytes_left -= count;
-        self.frames.scan(&into[..count]);
-        self.received += count as u64;
-        Ok(count)
-    }
-}
-
-impl Write for Caught {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.written.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-fn context(read_ahead: Vec<u8>) -> WebSocketContext {
-    let config = WebSocketConfig::default()
-        .read_buffer_size(READ_BUFFER_BYTES)
-        .write_buffer_size(0)
-        .max_write_buffer_size(16 << 10)
-        .max_message_size(Some(MAX_REQUEST_BYTES))
-        .max_frame_size(Some(MAX_REQUEST_BYTES));
-    WebSocketContext::from_partially_read(read_ahead, Role::Server, Some(config))
-}
-
-/// What a message of so many bytes takes at least, in one frame from a client.
-fn least_on_the_wire(length: usize) -> u64 {
-    let header = match length {
-        ..=125 => 6,
-        126..=0xffff => 8,
-        _ => 14,
-    };
-    length as u64 + header
-}
-
-impl Socket {
-    /// Takes a socket over from the HTTP server, with what encrypts it and the bytes that were read
-    /// ahead.
-    ///
-    /// # Errors
-    /// When the socket is no more.
-    pub fn new(
-        tcp: std::net::TcpStream,
-        tls: Option<Box<ServerConnection>>,
-        read_ahead: Vec<u8>,
-    ) -> io::Result<Self> {
-        tcp.set_nonblocking(true)?;
-        let options = SockRef::from(&tcp);
-        options.set_tcp_nodelay(true)?;
-        options.set_tcp_notsent_lowat(NOTSENT_LOWAT_BYTES)?;
-        let mut frames = FrameCount::default();
-        frames.scan(&read_ahead);
-        Ok(Self {
-            stream: Caught {
-                wire: Wire::new(TcpStream::from_std(tcp), tls),
-                written: Vec::new(),
-                received: read_ahead.len() as u64,
-                frames,
-                turn: ReadTurn::new(),
-            },
+            stream: Inbound::new(transport, &read_ahead),
             context: context(read_ahead),
             taken: 0,
             has_grown: false,
@@ -215,21 +143,34 @@ impl Socket {
             answers: 0,
             full: false,
             sent: 0,
-        })
+            closing: Closing::Open,
+            discarded: 0,
+        }
     }
 
-    /// For the poll.
-    pub fn source(&mut self) -> &mut TcpStream {
-        self.stream.wire.tcp()
+    /// Registers with the poll.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        self.stream.transport.register(registry, token)
     }
 
-    /// Bytes of frames that were sent so far, without what TLS and TCP add.
+    /// Ends the registration with the poll.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        self.stream.transport.deregister(registry)
+    }
+
+    /// Bytes of frames that were written, without the bytes that TLS and TCP add.
     #[must_use]
     pub fn sent_bytes(&self) -> u64 {
         self.sent
     }
 
-    /// Bytes that came from the client so far.
+    /// Bytes that were read from the client.
     #[must_use]
     pub fn received_bytes(&self) -> u64 {
         self.stream.received
@@ -238,7 +179,7 @@ impl Socket {
     /// Whether bytes wait for the socket.
     #[must_use]
     pub fn is_blocked(&self) -> bool {
-        self.tail.is_some() || self.stream.wire.holds()
+        self.tail.is_some() || self.stream.transport.holds()
     }
 
     /// Bytes of the frames that wait.
@@ -249,13 +190,13 @@ impl Socket {
         tail.chain(waiting).map(|frame| frame.length()).sum()
     }
 
-    /// Whether what waits does so for this client's next turn, not for the kernel.
+    /// Whether what waits is for this client's next turn, and not for the kernel.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.is_blocked() && !self.full
     }
 
-    /// Sends data: now, or not at all.
+    /// Sends a frame now, or not at all.
     ///
     /// # Errors
     /// When the client is gone.
@@ -278,8 +219,7 @@ impl Socket {
         })
     }
 
-    /// Sends what follows on a frame that the socket took: in the client's next turn, after all that
-    /// waits already.
+    /// Sends a frame that follows one that was taken: in the client's next turn, behind the frames that wait.
     pub fn follow(&mut self, frame: Arc<Frame>) {
         if self.tail.is_some() {
             let is_answer = false;
@@ -289,7 +229,7 @@ impl Socket {
         }
     }
 
-    /// Sends an answer, after all that waits already.
+    /// Sends an answer, behind the frames that wait.
     ///
     /// # Errors
     /// When the client is gone, or lets too many answers wait.
@@ -309,13 +249,13 @@ impl Socket {
         Ok(())
     }
 
-    /// Goes on with what waits, for one turn; says how many bytes the socket took.
+    /// Writes what waits, for one turn; returns how many bytes were written.
     ///
     /// # Errors
     /// When the client is gone.
     pub fn resume(&mut self) -> Result<usize, Broken> {
-        let mut taken = self.stream.wire.flush()?;
-        self.full = self.stream.wire.holds();
+        let mut taken = self.stream.transport.flush()?;
+        self.full = self.stream.transport.holds();
         while taken < TURN_BYTES
             && !self.full
             && let Some((frame, at)) = self.tail.take()
@@ -334,18 +274,19 @@ impl Socket {
         if !self.is_blocked() {
             // A burst of answers must not leave its buffer behind.
             self.waiting = VecDeque::new();
+            self.finish_when_written();
         }
         Ok(taken)
     }
 
-    /// Writes of a frame, from byte `at` on, until the socket takes no more or `most` are written.
+    /// Writes up to `most` bytes of a frame from byte `at` on; returns how many the transport took.
     fn write_some(&mut self, frame: &Frame, at: usize, most: usize) -> Result<usize, Broken> {
         let most = most.min(frame.length() - at);
         self.full = false;
         let mut count = 0;
         while count < most {
             let slices = frame.slices(at + count, most - count);
-            match self.stream.wire.write(&slices) {
+            match self.stream.transport.write(&slices) {
                 Ok(0) => return Err(Broken::Gone),
                 Ok(written) => count += written,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -356,130 +297,53 @@ impl Socket {
                 Err(error) => return Err(error.into()),
             }
         }
-        self.full |= self.stream.wire.holds();
+        self.full |= self.stream.transport.holds();
         self.sent += count as u64;
         Ok(count)
     }
 
-    /// The poll says that there is something to read, and whether the end is behind it.
-    pub fn comes(&mut self, ends: bool) {
-        self.stream.wire.comes(ends);
-    }
-
-    /// A turn begins in which some of what the client sends is read.
-    pub fn begin_turn(&mut self) {
-        self.stream.turn = ReadTurn::new();
-    }
-
-    /// Whether the turn ended before all was read that is there.
-    #[must_use]
-    pub fn has_more(&self) -> bool {
-        self.stream.turn.is_over
-    }
-
-    /// Frames that have come since this was asked last, of whatever kind.
-    pub fn take_frames(&mut self) -> usize {
-        std::mem::take(&mut self.stream.frames.begun)
-    }
-
-    /// The next whole request, if there is one in this turn.
-    ///
-    /// # Errors
-    /// When the client is gone or breaks the rules.
-    pub fn receive(&mut self) -> Result<Option<Vec<u8>>, Broken> {
-        match self.message()? {
-            None => Ok(None),
-            Some(Message::Binary(bytes)) => Ok(Some(bytes.into())),
-            Some(_) => Err(Broken::BadMessage),
-        }
-    }
-
-    /// Sends the next message back as it came, of whatever kind; says whether there was one. For the
-    /// conformance test.
-    ///
-    /// # Errors
-    /// When the client is gone or breaks the rules.
-    pub fn echo(&mut self) -> Result<bool, Broken> {
-        let Some(message) = self.message()? else {
-            return Ok(false);
-        };
-        let opcode = if message.is_text() { 0x1 } else { 0x2 };
-        let frame = Frame::message(opcode, &message.into_data());
-        self.answer(&Arc::new(frame))?;
-        Ok(true)
-    }
-
-    /// Queues what tungstenite wrote.
-    fn answer_own(&mut self) -> Result<(), Broken> {
-        if self.stream.written.is_empty() {
-            return Ok(());
-        }
-        let own = Frame::raw(std::mem::take(&mut self.stream.written));
-        self.answer(&Arc::new(own))
-    }
-
-    /// The next whole message with data, if there is one.
-    fn message(&mut self) -> Result<Option<Message>, Broken> {
-        loop {
-            let read = self.context.read(&mut self.stream);
-            self.answer_own()?;
-            if let Ok(message) = &read {
-                self.taken += least_on_the_wire(message.len());
-                self.has_grown |= message.len() > READ_BUFFER_BYTES;
-            }
-            match read {
-                Ok(message @ (Message::Binary(_) | Message::Text(_))) => return Ok(Some(message)),
-                Ok(_) => {
-                    let turn = &mut self.stream.turn;
-                    turn.controls_left = turn.controls_left.saturating_sub(1);
-                    if turn.controls_left == 0 {
-                        turn.is_over = true;
-                        return Ok(None);
-                    }
-                }
-                Err(WsError::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.shrink();
-                    return Ok(None);
-                }
-                Err(WsError::Capacity(_)) => return Err(Broken::TooLarge),
-                Err(WsError::Protocol(error)) => {
-                    use tungstenite::error::ProtocolError as Fault;
-                    return Err(match error {
-                        Fault::ResetWithoutClosingHandshake => Broken::Gone,
-                        _ => Broken::BadFrame,
-                    });
-                }
-                Err(WsError::Utf8(_)) => return Err(Broken::BadText),
-                Err(_) => return Err(Broken::Gone),
-            }
-        }
-    }
-
-    /// Gives a buffer back that a large request has left, unless another one has begun: a thousand
-    /// clients that each named a thousand PVs would keep 30 MB.
-    fn shrink(&mut self) {
-        if self.has_grown && self.taken == self.stream.received {
-            self.context = context(Vec::new());
-            self.has_grown = false;
-        }
-    }
-
-    /// Says farewell as well as the socket allows; a client whose socket is full learns only that
-    /// the connection ended.
+    /// Closes the connection: what is left of a frame that has begun is written, then the close frame, then the
+    /// end. Frames that wait are dropped. The close frame may be lost to a client that takes nothing.
     pub fn close(&mut self, code: u16, reason: &str) {
-        if !self.is_blocked() {
-            // It may be gone already, and then there is nobody to tell.
-            let _ = self.begin(&Arc::new(Frame::close(code, reason)));
+        if self.is_closing() {
+            return;
         }
-        self.stream.wire.end();
+        self.closing = Closing::Begun;
+        self.waiting = VecDeque::new();
+        self.answers = 0;
+        self.tail.take_if(|(_, written)| *written == 0);
+        // The client may be gone already; that shows at the next read.
+        let _ = self.answer(&Arc::new(Frame::close(code, reason)));
+        self.finish_when_written();
+    }
+
+    /// Whether `close` was called.
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        self.closing != Closing::Open
+    }
+
+    fn finish_when_written(&mut self) {
+        if self.closing == Closing::Begun && !self.is_blocked() {
+            self.closing = Closing::Done;
+            self.stream.transport.finish();
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::receiving::{CONTROLS_PER_TURN, READ_TURN_BYTES};
     use super::*;
+    use crate::fanout::encoding::MessageKind;
+    use std::io::{Read, Write};
     use std::net::TcpListener;
     use std::thread;
+
+    fn socket_of(listener: &TcpListener) -> Socket {
+        let accepted = listener.accept().unwrap().0;
+        Socket::new(AnyTransport::new(accepted, None).unwrap(), Vec::new())
+    }
 
     /// A masked binary message of so many bytes of one kind; the mask is zero.
     fn masked(byte: u8, length: u16) -> Vec<u8> {
@@ -491,15 +355,15 @@ mod tests {
     }
 
     #[test]
-    fn buffer_of_a_large_request_is_given_back_once_no_other_has_begun() {
+    fn buffer_of_a_large_request_is_freed_unless_another_has_begun() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut far = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let mut socket = Socket::new(listener.accept().unwrap().0, None, Vec::new()).unwrap();
+        let mut socket = socket_of(&listener);
         let next = |socket: &mut Socket| {
             let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
             loop {
                 socket.begin_turn();
-                if let Some(request) = socket.receive().unwrap() {
+                if let Some((_, request)) = socket.receive().unwrap() {
                     break request;
                 }
                 assert!(std::time::Instant::now() < deadline);
@@ -510,19 +374,19 @@ mod tests {
         let (begun, rest) = second.split_at(3);
         far.write_all(&[&masked(1, 30_000), begun].concat())
             .unwrap();
-        assert_eq!(next(&mut socket), [1; 30_000]);
+        assert_eq!(next(&mut socket), vec![1; 30_000]);
         while socket.stream.received < 30_000 + 8 + 3 {
             socket.begin_turn();
             assert_eq!(socket.receive().unwrap(), None);
         }
         assert!(socket.has_grown, "three bytes of the next are in it");
         far.write_all(rest).unwrap();
-        assert_eq!(next(&mut socket), [2; 5_000]);
+        assert_eq!(next(&mut socket), vec![2; 5_000]);
         socket.begin_turn();
         assert_eq!(socket.receive().unwrap(), None);
         assert!(!socket.has_grown);
         far.write_all(&masked(3, 200)).unwrap();
-        assert_eq!(next(&mut socket), [3; 200]);
+        assert_eq!(next(&mut socket), vec![3; 200]);
     }
 
     #[test]
@@ -540,7 +404,7 @@ mod tests {
         ] {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let mut far = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            let mut socket = Socket::new(listener.accept().unwrap().0, None, Vec::new()).unwrap();
+            let mut socket = socket_of(&listener);
             let length = flood.len() as u64;
             let mut replies = far.try_clone().unwrap();
             // Pongs for the pings.
@@ -567,10 +431,10 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gets_more_than_a_turn_at_once_however_fast_it_reads() {
+    fn fast_reader_gets_no_more_than_a_turn_at_once() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut far = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let mut socket = Socket::new(listener.accept().unwrap().0, None, Vec::new()).unwrap();
+        let mut socket = socket_of(&listener);
         let reader = thread::spawn(move || {
             let mut all = Vec::new();
             far.read_to_end(&mut all).unwrap();
@@ -596,5 +460,131 @@ mod tests {
         let expected = (1..).zip(lengths);
         let expected: Vec<_> = expected.map(|(byte, length)| vec![byte; length]).collect();
         assert!(reader.join().unwrap() == expected.concat());
+    }
+
+    #[test]
+    fn close_frame_follows_what_has_begun_and_nothing_else() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut far = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut socket = socket_of(&listener);
+        let frame = |byte: u8, length: usize| Arc::new(Frame::raw(vec![byte; length]));
+        let large = 16 << 20;
+        socket.follow(frame(1, large));
+        while socket.is_ready() {
+            socket.resume().unwrap();
+        }
+        assert!(socket.is_blocked(), "more than the kernel takes");
+        socket.follow(frame(2, 5));
+        socket.close(4408, "why");
+        assert!(socket.is_closing());
+        let reader = thread::spawn(move || {
+            let mut all = Vec::new();
+            far.read_to_end(&mut all).unwrap();
+            all
+        });
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while socket.closing != Closing::Done {
+            socket.resume().unwrap();
+            assert!(std::time::Instant::now() < deadline);
+            thread::yield_now();
+        }
+        let farewell = [&[0x88, 5][..], &4408_u16.to_be_bytes(), b"why"].concat();
+        let expected = [vec![1; large], farewell].concat();
+        assert!(reader.join().unwrap() == expected);
+    }
+
+    #[test]
+    fn client_that_keeps_sending_reads_the_close_frame_and_the_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut far = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut socket = socket_of(&listener);
+        far.write_all(&masked(1, 60_000)).unwrap();
+        socket.close(4400, "why");
+        let client = thread::spawn(move || {
+            for _ in 0..100 {
+                far.write_all(&masked(2, 60_000)).unwrap();
+            }
+            far.shutdown(std::net::Shutdown::Write).unwrap();
+            let mut all = Vec::new();
+            far.read_to_end(&mut all).map(|_| all)
+        });
+        while socket.discard() != Err(Broken::Gone) {
+            thread::yield_now();
+        }
+        assert_eq!(socket.discarded, 101 * 60_008);
+        drop(socket);
+        let farewell = [&[0x88, 5][..], &4400_u16.to_be_bytes(), b"why"].concat();
+        assert_eq!(client.join().unwrap().unwrap(), farewell);
+    }
+
+    /// Bytes in memory: the relay's socket needs no TCP.
+    #[derive(Default)]
+    struct InMemory {
+        incoming: VecDeque<u8>,
+        written: Vec<u8>,
+        room: usize,
+        is_finished: bool,
+    }
+
+    impl Transport for InMemory {
+        fn register(&mut self, _: &Registry, _: Token) -> io::Result<()> {
+            Ok(())
+        }
+        fn deregister(&mut self, _: &Registry) -> io::Result<()> {
+            Ok(())
+        }
+        fn readable(&mut self, _: bool) {}
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            match self.incoming.read(into)? {
+                0 => Err(io::ErrorKind::WouldBlock.into()),
+                count => Ok(count),
+            }
+        }
+        fn write(&mut self, slices: &[io::IoSlice<'_>; 3]) -> io::Result<usize> {
+            let bytes = slices.iter().flat_map(|slice| slice.iter());
+            let before = self.written.len();
+            self.written.extend(bytes.take(self.room));
+            let count = self.written.len() - before;
+            self.room -= count;
+            if count == 0 {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            Ok(count)
+        }
+        fn flush(&mut self) -> io::Result<usize> {
+            Ok(0)
+        }
+        fn holds(&self) -> bool {
+            false
+        }
+        fn finish(&mut self) {
+            self.is_finished = true;
+        }
+    }
+
+    #[test]
+    fn socket_serves_any_transport() {
+        let transport = InMemory {
+            room: 5,
+            ..InMemory::default()
+        };
+        let mut socket = Socket::new(transport, masked(1, 200));
+        socket.stream.transport.incoming.extend(masked(2, 300));
+        for (byte, length) in [(1, 200), (2, 300)] {
+            socket.begin_turn();
+            let (kind, message) = socket.receive().unwrap().unwrap();
+            assert_eq!(kind, MessageKind::Binary);
+            assert_eq!(message, vec![byte; length]);
+        }
+        let frame = Arc::new(Frame::text("hello"));
+        assert_eq!(socket.send(&frame).unwrap(), Written::Begun);
+        socket.close(1000, "");
+        assert!(!socket.stream.transport.is_finished);
+        socket.stream.transport.room = 100;
+        socket.resume().unwrap();
+        let transport = &socket.stream.transport;
+        assert!(transport.is_finished);
+        let expected = [&b"\x81\x05hello\x88\x02"[..], &1000_u16.to_be_bytes()].concat();
+        assert_eq!(transport.written, expected);
     }
 }

@@ -9,7 +9,6 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::upgrade::Upgraded;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use rustls::ServerConnection;
 use tokio_rustls::server::TlsStream;
 use tungstenite::handshake::derive_accept_key;
 
@@ -21,6 +20,7 @@ use crate::fanout::encoding::Encoding;
 use crate::http::connection::Connection;
 use crate::limits::connections::Stay;
 use crate::session::shard::{Arrival, ShardHandle};
+use crate::session::transport::AnyTransport;
 
 impl Server {
     /// Answers a WebSocket handshake and hands the socket to the shard with the fewest clients.
@@ -50,15 +50,14 @@ impl Server {
         let server = Arc::clone(self);
         tokio::task::spawn_local(async move {
             match upgrade.await.map_err(io::Error::other).and_then(taken_out) {
-                Ok((tcp, tls, read_ahead)) => {
+                Ok((transport, read_ahead)) => {
                     let shards = &server.admin.shards;
                     if let Some(shard) = shards
                         .iter()
                         .min_by_key(|shard| ShardHandle::clients(shard))
                     {
                         shard.adopt(Arrival {
-                            tcp,
-                            tls,
+                            transport,
                             read_ahead,
                             encoding,
                             peer,
@@ -151,14 +150,12 @@ impl Server {
     }
 }
 
-/// What a shard needs of a connection: the socket, what encrypts it, and what was read ahead.
-type TakenOut = (std::net::TcpStream, Option<Box<ServerConnection>>, Vec<u8>);
-
-fn taken_out(upgraded: Upgraded) -> io::Result<TakenOut> {
+/// The connection of an upgraded request, and the bytes that were read ahead.
+fn taken_out(upgraded: Upgraded) -> io::Result<(AnyTransport, Vec<u8>)> {
     let upgraded = match upgraded.downcast::<TokioIo<Connection>>() {
         Ok(parts) => {
             let tcp = parts.io.into_inner().into_std()?;
-            return Ok((tcp, None, parts.read_buf.to_vec()));
+            return Ok((AnyTransport::new(tcp, None)?, parts.read_buf.to_vec()));
         }
         Err(upgraded) => upgraded,
     };
@@ -166,9 +163,6 @@ fn taken_out(upgraded: Upgraded) -> io::Result<TakenOut> {
         .downcast::<TokioIo<TlsStream<Connection>>>()
         .map_err(|_| io::Error::other("not a connection of this server"))?;
     let (tcp, tls) = parts.io.into_inner().into_inner();
-    Ok((
-        tcp.into_std()?,
-        Some(Box::new(tls)),
-        parts.read_buf.to_vec(),
-    ))
+    let transport = AnyTransport::new(tcp.into_std()?, Some(Box::new(tls)))?;
+    Ok((transport, parts.read_buf.to_vec()))
 }

@@ -112,15 +112,9 @@ impl Run {
 
     /// Ends a client's connection for a reason that it is told if possible.
     pub(super) fn part(&mut self, place: usize, why: &Broken) {
-        match why {
-            Broken::Gone => self.remove(place),
-            Broken::BadMessage => self.close(place, CloseCode::BadRequest),
-            Broken::BadFrame => self.close(place, CloseCode::BadFrame),
-            Broken::BadText => self.close(place, CloseCode::BadText),
-            Broken::TooLarge => self.close(place, CloseCode::RequestTooLarge),
-            Broken::TooManyWaiting => self.close(place, CloseCode::TooManyRequests),
-            Broken::NotLoggedIn => self.close(place, CloseCode::NotLoggedIn),
-            Broken::TooManyConnections => self.close(place, CloseCode::TryAgainLater),
+        match why.close_code() {
+            None => self.remove(place),
+            Some(code) => self.close(place, code),
         }
     }
 
@@ -140,7 +134,7 @@ impl Run {
     fn remove(&mut self, place: usize) {
         let mut client = self.clients.remove(place);
         // The socket is dropped with it; a failure here changes nothing.
-        let _ = self.poll.registry().deregister(client.socket.source());
+        let _ = client.socket.deregister(self.poll.registry());
         self.mailbox.client_left();
         self.again.remove(&place);
         if !client.is_closing() {

@@ -19,15 +19,14 @@ use crate::fanout::output::{FrameSink, Order, TickFrames};
 use crate::limits::connections::{Caller, Stay};
 use crate::ops::pulse::Pulse;
 use crate::session::stream::StreamBody;
+use crate::session::transport::AnyTransport;
 
 /// A client whose handshake is done.
 #[derive(Debug)]
 pub struct Arrival {
-    /// Its socket.
-    pub tcp: std::net::TcpStream,
-    /// What encrypts it, where TLS is spoken.
-    pub tls: Option<Box<rustls::ServerConnection>>,
-    /// What was read of it already.
+    /// Its connection.
+    pub transport: AnyTransport,
+    /// Bytes that were read from it already.
     pub read_ahead: Vec<u8>,
     /// The form of its messages.
     pub encoding: Encoding,

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use pvwire_schema::close::CloseCode;
 
 use super::client::Silence;
-use super::{CHECK_EVERY, ECHOES, Run, ShardLimits};
+use super::{CHECK_EVERY, Run, ShardLimits};
 use crate::fanout::frame::Frame;
 
 /// Opcode of a ping.
@@ -32,11 +32,7 @@ pub(super) struct Heartbeats {
 impl Heartbeats {
     pub(super) fn new(limits: ShardLimits) -> Self {
         let every = limits.ping_after.as_millis();
-        let turns = if ECHOES {
-            0
-        } else {
-            every.div_ceil(CHECK_EVERY.as_millis())
-        };
+        let turns = every.div_ceil(CHECK_EVERY.as_millis());
         Self {
             turns: turns as usize,
             turn: 0,

@@ -161,9 +161,6 @@ impl Run {
                 continue;
             };
             client.awaits_turn = false;
-            if client.is_closing() {
-                continue;
-            }
             // It may have had its turn already, with the last tick's frames, and be behind since.
             let taken = if client.socket.is_ready() {
                 client.socket.resume()

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{ECHOES, Run};
+use super::Run;
 use crate::fanout::frame::Frame;
 use crate::ingest::OpEnd;
 use crate::limits::requests::{REQUESTS_PER_TURN, TooManyRequests};
@@ -24,34 +24,32 @@ impl From<TooManyRequests> for Broken {
 impl Run {
     /// Reads the requests that are there; says whether the client got on.
     pub(super) fn read(&mut self, place: usize) -> Result<bool, Broken> {
+        if self.clients[place].socket.is_closing() {
+            if self.clients[place].socket.discard()? {
+                self.again.insert(place);
+            }
+            return Ok(false);
+        }
         let mut heard = false;
         self.clients[place].socket.begin_turn();
         for _ in 0..REQUESTS_PER_TURN {
             let client = &mut self.clients[place];
-            if ECHOES {
-                if client.socket.echo()? {
-                    continue;
-                }
-                if client.socket.has_more() {
-                    self.again.insert(place);
-                }
-                return Ok(true);
-            }
             let received = client.socket.receive()?;
             let frames = client.socket.take_frames();
-            if frames > 0 && !client.is_closing() {
+            if frames > 0 {
                 client.budget.take_frames(frames, Instant::now())?;
             }
-            let Some(bytes) = received else {
+            let Some((kind, bytes)) = received else {
                 if client.socket.has_more() {
                     self.again.insert(place);
                 }
                 return Ok(heard);
             };
-            if client.is_closing() {
-                continue;
-            }
             self.context.metrics.requests.inc();
+            let format = self.context.encodings.format(client.id.encoding);
+            if kind != format.requests() {
+                return Err(Broken::BadMessage);
+            }
             let identity = client.known()?;
             if bytes.is_empty()
                 && self
@@ -71,7 +69,7 @@ impl Run {
                 &client.caller,
                 identity,
                 &client.owner,
-                self.context.encodings.format(client.id.encoding),
+                format,
                 &bytes,
             );
             let outcome = outcome.ok_or(Broken::BadMessage)?;
