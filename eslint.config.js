@@ -1,4 +1,4 @@
-/** What do we ask of our TypeScript beyond that it compiles? */
+/** Lint rules for the TypeScript of all packages. */
 
 import js from "@eslint/js";
 import hooks from "eslint-plugin-react-hooks";

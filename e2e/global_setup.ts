@@ -1,4 +1,4 @@
-/** What must stand before the first story? The demo page, built, and the database of 1,000 records. */
+/** Before the first story: builds the demo page and the database of 1,000 records. */
 
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";

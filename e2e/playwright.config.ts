@@ -1,4 +1,4 @@
-/** How do the stories run? Two at a time in Chromium: each starts an IOC and a relay of its own. */
+/** Runs the stories, two at a time in Chromium; each starts its own IOC and relay. */
 
 import { existsSync } from "node:fs";
 

@@ -1,4 +1,4 @@
-/** Where do the tests run? The same files in Node and in Chromium. */
+/** Runs the same tests in Node and in Chromium. */
 
 import { playwright } from "@vitest/browser-playwright";
 import { defineConfig } from "vitest/config";

@@ -1,4 +1,4 @@
-/** How is the page built and served? With `/ws` passed on to the relay, so that all is one origin. */
+/** Builds and serves the page, with `/ws` passed on to the relay, so that all is one origin. */
 
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vite";

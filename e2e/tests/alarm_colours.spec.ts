@@ -1,4 +1,4 @@
-/** Does a widget show its alarm by colour, text and shape, in light and in dark? */
+/** Widgets show alarms by colour, text and shape, in light and dark. */
 
 import type { Locator } from "@playwright/test";
 

@@ -1,4 +1,4 @@
-/** What does a visitor of `make demo` see who breaks things by the page's own buttons? */
+/** The buttons of `make demo` that kill or pause the IOC and the relay. */
 
 import path from "node:path";
 

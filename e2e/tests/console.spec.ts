@@ -1,4 +1,4 @@
-/** What does a user find in the demo's console? GraphiQL that works, with what the machine does now. */
+/** The demo's console: GraphiQL with the machine's live values. */
 
 import type { Locator } from "@playwright/test";
 

@@ -1,4 +1,4 @@
-/** Do apps written for Coniql show what its documentation says, on a real IOC? */
+/** Apps written for Coniql show what its documentation says, on a real IOC. */
 
 import { expect, test, type AppName } from "../fixtures/graphql_apps";
 

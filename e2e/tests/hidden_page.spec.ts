@@ -1,4 +1,4 @@
-/** Does a page that nobody sees drop to a trickle by itself, and show the truth when it is seen again? */
+/** A hidden page gets updates at intervals, and is right again when it is shown. */
 
 import type { Counter, DemoPage } from "../fixtures/demo_page";
 import { expect, test } from "../fixtures/test";

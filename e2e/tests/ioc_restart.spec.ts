@@ -1,4 +1,4 @@
-/** What does a user see when an IOC crashes, and when it is back? */
+/** The page while an IOC is dead, and after its restart. */
 
 import { expect, test } from "../fixtures/test";
 

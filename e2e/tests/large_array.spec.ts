@@ -1,4 +1,4 @@
-/** Do large arrays come by the stream, each whole and uncopied, and by the WebSocket where no stream gets through? */
+/** Large arrays come by the stream, whole and without a copy, or by the WebSocket without a stream. */
 
 import type { PvClient } from "pvwire";
 

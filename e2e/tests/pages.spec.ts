@@ -1,4 +1,4 @@
-/** What does a user find on the demo's pages, with a real IOC and a real relay? */
+/** The demo's pages with a real IOC and a real relay. */
 
 import { expectAccessible } from "../fixtures/accessible";
 import { expect, test } from "../fixtures/test";

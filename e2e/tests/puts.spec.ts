@@ -1,4 +1,4 @@
-/** Does what an operator sets arrive at the IOC as it stood there, or is it said why not? */
+/** What an operator sets arrives at the IOC unchanged, or the page says why not. */
 
 import { expect, test } from "../fixtures/test";
 

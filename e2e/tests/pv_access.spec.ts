@@ -1,4 +1,4 @@
-/** Does the page show by pvAccess what the IOC has, down to the last digit? */
+/** The page shows by pvAccess what the IOC has, to the last digit. */
 
 import { writeFileSync } from "node:fs";
 

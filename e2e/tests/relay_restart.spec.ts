@@ -1,4 +1,4 @@
-/** What does a user see when the relay crashes, and when it is back? */
+/** The page while the relay is dead, and after its restart. */
 
 import { expect, test } from "../fixtures/test";
 

@@ -1,4 +1,4 @@
-/** How does the page look? Made by `make screenshots` into docs/screenshots/, for people to look at. */
+/** Writes the pictures of docs/screenshots (`make screenshots`). */
 
 import path from "node:path";
 

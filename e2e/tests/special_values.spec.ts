@@ -1,4 +1,4 @@
-/** Do values that other clients get wrong stand on the page as the IOC has them? */
+/** Values that other clients get wrong appear on the page as the IOC has them. */
 
 import { writeFileSync } from "node:fs";
 

@@ -1,4 +1,4 @@
-/** What does a user see while an IOC is silent, or when it takes the right to read away? */
+/** The page while an IOC doesn't answer, and when it withdraws read access. */
 
 import { DemoPage } from "../fixtures/demo_page";
 import { expect, test } from "../fixtures/test";

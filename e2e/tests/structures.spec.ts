@@ -1,4 +1,4 @@
-/** What does a user see of a camera and a table that a real pvAccess server has? */
+/** A camera and a table of a real pvAccess server. */
 
 import path from "node:path";
 

@@ -1,4 +1,4 @@
-/** Does every update of 1,000 PVs at 10 Hz reach the page for 10 s, each one once and in order? */
+/** Every update of 1,000 PVs at 10 Hz reaches the page for 10 s, once and in order. */
 
 import { expect, test } from "../fixtures/test";
 

@@ -1,4 +1,4 @@
-/** Does a page get live values from a relay that speaks TLS itself? */
+/** A page gets live values from a relay that speaks TLS itself. */
 
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";

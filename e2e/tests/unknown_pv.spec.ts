@@ -1,4 +1,4 @@
-/** What does a user see of a PV that no IOC has, and when one has it at last? */
+/** A PV that no IOC has, and that appears later. */
 
 import { writeFileSync } from "node:fs";
 

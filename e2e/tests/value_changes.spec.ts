@@ -1,4 +1,4 @@
-/** Does what a record becomes stand on the page, as an operator reads it? */
+/** Changes of a record appear on the page as an operator reads them. */
 
 import { expect, test } from "../fixtures/test";
 

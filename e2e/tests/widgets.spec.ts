@@ -1,4 +1,4 @@
-/** What does a user see of each widget in each state, in light and in dark, and is it accessible? */
+/** Each widget in each state, in light and dark, and its accessibility. */
 
 import type { Locator, Page } from "@playwright/test";
 import { expect } from "@playwright/test";

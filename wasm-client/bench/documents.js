@@ -1,5 +1,5 @@
 /**
- * How long does it take to read, check and plan a GraphQL document that wasn't seen before?
+ * Benchmark: reading, checking and planning GraphQL documents that are new to the module.
  *
  * `node wasm-client/bench/documents.js [PKG ...]` measures one or more builds of the module, in turn,
  * so that a busy machine slows all of them alike.

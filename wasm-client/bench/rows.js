@@ -1,5 +1,5 @@
 /**
- * How long does one numeric row take from the received bytes into the store?
+ * Benchmark: one numeric row, from the received bytes into the store.
  *
  * `node wasm-client/bench/rows.js [PKG ...]` measures one or more builds of the module, in turn, so
  * that a busy machine slows all of them alike.

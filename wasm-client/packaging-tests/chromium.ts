@@ -1,4 +1,4 @@
-/** Which browser opens the pages? The system's if there is one, else Playwright's own. */
+/** The browser that opens the pages: the system's Chromium, or else Playwright's. */
 
 import { existsSync } from "node:fs";
 

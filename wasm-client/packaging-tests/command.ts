@@ -1,4 +1,4 @@
-/** How is a command run to its end, or a server until it is told to stop, so that nothing stays? */
+/** Runs a command to its end, or a server until it is told to stop, and leaves no process. */
 
 import { spawn, type ChildProcess } from "node:child_process";
 

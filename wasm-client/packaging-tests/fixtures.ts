@@ -1,4 +1,4 @@
-/** What does every check start from? The packed package, a relay, and an app in a folder of its own. */
+/** Fixtures of the packaging tests: the packed package, a relay, and an app in a temporary folder. */
 
 import { randomBytes } from "node:crypto";
 import { cp, mkdtemp, readdir, rm } from "node:fs/promises";

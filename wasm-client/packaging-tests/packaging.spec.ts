@@ -1,4 +1,4 @@
-/** Does the package, as npm packs it, show a live PV where people will install it? */
+/** The package, as npm packs it, shows a live PV in apps of other bundlers and frameworks. */
 
 import { readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";

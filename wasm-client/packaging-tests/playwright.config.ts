@@ -1,4 +1,4 @@
-/** How do the checks run? One after the other: each installs an app, builds it and opens it. */
+/** Runs the packaging tests one after the other: each installs, builds and opens an app. */
 
 import { defineConfig } from "@playwright/test";
 

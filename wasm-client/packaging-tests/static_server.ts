@@ -1,4 +1,4 @@
-/** How is a folder served as any web server does it, without a bundler's help? */
+/** Serves a folder as a plain web server does, without a bundler. */
 
 import { createReadStream, statSync } from "node:fs";
 import { createServer } from "node:http";

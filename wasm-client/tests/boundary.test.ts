@@ -1,4 +1,4 @@
-/** Is the border to WebAssembly crossed once a frame, and does nothing of its memory get out? */
+/** WebAssembly is called once for each frame, and views of its memory don't get out. */
 
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 

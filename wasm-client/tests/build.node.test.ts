@@ -1,4 +1,4 @@
-/** Does a build with nothing changed leave what is there alone? */
+/** A build without changes leaves dist as it is. */
 
 import { execFileSync } from "node:child_process";
 import { existsSync, statSync, utimesSync } from "node:fs";

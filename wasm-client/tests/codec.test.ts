@@ -1,4 +1,4 @@
-/** Do images come back as they were that real encoders have packed, and are damaged ones refused? */
+/** Images packed by real encoders are decoded exactly; damaged ones are refused. */
 
 import { describe, expect, it } from "vitest";
 

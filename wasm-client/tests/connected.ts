@@ -1,4 +1,4 @@
-/** A client of a fake relay, anew for each test, whose clock is the test's. */
+/** A client of a fake relay, new for each test, on the test's clock. */
 
 import { afterEach, beforeEach, vi } from "vitest";
 

@@ -1,4 +1,4 @@
-/** Do cs-web-lib's screens get what its published interface promises them? */
+/** The connection for cs-web-lib keeps what cs-web-lib's published interface promises. */
 
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 

@@ -1,4 +1,4 @@
-/** Do the actions of cs-web-lib's widgets reach the relay, and its store what the relay tells? */
+/** Actions of cs-web-lib's widgets reach the relay, and its answers reach their store. */
 
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 

@@ -1,4 +1,4 @@
-/** Do the examples in the documentation compile, each as a file of its own? */
+/** Each example in the documentation compiles as a file. */
 
 import { readFile } from "node:fs/promises";
 import path from "node:path";

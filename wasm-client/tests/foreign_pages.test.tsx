@@ -1,4 +1,4 @@
-/** Do the widgets look the same on pages whose own styles they don't know? */
+/** Widgets look the same on pages with other style sheets. */
 
 import { createRoot } from "react-dom/client";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";

@@ -1,4 +1,4 @@
-/** Does a number read as C's printf prints it? */
+/** Numbers are formatted as by C's printf. */
 
 import { expect, it } from "vitest";
 

@@ -1,4 +1,4 @@
-/** How are GraphQL's operations answered from the store, and how do subscriptions go on? */
+/** GraphQL operations are answered from the store, and subscriptions continue. */
 
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 

@@ -1,4 +1,4 @@
-/** Do Apollo Client, urql and Relay's network layer take our client in place of graphql-ws's? */
+/** Apollo Client, urql and Relay's network layer take our client in place of graphql-ws's. */
 
 import { ApolloClient, gql, InMemoryCache } from "@apollo/client";
 import { GraphQLWsLink } from "@apollo/client/link/subscriptions";

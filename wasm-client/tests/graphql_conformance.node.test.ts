@@ -1,4 +1,4 @@
-/** Does our engine accept and refuse what GraphQL's reference implementation does, in its words? */
+/** The engine accepts and refuses documents as GraphQL's reference implementation does. */
 
 import {
   buildSchema,

@@ -1,4 +1,4 @@
-/** Do documents give what GraphQL's reference implementation makes of the same data? */
+/** Documents give the same results as GraphQL's reference implementation on the same data. */
 
 import {
   buildClientSchema,

@@ -1,4 +1,4 @@
-/** Does a component render when what it selected changed, and only then? */
+/** A component renders when what it selected changed, and only then. */
 
 import { act, StrictMode, type ReactNode } from "react";
 import { createRoot, type Root } from "react-dom/client";

@@ -1,4 +1,4 @@
-/** Does a page go on, whatever an IOC, a relay or a selection's own names may be? */
+/** A page keeps working with any names and values of an IOC, a relay or a selection. */
 
 import { afterEach, beforeEach, expect, it } from "vitest";
 

@@ -1,4 +1,4 @@
-/** Do several pages on one connection each see what they would see on their own? */
+/** Several pages on one connection each see what they would see alone. */
 
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 

@@ -1,4 +1,4 @@
-/** Do large values that come beside the WebSocket keep its order, and is it enough without them? */
+/** Large values of the stream are applied in the WebSocket's order; without a stream they come by WebSocket. */
 
 import { afterEach, describe, expect, it, vi } from "vitest";
 

@@ -1,4 +1,4 @@
-/** Are latencies told by one clock, and only of updates that came while somebody looked? */
+/** Latencies are measured by one clock, of updates that came while there were listeners. */
 
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 

@@ -1,4 +1,4 @@
-/** What is seen while the WebAssembly module is on its way, and when it doesn't come or breaks? */
+/** PVs while the WebAssembly module is loading, and when loading fails or the module breaks. */
 
 import { afterEach, expect, it, vi } from "vitest";
 

@@ -1,4 +1,4 @@
-/** Do PVs of the page's own behave like others, without a relay? */
+/** `loc://` PVs behave like others, without a relay. */
 
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 

@@ -1,4 +1,4 @@
-/** Is an option that can't be meant refused, and not taken for silence? */
+/** Options with impossible numbers are refused. */
 
 import { beforeEach, describe, expect, it } from "vitest";
 

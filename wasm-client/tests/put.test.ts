@@ -1,4 +1,4 @@
-/** Does each put and call learn what became of it, and is nothing sent that was meant for another time? */
+/** Each put and call gets its result, and nothing is sent later than it was meant for. */
 
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 

@@ -1,4 +1,4 @@
-/** Does a PV show what the frames say? */
+/** A PV shows what the frames contain. */
 
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 

@@ -1,4 +1,4 @@
-/** Does the client say what a real relay and a real IOC say, where a relay of the tests could be wrong? */
+/** The client with a real relay and a real IOC, where the tests' relay could be wrong. */
 
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";

@@ -1,4 +1,4 @@
-/** Has the result of a selection the type that its text says? */
+/** The result of a selection has the type that its text says. */
 
 import { expectTypeOf, it } from "vitest";
 

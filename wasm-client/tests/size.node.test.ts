@@ -1,4 +1,4 @@
-/** How much does a page load that imports this package? */
+/** Limits for the compressed size of each entry. */
 
 import { expect, it } from "vitest";
 

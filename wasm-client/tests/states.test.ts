@@ -1,4 +1,4 @@
-/** Is what was known of a PV shown as old, or not at all, from when nothing is known of it any more? */
+/** A PV without a connection shows its last value as old, or no value. */
 
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 

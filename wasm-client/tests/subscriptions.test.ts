@@ -1,4 +1,4 @@
-/** What a client asks its relay for, and when it ends a subscription. */
+/** What a client requests from its relay, and when it ends a subscription. */
 
 import { describe, expect, it, vi } from "vitest";
 

@@ -1,4 +1,4 @@
-/** Does the fake relay speak as a real one, so that an application's tests can believe it? */
+/** The fake relay behaves like a real one. */
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 

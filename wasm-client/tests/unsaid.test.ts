@@ -1,4 +1,4 @@
-/** Is nothing shown that the server doesn't say: no time, no alarm, no precision, no right to write? */
+/** Nothing is shown that the server doesn't send: no time, alarm, precision or right to write. */
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 

@@ -1,4 +1,4 @@
-/** How many bytes does a part of the package add to what a page loads? */
+/** Compressed size of an entry of the package, as it is bundled for a page. */
 
 import { gzipSync } from "node:zlib";
 

@@ -1,4 +1,4 @@
-/** A page with widgets, a client and a fake relay with a PV of each kind, anew for each test. */
+/** A page with widgets, a client and a fake relay with a PV of each kind, new for each test. */
 
 import type { ReactNode } from "react";
 import { createRoot, type Root } from "react-dom/client";

@@ -1,4 +1,4 @@
-/** What time is it? Passed in, so that tests can tell the time themselves. */
+/** The clock that a client uses. It is passed in, so that tests can control the time. */
 
 export type Timer = ReturnType<typeof setTimeout>;
 

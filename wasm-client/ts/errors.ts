@@ -1,4 +1,4 @@
-/** What can go wrong, each with a `code` that a program can tell it by. */
+/** The errors of this package, each with a `code` for programs. */
 
 /** Any error of this package. `BAD_OPTION`: an option's number can't be meant. */
 export class PvwireError extends Error {

@@ -1,4 +1,4 @@
-/** Which numbers do options take? One that can't be meant is an error, and not silence for ever. */
+/** Checks the numbers in options. An impossible one is an error instead of a PV without updates. */
 
 import { PvwireError } from "./errors.js";
 

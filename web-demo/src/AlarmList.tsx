@@ -1,4 +1,4 @@
-/** Readbacks of the machine that are not as they should be, the worst first; quiet where all is well. */
+/** The machine's readbacks that are in alarm or without a connection, the worst first. */
 
 import type { ReactNode } from "react";
 import type { PvConnectionState, Severity } from "pvwire";

@@ -1,4 +1,4 @@
-/** What does somebody at a beamline work with? Set points, plots, and a camera. */
+/** The beamline's page: set points, plots and a camera. */
 
 import type { ReactNode } from "react";
 import {

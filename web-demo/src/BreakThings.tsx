@@ -1,4 +1,4 @@
-/** What does the page say when something dies? Buttons to try it, where the demo offers that. */
+/** Buttons that kill or pause the IOC and the relay, where the demo offers that. */
 
 import { useState, type ReactNode } from "react";
 

@@ -1,4 +1,4 @@
-/** What does the machine answer to a GraphQL document? GraphiQL, which asks the client in this page. */
+/** GraphiQL, which asks the client in this page. */
 
 import { useEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import { GraphiQL } from "graphiql";

@@ -1,4 +1,4 @@
-/** How well does it work: the connection, what comes of each PV, and how long it takes to be seen? */
+/** The health page: the connection, what arrives of each PV, and how long updates take. */
 
 import { useMemo, useState, useSyncExternalStore, type ReactNode } from "react";
 import type { PvClient } from "pvwire";

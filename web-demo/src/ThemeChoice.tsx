@@ -1,4 +1,4 @@
-/** Which control chooses between the system's colours, light and dark? */
+/** The control that chooses the system's colours, light or dark. */
 
 import { useState, type ReactNode } from "react";
 

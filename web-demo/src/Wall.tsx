@@ -1,4 +1,4 @@
-/** Do 5,000 readbacks at 10 Hz hold up a page? On a canvas, and painted only where somebody looks. */
+/** 5,000 readbacks at 10 Hz on a canvas, painted only where they are visible. */
 
 import { useEffect, useRef, useState, type ReactNode } from "react";
 import type { Pv, PvClient, PvConnection, PvStatus, PvValue } from "pvwire";

@@ -1,4 +1,4 @@
-/** Which variables of the build does the page read? */
+/** The build's variables that the page reads. */
 
 interface ImportMetaEnv {
   /** First part of all PV names, `DEMO` unless given; `?prefix=` in the address wins. */

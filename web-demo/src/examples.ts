@@ -1,4 +1,4 @@
-/** What can be asked by GraphQL? Documents to begin with, one in each tab of the console. */
+/** Example documents, one for each tab of the GraphQL console. */
 
 export interface Example {
   readonly title: string;

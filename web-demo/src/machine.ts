@@ -1,4 +1,4 @@
-/** Which PVs does the machine panel show, and under which names? */
+/** The PVs of the machine panel and their labels. */
 
 export interface ReadbackSpec {
   /** The PV's name without the prefix. */

@@ -1,4 +1,4 @@
-/** Where does the page begin? With one client for the whole page, held by `PvProvider`. */
+/** The entry of the page: one client for the whole page, held by `PvProvider`. */
 
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";

@@ -1,4 +1,4 @@
-/** Which pages are there, and which one does the address ask for? */
+/** The pages, and the one that the address asks for. */
 
 import { useSyncExternalStore } from "react";
 

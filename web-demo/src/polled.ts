@@ -1,4 +1,4 @@
-/** What does a server beside the page say now, asked again and again while somebody looks? */
+/** What a server beside the page says, polled while the page shows it. */
 
 import { useEffect, useState } from "react";
 

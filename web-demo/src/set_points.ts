@@ -1,4 +1,4 @@
-/** Which PVs can an operator set on the page, and by what? */
+/** The PVs that an operator can set on the page, and their controls. */
 
 export interface SetPointSpec {
   /** The PV's name without the prefix. */

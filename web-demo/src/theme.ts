@@ -1,4 +1,4 @@
-/** Light or dark? As the system has it unless the reader chose, and then the choice is kept. */
+/** Light or dark: as the system has it, or as the reader chose. */
 
 import { useSyncExternalStore } from "react";
 

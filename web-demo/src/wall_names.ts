@@ -1,4 +1,4 @@
-/** Which PVs does the wall show? Made by the relay, so that no IOC with so many is needed. */
+/** The PVs of the wall. The relay simulates them, so that no IOC is needed. */
 
 export const WALL_NAMES: readonly string[] = Array.from(
   { length: 5000 },

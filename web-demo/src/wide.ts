@@ -1,4 +1,4 @@
-/** Is the page on a large screen, where plots have room to be taller? */
+/** Whether the page is on a large screen, where plots have room to be taller. */
 
 import { useSyncExternalStore } from "react";
 

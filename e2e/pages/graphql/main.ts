@@ -1,4 +1,4 @@
-/** Two apps as people have them for Coniql, one with Apollo Client and one with urql, to be asked by tests. */
+/** Two apps as they are written for Coniql, one with Apollo Client and one with urql. */
 
 import { ApolloClient, gql, InMemoryCache } from "@apollo/client";
 import { GraphQLWsLink } from "@apollo/client/link/subscriptions";

@@ -1,4 +1,4 @@
-/** How do the widgets show structures of a real server? Of the PVs that the address's `prefix` begins. */
+/** Widgets that show structures of a real server, of the PVs with the address's `prefix`. */
 
 import { createRoot } from "react-dom/client";
 import { PvProvider } from "pvwire/react";

@@ -1,4 +1,4 @@
-/** How does each widget look in each state? The page's relay is a fake one that the test commands. */
+/** Each widget in each state. The page's relay is a fake one that the test commands. */
 
 import { createRoot } from "react-dom/client";
 import { PvProvider } from "pvwire/react";

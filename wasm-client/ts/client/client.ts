@@ -1,4 +1,4 @@
-/** One client of one relay: starts with its first use, applies messages and hands answers on. */
+/** One client of one relay: starts at its first use, applies messages and passes answers on. */
 
 import { systemClock, type Clock } from "../clock.js";
 import type { PlannedOptions } from "../link/get.js";

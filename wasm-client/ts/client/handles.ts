@@ -1,4 +1,4 @@
-/** The PVs that `pv` has returned, so that the same name, filter and selection give the same object. */
+/** The PVs that `pv` has returned: the same name, filter and selection give the same object. */
 
 import { filterOf, isLocal, PvHandle, type PvOwner } from "../pv/pv.js";
 import type { PvOptions } from "../types.js";

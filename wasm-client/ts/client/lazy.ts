@@ -1,4 +1,4 @@
-/** Code that is fetched when a client first needs it, and calls that are put off to the next microtask. */
+/** Code that is fetched when it is first needed, and calls that are deferred to the next microtask. */
 
 /**
  * One object of a client, from a module that is fetched when the object is first needed. A failed

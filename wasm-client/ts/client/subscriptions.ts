@@ -1,4 +1,4 @@
-/** Subscriptions of one client at its relay: which PVs are to be subscribed, described and removed. */
+/** Subscriptions of one client at its relay: the PVs to be subscribed, described and removed. */
 
 import type { Link } from "../link/link.js";
 import { DESCRIBES } from "../pv/fields.js";

@@ -1,4 +1,4 @@
-/** How do arrays look in GraphQL's text: numbers as base64, little-endian? */
+/** Arrays in GraphQL results: numbers as base64, little-endian. */
 
 import type { NumericArray } from "../types.js";
 

@@ -1,4 +1,4 @@
-/** How are queries and mutations answered? */
+/** Executes queries and mutations. */
 
 import type { Client } from "../client/client.js";
 import { readPutValue } from "./put_value.js";

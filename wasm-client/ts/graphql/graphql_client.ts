@@ -1,4 +1,4 @@
-/** How does a GraphQL client use a client of PVs? */
+/** A client for GraphQL documents, with the interface of graphql-ws's client, over a client of PVs. */
 
 import { Client } from "../client/client.js";
 import { PvwireError } from "../errors.js";

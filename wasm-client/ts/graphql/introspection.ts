@@ -1,4 +1,4 @@
-/** What does the schema say of itself? Read from its text when somebody asks, such as GraphiQL. */
+/** Introspection of the schema, read from its text at the first request, for example of GraphiQL. */
 
 import { schemaSdl } from "./sdl.js";
 

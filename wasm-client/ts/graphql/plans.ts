@@ -1,4 +1,4 @@
-/** What does a document ask for? As the module's engine planned it, turned into functions once. */
+/** The plan of a document, as the module's engine made it, turned into functions once. */
 
 import { plan } from "../../pkg/pvwire_wasm.js";
 import { planObject, type ObjectPlan } from "../pv/fields.js";

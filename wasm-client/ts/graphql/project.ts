@@ -1,4 +1,4 @@
-/** What does a plan show of a JavaScript object? For what isn't in the store's columns. */
+/** Applies a plan to a JavaScript object, for what isn't in the store's columns. */
 
 /** Shows a source through the fields of a plan; of a list each entry. */
 export type Project = (source: unknown) => unknown;

@@ -1,4 +1,4 @@
-/** Which value does a text of `putChannels` stand for? */
+/** The value that a text of `putChannels` stands for. */
 
 import type { PutValue } from "../types.js";
 import { fromBase64 } from "./base64.js";

@@ -1,4 +1,4 @@
-/** What do GraphQL's fields show where a PV's own have another form, or where there are none? */
+/** Fields of GraphQL that differ from a PV's own fields in form, or have no counterpart there. */
 
 import type { Columns } from "../store/core.js";
 import { mutable, type MakeReader, type Reader } from "../pv/fields.js";

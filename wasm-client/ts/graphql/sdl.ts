@@ -1,4 +1,4 @@
-/** Which schema do documents follow? In GraphQL's own notation; the module's tables say the same. */
+/** The GraphQL schema in GraphQL's notation; the module's tables contain the same. */
 
 export const schemaSdl = `"""EPICS process variables (PVs), answered in the browser."""
 schema {

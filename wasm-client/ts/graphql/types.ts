@@ -1,4 +1,4 @@
-/** What goes into a GraphQL client and what comes out, in the shapes of graphql-ws and graphql-js. */
+/** Types of the GraphQL client's input and output, in the shapes of graphql-ws and graphql-js. */
 
 /** A request. */
 export interface GraphqlPayload {

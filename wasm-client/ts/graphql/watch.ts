@@ -1,4 +1,4 @@
-/** How does a subscription go on? Complete results first, then what changed. */
+/** Results of a subscription: complete ones first, then what changed. */
 
 import { ALL_PARTS, DESCRIBES, type ObjectPlan } from "../pv/fields.js";
 import { PvHandle, type PvOwner } from "../pv/pv.js";

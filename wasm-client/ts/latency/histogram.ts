@@ -1,4 +1,4 @@
-/** How are times counted? By the bars that they fall in, as a histogram of Prometheus does. */
+/** Histograms of times, with buckets like those of Prometheus. */
 
 export interface Histogram {
   /** Upper ends of the bars, included in them; the last is Infinity. */

@@ -1,4 +1,4 @@
-/** How long does an update take? From the IOC's stamp to the page's callback, and from there to paint. */
+/** Measures updates: from the IOC's time stamp to the page's callback, and from there to paint. */
 
 import type { Pv, PvClient, PvConnection, PvTime, Readable } from "../types.js";
 import { Bars, type Histogram } from "./histogram.js";

@@ -1,4 +1,4 @@
-/** How late is it at the relay? Told from the time in its answers to pings, and how long those took. */
+/** The relay's clock, from the time in its answers to pings and their round trips. */
 
 import { Client } from "../client/client.js";
 import type { PvClient, Readable } from "../types.js";

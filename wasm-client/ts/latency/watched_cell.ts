@@ -1,4 +1,4 @@
-/** How is a value kept current exactly while somebody listens to it? */
+/** A value that is kept current while it has listeners. */
 
 import { Cell } from "../store/readable.js";
 import type { Readable } from "../types.js";

@@ -1,4 +1,4 @@
-/** Which PVs are still to be read once, and what became of them? */
+/** Reads of one client: names that wait, requests that are open, and their results. */
 
 import type { Clock, Timer } from "../clock.js";
 import type { Wasm } from "../store/core.js";

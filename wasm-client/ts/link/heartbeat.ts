@@ -1,4 +1,4 @@
-/** When to tell the relay what was processed, and when to ask whether it is still there? */
+/** Acknowledges frames, pings a quiet relay, and notices one that doesn't answer. */
 
 import type { Clock, Timer } from "../clock.js";
 

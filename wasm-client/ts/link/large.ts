@@ -1,4 +1,4 @@
-/** Who fetches the large values of a page? A worker, or the page where it may have none. */
+/** Fetches the large values of a page in a worker, or in the page where workers aren't possible. */
 
 import { LargeStream, readHere, type LargeSocket, type Reader } from "./large_stream.js";
 import type { LargeRecord } from "./records.js";

@@ -1,4 +1,4 @@
-/** How do large values that come beside the WebSocket get back into its order? */
+/** Puts large values of the stream back into the order of the WebSocket's messages. */
 
 import { readRecords, type LargeRecord } from "./records.js";
 

@@ -1,4 +1,4 @@
-/** How does the endless body that brings large values become messages? */
+/** Splits the endless HTTP body of large values into messages. */
 
 /** A message, and how much of it comes before its array's elements. */
 export interface LargeRecord {

@@ -1,4 +1,4 @@
-/** The WebSocket to the relay: connects, says how the connection is, and tries again when it is lost. */
+/** The WebSocket to the relay: connects, reports the connection's state, and reconnects when it is lost. */
 
 import type { Clock, Timer } from "../clock.js";
 import { closeCode, retryDelayMs } from "./close_code.js";

@@ -1,4 +1,4 @@
-/** What does each field of a selection show? The table of fields itself is `graphql/src/schema.rs`'s. */
+/** Reads the fields of selections. The table of fields is in `graphql/src/schema.rs`. */
 
 import { Cause, compileSelection, type Columns } from "../store/core.js";
 import { SelectionError } from "../errors.js";

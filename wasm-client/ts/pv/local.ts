@@ -1,4 +1,4 @@
-/** The `loc://` PVs of one client: values of the page itself, shared by its components, without a relay. */
+/** The `loc://` PVs of one client: values of the page, shared by its components, without a relay. */
 
 import type { Core } from "../../pkg/pvwire_wasm.js";
 import type { Clock } from "../clock.js";

@@ -1,4 +1,4 @@
-/** One PV through one selection: who listens, and what do they see? */
+/** One PV through one selection: its listeners, and the snapshot that they read. */
 
 import type { Columns } from "../store/core.js";
 import { ALL_PARTS, planSelection, View, type Selection } from "./fields.js";

@@ -1,4 +1,4 @@
-/** How do React components see PVs? Each hook renders again only when what it selected changed. */
+/** pvwire/react: hooks for PVs. A component renders again only when what it selected changed. */
 
 export { PvProvider, useClient, type PvProviderProps } from "./provider.js";
 export { usePut, type PutHandle } from "./put.js";

@@ -1,4 +1,4 @@
-/** Which client do the hooks of a tree use? One for each address, whoever asks for it. */
+/** The client of a component tree. Providers with the same address share one. */
 
 import {
   createContext,

@@ -1,4 +1,4 @@
-/** What does a component need to write a PV, and to say what became of it? */
+/** The hook that writes a PV and reports the result. */
 
 import { useCallback, useEffect, useRef, useState } from "react";
 

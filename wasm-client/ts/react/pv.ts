@@ -1,4 +1,4 @@
-/** How does a component see PVs? It renders again only when what it selected changed. */
+/** The hooks that read PVs. A component renders again only when what it selected changed. */
 
 import { useEffect, useMemo, useRef, useSyncExternalStore } from "react";
 

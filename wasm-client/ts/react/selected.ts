@@ -1,4 +1,4 @@
-/** Which TypeScript type has the result of a selection that is written out in the code? */
+/** The TypeScript type of the result of a selection that is written out in the code. */
 
 import type { PvData } from "../types.js";
 

@@ -1,4 +1,4 @@
-/** How does it stand with the connection, and how much comes or is left out? */
+/** The hooks for the connection's state, rates, and skipped values. */
 
 import { useMemo, useSyncExternalStore } from "react";
 

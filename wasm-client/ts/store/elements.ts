@@ -1,4 +1,4 @@
-/** Which JavaScript array holds elements of which type? */
+/** The typed array for each type of element. */
 
 import { ValueType } from "../schema.js";
 import type { NumericArray, PvType } from "../types.js";

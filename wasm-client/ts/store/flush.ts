@@ -1,4 +1,4 @@
-/** When is the application told of changes? At most once per animation frame. */
+/** Calls listeners at most once per animation frame. */
 
 /** How long changes wait where no frame is painted: in a hidden page, or when painting stalls. */
 const HIDDEN_MS = 250;

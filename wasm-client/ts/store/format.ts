@@ -1,4 +1,4 @@
-/** How does a value read? */
+/** Formats values as text. */
 
 import { exactlyFixed } from "./core.js";
 import type { NumericArray, PvType } from "../types.js";

@@ -1,4 +1,4 @@
-/** How does a structure in a message become an object? The module has checked the message before. */
+/** Makes an object of a structure in a message. The module has checked the message before. */
 
 import { numericArray, TYPES } from "./elements.js";
 import { NodeField as Field, ValueType } from "../schema.js";

@@ -1,4 +1,4 @@
-/** Who listens to a value that changes? */
+/** Listeners, and values that change with listeners to be called. */
 
 import type { Readable } from "../types.js";
 

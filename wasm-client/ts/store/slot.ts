@@ -1,4 +1,4 @@
-/** What does JavaScript keep of one PV beside the module's columns? */
+/** What JavaScript keeps of one PV in addition to the module's columns. */
 
 import type { Columns, Wasm } from "./core.js";
 import { numericArray, TYPES } from "./elements.js";

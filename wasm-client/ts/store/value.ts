@@ -1,4 +1,4 @@
-/** How does a value that an application writes get into the module? */
+/** Passes a value that an application writes to the module. */
 
 import type { Core } from "../../pkg/pvwire_wasm.js";
 import { TYPES } from "./elements.js";

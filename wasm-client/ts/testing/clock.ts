@@ -1,4 +1,4 @@
-/** What time is it for the client of a test? As late as the test says. */
+/** A clock that a test sets. */
 
 import type { Clock, Timer } from "../clock.js";
 

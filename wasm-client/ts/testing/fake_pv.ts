@@ -1,4 +1,4 @@
-/** What does a PV of the fake relay hold, and how is it said on the wire? */
+/** A PV of the fake relay, and its encoding for the wire. */
 
 import { TYPES } from "../store/elements.js";
 import { BlobField, ConnectionField, LimitsField, MetadataField, NodeField } from "../schema.js";

@@ -1,4 +1,4 @@
-/** What stands in for a relay where there is none? It speaks the real wire to the real client. */
+/** A relay inside a test. It speaks the real wire to the real client. */
 
 import { Client } from "../client/client.js";
 import { systemClock, type Clock } from "../clock.js";

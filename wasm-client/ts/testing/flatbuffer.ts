@@ -1,4 +1,4 @@
-/** How is a message of the fake relay laid out in bytes? Parents first, as flatbuffers want it. */
+/** Writes flatbuffers for the fake relay, parents first. */
 
 /** Something that a table refers to. */
 export interface Part {

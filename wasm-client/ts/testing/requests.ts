@@ -1,4 +1,4 @@
-/** What does a client ask? Enough of flatbuffers to read its requests. */
+/** Reads a client's requests: as much of flatbuffers as that needs. */
 
 import { numericArray, TYPES } from "../store/elements.js";
 import {

@@ -1,4 +1,4 @@
-/** How is one of a PV's choices set? A few are buttons that write at once; many are a list with Send. */
+/** Sets one of a PV's choices: a few as buttons that write at once, many as a list with Send. */
 
 import type { ReactNode } from "react";
 

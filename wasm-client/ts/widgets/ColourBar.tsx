@@ -1,4 +1,4 @@
-/** Which colour stands for which number, beside an image of one colour a pixel. */
+/** The scale of colours and numbers beside a false-colour image. */
 
 import type { ReactNode } from "react";
 

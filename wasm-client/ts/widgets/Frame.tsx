@@ -1,4 +1,4 @@
-/** What stands around every larger widget: whose it is, and in words and by a shape how it stands. */
+/** The frame of every larger widget: its label, and its PV's condition as words and a shape. */
 
 import { useId, type ReactNode } from "react";
 

@@ -1,4 +1,4 @@
-/** What does a camera see? The newest frame; those that came too fast are left out. */
+/** The newest frame of a camera; frames that come too fast are skipped. */
 
 import { useEffect, useMemo, useRef, useState, type ReactNode } from "react";
 

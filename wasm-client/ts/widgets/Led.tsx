@@ -1,4 +1,4 @@
-/** Is a bit on? By shape and by word, and not by colour alone. */
+/** The bits of a PV, shown by shape and word and not by colour alone. */
 
 import type { ReactNode } from "react";
 

@@ -1,4 +1,4 @@
-/** Where in its range is a number, drawn to scale, with its warning and alarm ranges? */
+/** A number on a scale of its range, with its warning and alarm ranges. */
 
 import type { ReactNode } from "react";
 

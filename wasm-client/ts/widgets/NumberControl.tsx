@@ -1,4 +1,4 @@
-/** How is a number typed and sent? Within the PV's limits; the arrow keys change its last digit. */
+/** A field to type and send a number within the PV's limits; the arrow keys change its last digit. */
 
 import type { KeyboardEvent, ReactNode } from "react";
 

@@ -1,4 +1,4 @@
-/** Where in its range is a number, and where do the alarms begin? */
+/** A line that shows a number within its range, and where warnings and alarms begin. */
 
 import { memo, type ReactNode } from "react";
 import type { PvDisplay, PvRange } from "../types.js";

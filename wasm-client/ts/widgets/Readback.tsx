@@ -1,4 +1,4 @@
-/** How does one PV read: its value, whether it is to be trusted, and from when it is? */
+/** One PV's value, whether it can be trusted, and its time. */
 
 import { memo, type PointerEvent, type ReactNode } from "react";
 import type { PvDisplay, PvStatus, PvTime, PvValue } from "../types.js";

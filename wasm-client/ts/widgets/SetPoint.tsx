@@ -1,4 +1,4 @@
-/** How is one PV set: what it has, what was typed, and what became of it? */
+/** Sets one PV: its present value, what was typed, and the result of the put. */
 
 import { useId, type ReactNode } from "react";
 import { usePv } from "../react/index.js";

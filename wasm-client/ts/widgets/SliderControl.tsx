@@ -1,4 +1,4 @@
-/** How is a number set by moving? Each position is written; what the PV can't follow is left out. */
+/** A slider. Each position is written; those that the PV can't follow are skipped. */
 
 import type { ReactNode } from "react";
 

@@ -1,4 +1,4 @@
-/** Which shape stands for which condition? Each has its own, so that nobody needs the colour. */
+/** The shape of each condition; each is different, so that colour isn't needed. */
 
 import { memo, type ReactNode } from "react";
 import type { PvConnectionState, Severity } from "../types.js";

@@ -1,4 +1,4 @@
-/** How did a number go in the last minutes? Where it was not known the curve has a gap. */
+/** The last minutes of a number. The curve has gaps where the value was unknown. */
 
 import { useEffect, useRef, useState, type ReactNode } from "react";
 

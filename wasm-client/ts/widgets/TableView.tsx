@@ -1,4 +1,4 @@
-/** What is in a table that a PV holds? */
+/** The rows of an NTTable. */
 
 import type { ReactNode } from "react";
 

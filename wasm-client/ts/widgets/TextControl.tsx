@@ -1,4 +1,4 @@
-/** How is a text typed and sent? Enter sends, Escape takes back, and so do two buttons. */
+/** A field to type and send a text: Enter or a button sends it, Escape or a button reverts it. */
 
 import type { HTMLAttributes, KeyboardEvent, ReactNode, SyntheticEvent } from "react";
 

@@ -1,4 +1,4 @@
-/** How does an array look as a curve? All of its peaks are drawn, however long it is. */
+/** An array as a curve. All of its peaks are drawn, however long it is. */
 
 import { useEffect, useRef, useState, type ReactNode } from "react";
 

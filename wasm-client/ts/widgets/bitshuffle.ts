@@ -1,4 +1,4 @@
-/** How do bytes come back that bitshuffle has sorted by their bits, and LZ4 has packed then? */
+/** Decodes bytes that were sorted by bitshuffle and packed by LZ4. */
 
 import { decodeLz4 } from "./lz4.js";
 

@@ -1,4 +1,4 @@
-/** How is an image decoded that an area detector's codec plugin has encoded? */
+/** Decodes images that were encoded by area detector's codec plugin. */
 
 import type { NumericArray, PvStructure } from "../types.js";
 import { decodeBitshuffle } from "./bitshuffle.js";

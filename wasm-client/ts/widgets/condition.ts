@@ -1,4 +1,4 @@
-/** What is to be said of a PV's value: its alarm, or why there is none to speak of? */
+/** The words for a PV's condition: its alarm, or why its value can't be trusted. */
 
 import { useEffect, useState } from "react";
 

@@ -1,4 +1,4 @@
-/** Which points of a long curve are drawn, so that no peak is lost? The lowest and highest of each column. */
+/** Min/max decimation of long curves: the lowest and the highest point of each column of pixels. */
 
 export interface Points {
   readonly x: readonly number[];

@@ -1,4 +1,4 @@
-/** What stands in a set point that the PV doesn't have: typed, on its way, refused? */
+/** The state of a set point's input: typed, being written, or refused. */
 
 import { useEffect, useRef, useState } from "react";
 import type { PutOptions, PutValue } from "../types.js";

@@ -1,4 +1,4 @@
-/** How do times, counts and very small numbers read for a person? */
+/** Formats times, counts and very small numbers for display. */
 
 import type { PvTime } from "../types.js";
 

@@ -1,4 +1,4 @@
-/** How does a graphics card colour an image? Levels go up as they are, and a shader looks the colours up. */
+/** Colours an image by WebGL: levels are uploaded as they are, and a shader looks the colours up. */
 
 import { coloursOf, paint, type ColourMap, type Picture } from "./pixels.js";
 

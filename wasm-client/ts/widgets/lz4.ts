@@ -1,4 +1,4 @@
-/** How do bytes come back that LZ4 has packed? */
+/** Decodes LZ4 blocks. */
 
 const DAMAGED = "The image's lz4 bytes are damaged";
 

@@ -1,4 +1,4 @@
-/** By what is an image painted? By the graphics card, or else by the processor. */
+/** Paints images by WebGL, or by the processor where WebGL isn't available. */
 
 import { createGlPainter, type Painter } from "./gl.js";
 import { paint } from "./pixels.js";

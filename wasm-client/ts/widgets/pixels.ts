@@ -1,4 +1,4 @@
-/** Which colour has each pixel of an array? Mono by a colour map and a range, RGB as it is. */
+/** Colours of an array's pixels: mono by a colour map and a range, RGB as it is. */
 
 import type { NumericArray, PvStructure } from "../types.js";
 

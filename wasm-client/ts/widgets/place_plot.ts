@@ -1,4 +1,4 @@
-/** How does a widget get its plot? The code that draws is loaded when the first one is shown. */
+/** Loads the code that draws plots when the first plot is shown, and gives a widget its plot. */
 
 import type { Plot, PlotOptions } from "./plot.js";
 

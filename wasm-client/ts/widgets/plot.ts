@@ -1,4 +1,4 @@
-/** How does a curve get onto a canvas? By uPlot, which is loaded when the first plot is shown. */
+/** Draws a curve by uPlot, which is loaded when the first plot is shown. */
 
 import type uPlot from "uplot";
 

@@ -1,4 +1,4 @@
-/** The limits that a PV's range sets. EPICS has 0 to 0 where a record has none. */
+/** The limits that a PV's range sets. Records without limits have 0 to 0. */
 
 import type { PvRange } from "../types.js";
 

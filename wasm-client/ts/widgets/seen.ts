@@ -1,4 +1,4 @@
-/** Which widgets may lag behind their PV? Those that nobody sees, because they are scrolled out of sight. */
+/** Delays updates of widgets that are scrolled out of sight. */
 
 import { useMemo, useState, useSyncExternalStore } from "react";
 

@@ -1,2 +1,2 @@
-/** What a worker says first, before any close code: that it runs. */
+/** The first word of a worker to a page, before any close code: it runs. */
 export const HERE = 0;

@@ -1,4 +1,4 @@
-/** How do several pages share one connection to a relay? */
+/** Shares one connection to a relay among several pages. */
 
 import { LargeStream, readHere, type LargeSocket } from "../link/large_stream.js";
 import type { LargeRecord } from "../link/records.js";

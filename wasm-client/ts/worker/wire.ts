@@ -1,4 +1,4 @@
-/** What must a worker know of a message to hand it to the right page? Read and changed in place. */
+/** The parts of a message that a worker reads or changes, in place, to pass it to the right page. */
 
 import {
   AckField,

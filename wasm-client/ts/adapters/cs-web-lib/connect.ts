@@ -1,4 +1,4 @@
-/** How do cs-web-lib's own widgets come to their PVs? Its store's actions are answered here. */
+/** Connects cs-web-lib's own widgets to PVs: answers the actions of its store. */
 
 import type { PvClient } from "../../types.js";
 import {

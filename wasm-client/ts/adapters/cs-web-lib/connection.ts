@@ -1,4 +1,4 @@
-/** What is a client to cs-web-lib? Its `Connection`. */
+/** A client as cs-web-lib's `Connection`. */
 
 import type { PutValue, PvClient, PvData } from "../../types.js";
 import { CsValue, valueOf, type ValueData } from "./values.js";

@@ -1,4 +1,4 @@
-/** How does cs-web-lib hold a value? As its `DType`, whose shape and methods these have. */
+/** Values as cs-web-lib's `DType`, with the same shape and methods. */
 
 import type { NumericArray, PvData, PvRange, Quality } from "../../types.js";
 
