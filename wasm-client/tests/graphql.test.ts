@@ -406,7 +406,7 @@ describe("a mutation", () => {
       },
       errors: [
         {
-          message: '"no number" is no number, and the PV holds one',
+          message: '"no number" is not a number, but the PV holds one',
           locations: [{ line: 2, column: 9 }],
           path: ["putChannels", 0],
           extensions: { code: "BAD_VALUE", mayBeWritten: false },

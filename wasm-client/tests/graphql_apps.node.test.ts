@@ -101,7 +101,7 @@ describe("Apollo Client", () => {
       errorPolicy: "all",
     });
     expect(failed.data).toMatchObject({ putChannels: [null] });
-    expect(failed.error?.message).toMatch(/is no number/);
+    expect(failed.error?.message).toMatch(/is not a number/);
   });
 });
 

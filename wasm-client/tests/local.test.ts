@@ -108,6 +108,6 @@ describe("a local PV", () => {
     await settle();
     const { connection } = wrong.shown();
     expect(connection.state).toBe("refused");
-    expect(connection.reason).toContain("the initial value abc is none");
+    expect(connection.reason).toContain("invalid initial value abc");
   });
 });

@@ -1,6 +1,6 @@
 /** The errors of this package, each with a `code` for programs. */
 
-/** Any error of this package. `BAD_OPTION`: an option's number can't be meant. */
+/** Any error of this package. `BAD_OPTION`: an option has an impossible number. */
 export class PvwireError extends Error {
   constructor(
     readonly code: string,
@@ -17,7 +17,7 @@ interface DocumentError {
   readonly locations: readonly [{ readonly line: number; readonly column: number }];
 }
 
-/** A selection that can't be read, or that asks for a field that there is none of. */
+/** A selection with a syntax error or an unknown field. */
 export class SelectionError extends PvwireError {
   /** From 1. */
   readonly line: number;
@@ -35,7 +35,7 @@ export class SelectionError extends PvwireError {
 }
 
 /**
- * A PV that `get` has no answer for. Codes: `BAD_NAME`, `NO_SUCH_SOURCE`, `NOT_ALLOWED` by the relay's
+ * A PV that `get` couldn't read. Codes: `BAD_NAME`, `NO_SUCH_SOURCE`, `NOT_ALLOWED` by the relay's
  * rules, `TOO_MANY_SUBSCRIPTIONS`, `TOO_MANY_PVS`, `TIMED_OUT`, `REFUSED`, `CLOSED`, `UNKNOWN`.
  */
 export class PvError extends PvwireError {
@@ -49,7 +49,7 @@ export class PvError extends PvwireError {
 }
 
 /**
- * A put or call that isn't done. Codes: `NOT_ALLOWED` by the relay's rules, `NO_ACCESS` at the IOC,
+ * A put or call that failed. Codes: `NOT_ALLOWED` by the relay's rules, `NO_ACCESS` at the IOC,
  * `BAD_VALUE`, `NOT_CONNECTED`, `MOVED` (the PV has changed since), `FAILED` at the IOC, `TIMED_OUT`,
  * `INTERRUPTED`, `BAD_NAME`, `NOT_SUPPORTED`, `WITHHELD` (another put of the same `putMany` is refused),
  * `RELAY_LOST`, `CLOSED`, `UNKNOWN`.
@@ -59,7 +59,7 @@ export class PutError extends PvwireError {
     readonly pv: string,
     code: string,
     message: string,
-    /** `false`: surely nothing was written. `true`: nobody knows. */
+    /** `false`: nothing was written. `true`: the value may have been written. */
     readonly mayBeWritten: boolean,
   ) {
     super(code, message);

@@ -1,17 +1,17 @@
 /** What an application sees of a PV, of the connection and of the client. */
 
-/** Whether the PV is there. It stands beside alarm severity and is none. */
+/** Connection state of a PV. Independent of alarm severity. */
 export type PvConnectionState =
   /** Searched for, not found yet. */
   | "connecting"
-  /** Searched for longer than the relay's not-found time; the search goes on. */
+  /** Searched for longer than the relay's not-found time; the search continues. */
   | "notFound"
   | "connected"
   /** Was connected; the last value is kept and is old. */
   | "disconnected"
   /** The relay itself is out of reach; the last value is kept and is old. */
   | "relayLost"
-  /** The relay didn't take the name; `connection.reason` says why. */
+  /** The relay refused the name; `connection.reason` says why. */
   | "refused";
 
 /** Element type of a value at its source; `Unknown` until the PV has connected once. */
@@ -38,12 +38,12 @@ export type PvType =
 export type Severity = "NO_ALARM" | "MINOR" | "MAJOR" | "INVALID";
 
 /**
- * What can be said of the value in one word: Coniql's name for the severity, and `UNDEFINED` while
- * the PV is not connected or its alarm isn't known.
+ * Quality of the value: Coniql's name for the severity, and `UNDEFINED` while the PV is not connected or
+ * its alarm isn't known.
  */
 export type Quality = "VALID" | "WARNING" | "ALARM" | "INVALID" | "UNDEFINED";
 
-/** A numeric array: a view on the message that brought it. Copy it before changing it. */
+/** A numeric array: a view of the message that contained it. Copy it before you change it. */
 export type NumericArray =
   | Float64Array
   | Float32Array
@@ -56,13 +56,13 @@ export type NumericArray =
   | BigInt64Array
   | BigUint64Array;
 
-/** A field of a structure: a scalar, an array, a structure, or `null` where there is nothing. */
+/** A field of a structure: a scalar, an array, a structure, or `null` without a value. */
 export type PvField =
   number | bigint | string | boolean | null | NumericArray | readonly PvField[] | PvStructure;
 
 /**
- * A structure by its fields' names. A union is `{ selected, value }`, a field of any type is what it
- * holds; 64-bit integers are `bigint`, numeric arrays views on the message that brought them.
+ * The fields of a structure by name. A union is `{ selected, value }`, a variant union is its value;
+ * 64-bit integers are `bigint`, numeric arrays are views of the message that contained them.
  */
 export interface PvStructure {
   readonly [field: string]: PvField;
@@ -96,8 +96,8 @@ export interface PvTime {
   /** ISO 8601 in UTC with microseconds: `2026-01-31T12:00:00.123456Z`. */
   readonly datetime: string;
   /**
-   * Seconds past the POSIX epoch with their fraction, as near as a number comes: within 0.2 µs. The
-   * whole ones are `Math.round(seconds - nanoseconds / 1e9)`.
+   * Seconds past the POSIX epoch with their fraction, rounded to a double: within 0.2 µs. The whole
+   * seconds are `Math.round(seconds - nanoseconds / 1e9)`.
    */
   readonly seconds: number;
   /** The fraction of the second exactly: 0 to 999,999,999. */
@@ -117,14 +117,14 @@ export interface PvStatus {
    * pvAccess server names none (`DEVICE`, `DRIVER` …); `null` as `severity` is.
    */
   readonly alarmStatus: string | null;
-  /** A few words for a person; empty when all is well. */
+  /** The alarm, or why the value can't be trusted, as text for operators; empty without an alarm. */
   readonly message: string;
-  /** Whether the PV may be written now, as far as the IOC is concerned; true where that isn't known. */
+  /** Write access at the IOC now; true where the source doesn't tell. */
   readonly mutable: boolean;
   /**
-   * `mutable`, and the relay takes puts to this PV. `null` while only a put can show it: pvAccess tells of
-   * no rights, and what an IOC grants the relay says nothing of a user who has logged in. What a put of
-   * this page showed is remembered until the rights are told anew.
+   * `mutable`, and the relay takes puts to this PV. `null` while only a put can show it: pvAccess doesn't
+   * send access rights, and those of the relay aren't those of a user who has logged in. The result of
+   * this page's last put is used until the source sends rights.
    */
   readonly writable: boolean | null;
 }
@@ -137,7 +137,7 @@ export interface PvRange {
 
 export interface PvDisplay {
   readonly type: PvType;
-  /** Most elements the PV can hold; 1 for a scalar. */
+  /** Maximum number of elements; 1 for a scalar. */
   readonly elementCount: number;
   /** The record's description; empty when not known. */
   readonly description: string;
@@ -145,67 +145,66 @@ export interface PvDisplay {
   readonly typeId: string;
   /** How pvAccess wants a number shown: `Hex`, `Exponential` …; `null` when not known. */
   readonly form: string | null;
-  /** Engineering units; empty when there are none. */
+  /** Engineering units; empty without units. */
   readonly units: string;
   /** Digits after the decimal point; `null` for integers, enums, strings and where the server gives none. */
   readonly precision: number | null;
-  /** Labels of an enum by index; `null` for all others. */
+  /** Labels of an enum by index; `null` for other types. */
   readonly choices: readonly string[] | null;
   /**
-   * What may be written (DRVL to DRVH); `null` where neither end is given, as the other ranges. Equal
-   * ends, EPICS's 0 to 0, are no limits: a record clamps only when DRVH is above DRVL.
+   * Control limits (DRVL to DRVH). Like the other ranges `null` without either limit. Equal limits, such
+   * as EPICS's 0 to 0, don't limit: a record clamps only when DRVH is above DRVL.
    */
   readonly controlRange: PvRange | null;
-  /** What to draw (LOPR to HOPR). */
+  /** Display limits (LOPR to HOPR). */
   readonly displayRange: PvRange | null;
-  /** LOLO to HIHI. */
+  /** Alarm limits (LOLO to HIHI). */
   readonly alarmRange: PvRange | null;
-  /** LOW to HIGH. */
+  /** Warning limits (LOW to HIGH). */
   readonly warningRange: PvRange | null;
 }
 
 export interface PvConnection {
   readonly state: PvConnectionState;
-  /** `state === "connected"`: only then, and unless it is `unresponsive`, is the value the present one. */
+  /** `state === "connected"`. The value is current only then, and only while not `unresponsive`. */
   readonly connected: boolean;
   /** When `state` began, ISO 8601; `null` before the relay has answered. */
   readonly since: string | null;
   /**
-   * While the value may be old (`disconnected`, `relayLost`, `unresponsive`): until when it was the
-   * present one, ISO 8601. That is when the PV's server, or the relay, was last heard from; it may be
-   * well before `since`, when a network failed silently. `null` otherwise.
+   * While the value may be old (`disconnected`, `relayLost`, `unresponsive`): when the PV's server, or
+   * the relay, was last heard from, ISO 8601. The value was current until then. It can be well before
+   * `since`, when a network failed silently. `null` otherwise.
    */
   readonly lastHeard: string | null;
   /**
-   * Still `connected`, but the PV's server has stopped answering, for some two seconds at least, or the
-   * relay has for three: it answers again, or the PV becomes `disconnected` or `relayLost` when the
-   * time-out ends.
+   * Still `connected`, but the PV's server hasn't answered for about two seconds, or the relay for three.
+   * Ends when they answer, or when the PV becomes `disconnected` or `relayLost` after the time-out.
    */
   readonly unresponsive: boolean;
-  /** Access rights: may be read. */
+  /** Read access at the IOC. */
   readonly readable: boolean;
   /**
-   * Why there is no value: the relay refused the name, the structure has no such field (and which it has), or
+   * Why there is no value: the relay refused the name, the structure has no such field (with those it has), or
    * the IOC gives no read access; `null` otherwise.
    */
   readonly reason: string | null;
 }
 
-/** Values of a PV that this client didn't get, by the cause why. */
+/** Counts of values that this client didn't get, by cause. */
 export interface PvSkips {
   /** This page didn't keep up. */
   readonly behind: number;
-  /** The page was hidden, and was brought up to date at intervals. */
+  /** The page was hidden and got updates at intervals. */
   readonly paced: number;
-  /** `rateHz`, `deadband` or `every` withheld them. */
+  /** Left out by the filter: `rateHz`, `deadband` or `every`. */
   readonly filter: number;
-  /** The relay couldn't take them in fast enough. */
+  /** The relay was too slow to take them in. */
   readonly relay: number;
-  /** The server or its library put them into others, as far as that is known. */
+  /** Squashed by the server or its library, as far as that is known. */
   readonly source: number;
 }
 
-/** Everything that is known of a PV: what `pv(name)` gives without a selection. */
+/** All fields of a PV: the result of `pv(name)` without a selection. */
 export interface PvData {
   /** The name with its source: `ca://NAME` also when asked for `NAME`. */
   readonly id: string;
@@ -217,37 +216,37 @@ export interface PvData {
   /** How to draw it; `null` before it is known. */
   readonly display: PvDisplay | null;
   readonly connection: PvConnection;
-  /** Values that this client was not sent one by one, for whatever cause. */
+  /** Number of values that this client didn't get, for any cause. */
   readonly skipped: number;
   /** The same by cause. */
   readonly skips: PvSkips;
 }
 
 /**
- * Which updates of a PV are wanted: those that fulfil all of it. Changes of the alarm, of metadata,
- * connection and access rights come in any case, and the first value always. What is withheld is not
- * sent, and counts as `skips.filter`.
+ * A filter of updates. An update must pass all of its options. The first value, and changes of alarm,
+ * metadata, connection and access rights, always pass. The relay doesn't send the others, which count as
+ * `skips.filter`.
  */
 export interface PvOptions {
-  /** Most updates a second; the last one of a burst always comes. @default any number */
+  /** Maximum updates per second; the last one of a burst always comes. @default unlimited */
   rateHz?: number | undefined;
   /**
-   * Only numbers that differ from the last one that came by more than this; enums, strings, arrays and
-   * structures always. @default 0: all
+   * Only numbers that differ from the last one sent by more than this; enums, strings, arrays and
+   * structures always pass. @default 0: all
    */
   deadband?: number | undefined;
-  /** Only one in so many updates. @default 1 */
+  /** One in this many updates. @default 1 */
   every?: number | undefined;
-  /** Of arrays of numbers only one in so many elements, beginning with the first. @default 1 */
+  /** One in this many elements of numeric arrays, beginning with the first. @default 1 */
   stride?: number | undefined;
-  /** Of what is left so many elements at most, from the first on. @default all */
+  /** Maximum number of elements, counted after `stride`. @default all */
   maxLength?: number | undefined;
   /**
-   * Of what is left at most so many points, 2 or more: the smallest and the largest element of each of half
-   * as many stretches, so that a plot of so many pixels loses no peak. @default all
+   * Min/max decimation to at most this many points, 2 or more, after `stride` and `maxLength`: each pair is
+   * the minimum and the maximum of one interval, so that a plot keeps all peaks. @default all
    */
   points?: number | undefined;
-  /** Doubles in arrays come as those of 32 bits, in half the bytes. @default false */
+  /** Sends arrays of doubles as 32-bit floats, in half the bytes. @default false */
   float32?: boolean | undefined;
 }
 
@@ -273,23 +272,22 @@ export interface Readable<T> {
 export interface ConnectionSnapshot {
   /**
    * `connecting` until the first attempt succeeds or fails, `open`, `lost` from then on until open
-   * again, `closed` for good: disposed, or reconnecting would not help.
+   * again, `closed` for good: disposed, or reconnecting wouldn't help.
    */
   readonly state: "connecting" | "open" | "lost" | "closed";
   /** When `state` began, milliseconds past the POSIX epoch. */
   readonly sinceMs: number;
   /** Failed attempts since the connection was last good. */
   readonly attempt: number;
-  /** Why it is lost or closed, for a person. */
+  /** Why it is lost or closed, as text for operators. */
   readonly reason: string | undefined;
   /**
-   * How long until the next attempt, from the moment this snapshot was made; `undefined` while one is
-   * under way.
+   * Time from this snapshot until the next attempt; `undefined` while one is in progress.
    */
   readonly retryInMs: number | undefined;
   /**
-   * While it is open, but the relay hasn't answered for three seconds: when it was last heard from,
-   * milliseconds past the POSIX epoch. Its PVs are `unresponsive` then.
+   * While the connection is open but the relay hasn't answered for three seconds: when it was last heard
+   * from, milliseconds past the POSIX epoch. Its PVs are `unresponsive` meanwhile.
    */
   readonly silentSinceMs: number | undefined;
   readonly relayVersion: string | undefined;
@@ -305,18 +303,18 @@ export interface StatsSnapshot {
   readonly updatesTotal: number;
   readonly framesTotal: number;
   readonly bytesTotal: number;
-  /** Values not sent one by one, for whatever cause. */
+  /** Values that this client didn't get, for any cause. */
   readonly skippedTotal: number;
-  /** Frames that didn't follow on the frame before; each one ends the connection. */
+  /** Frames that were missing; each ends the connection, and the client reconnects. */
   readonly gapsTotal: number;
   readonly reconnectsTotal: number;
   /** PVs that this client holds. */
   readonly subscriptions: number;
-  /** There and back at the last ping. */
+  /** Round trip of the last ping. */
   readonly roundTripMs: number | undefined;
 }
 
-/** For verification: what has arrived for one PV. */
+/** Counts of what has arrived for one PV, for verification. */
 export interface PvInspection {
   /** Number of the last update in the PV's stream, modulo 2^32. */
   readonly sequence: number;
@@ -327,7 +325,7 @@ export interface PvInspection {
 export interface GetOptions {
   /**
    * Selection as for `pv`. With `display.description` in it, or without a selection, a get waits up to two
-   * seconds for the description of a Channel Access PV. @default everything
+   * seconds for the description of a Channel Access PV. @default all fields
    */
   selection?: string;
   /** How long to wait for a PV's first value. @default 5000 */
@@ -355,27 +353,27 @@ export type PutValue =
 
 export interface PutOptions {
   /**
-   * Resolve only when the record, and all that it set off, has finished processing.
-   * @default false: when the server has taken or refused the value
+   * Put-completion: resolve when the record, and all records that it processed, have finished.
+   * @default false: resolve when the server has taken or refused the value
    */
   wait?: boolean;
-  /** How long to wait for the outcome. @default 10000 */
+  /** How long to wait for the result. @default 10000 */
   timeoutMs?: number;
   /**
-   * Write only if the PV is still at the update that this page shows, so that nobody else's change
-   * is overwritten unseen. Needs a listener on the PV, without options.
+   * Write only if the PV has had no update since the one that this page shows, so that another client's
+   * change isn't overwritten unseen. Needs a listener on the PV, without options.
    * @default false
    */
   onlyIfUnchanged?: boolean;
   /**
-   * For sliders: while one put to the PV is under way, only the latest of those that follow is kept.
-   * Those that gave way end as that one does, with `superseded`.
+   * For sliders: while a put to the PV is in progress, only the latest of the following ones is kept. The
+   * replaced ones get its result, with `superseded`.
    * @default false
    */
   coalesce?: boolean;
 }
 
-/** `error.mayBeWritten` says whether something may have been written all the same. */
+/** A put or call that failed. `error.mayBeWritten` is true if the value may have been written. */
 export interface PutFailure {
   readonly ok: false;
   readonly error: Error & {
@@ -388,24 +386,24 @@ export interface PutFailure {
 export type PutResult =
   | {
       readonly ok: true;
-      /** A later value was written in place of this one. */
+      /** A later value was written instead of this one. */
       readonly superseded: boolean;
       /**
-       * What the PV held when it was read after the put, if that isn't what was put: the IOC limited
-       * (DRVH, DRVL) or cut it, or another client wrote. Absent when the PV holds what was put;
-       * `undefined` beside a `message` for arrays of more than 4,096 elements.
+       * The PV's value when it was read back after the put, if it differs from what was put: the IOC
+       * clamped (DRVH, DRVL) or truncated it, or another client wrote. Absent when the PV holds what was
+       * put; `undefined` with a `message` for arrays of more than 4,096 elements.
        */
       readonly readback?: PvField | undefined;
-      /** The same in words, for a person: "the PV now holds 3". Absent when it holds what was put. */
+      /** The same as text, for example "the PV now holds 3". Absent when it holds what was put. */
       readonly message?: string;
     }
   | PutFailure;
 
 export interface PutManyOptions extends PutOptions {
   /**
-   * Send none of them unless the relay's rules permit all: the others then fail with `WITHHELD`. For 32 PVs
-   * of a relay at most, and not together with `coalesce`. What an IOC refuses shows only when the others
-   * are written.
+   * Write none of them unless the relay's rules permit all: otherwise the permitted ones fail with
+   * `WITHHELD`. For at most 32 PVs of a relay, and not together with `coalesce`. A refusal by an IOC
+   * doesn't keep the others from being written.
    * @default false
    */
   allPermitted?: boolean;
@@ -418,7 +416,7 @@ export interface RpcOptions {
 
 export type RpcResult = { readonly ok: true; readonly data: PvField } | PutFailure;
 
-/** WebAssembly module: where it is, or what it holds. */
+/** The WebAssembly module: its address, or its content. */
 export type WasmSource = string | URL | Request | Response | BufferSource | WebAssembly.Module;
 
 export interface ClientOptions {
@@ -427,65 +425,64 @@ export interface ClientOptions {
   /** @default the module that comes with this package, beside this file; Node reads it from disk */
   wasm?: WasmSource | Promise<WasmSource>;
   /**
-   * Gives the JSON Web Token that shows the relay who this is. Asked with every connection to a relay
-   * that wants one, so that it can be a new one each time.
+   * Returns the JSON Web Token that identifies this client. Called for every connection to a relay that
+   * requires one, so that it can be renewed.
    */
   token?: () => string | Promise<string>;
-  /** Node has one from 22 on; before, that of `ws`. @default the global `WebSocket` */
+  /** Node before 22 has none: pass that of `ws`. @default the global `WebSocket` */
   webSocket?: typeof WebSocket;
   /**
-   * `"lz4"` asks the relay to pack numbers, which takes 2 to 9 bytes an update in place of 11, fewest
-   * where values have few digits: for slow links. On a fast one it only costs time.
+   * `"lz4"` asks the relay to compress numbers to 2 to 9 bytes an update instead of 11, fewest where values
+   * have few digits. For slow links; on a fast one it only costs time.
    */
   compression?: "lz4";
   /** How long a PV stays subscribed after its last listener left. @default 2000 */
   unsubscribeDelayMs?: number;
   /**
-   * Longest pause between two attempts to connect. A page tries at once when it is seen again or the
-   * network returns. @default 5000 while the page is seen, 15000 otherwise
+   * Longest pause between two attempts to connect. A page tries at once when it becomes visible or the
+   * network returns. @default 5000 while the page is visible, 15000 otherwise
    */
   maxRetryDelayMs?: number;
   /**
-   * How often to measure the way to the relay. A relay of which nothing has come for two seconds is asked
-   * then, unless the page is hidden, and at once when the page is seen again or the network returns.
+   * Interval of pings, which measure the round trip. A relay that has sent nothing for two seconds is pinged
+   * earlier, unless the page is hidden, and at once when the page becomes visible or the network returns.
    * @default 5000
    */
   pingIntervalMs?: number;
-  /** Without any answer for so long after a ping the connection counts as lost. @default 10000 */
+  /** The connection is lost when nothing has come for this long after a ping. @default 10000 */
   pingTimeoutMs?: number;
   /**
-   * How often a hidden page is brought up to date, at most; it gets every update again when it is
-   * seen. 0 makes no difference between hidden and seen. @default 1000
+   * Interval of updates while the page is hidden; it gets every update again when it becomes visible.
+   * 0: hidden pages get every update. @default 1000
    */
   hiddenIntervalMs?: number;
 }
 
-/** One connection to a relay and the PVs that came over it. Does nothing until first used. */
+/** One connection to a relay and its PVs. It connects when it is first used. */
 export interface PvClient {
   /**
-   * The PV `name` through `selection`; `loc://name(initial)` is one that lives in this page, shared by
-   * all who use this client. A selection is a GraphQL selection set such as
-   * `{ value { string(units: true) } status { quality } }`. With `options` only some of the updates
-   * are sent. The same arguments give the same object.
-   * @throws PvwireError `BAD_OPTION` when an option's number can't be meant, such as `rateHz: 0`.
+   * The PV `name` through `selection`; `loc://name(initial)` is a PV of this page, shared by all users of
+   * this client. A selection is a GraphQL selection set such as
+   * `{ value { string(units: true) } status { quality } }`. `options` filter the updates. The same
+   * arguments give the same object.
+   * @throws PvwireError `BAD_OPTION` when an option has an impossible number, such as `rateHz: 0`.
    * @throws SelectionError when the selection is wrong. While the WebAssembly module is still
-   * loading the error is found later and thrown by `getSnapshot`; `await client.ready` first to
-   * have it at once.
+   * loading, `getSnapshot` throws the error later; `await client.ready` first to have it thrown here.
    */
   pv<T = PvData>(name: string, selection?: string, options?: PvOptions): Pv<T>;
   /**
-   * The present state of PVs, once. One result per name, in order; rejects only with a SelectionError,
+   * Reads PVs once. Resolves with one result per name, in order; rejects only with a SelectionError,
    * with `BAD_OPTION`, or when a file of this package can't be loaded.
    */
   get<T = PvData>(names: readonly string[], options?: GetOptions): Promise<GetResult<T>[]>;
   /**
-   * Writes a PV. The value becomes the PV's own type exactly or is refused; the result says what
-   * became of it. Without a connection to the relay nothing is written, now or later.
+   * Writes a PV. A value that can't be converted to the PV's type exactly is refused. Never rejects for a
+   * failed put: see the result. Without a connection to the relay nothing is written, now or later.
    */
   put(name: string, value: PutValue, options?: PutOptions): Promise<PutResult>;
   /**
-   * Writes several PVs: sent in this order in messages of 32 puts at most, each put with its own outcome.
-   * One that is refused doesn't keep the others from being written, unless `allPermitted` asks for that.
+   * Writes several PVs in this order, in messages of at most 32 puts, with one result for each put. A refused
+   * put doesn't keep the others from being written, unless `allPermitted` is set.
    */
   putMany(
     puts: readonly (readonly [name: string, value: PutValue])[],
@@ -501,9 +498,9 @@ export interface PvClient {
   readonly ready: Promise<void>;
   readonly connection: Readable<ConnectionSnapshot>;
   readonly stats: Readable<StatsSnapshot>;
-  /** What has arrived for a PV that has listeners with these options; `undefined` for any other. */
+  /** Counts of one PV that has listeners with these options; `undefined` for other PVs. */
   inspect(name: string, options?: PvOptions): PvInspection | undefined;
-  /** While the connection is lost: tries at once, as a button "Try now" wants it. */
+  /** While the connection is lost: tries to connect at once, for a button "Try now". */
   retryNow(): void;
   /** Closes the connection for good. */
   dispose(): void;

@@ -130,7 +130,7 @@ export class Pvs implements PvOwner {
     return this.#counters.add(listener);
   }
 
-  /** Makes the module's state anew, with a slot for each PV, and tells all listeners. */
+  /** Replaces the module's state, with a slot for each PV, and calls all listeners. */
   renew(): Wasm {
     const wasm = new Wasm();
     this.wasm = wasm;

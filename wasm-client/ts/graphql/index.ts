@@ -10,7 +10,7 @@ export type * from "./types.js";
 /**
  * A GraphQL client in the shape of graphql-ws's: Apollo Client's `GraphQLWsLink`, urql's
  * `subscriptionExchange` and Relay's network layer take it in its place. Of a client of PVs, which it
- * then shares with the rest of the page, or of the options for one of its own.
+ * then shares with the rest of the page, or from options for a new one.
  *
  * ```ts
  * const client = createGraphqlClient({ url: "ws://localhost:8080/ws" });

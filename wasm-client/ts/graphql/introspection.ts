@@ -200,7 +200,7 @@ class Reader {
     });
   }
 
-  /** Types name each other in circles, so each is looked up when somebody reads it. */
+  /** Types name each other in circles, so each is looked up when it is read. */
   #reference(): () => unknown {
     let type: () => unknown;
     if (this.#skip("[")) {

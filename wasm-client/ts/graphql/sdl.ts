@@ -94,12 +94,12 @@ type ChannelValue {
   ): String
   """The elements of a numeric array, little-endian; null for all others."""
   base64Array(
-    """Only so many of the first elements; 0 for all."""
+    """Maximum number of elements; 0 for all."""
     length: Int! = 0
   ): Base64Array
   """The elements of an array, each as \`string\` would be; null for scalars."""
   stringArray(
-    """Only so many of the first elements; 0 for all."""
+    """Maximum number of elements; 0 for all."""
     length: Int! = 0
   ): [String!]
   """The number or the index of the choice, whatever it is; null for strings and arrays."""
@@ -114,7 +114,7 @@ type ChannelValue {
   array: TypedArray
   """The elements of a numeric array as doubles, in place if they are; null for all others."""
   float64Array(
-    """Only so many of the first elements; 0 for all."""
+    """Maximum number of elements; 0 for all."""
     length: Int! = 0
   ): Float64Array
   """The fields of a structure; null for all others."""
@@ -145,7 +145,7 @@ type ChannelStatus {
   gives no alarm.
   """
   quality: String!
-  """A few words for a person; empty when all is well."""
+  """The alarm as text; empty without an alarm."""
   message: String!
   """Whether the PV may be written now, as far as the IOC is concerned; true where that isn't known."""
   mutable: Boolean!

@@ -1,15 +1,15 @@
 /** Histograms of times, with buckets like those of Prometheus. */
 
 export interface Histogram {
-  /** Upper ends of the bars, included in them; the last is Infinity. */
+  /** Upper bounds of the buckets, inclusive; the last is Infinity. */
   readonly endsMs: readonly number[];
-  /** How many fell in each bar. */
+  /** Number of times in each bucket. */
   readonly counts: readonly number[];
   readonly count: number;
   readonly sumMs: number;
 }
 
-export class Bars {
+export class Buckets {
   readonly #endsMs: readonly number[];
   #counts: number[];
   #sumMs = 0;
@@ -33,7 +33,7 @@ export class Bars {
 }
 
 /**
- * The end of the bar that so many of 100 don't exceed: `percentile(histogram, 99)`; `undefined` of an
+ * The upper bound of the bucket with the percentile: `percentile(histogram, 99)`; `undefined` for an
  * empty histogram.
  */
 export function percentile(histogram: Histogram, percent: number): number | undefined {

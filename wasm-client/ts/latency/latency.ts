@@ -1,35 +1,35 @@
 /** Measures updates: from the IOC's time stamp to the page's callback, and from there to paint. */
 
 import type { Pv, PvClient, PvConnection, PvTime, Readable } from "../types.js";
-import { Bars, type Histogram } from "./histogram.js";
+import { Buckets, type Histogram } from "./histogram.js";
 import { systemTimes, watchRelayClock, type RelayClock, type Times } from "./relay_clock.js";
 import { WatchedCell } from "./watched_cell.js";
 
 export interface LatencyOptions {
-  /** Upper ends of the histograms' bars; one without end follows. @default 1, 2, 5 … 5000 */
+  /** Upper bounds of the histograms' buckets; a last one without bound is added. @default 1, 2, 5 … 5000 */
   endsMs?: readonly number[];
 }
 
 export interface LatencySnapshot {
-  /** What the browser's clock was corrected by; nothing is counted before it is known. */
+  /** The correction of the browser's clock; nothing is counted before it is known. */
   readonly clock: RelayClock | undefined;
   /**
-   * From the IOC's stamp until a listener was called, by the relay's clock. The clocks of IOC and relay
-   * are taken to be the same, as they are where both follow one time server.
+   * From the IOC's time stamp until a listener was called, by the relay's clock. Assumes that the clocks of
+   * IOC and relay agree, as they do where both follow one time server.
    */
   readonly stampToCallback: Histogram;
   /** From there until the browser had painted the frame. */
   readonly callbackToPaint: Histogram;
   readonly stampToPaint: Histogram;
   /**
-   * Updates whose stamp was still to come by more than the comparison of the clocks may be wrong: the
+   * Updates whose time stamp was in the future by more than the uncertainty of the clocks' comparison: the
    * IOC's clock is ahead of the relay's. Not counted above.
    */
   readonly fromTheFuture: number;
 }
 
 export interface Latency extends Readable<LatencySnapshot> {
-  /** Forgets what was counted. */
+  /** Sets all counts to zero. */
   reset: () => void;
 }
 
@@ -46,7 +46,7 @@ interface Stamp {
 }
 
 /**
- * Counts how long the updates of some PVs take while somebody listens. Renewed once a second.
+ * Measures how long the updates of some PVs take, while it has listeners. Renewed once a second.
  *
  * ```ts
  * const latency = measureLatency(client, ["MAGNET1:TEMP"]);
@@ -56,7 +56,7 @@ interface Stamp {
  * });
  * ```
  *
- * An update that another one replaced before the page's next frame is never shown, and isn't counted.
+ * An update that was replaced before the page's next frame is never shown and isn't counted.
  */
 export function measureLatency(
   client: PvClient,
@@ -67,11 +67,11 @@ export function measureLatency(
   const { endsMs = ENDS_MS } = options;
   const pvs = names.map((name) => client.pv<Stamp>(name, SELECTION));
   const clock = watchRelayClock(client, times);
-  const empty = (): Bars[] => [new Bars(endsMs), new Bars(endsMs), new Bars(endsMs)];
-  let bars = empty();
+  const empty = (): Buckets[] => [new Buckets(endsMs), new Buckets(endsMs), new Buckets(endsMs)];
+  let buckets = empty();
   let fromTheFuture = 0;
   const snapshot = (): LatencySnapshot => {
-    const [stampToCallback, callbackToPaint, stampToPaint] = bars.map((some) =>
+    const [stampToCallback, callbackToPaint, stampToPaint] = buckets.map((some) =>
       some.snapshot(),
     ) as [Histogram, Histogram, Histogram];
     const now = clock.getSnapshot();
@@ -82,13 +82,13 @@ export function measureLatency(
     const note = (): void => {
       const fresh = stampsOf(pvs, seen);
       const { offsetMs, uncertaintyMs = 0 } = clock.getSnapshot() ?? {};
-      // A page that nobody sees isn't painted.
+      // A hidden page isn't painted.
       if (fresh.length === 0 || offsetMs === undefined || isHidden()) return;
       const calledMs = times.epochMs() + offsetMs;
       const calledAt = times.now();
       afterPaint(() => {
         const toPaint = times.now() - calledAt;
-        const [stampToCallback, callbackToPaint, stampToPaint] = bars;
+        const [stampToCallback, callbackToPaint, stampToPaint] = buckets;
         callbackToPaint?.add(toPaint);
         for (const stampMs of fresh) {
           const toCallback = calledMs - stampMs;
@@ -119,7 +119,7 @@ export function measureLatency(
     getSnapshot: cell.getSnapshot,
     subscribe: cell.subscribe,
     reset: () => {
-      bars = empty();
+      buckets = empty();
       fromTheFuture = 0;
       cell.set(snapshot());
     },

@@ -4,7 +4,7 @@ import { Client } from "../client/client.js";
 import type { PvClient, Readable } from "../types.js";
 import { WatchedCell } from "./watched_cell.js";
 
-/** Answers that are remembered: the fastest of them says most. */
+/** Number of answers that are kept; the one with the shortest round trip is used. */
 const SAMPLES = 8;
 
 /** Place of the last answer's two times behind the eight numbers of the summary, see `lib.rs`. */
@@ -13,13 +13,13 @@ const PONG_PLACE = 8;
 /** An answer that is this much older than it should be was measured wrongly. */
 const LATE_MS = 3000;
 
-/** What is known of the relay's clock. */
+/** The relay's clock, compared with the browser's. */
 export interface RelayClock {
-  /** To add to the browser's clock to have the relay's. */
+  /** The relay's clock minus the browser's. */
   readonly offsetMs: number;
-  /** How wrong `offsetMs` can be: half the way there and back. */
+  /** Maximum error of `offsetMs`: half the round trip. */
   readonly uncertaintyMs: number;
-  /** There and back, of the answer that this was told from. */
+  /** Round trip of the answer that `offsetMs` comes from. */
   readonly roundTripMs: number;
 }
 
@@ -33,8 +33,8 @@ export interface Times {
 export const systemTimes: Times = { epochMs: () => Date.now(), now: () => performance.now() };
 
 /**
- * The relay's clock, from the pings that the client sends anyway; `undefined` until one is answered and
- * while there is no connection. Looks once a second while somebody listens.
+ * The relay's clock, from the client's own pings; `undefined` until one is answered and while there is no
+ * connection. Renewed once a second while it has listeners.
  */
 export function watchRelayClock(
   client: PvClient,

@@ -22,14 +22,14 @@ export const readHere: Reader = (url, onRecord, onLost) => {
   };
 };
 
-/** What a stream needs of its WebSocket. */
+/** The WebSocket that a stream belongs to. */
 export interface LargeSocket {
   readonly url: string;
   send(bytes: Uint8Array<ArrayBuffer>): void;
   fail(reason: string): void;
 }
 
-/** After so many streams of a client that brought nothing it asks for no more. */
+/** After this number of streams without data a client asks for no more. */
 const TRIES = 3;
 
 /** Streams that brought nothing, in a row. */
@@ -63,7 +63,7 @@ export class LargeStream {
     this.#step();
   }
 
-  /** Whether a message of the WebSocket is the stream's business. */
+  /** Handles a message of the WebSocket if it belongs to the stream. */
   takes(message: unknown): boolean {
     if (typeof message === "string") {
       const address = new URL(message, this.#socket.url);
@@ -86,7 +86,7 @@ export class LargeStream {
     return true;
   }
 
-  /** Nothing of it is applied any more. */
+  /** Ends the stream; what it has is discarded. */
   close(): void {
     this.#stop();
     this.#waiting = [];
@@ -112,7 +112,7 @@ export class LargeStream {
     }
   }
 
-  /** Applies what waits as far as it is there. */
+  /** Applies the messages that wait, up to the first whose value isn't there yet. */
   #advance(): void {
     for (;;) {
       const [message] = this.#waiting;

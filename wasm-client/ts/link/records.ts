@@ -12,7 +12,7 @@ const MAX_BYTES = 1 << 28;
 /** Length and head of the message that follows, each a 32-bit number. */
 const HEADER_BYTES = 8;
 
-/** Fetches a body and gives its records, each in a buffer of its own; throws when it ends. */
+/** Fetches a body and gives its records, each in a separate buffer; throws when it ends. */
 export async function readRecords(
   url: string,
   onRecord: (record: LargeRecord) => void,

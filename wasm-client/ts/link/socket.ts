@@ -32,7 +32,7 @@ export interface SocketOptions {
   clock: Clock;
   /** Between 0 and 1. */
   random: () => number;
-  /** Asked before each wait: it is shorter while somebody looks. */
+  /** Called before each pause, which is shorter while the page is visible. */
   maxRetryDelayMs: () => number;
   onMessage: (data: unknown) => void;
   /** An open connection is lost, or the first attempt failed. */
@@ -103,7 +103,7 @@ export class RelaySocket {
     });
   }
 
-  /** What came over this connection can't be trusted, or nothing comes: connects anew. */
+  /** Ends a connection that brings wrong data or none, and connects again. */
   fail(reason: string): void {
     if (this.#socket === undefined) return;
     this.#drop();
@@ -141,7 +141,7 @@ export class RelaySocket {
       return;
     }
     socket.binaryType = "arraybuffer";
-    // The close event says as much. In Node an error that nobody listens for ends the process.
+    // The close event says as much. In Node an error without a listener ends the process.
     socket.onerror = () => undefined;
     socket.onmessage = (event: MessageEvent<unknown>) => {
       this.#options.onMessage(event.data);

@@ -365,7 +365,7 @@ export function planObject(lines: string[], make?: MakeReader, path = ""): Objec
     const field =
       make?.(inner, words, lines) ??
       (sign === "{" ? planObject(lines, make, inner) : leaf(name, inner, path, args));
-    // A function has no parts of its own.
+    // A function reads no parts itself.
     const described = inner.endsWith("display.description") ? DESCRIBES : 0;
     const parts = Number(own) | (field as ObjectPlan).mask | described;
     size += 1 + ((field as Partial<ObjectPlan>).size ?? 0);

@@ -9,7 +9,7 @@ import { stageValue } from "../store/value.js";
 
 interface Local {
   value: PutValue;
-  /** One for each spelling that somebody listens to. */
+  /** One for each spelling that has listeners. */
   readonly slots: Set<Slot>;
 }
 
@@ -29,7 +29,7 @@ function parse(name: string): { bare: string; initial: PutValue } | string {
   } catch {
     // Said below.
   }
-  return `the initial value ${text} is none: write a number, "text", or a list of either`;
+  return `invalid initial value ${text}: write a number, "text", or a list of either`;
 }
 
 export class Locals {
@@ -77,7 +77,7 @@ export class Locals {
       return failed(
         name,
         "BAD_VALUE",
-        `${JSON.stringify(value)} is no number, and the PV holds one`,
+        `${JSON.stringify(value)} is not a number, but the PV holds one`,
       );
     }
     local.value = fitting;

@@ -10,7 +10,7 @@ import type { Pv, PvOptions } from "../types.js";
 /** Whether a name is a PV of the page itself. */
 export const isLocal = (name: string): boolean => name.startsWith("loc://");
 
-/** A filter's numbers: the arguments of the module's `subscribe`; those that are missing are 0. */
+/** A filter as the arguments of the module's `subscribe`; missing ones are 0. */
 export type FilterNumbers = [
   intervalMs: number,
   deadband: number,
@@ -21,7 +21,7 @@ export type FilterNumbers = [
   float32: boolean,
 ];
 
-/** Options in one string, empty when every update is wanted, and all of it. */
+/** Options as one string, empty when they filter nothing. */
 export function filterOf(options: PvOptions = {}): string {
   checkOptions(options);
   const { deadband = 0, every = 1, float32, maxLength, points, rateHz, stride } = options;
@@ -31,11 +31,11 @@ export function filterOf(options: PvOptions = {}): string {
   return filter === "\n0,0,1,,,," ? "" : filter;
 }
 
-/** What a PV's handle needs of its client. */
+/** The client of a PV's handle. */
 export interface PvOwner {
   /** The module is there. */
   readonly loaded: boolean;
-  /** The PV's slot when somebody listens to it, one without data otherwise. */
+  /** The PV's slot while it has listeners, one without data otherwise. */
   slotOf(handle: PvHandle): Slot;
   columns(): Columns;
   attach(handle: PvHandle): void;
@@ -45,7 +45,7 @@ export interface PvOwner {
 export class PvHandle implements Pv<unknown> {
   /** Parts that the selection reads; none before it is compiled. */
   mask = 0;
-  /** The PV as its client holds it, while somebody listens. */
+  /** The PV as its client holds it, while it has listeners. */
   held: { readonly slot: Slot | undefined } | undefined;
   #owner: PvOwner;
   #selection: Selection;
@@ -67,7 +67,7 @@ export class PvHandle implements Pv<unknown> {
     this.#selection = selection;
   }
 
-  /** PVs with the same share a slot. */
+  /** PVs with the same key share a slot. */
   get key(): string {
     return this.name + this.filter;
   }
@@ -76,7 +76,7 @@ export class PvHandle implements Pv<unknown> {
     return this.#listeners.all.length > 0;
   }
 
-  /** Reads the selection if it can be read yet; throws what is wrong with it. */
+  /** Compiles the selection if the module is loaded; throws if the selection is wrong. */
   compile(): void {
     if (this.#error !== undefined) throw this.#error as Error;
     if (this.#view !== undefined || !this.#owner.loaded) return;
@@ -90,7 +90,7 @@ export class PvHandle implements Pv<unknown> {
     }
   }
 
-  /** As `compile`, but leaves the error to whoever reads. */
+  /** As `compile`, but leaves the error to `getSnapshot`. */
   prepare(): void {
     try {
       this.compile();
@@ -99,7 +99,7 @@ export class PvHandle implements Pv<unknown> {
     }
   }
 
-  /** Something in these parts has changed. Gives who is to be told. */
+  /** Something in these parts has changed. Returns the listeners to be called. */
   changed(parts: number): readonly Listener[] {
     this.#changed |= parts;
     return this.#listeners.all;
@@ -121,7 +121,7 @@ export class PvHandle implements Pv<unknown> {
   readonly getSnapshot = (): unknown => {
     this.compile();
     if (this.#view === undefined) return undefined;
-    // Without listeners nobody says when something changes.
+    // Without listeners changes are not reported.
     const parts = this.listened ? this.#changed : ALL_PARTS;
     if (parts !== 0) {
       const slot = this.#owner.slotOf(this);

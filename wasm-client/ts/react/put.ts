@@ -15,7 +15,7 @@ export interface PutHandle {
   readonly pending: number;
   /** Why the last put that ended isn't done; `undefined` when it is. */
   readonly error: PutFailure["error"] | undefined;
-  /** `error.message`: for a person. */
+  /** `error.message`. */
   readonly reason: string | undefined;
   /** Forgets the last outcome. */
   readonly reset: () => void;

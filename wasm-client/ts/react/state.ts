@@ -54,7 +54,7 @@ function rateOf(client: PvClient, name: string, options: PvOptions): Readable<nu
         const now = count();
         const { updates = 0 } = before;
         const received = (now.updates ?? 0) - updates;
-        // Counts begin anew with another connection to the relay. The first value that comes is what
+        // Counts restart with each connection to the relay. The first value that comes is what
         // was there already, whenever that was.
         const isUnknown = received < 0 || (updates === 0 && received > 0);
         rate = isUnknown ? undefined : (1000 * received) / (now.atMs - before.atMs);

@@ -18,7 +18,7 @@ const EXACT_POWER = 22;
 /** "000" to "999". */
 const THREE = Array.from({ length: 1000 }, (_, number) => String(number).padStart(3, "0"));
 
-/** Of so many digits at most a table has the part after the point. */
+/** Maximum number of decimal places that a table has. */
 const TABLE_DIGITS = 3;
 
 /**
@@ -51,7 +51,7 @@ export function formatNumber(value: number, digits: number | null, type?: PvType
   return `${value < 0 ? "-" : ""}${String(whole)}.${places === 3 ? after : after.slice(3 - places)}`;
 }
 
-/** From so many digits on each double is another text, and likewise each float of 32 bits. */
+/** Number of digits from which on each double, or each 32-bit float, has a different text. */
 const FLOAT32_DIGITS = 9;
 
 function shortest(value: number, type: PvType | undefined): string {

@@ -2,7 +2,7 @@
 
 import type { Readable } from "../types.js";
 
-/** What a listener throws is reported and stops nobody else. */
+/** Reports what a listener threw; the other listeners are called all the same. */
 export function report(error: unknown): void {
   if (typeof reportError === "function") reportError(error);
   else console.error(error);
@@ -16,7 +16,7 @@ export function callListener(listener: () => void): void {
   }
 }
 
-/** A function that listens, to however many PVs. */
+/** A function that listens to any number of PVs. */
 export interface Listener {
   readonly call: () => void;
   /** The last round that it was part of. */
@@ -27,7 +27,7 @@ const known = new WeakMap<() => void, Listener>();
 
 let rounds = 0;
 
-/** Whoever is to be told of changes, each once. */
+/** The listeners to be called for one set of changes, each once. */
 export class Round {
   #number = ++rounds;
   #listeners: Listener[] = [];

@@ -51,7 +51,7 @@ export class Out {
   view = new DataView(this.#bytes.buffer);
   #length = 0;
 
-  /** Room for so many bytes, whose place plus `ahead` is a multiple of `align`. */
+  /** Reserves this many bytes at an offset that is a multiple of `align` after adding `ahead`. */
   room(bytes: number, align: number, ahead = 0): number {
     const at = Math.ceil((this.#length + ahead) / align) * align - ahead;
     this.#length = at + bytes;

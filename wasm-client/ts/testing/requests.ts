@@ -46,7 +46,7 @@ class Reader {
   #buffer: ArrayBuffer;
 
   constructor(bytes: Uint8Array) {
-    // A message of its own: what it is sent from is used again.
+    // A copy: the buffer that it is sent from is used again.
     this.#buffer = bytes.slice().buffer;
     this.#view = new DataView(this.#buffer);
   }

@@ -35,7 +35,7 @@ export function Led({ name, label = name, bit, staleAfterMs }: LedProps): ReactN
   const condition = useCondition(pv, staleAfterMs);
   const isOn = bitOf(pv, bit);
   const word = wordOf(isOn);
-  // An enum has a word of its own for it.
+  // An enum has a label for it.
   const text = bit === undefined && pv?.display?.choices != null ? pv.value?.string : undefined;
   return (
     <Frame
@@ -90,7 +90,7 @@ export function ByteMonitor(props: ByteMonitorProps): ReactNode {
   );
 }
 
-/** Filled with a tick for on, an empty ring for off, dotted when nobody knows. */
+/** Filled with a tick for on, an empty ring for off, dotted when unknown. */
 function Lamp({ isOn }: { readonly isOn: boolean | undefined }) {
   return (
     <svg className="pvwire-lamp" viewBox="0 0 16 16" aria-hidden="true" data-on={isOn ?? "unknown"}>

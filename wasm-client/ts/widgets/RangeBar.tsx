@@ -9,7 +9,7 @@ export interface RangeBarProps {
   readonly number: number | null;
 }
 
-/** A thin bar below the value. Decoration for the eye: value and alarm stand beside it as text. */
+/** A thin line below the value. Decoration: value and alarm are also there as text. */
 export function RangeBar({ display, number }: RangeBarProps): ReactNode {
   const scale = scaleOf(display.displayRange);
   if (scale === undefined) {

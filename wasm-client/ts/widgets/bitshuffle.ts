@@ -8,7 +8,7 @@ const HEADER_BYTES = 12;
 /** Elements are shuffled in groups of eight; what is left over at the end is stored as it is. */
 const GROUP = 8;
 
-/** How large a block is where nothing says it: so many bytes, but not fewer than so many elements. */
+/** Default size of a block in bytes, and its minimum in elements. */
 const BLOCK_BYTES = 8192;
 const MIN_BLOCK_ELEMENTS = 128;
 

@@ -8,7 +8,7 @@ import { codecOf, pictureOf, type Picture } from "./pixels.js";
 /** As much as a message of the relay may hold: no image is larger before it was encoded. */
 const MAX_IMAGE_BYTES = 2 ** 28;
 
-/** The picture of an encoded NTNDArray. Rejects with a sentence for a person. */
+/** The picture of an encoded NTNDArray. Rejects with a message for operators. */
 export async function decodeImage(structure: PvStructure): Promise<Picture> {
   const codec = codecOf(structure);
   if (codec === "jpeg") return decodeJpeg(bytesOf(structure));
@@ -33,7 +33,7 @@ export async function decodeImage(structure: PvStructure): Promise<Picture> {
   return picture;
 }
 
-/** Encoded bytes, decoded to `size` bytes of elements of so many bytes. */
+/** Encoded bytes, decoded to `size` bytes of elements of `elementBytes` bytes. */
 type Decode = (
   bytes: Uint8Array<ArrayBuffer>,
   size: number,

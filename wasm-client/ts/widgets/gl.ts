@@ -52,7 +52,7 @@ export function createGlPainter(
     antialias: false,
     depth: false,
     failIfMajorPerformanceCaveat: !allowSoftware,
-    // Frames come slower than the page is painted, and somebody may save one.
+    // Frames come slower than the page is painted, and a user may save one.
     preserveDrawingBuffer: true,
   });
   const program = gl === null ? undefined : programOf(gl);

@@ -2,7 +2,7 @@
 
 const DAMAGED = "The image's lz4 bytes are damaged";
 
-/** A block holds at most so many times its own bytes. */
+/** Maximum ratio of decoded to encoded bytes. */
 const MAX_RATIO = 255;
 
 /** A block of LZ4 without a frame around it, as `LZ4_compress_default` makes it. */

@@ -4,10 +4,10 @@ import { useMemo, useState, useSyncExternalStore } from "react";
 
 import { usePvStore } from "../react/pv.js";
 
-/** So long at most: a screen reader reads what nobody sees. */
+/** Maximum delay: screen readers read what is out of sight. */
 const LAG_MS = 2000;
 
-/** Widgets out of sight are told in so many groups, one after the other. */
+/** Number of groups in which widgets out of sight are updated, one after the other. */
 const GROUPS = 20;
 const TURN_MS = LAG_MS / GROUPS;
 
@@ -98,7 +98,7 @@ function tellLater(sight: Sight, listener: () => void): void {
   waiting.set(sight, listener);
   timer ??= setTimeout(tellDue, 2 * TURN_MS);
   if (isTelling || turnNow() === turn) return;
-  // With the widgets that are seen: a frame of its own would cost more than what is written in it.
+  // With the widgets that are seen: a separate frame would cost more than the updates.
   isTelling = true;
   queueMicrotask(tellDue);
 }

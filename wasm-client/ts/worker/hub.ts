@@ -20,7 +20,7 @@ const MAX_OPEN = 60;
 /** Ids that one Unsubscribe may hold. */
 const MAX_IDS = 10_000;
 
-/** From frames of so many bytes on a stream beside the WebSocket pays. */
+/** From frames of this size on a stream beside the WebSocket pays. */
 const LARGE_BYTES = 1 << 16;
 
 /** What ends a connection that was cut. */

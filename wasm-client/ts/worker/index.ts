@@ -2,7 +2,7 @@
 
 import { HERE } from "./here.js";
 
-/** Where the connection is: in the page, in a worker of its own, or in one worker for all tabs. */
+/** Where the connection is: in the page, in a worker of the page, or in one worker for all tabs. */
 export type SocketPlace = "main" | "dedicated" | "shared";
 
 type Handler<Event> = ((event: Event) => void) | null;
@@ -124,7 +124,7 @@ class WorkerSocket {
     } catch (error) {
       // Some browsers throw where a page may have no worker.
       if (place !== "main") giveUp(place, String(error));
-      // Not before whoever makes this socket listens to it.
+      // Only after the caller has added its listeners.
       queueMicrotask(() => {
         if (place === "main") this.#ended(CUT);
         else if (this.readyState < 3) this.#open(place);

@@ -58,7 +58,7 @@ export class Request {
     if (at !== 0) this.#view.setUint32(at, id, true);
   }
 
-  /** Of an Unsubscribe; whoever writes to it changes the request. */
+  /** Of an Unsubscribe; writing to it changes the request. */
   get ids(): Uint32Array {
     return idsAt(this.#view, this.#body(), UnsubscribeField.ids);
   }
@@ -117,7 +117,7 @@ export class Frame {
     return this.data;
   }
 
-  /** A copy of an answer that answers nobody. */
+  /** A copy of an answer that belongs to no request. */
   withoutReply(): ArrayBuffer {
     const copy = this.data.slice(0);
     const at = place(this.#view, this.#root, FrameField.replyType);
