@@ -60,7 +60,7 @@ pub(crate) fn run(bytes: &[u8]) {
         Ok(Some(filter)) => filter,
         Ok(None) => return,
         Err(said) => {
-            assert_eq!(said.lines().count(), 1);
+            assert_eq!(said.to_string().lines().count(), 1);
             return;
         }
     };

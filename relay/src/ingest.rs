@@ -3,16 +3,20 @@
 pub mod ca;
 pub mod host;
 pub mod intake;
+pub mod line;
 pub mod operation;
 pub mod pva;
+pub mod row;
 pub mod search;
 pub mod sim;
 mod user;
 pub mod weight;
 
-pub use intake::{Event, FilteredLine, Intake, Line, Notice, Row, RowValue};
+pub use intake::Intake;
+pub use line::{FilteredLine, Line};
 pub use operation::{Call, LastPut, OpDone, OpEnd, OpTicket, Put, Sent};
 use pvwire_schema::types::Outcome;
+pub use row::{Event, Notice, Row, RowValue};
 use std::error::Error;
 
 /// The queue in which a name waits for its search.

@@ -1,4 +1,4 @@
-//! What is the latest of each PV, and who wants it?
+//! The state of all PVs: filters, the registry of PVs and holders, the table of values, and the tick.
 
 pub mod filter;
 pub mod registry;

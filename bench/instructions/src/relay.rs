@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use pvwire_relay::fanout::dirty::Dirty;
 use pvwire_relay::fanout::flat::FrameMaker;
 use pvwire_relay::fanout::set::PvSet;
-use pvwire_relay::ingest::intake::{Intake, Line};
-use pvwire_relay::ingest::{Event, RowValue};
+use pvwire_relay::ingest::{Event, Intake, Line, RowValue};
 use pvwire_relay::state::table::{Changes, Now, Table};
 use pvwire_schema::types::{Alarm, Metadata, PvId, Severity, SkipCause, ValueType};
 

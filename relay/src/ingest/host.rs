@@ -1,14 +1,14 @@
-//! Do the host names by which IOCs are found still stand for the same addresses?
+//! Watches the addresses of the host names in EPICS's variables.
 //!
-//! libca and pvxs look up the names in EPICS's variables once, when a context is created. A name that
-//! stands for another address later leads them to where an IOC was, so the relay looks as well and has
-//! the source begin anew.
+//! libca and pvxs resolve these names once, when a context is created. If a name has another address
+//! later, they would search for the IOC at its old one. Therefore the relay resolves the names repeatedly,
+//! and makes a source reconnect when an address has changed.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Variables with names of hosts, and the scheme of the source that reads each.
+/// Variables that contain host names, and the scheme of the source that reads each.
 const VARIABLES: [(&str, &str); 4] = [
     ("EPICS_CA_ADDR_LIST", "ca"),
     ("EPICS_CA_NAME_SERVERS", "ca"),
@@ -16,10 +16,10 @@ const VARIABLES: [(&str, &str); 4] = [
     ("EPICS_PVA_NAME_SERVERS", "pva"),
 ];
 
-/// A name that isn't answered for so long is not known now.
+/// A name without an answer after this time counts as unknown.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a name stands for; nothing when nobody knows it.
+/// The addresses of a name; empty if it is unknown.
 type Addresses = BTreeSet<IpAddr>;
 
 /// One name of a source's variables.
@@ -27,11 +27,11 @@ type Addresses = BTreeSet<IpAddr>;
 struct Host {
     scheme: &'static str,
     name: String,
-    /// What the source has, as far as the relay knows.
+    /// The addresses that the source uses, as far as the relay knows.
     used: Addresses,
-    /// What was found instead at the last look.
+    /// Other addresses, found by the last look.
     instead: Addresses,
-    /// Whether that is said to be nothing.
+    /// It has been logged that the name has no address.
     is_lost: bool,
 }
 
@@ -46,13 +46,13 @@ impl Host {
         }
     }
 
-    /// Takes what a look has found; whether the source is to begin anew. That takes two looks that agree,
-    /// because a name server that is about to change may answer this and that. A name that nobody knows
-    /// now says nothing of where the IOC is.
+    /// Takes the addresses of a look. Returns whether the source must reconnect, which takes two equal
+    /// looks, because a name server may give different answers while it is changed. A name without an
+    /// address changes nothing.
     fn found(&mut self, addresses: Addresses) -> bool {
         if addresses.is_empty() && !self.is_lost {
             log::warn!(
-                "{} stands for no address now: nothing is changed",
+                "{} has no address now; its last addresses stay in use",
                 self.name
             );
         }
@@ -66,7 +66,7 @@ impl Host {
             return false;
         }
         log::warn!(
-            "{} stands for {:?} now and not for {:?}: all PVs of {}:// are searched again",
+            "{} now has the addresses {:?} instead of {:?}: all PVs of {}:// are searched again",
             self.name,
             addresses,
             self.used,
@@ -78,12 +78,12 @@ impl Host {
     }
 }
 
-/// The names that IOCs are found by.
+/// The host names in EPICS's variables.
 #[derive(Debug)]
 pub struct Hosts(Vec<Host>);
 
 impl Hosts {
-    /// The names in EPICS's variables, of which `lookup` gives the values.
+    /// Reads the host names from EPICS's variables by `lookup`.
     #[must_use]
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Self {
         let mut hosts = Vec::<Host>::new();
@@ -98,8 +98,8 @@ impl Hosts {
         Self(hosts)
     }
 
-    /// Looks the names up for ever and calls `renew` with the scheme of a source that is to begin anew.
-    /// Ends at once when there are none, or with an interval of zero.
+    /// Resolves the names repeatedly, and calls `renew` with the scheme of a source that must reconnect.
+    /// Returns at once if there are no names or the interval is zero; otherwise it never returns.
     pub async fn watch(mut self, every: Duration, renew: impl Fn(&str)) {
         if every.is_zero() || self.0.is_empty() {
             return;
@@ -121,7 +121,7 @@ impl Hosts {
     }
 }
 
-/// The name in `NAME`, `NAME:PORT` or `NAME:PORT,TTL@INTERFACE`; nothing if it is an address.
+/// The name in `NAME`, `NAME:PORT` or `NAME:PORT,TTL@INTERFACE`; `None` if it is an address.
 fn host_name(item: &str) -> Option<&str> {
     let address = item.split([',', '@']).next()?;
     let name = address.split(':').next()?;
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_told_from_addresses_and_each_counts_once_for_its_source() {
+    fn host_names_are_found_among_addresses_once_per_source() {
         let hosts = Hosts::read(|variable| {
             let value = match variable {
                 "EPICS_CA_ADDR_LIST" => "10.1.255.255 ioc-a ioc-b:5066",
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn source_begins_anew_when_two_looks_agree_on_something_else_and_never_for_no_answer() {
+    fn source_reconnects_when_two_looks_find_the_same_new_addresses() {
         let mut host = Host::new("ca", "ioc-a");
         host.used = addresses(["10.0.0.1"]);
         let looks = [
@@ -190,13 +190,13 @@ mod tests {
             (addresses(["10.0.0.3", "10.0.0.4"]), false),
             (addresses(["10.0.0.3", "10.0.0.4"]), true),
         ];
-        for (nth, (found, anew)) in looks.into_iter().enumerate() {
-            assert_eq!(host.found(found), anew, "look {nth}");
+        for (nth, (found, reconnects)) in looks.into_iter().enumerate() {
+            assert_eq!(host.found(found), reconnects, "look {nth}");
         }
     }
 
     #[test]
-    fn name_that_nobody_knew_at_the_start_is_searched_once_it_is_known() {
+    fn name_unknown_at_the_start_is_searched_once_it_is_known() {
         let mut host = Host::new("pva", "ioc-a");
         assert!(!host.found(addresses(["10.0.0.1"])));
         assert!(host.found(addresses(["10.0.0.1"])));

@@ -1,11 +1,11 @@
-//! What does an operation ask of a source, and when is it too late for a put?
+//! Operations of sources: puts, calls, their outcomes, and the condition of a put.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pvwire_schema::types::{Expected, Node, NodeValue, Outcome, PutValue};
 
-/// After a put was answered, its own update may take so long to arrive.
+/// The update of a put may arrive this long after its answer.
 const ECHO: Duration = Duration::from_secs(1);
 
 /// A value on its way to a PV.
@@ -15,37 +15,37 @@ pub struct Put {
     pub value: PutValue,
     /// Answer only when the record has finished processing.
     pub wait: bool,
-    /// Write only if the PV is still at this update.
+    /// Write only if this is still the PV's newest update.
     pub expected: Option<Expected>,
-    /// As whom the IOC is to see it; without a name, as the relay.
+    /// The user that the IOC sees; without one it sees the relay.
     pub user: Option<String>,
-    /// After how long nobody waits for the answer any more.
+    /// Time limit of the answer.
     pub timeout: Duration,
 }
 
-/// What became of an operation.
+/// The outcome of an operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpEnd {
     /// For programs.
     pub outcome: Outcome,
-    /// For people; empty when it is done as asked.
+    /// For users; empty if it was done as requested.
     pub message: String,
-    /// What a service answered, or what a PV holds after a put if that isn't what was put.
+    /// The answer of a service, or the value of the PV after a put if it differs from the one put.
     pub result: Option<Node>,
 }
 
-/// Arrays of more elements aren't told after a put.
+/// Maximum number of elements of an array that is returned after a put.
 const MOST_HELD: usize = 4_096;
 
 impl OpEnd {
-    /// The server took it.
+    /// The server has accepted it.
     pub const DONE: Self = Self {
         outcome: Outcome::Done,
         message: String::new(),
         result: None,
     };
 
-    /// The server took a put, and the PV holds something else now.
+    /// The server has accepted a put, and the PV holds another value now.
     pub fn holds(value: Node) -> Self {
         let message = match &value.value {
             NodeValue::Number(_, number) => format!("the PV now holds {number}"),
@@ -74,7 +74,7 @@ impl OpEnd {
         }
     }
 
-    /// It is not done, or nobody knows.
+    /// It was not done, or the outcome is unknown.
     pub fn failed(outcome: Outcome, message: impl Into<String>) -> Self {
         let message = message.into();
         Self {
@@ -85,28 +85,28 @@ impl OpEnd {
     }
 }
 
-/// A service to be called.
+/// A call of a service.
 #[derive(Debug)]
 pub struct Call {
-    /// By name.
+    /// Names and values.
     pub arguments: Vec<(String, PutValue)>,
-    /// How long the service may take.
+    /// Time limit of the service.
     pub timeout: Duration,
-    /// As whom the service is to see it; without a name, as the relay.
+    /// The user that the service sees; without one it sees the relay.
     pub user: Option<String>,
 }
 
-/// Learns what became of an operation, once, from any thread. It is quick and waits for nothing.
+/// Called once with the outcome of an operation, on any thread. It returns quickly and doesn't block.
 pub type OpDone = Box<dyn FnOnce(OpEnd) + Send>;
 
-/// An operation that may still be stopped.
+/// Ticket of an operation, by which it can be cancelled.
 pub trait OpTicket: Send {
-    /// Whether nothing was sent yet; then nothing will be, and no outcome is told. A call that was sent
-    /// is ended at the service if it can be, and still told.
+    /// Cancels the operation. Returns true if nothing was sent; then nothing will be sent, and there is no
+    /// outcome. A call that was sent is stopped at the service if possible, and has an outcome.
     fn cancel(&self) -> bool;
 }
 
-/// Ticket of an operation that is on its way or has ended.
+/// Ticket of an operation that was sent or has ended.
 #[derive(Debug)]
 pub struct Sent;
 
@@ -116,11 +116,11 @@ impl OpTicket for Sent {
     }
 }
 
-/// Tells puts that must not overtake each other when they are too late.
+/// Checks the condition of puts that name the update that they expect.
 ///
-/// Two clients that saw the same update may both ask to write only if it is still the last one. The
-/// first put's own update needs a moment to come back, and until then the second would find nothing
-/// changed.
+/// Two clients that saw the same update may both put on the condition that it is still the newest. The
+/// update of the first put takes a moment to arrive. Until then the second put would find nothing changed,
+/// so puts are remembered here.
 #[derive(Debug, Default)]
 pub struct LastPut(Mutex<Option<Begun>>);
 
@@ -131,7 +131,7 @@ struct Begun {
 }
 
 impl LastPut {
-    /// Whether a put may be sent while the PV is `at` an update; it is then the last one.
+    /// Whether a put may be sent while `at` is the PV's newest update. If so, it is the last put.
     pub fn begin(&self, at: Expected, expected: Option<Expected>, now: Instant) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(expected) = expected {
@@ -149,7 +149,7 @@ impl LastPut {
         true
     }
 
-    /// The last put that began was answered; `written` unless nothing was.
+    /// The last put was answered. `written`: it may have written something.
     pub fn end(&self, written: bool, now: Instant) {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match last.as_mut() {
@@ -173,7 +173,7 @@ mod tests {
     };
 
     #[test]
-    fn of_two_that_saw_the_same_update_one_is_too_late() {
+    fn second_of_two_puts_on_the_same_update_is_refused() {
         let (last, now) = (LastPut::default(), Instant::now());
         assert!(last.begin(AT, Some(AT), now));
         assert!(!last.begin(AT, Some(AT), now), "the first is under way");
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn put_that_wrote_nothing_is_in_nobodys_way() {
+    fn put_that_wrote_nothing_does_not_block_others() {
         let (last, now) = (LastPut::default(), Instant::now());
         assert!(last.begin(AT, Some(AT), now));
         last.end(false, now);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn put_that_changed_nothing_is_forgotten_after_a_moment() {
+    fn put_that_changed_nothing_blocks_others_for_a_moment_only() {
         let (last, now) = (LastPut::default(), Instant::now());
         assert!(last.begin(AT, None, now));
         last.end(true, now);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn put_without_a_condition_is_never_too_late() {
+    fn put_without_a_condition_is_never_refused() {
         let (last, now) = (LastPut::default(), Instant::now());
         assert!(last.begin(AT, None, now));
         assert!(last.begin(AT, None, now));

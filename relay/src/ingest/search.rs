@@ -1,4 +1,4 @@
-//! Where the sources search for PVs, as the status page says it: what EPICS's variables mean.
+//! The addresses at which the sources search for PVs, from EPICS's variables, for the status page.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ struct Protocol {
     addresses: &'static str,
     auto: &'static str,
     servers: &'static str,
-    /// UDP port of searches, and its default.
+    /// Variable of the UDP port of searches, and its default.
     port: (&'static str, &'static str),
 }
 
@@ -29,8 +29,8 @@ const PROTOCOLS: [Protocol; 2] = [
     },
 ];
 
-/// Of each protocol the addresses in its variables, of which `lookup` gives the values, and whether the
-/// broadcast addresses of this machine's networks are searched too (EPICS's default).
+/// For each protocol, the addresses in its variables, which `lookup` reads, and whether the broadcast
+/// addresses of this machine's networks are searched too (EPICS's default).
 #[must_use]
 pub fn addresses(lookup: impl Fn(&str) -> Option<String>) -> Value {
     let words = |name: &str| -> Vec<String> {
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn networks_are_searched_by_broadcast_unless_a_variable_says_otherwise() {
+    fn networks_are_searched_by_broadcast_unless_a_variable_disables_it() {
         let said = addresses(|_| None);
         assert_eq!(
             said[0],

@@ -1,6 +1,6 @@
-//! Which updates of a PV pass for somebody who doesn't want all of them?
+//! Update filters: which updates of a PV pass, by rate, deadband and count.
 //!
-//! No I/O and no clock here: the time is passed in.
+//! There is no I/O and no clock here: times are passed in.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,13 @@ mod less;
 
 pub use self::less::less_of;
 
-/// A filter as part of a key: equal when the same updates pass.
+/// A filter as part of a key. Two are equal if the same updates pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FilterKey {
     min_interval_ms: u32,
     deadband_bits: u64,
     every: u32,
-    /// Of arrays: stride, length, points, and whether in 32 bits.
+    /// For arrays: stride, length, points, and whether elements have 32 bits.
     less: (u32, u32, u32, bool),
 }
 
@@ -36,23 +36,40 @@ impl From<Filter> for FilterKey {
     }
 }
 
-/// Largest count and longest interval. What is larger was a negative number when a client made it, or an
-/// infinite one: it would hold back every update.
+/// Largest count and longest interval. A larger number was negative or infinite in the client, and would
+/// hold back every update.
 const LARGEST: u32 = i32::MAX.cast_unsigned();
 
-/// The filter in the one form that equal ones share; `None` when every update passes.
+/// Why a filter is refused.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FilterError {
+    /// The deadband is negative or not finite.
+    #[error("a deadband is a number from 0 up, not {0}")]
+    Deadband(f64),
+    /// One point can't be a smallest and a largest element.
+    #[error("a smallest and a largest element are 2 points at least, not 1")]
+    OnePoint,
+    /// A count or interval is too large.
+    #[error("{what} is at most {LARGEST}, not {number}")]
+    TooLarge {
+        /// What is too large.
+        what: &'static str,
+        /// Its value.
+        number: u32,
+    },
+}
+
+/// The normal form of a filter, which equal ones share; `None` if every update passes.
 ///
 /// # Errors
-/// Says what is wrong with a filter that no update can pass.
-pub fn checked(filter: Filter) -> Result<Option<Filter>, String> {
+/// When no update can pass the filter.
+pub fn checked(filter: Filter) -> Result<Option<Filter>, FilterError> {
     if !filter.deadband.is_finite() || filter.deadband < 0.0 {
-        return Err(format!(
-            "a deadband is a number from 0 up, not {}",
-            filter.deadband
-        ));
+        return Err(FilterError::Deadband(filter.deadband));
     }
     if filter.points == 1 {
-        return Err("a smallest and a largest element are 2 points at least, not 1".to_owned());
+        return Err(FilterError::OnePoint);
     }
     for (what, number) in [
         ("a minimum interval in milliseconds", filter.min_interval_ms),
@@ -62,15 +79,15 @@ pub fn checked(filter: Filter) -> Result<Option<Filter>, String> {
         ("a number of points", filter.points),
     ] {
         if number > LARGEST {
-            return Err(format!("{what} is at most {LARGEST}, not {number}"));
+            return Err(FilterError::TooLarge { what, number });
         }
     }
     let filter = Filter {
-        // One in one, and minus nothing, are as good as nothing.
+        // One in one update, and a deadband of -0, have no effect.
         every: if filter.every == 1 { 0 } else { filter.every },
         deadband: filter.deadband.abs(),
         stride: if filter.stride == 1 { 0 } else { filter.stride },
-        // One more brings nothing: they come in pairs.
+        // Points come in pairs, so an odd one has no effect.
         points: filter.points & !1,
         ..filter
     };
@@ -80,22 +97,22 @@ pub fn checked(filter: Filter) -> Result<Option<Filter>, String> {
 /// The newest update of a PV, compared with the last one that passed.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
-    /// How many updates further it is.
+    /// The difference of their sequences.
     pub steps: u32,
-    /// Both values, where they are numbers that a deadband makes sense for.
+    /// Both values, if they are numbers to which a deadband applies.
     pub numbers: Option<(f64, f64)>,
-    /// It may not be withheld.
+    /// It must pass.
     pub urgent: bool,
 }
 
-/// What becomes of an update.
+/// What happens to an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It passes.
     Pass,
-    /// It passes at this time, if no newer one comes before.
+    /// It passes at this time, unless a newer one comes before.
     Hold(Instant),
-    /// It doesn't.
+    /// It is left out.
     Leave,
 }
 
@@ -107,7 +124,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A gate through which something has passed just now.
+    /// A gate that an update has just passed.
     #[must_use]
     pub fn new(filter: Filter, now: Instant) -> Self {
         Self {
@@ -116,7 +133,7 @@ impl Gate {
         }
     }
 
-    /// What becomes of the newest update.
+    /// Decides about the newest update.
     #[must_use]
     pub fn verdict(&self, candidate: Candidate, now: Instant) -> Verdict {
         let Filter {
@@ -141,14 +158,14 @@ impl Gate {
         Verdict::Pass
     }
 
-    /// Something passed.
+    /// An update has passed.
     pub fn passed(&mut self, now: Instant) {
         self.passed = now;
     }
 }
 
 fn is_within(passed: f64, newest: f64, deadband: f64) -> bool {
-    // The difference of two infinities is none, nor is that of what is no number.
+    // The difference of two infinities, or with NaN, is not a number.
     passed == newest || (passed.is_nan() && newest.is_nan()) || (newest - passed).abs() <= deadband
 }
 
@@ -276,14 +293,14 @@ mod tests {
                 ..ALL
             },
         ] {
-            let message = checked(impossible).unwrap_err();
+            let message = checked(impossible).unwrap_err().to_string();
             assert!(
                 message.contains(" is at most 2147483647, not 42949672"),
                 "{message}"
             );
         }
         for deadband in [-1.0, f64::NAN, f64::INFINITY] {
-            let message = checked(Filter { deadband, ..ALL }).unwrap_err();
+            let message = checked(Filter { deadband, ..ALL }).unwrap_err().to_string();
             assert_eq!(
                 message,
                 format!("a deadband is a number from 0 up, not {deadband}")

@@ -1,4 +1,4 @@
-//! When is which generator due, and how does one thread serve them all?
+//! The timer of simulated PVs: one thread that runs every generator at its interval.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use crate::ops::latency::wall_ns;
 use crate::ops::shutdown::Indispensable;
 
-/// What the thread does for a job whenever it is due.
+/// What the thread runs when a job is due.
 pub(super) trait Task: Send + 'static {
-    /// Runs once. `time_ns` is the moment that it was due at, in nanoseconds past the POSIX epoch.
+    /// Runs once. `time_ns` is the time at which it was due, in nanoseconds past the POSIX epoch.
     fn run(&mut self, time_ns: i64);
 }
 
-/// A little late is made up for, so that rates hold on a busy machine. More is left out, so that
-/// what nobody can keep up with doesn't pile up.
+/// Runs that are late by at most this are made up for, so that rates are kept on a busy machine. Later
+/// ones are left out, so that an overloaded thread doesn't accumulate them.
 const MAKE_UP: Duration = Duration::from_millis(100);
 
 /// One thread that runs tasks at their intervals; ends when dropped.
@@ -29,12 +29,12 @@ pub(super) struct Timer<T: Task> {
 
 struct Shared<T> {
     schedule: Mutex<Schedule<T>>,
-    /// Something is due earlier than it was, or the end has come.
+    /// A task is due earlier than before, or the timer ends.
     changed: Condvar,
     ended: AtomicBool,
 }
 
-/// A task's place in the timer; dropping it ends the task.
+/// A task in the timer. Dropping it ends the task.
 pub(super) struct Job<T: Task> {
     shared: Arc<Shared<T>>,
     id: u64,
@@ -77,7 +77,7 @@ impl<T: Task> Drop for Timer<T> {
         drop(schedule);
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            // A panic has been told of by the guard.
+            // The guard has reported a panic.
             let _ = thread.join();
         }
     }
@@ -86,7 +86,7 @@ impl<T: Task> Drop for Timer<T> {
 impl<T: Task> Drop for Job<T> {
     fn drop(&mut self) {
         let task = self.shared.lock().remove(self.id);
-        // Not under the lock: an array may be large.
+        // Outside the lock, because an array may be large.
         drop(task);
     }
 }
@@ -117,7 +117,7 @@ impl<T: Task> Shared<T> {
         }
     }
 
-    /// Waits until something is due; says whether to go on.
+    /// Waits until a task is due. Returns false at the end.
     fn wait(&self, batch: &mut Vec<Due<T>>) -> bool {
         let mut schedule = self.lock();
         loop {
@@ -141,7 +141,7 @@ impl<T: Task> Shared<T> {
     }
 }
 
-/// Tasks by the time that they are due. It has no clock of its own.
+/// Tasks by the time at which they are due. Times are passed in.
 struct Schedule<T> {
     start: Instant,
     next_id: u64,
@@ -207,7 +207,7 @@ impl<T> Schedule<T> {
         }
     }
 
-    /// Plans the next time of a task that has run; returns it if it was removed meanwhile.
+    /// Schedules the next run of a task that has run. Returns the task if it was removed meanwhile.
     fn give_back(&mut self, now: Instant, due: Due<T>) -> Option<T> {
         let Due { id, at, task } = due;
         let Some(entry) = self.entries.get_mut(&id) else {
@@ -231,7 +231,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// When tasks ran, in ms from the start, if the thread looks at these times.
+    /// Times of the runs, in ms from the start, if the thread checks at these times.
     fn runs(schedule: &mut Schedule<char>, start: Instant, looks: &[u32]) -> Vec<(char, u128)> {
         let mut runs = Vec::new();
         for look in looks {

@@ -1,6 +1,6 @@
-//! How much of an array travels to somebody who doesn't want all of its elements?
+//! Reduces arrays for filters that ask for a part of their elements.
 //!
-//! It is done once for each filtered PV, when an update passes its filter.
+//! This runs once per filtered PV, when an update passes its filter.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use pvwire_schema::types::{Array, BlobValue, Filter, ValueType};
 
 use crate::ingest::RowValue;
 
-/// The part of a value that passes; `None` when that is all of it.
+/// The part of a value that passes; `None` if all of it does.
 #[must_use]
 pub fn less_of(filter: &Filter, value: &RowValue) -> Option<RowValue> {
     let RowValue::Blob(blob) = value else {
@@ -53,7 +53,7 @@ fn cut(filter: &Filter, of: &Array) -> Option<Array> {
         return None;
     }
     let bytes = filter.max_length as usize * of.value_type.element_bytes()?;
-    // The rest is not copied but kept with it.
+    // Nothing is copied: the bytes of the whole array stay in memory.
     Some(Array {
         count: filter.max_length,
         data: of.data.slice(..bytes),
@@ -77,13 +77,13 @@ fn decimated(filter: &Filter, of: &Array) -> Option<Array> {
         ValueType::UInt32 => extremes(data, stretches, u32::from_le_bytes),
         ValueType::Int64 => extremes(data, stretches, i64::from_le_bytes),
         ValueType::UInt64 => extremes(data, stretches, u64::from_le_bytes),
-        // One label is not smaller than another.
+        // Labels have no order.
         _ => return None,
     };
     array(of, extremes)
 }
 
-/// The smallest and the largest element of each stretch, in the order in which they lie in it.
+/// Min/max decimation: the smallest and the largest element of each stretch, in the order of the array.
 fn extremes<const SIZE: usize, T: PartialOrd + Copy>(
     data: &[u8],
     stretches: usize,
@@ -94,7 +94,7 @@ fn extremes<const SIZE: usize, T: PartialOrd + Copy>(
     for nth in 0..stretches {
         let begin = nth * elements.len() / stretches;
         let stretch = &elements[begin..(nth + 1) * elements.len() / stretches];
-        // What is no number compares with nothing: it stays only where nothing else is.
+        // NaN compares with nothing: it stays only in a stretch without numbers.
         let number = |element: &[u8; SIZE]| read(*element).partial_cmp(&read(*element));
         let first = stretch.iter().position(|element| number(element).is_some());
         let mut places = [first.unwrap_or(0); 2];
