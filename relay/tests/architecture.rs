@@ -1,4 +1,4 @@
-//! Do the tests that documents name exist: ARCHITECTURE.md for its invariants, and fidelity.md?
+//! The tests that ARCHITECTURE.md and fidelity.md name exist.
 
 use std::fs;
 use std::path::Path;

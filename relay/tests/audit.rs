@@ -240,7 +240,7 @@ fn refused_puts_and_calls_fill_neither_the_audit_file_nor_the_log() {
                     arguments: (0..100).map(|n| (format!("a{n}"), text.clone())).collect(),
                     timeout_ms: 0,
                 },
-                // A name that is none, and a source that is none.
+                // An invalid name, and an unknown source.
                 1 if n < 40 => put(&long),
                 2 if n < 40 => put(&format!("{long}://X")),
                 _ => put("Y"),

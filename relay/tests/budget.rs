@@ -1,7 +1,7 @@
-//! What does a client that asks for too many bytes cost the relay, and do the others go on?
+//! A client that asks for too many bytes is refused beyond its budget and delays no other client.
 //!
 //! Topology: one relay with a small memory budget, twenty clients with counters that must not wait, and
-//! attackers that ask for large values of the relay's own generators or of a soft IOC.
+//! attackers that ask for large simulated values or those of a soft IOC.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! How much can all connections of one address or user do together, and what do proxies say of addresses?
+//! Limits for all connections of one address or user, and addresses that proxies report.
 //!
-//! Topology: a relay that trusts the loopback as a proxy, and clients whose addresses that proxy says.
+//! Topology: a relay that trusts the loopback as a proxy, and clients whose addresses that proxy reports.
 
 use std::net::SocketAddr;
 

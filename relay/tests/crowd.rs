@@ -1,6 +1,6 @@
-//! Does a client that asks for very many names hold up another client's?
+//! A client that asks for thousands of names delays no other client.
 //!
-//! Topology: one relay, one client with 10,000 names that nobody has, one client with a good one, a
+//! Topology: one relay, one client with 10,000 names that no IOC has, one client with a good one, a
 //! soft IOC.
 
 use std::time::{Duration, Instant};

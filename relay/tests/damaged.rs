@@ -1,4 +1,4 @@
-//! What happens when a file that the relay reads again while it runs is damaged?
+//! A file that is damaged while the relay runs changes nothing: the relay refuses it and keeps the last good one.
 //!
 //! Topology: three relays with TLS, tokens and rules, one for each kind of file with rules; simulated PVs.
 
@@ -29,7 +29,7 @@ const DAMAGES: [Damage; 6] = [
         fs::remove_file(path).unwrap();
         fs::create_dir(path).unwrap();
     }),
-    // Tests may run as root, who can read what may not be read: a link to itself nobody can.
+    // Tests may run as root, who can read any file; even root can't read a link to itself.
     ("unreadable", |path| {
         fs::remove_file(path).unwrap();
         symlink(path, path).unwrap();

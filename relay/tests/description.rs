@@ -1,6 +1,6 @@
-//! Does a client get the description of a record by Channel Access, when it asks for it?
+//! A client gets a record's description by Channel Access when it asks for it.
 //!
-//! Topology: one relay, clients that ask and one that doesn't, a soft IOC that dies and lives again.
+//! Topology: one relay, clients that ask and one that doesn't, a soft IOC that restarts.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Does a client learn that a PV is another kind of thing before it is shown the new kind's value?
+//! A client learns that a PV has a new type before it gets the first value of that type.
 //!
 //! Topology: none; a line of a source, the table and the ticks between them, step by step.
 

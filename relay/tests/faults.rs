@@ -1,7 +1,7 @@
-//! What do people see when the machine or the network fails, and what can one client do to others?
+//! What users see when a machine or the network fails, and what one client can do to others.
 //!
-//! Topology: an IOC, the relay and its clients; between IOC and relay a wire that can be cut, or
-//! beside the clients somebody who means harm.
+//! Topology: an IOC, the relay and its clients; between IOC and relay a proxy that can be cut, or
+//! a hostile client beside the others.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -360,7 +360,7 @@ fn message_that_was_damaged_on_its_way_ends_that_connection_alone() {
 fn client_that_floods_the_relay_with_requests_delays_others_by_less_than_a_second() {
     let network = Network::new();
     let mut ioc = SoftIoc::start(network, RECORD);
-    // One thread writes to all, so that nobody can get out of the flood's way.
+    // One thread writes to all, so that no client escapes the flood.
     let relay = Relay::start(network, &["--shards", "1"]);
     let address = relay.address();
     let name = ioc.name("ao");
@@ -406,7 +406,7 @@ fn floods_of_the_smallest_frames_end_their_own_connections_and_hold_up_nobody() 
     for client in &mut clients {
         client.subscribe_live(&[&name]);
     }
-    // Endless continuation of a message, pongs that nobody asked for, pings.
+    // Endless continuation of a message, unsolicited pongs, pings.
     let kinds = [(true, 0x00), (false, 0x8a), (false, 0x89)];
     let floods: Vec<_> = kinds
         .into_iter()

@@ -1,7 +1,7 @@
-//! Is a client that stalled, or whose access was taken away, told the truth while much goes on?
+//! A client that stalled, or lost read access, gets the true state under load.
 //!
-//! Topology: a soft IOC with hundreds of records, a relay, a client that stalls, one that reads all
-//! the time, and an independent Channel Access client that tells the truth.
+//! Topology: a soft IOC with hundreds of records, a relay, a client that stalls, one that always
+//! reads, and an independent Channel Access client for comparison.
 
 use pvwire_schema::types::Severity;
 

@@ -1,7 +1,7 @@
-//! Is every kind of PV the truth again, in every field, after an IOC or the relay died?
+//! Every kind of PV is right again in every field after an IOC or the relay restarted.
 //!
-//! Topology: a soft IOC with each kind of record, a relay, clients, and an independent Channel
-//! Access client that tells the truth.
+//! Topology: a soft IOC with each kind of record, a relay, clients, and an independent Channel Access client for
+//! comparison.
 
 use std::collections::HashSet;
 use std::thread;

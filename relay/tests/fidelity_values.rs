@@ -1,7 +1,7 @@
-//! Are texts, arrays, special numbers and metadata of every kind of PV those of Channel Access?
+//! Texts, arrays, special numbers and metadata of every kind of PV equal those of Channel Access.
 //!
-//! Topology: one soft IOC, one relay, one client, and an independent Channel Access client that
-//! tells the truth.
+//! Topology: one soft IOC, one relay, one client, and an independent Channel Access client for
+//! comparison.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! Does a client that asks for fewer updates get those that it asked for, and is what it doesn't get
-//! counted, with its cause, at the client as in the relay?
+//! A client with an update filter gets the updates that it asked for; what is left out is counted by cause, in the
+//! client and in the relay alike.
 //!
 //! Topology: one soft IOC, one relay, one to five clients with different filters.
 
@@ -190,7 +190,7 @@ fn equal_filters_get_the_same_bytes_and_a_lost_ioc_shows_in_each() {
         };
         (clients.iter()).all(|client| names.iter().all(|name| gone(client, name)))
     });
-    // Nobody is left with an older value than the others.
+    // No client keeps an older value than the others.
     for name in &names {
         assert_eq!(one.pv(name).sequence, whole.pv(name).sequence);
     }

@@ -1,4 +1,4 @@
-//! Does an array of characters that is a text say so by Channel Access, which doesn't tell it?
+//! A character array that is a text is marked as such, which Channel Access itself doesn't tell.
 //!
 //! Topology: one relay, one client, a soft IOC with pvAccess beside Channel Access, or without.
 

@@ -1,4 +1,4 @@
-//! Does a put that a server limits or cuts say what the PV holds, and is what it can't hold refused?
+//! A put that the server limits or cuts reports the value that the PV holds; a value that the PV can't hold is refused.
 //!
 //! Topology: one relay that takes puts, one client, a soft IOC with Channel Access and pvAccess.
 

@@ -1,4 +1,4 @@
-//! What do people see when an IOC moves to another address behind the same host name?
+//! What users see when an IOC moves to another address behind the same host name.
 //!
 //! Topology: two IOCs with the same PVs at 127.0.0.2 and 127.0.0.3, one name for both in a list of hosts
 //! that is the relay's own, and a client.
@@ -28,7 +28,7 @@ impl Hosts {
         std::fs::write(&self.0, format!("127.0.0.1 localhost\n{address} {HOST}\n")).unwrap();
     }
 
-    /// Nobody knows the name.
+    /// No host has the name.
     fn forget(&self) {
         std::fs::write(&self.0, "127.0.0.1 localhost\n").unwrap();
     }
@@ -133,7 +133,7 @@ fn name_that_is_forgotten_for_a_while_changes_nothing_and_one_that_another_ioc_t
     let _first = site.ioc("127.0.0.2", 1);
     client.subscribe(&[name]);
     client.wait_state(name, ConnectionState::NotFound);
-    // Nobody knew the name when the relay started.
+    // The name was unknown when the relay started.
     site.hosts.say("127.0.0.2");
     client.wait_number(name, 1.0);
     let renewed = relay.metric("pvwire_sources_renewed_total");

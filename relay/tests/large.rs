@@ -1,4 +1,4 @@
-//! Does a large value reach all who want it, once made, whole, newest first, and in nobody's way?
+//! A large value is encoded once, reaches every subscriber whole, newest first, and delays no small value.
 //!
 //! Topology: one relay, a soft IOC with an array that changes its size and its alarm or the relay's
 //! own generators, clients that keep up, stall or come late.
@@ -330,7 +330,7 @@ fn memory_does_not_grow_with_the_number_of_clients_that_stall_at_a_large_value()
     first.subscribe_live(&[HUGE]);
     let before = relay.resident_bytes();
 
-    // Nobody shares a set, and nobody reads.
+    // No two clients have the same set, and none reads.
     let stalled: Vec<Client> = (0..CLIENTS)
         .map(|n| {
             let mut client = Client::connect_as(relay.address(), SMALL);
@@ -563,7 +563,7 @@ fn get_of_more_than_a_frame_holds_is_answered_for_what_fits() {
     assert!(client.closed.is_none());
 }
 
-/// Has an array of unsigned bytes hold so many zeros, by the database itself.
+/// Fills an array of unsigned bytes with this number of zeros, inside the IOC.
 pub(crate) fn fill(ioc: &mut SoftIoc, name: &str, count: usize) {
     // DBR_UCHAR is 2.
     ioc.run(&format!(

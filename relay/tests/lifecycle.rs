@@ -1,6 +1,6 @@
-//! How does the relay start, refuse to start, and stop?
+//! How the relay starts, refuses to start, and stops.
 //!
-//! Topology: the relay's program with good and bad settings; clients that are there when it stops.
+//! Topology: the relay's program with good and bad settings; clients that are connected when it stops.
 
 use std::net::TcpListener;
 
@@ -182,7 +182,7 @@ fn stopping_relay_is_not_ready_at_once_and_then_sends_its_clients_elsewhere_one_
         get(address, "/ready", &[]).status == 503
     });
     assert!(start.elapsed() < Duration::from_millis(500));
-    // It lives on, serves whom it has and takes nobody new.
+    // It runs on, serves its clients and accepts no new ones.
     assert_eq!(get(address, "/live", &[]).status, 200);
     assert_eq!(handshake(address, &[]).status, 503);
     assert!(clients.iter().all(|client| client.closed.is_none()));

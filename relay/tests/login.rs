@@ -473,7 +473,7 @@ fn header_is_believed_from_the_proxy_only_and_said_once() {
     assert_eq!(client.put_number(&set, 4.0).0, Outcome::NotAllowed);
     drop(relay);
 
-    // Who asks nobody believes no header.
+    // A relay without authentication ignores the header.
     let relay = Relay::start(network, &["--config", config]);
     let mut client = Client::connect_with(relay.address(), &[jane, groups]);
     assert_eq!(client.hello.as_ref().unwrap().user, "");

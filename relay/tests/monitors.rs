@@ -1,6 +1,6 @@
-//! Does the IOC serve one monitor per PV, however many clients there are, and none without?
+//! The IOC serves one monitor per PV, however many clients there are, and none without clients.
 //!
-//! Topology: one soft IOC that is asked for its clients, one relay, one to ten clients.
+//! Topology: one soft IOC that reports its clients, one relay, one to ten clients.
 
 use pvwire_schema::types::Filter;
 use testbed::{Client, Network, Relay, SoftIoc, connect_all, eventually, keep_up, prefix};

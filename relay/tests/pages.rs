@@ -1,4 +1,4 @@
-//! Who gets the relay's pages, where, and what do those cost who ask and don't read? Do probes tell the truth?
+//! Who gets the relay's pages and where, what clients cost that ask and don't read, and that probes tell the truth.
 //!
 //! Topology: one relay, and plain connections to it.
 

@@ -1,5 +1,4 @@
-//! Does each put of a message with several get its own outcome, in order, under the rules and limits of
-//! single puts?
+//! Each put of a message with several puts has its own outcome, in order, under the rules and limits of single puts.
 //!
 //! Topology: one relay that takes puts, with an audit file in one test, one client, a soft IOC.
 

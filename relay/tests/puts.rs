@@ -1,4 +1,4 @@
-//! Does a put write what it was given, or say why not, and does each client learn its own outcome?
+//! A put writes the given value or says why not, and each client learns the outcome of its own puts.
 //!
 //! Topology: one relay that takes puts to some PVs, one or two clients, a soft IOC.
 

@@ -1,7 +1,7 @@
-//! Is what pvAccess says shown to the letter, and written back?
+//! Values, alarms and metadata of pvAccess are shown exactly and can be written back.
 //!
-//! Topology: one relay that takes puts, one client, a soft IOC with pvAccess (QSRV) that dies and
-//! lives again.
+//! Topology: one relay that takes puts, one client, a soft IOC with pvAccess (QSRV) that
+//! restarts.
 
 use pvwire_schema::types::{
     Array, ConnectionState, Outcome, PutRequest, PutValue, Reply, RequestBody, Severity, SkipCause,

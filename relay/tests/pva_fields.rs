@@ -1,5 +1,5 @@
-//! Is a field of a pvAccess structure a PV with its own type, alarm, time and reason, and is nothing
-//! said that the server doesn't say?
+//! A field of a pvAccess structure is a PV with its own type, alarm, time and reason; the relay adds nothing that the
+//! server doesn't send.
 //!
 //! Topology: one relay that takes puts, one or two clients, a p4p server of structures or a soft IOC
 //! with pvAccess.

@@ -1,4 +1,4 @@
-//! Is every kind of pvAccess structure the same in a frame as an independent client sees it?
+//! Every kind of pvAccess structure is the same in a frame as an independent client sees it.
 //!
 //! Topology: one relay, one client, a p4p server of structures that no record has, and p4p's own
 //! client to compare with.

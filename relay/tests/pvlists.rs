@@ -1,7 +1,7 @@
-//! Does the relay serve nothing by a `.pvlist` that the gateway of p4p would not serve?
+//! The relay serves nothing by a `.pvlist` that p4p's gateway would not serve.
 //!
 //! Topology: no network. The relay's reader and p4p's own (`tools/pvlist_oracle.py`) read the same random
-//! lists and judge the same names.
+//! lists and decide about the same names.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

@@ -1,6 +1,6 @@
-//! What happens to a client that wants too much, and does it leave the others alone?
+//! A client that exceeds its limits is refused or closed, and delays no other client.
 //!
-//! Topology: one relay with small limits, one client that goes beyond them and one that doesn't; a soft
+//! Topology: one relay with small limits, one client that exceeds them and one that doesn't; a soft
 //! IOC where a PV is needed.
 
 use pvwire_schema::close::CloseCode;
@@ -64,7 +64,7 @@ fn puts_beyond_the_limit_are_refused_with_the_reason_and_never_reach_the_ioc() {
     }
     assert!((10..=30).contains(&done.len()), "ten at once: {done:?}");
     client.wait_number(&set, *done.last().unwrap());
-    // Nobody else has to wait for that.
+    // No other client has to wait for that.
     let mut other = Client::connect(relay.address());
     let (reply, _) = other.ask(put(&set, 77.0));
     assert!(

@@ -1,7 +1,7 @@
-//! Does libca read by the relay's own `recv`, so that a busy circuit can't wake it for every piece and a
-//! server that lies can't end the process?
+//! libca reads by the relay's own `recv`: a busy circuit doesn't wake it for every piece, and a lying server can't end
+//! the process.
 //!
-//! Topology: a soft IOC, servers that lie, a relay, a client.
+//! Topology: a soft IOC, lying servers, a relay, a client.
 
 use pvwire_schema::types::ConnectionState;
 

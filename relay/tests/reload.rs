@@ -1,4 +1,4 @@
-//! What happens to clients and their puts when the operator changes who may do what?
+//! What happens to clients and their puts when the operator changes the rules.
 //!
 //! Topology: a relay with a file of rules, or with a site's gateway files, that changes while it runs; a
 //! soft IOC and two clients.

@@ -236,7 +236,7 @@ fn client_that_is_gone_before_its_answers_takes_nobody_with_it() {
                         None => client.send(&[]),
                     }
                 }
-                // Answers that nobody has read make this a reset.
+                // Unread answers make this a reset.
                 drop(client);
             }
         }

@@ -1,5 +1,4 @@
-//! Does a client read and write what the operator's rules allow and nothing else, and do both of them
-//! learn which rule it was?
+//! A client reads and writes what the operator's rules allow and nothing else, and learns the rule that decided.
 //!
 //! Topology: one relay with a file of rules, one client, a soft IOC; or the command `check` alone.
 

@@ -1,6 +1,6 @@
-//! Is a client noticed whose machine or network is gone, and one left alone that is only quiet?
+//! A client whose machine or network is gone is noticed; one that is merely quiet is left alone.
 //!
-//! Topology: one relay that asks soon, clients without PVs, between relay and client a wire that can be cut.
+//! Topology: one relay with a short ping interval, clients without PVs, a proxy between relay and client that can be cut.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Are the relay's own generators PVs like all others, without any IOC?
+//! The relay's simulated PVs behave like all others, without any IOC.
 //!
 //! Topology: one relay, one or two clients.
 

@@ -1,6 +1,6 @@
-//! What becomes of a client that doesn't keep up, and of the others beside it?
+//! What happens to a client that doesn't keep up, and to the clients beside it.
 //!
-//! Topology: one soft IOC that makes bursts, one relay, clients that stall or fall silent.
+//! Topology: one soft IOC that makes bursts, one relay, clients that stop reading or acknowledging.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
-//! Is every field of every PV the truth after an IOC, or the network to it, stalled for longer than
-//! the time-out of its connection?
+//! Every field of every PV is right after an IOC, or the network to it, stalled for longer than the time-out of its
+//! connection.
 //!
-//! Topology: a soft IOC with each kind of record that can be stopped, a wire to it that can be cut,
-//! a relay, clients, and an independent Channel Access client that tells the truth.
+//! Topology: a soft IOC with each kind of record that can be stopped, a proxy to it that can be cut,
+//! a relay, clients, and an independent Channel Access client for comparison.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

@@ -1,6 +1,6 @@
-//! Does a client learn when a PV is there, is gone, comes back, or comes back as something else?
+//! A client learns when a PV connects, disconnects, returns, or returns with another type.
 //!
-//! Topology: one relay, one client that reads all the time, a soft IOC that dies and lives again.
+//! Topology: one relay, one client that reads all the time, a soft IOC that restarts.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Does everything that comes through a plain connection come through TLS as well, and nothing else?
+//! Everything that works by a plain connection works by TLS, and nothing else does.
 //!
 //! Topology: a relay with a certificate that the test made, clients that trust it or don't; a soft IOC
 //! where a PV is needed.

@@ -1,7 +1,7 @@
-//! Is a user to the IOC who that user is to the relay, so that the IOC's own access security decides,
-//! by Channel Access and by pvAccess?
+//! A user has the same name in the IOC as in the relay, so that the IOC's access security decides, by Channel Access and
+//! by pvAccess.
 //!
-//! Topology: one relay behind a proxy that says who clients are, clients of two users, a soft IOC
+//! Topology: one relay behind a proxy that sets the user, clients of two users, a soft IOC
 //! whose access security lets one of them write.
 
 use std::path::Path;

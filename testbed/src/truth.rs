@@ -170,7 +170,7 @@ impl Told {
                 element_count: u32::try_from(told["element_count"].as_u64().unwrap()).unwrap(),
                 ..Metadata::default()
             },
-            // There is none for those who may not read the PV, whether or not they asked for it.
+            // Clients without read access get no description, whether or not they asked for it.
             is_described: true,
             read: false,
             write: told["write"].as_bool().unwrap(),
