@@ -21,6 +21,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::ArgMatches;
+use hyper::header::HeaderName;
+use ipnet::IpNet;
 
 pub use self::command::{Asked, Check};
 use self::command::{command, flag, one_line};
@@ -62,11 +64,11 @@ pub struct Config {
     /// Claim with the user's groups.
     pub jwt_groups_claim: String,
     /// Networks of trusted proxies.
-    pub trusted_proxy: Vec<String>,
+    pub trusted_proxy: Vec<IpNet>,
     /// The proxy's header with the user's name.
-    pub user_header: String,
-    /// The proxy's header with the user's groups; empty for none.
-    pub groups_header: String,
+    pub user_header: HeaderName,
+    /// The proxy's header with the user's groups.
+    pub groups_header: Option<HeaderName>,
     /// Source of PV names without a prefix.
     pub default_source: String,
     /// Whether simulated PVs are served.
@@ -196,8 +198,8 @@ impl Default for Config {
             jwt_user_claim: "sub".into(),
             jwt_groups_claim: "groups".into(),
             trusted_proxy: Vec::new(),
-            user_header: "x-forwarded-user".into(),
-            groups_header: String::new(),
+            user_header: HeaderName::from_static("x-forwarded-user"),
+            groups_header: None,
             default_source: "ca".into(),
             enable_sim: false,
             linger: Duration::from_secs(10),

@@ -1,7 +1,7 @@
-//! The relay: EPICS process variables in, one encoded frame per tick and group out.
+//! The relay: it receives EPICS process variables and sends one encoded frame per tick and group.
 //!
-//! Planes in the order an update passes them: each uses its own modules and the planes before it.
-//! `config` and `ops` come first, because all others read settings and count.
+//! The modules are planes, in the order in which an update passes them. A plane uses only itself and the
+//! planes before it; `config` and `ops` come first because all others use them.
 
 #![forbid(unsafe_code)]
 

@@ -31,10 +31,13 @@ impl Access {
     /// Reads the keys and opens the audit file.
     pub(super) async fn start(config: &Config) -> Result<Self, StartError> {
         let headers = match config.auth {
-            Auth::TrustedHeader => Some(proxy_headers(config)?),
+            Auth::TrustedHeader => Some(ProxyHeaders {
+                user: config.user_header.clone(),
+                groups: config.groups_header.clone(),
+            }),
             Auth::None | Auth::Jwt => None,
         };
-        let proxies = proxies(config)?;
+        let proxies = config.trusted_proxy.iter().copied();
         let audit = audit(config)?;
         let tokens = match config.auth {
             Auth::Jwt => Some(keys::tokens(config).await.map_err(StartError::file)?),
@@ -43,7 +46,7 @@ impl Access {
         Ok(Self {
             tokens,
             headers,
-            proxies,
+            proxies: proxies.map(Network::from).collect(),
             audit,
         })
     }
@@ -76,33 +79,4 @@ fn audit(config: &Config) -> Result<Option<Arc<Audit>>, StartError> {
         }
     });
     Ok(Some(audit))
-}
-
-fn proxies(config: &Config) -> Result<Vec<Network>, StartError> {
-    let network = |text: &String| {
-        Network::read(text).ok_or_else(|| StartError::Setting {
-            key: "trusted_proxy",
-            value: text.clone(),
-            expected: "a network, as 10.1.0.0/16",
-        })
-    };
-    config.trusted_proxy.iter().map(network).collect()
-}
-
-/// The headers in which a proxy names the user and the groups.
-fn proxy_headers(config: &Config) -> Result<ProxyHeaders, StartError> {
-    let header = |key, name: &String| {
-        name.parse().map_err(|_| StartError::Setting {
-            key,
-            value: name.clone(),
-            expected: "the name of a header",
-        })
-    };
-    let groups = Some(&config.groups_header).filter(|name| !name.is_empty());
-    Ok(ProxyHeaders {
-        user: header("user_header", &config.user_header)?,
-        groups: groups
-            .map(|name| header("groups_header", name))
-            .transpose()?,
-    })
 }

@@ -20,16 +20,6 @@ pub enum StartError {
         /// Why.
         source: io::Error,
     },
-    /// A value of the configuration can't be used.
-    #[error("{key} is {value:?}, expected {expected}")]
-    Setting {
-        /// The key.
-        key: &'static str,
-        /// Its value.
-        value: String,
-        /// What would be right.
-        expected: &'static str,
-    },
     /// A file or URL that the configuration names can't be used; the text names it.
     #[error("{0}")]
     File(Box<dyn Error + Send + Sync>),
@@ -75,9 +65,7 @@ impl StartError {
     #[must_use]
     pub fn is_usage(&self) -> bool {
         match self {
-            Self::Bind { .. } | Self::Setting { .. } | Self::File(_) | Self::AuditFile { .. } => {
-                true
-            }
+            Self::Bind { .. } | Self::File(_) | Self::AuditFile { .. } => true,
             Self::Thread { .. } | Self::PvAccess(_) | Self::System(_) | Self::Random(_) => false,
         }
     }

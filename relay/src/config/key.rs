@@ -3,7 +3,8 @@
 use super::Config;
 use super::value::{
     Expected, address, admin_address, boolean, count, header, host_name, limit, millis, network,
-    origin, pattern, share, show_millis, show_optional, show_word, source, text, word,
+    optional_header, origin, pattern, share, show_list, show_millis, show_optional, show_word,
+    source, text, word,
 };
 
 /// One key.
@@ -55,7 +56,7 @@ macro_rules! list {
                 config.$field.push(($parse)(value)?);
                 Ok(())
             },
-            show: |config| config.$field.join(" "),
+            show: |config| show_list(&config.$field),
         }
     };
 }
@@ -214,15 +215,15 @@ pub(super) const KEYS: &[Key] = &[
         "NAME",
         user_header,
         header,
-        String::clone,
+        ToString::to_string,
         "Header in which the proxy passes the user's name"
     ),
     one!(
         "groups_header",
         "NAME",
         groups_header,
-        header,
-        String::clone,
+        optional_header,
+        show_optional,
         "Header in which the proxy passes the user's groups, separated by commas. Set it only if the proxy sets or removes this header in every request: otherwise clients choose their own groups"
     ),
     one!(

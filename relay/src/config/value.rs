@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use hyper::header::HeaderName;
+use ipnet::IpNet;
 
 use super::{AuditSync, Auth, Pages};
 
@@ -88,9 +89,13 @@ pub(super) fn admin_address(value: &str) -> Parsed<Option<SocketAddr>> {
 }
 
 /// The name of an HTTP header.
-pub(super) fn header(value: &str) -> Parsed<String> {
-    HeaderName::from_bytes(value.as_bytes()).map_err(|_| "the name of a header")?;
-    Ok(value.to_owned())
+pub(super) fn header(value: &str) -> Parsed<HeaderName> {
+    HeaderName::from_bytes(value.as_bytes()).map_err(|_| "the name of a header".into())
+}
+
+/// The name of an HTTP header that may be unset.
+pub(super) fn optional_header(value: &str) -> Parsed<Option<HeaderName>> {
+    header(value).map(Some)
 }
 
 /// An origin without a path, or `*`.
@@ -113,19 +118,11 @@ pub(super) fn host_name(value: &str) -> Parsed<String> {
     Ok(value.to_ascii_lowercase())
 }
 
-/// An address, with or without the number of its leading bits.
-pub(super) fn network(value: &str) -> Parsed<String> {
-    let (address, bits) = value.split_once('/').map_or((value, "0"), |parts| parts);
-    let most = match address.parse() {
-        Ok(IpAddr::V4(_)) => 32,
-        Ok(IpAddr::V6(_)) => 128,
-        Err(_) => return Err("a network, as 10.1.0.0/16".into()),
-    };
-    let is_network = bits.parse::<u8>().is_ok_and(|bits| bits <= most);
-    is_network
-        .then_some(())
-        .ok_or("a network, as 10.1.0.0/16")?;
-    Ok(value.to_owned())
+/// A network in CIDR notation, or a single address.
+pub(super) fn network(value: &str) -> Parsed<IpNet> {
+    let single = || value.parse::<IpAddr>().map(IpNet::from);
+    let network = value.parse().ok().or_else(|| single().ok());
+    network.ok_or_else(|| "a network, as 10.1.0.0/16".into())
 }
 
 /// A pattern of PV names.
@@ -198,6 +195,39 @@ pub(super) fn show_millis(value: &Duration) -> String {
     value.as_millis().to_string()
 }
 
-pub(super) fn show_optional(value: &Option<SocketAddr>) -> String {
-    value.map(|address| address.to_string()).unwrap_or_default()
+pub(super) fn show_optional<T: ToString>(value: &Option<T>) -> String {
+    value.as_ref().map(T::to_string).unwrap_or_default()
+}
+
+pub(super) fn show_list<T: ToString>(values: &[T]) -> String {
+    let values: Vec<_> = values.iter().map(T::to_string).collect();
+    values.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_is_in_cidr_notation_or_a_single_address() {
+        for (text, shown) in [
+            ("10.1.0.0/16", "10.1.0.0/16"),
+            ("fd00::/8", "fd00::/8"),
+            ("127.0.0.1", "127.0.0.1/32"),
+            ("::1", "::1/128"),
+        ] {
+            assert_eq!(network(text).unwrap().to_string(), shown);
+        }
+        for bad in [
+            "",
+            "10.1.0.0/33",
+            "10.1.0.0/",
+            "10.1/16",
+            "proxy",
+            "::/129",
+            "10.0.0.1/-1",
+        ] {
+            assert!(network(bad).is_err(), "{bad}");
+        }
+    }
 }
