@@ -11,6 +11,7 @@ mod command_thread;
 mod element;
 mod event;
 mod handle;
+mod isolation;
 mod items;
 mod monitor_state;
 mod node;

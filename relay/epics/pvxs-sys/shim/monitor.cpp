@@ -176,9 +176,10 @@ public:
                 on_gone();
                 fail("the server ended the monitor");
             } catch (client::Disconnect &) {
-                if (awaited)
-                    calls.broken(user.get(), text(peer));
+                const bool is_known = awaited || live, had_values = !awaited;
                 on_gone();
+                if (is_known)
+                    calls.broken(user.get(), text(peer), had_values);
             } catch (TooMany &error) {
                 on_gone();
                 calls.unreadable(user.get(), pvs_text{error.what(), std::strlen(error.what())});

@@ -93,9 +93,9 @@ typedef struct pvs_monitor_calls {
     /* Connected; before metadata and update. */
     void (*connected)(void *user, const pvs_type *type);
     void (*disconnected)(void *user);
-    /* The connection to this server broke before the first value of it came. pvxs breaks it itself when
-     * it can't decode something. */
-    void (*broken)(void *user, pvs_text peer);
+    /* The connection to this server broke, before the first value came or after it. pvxs breaks it itself
+     * when it can't decode something. */
+    void (*broken)(void *user, pvs_text peer, uint8_t had_values);
     void (*metadata)(void *user, const pvs_metadata *metadata);
     void (*update)(void *user, const pvs_update *update);
     /* The server sends values that are refused; destroy the monitor. */

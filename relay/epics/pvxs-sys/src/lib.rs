@@ -161,8 +161,8 @@ pub struct pvs_monitor_calls {
     pub connected: unsafe extern "C" fn(user: *mut c_void, of: *const pvs_type),
     /// Not connected any more.
     pub disconnected: unsafe extern "C" fn(user: *mut c_void),
-    /// The connection to this server broke before the first value came.
-    pub broken: unsafe extern "C" fn(user: *mut c_void, peer: pvs_text),
+    /// The connection to this server broke, before the first value came or after it.
+    pub broken: unsafe extern "C" fn(user: *mut c_void, peer: pvs_text, had_values: u8),
     /// At connect and when the server says that some of it changed.
     pub metadata: unsafe extern "C" fn(user: *mut c_void, metadata: *const pvs_metadata),
     /// Each value.

@@ -1,4 +1,4 @@
-//! What runs when the shim calls back?
+//! The functions that the shim calls.
 //!
 //! Each function hands what it was given to the state of its monitor or operation and does no more;
 //! for a scalar it takes no lock and allocates nothing. Its body is one `guard`, so that a panic
@@ -91,11 +91,11 @@ unsafe extern "C" fn on_disconnected(user: *mut c_void) {
 /// # Safety
 ///
 /// As for [`monitor`], with a text that is valid during the call.
-unsafe extern "C" fn on_broken(user: *mut c_void, peer: pvs_text) {
+unsafe extern "C" fn on_broken(user: *mut c_void, peer: pvs_text, had_values: u8) {
     guard("broken", || {
         // SAFETY: as the caller promises.
         let (state, peer) = unsafe { (monitor(user), owned(peer)) };
-        state.on_broken(peer);
+        state.on_broken(peer, had_values != 0);
     });
 }
 

@@ -24,6 +24,8 @@ pub(super) enum Command {
     Settled(u64),
     /// The connection to this server broke before the monitor with this id had its first value.
     Broken(u64, String),
+    /// The connection to this server broke after the monitor with this id had values.
+    BrokenLater(u64, String),
     /// The check of the monitor with this id has ended.
     Checked(u64, Verdict),
     /// Values of the monitor with this id are refused for this reason.

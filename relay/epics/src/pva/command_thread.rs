@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use super::command::{Command, NewOperation};
 use super::handle::{Context, Operation, Refused, Subscription};
+use super::isolation::{Isolation, Side, Step};
 use super::monitor_state::{MonitorState, Peers};
 use super::operation::OperationState;
 use super::pacing::Pacing;
@@ -28,19 +29,40 @@ pub(super) struct Pvxs {
     peers: Arc<Peers>,
 }
 
-/// A context for monitors and operations, and another for checks once there is one: what a check breaks
-/// is no other PV's connection.
+/// A context for monitors and operations, and two others once they are needed: for monitors that are kept
+/// apart, and for checks.
 pub(super) struct Contexts {
     main: Context,
+    /// Of monitors on the second side.
+    second: OnceCell<Context>,
     checks: OnceCell<Context>,
 }
 
 impl Contexts {
-    fn checks(&self) -> Result<&Context, Refused> {
-        match self.checks.get() {
-            Some(context) => Ok(context),
-            None => Context::create().map(|context| self.checks.get_or_init(|| context)),
+    /// The context of a side.
+    fn of(&self, side: Side) -> Result<&Context, Refused> {
+        match side {
+            Side::First => Ok(&self.main),
+            Side::Second => created(&self.second),
         }
+    }
+
+    /// What breaks a connection of this context breaks no monitor's.
+    fn checks(&self) -> Result<&Context, Refused> {
+        created(&self.checks)
+    }
+
+    /// Bytes received from a server.
+    fn received(&self, peer: &str) -> u64 {
+        let second = self.second.get().map_or(0, |second| second.received(peer));
+        self.main.received(peer) + second
+    }
+}
+
+fn created(context: &OnceCell<Context>) -> Result<&Context, Refused> {
+    match context.get() {
+        Some(context) => Ok(context),
+        None => Context::create().map(|created| context.get_or_init(|| created)),
     }
 }
 
@@ -57,6 +79,7 @@ impl Library for Pvxs {
             Context::create().map_err(|refused| ContextError::Library(refused.to_string()))?;
         Ok(Contexts {
             main,
+            second: OnceCell::new(),
             checks: OnceCell::new(),
         })
     }
@@ -78,6 +101,7 @@ impl Library for Pvxs {
             watch: Watch::default(),
             questions: Vec::new(),
             suspects: Suspects::default(),
+            isolation: Isolation::default(),
             check: None,
         };
         for (name, state) in kept {
@@ -109,6 +133,7 @@ pub(super) struct Monitors<'context> {
     watch: Watch,
     questions: Vec<Question<'context>>,
     suspects: Suspects,
+    isolation: Isolation,
     /// The check in progress.
     check: Option<Check<'context>>,
     commands: Commands<Command>,
@@ -135,6 +160,7 @@ struct Question<'context> {
 struct OpenMonitor<'context> {
     name: String,
     state: Arc<MonitorState>,
+    side: Side,
     /// None before its turn, and after a failure.
     subscription: Option<Subscription<'context>>,
 }
@@ -175,6 +201,11 @@ impl Contents for Monitors<'_> {
                     self.pacing.closed(id);
                 }
             }
+            Command::BrokenLater(id, server) => {
+                if let Some(monitor) = self.monitors.get(&id) {
+                    (self.isolation).broke(id, monitor.side, server, Instant::now());
+                }
+            }
             Command::Checked(id, verdict) => self.checked(id, verdict),
             Command::Unreadable(id, why) => {
                 if let Some(monitor) = self.monitors.get_mut(&id) {
@@ -191,6 +222,7 @@ impl Contents for Monitors<'_> {
             Command::Close(id) => {
                 self.pacing.closed(id);
                 self.suspects.closed(id);
+                self.isolation.closed(id);
                 self.monitors.remove(&id);
             }
             Command::Operate(operation) => self.operate(operation),
@@ -202,13 +234,15 @@ impl Contents for Monitors<'_> {
     }
 
     fn turn(&mut self) -> Option<Instant> {
+        self.isolate();
         self.check_suspects();
         self.create_monitors();
         self.end_late_operations();
         self.look();
         let deadline = self.deadlines.peek().map(|&Reverse((at, _))| at);
         let look = self.watch.next();
-        [self.pacing.wake(), self.suspects.wake(), deadline, look]
+        let (check, step) = (self.suspects.wake(), self.isolation.wake());
+        [self.pacing.wake(), check, step, deadline, look]
             .into_iter()
             .flatten()
             .min()
@@ -229,6 +263,7 @@ impl<'context> Monitors<'context> {
         let monitor = OpenMonitor {
             name,
             state,
+            side: Side::First,
             subscription: None,
         };
         self.monitors.insert(id, monitor);
@@ -240,6 +275,51 @@ impl<'context> Monitors<'context> {
         if let Some(monitor) = self.monitors.get_mut(&id) {
             monitor.subscription = None;
             self.pacing.failed(id, Instant::now());
+        }
+    }
+
+    /// Moves or holds back monitors of servers whose connections keep breaking.
+    fn isolate(&mut self) {
+        let now = Instant::now();
+        let (monitors, peers) = (&self.monitors, &self.peers);
+        let steps = self.isolation.steps(now, |server, side| {
+            let circuit = peers.known(server);
+            circuit.is_some_and(|circuit| {
+                let mut of_side = monitors.values().filter(|monitor| monitor.side == side);
+                of_side.any(|monitor| monitor.state.is_on(&circuit))
+            })
+        });
+        for step in steps {
+            match step {
+                Step::Move(ids) => ids.into_iter().for_each(|id| self.change_side(id)),
+                Step::Hold(id, server, pause) => {
+                    self.unsubscribe(id);
+                    self.suspects.hold(id, pause, now);
+                    self.hold_back(
+                        id,
+                        &format!(
+                            "the pvAccess server {server} sends updates that can't be decoded for this PV; \
+                             its administrator must repair that"
+                        ),
+                    );
+                }
+            }
+        }
+    }
+
+    fn change_side(&mut self, id: u64) {
+        self.unsubscribe(id);
+        if let Some(monitor) = self.monitors.get_mut(&id) {
+            monitor.side = monitor.side.other();
+            self.pacing.add(id);
+        }
+    }
+
+    fn unsubscribe(&mut self, id: u64) {
+        if let Some(monitor) = self.monitors.get_mut(&id) {
+            monitor.subscription = None;
+            monitor.state.closed();
+            self.pacing.closed(id);
         }
     }
 
@@ -320,7 +400,9 @@ impl<'context> Monitors<'context> {
             };
             monitor.state.begin();
             let state = Arc::clone(&monitor.state);
-            match Subscription::create(&self.contexts.main, &monitor.name, state) {
+            let created = (self.contexts.of(monitor.side))
+                .and_then(|context| Subscription::create(context, &monitor.name, state));
+            match created {
                 Ok(subscription) => monitor.subscription = Some(subscription),
                 Err(reason) => {
                     log::error!("cannot subscribe to {}: {reason}", monitor.name);
@@ -390,7 +472,7 @@ impl<'context> Monitors<'context> {
 
     fn received(&self, circuit: &Arc<Circuit>) -> u64 {
         let peer = self.peers.name(circuit);
-        peer.map_or(0, |peer| self.contexts.main.received(&peer))
+        peer.map_or(0, |peer| self.contexts.received(&peer))
     }
 
     fn ask(&mut self, circuit: &Arc<Circuit>, id: u64) {

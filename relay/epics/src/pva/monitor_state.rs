@@ -40,6 +40,11 @@ impl Peers {
         Some(circuit)
     }
 
+    /// The circuit of a server that a monitor is connected to.
+    pub(super) fn known(&self, peer: &str) -> Option<Arc<Circuit>> {
+        self.0.lock().ok()?.get(peer)?.upgrade()
+    }
+
     /// Address and port of a circuit's server.
     pub(super) fn name(&self, circuit: &Arc<Circuit>) -> Option<String> {
         let peers = self.0.lock().ok()?;
@@ -175,9 +180,13 @@ impl MonitorState {
         self.events.update(update);
     }
 
-    /// The connection to this server broke before the first value came.
-    pub(super) fn on_broken(&self, server: String) {
-        let _ = self.commands.send(Command::Broken(self.id, server));
+    /// The connection to this server broke, before the first value came or after it.
+    pub(super) fn on_broken(&self, server: String, had_values: bool) {
+        let _ = self.commands.send(if had_values {
+            Command::BrokenLater(self.id, server)
+        } else {
+            Command::Broken(self.id, server)
+        });
     }
 
     /// Its server sends what can't be read, so that it isn't watched for a while; called by the pva-cmd

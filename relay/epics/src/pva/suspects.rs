@@ -1,4 +1,4 @@
-//! Which PV's value can't be decoded?
+//! Finds the PV whose first value can't be decoded.
 //!
 //! pvxs breaks the connection to a server at the first message that it can't decode, which disconnects
 //! all PVs of that server, and connects again: without end. It doesn't say which PV it was. So a monitor
@@ -81,7 +81,14 @@ impl Suspects {
     pub(super) fn refused(&mut self, id: u64, now: Instant) {
         let suspect = self.known.entry(id).or_insert_with(Suspect::new);
         suspect.pause = (suspect.pause * 2).clamp(FIRST_PAUSE, LAST_PAUSE);
-        self.held.push(Reverse((now + suspect.pause, id)));
+        let pause = suspect.pause;
+        self.hold(id, pause, now);
+    }
+
+    /// It is checked after this time, and then watched again if its value can be fetched.
+    pub(super) fn hold(&mut self, id: u64, pause: Duration, now: Instant) {
+        self.known.entry(id).or_insert_with(Suspect::new);
+        self.held.push(Reverse((now + pause, id)));
     }
 
     /// Its first value has come.

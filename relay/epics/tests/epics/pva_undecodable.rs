@@ -1,8 +1,9 @@
-//! Does one PV that pvxs can't decode, or that has millions of parts, leave its server's other PVs alone?
+//! A PV that pvxs can't decode, or that has millions of parts, doesn't disturb its server's other PVs.
 //!
 //! Topology: one server of the test's own whose PVs all share a connection, one client.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -140,4 +141,81 @@ fn value_of_millions_of_absent_parts_is_refused_with_the_reason() {
             });
         }
     );
+}
+
+/// All PVs are good, but the later updates of one can't be decoded.
+#[derive(Default)]
+struct SloppyLater {
+    /// Updates of that one that were bad.
+    bad: AtomicU32,
+}
+
+impl Script for SloppyLater {
+    fn init(&self, name: &str) -> Vec<u8> {
+        structure("fake:1.0", if name == "late" { STRING } else { FLOAT64 })
+    }
+
+    fn value(&self, name: &str) -> Vec<u8> {
+        if name == "late" {
+            vec![1, 1, 1, b'x', 0]
+        } else {
+            [&[1, 1], &1_f64.to_le_bytes()[..], &[0]].concat()
+        }
+    }
+
+    fn run(&self, name: &str, send: &dyn Fn(u8, &[u8]) -> bool) {
+        for number in 0.. {
+            let is_bad = name == "late" && number == 10;
+            let value = if is_bad {
+                self.bad.fetch_add(1, Ordering::Relaxed);
+                vec![1, 1, 200, b'x']
+            } else {
+                self.value(name)
+            };
+            if !send(0, &value) {
+                return;
+            }
+            // A server sends at its own rate.
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn pv_whose_later_updates_cannot_be_decoded_is_found() {
+    in_own_process!("pv_whose_later_updates_cannot_be_decoded_is_found", || {
+        let server = Arc::new(SloppyLater::default());
+        fake_pva::start(crate::support::pva_search_port(), Arc::clone(&server) as _);
+        let client = Client::start().unwrap();
+        let open = |name: &str| {
+            let recorder = Recorder::new();
+            let monitor = client.open(name, recorder.clone()).unwrap();
+            (recorder, monitor)
+        };
+        let good: Vec<_> = ["a", "b", "c", "d", "e"].into_iter().map(open).collect();
+        let (late, _late) = open("late");
+
+        let (_, reason) = late.wait(0, "reason", |event| match event {
+            Event::Unreadable(reason) => Some(reason.clone()),
+            _ => None,
+        });
+
+        assert!(reason.contains("updates that can't be decoded"), "{reason}");
+        assert!(reason.contains("127.0.0.1:"), "{reason}");
+        let bad = server.bad.load(Ordering::Relaxed);
+        assert!((4..20).contains(&bad), "found after {bad} bad updates");
+        // More than pvxs waits before it connects again, and each without a loss of the connection.
+        for (recorder, _) in &good {
+            let mut updates = 0;
+            recorder.wait(recorder.len(), "many updates in one connection", |event| {
+                match event {
+                    Event::Update(_) => updates += 1,
+                    Event::Disconnected => updates = 0,
+                    _ => {}
+                }
+                (updates > 150).then_some(())
+            });
+        }
+        assert_eq!(server.bad.load(Ordering::Relaxed), bad);
+    });
 }
