@@ -79,7 +79,7 @@ async fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener, Sta
     })
 }
 
-/// What the HTTP server has of its own.
+/// What the HTTP server needs besides the planes.
 pub(super) struct Front {
     pub(super) started: Instant,
     pub(super) tls: Option<Arc<Tls>>,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::http::server::Server;
 use crate::ops::shutdown::Readiness;
-use crate::state::registry::{Registry, SHORT_OF_MEMORY};
+use crate::state::registry::Registry;
 
 /// How often the memory of the process is compared with `max_memory_mib`.
 const CHECK_EVERY: Duration = Duration::from_millis(250);
@@ -48,9 +48,11 @@ pub(super) async fn watch(registry: Arc<Registry>, readiness: Arc<Readiness>, ma
         }
         if is_short != registry.is_short() {
             if is_short {
-                log::warn!("memory use exceeds max_memory_mib: {SHORT_OF_MEMORY}");
+                log::warn!("memory use exceeds max_memory_mib: new clients and PVs are refused");
             } else {
-                log::warn!("memory use is within max_memory_mib again: new clients are accepted");
+                log::warn!(
+                    "memory use is within max_memory_mib again: new clients and PVs are accepted"
+                );
             }
             registry.set_short(is_short);
             readiness.set_short_of_memory(is_short);

@@ -69,7 +69,7 @@ pub(super) fn command() -> Command {
              Exit status: 64 for an invalid configuration, 1 when the system lacks a resource.",
         );
     let check = Command::new("check")
-        .about("Prints what a user may do with a PV, and which rule decides")
+        .about("Print what a user may do with a PV, and which rule decides")
         .args([
             Arg::new("user")
                 .long("user")
@@ -96,7 +96,7 @@ pub(super) fn command() -> Command {
             "Exit status: 0 if every access is allowed, 1 if one is denied, 64 for an invalid configuration",
         );
     let check_audit = Command::new("check-audit")
-        .about("Verifies that audit files are unchanged: each record contains the hash of the one before")
+        .about("Verify the hash chain of audit files: each record contains the hash of the one before")
         .arg(
             Arg::new("file")
                 .value_name("FILE")
@@ -105,7 +105,7 @@ pub(super) fn command() -> Command {
                 .help("Audit files, oldest first"),
         )
         .after_help(
-            "Exit status: 0 if the files are unchanged, 1 if a record was changed, removed or added (the \
+            "Exit status: 0 if the chain is unbroken, 1 if a record was changed, removed or added (the \
              output names it), 64 if a file can't be read",
         );
     let (command, check) = (with_keys(command), with_keys(check));

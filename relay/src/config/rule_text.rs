@@ -176,7 +176,7 @@ impl RuleText {
         Ok(rule)
     }
 
-    /// What a whole rule would need besides.
+    /// What the rule lacks.
     fn missing(&self) -> Option<&'static str> {
         if self.pvs.is_empty() && self.regexes.is_empty() {
             Some("pv or pv_regex in it; pv = \"*\" is every PV")

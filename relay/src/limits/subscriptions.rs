@@ -2,7 +2,7 @@
 //!
 //! A *new* name is one that no client has open. libca searches all names of a context in turn, so a
 //! client's first new names are *fresh*: they are searched in one context, and names beyond that in
-//! another, where they delay nobody's fresh names.
+//! another, where they do not delay fresh names of other clients.
 
 use std::time::{Duration, Instant};
 

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn unread_log_is_bounded_blocks_nobody_and_counts_lost_lines() {
+    fn unread_log_is_bounded_blocks_no_thread_and_counts_losses() {
         let queue: &'static Queue = Box::leak(Box::new(Queue::new()));
         let ((go, may), (has, got)) = (sync_channel(0), sync_channel(0));
         thread::spawn(move || queue.write_out(Reader { may, has }));
