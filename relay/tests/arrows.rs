@@ -299,6 +299,7 @@ fn modules_in_one_folder_name_each_other_in_one_direction() {
     let mut circles = Vec::new();
     for src in [
         "schema/src",
+        "relay/src",
         "relay/epics/src",
         "wasm-client/src",
         "wasm-client/graphql/src",

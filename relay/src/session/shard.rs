@@ -10,6 +10,7 @@ mod ending;
 mod handle;
 mod heartbeat;
 mod large;
+mod large_way;
 mod login;
 mod requests;
 

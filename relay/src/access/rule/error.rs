@@ -35,9 +35,3 @@ pub enum RulesError {
     #[error(transparent)]
     Security(#[from] SecurityError),
 }
-
-/// The reason that the crate `regex` gives, in one line.
-pub(super) fn regex_reason(error: &regex::Error) -> String {
-    let reason = error.to_string();
-    reason.lines().last().unwrap_or_default().trim().to_owned()
-}

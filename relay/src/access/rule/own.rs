@@ -4,9 +4,10 @@ use regex::Regex;
 use wildmatch::WildMatch;
 
 use super::MAX_REGEX_BYTES;
-use super::error::{RulesError, regex_reason};
+use super::error::RulesError;
 use super::identity::Identity;
 use super::name::Names;
+use super::pattern::regex_reason;
 use crate::config::{Access, RuleText};
 
 /// One rule with compiled patterns.

@@ -253,6 +253,12 @@ impl Reader<'_> {
     }
 }
 
+/// The reason that the crate `regex` gives, in one line.
+pub(super) fn regex_reason(error: &regex::Error) -> String {
+    let reason = error.to_string();
+    reason.lines().last().unwrap_or_default().trim().to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

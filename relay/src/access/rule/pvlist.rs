@@ -4,9 +4,8 @@ use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use thiserror::Error;
 
 use super::MAX_REGEX_BYTES;
-use super::error::regex_reason;
 use super::name::Names;
-use super::pattern::{self, PatternError};
+use super::pattern::{self, PatternError, regex_reason};
 
 /// Memory limit of all compiled patterns of a list together.
 const MAX_SET_BYTES: usize = 16 << 20;

@@ -8,7 +8,7 @@ use pvwire_schema::close::CloseCode;
 use super::ShardLimits;
 use super::delivery::Feed;
 use super::handle::ClientSeen;
-use super::large::LargeWay;
+use super::large_way::LargeWay;
 use super::login::Login;
 use crate::access::auth::Peer;
 use crate::access::rule::Identity;
@@ -18,7 +18,7 @@ use crate::limits::connections::{
 };
 use crate::limits::memory::Owner;
 use crate::limits::requests::RequestBudget;
-use crate::session::socket::Socket;
+use crate::session::socket::{Broken, Socket};
 use crate::session::step::Session;
 
 /// How long a closed socket is kept for the other side's farewell.
@@ -69,6 +69,15 @@ pub(super) struct Client {
 }
 
 impl Client {
+    /// The client's identity; `None` until it has logged in.
+    pub(super) fn known(&self) -> Result<Option<&Arc<Identity>>, Broken> {
+        match &self.login {
+            Login::Awaited { .. } => Ok(None),
+            Login::Done(Some(shown)) if shown.is_over() => Err(Broken::NotLoggedIn),
+            Login::Done(_) => Ok(Some(&self.identity)),
+        }
+    }
+
     pub(super) fn new(
         id: ClientId,
         (peer, caller, stay): (Peer, Caller, Option<Stay>),

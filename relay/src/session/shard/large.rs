@@ -13,48 +13,17 @@ use tokio::sync::oneshot;
 use super::Run;
 use super::client::Client;
 use super::handle::Command;
+use super::large_way::LargeWay;
 use crate::fanout::control::ClientId;
 use crate::fanout::encoding::Encoders;
 use crate::fanout::frame::Frame;
 use crate::fanout::large::LargeValue;
 use crate::ops::metrics::Metrics;
 use crate::session::socket::Broken;
-use crate::session::stream::{StreamBody, StreamSender, stream};
+use crate::session::stream::{StreamBody, stream};
 
 /// Turns between two looks at ticks and requests.
 const TURNS_PER_ROUND: usize = 8;
-
-/// How a client gets its large values.
-pub(super) enum LargeWay {
-    /// Among its other messages.
-    Socket,
-    /// Still so, but it was told a token by which they may be fetched.
-    Offered(u128),
-    /// Still so; somebody with the token waits for them.
-    Fetched(StreamSender),
-    /// The client has seen that they can be fetched, and wants them so.
-    Stream(StreamSender),
-}
-
-impl LargeWay {
-    /// Whether the client is still to take some of its stream.
-    pub(super) fn is_busy(&self) -> bool {
-        matches!(self, Self::Stream(stream) if stream.is_busy())
-    }
-
-    /// Bytes that wait in it.
-    pub(super) fn held_bytes(&self) -> usize {
-        match self {
-            Self::Stream(stream) => stream.held_bytes(),
-            _ => 0,
-        }
-    }
-
-    /// Whether it took some since this was last asked.
-    pub(super) fn progressed(&self) -> bool {
-        matches!(self, Self::Stream(stream) if stream.progressed())
-    }
-}
 
 impl Client {
     /// Queues large values behind the frame that leaves them out. `is_first`: the client may not

@@ -7,7 +7,6 @@ use pvwire_schema::close::CloseCode;
 use pvwire_schema::types::{Hello, Reply, RequestProblem};
 
 use super::Run;
-use super::client::Client;
 use crate::access::auth::{self, KeyNumber, Keys, TokenError, TokenRefusal};
 use crate::access::rule::Identity;
 use crate::fanout::control::ControlRequest;
@@ -84,19 +83,8 @@ impl Login {
 }
 
 impl Shown {
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         SystemTime::now() >= self.until
-    }
-}
-
-impl Client {
-    /// The client's identity; `None` until it has logged in.
-    pub(super) fn known(&self) -> Result<Option<&Arc<Identity>>, Broken> {
-        match &self.login {
-            Login::Awaited { .. } => Ok(None),
-            Login::Done(Some(shown)) if shown.is_over() => Err(Broken::NotLoggedIn),
-            Login::Done(_) => Ok(Some(&self.identity)),
-        }
     }
 }
 
