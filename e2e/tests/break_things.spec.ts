@@ -43,10 +43,7 @@ const breaking = (page: Page): Locator => page.getByRole("region", { name: "Brea
 
 test.setTimeout(240_000);
 
-test("what is killed is said to be gone, and is right again when it is back", async ({
-  demoUrl,
-  page,
-}) => {
+test("what is killed shows as lost, and is right after its restart", async ({ demoUrl, page }) => {
   await page.goto(demoUrl);
   await expect(readback(page)).toHaveAttribute("data-state", "connected", BACK);
   await page.getByRole("button", { name: "Tools" }).click();
@@ -72,7 +69,7 @@ test("what is killed is said to be gone, and is right again when it is back", as
 test.describe("dark", () => {
   test.use({ colorScheme: "dark" });
 
-  test("an IOC that hangs is said to be gone, and its value goes on when it does", async ({
+  test("a paused IOC shows as disconnected and continues afterwards", async ({
     demoUrl,
     page,
     request,
@@ -98,7 +95,7 @@ test.describe("dark", () => {
   });
 });
 
-withoutDemo("there are no such buttons where nobody offers it", async ({ demo }) => {
+withoutDemo("without the demo's server there are no such buttons", async ({ demo }) => {
   const asked = demo.page.waitForResponse(/demo\/processes/);
   await demo.page.reload();
   await (await asked).finished();

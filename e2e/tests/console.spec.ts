@@ -37,10 +37,7 @@ for (const colorScheme of ["light", "dark"] as const) {
   });
 }
 
-test("the other examples answer: a query, and a mutation that is refused in part", async ({
-  demo,
-  ioc,
-}) => {
+test("the other examples answer: a query, and a partly refused mutation", async ({ demo, ioc }) => {
   await demo.page.getByRole("link", { name: "Console" }).click();
   const console = demo.page.getByRole("region", { name: "GraphQL console" });
   await console.getByRole("button", { name: "Read" }).click();

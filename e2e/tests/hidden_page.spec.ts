@@ -25,7 +25,7 @@ async function framesPerCount(demo: DemoPage, counts: number): Promise<number> {
   return (last.frames - first.frames) / (last.count - first.count);
 }
 
-/** Values of all 1,000 that were left out because nobody looked. */
+/** Values of all 1,000 that were left out because the page was hidden. */
 const paced = (counters: readonly Counter[]): number =>
   counters.reduce((sum, { skips }) => sum + skips.paced, 0);
 

@@ -53,10 +53,7 @@ async function metric(port: number, name: string): Promise<number> {
 
 const streamed = "pvwire_large_frames_streamed_total";
 
-test("large array: by the stream, whole, nothing lost, and viewed where it came", async ({
-  demo,
-  relay,
-}) => {
+test("large array: by the stream, complete, without loss or copy", async ({ demo, relay }) => {
   await expect(demo.cells.first()).toBeVisible();
   const { wrong, lost, stats } = await watch(demo, 8);
   expect(wrong).toEqual([]);

@@ -22,10 +22,7 @@ test("a number that is sent by Enter is at the IOC and on another page", async (
   expect(await ioc.get("RF:VOLTAGE:SET")).toBe("1.755");
 });
 
-test("a set point without limits takes any finite number, and nan and inf are not sent", async ({
-  demo,
-  ioc,
-}) => {
+test("without limits any finite number is sent, but not nan and inf", async ({ demo, ioc }) => {
   const voltage = demo.setPoint("RF:VOLTAGE:SET");
   await expect(voltage.hint).toHaveText("0 to 3 MV");
   await voltage.send("-7.5");
@@ -44,10 +41,7 @@ test("a set point without limits takes any finite number, and nan and inf are no
   await expect(voltage.hint).toHaveText("");
 });
 
-test("what is typed is marked unsent and not overwritten; Escape takes it back", async ({
-  demo,
-  ioc,
-}) => {
+test("typed input is marked unsent and kept; Escape reverts it", async ({ demo, ioc }) => {
   const voltage = demo.setPoint("RF:VOLTAGE:SET");
   await expect(voltage.field).toHaveValue("1.40");
   await voltage.type("1.9");
@@ -70,10 +64,7 @@ test("what is typed is marked unsent and not overwritten; Escape takes it back",
   expect(await ioc.get("RF:VOLTAGE:SET")).toBe("1.2345");
 });
 
-test("arrow keys step within the limits, and Send and Undo do what the keys do", async ({
-  demo,
-  ioc,
-}) => {
+test("arrow keys step within limits; Send and Undo match the keys", async ({ demo, ioc }) => {
   const voltage = demo.setPoint("RF:VOLTAGE:SET");
   await expect(voltage.field).toHaveValue("1.40");
   await voltage.field.press("ArrowUp");
@@ -91,7 +82,7 @@ test("arrow keys step within the limits, and Send and Undo do what the keys do",
   await expect(voltage.field).toBeFocused();
 });
 
-test("a choice is at the IOC and on another page, from buttons and from a list", async ({
+test("a choice from buttons or a list reaches the IOC and other pages", async ({
   demo,
   beside,
   ioc,
@@ -156,10 +147,7 @@ test("a text arrives as it is, also one in brackets and one of nothing", async (
   }
 });
 
-test("what a PV can't hold is refused with the reason, stays unsent and writes nothing", async ({
-  demo,
-  ioc,
-}) => {
+test("impossible values are refused with the reason and stay unsent", async ({ demo, ioc }) => {
   const voltage = demo.setPoint("RF:VOLTAGE:SET");
   await expect(voltage.field).toHaveValue("1.40");
   for (const [text, reason] of [
@@ -181,11 +169,7 @@ test("what a PV can't hold is refused with the reason, stays unsent and writes n
   expect(await ioc.get("OP:MESSAGE")).toBe("Beam available to users");
 });
 
-test("a label that was renamed since the page was drawn is refused and writes nothing", async ({
-  demo,
-  beside,
-  ioc,
-}) => {
+test("a label that was renamed meanwhile is refused", async ({ demo, beside, ioc }) => {
   // This page's news are held back until it has asked for what is no choice any more.
   const held: (() => void)[] = [];
   let isHeld = false;
@@ -245,10 +229,7 @@ test("a record with DISP refuses; without access or a rule nothing can be sent",
   }
 });
 
-test("write access that is revoked while connected disables the input, and given enables it", async ({
-  demo,
-  ioc,
-}) => {
+test("revoked write access disables the input until it is granted", async ({ demo, ioc }) => {
   const voltage = demo.setPoint("RF:VOLTAGE:SET");
   const feedback = demo.setPoint("FB:ORBIT:SET");
   await expect(voltage.field).toBeEnabled();
@@ -273,11 +254,7 @@ test("write access that is revoked while connected disables the input, and given
   expect(await ioc.get("RF:VOLTAGE:SET")).toBe("1.6");
 });
 
-test("of two pages that set one PV each learns its own outcome, and both end at the same value", async ({
-  demo,
-  beside,
-  ioc,
-}) => {
+test("two pages that set one PV get their own results", async ({ demo, beside, ioc }) => {
   const [one, two] = [demo, beside].map((page) => page.setPoint("RF:VOLTAGE:SET"));
   if (one === undefined || two === undefined) throw new Error("two pages were opened");
   await expect(one.field).toBeEnabled();
@@ -306,11 +283,7 @@ test("of two pages that set one PV each learns its own outcome, and both end at 
   expect(await ioc.get("RF:VOLTAGE:SET")).toBe("1.8");
 });
 
-test("without the relay nothing can be sent, and nothing is sent when it is back", async ({
-  demo,
-  ioc,
-  relay,
-}) => {
+test("without the relay nothing is sent, now or later", async ({ demo, ioc, relay }) => {
   const voltage = demo.setPoint("RF:VOLTAGE:SET");
   await expect(voltage.field).toBeEnabled();
   await voltage.type("1.6");

@@ -55,11 +55,7 @@ test("an array of strings is each string, and an empty one stays empty", async (
   }
 });
 
-test("a long string is whole by its plain name and as bytes, of whatever length", async ({
-  ioc,
-  page,
-  pageUrl,
-}, testInfo) => {
+test("long strings are complete by name and as bytes", async ({ ioc, page, pageUrl }, testInfo) => {
   await add(ioc, testInfo, "lso", 'field(SIZV, "3001") field(MPST, "Always")');
   const demo = new DemoPage(page, pageUrl, ioc);
   await demo.open();
@@ -73,7 +69,7 @@ test("a long string is whole by its plain name and as bytes, of whatever length"
   }
 });
 
-test("a record's description is shown by Channel Access, and follows a restart", async ({
+test("a record's description is shown and follows a restart", async ({
   ioc,
   page,
   pageUrl,

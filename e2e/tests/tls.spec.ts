@@ -22,7 +22,7 @@ function certificate(folder: string): string[] {
   return [`--tls-cert=${cert}`, `--tls-key=${key}`];
 }
 
-test("the page's values come by wss://, and the relay's own page by https://", async ({
+test("the page uses wss:// and the relay's own page https://", async ({
   page,
   pageUrl,
   ioc,

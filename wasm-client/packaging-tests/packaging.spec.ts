@@ -238,7 +238,7 @@ function reasons(page: Page): string[] {
   return said;
 }
 
-test("a worker that can't be had: another one, or the page itself, holds the connection", async ({
+test("fallbacks of workers: another worker, or the page itself", async ({
   context,
   install,
   pageUrl,
@@ -326,7 +326,7 @@ test("a worker that can't be had: another one, or the page itself, holds the con
   await end();
 });
 
-test("large values of a worker's connection come by one stream, whole, to every tab", async ({
+test("large values reach every tab of a worker by one stream", async ({
   context,
   install,
   pageUrl,

@@ -56,7 +56,7 @@ describe("the border to WebAssembly", () => {
     expect({ ...many, ack: 0 }).toEqual({ ...few, ack: 0 });
   });
 
-  it("is crossed as often in a flush that tells many listeners as in one that tells few", async () => {
+  it("is crossed equally often for many and for few listeners", async () => {
     const socket = await atTheSnapshot();
     const flush = (): Record<string, number> => {
       socket.frame("update");
@@ -81,7 +81,7 @@ describe("the border to WebAssembly", () => {
 });
 
 describe("the module's memory", () => {
-  it("is in nothing that an application gets, so that arrays outlive its growth", async () => {
+  it("is in no object of the application: arrays outlive its growth", async () => {
     // The module that is loaded already.
     const { memory } = initSync(new Uint8Array());
     const socket = await atTheSnapshot([20, 21, 22, 23, 24]);

@@ -37,7 +37,7 @@ describe("a client", () => {
     slow.dispose();
   });
 
-  it("shows who it is where the relay wants it, with a new token for each connection", async () => {
+  it("logs in where required, with a new token per connection", async () => {
     let asked = 0;
     replaceClient({ token: () => `token ${String((asked += 1))}` });
     client.pv("TEMP").subscribe(() => undefined);
@@ -71,7 +71,7 @@ describe("a client", () => {
     expect([state, reason]).toEqual(["lost", "Error: not logged in"]);
   });
 
-  it("says that the relay is lost, keeps the values, comes back and asks for everything", async () => {
+  it("keeps the values of a lost relay and subscribes again", async () => {
     const socket = await open();
     socket.end(1006);
     expect(client.connection.getSnapshot()).toMatchObject({
@@ -122,7 +122,7 @@ describe("a client", () => {
     }
   });
 
-  it("waits longer after each failure, and tells since when it is lost", async () => {
+  it("waits longer after each failure and says since when", async () => {
     const socket = await open();
     const delays: (number | undefined)[] = [];
     socket.end(1006);
@@ -235,7 +235,7 @@ describe("a client whose relay is lost", () => {
   };
   const retryInMs = (): number | undefined => client.connection.getSnapshot().retryInMs;
 
-  it("waits at most 5 s while the page is seen, and 15 s while it is hidden", async () => {
+  it("waits at most 5 s in a visible page, 15 s in a hidden one", async () => {
     await loseForLong();
     expect(retryInMs()).toBe(2500);
     seen = "hidden";
@@ -244,7 +244,7 @@ describe("a client whose relay is lost", () => {
     expect(retryInMs()).toBe(7500);
   });
 
-  it("tries at once when the page is seen again, and when it is asked to", async () => {
+  it("tries at once when the page becomes visible, or on request", async () => {
     seen = "hidden";
     await loseForLong();
     for (const ask of [
@@ -277,7 +277,7 @@ describe("a client whose relay is lost", () => {
     expect(FakeSocket.all, "nothing to try while it is open").toHaveLength(attempts);
   });
 
-  it("tries within 250 ms when the network returns, also anew when an attempt hangs", async () => {
+  it("tries within 250 ms when the network returns", async () => {
     await loseForLong();
     const attempts = FakeSocket.all.length;
     view.dispatchEvent(new Event("online"));
@@ -366,7 +366,7 @@ describe("close codes", () => {
     expect(closeCode(4408).reason).toMatch(/took no data/);
   });
 
-  it("spread clients over a restart and slow down those that asked too fast", () => {
+  it("spread clients over a restart and slow down hasty ones", () => {
     // The relay itself spreads those that it closes.
     expect(retryDelayMs(1012, 0, 1, 15_000)).toBe(250);
     expect(retryDelayMs(1012, 1, 1, 15_000)).toBe(500);
@@ -380,5 +380,17 @@ describe("the relay's address", () => {
     expect(socketUrl("ws://host:8080", undefined)).toBe("ws://host:8080/ws");
     expect(socketUrl("https://host/relay/ws#x", undefined)).toBe("wss://host/relay/ws");
     expect(socketUrl("/ws", "http://page:5173/app/")).toBe("ws://page:5173/ws");
+  });
+
+  it("that is wrong closes the client and shows PVs as lost", () => {
+    replaceClient({ url: "ws://[" });
+    const temperature = client.pv("TEMP");
+    temperature.subscribe(() => undefined);
+
+    expect(client.connection.getSnapshot()).toMatchObject({
+      state: "closed",
+      reason: expect.stringContaining("ws://[ isn't a relay's address") as string,
+    });
+    expect(temperature.getSnapshot()?.connection.state).toBe("relayLost");
   });
 });

@@ -115,7 +115,7 @@ it("alarms, access and the connection follow", async () => {
   expect(values.get("TEMP")?.at(-1)?.getDoubleValue()).toBe(90);
 });
 
-it("a PV whose server has stopped answering is not connected, and its alarm is not known", async () => {
+it("an unresponsive PV is not connected and has no known alarm", async () => {
   await valueOf("TEMP");
   relay.set("TEMP", { unresponsive: true });
   await vi.waitFor(() => {
@@ -131,7 +131,7 @@ it("a PV whose server has stopped answering is not connected, and its alarm is n
   expect(values.get("TEMP")?.at(-1)?.getAlarm()).toEqual({ quality: "valid", message: "" });
 });
 
-it("puts are done or said not to be, and what is given back comes no more", async () => {
+it("puts report their result; unsubscribed PVs stop", async () => {
   await valueOf("TEMP");
   connection.putPv("TEMP", { value: { doubleValue: 30 } });
   connection.putPv("MODE", { value: { stringValue: "Off" } });

@@ -33,7 +33,7 @@ it("rounds exact ties to even, as toFixed does not", () => {
   }
 });
 
-it("gives all of a number without a precision, in the shortest text that reads back as it", () => {
+it("without a precision gives the shortest text that reads back", () => {
   const table: [number, PvType, string][] = [
     [0.1, "Float64", "0.1"],
     [2.5, "Float64", "2.5"],

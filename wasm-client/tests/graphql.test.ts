@@ -146,7 +146,7 @@ describe("a subscription to one PV", () => {
     expect(last(told)).toEqual({ subscribeChannel: { display: { units: "K" } } });
   });
 
-  it("is told of a PV that isn't there, and of one whose name the relay refuses", async () => {
+  it("reports PVs that don't exist and names that are refused", async () => {
     const selection = "{ id value { float } status { quality message } connection { state } }";
     await atTheSnapshot();
     const refused = await listen(`subscription { subscribeChannel(id: "") ${selection} }`);
@@ -211,7 +211,7 @@ describe("a subscription to many PVs", () => {
 });
 
 describe("a query", () => {
-  it("answers the good alias of two, and says what is wrong with the other", async () => {
+  it("answers the valid alias of two and reports the other", async () => {
     const asked = client.execute({
       query: `{
         good: getChannel(id: "A", timeout: 1) { id value { float } }
@@ -536,7 +536,7 @@ describe("the client", () => {
     ]);
   });
 
-  it("completes what goes on when it is disposed, and refuses what comes later", async () => {
+  it("completes subscriptions when disposed and refuses new ones", async () => {
     const told = await listen('subscription { subscribeChannel(id: "TEMP") { id } }');
     client.dispose();
     expect(told.completed).toBe(1);

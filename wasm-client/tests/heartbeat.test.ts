@@ -11,7 +11,7 @@ import { GOLDEN_NAMES, settle } from "./fake_relay.js";
 eachWithClient();
 
 describe("acknowledgements and pings", () => {
-  it("acknowledge at once after a pause, and later what comes soon after", async () => {
+  it("acknowledge at once after a pause, then at intervals", async () => {
     const socket = await open();
     const ticks = (): number[] => socket.sent("ack").map((sent) => sent.tick);
     expect(ticks()).toEqual([10]);
@@ -63,7 +63,7 @@ describe("acknowledgements and pings", () => {
 });
 
 describe("a relay that hangs", () => {
-  it("is told by every PV after three seconds without a message, and that it answers again", async () => {
+  it("is shown by every PV after three seconds, until it answers", async () => {
     const local = client.pv("loc://x(1)", "{ connection { unresponsive } }");
     local.subscribe(() => undefined);
     const socket = await open();
@@ -96,7 +96,7 @@ describe("a relay that hangs", () => {
     expect(client.connection.getSnapshot().silentSinceMs).toBeUndefined();
   });
 
-  it("costs no pings while values come, and one in two seconds while none do", async () => {
+  it("is pinged only when nothing comes, every two seconds", async () => {
     const socket = await open();
     socket.frame("pong");
     for (let second = 0; second < 20; second += 1) {

@@ -108,7 +108,7 @@ const arrives = (socket: FakeSocket, ...names: Parameters<FakeSocket["frame"]>[0
 };
 
 describe("usePv", () => {
-  it("renders once for all that changed between two frames, and not for what isn't selected", async () => {
+  it("renders once per frame, and only for selected changes", async () => {
     await show(
       <>
         <All />
@@ -166,7 +166,7 @@ describe("usePv", () => {
     expect(page.querySelector("b")?.textContent).toBe("State 2");
   });
 
-  it("asks for what its options say, and not anew for options written out in place", async () => {
+  it("subscribes by its options, once for equal inline options", async () => {
     function Slow({ rateHz }: { rateHz: number }): ReactNode {
       const pv = usePv<{ value: { string: string } | null }>("TEMP", "{ value { string } }", {
         rateHz,
@@ -195,7 +195,7 @@ describe("usePv", () => {
 });
 
 describe("usePvSelector", () => {
-  it("renders only when what was derived changed, though it is written out in place", async () => {
+  it("renders only when the derived value changed", async () => {
     let count = 0;
     let objects = 0;
     function Hot(): ReactNode {
@@ -424,7 +424,7 @@ describe("usePvSummary", () => {
     });
   });
 
-  it("never says connecting beside a PV that is shown as connected: both are of one flush", async () => {
+  it("counts and values are of the same flush", async () => {
     const seen: { summary: number; shown: number }[] = [];
     function Both(): ReactNode {
       const { pvs, states } = usePvSummary();
@@ -509,7 +509,7 @@ describe("PvProvider", () => {
     expect(FakeSocket.last.closedWith).toBe(1000);
   });
 
-  it("shares a client among all of one address, and makes a new one after its end", async () => {
+  it("shares a client per address and replaces one that ended", async () => {
     vi.stubGlobal("WebSocket", FakeSocket);
     const seen: PvClient[] = [];
     function Seen(): ReactNode {

@@ -45,7 +45,7 @@ it("a large text that isn't UTF-8 is shown", async () => {
   expect(string).toBe(text);
 });
 
-it("a field of a structure of a type that this page doesn't know is null, and the others are shown", () => {
+it("a field of an unknown type is null; the others are shown", () => {
   const unknown = table(NodeField, {
     name: text("newer"),
     type: u8(99),

@@ -107,7 +107,7 @@ describe("pages with one connection", () => {
     expect(shown(second)?.value ?? null).toBeNull();
   });
 
-  it("keep what another of them gives back, and the relay is told by the last", async () => {
+  it("keep PVs that another page gives back, until the last", async () => {
     const first = await seeing();
     const socket = FakeSocket.last;
     const second = await seeing();

@@ -133,7 +133,7 @@ describe("ImageView", () => {
     });
   });
 
-  it("decodes lz4 to the bytes that were packed, and refuses damaged ones", async () => {
+  it("decodes lz4 exactly and refuses damaged input", async () => {
     const { packed, size } = lz4Image;
     expect(decodeLz4(packed, size)).toEqual(lz4Image.bytes);
     for (let length = 0; length < packed.length; length += 7) {

@@ -97,7 +97,7 @@ describe("the body", () => {
     }
   });
 
-  it("is refused when the relay says so or a record is longer than any frame", async () => {
+  it("is refused by the relay, or for a record that is too long", async () => {
     serve(new Body(), 404);
     await expect(readRecords("x", () => undefined)).rejects.toThrow("404");
     const body = new Body();
@@ -155,7 +155,7 @@ describe("a stream of large values", () => {
     stream.close();
   });
 
-  it("that can't be fetched leaves all to the WebSocket, and is asked for three times", async () => {
+  it("that can't be fetched is tried three times", async () => {
     const socket = { sent: 0, failed: [] };
     for (let nth = 1; nth <= 5; nth += 1) {
       serve(nth % 2 === 0 ? new Body() : undefined, 502);
@@ -169,7 +169,7 @@ describe("a stream of large values", () => {
     expect(socket.failed).toEqual([]);
   });
 
-  it("that breaks in use ends the connection, and one that is closed says nothing", async () => {
+  it("that breaks in use ends the connection", async () => {
     for (const closed of [false, true]) {
       const body = new Body();
       serve(body);

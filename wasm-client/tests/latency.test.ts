@@ -48,7 +48,7 @@ const settled = async (): Promise<void> => {
 };
 
 describe("the relay's clock", () => {
-  it("is known from the answers to pings, and not while the relay is lost", async () => {
+  it("is known from answered pings, but not of a lost relay", async () => {
     const known = watchRelayClock(client, times);
     ends.push(known.subscribe(() => undefined));
     expect(known.getSnapshot()).toBeUndefined();
@@ -115,7 +115,7 @@ describe("latency", () => {
     expect(latency.getSnapshot().stampToCallback.count).toBe(0);
   });
 
-  it("says how many stamps were still to come, and counts no time for them", async () => {
+  it("counts time stamps in the future apart", async () => {
     const latency = measureLatency(client, ["TEMP"], {}, times);
     ends.push(latency.subscribe(() => undefined));
     await firstValue();
@@ -128,7 +128,7 @@ describe("latency", () => {
     expect(latency.getSnapshot().stampToCallback.count).toBe(0);
   });
 
-  it("takes a stamp within the error of the clocks' comparison for one of now", async () => {
+  it("takes stamps within the clocks' uncertainty as present", async () => {
     // As if all of the way to the relay and back were the way there: the offset is wrong by half of it.
     const { getSnapshot } = client.stats;
     vi.spyOn(client.stats, "getSnapshot").mockImplementation(() => ({

@@ -13,7 +13,7 @@ afterEach(() => {
   client.dispose();
 });
 
-it("a module that can't be loaded ends the client, and a later attempt may do better", async () => {
+it("a failed load ends the client; later ones can succeed", async () => {
   client = fakeClient({ wasm: Promise.resolve(new Uint8Array(8)) });
   const asked = client.get(["A"]);
   await expect(client.ready).rejects.toBeInstanceOf(LoadError);
@@ -22,7 +22,7 @@ it("a module that can't be loaded ends the client, and a later attempt may do be
   expect(client.connection.getSnapshot().reason).toMatch(/can't be loaded/);
 });
 
-it("PVs are undefined until it is there, and a wrong selection is thrown to whoever reads", async () => {
+it("PVs are undefined until it is loaded; errors are thrown then", async () => {
   client = fakeClient({ ...(wasm && { wasm: Promise.resolve(wasm) }) });
   const right = client.pv("X");
   const wrong = client.pv("X", "{ nonsense }");
@@ -40,7 +40,7 @@ it("PVs are undefined until it is there, and a wrong selection is thrown to whoe
   expect(() => client.pv("Y", "{ nonsense }")).toThrow(SelectionError);
 });
 
-it("a module that stops half-way is replaced: what it knew is gone, not wrong", async () => {
+it("a module that failed is replaced and its values discarded", async () => {
   client = fakeClient();
   await client.ready;
   const pv = client.pv("TEMP");

@@ -39,7 +39,7 @@ describe("a local PV", () => {
     expect(again.shown().value?.number).toBe(2);
   });
 
-  it("has its initial value, is connected and writable before there is a relay", async () => {
+  it("is connected and writable without a relay", async () => {
     const first = listen("loc://gain(2.5)");
     // What local PVs need is loaded with the first one.
     await settle();

@@ -72,7 +72,7 @@ describe("an option's number that can't be meant", () => {
   });
 });
 
-it("says where a selection has a field that only GraphQL documents may have", () => {
+it("reports fields that only GraphQL documents may have", () => {
   const make = (): unknown => client.pv("TEMP", "{ id\n  value { base64Array { base64 } } }");
   expect(make).toThrow(SelectionError);
   expect(make).toThrow(

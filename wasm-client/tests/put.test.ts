@@ -100,7 +100,7 @@ describe("a put", () => {
     expect(socket.sent("put")).toHaveLength(values.length);
   });
 
-  it("waits for the first connection and fails at once when the relay is lost", async () => {
+  it("waits for the first connection; fails while it is lost", async () => {
     const early = client.put("A", 1);
     await settle();
     const socket = FakeSocket.last;
@@ -120,7 +120,7 @@ describe("a put", () => {
     expect(FakeSocket.last.sent("put")).toEqual([]);
   });
 
-  it("without an answer ends after its time, and its late answer is nobody's", async () => {
+  it("times out without an answer and ignores a late one", async () => {
     const socket = await connected();
     const result = client.put("A", 1, { timeoutMs: 1000 });
     await settle();
@@ -205,7 +205,7 @@ describe("several puts", () => {
     expect(socket.sent("putMany")).toEqual([]);
   });
 
-  it("that the relay doesn't know how to take all fail, and surely nothing was written", async () => {
+  it("that the relay doesn't support fail without a write", async () => {
     const socket = await connected();
     const results = client.putMany(putsOf(["A", "B"]));
     await settle();
@@ -220,7 +220,7 @@ describe("several puts", () => {
 });
 
 describe("a slider's puts", () => {
-  it("are sent one at a time, the latest wins, and each learns its outcome", async () => {
+  it("are sent one at a time, the latest wins, each has a result", async () => {
     const socket = await connected();
     const slide = (value: number): ReturnType<PvClient["put"]> =>
       client.put("A", value, { coalesce: true });

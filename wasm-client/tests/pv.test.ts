@@ -37,7 +37,7 @@ describe("a description", () => {
   const listen = (name: string, selection?: string): (() => void) =>
     client.pv(name, selection).subscribe(() => undefined);
 
-  it("is asked for when a selection reads it, once for each PV and connection", async () => {
+  it("is requested once per PV and connection when selected", async () => {
     for (const name of GOLDEN_NAMES) listen(name, "{ value { float } display { units } }");
     const socket = FakeSocket.last;
     socket.open();
@@ -63,7 +63,7 @@ describe("a description", () => {
     expect(next.sent("describe").map((request) => request.ids)).toEqual([[3]]);
   });
 
-  it("is asked for by a get whose selection reads it, and by one without a selection", async () => {
+  it("is requested by gets that select it or everything", async () => {
     const selections = ["{ display { units } }", "{ display { description } }", undefined];
     for (const selection of selections) {
       void client.get(["TEMP"], selection === undefined ? {} : { selection });
@@ -180,7 +180,7 @@ describe("a snapshot", () => {
 });
 
 describe("a 64-bit integer", () => {
-  it("is exact, whatever its size, and its nearest double stands beside it", async () => {
+  it("is exact, with its nearest double as number", async () => {
     for (const name of ["A", "B", "C"]) client.pv(name).subscribe(() => undefined);
     const socket = FakeSocket.last;
     socket.open();
@@ -284,7 +284,7 @@ describe("an update", () => {
     expect(shown.map((value) => value?.string)).toEqual(["nan", "inf", "-inf"]);
   });
 
-  it("shows large numbers, and an enum's index without a label, with all digits", async () => {
+  it("shows large numbers and unlabelled indices with all digits", async () => {
     const socket = await atTheSnapshot();
     socket.frame("update");
     socket.frame("special_numbers");
@@ -365,7 +365,7 @@ describe("arrays", () => {
 });
 
 describe("listeners", () => {
-  it("are called once for two updates between frames, and not for parts that aren't selected", async () => {
+  it("are called once per frame, and only for selected parts", async () => {
     const socket = await atTheSnapshot();
     const listener = { value: vi.fn(), units: vi.fn(), both: vi.fn(), gone: vi.fn() };
     client.pv("TEMP", "{ value { float } }").subscribe(listener.value);
@@ -383,7 +383,7 @@ describe("listeners", () => {
     expect(listener.gone).not.toHaveBeenCalled();
   });
 
-  it("that throw stop nobody else", async () => {
+  it("that throw don't stop the others", async () => {
     const socket = await atTheSnapshot();
     const report = vi.fn();
     vi.stubGlobal("reportError", report);

@@ -40,7 +40,7 @@ it("has aliases under their own names", () => {
   }>();
 });
 
-it("is everything of a text that isn't known, and unknown where it isn't understood", () => {
+it("is PvData for a dynamic text, unknown for an unsupported one", () => {
   expectTypeOf<Selected<string>>().toEqualTypeOf<PvData>();
   expectTypeOf<Selected<"{ ...Mine }">>().toEqualTypeOf<unknown>();
   expectTypeOf<Selected<"{ value { nonsense } }">>().toEqualTypeOf<{

@@ -52,7 +52,7 @@ it("adds at most 2 KB for latency", async () => {
   console.log(`Latency: ${String(latency - core)} bytes more`);
 }, 30_000);
 
-it("adds at most 2 KB for connections in a worker, and 3.5 KB in the worker itself", async () => {
+it("adds at most 2 KB for workers, and 3.5 KB in the worker", async () => {
   const page = weigh((await bundle("../ts/worker/index.ts")).core);
   const worker = weigh((await bundle("../ts/worker/socket_worker.ts")).core);
   expect(page).toBeLessThanOrEqual(MAX_WORKER_PAGE_GZIP_BYTES);

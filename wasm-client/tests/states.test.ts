@@ -53,7 +53,7 @@ async function change(pv: Parameters<FakeRelay["set"]>[1]): Promise<void> {
 }
 
 describe("a PV whose server doesn't answer", () => {
-  it("is connected, says since when there is no news, and tells its listeners", async () => {
+  it("is connected and says since when there is no news", async () => {
     expect(temp().connection).toMatchObject({ unresponsive: false, lastHeard: null });
     const before = told;
     const heard = new Date(clock.epochMs()).toISOString();
@@ -89,7 +89,7 @@ describe("a PV that may not be read any more", () => {
 });
 
 describe("a lost relay", () => {
-  it("leaves values that are old since it was last heard from, not since that was noticed", async () => {
+  it("dates old values from the last message, not its notice", async () => {
     await change(23);
     const heard = clock.epochMs();
     clock.advance(700);

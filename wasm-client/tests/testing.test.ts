@@ -165,7 +165,7 @@ describe("a put", () => {
 });
 
 describe("several puts", () => {
-  it("have an outcome each, and none is done where all are to be permitted and one isn't", async () => {
+  it("have a result each; allPermitted writes all or none", async () => {
     const [temp, mode] = [await watch("TEMP"), await watch("MODE")];
     relay.set("MODE", { puts: false });
     const puts = [

@@ -69,7 +69,7 @@ export default function Console({ client, prefix }: ConsoleProps): ReactNode {
   );
 }
 
-/** Nothing is left on somebody's machine, and each example begins as it was written. */
+/** Stores nothing in the browser; each example begins as it was written. */
 class NoStorage implements Storage {
   readonly length = 0;
 

@@ -119,7 +119,7 @@ function measureEverySecond(
     const now = { atMs: performance.now(), updates };
     const seconds = (now.atMs - before.atMs) / 1000;
     onMeasured({
-      // Counts start anew with each connection to the relay.
+      // Counts restart with each connection to the relay.
       updatesPerSecond: Math.max(0, now.updates - before.updates) / seconds,
       paintsPerSecond: paints / seconds,
       skipped,
