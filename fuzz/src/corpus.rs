@@ -1,4 +1,4 @@
-//! Inputs that reached code which no other did, kept in the tree: `corpus/TARGET/`.
+//! The corpus in `corpus/TARGET/`: inputs that reach code which no other input reaches.
 
 use std::fs;
 use std::path::{Path, PathBuf};

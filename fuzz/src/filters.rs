@@ -1,4 +1,4 @@
-//! Do a client's filters leave less of any array, and what is right of it?
+//! Target `filters`: reduced arrays are never longer, and their values are right.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
-//! Readers of what others wrote, each with what it begins with and what must hold whatever it is given.
+//! Fuzz targets: readers of untrusted input, each with its initial inputs and the properties that must hold.
 //!
-//! Two programs give them input: `pvwire-fuzz` changes valid inputs at random (`make fuzz`, any
-//! compiler), and `coverage` looks for inputs that reach new code (`make fuzz-long`, libFuzzer). Both begin
-//! with the corpus, `corpus/TARGET/`, whose files are read by the tests too.
+//! Two programs run them: `pvwire-fuzz` changes valid inputs at random (`make fuzz`, any compiler), and
+//! `coverage` searches for inputs that reach new code (`make fuzz-long`, libFuzzer). Both begin with the corpus,
+//! `corpus/TARGET/`, which the tests read, too.
 
 pub mod corpus;
 mod filters;

@@ -1,9 +1,8 @@
-//! Does anything that reads what others wrote panic, or hang, at input that nobody meant?
+//! Fuzzes every reader of untrusted input: none may panic or hang.
 //!
-//! `pvwire-fuzz [--seconds N] [--seed N] [TARGET …]` changes valid inputs at random, N seconds for
-//! each target, and begins with the corpus. `pvwire-fuzz --replay FILE TARGET` reads one input again that
-//! was found before, `pvwire-fuzz --write FOLDER TARGET` writes what libFuzzer begins with,
-//! `pvwire-fuzz --list` names the targets.
+//! `pvwire-fuzz [--seconds N] [--seed N] [TARGET …]` reads the corpus, and then randomly changed inputs for N
+//! seconds per target. `pvwire-fuzz --replay FILE TARGET` reads one input again, `pvwire-fuzz --write FOLDER
+//! TARGET` writes the initial inputs for libFuzzer, and `pvwire-fuzz --list` lists the targets.
 
 #![forbid(unsafe_code)]
 
@@ -15,8 +14,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use pvwire_fuzz::corpus;
 use pvwire_fuzz::mutate::{Random, mutated};
 use pvwire_fuzz::targets::{TARGETS, Target};
+use thiserror::Error;
 
-/// No input of this length may keep its reader busy for longer, on a slow machine in a debug build.
+/// Time limit of a reader for one input, on a slow machine in a debug build.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 struct Options {
@@ -75,7 +75,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn options() -> Result<Options, String> {
+/// The command line can't be used.
+#[derive(Debug, Error)]
+enum UsageError {
+    #[error("{0} needs a value")]
+    NoValue(String),
+    #[error("{0} is not a whole number")]
+    Number(String),
+    #[error("no target {0}; expected one of {1}")]
+    Target(String, String),
+}
+
+fn options() -> Result<Options, UsageError> {
     let clock = SystemTime::now().duration_since(UNIX_EPOCH);
     let mut options = Options {
         each: Duration::from_secs(10),
@@ -87,10 +98,14 @@ fn options() -> Result<Options, String> {
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
+        let mut value = || {
+            words
+                .next()
+                .ok_or_else(|| UsageError::NoValue(word.clone()))
+        };
         let number = |text: String| {
-            text.parse()
-                .map_err(|_| format!("{text} is no whole number"))
+            let parsed: Result<u64, _> = text.parse();
+            parsed.map_err(|_| UsageError::Number(text))
         };
         match word.as_str() {
             "--seconds" => options.each = Duration::from_secs(number(value()?)?),
@@ -101,7 +116,7 @@ fn options() -> Result<Options, String> {
             name => {
                 let found = TARGETS.iter().find(|target| target.name == name);
                 let names: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
-                let unknown = || format!("no target {name}, but {}", names.join(", "));
+                let unknown = || UsageError::Target(name.to_owned(), names.join(", "));
                 options.targets.push(found.ok_or_else(unknown)?);
             }
         }
@@ -112,7 +127,7 @@ fn options() -> Result<Options, String> {
     Ok(options)
 }
 
-/// Reads the corpus and then changed inputs for so long; says whether all went well.
+/// Reads the corpus, and then changed inputs for `each`; returns whether all succeeded.
 fn fuzz(target: &Target, each: Duration, seed: u64) -> bool {
     let seeds = corpus::inputs(target);
     let mut random = Random::new(seed);
@@ -132,7 +147,7 @@ fn fuzz(target: &Target, each: Duration, seed: u64) -> bool {
     true
 }
 
-/// Reads one input; says whether all went well, and if not, keeps it.
+/// Reads one input; returns whether that succeeded, and keeps the input otherwise.
 fn read(target: &Target, input: &[u8], seed: u64) -> bool {
     let began = Instant::now();
     let read = catch_unwind(AssertUnwindSafe(|| (target.run)(input)));

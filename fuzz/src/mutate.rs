@@ -1,4 +1,4 @@
-//! What does damage look like? Changes bytes and texts at random, from a seed that repeats them.
+//! Mutations: random changes of bytes and texts, repeatable by their seed.
 
 /// Random numbers that a seed repeats (xorshift64*).
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Can a name be written so that a rule which is meant for it doesn't fit?
+//! Target `names`: no spelling of a PV's name may escape the rules for that PV.
 
 use std::cell::OnceCell;
 

@@ -1,4 +1,4 @@
-//! Are the frames of a socket counted alike however its bytes come?
+//! Target `sockets`: the count of a socket's frames doesn't depend on how its bytes arrive.
 
 use pvwire_relay::session::socket::frames_begun;
 

@@ -1,4 +1,4 @@
-//! What reads what others wrote, what does it begin with, and what must hold whatever it is given?
+//! The fuzz targets, their initial inputs and the properties that must hold.
 
 use std::collections::BTreeMap;
 use std::fs;
