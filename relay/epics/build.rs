@@ -1,4 +1,4 @@
-//! Where do programs that use this crate find libca and libpvxs when they run?
+//! Tells programs that use this crate where libca and libpvxs are when they run.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,4 +1,4 @@
-//! Where are libca and its headers on this machine: in a site's own EPICS base, or in the wheel?
+//! Finds libca and its headers on this machine: in a site's EPICS base, or in the wheel.
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Where is libpvxs on this machine, and how must the shim be compiled to fit it?
+//! Finds libpvxs on this machine and compiles the shim to fit it.
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! How many file descriptors may this process have?
+//! The limit of file descriptors of this process.
 
 /// More than any relay uses. Some programs close every possible descriptor one by one before they
 /// start another program, libca before its repeater, so a limit without end would take them minutes.

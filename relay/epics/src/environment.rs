@@ -1,13 +1,13 @@
-//! Which of EPICS's environment variables must a relay set before it starts?
+//! Environment variables of EPICS that the relay sets before it starts.
 
 /// Seconds without a sign of life after which libca or pvxs gives up a circuit. Their own 30 s
 /// would show a value as fresh for half a minute after its IOC hung.
 const CONN_TMO: &str = "5";
 
 /// Libca tells a server to hold back, and so to leave updates out, when it finds more to read behind
-/// each of so many buffers as ten arrays of this size fill: 160. By its own value of 16 KiB they
-/// were ten, as many as 4,000 updates fill. It allocates nothing of this size, since the size of
-/// arrays is automatic.
+/// ten arrays of this size, which is 160 buffers. With its own default of 16 KiB it did so behind ten
+/// buffers, which 4,000 updates fill. It allocates nothing of this size, because the size of arrays is
+/// automatic.
 const MAX_ARRAY_BYTES: &str = "262144";
 
 /// Where the process may, libCom gives its threads the priority of real time. What takes in must not

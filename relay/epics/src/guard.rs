@@ -1,4 +1,4 @@
-//! What happens to a panic in a function that C calls?
+//! Ends a panic in a function that C calls, logs and counts it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ static CAUGHT: AtomicU64 = AtomicU64::new(0);
 
 /// Counts panics in callbacks since the start of the process.
 ///
-/// Each cost one event of one PV. It is 0 in a program without a mistake.
+/// Each cost one event of one PV. It is 0 unless the program has a bug.
 pub fn panics_caught() -> u64 {
     CAUGHT.load(Ordering::Relaxed)
 }

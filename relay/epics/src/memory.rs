@@ -1,10 +1,9 @@
-//! How does memory that is free go back to the system?
+//! Returns free memory to the system.
 
 /// Gives the system back the memory that is free in this process.
 ///
-/// glibc keeps what was freed below memory that is in use, and the more the larger the blocks were
-/// that came and went. Takes some milliseconds for a heap of a hundred megabytes, in which other
-/// threads wait when they allocate: for quiet moments.
+/// glibc keeps freed memory that lies below memory in use. With a heap of 100 MB the call takes some
+/// milliseconds, during which other threads wait when they allocate, so call it when little happens.
 pub fn give_back_free_memory() {
     // SAFETY: the function takes no pointer, and locks what it looks at.
     #[cfg(target_env = "gnu")]

@@ -1,4 +1,4 @@
-//! How often may a warning that an IOC can provoke be logged?
+//! Limits how often a warning that an IOC can provoke is logged.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};

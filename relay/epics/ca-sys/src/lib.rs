@@ -1,4 +1,4 @@
-//! Which functions, structs and constants of libca does pvwire use, spelled as in its headers?
+//! The functions, structs and constants of libca that pvwire uses, spelled as in its headers.
 //!
 //! Declarations only: `cadef.h`, `caerr.h`, `caeventmask.h`, `db_access.h` and two functions of
 //! `errlog.h`. They have been stable for decades, so they are written by hand;

@@ -1,4 +1,4 @@
-//! Do our declarations have the sizes, offsets and values that the C compiler sees in the headers?
+//! Our declarations have the sizes, offsets and values that the C compiler sees in the headers.
 
 use std::fmt::Write as _;
 use std::mem::{offset_of, size_of};

@@ -1,4 +1,4 @@
-// How do a client context of pvxs and the arrays that come from it live and end?
+// Client contexts of pvxs, and the arrays that come from them.
 
 // For the report on connections.
 #define PVXS_ENABLE_EXPERT_API

@@ -1,4 +1,4 @@
-// How does a value of pvxs become items, and how do items become a value to put?
+// Conversion of values of pvxs to items, and of items to a value to put.
 
 #include <cmath>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// How do the events of a subscription of pvxs become calls?
+// Turns the events of a subscription of pvxs into calls.
 
 #include <array>
 #include <cmath>

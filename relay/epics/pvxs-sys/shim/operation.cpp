@@ -1,4 +1,4 @@
-// How are values fetched and put, and procedures called?
+// Gets, puts and calls of procedures.
 
 #include <mutex>
 

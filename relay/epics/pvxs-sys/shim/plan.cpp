@@ -1,4 +1,4 @@
-// How are the fields of a structure of pvxs found without their names?
+// Finds the fields of a structure of pvxs without their names.
 
 #include "plan.hpp"
 

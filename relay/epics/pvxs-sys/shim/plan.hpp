@@ -1,4 +1,4 @@
-// Where are the fields that each update needs in the structures of one type?
+// Where the fields that each update needs are in the structures of one type.
 #ifndef PVS_PLAN_HPP
 #define PVS_PLAN_HPP
 

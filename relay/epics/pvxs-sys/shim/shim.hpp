@@ -1,4 +1,4 @@
-// What do the sources of the shim share: owners, and the way to and from items.
+// What the sources of the shim share: owners, and the way to and from items.
 #ifndef PVS_SHIM_HPP
 #define PVS_SHIM_HPP
 

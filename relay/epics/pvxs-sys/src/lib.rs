@@ -1,4 +1,4 @@
-//! What of pvxs can be called from Rust, spelled as in `shim/pvs.h`?
+//! The shim's functions and structs, spelled as in `shim/pvs.h`.
 //!
 //! Declarations only. The C++ behind them is in `shim/`; `tests/layout.rs` compares every size,
 //! offset and constant with the C compiler's.

@@ -1,4 +1,4 @@
-//! What has libca asked of one circuit's server?
+//! Requests that libca has sent to one circuit's server.
 //!
 //! Read from what libca sends, because no call of libca tells its numbers. A server answers by them.
 

@@ -173,7 +173,7 @@ pub(super) unsafe extern "C" fn on_read(args: event_handler_args) {
 /// To be called by libca only.
 pub(super) unsafe extern "C" fn on_probe(args: event_handler_args) {
     guard("probe", || {
-        // Any answer of the server shows that it lives, but libca's own at a disconnect is none.
+        // Any answer of the server shows that it is alive; libca's own callback at a disconnect doesn't.
         if args.status != ECA_DISCONN && recv::is_receiver() {
             thread_circuit::heard();
         }

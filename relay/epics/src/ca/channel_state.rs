@@ -3,7 +3,7 @@
 //! libca restores subscriptions at a reconnect by itself, but with the type that was first asked
 //! for. After an IOC came back with another type, events of the old subscription would show element
 //! 0 of an array as a scalar, so they are ignored from the connect on until the ca-cmd thread has
-//! subscribed anew.
+//! subscribed again.
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -154,7 +154,7 @@ impl ChannelState {
         }
     }
 
-    /// Channel and subscriptions are cleared, to be opened anew; called by the ca-cmd thread.
+    /// Channel and subscriptions are cleared and will be opened again; called by the ca-cmd thread.
     pub(super) fn closed(&self) {
         self.on_disconnected();
         self.subscribed.store(None);
@@ -213,7 +213,7 @@ impl ChannelState {
     pub(super) fn writable(&self) -> Option<(Shape, Arc<[String]>)> {
         let shape = self.connected.load()?;
         let choices = lock(&self.choices).clone();
-        // Without the right to read nobody will ever tell the choices.
+        // Without the right to read the choices never come.
         let needed = shape.native == NativeType::Enum && self.readable();
         if needed && choices.is_none() {
             return None;
@@ -307,7 +307,7 @@ impl ChannelState {
         put.read.store(true, Ordering::Release);
     }
 
-    /// The server said of a put without an answer of its own that it failed: the oldest one, since
+    /// The server reported the failure of a put that it doesn't answer: the oldest one, because
     /// a server works on a channel's requests in order.
     pub(super) fn on_put_exception(&self, error: PutError) {
         let open = |put: &&Arc<SentPut>| !put.has_answer && lock(&put.failure).is_none();

@@ -1,4 +1,4 @@
-//! Which channels share a circuit, and how many are searched at a time.
+//! Spreads channels over circuits, and limits how many are searched at a time.
 //!
 //! A server of EPICS base walks through the subscriptions of a circuit for each new one, so its work
 //! grows with the square of their number: 100,000 channels of one circuit kept an IOC busy for 25 s.

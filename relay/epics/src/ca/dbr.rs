@@ -1,4 +1,4 @@
-//! What do the bytes of a monitor event mean?
+//! Decodes monitor events of Channel Access.
 
 use std::mem::offset_of;
 
@@ -14,7 +14,7 @@ use super::event::{Array, Limits, Metadata, NativeType, Update, Value, text};
 const EPICS_EPOCH_SECONDS: i64 = 631_152_000;
 const NANOSECONDS: i64 = 1_000_000_000;
 
-/// Bytes of a `DBR_TIME_…` event with so many elements.
+/// Bytes of a `DBR_TIME_…` event with `count` elements.
 pub(super) fn update_bytes(native: NativeType, count: u32) -> usize {
     value_offset(native) + native.element_bytes() * count as usize
 }

@@ -1,4 +1,4 @@
-//! What does a channel tell the one who opened it?
+//! Events of a channel: what a [`ChannelEvents`] sink is told about its PV.
 
 use std::fmt;
 

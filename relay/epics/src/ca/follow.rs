@@ -1,4 +1,4 @@
-//! Whose update comes next, so that its memory is at hand by then?
+//! Prefetch of the channel whose update probably comes next.
 //!
 //! With thousands of channels, what an update looks at is no longer in the processor's cache when
 //! the next one of that channel comes, and the wait for it costs more than all that is done with the

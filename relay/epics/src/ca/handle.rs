@@ -164,7 +164,7 @@ impl<'context> OpenChannel<'context> {
         Ok(open)
     }
 
-    /// Subscribes, or subscribes anew when the channel came back with another type.
+    /// Subscribes, also again when the channel came back with another type.
     pub(super) fn subscribe(&mut self) -> Result<(), Refused> {
         let Some(shape) = self.state.shape_to_subscribe() else {
             return Ok(());
@@ -294,7 +294,7 @@ impl<'context> OpenChannel<'context> {
         }
     }
 
-    /// A put without completion has no answer of its own. The server works on a channel's requests
+    /// The server doesn't answer a put without completion. It works on a channel's requests
     /// in order, so a read after it tells that it is done and what the channel holds then, and an
     /// exception before that read's answer that it failed.
     fn has_answer(&self, job: &Job) -> bool {

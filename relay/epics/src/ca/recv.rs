@@ -1,4 +1,4 @@
-//! How often does libca read from a busy circuit, and is what it reads true?
+//! `recv` and `send` for libca: busy circuits are read less often, and messages are checked.
 //!
 //! A server of EPICS base sends what changed in pieces of some forty updates, and libca's receive
 //! thread, being quicker than the server, is woken for each of them: that costs more than all that

@@ -1,4 +1,4 @@
-//! Which circuit does a receive thread of libca read from? Each has one of its own.
+//! The circuit that a receive thread of libca reads from; each thread has one.
 
 use std::cell::OnceCell;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Who owns the elements of an array that pvxs received?
+//! Arrays as pvxs received them, shared without a copy.
 
 use std::ffi::c_void;
 use std::{fmt, ptr, slice};
@@ -14,7 +14,7 @@ pub struct SharedArray {
 }
 
 // SAFETY: pvxs says of its `shared_array` with constant elements that references can be shared
-// between threads: nobody writes to the elements any more, and the count of owners is atomic.
+// between threads: the elements are never written to again, and the count of owners is atomic.
 unsafe impl Send for SharedArray {}
 // SAFETY: as above; what can be done with a reference is to read and to add an owner.
 unsafe impl Sync for SharedArray {}

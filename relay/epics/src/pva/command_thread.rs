@@ -229,7 +229,7 @@ impl Contents for Monitors<'_> {
             Command::Done(id) => {
                 self.operations.remove(&id);
             }
-            Command::Cancel(id) => self.end_operation(id, OperationState::unwanted),
+            Command::Cancel(id) => self.end_operation(id, OperationState::given_up),
         }
     }
 

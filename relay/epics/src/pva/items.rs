@@ -1,4 +1,4 @@
-//! How are the shim's items read, and how are values made into items?
+//! Conversion between the shim's items and values.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -36,7 +36,7 @@ pub(super) unsafe fn bytes<'a>(text: pvs_text) -> &'a [u8] {
     if text.bytes.is_null() {
         return &[];
     }
-    // SAFETY: so many bytes that live long enough, as the caller promises.
+    // SAFETY: that many bytes are there and live long enough, as the caller promises.
     unsafe { slice::from_raw_parts(text.bytes.cast(), text.length) }
 }
 

@@ -55,8 +55,8 @@ impl OperationState {
         }));
     }
 
-    /// Nobody wants it any more. The operation is cancelled already.
-    pub(super) fn unwanted(&self) {
+    /// The caller gave it up. The operation is cancelled already.
+    pub(super) fn given_up(&self) {
         let sent = self.sent.load(Ordering::Acquire);
         self.complete(Err(if sent {
             OpError::Disconnected

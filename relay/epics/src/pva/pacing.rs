@@ -1,4 +1,4 @@
-//! When may which monitor be created?
+//! Paces the creation of monitors.
 //!
 //! An IOC that is asked for thousands of monitors at once answers many of them with "Monitor
 //! Create implied error", and pvxs then gives those up. So only so many wait for their first value

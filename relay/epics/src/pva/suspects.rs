@@ -3,13 +3,13 @@
 //! pvxs breaks the connection to a server at the first message that it can't decode, which disconnects
 //! all PVs of that server, and connects again: without end. It doesn't say which PV it was. So a monitor
 //! whose connection breaks twice before its first value has come is held back, and its value is fetched
-//! alone by another connection. If that breaks too, it is this one; it is tried again, ever later.
+//! alone by another connection. If that breaks too, it is this one, and it is tried again at growing intervals.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// So often the connection may break before the first value: an IOC may just have been restarted.
+/// Breaks before the first value after which a monitor is checked. An IOC may just have been restarted.
 const MOST_BREAKS: u32 = 2;
 
 /// A value that can be fetched but breaks the connection as an update each time, is not to be watched.
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn monitor_that_breaks_twice_is_checked_and_held_ever_longer() {
+    fn monitor_that_breaks_twice_is_checked_and_held_longer() {
         let (mut suspects, mut now) = (Suspects::default(), Instant::now());
         assert!(!suspects.broke(1, server()));
         assert_eq!(suspects.next(now), None);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn monitor_whose_value_can_be_fetched_is_watched_again_but_not_for_ever() {
+    fn monitor_that_passes_checks_is_watched_only_so_long() {
         let (mut suspects, now) = (Suspects::default(), Instant::now());
         let mut watched = 0;
         loop {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn server_that_is_not_there_speaks_against_nobody_and_a_value_clears() {
+    fn absent_server_accuses_no_monitor_and_a_value_clears() {
         let (mut suspects, now) = (Suspects::default(), Instant::now());
         while !suspects.broke(1, server()) {}
         suspects.next(now).unwrap();

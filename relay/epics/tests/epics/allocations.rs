@@ -1,4 +1,4 @@
-//! Does a scalar update cost an allocation on its way from libca or pvxs to the sink?
+//! A scalar update costs no allocation on its way from libca or pvxs to the sink.
 //!
 //! Topology: one IOC, one client. The allocations of libca are C's, those of pvxs C++'s, and don't
 //! come here.

@@ -1,4 +1,4 @@
-//! Does a put write what it was given, and does whoever asked learn what a real IOC did?
+//! Puts of Channel Access to a real IOC: what they write and what they report.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};

@@ -1,4 +1,4 @@
-//! Can a call be ended while it waits for its service, and while the service works on it?
+//! A call is ended while it waits for its service, and while the service works on it.
 //!
 //! A service of the test's own says what it was asked and when a call was ended.
 

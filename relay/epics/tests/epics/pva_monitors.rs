@@ -1,4 +1,4 @@
-//! Does the pvAccess client tell what a real IOC does, and nothing else?
+//! Monitors of pvAccess report what a real IOC does, and nothing else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Do gets and puts end as they should, once, on a real IOC?
+//! Gets and puts of pvAccess on a real IOC: each ends once, with the true result.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};

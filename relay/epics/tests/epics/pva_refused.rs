@@ -1,4 +1,4 @@
-//! Is a monitor that the server refuses or ends tried again, ever later?
+//! A monitor that the server refuses or ends is tried again, at growing intervals.
 //!
 //! A busy IOC refuses now and then, no server does so when it is told to. So this one speaks just
 //! enough of the protocol to refuse.

@@ -1,4 +1,4 @@
-//! Do structures of any type arrive as trees, and are procedures called?
+//! Structures of any type arrive as trees, and procedures are called.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;

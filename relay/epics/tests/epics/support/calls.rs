@@ -1,4 +1,4 @@
-//! How often does a thread call Rust's allocator? That of libca and of pvxs isn't counted.
+//! Counts a thread's calls of Rust's allocator, without those of libca and pvxs.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -28,7 +28,7 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 /// After it a test that hangs is ended.
 const HANGS_AFTER: Duration = Duration::from_secs(240);
 
-/// Runs the body of the test with this name in a process of its own, with ports of its own in the
+/// Runs the body of the test with this name in its own process, with its own ports in the
 /// environment that libca and pvxs read.
 macro_rules! in_own_process {
     ($test:expr, $body:expr $(,)?) => {

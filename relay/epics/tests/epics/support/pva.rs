@@ -1,4 +1,4 @@
-//! What did a client of pvAccess tell?
+//! A sink that remembers what a client of pvAccess tells.
 
 use pvwire_epics::pva::{
     ElementType, Metadata, Node, PvaEvents, SharedArray, TypeInfo, Update, Value,

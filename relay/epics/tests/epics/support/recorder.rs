@@ -1,4 +1,4 @@
-//! What did a client tell, in which order?
+//! A sink that remembers events in their order.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Condvar, Mutex};
