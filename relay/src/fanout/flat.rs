@@ -19,7 +19,7 @@ use crate::fanout::set::PvSet;
 use crate::ingest::{OpEnd, RowValue};
 use crate::state::table::{ChangedRow, Changes, Entry, Latest, Table, Together};
 
-/// Makes frames; one per thread, because it keeps its buffers.
+/// Makes frames. Each thread has one, because it keeps its buffers.
 #[derive(Debug, Default)]
 pub struct FrameMaker {
     encoder: FrameEncoder,
@@ -32,8 +32,8 @@ impl FrameMaker {
         self.encoder.packing(packing);
     }
 
-    /// All that `changes` brought for the PVs in `set`, without large values, which follow it;
-    /// `None` when there is nothing of either.
+    /// Everything that `changes` brought for the PVs in `set` except large values, which follow it; `None` when
+    /// nothing changed.
     pub fn update(&mut self, changes: &Changes, set: &PvSet, prev_tick: u64) -> Option<Frame> {
         self.begin_update(changes, set, prev_tick);
         for row in changes.rows.iter().filter(|row| set.contains(row.pv)) {
@@ -42,7 +42,7 @@ impl FrameMaker {
         self.finish_update(changes, set)
     }
 
-    /// The same by way of `dirty`, if there is one: then the rows are in the order of their PVs.
+    /// Like `update`, with an index of the rows, if there is one; then rows come in the order of their PVs.
     pub fn gather(
         &mut self,
         changes: &Changes,
@@ -86,8 +86,8 @@ impl FrameMaker {
         }
     }
 
-    /// The latest parts of the PVs in `set` that changed after tick `since`, without large values,
-    /// which follow it, for clients that are so far back for a cause.
+    /// The latest parts of the PVs in `set` that changed after tick `since`, except large values, which follow
+    /// it. `cause` says why the clients are behind.
     pub fn catch_up(
         &mut self,
         table: &Table,
@@ -110,7 +110,7 @@ impl FrameMaker {
         self.finish()
     }
 
-    /// The one update of a large value, with all that there is to say of it, for whoever wants it.
+    /// One update of a large value with everything that is known of it.
     ///
     /// With `connection`, so that a PV that came back is present only when its value is.
     pub fn large(
@@ -145,8 +145,7 @@ impl FrameMaker {
         Frame::binary(encoder.finish_pieces(HEADER_ROOM), rows)
     }
 
-    /// All that is known of `ids`, as an answer. Of a snapshot large values are left out: they
-    /// follow it.
+    /// Everything that is known of `ids`, as an answer. Large values are left out of a snapshot and follow it.
     pub fn reply_with(
         &mut self,
         kind: FrameKind,
@@ -342,9 +341,8 @@ fn changed_row(encoder: &mut FrameEncoder, row: &ChangedRow) {
     value(encoder, row.pv, row.time_ns, &row.value, marks);
 }
 
-/// The parts of a PV that changed after `since`; all that are known when it is 0.
-/// Values that don't go `together` with the others follow in frames of their own, but for those of an
-/// answer, which has all.
+/// Adds the parts of a PV that changed after `since`; all known parts when it is 0. Values that don't fit
+/// `together` with the others follow in separate frames, except in an answer, which has all values.
 fn entry(
     encoder: &mut FrameEncoder,
     pv: PvId,
@@ -361,7 +359,7 @@ fn entry(
     {
         encoder.metadata(pv, metadata);
     }
-    // Who has the value from before must not take it for present: the large value's frame says
+    // A client that has the old value must not take it for the present one: the large value's frame says
     // that the PV is back.
     let is_back =
         kind == FrameKind::CatchUp && entry.connection.state == ConnectionState::Connected;

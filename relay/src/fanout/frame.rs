@@ -13,31 +13,31 @@ const PADDING: [u8; 8] = [0; 8];
 
 /// A whole WebSocket message, header in front, as it goes to every socket that gets it.
 ///
-/// Shared as `Arc<Frame>`: nobody copies the bytes again. The elements of a large array aren't even
+/// Shared as `Arc<Frame>`, so its bytes are not copied again. The elements of a large array are not even
 /// copied into it: they stay where the source put them.
 #[derive(Debug)]
 pub struct Frame {
     bytes: Vec<u8>,
-    /// Where the message begins in `bytes`.
+    /// Index in `bytes` at which the message begins.
     start: usize,
-    /// Where its payload does.
+    /// Index in `bytes` at which the payload begins.
     payload: usize,
-    /// What follows on `bytes`.
+    /// What follows `bytes`.
     tail: Bytes,
-    /// Zeros after that.
+    /// Number of zeros after the tail.
     padding: usize,
     rows: u32,
-    /// How far it takes its PVs' sequences, in all.
+    /// Sum of the steps that it advances the sequences of its PVs.
     steps: u64,
-    /// What few frames have.
+    /// Fields that few frames have.
     rare: Option<Box<Rare>>,
 }
 
 #[derive(Debug, Default)]
 struct Rare {
-    /// Where there are several arrays: all of them with their places in `bytes`, in order.
+    /// If there are several arrays: all of them with their positions in `bytes`, in order.
     cuts: Vec<Cut>,
-    /// What it takes in memory, where it was made for one client.
+    /// The charge for its memory, if it was made for one client.
     _charge: Option<Charge>,
 }
 
@@ -52,7 +52,7 @@ impl Frame {
         }
     }
 
-    /// Bytes that were copied into it: all but the elements of large arrays.
+    /// Bytes that were copied into it: everything except the elements of large arrays.
     #[must_use]
     pub fn copied(&self) -> usize {
         self.bytes.len()
@@ -65,8 +65,7 @@ impl Frame {
         self
     }
 
-    /// What is written to the socket, from byte `at` on, at most the given number of bytes. Of a frame with several
-    /// arrays it may be less than that.
+    /// The bytes from `at` on, up to `most`; fewer where a frame has several arrays.
     #[must_use]
     pub fn slices(&self, mut at: usize, mut most: usize) -> [IoSlice<'_>; 3] {
         if let Some(rare) = &self.rare
@@ -123,8 +122,8 @@ impl Frame {
         slices.map(IoSlice::new)
     }
 
-    /// The payload, for ways that need no WebSocket header: what is in front of an array's elements,
-    /// these, and the zeros behind them.
+    /// The payload without a WebSocket header: the bytes before an array's elements, the elements, and the zeros
+    /// after them.
     #[must_use]
     pub fn pieces(self: &Arc<Self>) -> [Bytes; 3] {
         let head = Bytes::from_owner(Head(Arc::clone(self)));
@@ -138,7 +137,7 @@ impl Frame {
         self.rows
     }
 
-    /// Updates that it stands for: those in it and those that were left out before them. Of an Update.
+    /// Number of updates that it stands for: those in it and those left out before them.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.steps
@@ -236,7 +235,7 @@ impl Frame {
     }
 }
 
-/// Keeps a frame for as long as somebody reads the first piece of its payload.
+/// Keeps a frame while the first piece of its payload is in use.
 struct Head(Arc<Frame>);
 
 impl AsRef<[u8]> for Head {

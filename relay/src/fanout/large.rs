@@ -15,15 +15,15 @@ use crate::fanout::frame::Frame;
 use crate::fanout::set::PvSet;
 use crate::state::table::{Changes, Entry, LargeRow, Latest, Table, Together};
 
-/// One update of one PV that travels in a frame of its own.
+/// An update of one PV that is sent in a separate frame.
 #[derive(Debug)]
 pub struct LargeValue {
     pv: PvId,
     epoch: u32,
-    /// Tick that the update came in.
+    /// Tick of the update.
     tick: u64,
     latest: Latest,
-    /// Left out just before it.
+    /// Updates that were left out just before it.
     skips: Skips,
     connection: Connection,
     channel_tick: u64,
@@ -59,13 +59,13 @@ impl LargeValue {
             == (entry.epoch(), latest.sequence, entry.channel_tick)
     }
 
-    /// Whose value it is.
+    /// The PV.
     #[must_use]
     pub fn pv(&self) -> PvId {
         self.pv
     }
 
-    /// Why there were none of the updates just before it, for a client that got those before these.
+    /// Why the updates just before it were left out.
     fn cause(&self) -> SkipCause {
         let causes = self.skips.by_cause();
         let most = causes.max_by_key(|(_, count)| *count);
@@ -97,7 +97,8 @@ impl LargeValue {
     }
 }
 
-/// Updates that the large ones of a set stand for: themselves and those left out before them.
+/// Number of updates that the large values of a set stand for: the values and the updates left out before
+/// them.
 #[must_use]
 pub fn large_steps(values: &[Arc<LargeValue>], set: &PvSet) -> u64 {
     let wanted = values.iter().filter(|value| set.contains(value.pv));
@@ -122,8 +123,8 @@ impl LargeValues {
         }
     }
 
-    /// The large values of a tick, in order. They will say themselves which of their PVs are back, so that
-    /// is taken out of `changes`, which are copied only if another sink has them too.
+    /// The large values of a tick, in order. Their frames say which of their PVs are back, so this is removed from
+    /// `changes`, which are copied only if another sink has them, too.
     pub fn of_tick(&mut self, table: &Table, changes: &mut Arc<Changes>) -> Vec<Arc<LargeValue>> {
         let (tick, encodings) = (changes.tick, self.encodings);
         let make = |row: &LargeRow| {
@@ -147,8 +148,8 @@ impl LargeValues {
         values
     }
 
-    /// Those of `ids` that came after tick `since` and are not in the frame that brings a client up to date:
-    /// large ones, and small ones of which that has enough.
+    /// The values of `ids` that came after tick `since` and aren't in a client's catch-up: large values, and small
+    /// values that the catch-up has no room for.
     pub fn changed(&mut self, table: &Table, ids: &[PvId], since: u64) -> Arc<[Arc<LargeValue>]> {
         let (mut values, mut together) = (Vec::new(), Together::default());
         for &pv in ids {
@@ -181,7 +182,7 @@ impl LargeValues {
         value
     }
 
-    /// Forgets those that nobody is being given.
+    /// Forgets values that are no longer in use.
     pub fn sweep(&mut self) {
         self.newest.retain(|_, value| Arc::strong_count(value) > 1);
     }

@@ -1,8 +1,8 @@
-//! Which PVs does a client want, in a form that a tick's rows are picked by quickly?
+//! Sets of PVs, made for picking rows of a tick quickly.
 
 use pvwire_schema::types::PvId;
 
-/// A set of PVs: sorted for walking, bits for asking.
+/// A set of PVs: a sorted list for iteration and a bit set for lookup.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PvSet {
     sorted: Vec<PvId>,
@@ -10,7 +10,7 @@ pub struct PvSet {
 }
 
 impl PvSet {
-    /// The set with these PVs; twice the same is once.
+    /// The set of these PVs; duplicates count once.
     #[must_use]
     pub fn new(mut ids: Vec<PvId>) -> Self {
         ids.sort_unstable();
@@ -22,7 +22,7 @@ impl PvSet {
         Self { sorted: ids, bits }
     }
 
-    /// Whether the PV is wanted.
+    /// Whether the PV is in the set.
     #[inline]
     #[must_use]
     pub fn contains(&self, id: PvId) -> bool {
@@ -31,18 +31,18 @@ impl PvSet {
             .is_some_and(|word| word >> (id.index() % 64) & 1 == 1)
     }
 
-    /// Whether there is a PV in both.
+    /// Whether the sets have a PV in common.
     #[must_use]
     pub fn meets(&self, other: &Self) -> bool {
         let words = self.bits.iter().zip(&other.bits);
         words.into_iter().any(|(one, other)| one & other != 0)
     }
 
-    /// The bits of PVs 64 `place` and the 63 after it.
+    /// The bits of the 64 PVs from 64 × `index` on.
     #[inline]
     #[must_use]
-    pub fn word(&self, place: usize) -> u64 {
-        self.bits.get(place).copied().unwrap_or(0)
+    pub fn word(&self, index: usize) -> u64 {
+        self.bits.get(index).copied().unwrap_or(0)
     }
 
     /// The PVs, ascending.
@@ -51,13 +51,13 @@ impl PvSet {
         &self.sorted
     }
 
-    /// How many PVs.
+    /// Number of PVs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sorted.len()
     }
 
-    /// Whether nothing is wanted.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sorted.is_empty()

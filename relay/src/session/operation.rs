@@ -1,4 +1,4 @@
-//! Which puts and calls are under way for the clients of one shard, and when is one given up?
+//! The puts and calls of one shard's clients, from the order to the answer or the time-out.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -18,49 +18,49 @@ use crate::ingest::{Call, OpDone, OpEnd, OpTicket, Put, RowValue, Sent};
 use crate::limits::memory::Owner;
 use crate::state::registry::Registry;
 
-/// How often a refusal of puts and calls that come too fast is put on record.
+/// How often a refusal of puts and calls that come too fast is recorded.
 const REFUSALS_RECORDED_EVERY: Duration = Duration::from_secs(1);
 
-/// A source ends a call by itself when its time is up, and knows whether it was sent. The relay gives it
-/// up so much later.
+/// A source ends a call at its time-out and knows whether it was sent. The relay gives the call up this much
+/// later.
 const CALL_GRACE: Duration = Duration::from_secs(1);
 
-/// What is to be done.
+/// A put or a call.
 #[derive(Debug)]
 pub enum Operation {
-    /// A PV is to be written.
+    /// Writes a PV.
     Put(Put),
-    /// A service is to be called.
+    /// Calls a service.
     Call(Call),
 }
 
 /// An operation as a client asked for it.
 #[derive(Debug)]
 pub struct OpOrder {
-    /// Who.
+    /// The client.
     pub client: ClientId,
-    /// Who that is.
+    /// The client's identity.
     pub identity: Arc<Identity>,
-    /// Who is charged for the PV, where it isn't open.
+    /// The owner of the PV's memory if the PV isn't open.
     pub owner: Arc<Owner>,
     /// The request's number.
     pub request: u32,
     /// Name of the PV or service, with or without a source.
     pub name: String,
-    /// What to do.
+    /// The put or call.
     pub operation: Operation,
     /// How long to wait for the answer.
     pub timeout: Duration,
-    /// Why it isn't even tried, when it isn't.
+    /// Why it is refused without an attempt.
     pub held_back: Option<HeldBack>,
 }
 
-/// Why an operation isn't tried.
+/// Why an operation is refused without an attempt.
 #[derive(Debug)]
 pub enum HeldBack {
-    /// More were asked for than the client may.
+    /// The client asks for more than `max_puts_per_s`.
     TooFast,
-    /// All puts of its request had to be permitted, and the one to this PV isn't.
+    /// All puts of its request must be permitted, and the put to this PV isn't.
     Another(String),
 }
 
@@ -83,13 +83,13 @@ impl HeldBack {
 /// The answer to an operation.
 #[derive(Debug, PartialEq)]
 pub struct OpAnswer {
-    /// Who asked.
+    /// The client.
     pub client: ClientId,
     /// The request's number.
     pub request: u32,
     /// Whether it was a call.
     pub is_call: bool,
-    /// What became of it.
+    /// The outcome.
     pub end: OpEnd,
 }
 
@@ -104,11 +104,11 @@ struct Open {
     deadline: Instant,
     timeout: Duration,
     record: Record,
-    /// It is sent only when its record is written.
+    /// It is sent when its record is written.
     waits_for_record: bool,
 }
 
-/// What is put on record of an operation.
+/// What the audit file records of an operation.
 struct Record {
     identity: Arc<Identity>,
     peer: Arc<Peer>,
@@ -117,7 +117,7 @@ struct Record {
     new: Value,
 }
 
-/// Ticket of a put that waits until the value before it is known, or of what waits for its record.
+/// Ticket of an operation that waits until the old value is known or its record is written.
 struct Held;
 
 impl OpTicket for Held {
@@ -137,17 +137,17 @@ pub struct Operations {
     deadlines: BTreeSet<(Instant, u64)>,
     ended: Arc<SegQueue<(u64, OpEnd)>>,
     next: u64,
-    /// When a refusal for asking too fast was last put on record, and how many weren't since.
+    /// When a refusal of too fast operations was last recorded; `refusals_unrecorded` counts those since.
     refusal_recorded: Option<Instant>,
     refusals_unrecorded: u64,
     shard: usize,
     control: Arc<ControlQueue>,
     audit: Option<Arc<Audit>>,
-    /// Puts that wait until the value before them is known, and what waits for its record.
+    /// Operations that wait until the old value is known or their record is written.
     held: HashMap<u64, Operation>,
     peeked: Arc<SegQueue<(u64, Value)>>,
     recorded: Arc<SegQueue<(u64, Result<(), AuditError>)>>,
-    /// When records must be written, in the order in which they were asked for.
+    /// Deadlines for records, in order.
     record_deadlines: VecDeque<(Instant, u64)>,
 }
 
@@ -180,7 +180,7 @@ impl Operations {
         }
     }
 
-    /// Holds all of the orders back when one of them is refused.
+    /// Refuses all orders when one of them is refused.
     pub fn hold_back_unless_all_permitted(&self, orders: &mut [OpOrder]) {
         let is_refused = |order: &OpOrder| {
             order.held_back.is_some()
@@ -199,7 +199,7 @@ impl Operations {
         }
     }
 
-    /// Begins an operation, or says at once why not.
+    /// Begins an operation; returns the answer if it is refused.
     pub fn begin(&mut self, order: OpOrder, peer: &Arc<Peer>, now: Instant) -> Option<OpAnswer> {
         self.next += 1;
         let number = self.next;
@@ -275,7 +275,8 @@ impl Operations {
         None
     }
 
-    /// Sends what may be made, after its record is written where that is needed; or says why not.
+    /// Sends a permitted operation, after its record is written if that is required; returns the answer if it is
+    /// refused.
     fn record_and_send(
         &mut self,
         number: u64,
@@ -312,14 +313,14 @@ impl Operations {
                 self.registry.call(&open.name, identity, call, done)
             }
             (Operation::Put(put), Some(pv)) => self.registry.put(pv, put, done),
-            // What was permitted has a PV.
+            // A permitted put has a PV.
             (Operation::Put(_), None) => Box::new(Sent),
         };
         self.open.insert(number, open);
     }
 
-    /// Whether a refusal of one that asks too fast goes to the log and on record: one a second, which says
-    /// how many there were before it.
+    /// Whether a refusal of a too fast operation is logged and recorded: one per second, with the number of
+    /// refusals before it.
     fn records_refusal(&mut self, end: &mut OpEnd, now: Instant) -> bool {
         let is_new = |at: Instant| now.saturating_duration_since(at) < REFUSALS_RECORDED_EVERY;
         if self.refusal_recorded.is_some_and(is_new) {
@@ -342,7 +343,7 @@ impl Operations {
         })
     }
 
-    /// Goes on with the puts of which the value before them is known now.
+    /// Continues with the puts whose old value is known now.
     fn record_held(&mut self, now: Instant) -> Vec<OpAnswer> {
         let mut answers = Vec::new();
         while let Some((number, old)) = self.peeked.pop() {
@@ -355,7 +356,7 @@ impl Operations {
         answers
     }
 
-    /// Sends what is on record now, and gives up what isn't in time.
+    /// Sends the operations that are recorded now, and refuses those that weren't in time.
     fn send_recorded(&mut self, now: Instant) -> Vec<OpAnswer> {
         let mut answers = Vec::new();
         while let Some((number, recorded)) = self.recorded.pop() {
@@ -388,7 +389,7 @@ impl Operations {
         answers
     }
 
-    /// What was held, unless it was given up meanwhile or the rules, which may have changed, forbid it now.
+    /// A held operation, unless it was given up meanwhile or the present rules forbid it.
     fn take_permitted(
         &mut self,
         number: u64,
@@ -408,7 +409,7 @@ impl Operations {
         }
     }
 
-    /// An attempt, as it is put on record.
+    /// An attempt, as the audit file records it.
     fn attempt<'a>(
         &self,
         number: u64,
@@ -433,8 +434,7 @@ impl Operations {
         }
     }
 
-    /// Says beforehand that something is about to be written, where that is needed, and whether it must wait
-    /// for that.
+    /// Records that an operation begins, if that is required; returns whether the operation waits for it.
     fn put_on_record(&self, number: u64, open: &Open) -> Result<bool, OpEnd> {
         let Some(audit) = &self.audit else {
             return Ok(false);
@@ -449,7 +449,7 @@ impl Operations {
         begun.map_err(|why| unrecorded(&why.to_string()))
     }
 
-    /// The answer to an operation that is over, which is put on record.
+    /// Records the end of an operation; returns its answer.
     fn answer(&self, number: u64, open: Open, mut end: OpEnd, now: Instant) -> OpAnswer {
         let is_call = open.is_call;
         let may_read = |registry: &Registry| {
@@ -476,7 +476,7 @@ impl Operations {
         }
     }
 
-    /// When the next operation is to be given up.
+    /// The next deadline.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         let end = self.deadlines.first().map(|(deadline, _)| *deadline);
@@ -484,7 +484,7 @@ impl Operations {
         end.into_iter().chain(record).min()
     }
 
-    /// The answers to the operations that ended or were given up by now.
+    /// The answers to the operations that have ended or timed out.
     pub fn answers(&mut self, now: Instant) -> Vec<OpAnswer> {
         let mut answers = self.record_held(now);
         answers.extend(self.send_recorded(now));
@@ -514,7 +514,7 @@ impl Operations {
         answers
     }
 
-    /// Ends the puts that were not sent yet and that their clients may not make any more.
+    /// Ends the operations that were not sent and that their clients may no longer make.
     pub fn recheck(&mut self, now: Instant) -> Vec<OpAnswer> {
         self.recheck_of(|_| true, now)
     }
@@ -541,7 +541,7 @@ impl Operations {
         answers
     }
 
-    /// A client has authenticated again: its puts that were not sent yet are judged for this identity.
+    /// A client has logged in again: checks its operations that were not sent for this identity.
     pub fn renew(
         &mut self,
         client: ClientId,
@@ -556,7 +556,7 @@ impl Operations {
         self.recheck_of(|open| open.client == client, now)
     }
 
-    /// The client is gone: what was not sent yet won't be.
+    /// The client is gone: its operations that were not sent won't be sent.
     pub fn forget(&mut self, client: ClientId, now: Instant) {
         let of_client = |open: &Open| open.client == client && open.ticket.cancel();
         let numbers: Vec<u64> = (self.open.iter())
@@ -577,7 +577,7 @@ impl Operations {
     }
 }
 
-/// The answer to what isn't made because it can't be put on record.
+/// The outcome of an operation that is refused because it can't be recorded.
 fn unrecorded(why: &str) -> OpEnd {
     let message = format!(
         "nothing was written: the relay's audit file can't be written ({why}), and it takes no puts without a \

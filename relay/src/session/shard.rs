@@ -1,8 +1,7 @@
-//! What does the thread that owns its clients' sockets do, and in which order?
+//! A shard: one thread that owns the sockets of its clients, without a task, channel or lock per client.
 //!
-//! A shard is one thread that owns the sockets of its clients: no task, channel or lock per client.
-//! A tick's frame is written to one client after the other, each time beginning with another, and
-//! requests are read when the poll says that there are some.
+//! It writes a tick's frame to one client after the other, each time beginning with another client, and reads
+//! requests when the poll reports them.
 
 mod client;
 mod delivery;
@@ -54,25 +53,25 @@ use crate::state::registry::Registry;
 
 const WAKER: Token = Token(usize::MAX);
 
-/// After a wake-up by acknowledgements alone the other clients' may gather for so long, unless a tick
-/// comes: a wake-up costs as much as a frame does.
+/// Time in which further acknowledgements gather after a wake-up by acknowledgements alone, unless a tick
+/// comes: a wake-up costs as much as a frame.
 const GATHER: Duration = Duration::from_millis(5);
 
-/// How often stalled clients and unacknowledged ticks are looked at.
+/// Interval between checks for stalled clients and unacknowledged ticks.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
 
-/// What a shard is told of its clients.
+/// Limits of a shard's clients.
 #[derive(Clone, Copy, Debug)]
 pub struct ShardLimits {
-    /// A client that took nothing for so long is closed.
+    /// A client that takes nothing for this long is closed.
     pub evict_after: Duration,
-    /// A client that acknowledged nothing for so long gets no more frames until it does.
+    /// A client that acknowledges nothing for this long gets no more frames until it does.
     pub ack_window: Duration,
-    /// A client that sent nothing for so long gets a ping; zero for none.
+    /// A client that sends nothing for this long gets a ping; zero for no pings.
     pub ping_after: Duration,
-    /// Time that a get waits for first values, unless it says otherwise.
+    /// Time that a get waits for first values by default.
     pub get_timeout: Duration,
-    /// Time that a put waits for its answer, unless it says otherwise.
+    /// Time that a put waits for its answer by default.
     pub put_timeout: Duration,
     /// Requests and puts of a client.
     pub requests: RequestLimits,
@@ -83,27 +82,27 @@ pub struct ShardLimits {
 /// What all shards share.
 #[derive(Clone)]
 pub struct ShardContext {
-    /// Where names become PVs.
+    /// Resolves names to PVs.
     pub registry: Arc<Registry>,
     /// The queue of requests to the fan-out stage.
     pub control: Arc<ControlQueue>,
     /// What each client is told first.
     pub hello: Hello,
-    /// Times.
+    /// Limits of clients.
     pub limits: ShardLimits,
     /// The forms in which clients get their messages.
     pub encodings: Arc<Encodings>,
     /// Counters.
     pub metrics: Arc<Metrics>,
-    /// What tells who a client is, if clients have to show it.
+    /// Checks tokens, if clients have to log in.
     pub tokens: Option<Arc<Tokens>>,
-    /// How many connections each user has.
+    /// Counts the connections of each user.
     pub users: Arc<Users>,
-    /// What each user's connections may do together.
+    /// Budgets that the connections of a user or address share.
     pub callers: Arc<Callers>,
-    /// What clients' PVs and answers take in memory.
+    /// Accounts for the memory of clients' PVs and answers.
     pub memory: Arc<Memory>,
-    /// Where attempts to write are put on record, if they are.
+    /// Records puts and calls, if there is an audit file.
     pub audit: Option<Arc<Audit>>,
 }
 
@@ -149,7 +148,7 @@ impl Drop for Shard {
     }
 }
 
-/// What the shard's thread has.
+/// The state of the shard's thread.
 struct Run {
     number: usize,
     context: ShardContext,
@@ -162,18 +161,18 @@ struct Run {
     hello: Vec<Arc<Frame>>,
     clients: Slab<Client>,
     generation: u64,
-    /// Clients whose sockets may hold more requests than their turn allowed.
+    /// Clients whose sockets may have more requests than one turn reads.
     again: HashSet<usize>,
     /// Clients that have more to write than one turn allows.
     turns: VecDeque<usize>,
-    /// Nothing but acknowledgements came since the last poll.
+    /// Only acknowledgements have come since the last poll.
     only_acks: bool,
     rounds: Rounds,
     paces: Paces,
     heartbeats: Heartbeats,
     /// Clients to close in a drain, and when.
     leaving: VecDeque<(Instant, ClientId)>,
-    /// Generation of the tokens' keys by which the clients were looked at.
+    /// Generation of the keys with which clients' tokens were last checked.
     keys_seen: Option<u64>,
 }
 
@@ -238,7 +237,7 @@ impl Run {
                 if event.token() == WAKER {
                     self.only_acks = false;
                 } else {
-                    // The next piece of a large message must not wait for anybody.
+                    // The next piece of a large message must not wait.
                     self.only_acks &= !(event.is_writable() && self.is_blocked(event.token().0));
                     self.on_event(event);
                 }
@@ -279,7 +278,7 @@ impl Run {
         next.saturating_duration_since(Instant::now())
     }
 
-    /// Does what other threads want; breaks when they want it to stop.
+    /// Carries out the commands of other threads; breaks at `Stop`.
     fn carry_out(&mut self) -> ControlFlow<()> {
         while let Some(command) = self.mailbox.take() {
             match command {
@@ -288,7 +287,7 @@ impl Run {
                 Command::Drain { over } => self.drain(over),
                 Command::Recheck => self.recheck(),
                 Command::Inspect { limit, answer } => {
-                    // Whoever asked may have gone in the meantime.
+                    // The receiver may be gone meanwhile.
                     let _ = answer.send(self.inspect(limit));
                 }
                 Command::Attach { token, reply } => self.attach(token, reply),
@@ -399,7 +398,7 @@ impl Run {
         self.settle(place, done);
     }
 
-    /// After something was done with a client: part from it, note its progress, let it catch up.
+    /// Follows each action on a client: ends its connection, or notes its progress and requests its catch-up.
     fn settle(&mut self, place: usize, done: Result<bool, Broken>) {
         let progress = match done {
             Ok(progress) => progress,
@@ -425,7 +424,7 @@ impl Run {
         client.is_some_and(|client| client.socket.is_blocked())
     }
 
-    /// Whether the client is still here and still served.
+    /// Whether the client is still connected and not being closed.
     fn serves(&self, id: ClientId) -> bool {
         let client = self.clients.get(id.index);
         client.is_some_and(|client| client.id == id && !client.is_closing())

@@ -1,23 +1,22 @@
-//! Is a client in step with the ticks, and if not, what brings it back?
+//! Keeps a client in step with the ticks, without sockets or clocks.
 //!
-//! A client that is behind holds no queue. It remembers the tick it was last in step with, and
-//! when it can take bytes again it is sent the latest parts of every PV that changed since: it
-//! skips values that it was too slow for, but misses no change of alarm, limits, access or
-//! connection. One that asked to be brought up to date at intervals only is let fall behind and brought
-//! back in the same way. No sockets and no clocks here.
+//! A client that is behind has no queue. It remembers the tick that it was last in step with. When it can take
+//! bytes again, it is sent the latest parts of every PV that changed since: it skips values that it was too
+//! slow for, but misses no change of alarm, limits, access or connection. A client that asked for updates at
+//! intervals falls behind and catches up in the same way.
 
 use pvwire_schema::types::SkipCause;
 
-/// How a client stands to the ticks.
+/// A client's state towards the ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     /// Gets every tick's frame.
     InStep,
-    /// Gets none until its interval is over.
+    /// Gets no frames until its interval is over.
     Waiting,
-    /// Gets none until it takes bytes again.
+    /// Gets no frames until it takes bytes again.
     Behind,
-    /// Takes bytes again; the frame that brings it up to date is being made.
+    /// Takes bytes again; its catch-up is being made.
     CatchingUp,
 }
 
@@ -26,12 +25,12 @@ enum Progress {
 pub enum Offer {
     /// Send it.
     Send,
-    /// Leave it: the client is behind.
+    /// Leave it out: the client is behind.
     Skip,
-    /// Leave it: the client wants to hear of it at the end of its interval.
+    /// Leave it out: the client gets it at the end of its interval.
     Wait,
-    /// Leave it and send a frame without content: the client took everything but has said
-    /// nothing for too long, as a browser's stalled tab does.
+    /// Leave it out and send a frame without content: the client took everything but hasn't acknowledged it for
+    /// too long, like a stalled browser tab.
     Probe,
 }
 
@@ -39,7 +38,7 @@ pub enum Offer {
 #[derive(Debug)]
 pub struct Session {
     step: Progress,
-    /// Wants to be brought up to date at intervals only.
+    /// It is updated at intervals.
     paced: bool,
     /// Why it isn't in step.
     cause: SkipCause,
@@ -49,7 +48,7 @@ pub struct Session {
     last_sent: u64,
     /// First tick that was sent and isn't acknowledged; 0 when there is none.
     first_unacked: u64,
-    /// Behind because it doesn't acknowledge, not because its socket is full.
+    /// It is behind because it doesn't acknowledge, not because its socket is full.
     unacknowledged: bool,
 }
 
@@ -112,7 +111,7 @@ impl Session {
         self.cause = cause;
     }
 
-    /// Whether the client wants to be brought up to date at intervals only.
+    /// Updates the client at intervals, or with every tick.
     pub fn pace(&mut self, paced: bool) {
         self.paced = paced;
         if !paced && self.step == Progress::Waiting {
@@ -140,7 +139,7 @@ impl Session {
         }
     }
 
-    /// The client has processed all up to this tick. Says whether that is news.
+    /// The client has processed everything up to this tick; returns whether that is new.
     pub fn acknowledged(&mut self, tick: u64) -> bool {
         if self.first_unacked == 0 || tick < self.first_unacked {
             return false;
@@ -163,7 +162,7 @@ impl Session {
         })
     }
 
-    /// The frame that brings the client to `tick` is on its way to the socket.
+    /// The catch-up to `tick` is sent.
     pub fn caught_up(&mut self, tick: u64) {
         self.step = Progress::InStep;
         self.sent(tick);

@@ -1,9 +1,9 @@
-//! How does a client take its large values beside its WebSocket?
+//! The HTTP stream of a client's large values.
 //!
-//! Browsers read the body of an HTTP answer several times as fast as they read WebSocket messages. So a
-//! client may fetch its large values as one body without end. The shard puts frames in at one end,
-//! the HTTP server takes them out at the other when its socket has room, and both learn when the
-//! other is gone. What waits are the frames that all clients share, piece by piece, never copies.
+//! Browsers read the body of an HTTP response several times as fast as WebSocket messages, so a client may
+//! fetch its large values as one endless body. The shard adds frames at one end; the HTTP server takes them
+//! at the other end when its socket has room; each end learns when the other is gone. What waits are pieces
+//! of the frames that all clients share, not copies.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -16,13 +16,13 @@ use hyper::body::{Body, Frame as Piece};
 
 use crate::fanout::frame::Frame;
 
-/// Most bytes that the HTTP server is given at once; it asks for more when these are the kernel's.
+/// Bytes that the HTTP server gets at once; it asks for more when the kernel has taken them.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// What both ends hold.
 struct Shared {
     state: Mutex<State>,
-    /// Tells the shard that nothing waits any more, or that the other end is gone.
+    /// Tells the shard that nothing waits, or that the other end is gone.
     notify: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -59,9 +59,8 @@ pub struct StreamSender(Arc<Shared>);
 /// The HTTP server's end. Dropped, it tells the shard.
 pub struct StreamBody(Arc<Shared>);
 
-/// Both ends of a stream, which begins with an empty record: so the client learns at once that nothing on the
-/// way holds it up. `notify` is called from the server's thread when nothing waits any more, and at
-/// the end.
+/// Both ends of a stream. It begins with an empty record, so that the client learns at once that no proxy holds
+/// it back. `notify` is called from the server's thread when nothing waits, and at the end.
 #[must_use]
 pub fn stream(notify: impl Fn() + Send + Sync + 'static) -> (StreamSender, StreamBody) {
     let state = State {
@@ -75,14 +74,14 @@ pub fn stream(notify: impl Fn() + Send + Sync + 'static) -> (StreamSender, Strea
     (StreamSender(Arc::clone(&shared)), StreamBody(shared))
 }
 
-/// What stands before a message: its length, and how much of it comes before its array's elements.
+/// The record before a message: its length, and the number of bytes before its array's elements.
 fn record(length: usize, head: usize) -> Bytes {
     let number = |bytes: usize| (bytes as u32).to_le_bytes();
     Bytes::from([number(length), number(head)].concat())
 }
 
 impl StreamSender {
-    /// Adds a frame behind those that wait.
+    /// Adds a frame behind the frames that wait.
     pub fn push(&self, frame: &Arc<Frame>) {
         let pieces = frame.pieces();
         let length = pieces.iter().map(Bytes::len).sum();
@@ -100,13 +99,13 @@ impl StreamSender {
         }
     }
 
-    /// Whether some of what was added wasn't taken yet.
+    /// Whether bytes wait.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         !self.0.state().waiting.is_empty()
     }
 
-    /// Bytes that were added and not taken yet.
+    /// Number of bytes that wait.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.0.state().waiting.iter().map(Bytes::len).sum()
@@ -118,7 +117,7 @@ impl StreamSender {
         self.0.state().over
     }
 
-    /// Whether something was taken since this was last asked.
+    /// Whether bytes were taken since the last call.
     #[must_use]
     pub fn progressed(&self) -> bool {
         std::mem::take(&mut self.0.state().progress)
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn each_end_learns_that_the_other_is_gone_and_nothing_is_kept_for_it() {
+    fn each_end_learns_that_the_other_is_gone_and_keeps_nothing() {
         let (sender, mut body) = stream(|| ());
         drop(sender);
         assert_eq!(take(&mut body), Err(true));

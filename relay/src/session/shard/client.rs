@@ -1,4 +1,4 @@
-//! What does a shard know of one client, and has that client stalled or been closed?
+//! One client of a shard: its state, and whether it has stalled or is being closed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,15 +21,15 @@ use crate::limits::requests::RequestBudget;
 use crate::session::socket::{Broken, Socket};
 use crate::session::step::Session;
 
-/// How long a closed socket is kept for the other side's farewell.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long a socket is kept after the close frame: the client reads it, and what it still sends is dropped.
+const LINGER: Duration = Duration::from_secs(1);
 
-/// What becomes of a client that is looked for.
+/// Result of a client's heartbeat check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Silence {
-    /// It was heard, or has time left.
+    /// It has sent something, or has time left.
     Fine,
-    /// It gets a ping.
+    /// It gets a ping now.
     Ping,
     /// It didn't answer its ping.
     Gone,
@@ -40,31 +40,31 @@ pub(super) struct Client {
     since: Instant,
     pub(super) identity: Arc<Identity>,
     pub(super) peer: Arc<Peer>,
-    /// Whom what it makes the relay hold is charged to.
+    /// The owner of the memory that the relay holds for it.
     pub(super) owner: Arc<Owner>,
     pub(super) login: Login,
-    /// Whose budgets it draws on.
+    /// The budgets that it shares with other connections of its address and user.
     pub(super) caller: Caller,
-    /// Its place among the relay's connections and its address's.
+    /// Its share of the limits of connections.
     _stay: Option<Stay>,
-    /// Its place among its user's connections.
+    /// Its share of its user's limit of connections.
     permit: Option<Permit>,
     pub(super) budget: RequestBudget,
     pub(super) socket: Socket,
     pub(super) session: Session,
     pub(super) feed: Feed,
     pub(super) large: LargeWay,
-    /// Bytes that it was sent by its stream.
+    /// Bytes that were sent over its stream.
     pub(super) streamed: u64,
-    /// Has something to write, and is in the queue of those who do.
+    /// It is in the queue for a turn of writing.
     pub(super) awaits_turn: bool,
-    /// Bytes that it had sent when it was last looked for.
+    /// Bytes that it had sent at the last check.
     heard: u64,
-    /// When it was sent a ping, if it has sent nothing since.
+    /// When it got a ping, if it has sent nothing since.
     pinged: Option<Instant>,
-    /// Since when it took nothing although something waits for it.
+    /// Since when it has taken nothing although something waits for it.
     stalled_since: Option<Instant>,
-    /// Our farewell is said; the socket is dropped at this time at the latest.
+    /// The close frame is sent or queued; the socket is dropped at this time.
     closing: Option<Instant>,
 }
 
@@ -123,12 +123,12 @@ impl Client {
         Ok(())
     }
 
-    /// Whether something waits for it to take it.
+    /// Whether something waits for the client to take it.
     pub(super) fn is_blocked(&self) -> bool {
         self.socket.is_blocked() || self.large.is_busy()
     }
 
-    /// Its user is known now, and its budgets hold from now on.
+    /// Its user is known: the user's budgets count from now on.
     pub(super) fn draw_on(
         &mut self,
         callers: &Callers,
@@ -140,17 +140,17 @@ impl Client {
         callers.logged_in(&mut self.caller, user, Instant::now())
     }
 
-    /// Bytes of what waits for it to take it.
+    /// Bytes that wait for the client to take them.
     pub(super) fn held_bytes(&self) -> usize {
         self.socket.held_bytes() + self.large.held_bytes()
     }
 
-    /// Something was not sent to it.
+    /// Notes that something couldn't be sent to the client.
     pub(super) fn stall(&mut self, now: Instant) {
         self.stalled_since.get_or_insert(now);
     }
 
-    /// Something was done with it, and it got on or didn't.
+    /// Notes whether the client made progress.
     pub(super) fn note_progress(&mut self, progress: bool, blocked: bool) {
         if !blocked && !self.session.is_unacknowledged() {
             self.stalled_since = None;
@@ -159,10 +159,10 @@ impl Client {
         }
     }
 
-    /// What is to be done about a client that may have sent nothing since this was asked last.
+    /// The heartbeat check: whether the client has sent something since the last one.
     pub(super) fn silence(&mut self, patience: Duration, now: Instant) -> Silence {
         let received = self.socket.received_bytes();
-        // What waits for it shows soon enough whether it takes it.
+        // Whether it takes what waits for it is checked elsewhere.
         if self.is_closing() || self.socket.is_blocked() || received != self.heard {
             self.heard = received;
             self.pinged = None;
@@ -178,7 +178,7 @@ impl Client {
         }
     }
 
-    /// Whether it has taken nothing for so long.
+    /// Whether the client has taken nothing for `evict_after`.
     pub(super) fn has_stalled(&mut self, evict_after: Duration, now: Instant) -> bool {
         if self.large.progressed() {
             self.stalled_since = self.stalled_since.map(|_| now);
@@ -187,23 +187,23 @@ impl Client {
             .is_some_and(|since| now.duration_since(since) >= evict_after)
     }
 
-    /// Says our farewell.
+    /// Sends the close frame.
     pub(super) fn close(&mut self, code: CloseCode) {
         self.socket.close(code.number(), code.reason());
-        self.closing = Some(Instant::now() + FAREWELL);
+        self.closing = Some(Instant::now() + LINGER);
     }
 
-    /// Whether our farewell is said.
+    /// Whether the client is being closed.
     pub(super) fn is_closing(&self) -> bool {
         self.closing.is_some()
     }
 
-    /// Whether it has had its time to answer our farewell.
-    pub(super) fn had_its_farewell(&self, now: Instant) -> bool {
+    /// Whether the client has had its time to read the close frame.
+    pub(super) fn is_closed_for_good(&self, now: Instant) -> bool {
         self.closing.is_some_and(|until| now >= until)
     }
 
-    /// Bytes of frames that it was sent.
+    /// Bytes of frames that were sent to it.
     pub(super) fn sent_bytes(&self) -> u64 {
         self.socket.sent_bytes() + self.streamed
     }

@@ -1,4 +1,4 @@
-//! When does a client's connection end, and who hears of it?
+//! The ends of connections: when they are closed, and which stages are told.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,14 +10,14 @@ use crate::access::auth::Keys;
 use crate::fanout::control::{ClientId, ControlRequest};
 use crate::session::socket::Broken;
 
-/// While the relay is short of memory, a client that holds values is closed when it took nothing for so long.
+/// While the relay is short of memory, a client with held values is closed after taking nothing for this long.
 const EVICT_WHEN_SHORT: Duration = Duration::from_secs(1);
 
-/// Less than this isn't worth it.
+/// Held bytes below which closing a client frees too little.
 const HELD_BYTES: usize = 256 << 10;
 
 impl Run {
-    /// Looks for clients whose time is over.
+    /// Checks all clients for stalls, expired logins and finished closings.
     pub(super) fn check(&mut self, now: Instant) {
         let evict_after = self.context.limits.evict_after;
         let is_short = self.context.registry.is_short();
@@ -25,7 +25,7 @@ impl Run {
         let mut waiting = Vec::new();
         let keys = self.new_keys();
         for (place, client) in &mut self.clients {
-            // What a client doesn't take can't be freed.
+            // Memory that a client doesn't take can't be freed.
             let holds_memory = is_short && client.held_bytes() > HELD_BYTES;
             let evict_after = if holds_memory {
                 evict_after.min(EVICT_WHEN_SHORT)
@@ -34,7 +34,7 @@ impl Run {
             };
             let has_stalled = client.has_stalled(evict_after, now);
             if client.is_closing() {
-                if client.had_its_farewell(now) {
+                if client.is_closed_for_good(now) {
                     gone.push(place);
                 }
             } else if has_stalled {
@@ -63,16 +63,15 @@ impl Run {
         }
     }
 
-    /// The keys of tokens, if they are others than at the last look.
+    /// The keys of tokens, if they have changed since the last check.
     fn new_keys(&mut self) -> Option<Arc<Keys>> {
         let keys = self.context.tokens.as_ref()?.keys();
         let before = self.keys_seen.replace(keys.generation());
         (before != Some(keys.generation())).then_some(keys)
     }
 
-    /// The rules have changed: puts that wait and aren't allowed any more are ended at once. Asks whether
-    /// all clients may still read what they have, behind all that this shard's clients have asked for so
-    /// far.
+    /// The rules have changed: ends waiting puts that are no longer allowed, and has the access of all clients
+    /// checked after the requests that this shard has made so far.
     pub(super) fn recheck(&mut self) {
         let refused = self.operations.recheck(Instant::now());
         self.tell(refused);
@@ -86,7 +85,7 @@ impl Run {
         }
     }
 
-    /// Draws up who leaves when, so that all have by the end of this time.
+    /// Plans when each client is closed in a drain, so that all are by the end of this time.
     pub(super) fn drain(&mut self, over: Duration) {
         let count = self.clients.len().max(1) as u32;
         let now = Instant::now();
@@ -98,7 +97,7 @@ impl Run {
             .collect();
     }
 
-    /// Closes those whose turn it is in a drain.
+    /// Closes the clients whose time in a drain has come.
     pub(super) fn let_go(&mut self, now: Instant) {
         while let Some(&(at, id)) = self.leaving.front()
             && now >= at
@@ -110,7 +109,7 @@ impl Run {
         }
     }
 
-    /// Ends a client's connection for a reason that it is told if possible.
+    /// Ends a client's connection and tells the client why if possible.
     pub(super) fn part(&mut self, place: usize, why: &Broken) {
         match why.close_code() {
             None => self.remove(place),
@@ -118,7 +117,7 @@ impl Run {
         }
     }
 
-    /// Says our farewell to a client, and drops one that goes on breaking the rules after it.
+    /// Closes a client; drops one that is being closed already.
     pub(super) fn close(&mut self, place: usize, code: CloseCode) {
         let client = &mut self.clients[place];
         if client.is_closing() {
@@ -133,7 +132,7 @@ impl Run {
     /// Drops a client's socket.
     fn remove(&mut self, place: usize) {
         let mut client = self.clients.remove(place);
-        // The socket is dropped with it; a failure here changes nothing.
+        // The socket is dropped in any case.
         let _ = client.socket.deregister(self.poll.registry());
         self.mailbox.client_left();
         self.again.remove(&place);
@@ -142,7 +141,7 @@ impl Run {
         }
     }
 
-    /// Tells all who do something for a client that nobody waits for it any more.
+    /// Tells the stages that work for a client that it is gone.
     fn forget(&mut self, client: ClientId, code: CloseCode) {
         self.context.metrics.closed(code);
         self.answerer.forget(client);

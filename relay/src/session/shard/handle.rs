@@ -1,7 +1,6 @@
-//! How do other threads reach a shard, and what do they learn of it?
+//! Handles of a shard for other threads.
 //!
-//! They hold its handle, which queues a command and wakes the shard's thread. Nobody waits there for
-//! a client.
+//! A handle queues a command and wakes the shard's thread. No call waits for a client.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -30,20 +29,20 @@ pub struct Arrival {
     pub read_ahead: Vec<u8>,
     /// The form of its messages.
     pub encoding: Encoding,
-    /// Who that is.
+    /// What the handshake says of the client.
     pub peer: Peer,
-    /// Whose budgets it draws on.
+    /// The budgets that it shares with other connections of its address and user.
     pub caller: Caller,
-    /// Counts as a connection as long as it is held.
+    /// Counts as a connection while it is held.
     pub stay: Option<Stay>,
 }
 
 /// A client as the status page shows it.
 #[derive(Clone, Debug)]
 pub struct ClientSeen {
-    /// Where it connects from.
+    /// Its address.
     pub address: String,
-    /// Who it is, if that is known.
+    /// Its user, if known.
     pub user: Option<String>,
     /// How long it has been connected.
     pub connected: Duration,
@@ -70,14 +69,14 @@ impl ShardHandle {
         self.mailbox.put(Command::Adopt(Box::new(arrival)));
     }
 
-    /// The large values of the client that was told this token; no answer when there is none.
+    /// The stream of large values for this token; no answer when no client has the token.
     pub fn attach(&self, token: u128) -> oneshot::Receiver<StreamBody> {
         let (reply, body) = oneshot::channel();
         self.mailbox.put(Command::Attach { token, reply });
         body
     }
 
-    /// The clients that were sent most, so many at most, in any order.
+    /// The clients that were sent most bytes, up to `limit`, in any order.
     pub fn inspect(&self, limit: usize) -> oneshot::Receiver<Vec<ClientSeen>> {
         let (answer, clients) = oneshot::channel();
         self.mailbox.put(Command::Inspect { limit, answer });
@@ -90,13 +89,13 @@ impl ShardHandle {
         self.mailbox.clients.load(Ordering::Relaxed)
     }
 
-    /// How long ago the shard's thread last turned.
+    /// Time since the last turn of the shard's thread.
     #[must_use]
     pub fn turned_ago(&self, now: Instant) -> Duration {
         self.mailbox.pulse.age(now)
     }
 
-    /// Deliveries that it got although it had done nothing for half a second.
+    /// Number of deliveries that it got although it had done none for half a second.
     #[must_use]
     pub fn late_total(&self) -> u64 {
         self.mailbox.late.load(Ordering::Relaxed)
@@ -107,7 +106,7 @@ impl ShardHandle {
         self.mailbox.put(Command::Drain { over });
     }
 
-    /// The rules have changed: closes every client that has a PV which it may not read any more.
+    /// The rules have changed: closes every client that holds a PV which it may no longer read.
     pub fn recheck(&self) {
         self.mailbox.put(Command::Recheck);
     }
@@ -143,14 +142,14 @@ pub(super) enum Command {
         frames: Arc<TickFrames>,
         orders: Vec<Order>,
     },
-    /// Somebody fetches the large values of the client that was told this token.
+    /// An HTTP request for the stream with this token.
     Attach {
         token: u128,
         reply: oneshot::Sender<StreamBody>,
     },
-    /// A client has taken all of its stream that there was, or has given it up.
+    /// A client took everything in its stream, or ended it.
     Streamed(ClientId),
-    /// Somebody wants to see the clients that got most.
+    /// Lists the clients that were sent most bytes.
     Inspect {
         limit: usize,
         answer: oneshot::Sender<Vec<ClientSeen>>,
@@ -159,25 +158,26 @@ pub(super) enum Command {
     Drain {
         over: Duration,
     },
-    /// Find out whether all clients may still read what they have.
+    /// Have the access of all clients checked.
     Recheck,
     Stop,
 }
 
-/// Deliveries that a shard which keeps up may have before it: the one that it is at and the next.
+/// Deliveries of a shard that keeps up: the present one and the next.
 const IN_STEP: usize = 2;
 
-/// A shard that has done no delivery for so long isn't waited for, so that it holds up no other's clients.
+/// Ticks don't wait for a shard that has done no delivery for this long, so that it doesn't delay the clients
+/// of other shards.
 const LATE: Duration = Duration::from_millis(500);
 
-/// Deliveries that wait for a late shard before all wait for it after all.
+/// Deliveries that may wait for a late shard; beyond this, ticks wait for it.
 const MAX_UNDONE: usize = 256;
 
 /// What the shard's thread and the handles to it share.
 pub(super) struct Mailbox {
     commands: Mutex<VecDeque<Command>>,
     waker: Waker,
-    /// Deliveries that were given and not yet done.
+    /// Deliveries that were given and aren't done.
     undone: AtomicUsize,
     /// When it got its first undone delivery, or did the last one before that.
     moved: Mutex<Instant>,
@@ -270,12 +270,12 @@ impl Mailbox {
             || (undone < MAX_UNDONE && is_late())
     }
 
-    /// Whether so many deliveries follow the present one that its values are left out.
+    /// Whether more deliveries wait than a shard in step has, so that the present one's values are left out.
     pub(super) fn is_behind(&self) -> bool {
         self.undone.load(Ordering::Acquire) > IN_STEP
     }
 
-    /// All clients were written to, which took so long.
+    /// Notes how long writing to all clients took.
     pub(super) fn wrote(&self, round: Duration) {
         let round = round.as_micros() as u64;
         // One slow round must not stretch the ticks that follow.
@@ -289,7 +289,7 @@ impl Mailbox {
         self.clients.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// No more deliveries will be done.
+    /// Notes that no more deliveries are done.
     pub(super) fn closed(&self) {
         self.stopped.store(true, Ordering::Release);
     }

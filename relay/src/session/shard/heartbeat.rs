@@ -1,11 +1,11 @@
-//! Notices clients whose machine or network is gone, by pings of WebSocket.
+//! Detects clients whose machine or network is gone, by WebSocket pings.
 //!
-//! A screen of quiet PVs is sent nothing that it could fail to take. TCP notices that a machine is gone, but
-//! behind a proxy it sees only the proxy. So a client that was silent for a while gets a ping. Browsers
-//! answer it in their network process, however busy the page is. A client that isn't heard is closed no
-//! earlier than one that takes no data.
+//! A client whose PVs don't change is sent no data that could fail to arrive. TCP detects that a machine is
+//! gone, but behind a proxy it sees only the proxy. So a client that was silent for a while gets a ping.
+//! Browsers answer it in their network process, however busy the page is. A client that doesn't answer is
+//! closed no earlier than a client that takes no data.
 //!
-//! No client has a timer: all places are looked at in turns, a few with each check.
+//! Clients have no timers: each check looks at some of the clients.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,12 +19,12 @@ use crate::fanout::frame::Frame;
 /// Opcode of a ping.
 const PING: u8 = 0x9;
 
-/// Whose turn it is to be looked for.
+/// Which clients the next check looks at.
 pub(super) struct Heartbeats {
-    /// Checks until all clients were looked for; 0 when none is.
+    /// Number of checks for all clients; 0 without heartbeats.
     turns: usize,
     turn: usize,
-    /// How long a client has for its answer.
+    /// Time for the answer.
     patience: Duration,
     ping: Arc<Frame>,
 }
@@ -45,7 +45,7 @@ impl Heartbeats {
 }
 
 impl Run {
-    /// Looks for those clients whose turn it is.
+    /// Checks the clients whose turn it is.
     pub(super) fn look_for_silent(&mut self, now: Instant) {
         let Heartbeats {
             turns,

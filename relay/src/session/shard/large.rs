@@ -1,9 +1,9 @@
-//! How do large messages get through without holding up anybody else's small ones?
+//! Large values: written in turns, so that they don't delay the small messages of other clients.
 //!
-//! What follows on a tick's frames is only queued while these are written. Then each client that
-//! has something large gets turns of a bounded length, and between two rounds of turns the shard
-//! looks after new ticks and requests. A client that fetches its large values gets an empty message
-//! in the place of each, so that it can bring both ways back into one order.
+//! While a tick's frames are written, large values are only queued. Then each client with large values gets
+//! turns of bounded length; between two rounds of turns the shard handles new ticks and requests. A client
+//! that fetches its large values over HTTP gets an empty WebSocket message in place of each, so that it can
+//! restore the order of both.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::ops::metrics::Metrics;
 use crate::session::socket::Broken;
 use crate::session::stream::{StreamBody, stream};
 
-/// Turns between two looks at ticks and requests.
+/// Turns before the shard handles ticks and requests again.
 const TURNS_PER_ROUND: usize = 8;
 
 impl Client {
@@ -55,7 +55,7 @@ impl Client {
 }
 
 impl Run {
-    /// The client's next step towards a stream: it wants to know where to fetch it, or has begun to.
+    /// The client's next step towards a stream: it asks for the path, or says that it reads the stream.
     pub(super) fn large_way(&mut self, place: usize) -> Result<(), Broken> {
         let client = &mut self.clients[place];
         client.large = match std::mem::replace(&mut client.large, LargeWay::Socket) {
@@ -77,7 +77,7 @@ impl Run {
         Ok(())
     }
 
-    /// Gives a client's stream to whoever knows its token, once.
+    /// Gives a client's stream to the HTTP request with its token, once.
     pub(super) fn attach(&mut self, token: u128, reply: oneshot::Sender<StreamBody>) {
         let client = self.clients.iter_mut().find(|(_, client)| {
             !client.is_closing()
@@ -89,11 +89,11 @@ impl Run {
         let (id, mailbox) = (client.id, Arc::clone(&self.mailbox));
         let (sender, body) = stream(move || mailbox.put(Command::Streamed(id)));
         client.large = LargeWay::Fetched(sender);
-        // Who asked may be gone already; then the body tells its end.
+        // The request may be gone already; then the body reports its end.
         let _ = reply.send(body);
     }
 
-    /// A client took all of its stream that there was, or gave it up.
+    /// A client took everything in its stream, or ended it.
     pub(super) fn streamed(&mut self, id: ClientId) {
         if !self.serves(id) {
             return;
@@ -101,7 +101,7 @@ impl Run {
         if let LargeWay::Fetched(stream) | LargeWay::Stream(stream) = &self.clients[id.index].large
             && stream.is_over()
         {
-            // What it hadn't taken is lost to it: it must connect anew, as after any gap.
+            // What the client hadn't taken is lost, so it must connect again, as after any gap.
             let was_used = matches!(self.clients[id.index].large, LargeWay::Stream(_));
             self.clients[id.index].large = LargeWay::Socket;
             if was_used {
@@ -111,7 +111,7 @@ impl Run {
         self.settle(id.index, Ok(true));
     }
 
-    /// Sees to it that a client gets its turn if it has more to write.
+    /// Queues a client for a turn if it has more to write.
     pub(super) fn ask_turn(&mut self, place: usize) {
         let client = &mut self.clients[place];
         if client.socket.is_ready() && !client.awaits_turn {
@@ -120,7 +120,7 @@ impl Run {
         }
     }
 
-    /// Gives turns to those who wait for one.
+    /// Gives turns to clients that wait for one.
     pub(super) fn give_turns(&mut self) {
         for _ in 0..self.turns.len().min(TURNS_PER_ROUND) {
             let Some(place) = self.turns.pop_front() else {

@@ -1,7 +1,6 @@
-//! What becomes of the requests that a client sends?
+//! Reads clients' requests and answers them, or passes them to the stage that owns the answer.
 //!
-//! They are read some at a time, so that nobody waits long for who sends many; each gets its answer
-//! here, or from the stage that owns the answer.
+//! A turn reads a bounded number of requests, so that a client that sends many doesn't delay the others.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,7 +21,7 @@ impl From<TooManyRequests> for Broken {
 }
 
 impl Run {
-    /// Reads the requests that are there; says whether the client got on.
+    /// Reads the requests that have come; returns whether the client made progress.
     pub(super) fn read(&mut self, place: usize) -> Result<bool, Broken> {
         if self.clients[place].socket.is_closing() {
             if self.clients[place].socket.discard()? {
@@ -110,7 +109,7 @@ impl Run {
         Ok(false)
     }
 
-    /// Begins what one request asks to be written or called; each counts for itself.
+    /// Begins the puts or the call of one request; each put counts as one request.
     fn operate(
         &mut self,
         place: usize,
@@ -143,7 +142,7 @@ impl Run {
         self.tell(answers);
     }
 
-    /// Tells clients what became of their puts and calls.
+    /// Sends clients the answers to their puts and calls.
     pub(super) fn tell(&mut self, answers: Vec<OpAnswer>) {
         for answer in answers {
             let said = self.answer_operation(&answer);
@@ -153,7 +152,7 @@ impl Run {
         }
     }
 
-    /// Tells a client, if it is still there, what became of its put or call.
+    /// Sends a client, if it is still connected, the answer to a put or call.
     pub(super) fn answer_operation(&mut self, answer: &OpAnswer) -> Result<(), Broken> {
         let id = answer.client;
         self.context.metrics.operation_ended(answer.end.outcome);

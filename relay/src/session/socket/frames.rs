@@ -1,20 +1,20 @@
-//! How many frames of WebSocket begin in a stream of bytes?
+//! Counts the WebSocket frames in a stream of bytes.
 //!
-//! tungstenite takes continuation frames of a message, however many they are, in one go and tells nothing
-//! of them. This looks at the headers alone, and leaves to tungstenite what is wrong with a frame.
+//! tungstenite reads any number of continuation frames of a message at once and doesn't report them. This
+//! code looks at headers only; tungstenite finds invalid frames.
 
-/// Longest part of a header that says how long the frame is.
+/// Maximum number of header bytes up to the end of the frame's length.
 const MAX_HEADER_BYTES: usize = 10;
 
 /// Bytes of a mask.
 const MASK_BYTES: u64 = 4;
 
-/// Where in its frames a stream is, and how many there were.
+/// The position of a stream within its frames, and the number of frames.
 #[derive(Debug, Default)]
 pub(super) struct FrameCount {
-    /// Frames whose header was seen and that weren't taken.
+    /// Frames whose header was read since the count was taken.
     pub(super) begun: usize,
-    /// Bytes of the present frame that are still to come.
+    /// Bytes of the present frame that haven't come.
     left: u64,
     header: [u8; MAX_HEADER_BYTES],
     /// Bytes of the next header that have come.
@@ -22,7 +22,7 @@ pub(super) struct FrameCount {
 }
 
 impl FrameCount {
-    /// Looks at the bytes that follow.
+    /// Reads the bytes that follow.
     pub(super) fn scan(&mut self, mut bytes: &[u8]) {
         while let [first, rest @ ..] = bytes {
             if self.left > 0 {
