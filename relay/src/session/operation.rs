@@ -93,36 +93,34 @@ pub struct OpAnswer {
     pub end: OpEnd,
 }
 
+/// An operation without an answer yet.
 struct Open {
     client: ClientId,
+    identity: Arc<Identity>,
+    peer: Arc<Peer>,
     request: u32,
     name: String,
     is_call: bool,
+    /// `Some` until it is sent: while the old value isn't known, or its record isn't written.
+    held: Option<Operation>,
+    /// `Some` when it is sent.
+    ticket: Option<Box<dyn OpTicket>>,
     /// The PV that a put holds.
     pv: Option<PvId>,
-    ticket: Box<dyn OpTicket>,
+    begun: Instant,
     deadline: Instant,
     timeout: Duration,
-    record: Record,
     /// It is sent when its record is written.
     waits_for_record: bool,
-}
-
-/// What the audit file records of an operation.
-struct Record {
-    identity: Arc<Identity>,
-    peer: Arc<Peer>,
-    begun: Instant,
+    /// What the audit file records as the values before and after.
     old: Value,
     new: Value,
 }
 
-/// Ticket of an operation that waits until the old value is known or its record is written.
-struct Held;
-
-impl OpTicket for Held {
+impl Open {
+    /// Stops it if nothing was sent; returns whether that is so.
     fn cancel(&self) -> bool {
-        true
+        self.ticket.as_ref().is_none_or(|ticket| ticket.cancel())
     }
 }
 
@@ -143,8 +141,6 @@ pub struct Operations {
     shard: usize,
     control: Arc<ControlQueue>,
     audit: Option<Arc<Audit>>,
-    /// Operations that wait until the old value is known or their record is written.
-    held: HashMap<u64, Operation>,
     peeked: Arc<SegQueue<(u64, Value)>>,
     recorded: Arc<SegQueue<(u64, Result<(), AuditError>)>>,
     /// Deadlines for records, in order.
@@ -165,7 +161,6 @@ impl Operations {
             shard,
             control,
             audit,
-            held: HashMap::new(),
             peeked: Arc::default(),
             recorded: Arc::default(),
             record_deadlines: VecDeque::new(),
@@ -217,34 +212,34 @@ impl Operations {
         };
         let mut open = Open {
             client: order.client,
+            identity: order.identity,
+            peer: Arc::clone(peer),
             request: order.request,
             name: order.name,
             is_call: matches!(order.operation, Operation::Call(_)),
+            held: Some(order.operation),
+            ticket: None,
             pv: None,
-            ticket: Box::new(Held),
+            begun: now,
             deadline: now + order.timeout + grace,
             timeout: order.timeout,
-            record: Record {
-                identity: order.identity,
-                peer: Arc::clone(peer),
-                begun: now,
-                old: Value::Null,
-                new,
-            },
             waits_for_record: false,
+            old: Value::Null,
+            new,
         };
         let is_too_fast = matches!(order.held_back, Some(HeldBack::TooFast));
-        let permitted = match (&order.held_back, &order.operation) {
-            (Some(why), _) => Err(why.end()),
-            (None, Operation::Call(_)) => {
-                let identity = &open.record.identity;
-                let permitted = self.registry.permit(&open.name, identity, Access::Put);
+        let permitted = match &order.held_back {
+            Some(why) => Err(why.end()),
+            None if open.is_call => {
+                let permitted = self
+                    .registry
+                    .permit(&open.name, &open.identity, Access::Put);
                 permitted.map_err(OpEnd::from)
             }
-            (None, Operation::Put(_)) => {
+            None => {
                 let acquired =
                     self.registry
-                        .acquire_to_put(&open.name, &open.record.identity, &order.owner);
+                        .acquire_to_put(&open.name, &open.identity, &order.owner);
                 acquired.map(|pv| open.pv = Some(pv)).map_err(OpEnd::from)
             }
         };
@@ -261,9 +256,8 @@ impl Operations {
         }
         self.deadlines.insert((open.deadline, number));
         let Some((_, pv)) = self.audit.as_ref().zip(open.pv) else {
-            return self.record_and_send(number, open, order.operation, now);
+            return self.record_and_send(number, open, now);
         };
-        self.held.insert(number, order.operation);
         let (peeked, wake) = (Arc::clone(&self.peeked), Arc::clone(&self.wake));
         let answer = Box::new(move |value: Option<&RowValue>| {
             peeked.push((number, value.map_or(Value::Null, audit::old_value)));
@@ -277,23 +271,16 @@ impl Operations {
 
     /// Sends a permitted operation, after its record is written if that is required; returns the answer if it is
     /// refused.
-    fn record_and_send(
-        &mut self,
-        number: u64,
-        mut open: Open,
-        operation: Operation,
-        now: Instant,
-    ) -> Option<OpAnswer> {
+    fn record_and_send(&mut self, number: u64, mut open: Open, now: Instant) -> Option<OpAnswer> {
         match self.put_on_record(number, &open) {
             Ok(false) => {
-                self.send(number, open, operation);
+                self.send(number, open);
                 None
             }
             Ok(true) => {
                 open.waits_for_record = true;
                 self.record_deadlines
                     .push_back((now + audit::PATIENCE, number));
-                self.held.insert(number, operation);
                 self.open.insert(number, open);
                 None
             }
@@ -304,17 +291,16 @@ impl Operations {
         }
     }
 
-    fn send(&mut self, number: u64, mut open: Open, operation: Operation) {
+    fn send(&mut self, number: u64, mut open: Open) {
         let done = self.done(number);
         open.waits_for_record = false;
-        open.ticket = match (operation, open.pv) {
-            (Operation::Call(call), _) => {
-                let identity = &open.record.identity;
-                self.registry.call(&open.name, identity, call, done)
+        open.ticket = match (open.held.take(), open.pv) {
+            (Some(Operation::Call(call)), _) => {
+                Some(self.registry.call(&open.name, &open.identity, call, done))
             }
-            (Operation::Put(put), Some(pv)) => self.registry.put(pv, put, done),
-            // A permitted put has a PV.
-            (Operation::Put(_), None) => Box::new(Sent),
+            (Some(Operation::Put(put)), Some(pv)) => Some(self.registry.put(pv, put, done)),
+            // A permitted put has a PV, and nothing is sent twice.
+            (Some(Operation::Put(_)) | None, _) => Some(Box::new(Sent)),
         };
         self.open.insert(number, open);
     }
@@ -347,11 +333,11 @@ impl Operations {
     fn record_held(&mut self, now: Instant) -> Vec<OpAnswer> {
         let mut answers = Vec::new();
         while let Some((number, old)) = self.peeked.pop() {
-            let Some((mut open, operation)) = self.take_permitted(number, &mut answers, now) else {
+            let Some(mut open) = self.take_permitted(number, &mut answers, now) else {
                 continue;
             };
-            open.record.old = old;
-            answers.extend(self.record_and_send(number, open, operation, now));
+            open.old = old;
+            answers.extend(self.record_and_send(number, open, now));
         }
         answers
     }
@@ -362,9 +348,8 @@ impl Operations {
         while let Some((number, recorded)) = self.recorded.pop() {
             match recorded {
                 Ok(()) => {
-                    if let Some((open, operation)) = self.take_permitted(number, &mut answers, now)
-                    {
-                        self.send(number, open, operation);
+                    if let Some(open) = self.take_permitted(number, &mut answers, now) {
+                        self.send(number, open);
                     }
                 }
                 Err(why) => {
@@ -395,12 +380,12 @@ impl Operations {
         number: u64,
         answers: &mut Vec<OpAnswer>,
         now: Instant,
-    ) -> Option<(Open, Operation)> {
-        let operation = self.held.remove(&number)?;
+    ) -> Option<Open> {
+        self.open.get(&number)?.held.as_ref()?;
         let open = self.open.remove(&number)?;
-        let identity = &open.record.identity;
+        let identity = &open.identity;
         match self.registry.permit(&open.name, identity, Access::Put) {
-            Ok(()) => Some((open, operation)),
+            Ok(()) => Some(open),
             Err(refusal) => {
                 self.deadlines.remove(&(open.deadline, number));
                 answers.push(self.answer(number, open, OpEnd::from(refusal), now));
@@ -418,19 +403,18 @@ impl Operations {
         message: &'a str,
         now: Instant,
     ) -> Attempt<'a> {
-        let record = &open.record;
         Attempt {
             kind: if open.is_call { "call" } else { "put" },
             number: (self.shard, number),
-            identity: &record.identity,
-            peer: &record.peer.address,
-            origin: &record.peer.origin,
+            identity: &open.identity,
+            peer: &open.peer.address,
+            origin: &open.peer.origin,
             pv: &open.name,
-            old: &record.old,
-            new: &record.new,
+            old: &open.old,
+            new: &open.new,
             result,
             message,
-            latency: now.saturating_duration_since(record.begun),
+            latency: now.saturating_duration_since(open.begun),
         }
     }
 
@@ -439,7 +423,7 @@ impl Operations {
         let Some(audit) = &self.audit else {
             return Ok(false);
         };
-        let attempt = self.attempt(number, open, "Begun", "", open.record.begun);
+        let attempt = self.attempt(number, open, "Begun", "", open.begun);
         let (recorded, wake) = (Arc::clone(&self.recorded), Arc::clone(&self.wake));
         let told = Box::new(move |result| {
             recorded.push((number, result));
@@ -453,7 +437,7 @@ impl Operations {
     fn answer(&self, number: u64, open: Open, mut end: OpEnd, now: Instant) -> OpAnswer {
         let is_call = open.is_call;
         let may_read = |registry: &Registry| {
-            let identity = &open.record.identity;
+            let identity = &open.identity;
             registry.permit(&open.name, identity, Access::Read).is_ok()
         };
         if !is_call && end.result.is_some() && !may_read(&self.registry) {
@@ -498,7 +482,7 @@ impl Operations {
             let waited = open.timeout.as_millis();
             let end = if open.waits_for_record {
                 unrecorded(&format!("not done within {waited} ms"))
-            } else if open.ticket.cancel() {
+            } else if open.cancel() {
                 let message = format!(
                     "not sent within {waited} ms, because the PV is not connected or an earlier put \
                      to it is still being processed; nothing was written"
@@ -523,10 +507,10 @@ impl Operations {
         let refused: Vec<_> = (self.open.iter())
             .filter(|(_, open)| asked(open))
             .filter_map(|(number, open)| {
-                let identity = &open.record.identity;
+                let identity = &open.identity;
                 let permitted = self.registry.permit(&open.name, identity, Access::Put);
                 let refusal = permitted.err()?;
-                open.ticket.cancel().then_some((*number, refusal))
+                open.cancel().then_some((*number, refusal))
             })
             .collect();
         let mut answers = Vec::new();
@@ -550,7 +534,7 @@ impl Operations {
     ) -> Vec<OpAnswer> {
         for open in self.open.values_mut() {
             if open.client == client {
-                open.record.identity = Arc::clone(identity);
+                open.identity = Arc::clone(identity);
             }
         }
         self.recheck_of(|open| open.client == client, now)
@@ -558,7 +542,7 @@ impl Operations {
 
     /// The client is gone: its operations that were not sent won't be sent.
     pub fn forget(&mut self, client: ClientId, now: Instant) {
-        let of_client = |open: &Open| open.client == client && open.ticket.cancel();
+        let of_client = |open: &Open| open.client == client && open.cancel();
         let numbers: Vec<u64> = (self.open.iter())
             .filter(|(_, open)| of_client(open))
             .map(|(number, _)| *number)
@@ -571,7 +555,6 @@ impl Operations {
 
     fn end(&mut self, number: u64, end: OpEnd, now: Instant) -> Option<OpAnswer> {
         let open = self.open.remove(&number)?;
-        self.held.remove(&number);
         self.deadlines.remove(&(open.deadline, number));
         Some(self.answer(number, open, end, now))
     }
