@@ -26,42 +26,43 @@ pub(super) struct Aside {
     is_connected: bool,
     is_closed: bool,
     long: Long,
-    /// Only of a PV whose description was asked for.
+    /// Present for a PV whose description was requested.
     description: Option<Box<Description>>,
-    /// Only of an array of characters whose form was asked for on this connection.
+    /// Present for an array of characters whose form was requested in this connection.
     form: Option<Box<Form>>,
 }
 
-/// The form of an array of characters.
+/// The display form of an array of characters.
 #[derive(Default)]
 struct Form {
     /// Empty until it is known.
     name: &'static str,
-    /// What was last told of the PV, to be told again when its form becomes known.
+    /// The metadata last sent, to be sent again when the form becomes known.
     told: Option<Metadata>,
 }
 
 /// Whether the PV is a long string.
 #[derive(Default)]
 enum Long {
-    /// No value of this connection was so long that it matters.
+    /// No value of this connection may have been truncated.
     #[default]
     Unasked,
-    /// It is being found out; the latest value that may be cut waits.
+    /// A look is under way; the latest value that may be truncated waits.
     Asked(Option<Box<Waiting>>),
-    /// It isn't, or no name has more of it.
+    /// It isn't, or no name has the complete string.
     No,
-    /// Its whole comes by this channel. What waits is given up when that tells its first value.
+    /// The complete string comes through this channel. The waiting value is dropped when its first value
+    /// arrives.
     Yes(Box<Longer>),
 }
 
-/// The channel that brings the whole.
+/// The channel of the complete string.
 struct Longer {
     _channel: ca::Channel,
     waiting: Option<Box<Waiting>>,
 }
 
-/// An update that may be cut.
+/// An update that may be truncated.
 struct Waiting {
     text: String,
     time_ns: i64,
@@ -73,13 +74,13 @@ struct Description {
     text: String,
     /// Whether a look is under way.
     is_asked: bool,
-    /// Whether the last look found nothing: the IOC may have been hanging.
+    /// Whether the last look found nothing, perhaps because the IOC didn't respond.
     is_missed: bool,
 }
 
 impl Wiring {
     fn aside(&self) -> MutexGuard<'_, Aside> {
-        // Each change below is whole.
+        // Every change under the lock is complete.
         self.aside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -103,7 +104,7 @@ impl Wiring {
         (aside.is_connected, aside.long) = (false, Long::Unasked);
     }
 
-    /// The right to read is given or taken away. What was read before is not told any more.
+    /// The right to read is granted or revoked. Values read before are not sent any more.
     pub(super) fn may_read(&self, may: bool) {
         let mut aside = self.aside();
         if may {
@@ -119,13 +120,13 @@ impl Wiring {
         }
     }
 
-    /// Nobody wants the PV any more.
+    /// The PV is closed.
     pub(super) fn closed(&self) {
         let mut aside = self.aside();
         (aside.is_closed, aside.is_connected, aside.long) = (true, false, Long::No);
     }
 
-    /// Tells metadata, with the description and the form that are known beside them.
+    /// Sends metadata, with description and form as far as they are known.
     pub(super) fn tell_metadata(&self, mut metadata: Metadata) {
         let mut aside = self.aside();
         if let Some(description) = &aside.description {
@@ -135,11 +136,11 @@ impl Wiring {
             form.name.clone_into(&mut metadata.form);
             form.told = form.name.is_empty().then(|| metadata.clone());
         }
-        // Under the lock, so that nothing newer is told before this.
+        // Under the lock, so that nothing newer is sent before this.
         self.line.event(Event::Metadata(Box::new(metadata)));
     }
 
-    /// Finds out whether an array of characters is a text, which Channel Access doesn't tell.
+    /// Asks whether an array of characters is a text, which Channel Access can't express.
     pub(super) fn ask_for_form(&self) {
         // Names with `$` are texts; pvAccess may know no other modifiers.
         if self.name.contains(['$', '{', '[']) {
@@ -153,7 +154,7 @@ impl Wiring {
         let (connection, me) = (aside.connection, self.me.clone());
         drop(aside);
         let answer = move |name: Option<String>| {
-            // The other forms say nothing of characters.
+            // The other forms don't apply to characters.
             if let (Some("String"), Some(me)) = (name.as_deref(), me.upgrade()) {
                 me.is_text(connection);
             }
@@ -179,7 +180,7 @@ impl Wiring {
         }
     }
 
-    /// Has the record's description told, now and after each reconnect.
+    /// Requests the record's description, now and after each reconnect.
     pub(super) fn describe(&self) {
         let mut aside = self.aside();
         if aside.description.is_none() {
@@ -188,7 +189,7 @@ impl Wiring {
         }
     }
 
-    /// The IOC answers again: a description that it didn't tell in time is asked for once more.
+    /// The IOC answers again: a description that didn't arrive in time is requested once more.
     pub(super) fn look_again_for_description(&self) {
         let mut aside = self.aside();
         if (aside.description.as_ref()).is_some_and(|description| description.is_missed) {
@@ -237,15 +238,15 @@ impl Wiring {
         description.is_missed = found.is_none();
         let text = found.map(|found| found.text).unwrap_or_default();
         description.text.clone_from(&text);
-        // Told also when it is as before or empty: a get may wait for it.
+        // Sent also if it is unchanged or empty, because a get may wait for it.
         self.line.event(Event::Description(text));
         if is_first_miss {
-            // libca takes longer than a look to notice that an IOC hangs.
+            // libca takes longer than a look to notice that an IOC doesn't respond.
             self.look_for_description(&mut aside);
         }
     }
 
-    /// A string of Channel Access has come.
+    /// A string of Channel Access has arrived.
     pub(super) fn text(&self, bytes: &[u8], time_ns: i64, alarm: Alarm) {
         let mut aside = self.aside();
         let may_be_cut = bytes.len() >= STRING_BYTES;
@@ -336,7 +337,7 @@ impl Wiring {
         }
     }
 
-    /// The whole of a long string has come.
+    /// A complete long string has arrived.
     fn whole(&self, connection: u32, bytes: &[u8], time_ns: i64, alarm: Alarm) {
         let mut aside = self.aside();
         let is_of_now = aside.connection == connection && aside.is_connected;
@@ -350,7 +351,7 @@ impl Wiring {
             if waiting.time_ns != time_ns {
                 self.line.squashed(1);
             }
-            // The cut ones are not wanted any more.
+            // The truncated values are not needed any more.
             if let Some(channel) = self.channel.get().and_then(Weak::upgrade) {
                 channel.stop_updates();
             }
@@ -377,8 +378,7 @@ impl Wiring {
     }
 }
 
-/// What the channel with the whole of a long string tells. That it is disconnected is said by the PV's
-/// own channel.
+/// The callbacks of the channel of a complete long string. The PV's own channel reports disconnections.
 struct Whole {
     wiring: Weak<Wiring>,
     connection: u32,

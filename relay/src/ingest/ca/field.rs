@@ -42,7 +42,7 @@ pub(super) fn long_name(name: &str) -> Option<String> {
     Some(format!("{}.{}$", record(name), field(name)))
 }
 
-/// Finds out what numbers the field of a PV holds, and answers.
+/// Finds the integer type of a PV's field, and answers the question.
 pub(super) fn find(looks: &Arc<Looks>, name: &str, question: FieldQuestion) {
     let (record, field) = (record(name).to_owned(), field(name).to_owned());
     let again = Arc::clone(looks);
@@ -75,7 +75,7 @@ pub(super) fn find(looks: &Arc<Looks>, name: &str, question: FieldQuestion) {
                     question.answer(kind("DOUBLE"));
                 }
                 "histogram" if field == "VAL" => question.answer(kind("ULONG")),
-                // Whatever else: the question answers itself when it is dropped.
+                // Otherwise dropping the question answers it.
                 _ => {}
             }
         }),

@@ -28,23 +28,23 @@ pub(super) enum What {
 pub(super) struct Found {
     pub(super) native: NativeType,
     pub(super) count: u32,
-    /// Empty when only the shape was wanted.
+    /// Empty if only the shape was requested.
     pub(super) text: String,
-    /// The text fills what Channel Access has for a string: there may be more.
+    /// The text has the maximum length of a string of Channel Access, so it may have been truncated.
     pub(super) is_full: bool,
 }
 
-/// Learns what was found, or nothing when no IOC answered in time. Called once, by the thread of the
-/// looks, unless the relay ends before.
+/// Takes what was found, or `None` if no IOC answered in time. Called once, on the thread of the looks,
+/// unless the relay ends before.
 pub(super) type Answer = Box<dyn FnOnce(Option<Found>) + Send>;
 
-/// One thing to look for.
+/// One request.
 pub(super) struct Look {
     pub(super) name: String,
     pub(super) what: What,
-    /// After how long it is given up.
+    /// Its time limit.
     pub(super) within: Duration,
-    /// Somebody waits: goes before those that aren't.
+    /// A client waits for it: it goes before those that aren't urgent.
     pub(super) is_urgent: bool,
     pub(super) answer: Answer,
 }
@@ -84,13 +84,13 @@ impl Looks {
         Ok(Self { messages, opener })
     }
 
-    /// Never waits.
+    /// Adds a look. Doesn't block.
     pub(super) fn ask(&self, look: Look) {
         // The thread is gone only when the relay ends.
         let _ = self.messages.send(Message::Ask(look));
     }
 
-    /// What opens further channels of the same context.
+    /// Opens further channels of the same context.
     pub(super) fn opener(&self) -> &ca::Opener {
         &self.opener
     }
@@ -173,7 +173,7 @@ impl Thread {
     }
 }
 
-/// What the channel of a look tells.
+/// The callbacks of the channel of a look.
 struct Sink {
     id: u64,
     what: What,

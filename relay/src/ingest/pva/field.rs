@@ -19,12 +19,12 @@ pub(super) struct Field<'a> {
     stamp: Option<&'a Node>,
     /// The structure that holds `display`, `control` and `valueAlarm`.
     described: Option<&'a Node>,
-    /// Only structures lie on the way to it.
+    /// Only structures contain it, no unions and arrays.
     is_reachable: bool,
 }
 
 impl<'a> Field<'a> {
-    /// Finds a field by the names on the way to it, separated by `/`.
+    /// Finds a field by its path, names separated by `/`.
     ///
     /// # Errors
     /// Which fields exist instead.
@@ -56,14 +56,14 @@ impl<'a> Field<'a> {
         Ok(field)
     }
 
-    /// Takes over what a structure on the way says of all that it holds.
+    /// Takes alarm and time stamp of a structure, which apply to everything in it.
     fn pass(&mut self, node: &'a Node) {
         let part = |name, field| part(node, name).filter(|part| part.step(field).is_some());
         self.alarm = part("alarm", "severity").or(self.alarm);
         self.stamp = part("timeStamp", "secondsPastEpoch").or(self.stamp);
     }
 
-    /// A union is what it holds, and a normative scalar, array or enumeration its value.
+    /// Shows the field that a union holds, and the value of a normative scalar, array or enumeration.
     fn show(&mut self, node: &'a Node) {
         if let NodeValue::Union(Some(held)) = &node.value {
             self.pass(held);
@@ -132,7 +132,7 @@ impl<'a> Field<'a> {
         (time_ns, number("userTag") as i32)
     }
 
-    /// How to draw it, without the epoch.
+    /// Its metadata, without the epoch.
     pub(super) fn metadata(&self) -> Metadata {
         let (value_type, element_count) = match &self.shown.value {
             _ if self.choices.is_some() => (ValueType::Enum, 1),
@@ -340,7 +340,7 @@ mod tests {
         structure("timeStamp", vec![seconds, integer("nanoseconds", 7)])
     }
 
-    /// A structure with one of its own kind in it.
+    /// A structure that contains a structure of the same type.
     fn site() -> Node {
         let units = node("units", NodeValue::Text("mm".to_owned()));
         let gap = vec![
