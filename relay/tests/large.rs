@@ -313,8 +313,13 @@ fn scalars_of_others_keep_coming_while_a_huge_value_is_taken_slowly_or_fast() {
     assert!(!peer.messages.iter().any(Message::is_catch_up));
     assert!(taken > 0, "the fast one got nothing");
     assert!(slow.pv(HUGE).now.is_none());
-    let sequence = slow.pv(HUGE).sequence;
-    peer.wait_until_known(HUGE, |pv| pv.sequence >= sequence + 3);
+    // More than any frame but that of the large value.
+    eventually("the slow one's first value has begun", || {
+        slow.unread_bytes() >= 1000
+    });
+    let (known, _) = peer.get(&[HUGE], 0);
+    let begun = known[0].as_ref().unwrap().sequence;
+    peer.wait_until_known(HUGE, |pv| pv.sequence >= begun + 3);
     slow.wait_pv(HUGE, "two values", |pv| pv.rows.len() >= 2);
     let pv = slow.pv(HUGE);
     assert!(pv.rows.iter().all(|row| bytes_of(&row.value) == 8_000_000));

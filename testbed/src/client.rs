@@ -333,6 +333,12 @@ impl Client {
         self.request(RequestBody::Ack { tick });
     }
 
+    /// The number of bytes that the kernel holds for it, up to 2000.
+    pub fn unread_bytes(&self) -> usize {
+        let tcp = self.socket.get_ref().tcp();
+        tcp.peek(&mut [0; 2000]).unwrap_or(0)
+    }
+
     /// Sends any bytes, if the relay still accepts them.
     pub fn send(&mut self, bytes: &[u8]) {
         self.send_message(WsMessage::binary(bytes.to_vec()));
