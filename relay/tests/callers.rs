@@ -68,6 +68,39 @@ fn address_with_too_many_connections_is_refused_and_the_others_are_not() {
 }
 
 #[test]
+fn many_addresses_that_fill_the_relay_disturb_no_client() {
+    const PLACES: u8 = 40;
+    let places = format!("--max-clients={PLACES}");
+    let relay = behind_a_proxy(&[&places, "--max-connections-per-address=2"]);
+    let address = relay.address();
+    let counter = "sim://counter(rate_hz=50)";
+    let mut good = connect(address, "192.0.2.1");
+    good.subscribe_live(&[counter]);
+    // None of them is above the limit of its address.
+    let mut held: Vec<_> = (1..PLACES)
+        .map(|n| connect(address, &format!("198.51.100.{n}")))
+        .collect();
+    for n in 0..20 {
+        assert_eq!(status(address, &format!("203.0.113.{n}")), 503, "{n}");
+    }
+
+    // The relay is full, and serves those that it has.
+    assert_eq!(get(address, "/live", &[]).status, 200);
+    let rows = good.pv(counter).rows.len();
+    good.wait_pv(counter, "more values", |pv| pv.rows.len() >= rows + 25);
+    let pv = good.pv(counter);
+    assert_eq!(pv.skipped, 0);
+    good.ask(PING);
+    for client in &mut held {
+        client.ask(PING);
+    }
+    drop(held.pop());
+    eventually("another address may come", || {
+        status(address, "203.0.113.1") == 101
+    });
+}
+
+#[test]
 fn address_that_a_client_says_itself_counts_for_nothing() {
     // No proxy is trusted here, and loopback has no limit: any proxy may be behind it.
     let relay = Relay::start(Network::new(), &["--max-connections-per-address=1"]);
