@@ -72,18 +72,12 @@ function paintWall(
 
   const layOut = (): void => {
     const width = room.clientWidth;
-    const scale = window.devicePixelRatio;
     columns = Math.max(1, Math.floor(width / CELL.width));
     const rows = Math.ceil(READBACKS / columns);
     room.style.height = `${String(rows * CELL.height)}px`;
     // No larger than the window: a browser hands the whole canvas on for each frame.
     const height = Math.min(rows * CELL.height, window.innerHeight);
-    Object.assign(canvas, { width: width * scale, height: height * scale });
-    Object.assign(canvas.style, { width: `${String(width)}px`, height: `${String(height)}px` });
-    context.scale(scale, scale);
-    context.font = "11px ui-monospace, monospace";
-    context.textAlign = "right";
-    context.textBaseline = "middle";
+    resize(context, width, height);
     painted.fill(undefined);
     paint();
   };
@@ -91,14 +85,7 @@ function paintWall(
   let paintsPerSecond = 0;
 
   const summarize = (): void => {
-    const now = pvs.map((pv) => pv.getSnapshot());
-    const looks = now.map((data) => (data === undefined ? "GONE" : lookOf(data)));
-    const count = (wanted: Look): string =>
-      formatCount(looks.filter((look) => look === wanted).length);
-    const there = formatCount(looks.filter((look) => look !== "GONE").length);
-    onSummary(
-      `${there} of ${formatCount(READBACKS)} connected · ${count("MINOR")} minor, ${count("MAJOR")} major alarms · ${formatCount(paintsPerSecond)} paints/s`,
-    );
+    onSummary(summaryOf(pvs, paintsPerSecond));
   };
 
   /** Cells in view whose PV changed; all in view when others came into it. */
@@ -117,11 +104,7 @@ function paintWall(
       painted[at] = data;
       const x = (at % columns) * CELL.width;
       const y = Math.floor(at / columns) * CELL.height - scrolled;
-      const { ground, ink } = colours[lookOf(data)];
-      context.fillStyle = ground;
-      context.fillRect(x, y, CELL.width - 2, CELL.height - 2);
-      context.fillStyle = ink;
-      context.fillText(data.value?.string ?? "–", x + CELL.width - 6, y + CELL.height / 2 - 1);
+      paintCell(context, data, colours[lookOf(data)], x, y);
     }
     paints += 1;
   };
@@ -148,6 +131,39 @@ function paintWall(
     observer.disconnect();
     for (const end of ends) end();
   };
+}
+
+function resize(context: CanvasRenderingContext2D, width: number, height: number): void {
+  const { canvas } = context;
+  const scale = window.devicePixelRatio;
+  Object.assign(canvas, { width: width * scale, height: height * scale });
+  Object.assign(canvas.style, { width: `${String(width)}px`, height: `${String(height)}px` });
+  context.scale(scale, scale);
+  context.font = "11px ui-monospace, monospace";
+  context.textAlign = "right";
+  context.textBaseline = "middle";
+}
+
+function paintCell(
+  context: CanvasRenderingContext2D,
+  data: CellData,
+  { ground, ink }: ReturnType<typeof coloursOf>[Look],
+  x: number,
+  y: number,
+): void {
+  context.fillStyle = ground;
+  context.fillRect(x, y, CELL.width - 2, CELL.height - 2);
+  context.fillStyle = ink;
+  context.fillText(data.value?.string ?? "–", x + CELL.width - 6, y + CELL.height / 2 - 1);
+}
+
+function summaryOf(pvs: readonly Pv<CellData>[], paintsPerSecond: number): string {
+  const now = pvs.map((pv) => pv.getSnapshot());
+  const looks = now.map((data) => (data === undefined ? "GONE" : lookOf(data)));
+  const count = (wanted: Look): string =>
+    formatCount(looks.filter((look) => look === wanted).length);
+  const there = formatCount(looks.filter((look) => look !== "GONE").length);
+  return `${there} of ${formatCount(READBACKS)} connected · ${count("MINOR")} minor, ${count("MAJOR")} major alarms · ${formatCount(paintsPerSecond)} paints/s`;
 }
 
 function lookOf({ connection, status }: CellData): Look {

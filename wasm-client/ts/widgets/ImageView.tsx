@@ -1,6 +1,6 @@
 /** The newest frame of a camera; frames that come too fast are skipped. */
 
-import { useEffect, useMemo, useRef, useState, type ReactNode } from "react";
+import { useEffect, useMemo, useRef, useState, type ReactNode, type RefObject } from "react";
 
 import { usePv } from "../react/index.js";
 import type { PvDisplay, PvStructure, PvValue } from "../types.js";
@@ -62,28 +62,7 @@ export function ImageView(props: ImageViewProps): ReactNode {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [low, high] = range ?? [undefined, undefined];
 
-  // A canvas that was painted by the graphics card can't be painted otherwise: another one is.
-  const [byProcessor, setByProcessor] = useState(false);
-  const [painter, setPainter] = useState<Painter>();
-  useEffect(() => {
-    if (canvas.current === null) return;
-    const { current } = canvas;
-    let isEnded = false;
-    let made: Painter | undefined;
-    const fail = (): void => {
-      setByProcessor(true);
-    };
-    void import("./painter.js").then(({ createPainter }) => {
-      if (isEnded) return;
-      made = createPainter(current, byProcessor, fail);
-      setPainter(made);
-    });
-    return () => {
-      isEnded = true;
-      made?.end();
-      setPainter(undefined);
-    };
-  }, [byProcessor]);
+  const { byProcessor, painter } = usePainter(canvas);
 
   const drawn = useMemo((): readonly [number, number] | undefined => {
     if (picture === undefined) return undefined;
@@ -121,6 +100,36 @@ export function ImageView(props: ImageViewProps): ReactNode {
       )}
     </Frame>
   );
+}
+
+/** Paints the canvas, by the processor when the graphics card fails. */
+function usePainter(canvas: RefObject<HTMLCanvasElement | null>): {
+  byProcessor: boolean;
+  painter: Painter | undefined;
+} {
+  // A canvas that was painted by the graphics card can't be painted otherwise: another one is.
+  const [byProcessor, setByProcessor] = useState(false);
+  const [painter, setPainter] = useState<Painter>();
+  useEffect(() => {
+    if (canvas.current === null) return;
+    const { current } = canvas;
+    let isEnded = false;
+    let made: Painter | undefined;
+    const fail = (): void => {
+      setByProcessor(true);
+    };
+    void import("./painter.js").then(({ createPainter }) => {
+      if (isEnded) return;
+      made = createPainter(current, byProcessor, fail);
+      setPainter(made);
+    });
+    return () => {
+      isEnded = true;
+      made?.end();
+      setPainter(undefined);
+    };
+  }, [canvas, byProcessor]);
+  return { byProcessor, painter };
 }
 
 interface Decoded {
