@@ -1,4 +1,4 @@
-//! Who may read, write and connect, and what is put on record?
+//! Access control: rules, authentication, and the record of puts.
 
 pub mod audit;
 pub mod auth;

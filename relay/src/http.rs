@@ -1,4 +1,4 @@
-//! What does the relay answer to HTTP, and what changes while it runs?
+//! The HTTP side of the relay, and what is reloaded while it runs.
 
 pub mod admin;
 pub mod connection;

@@ -1,4 +1,4 @@
-//! What does the relay tell the people who run it?
+//! The status page's data and the metrics, for operators.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ const LISTED_CLIENTS: usize = 500;
 /// How long the status page waits for the tick thread.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A thread that hasn't turned for so long hangs. It turns at least twice a second, and also when the relay
-/// has more to do than it can: then a turn takes a second or two.
+/// A thread without a turn for this long hangs. Threads turn at least twice a second, and every second or two
+/// while the relay is overloaded.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 
 /// The page at `/`.
@@ -68,7 +68,7 @@ impl Admin {
         self.shards.iter().map(ShardHandle::clients).sum()
     }
 
-    /// Which of the relay's threads hangs, if one does.
+    /// The first of the relay's threads that hangs.
     #[must_use]
     pub fn stuck(&self) -> Option<String> {
         let now = Instant::now();
@@ -80,7 +80,7 @@ impl Admin {
         Some(format!("{thread} has done nothing for {} s", age.as_secs()))
     }
 
-    /// What the tick thread says of the PVs and lists of them, unless it doesn't answer.
+    /// The tick thread's overview of the PVs; `None` when it doesn't answer.
     async fn overview(&self, limit: usize) -> Option<Overview> {
         let (answer, asked) = tokio::sync::oneshot::channel();
         self.control
@@ -137,13 +137,13 @@ impl Admin {
         })
     }
 
-    /// How the audit file is, if there is one.
+    /// The state of the audit file, if there is one.
     #[must_use]
     pub fn audit_health(&self) -> Option<Health> {
         self.audit.as_ref().map(|audit| audit.health())
     }
 
-    /// The clients that were sent most, beginning with the first of them.
+    /// The clients that were sent the most bytes, in descending order.
     async fn clients_seen(&self) -> Vec<ClientSeen> {
         let mut all = Vec::new();
         let asked: Vec<_> = (self.shards.iter())

@@ -1,4 +1,4 @@
-//! A TCP connection of the HTTP server, which knows whether its client takes what it is sent.
+//! A TCP connection of the HTTP server that tracks whether its client reads.
 //!
 //! The answers of the status page and the metrics are short. A client that asks and doesn't read would
 //! hold a descriptor and up to 4 MiB of the kernel's memory for as long as it likes. So their send buffer
@@ -29,7 +29,7 @@ const KEEPALIVE_EVERY: Duration = Duration::from_secs(5);
 /// How often it asks in vain.
 const KEEPALIVE_TRIES: u32 = 6;
 
-/// What the server knows of a connection that hyper holds.
+/// The state of a connection that hyper holds.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// Its answer is short, and its send buffer is bounded before the first byte of it.
@@ -46,12 +46,12 @@ impl Progress {
         self.is_short.store(true, Ordering::Relaxed);
     }
 
-    /// The client gets no more time: what it hasn't taken is thrown away with the connection.
+    /// Ends the connection without sending what the client hasn't read.
     pub fn cut(&self) {
         self.is_cut.store(true, Ordering::Relaxed);
     }
 
-    /// How long the client has taken nothing although something waits for it.
+    /// Time for which the client has read nothing although data waits for it.
     #[must_use]
     pub fn stalled_for(&self, now: Instant) -> Duration {
         let since = *self.stalled();

@@ -39,7 +39,7 @@ use crate::limits::connections::{Callers, Stay};
 use crate::limits::descriptors::Descriptors;
 use crate::ops::shutdown::Readiness;
 
-/// A client must have sent its request by then, TLS's handshake included.
+/// Time limit for a request, including the TLS handshake.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a client that wants TLS sends first; a method of HTTP begins with a letter.
@@ -48,7 +48,7 @@ const TLS_HANDSHAKE: u8 = 0x16;
 /// A fatal alert of TLS, `handshake_failure`: what such a client understands.
 const TLS_REFUSAL: [u8; 7] = [0x15, 3, 1, 0, 2, 2, 40];
 
-/// A client must have taken a short answer by then, after it asked.
+/// Time limit for reading a short answer after the request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often a stream of large values is looked at, and how much longer than a shard's its patience is.
@@ -71,23 +71,23 @@ pub struct Server {
     pub readiness: Arc<Readiness>,
     /// The forms in which clients get their messages, and the paths of their handshakes.
     pub encodings: Arc<Encodings>,
-    /// Who is trusted.
+    /// Trusted pages and host names.
     pub trust: Trust,
-    /// Most clients at a time.
+    /// Maximum number of connected clients.
     pub max_clients: usize,
     /// Proxies that are believed.
     pub proxies: Vec<auth::Network>,
-    /// What a proxy says of who a client is, where that is asked.
+    /// Headers in which a trusted proxy states a client's identity, with `auth = trusted-header`.
     pub gate: Option<ProxyHeaders>,
-    /// What tells who a client is by its token, where that is asked.
+    /// The check of tokens, with `auth = jwt`.
     pub tokens: Option<Arc<Tokens>>,
     /// How many connections each address has, and how fast they come.
     pub callers: Arc<Callers>,
-    /// Who gets operators' pages where clients connect.
+    /// Whether the clients' listener serves operators' pages.
     pub pages: Pages,
     /// Whether they are served elsewhere.
     pub has_admin_listener: bool,
-    /// A client that takes nothing for so long is closed.
+    /// A client that reads nothing for this long is closed.
     pub evict_after: Duration,
     /// The certificate, where connections are encrypted.
     pub tls: Option<Arc<Tls>>,

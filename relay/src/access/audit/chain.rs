@@ -1,4 +1,4 @@
-//! How are the lines of an audit file bound together?
+//! The hash chain of audit lines.
 //!
 //! Each line ends with `prev`, the SHA-256 of the whole line before it, the line's end included:
 //! `sed -n 5p FILE | sha256sum` is the `prev` of line 6. A new file goes on from the last line of the old
@@ -34,14 +34,14 @@ pub(super) fn link(record: &str, before: Option<&str>) -> String {
     }
 }
 
-/// What the relay itself puts on record.
+/// A line about the audit file itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Note {
     /// This is the first line of a file; its `prev` is the last line of the file before.
     Begin,
     /// The line before was cut off; the hash is that of the last whole line, if there is one.
     Cut(Option<String>),
-    /// So many records could not be written.
+    /// This number of records could not be written.
     Lost(u64),
 }
 

@@ -1,6 +1,6 @@
-//! How does the audit file stay one chain, whatever happens to it: moved, cut, full, or left by a crash?
+//! The audit file on disk: it stays one chain when it is moved, cut, full, or left by a crash.
 //!
-//! All of this may block, as disks do; only the writer's thread comes here.
+//! All of this may block; only the writer's thread calls it.
 
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};

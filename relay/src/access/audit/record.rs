@@ -1,4 +1,4 @@
-//! What does a record of the audit file say?
+//! The records of the audit file, as JSON.
 
 use std::time::{Duration, SystemTime};
 
@@ -27,7 +27,7 @@ pub struct Attempt<'a> {
     pub kind: &'a str,
     /// Number of the attempt, of all that its thread made.
     pub number: (usize, u64),
-    /// Who.
+    /// User and groups.
     pub identity: &'a Identity,
     /// Address that the client connects from.
     pub peer: &'a str,
@@ -39,7 +39,7 @@ pub struct Attempt<'a> {
     pub old: &'a Value,
     /// Value that it is to have.
     pub new: &'a Value,
-    /// What became of it, or `Begun`.
+    /// Its outcome, or `Begun`.
     pub result: &'a str,
     /// Why.
     pub message: &'a str,
