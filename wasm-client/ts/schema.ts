@@ -1,4 +1,4 @@
-/** The wire's enums, unions and field ids; written by `make regen` from `schema/fbs`. */
+/** Enums, unions, field ids and struct layouts of the protocol; written by `make regen` from `schema/fbs`. */
 
 export const ConnectionState = {
   Connecting: 0,
@@ -332,4 +332,18 @@ export const UnsubscribeField = {
 
 export const UnsubscribedField = {
   ids: 0,
+} as const;
+
+export const AlarmRowLayout = {
+  bytes: 8,
+  row: 0,
+  status: 4,
+  severity: 6,
+} as const;
+
+export const SkipRowLayout = {
+  bytes: 12,
+  row: 0,
+  count: 4,
+  cause: 8,
 } as const;

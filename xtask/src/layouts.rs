@@ -1,5 +1,5 @@
-//! Writes the layouts of the schema's tables, which the hand-sized decoder of the browser and the
-//! package's TypeScript use, from what flatc says of `schema/fbs` in its binary form.
+//! Writes the layouts of the schema's tables for the decoder of the browser's module and for the
+//! package's TypeScript, from the binary schemas that flatc makes of `schema/fbs`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -72,7 +72,7 @@ fn fields<'a>(object: Object<'a>) -> Vec<Field<'a>> {
     fields
 }
 
-/// The tables of an object's fields, a union's members included.
+/// The tables and structs that a field's type refers to, including the members of a union.
 fn named_by<'a>(schema: Schema<'a>, type_: Type<'a>) -> Vec<Object<'a>> {
     let index = usize::try_from(type_.index());
     match (type_.base_type(), type_.element()) {
@@ -97,8 +97,7 @@ fn members<'a>(schema: Schema<'a>, union: Enum<'a>) -> Vec<Object<'a>> {
         .collect()
 }
 
-/// The tables that a frame has in it. Those with the same fields have one layout, under the first
-/// one's name.
+/// The tables of a frame, and the structs in them. Tables with equal field types share one layout, named after the first.
 fn rust(schema: Schema<'_>) -> Result<String, Error> {
     let root = schema.root_table().ok_or("frame.fbs names no root type")?;
     let (mut found, mut open) = (vec![root], vec![root]);
@@ -133,9 +132,9 @@ fn rust(schema: Schema<'_>) -> Result<String, Error> {
             None => lists.push((list, vec![object.name()])),
         }
     }
-    // Once more, with the names of the layouts that are left.
+    // Now with the names of the shared layouts.
     let mut text = String::from(
-        "//! The tables of a frame; written by `make regen` from `fbs/frame.fbs`.\n//!\n\
+        "//! Layouts of a frame's tables; written by `make regen` from `fbs/frame.fbs`.\n//!\n\
          //! Tables whose fields have the same types share one layout.\n\n\
          use super::table::Field::{Number, Table, Tables, Text, Texts, Union, Vector};\n\
          use super::table::Layout;\n",
@@ -153,10 +152,33 @@ fn rust(schema: Schema<'_>) -> Result<String, Error> {
         }
         writeln!(text, "]);")?;
     }
+    for object in schema.objects().iter().filter(|object| object.is_struct()) {
+        let name = constant(object.name());
+        writeln!(
+            text,
+            "\n/// Size and field offsets of {}.",
+            bare(object.name())
+        )?;
+        writeln!(text, "pub(super) mod {} {{", name.to_ascii_lowercase())?;
+        writeln!(
+            text,
+            "    pub(crate) const BYTES: usize = {};",
+            object.bytesize()
+        )?;
+        for field in fields(object) {
+            let name = field.name().to_ascii_uppercase();
+            writeln!(
+                text,
+                "    pub(crate) const {name}: usize = {};",
+                field.offset()
+            )?;
+        }
+        writeln!(text, "}}")?;
+    }
     Ok(text)
 }
 
-/// The description of one field, as `decode/table.rs` takes it.
+/// The layout of one field, for `decode/table.rs`.
 fn layout_of(
     schema: Schema<'_>,
     type_: Type<'_>,
@@ -188,30 +210,42 @@ fn layout_of(
     })
 }
 
-/// The values of all enums and unions and the ids of all tables' fields.
+/// The values of all enums and unions, the ids of all tables' fields, and size and field offsets of all
+/// structs.
 fn typescript(schemas: &[Schema<'_>]) -> String {
     let mut enums = BTreeMap::new();
     let mut tables = BTreeMap::new();
+    let mut structs = BTreeMap::new();
     for schema in schemas {
         for each in schema.enums() {
             let values = each.values().iter();
             let list = values.map(|value| format!("{}: {}", value.name(), value.value()));
             enums.insert(bare(each.name()), list.collect::<Vec<_>>());
         }
-        for object in schema.objects().iter().filter(|object| !object.is_struct()) {
+        for object in schema.objects() {
             let list = fields(object).into_iter();
-            let list = list.map(|field| format!("{}: {}", camel(field.name()), field.id()));
-            tables.insert(bare(object.name()), list.collect::<Vec<_>>());
+            if object.is_struct() {
+                let list = list.map(|field| format!("{}: {}", camel(field.name()), field.offset()));
+                let bytes = [format!("bytes: {}", object.bytesize())];
+                let list = bytes.into_iter().chain(list).collect::<Vec<_>>();
+                structs.insert(bare(object.name()), list);
+            } else {
+                let list = list.map(|field| format!("{}: {}", camel(field.name()), field.id()));
+                tables.insert(bare(object.name()), list.collect::<Vec<_>>());
+            }
         }
     }
     let mut text = String::from(
-        "/** The wire's enums, unions and field ids; written by `make regen` from `schema/fbs`. */\n",
+        "/** Enums, unions, field ids and struct layouts of the protocol; written by `make regen` from `schema/fbs`. */\n",
     );
     for (name, values) in &enums {
         object(&mut text, name, values);
     }
     for (name, ids) in &tables {
         object(&mut text, &format!("{name}Field"), ids);
+    }
+    for (name, offsets) in &structs {
+        object(&mut text, &format!("{name}Layout"), offsets);
     }
     text
 }

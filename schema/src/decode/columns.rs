@@ -1,5 +1,6 @@
 //! Columns of a frame, packed or plain.
 
+use super::layout::{alarm_row, skip_row};
 use super::rows::{AlarmRow, BlobView, DetailRow, NumberRows, SkipRow};
 use super::table::Table;
 use super::{DecodeError, FrameView};
@@ -81,15 +82,15 @@ impl<'a> FrameView<'a> {
 
     /// Rows whose alarm changed, by ascending row.
     pub fn alarms(&self) -> impl Iterator<Item = AlarmRow> + use<'a> {
-        let rows = self.frame.vector(fb::Frame::VT_ALARMS, 8).as_chunks().0;
-        rows.iter()
-            .map(|&[a, b, c, d, low, high, severity, _]| AlarmRow {
-                row: u32::from_le_bytes([a, b, c, d]),
-                alarm: Alarm {
-                    severity: Severity::from_number(severity),
-                    status: u16::from_le_bytes([low, high]),
-                },
-            })
+        let rows = self.frame.vector(fb::Frame::VT_ALARMS, alarm_row::BYTES);
+        let rows = rows.as_chunks::<{ alarm_row::BYTES }>().0;
+        rows.iter().map(|row| AlarmRow {
+            row: u32_at(row, alarm_row::ROW),
+            alarm: Alarm {
+                severity: Severity::from_number(row[alarm_row::SEVERITY]),
+                status: u16::from_le_bytes([row[alarm_row::STATUS], row[alarm_row::STATUS + 1]]),
+            },
+        })
     }
 
     /// Rows whose user tag or alarm message changed, by ascending row.
@@ -104,13 +105,13 @@ impl<'a> FrameView<'a> {
 
     /// Rows before which values were skipped, by ascending row. A row occurs once per cause.
     pub fn skips(&self) -> impl Iterator<Item = SkipRow> + use<'a> {
-        let rows = self.frame.vector(fb::Frame::VT_SKIPS, 12).as_chunks().0;
-        rows.iter()
-            .map(|&[a, b, c, d, e, f, g, h, cause, ..]: &[u8; 12]| SkipRow {
-                row: u32::from_le_bytes([a, b, c, d]),
-                count: u32::from_le_bytes([e, f, g, h]),
-                cause: SkipCause::from_number(cause),
-            })
+        let rows = self.frame.vector(fb::Frame::VT_SKIPS, skip_row::BYTES);
+        let rows = rows.as_chunks::<{ skip_row::BYTES }>().0;
+        rows.iter().map(|row| SkipRow {
+            row: u32_at(row, skip_row::ROW),
+            count: u32_at(row, skip_row::COUNT),
+            cause: SkipCause::from_number(row[skip_row::CAUSE]),
+        })
     }
 
     /// Why values before the rows of a `CatchUp` were skipped.
@@ -133,4 +134,10 @@ fn packed_bytes(numbers: Table<'_>) -> (usize, usize) {
         numbers.u32(fb::Numbers::VT_IDS_BYTES) as usize,
         numbers.u32(fb::Numbers::VT_TIMES_BYTES) as usize,
     )
+}
+
+/// The number at an offset of a struct.
+#[inline(always)]
+fn u32_at<const BYTES: usize>(row: &[u8; BYTES], at: usize) -> u32 {
+    u32::from_le_bytes([row[at], row[at + 1], row[at + 2], row[at + 3]])
 }

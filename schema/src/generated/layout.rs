@@ -1,4 +1,4 @@
-//! The tables of a frame; written by `make regen` from `fbs/frame.fbs`.
+//! Layouts of a frame's tables; written by `make regen` from `fbs/frame.fbs`.
 //!
 //! Tables whose fields have the same types share one layout.
 
@@ -148,3 +148,19 @@ pub(super) static REQUEST_ERROR: Layout = Layout(&[
 pub(super) static UNSUBSCRIBED: Layout = Layout(&[
     Vector { bytes: 4, align: 4 }, // ids
 ]);
+
+/// Size and field offsets of AlarmRow.
+pub(super) mod alarm_row {
+    pub(crate) const BYTES: usize = 8;
+    pub(crate) const ROW: usize = 0;
+    pub(crate) const STATUS: usize = 4;
+    pub(crate) const SEVERITY: usize = 6;
+}
+
+/// Size and field offsets of SkipRow.
+pub(super) mod skip_row {
+    pub(crate) const BYTES: usize = 12;
+    pub(crate) const ROW: usize = 0;
+    pub(crate) const COUNT: usize = 4;
+    pub(crate) const CAUSE: usize = 8;
+}

@@ -3,6 +3,7 @@
 import { Client } from "../client/client.js";
 import { systemClock, type Clock } from "../clock.js";
 import {
+  AlarmRowLayout,
   DetailField,
   FrameField,
   FrameKind,
@@ -423,11 +424,12 @@ function valueParts(rows: readonly PvState[], withAlarms: boolean): FrameFields 
   const values = Float64Array.from(numeric, (pv) => Number(pv.said.value));
   const ids = differences(numeric.map((pv) => BigInt(pv.id)));
   const times = differences(numeric.map(timeOf));
-  const alarms = new DataView(new ArrayBuffer(8 * rows.length));
+  const alarms = new DataView(new ArrayBuffer(AlarmRowLayout.bytes * rows.length));
   for (const [row, pv] of rows.entries()) {
-    alarms.setUint32(8 * row, row, true);
-    alarms.setUint16(8 * row + 4, pv.alarmStatus, true);
-    alarms.setUint8(8 * row + 6, pv.severity);
+    const at = AlarmRowLayout.bytes * row;
+    alarms.setUint32(at + AlarmRowLayout.row, row, true);
+    alarms.setUint16(at + AlarmRowLayout.status, pv.alarmStatus, true);
+    alarms.setUint8(at + AlarmRowLayout.severity, pv.severity);
   }
   const details = rows.flatMap((pv, row) =>
     pv.said.message === undefined

@@ -126,14 +126,20 @@ export class Frame {
   }
 }
 
-/** A request whose body is one field: a number, or the offset of a list that follows. */
-function request(kind: number, ...body: number[]): Request {
+/** A request whose body has one field, with id 0: a number, or the offset of the list that follows. */
+function request(kind: number, _field: 0, ...body: number[]): Request {
   const identifier = 0x5257_5650;
-  const words = [20, identifier, 10 | (16 << 16), 4 | (12 << 16), 8, 12, 1, 16, kind];
+  const vtable = new Uint16Array(3);
+  vtable[RequestField.id] = 4;
+  vtable[RequestField.body] = 8;
+  vtable[RequestField.bodyType] = 12;
+  const [first = 0, second = 0, third = 0] = vtable;
+  const words = [20, identifier, 10 | (16 << 16), first | (second << 16), third, 12, 1, 16, kind];
   return new Request(Uint32Array.from([...words, 6 | (8 << 16), 4, 8, ...body]).buffer);
 }
 
 export const unsubscribe = (ids: readonly number[]): Request =>
-  request(RequestBody.Unsubscribe, 4, ids.length, ...ids);
+  request(RequestBody.Unsubscribe, UnsubscribeField.ids, 4, ids.length, ...ids);
 
-export const pace = (intervalMs: number): Request => request(RequestBody.Pace, intervalMs);
+export const pace = (intervalMs: number): Request =>
+  request(RequestBody.Pace, PaceField.intervalMs, intervalMs);
