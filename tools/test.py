@@ -72,8 +72,6 @@ STEPS = [
     ),
     Step("check", "eslint and prettier", "npm run --silent lint", cores=1, needs=PACKAGE, fast=True),
     Step("check", "TypeScript", "npm run --silent typecheck", cores=1, needs=PACKAGE, fast=True),
-    # 247 cases.
-    Step("rust", "WebSocket conformance", f"{MAKE} conformance", cores=1, needs=BUILT),
     Step("rust", "a stranger's reader", f"{MAKE} stranger", cores=0.5, needs=BUILT),
     # The corpus, and 5 s for each reader, in the build of the tests.
     Step(
