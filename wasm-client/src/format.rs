@@ -1,14 +1,14 @@
-//! How does a number read with a given number of digits, exactly as C's `"%.*f"`?
+//! Formats a number with a given number of digits, exactly as C's `"%.*f"`.
 //!
-//! The standard library can do it too, but brings 20 KB of shortest-digits code that no page needs.
+//! The standard library can do this too, but adds 20 KB of shortest-digits code that no page needs.
 
-/// Most digits after the point: more than any double has that an operator could read.
+/// Maximum number of digits after the point, more than an operator can read.
 pub const MAX_DIGITS: usize = 100;
 
 /// `value` with `digits` after the point, rounded half to even on its exact decimal expansion.
 ///
-/// JavaScript's `toFixed` gives the same but for exact ties, which it rounds up, and from 10²¹ on,
-/// where it changes to an exponent. JavaScript asks here only for those.
+/// JavaScript's `toFixed` gives the same result except for exact ties, which it rounds up, and from
+/// 10²¹ on, where it switches to an exponent. JavaScript calls this function only in those cases.
 #[must_use]
 pub fn fixed(value: f64, digits: usize) -> String {
     if value.is_nan() {
@@ -19,7 +19,7 @@ pub fn fixed(value: f64, digits: usize) -> String {
     }
     let digits = digits.min(MAX_DIGITS);
     let mut scaled = scaled(value.abs(), digits).into_decimal();
-    // At least one digit stands before the point.
+    // At least one digit precedes the point.
     while scaled.len() <= digits {
         scaled.push(b'0');
     }
@@ -43,7 +43,7 @@ fn scaled(value: f64, digits: usize) -> Natural {
     let bits = value.to_bits();
     let exponent = (bits >> FRACTION_BITS) as i32;
     let fraction = bits & ((1 << FRACTION_BITS) - 1);
-    // Numbers near zero have no implied leading bit.
+    // Subnormal numbers have no implied leading bit.
     let (mantissa, shift) = match exponent {
         0 => (fraction, 1 - BIAS),
         _ => (fraction | 1 << FRACTION_BITS, exponent - BIAS),
@@ -83,7 +83,7 @@ impl Natural {
         limb.is_some_and(|limb| limb >> (place % 32) & 1 == 1)
     }
 
-    /// Divides by two `times` over and rounds the result half to even.
+    /// Divides by two `times` times and rounds the result half to even.
     fn halve_rounding(&mut self, times: usize) {
         let half = self.bit(times - 1);
         let rest = (0..times - 1).any(|place| self.bit(place));
@@ -96,13 +96,13 @@ impl Natural {
             self.0[at] = (wide >> bits) as u32;
         }
         if up {
-            // An empty number has no limb for the one that rounding leaves.
+            // An empty number has no limb to hold the result of rounding.
             self.0.push(0);
             self.multiply_add(1, 1);
         }
     }
 
-    /// Its decimal digits, the last one first; none for zero.
+    /// Its decimal digits, least significant first; empty for zero.
     fn into_decimal(mut self) -> Vec<u8> {
         let mut decimal = Vec::new();
         while let Some(high) = self.0.last() {

@@ -1,7 +1,7 @@
-//! What does one frame from the relay change?
+//! The session: applies frames from the relay to the store.
 //!
-//! A session is one connection's view: which request is open, which tick the store is at. It does no
-//! I/O; requests come out as bytes and frames go in as bytes.
+//! A session is one connection's state: the open requests and the tick of the store. It does no
+//! I/O; requests leave as bytes and frames arrive as bytes.
 
 mod blob;
 #[cfg(test)]
@@ -22,7 +22,7 @@ use self::requests::Requests;
 use self::rows::fill;
 use crate::store::{NO_SLOT, Slot, Store};
 
-/// What a frame was an answer to.
+/// The kind of request that a frame answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Answered {
@@ -41,52 +41,56 @@ pub enum Answered {
     Ping = 5,
     /// A request that failed as a whole.
     Error = 6,
-    /// A Put; the session's `outcome` and `error` say what became of it.
+    /// A Put; the session's `outcome` and `error` hold its result.
     Put = 7,
-    /// An Rpc, likewise; the session's `arrays` say where the result lies.
+    /// An Rpc; the session's `outcome` and `error` hold its result, `arrays` the location of the
+    /// returned value.
     Rpc = 8,
 }
 
 /// What one frame did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
-    /// Updates in it, those of PVs without a slot included.
+    /// Number of updates in it, including those of PVs without a slot.
     pub rows: u32,
-    /// It doesn't follow on the frame before: the store is not to be trusted, nothing was applied.
+    /// The frame does not follow the previous one: the store can't be trusted, and nothing was
+    /// applied.
     pub gap: bool,
-    /// It brought the client to another tick, which is to be acknowledged.
+    /// It moved the client to another tick, which must be acknowledged.
     pub moves_tick: bool,
-    /// What it answers.
+    /// The request that it answers.
     pub answered: Answered,
-    /// Which request.
+    /// The number of that request.
     pub reply_to: u32,
 }
 
-/// One connection and what came over it.
+/// The state of one connection and of what was received over it.
 #[derive(Debug, Default)]
 pub struct Session {
     /// PVs of `pv()`.
     pub live: Store,
-    /// PVs of the last answered Get, one slot per name of it.
+    /// PVs of the last answered Get, one slot per requested name.
     pub answer: Store,
-    /// What the relay said of itself, once it did.
+    /// The relay's description of itself, once received.
     pub hello: Option<Hello>,
     /// Names of the last answered Get that have no answer.
     pub name_errors: Vec<NameError>,
-    /// The sentence of the last request that failed, as a whole or as a put or call.
+    /// The error message of the last failed request, put or call.
     pub error: String,
-    /// What became of the last answered put or call.
+    /// Outcome of the last answered put or call.
     pub outcome: Outcome,
-    /// Arrays and structures of the last frame: of the answer when it answered a Get, of the live PVs otherwise.
+    /// Arrays and structures of the last frame: those of the answer if it answered a Get, otherwise
+    /// those of the live PVs.
     pub arrays: Vec<ArrayRow>,
-    /// When the last answered Ping was sent, by our clock, and answered, by the relay's; 0 before the first.
+    /// When the last answered Ping was sent, by this client's clock, and answered, by the relay's
+    /// clock; 0 before the first answer.
     pub pong: (i64, i64),
     requests: Requests,
     last_tick: u64,
 }
 
 impl Session {
-    /// A session that has not heard from a relay.
+    /// A session that has not yet received anything from a relay.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -98,7 +102,7 @@ impl Session {
         self.last_tick
     }
 
-    /// The connection is gone, `now_ms` milliseconds past the POSIX epoch.
+    /// Records that the connection was lost, `now_ms` milliseconds past the POSIX epoch.
     pub fn relay_lost(&mut self, now_ms: f64, heard_ms: f64) {
         self.live.relay_lost(now_ms, heard_ms);
         self.hello = None;
@@ -110,7 +114,7 @@ impl Session {
     /// Applies one message of the relay.
     ///
     /// # Errors
-    /// When the bytes are no frame. The store is as before.
+    /// When the bytes are not a valid frame. The store is then unchanged.
     pub fn apply(&mut self, bytes: &[u8]) -> Result<Applied, DecodeError> {
         let frame = decode::frame(bytes)?;
         self.arrays.clear();
@@ -138,7 +142,7 @@ impl Session {
         Ok(applied)
     }
 
-    /// Takes the frame's answer in, before its rows. Gives the slots that a Subscribed filled.
+    /// Processes the frame's answer, before its rows. Returns the slots that a Subscribed filled.
     fn answered(&mut self, frame: &FrameView<'_>, applied: &mut Applied) -> Vec<Slot> {
         match frame.reply() {
             Some(Reply::Hello(hello)) => {
@@ -216,7 +220,7 @@ impl Session {
     }
 }
 
-/// Where the value of an answer stands.
+/// The location of an answer's structure value.
 fn structure_row(node: NodeView<'_>) -> ArrayRow {
     ArrayRow {
         slot: NO_SLOT,
@@ -226,8 +230,8 @@ fn structure_row(node: NodeView<'_>) -> ArrayRow {
     }
 }
 
-/// A snapshot is all that is known. A connected PV without a value in it has none: the one that this
-/// client kept from before would look like the present one.
+/// A snapshot holds everything that is known. If a connected PV has no value in it, the value that
+/// this client kept from before is removed, because it would look current.
 fn forget_unconfirmed(store: &mut Store, fresh: &[Slot]) {
     for slot in fresh {
         if store.filled(*slot) {
@@ -236,7 +240,7 @@ fn forget_unconfirmed(store: &mut Store, fresh: &[Slot]) {
         if store.columns.state[*slot as usize] == ConnectionState::Connected.number() {
             store.clear_value(*slot);
         }
-        // Without a value the PV is at the start of its sequence, whatever another relay counted.
+        // Without a value, the PV's sequence starts again, whatever another relay had counted.
         store.columns.sequence[*slot as usize] = 0;
     }
 }
@@ -334,7 +338,7 @@ mod tests {
         assert_eq!(session.last_tick(), 10);
     }
 
-    /// What the relay sends of a large value.
+    /// The frame that the relay sends for a large value.
     fn large(kind: FrameKind, tick: u64, id: PvId, sequence: u32) -> Vec<u8> {
         let prev_tick = if kind == FrameKind::Snapshot { 0 } else { tick };
         frame(kind, tick, prev_tick, |e| {
@@ -377,7 +381,7 @@ mod tests {
         };
         assert_eq!(state(&session), (kind::NONE, 0, 0.0));
 
-        // It is older than the snapshot.
+        // This update is older than the snapshot.
         let applied = session
             .apply(&large(FrameKind::Snapshot, 30, PvId(9), 500))
             .unwrap();

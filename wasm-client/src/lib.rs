@@ -1,5 +1,5 @@
-//! What JavaScript sees of the browser's Rust: one `Core` that takes messages in and lets its columns
-//! be read in place. All else here knows nothing of browsers and is tested natively.
+//! The JavaScript interface of the browser's Rust: one `Core` that takes messages and whose columns
+//! JavaScript reads in place. All other modules are independent of browsers and tested natively.
 
 #![deny(unsafe_code)]
 
@@ -17,12 +17,12 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use crate::ingest::Session;
 use crate::store::{Slot, Store, Text};
 
-/// The standard library's weighs three times as much.
+/// The standard library's allocator is three times as large.
 #[cfg(target_arch = "wasm32")]
 #[global_allocator]
 static MEMORY: talc::wasm::WasmDynamicTalc = talc::wasm::new_wasm_dynamic_allocator();
 
-/// Numbers of the summary that `Core::apply` leaves; `ts/store/core.ts` names their places.
+/// Length of the summary that `Core::apply` writes; `ts/store/core.ts` names its elements.
 const SUMMARY_LEN: usize = 10;
 
 /// One client's state, as JavaScript holds it.
@@ -30,7 +30,7 @@ const SUMMARY_LEN: usize = 10;
 #[derive(Debug, Default)]
 pub struct Core {
     session: Session,
-    /// Room for the longest message so far: the module's memory never shrinks in any case.
+    /// Buffer for messages. It never shrinks, because the module's memory can't shrink either.
     input: Vec<u8>,
     summary: [f64; SUMMARY_LEN],
     arrays: Vec<u32>,
@@ -40,7 +40,7 @@ pub struct Core {
     arguments: Vec<(String, PutValue)>,
 }
 
-/// Which PVs a question is about: those of the last answered Get, or the live ones.
+/// The store of the last answered Get, or that of the live PVs.
 fn of(session: &Session, answer: bool) -> &Store {
     if answer {
         &session.answer
@@ -51,14 +51,14 @@ fn of(session: &Session, answer: bool) -> &Store {
 
 #[wasm_bindgen]
 impl Core {
-    /// A core that has not heard from a relay.
+    /// A core that has not yet received anything from a relay.
     #[wasm_bindgen(constructor)]
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes room for a message and says where it goes. The place is good for one `apply`.
+    /// Makes room for a message and returns its address, which is valid for one `apply`.
     pub fn reserve(&mut self, bytes: usize) -> usize {
         if self.input.len() < bytes {
             self.input.resize(bytes, 0);
@@ -66,8 +66,9 @@ impl Core {
         self.input.as_ptr() as usize
     }
 
-    /// Applies the message of so many bytes in the reserved place and fills the summary; `false` when it is no frame,
-    /// and `error` says why. The elements of arrays need not be in their place: nobody reads them here.
+    /// Applies the message of `bytes` bytes in the reserved memory and fills the summary. Returns
+    /// `false` if it is not a valid frame; `error` then says why. The elements of arrays may be
+    /// missing from the memory, because they are not read here.
     pub fn apply(&mut self, bytes: usize) -> bool {
         let applied = match self
             .session
@@ -93,32 +94,33 @@ impl Core {
             self.session.arrays.len() as f64,
             self.session.live.updates_total() as f64,
             self.session.live.skipped_total() as f64,
-            // When the last answered Ping was sent and answered, for `ts/latency`: milliseconds past the epoch.
+            // When the last answered Ping was sent and answered, for `ts/latency`: milliseconds
+            // past the epoch.
             self.session.pong.0 as f64 / 1e6,
             self.session.pong.1 as f64 / 1e6,
         ];
         true
     }
 
-    /// Where the summary of the last `apply` lies.
+    /// The address of the last `apply`'s summary.
     #[must_use]
     pub fn summary(&self) -> usize {
         self.summary.as_ptr() as usize
     }
 
-    /// Where the last frame's arrays lie: slot, offset, count and type of each.
+    /// The address of the last frame's arrays: slot, offset, count and type of each.
     #[must_use]
     pub fn arrays(&self) -> usize {
         self.arrays.as_ptr() as usize
     }
 
-    /// Where the slots with changed parts lie.
+    /// The address of the slots with changed parts.
     #[must_use]
     pub fn dirty(&self) -> usize {
         self.session.live.dirty().as_ptr() as usize
     }
 
-    /// How many slots have changed parts.
+    /// The number of slots with changed parts.
     #[must_use]
     pub fn dirty_len(&self) -> usize {
         self.session.live.dirty().len()
@@ -129,8 +131,8 @@ impl Core {
         self.session.live.clear_dirty();
     }
 
-    /// The number of slots and then where each column starts, in the order of [`store::Columns`].
-    /// They move when memory grows and when a slot is added.
+    /// The number of slots, then the address of each column, in the order of [`store::Columns`].
+    /// The addresses change when memory grows and when a slot is added.
     #[must_use]
     pub fn columns(&self, answer: bool) -> Vec<usize> {
         let store = of(&self.session, answer);
@@ -174,8 +176,8 @@ impl Core {
         }
     }
 
-    /// Type, element count, precision (NaN for none), then low and high of display, control, warning
-    /// and alarm limits.
+    /// Type, element count, precision (NaN if unknown), then low and high of the display, control,
+    /// warning and alarm limits.
     #[must_use]
     pub fn metadata_numbers(&self, answer: bool, slot: Slot) -> Vec<f64> {
         let metadata = of(&self.session, answer).metadata(slot);
@@ -195,7 +197,8 @@ impl Core {
         numbers
     }
 
-    /// Units, description, structure identifier, form, why there is no such field, then the labels.
+    /// Units, description, structure identifier, form, the reason why a field does not exist, then
+    /// the labels.
     #[must_use]
     pub fn metadata_texts(&self, answer: bool, slot: Slot) -> Vec<String> {
         let metadata = of(&self.session, answer).metadata(slot);
@@ -210,26 +213,26 @@ impl Core {
         texts
     }
 
-    /// Why the relay didn't take the slot's name; empty when it did.
+    /// Why the relay refused the slot's name; empty if it did not.
     #[must_use]
     pub fn reason(&self, slot: Slot) -> String {
         self.session.live.reason(slot).to_owned()
     }
 
-    /// A slot for a PV name.
+    /// Adds a slot for a PV name.
     pub fn add(&mut self, name: &str) -> Slot {
         self.session.live.add(name)
     }
 
-    /// Gives slots back, 10,000 at most; the request that says so to the relay is empty when there
-    /// is nothing to say.
+    /// Releases at most 10,000 slots. Returns the request that tells the relay, empty if there is
+    /// nothing to tell.
     pub fn remove(&mut self, slots: &[Slot]) -> Vec<u8> {
         self.session.remove(slots).unwrap_or_default()
     }
 
-    /// A request for as many of the slots as fit in one, all with the same filter; `taken` says how
-    /// many.
-    // Each is a number in JavaScript: an object would have to be taken apart.
+    /// A request to subscribe to as many of the slots as fit, all with the same filter; `taken` is
+    /// that number.
+    // Each parameter is a number in JavaScript: an object would have to be taken apart.
     #[allow(clippy::too_many_arguments)]
     pub fn subscribe(
         &mut self,
@@ -256,7 +259,7 @@ impl Core {
         bytes
     }
 
-    /// A request for the present state of as many of `names` as fit in one; `taken` says how many,
+    /// An owned list of strings is required at the boundary to JavaScript.
     /// `last_request` its number.
     // A list of owned strings is what crosses the boundary.
     #[allow(clippy::needless_pass_by_value)]
@@ -266,7 +269,7 @@ impl Core {
         bytes
     }
 
-    /// How much of the last `subscribe`, `get` or `put` is in its request.
+    /// How many items of the last `subscribe`, `get` or `put` its request contains.
     #[must_use]
     pub fn taken(&self) -> usize {
         self.taken
@@ -278,32 +281,32 @@ impl Core {
         self.session.last_request()
     }
 
-    /// The next put's or argument's value: a number.
+    /// Sets the value of the next put or argument to a number.
     pub fn value_number(&mut self, value: f64) {
         self.value = Some(PutValue::Number(value));
     }
 
-    /// The same: an integer.
+    /// Sets the value to an integer.
     pub fn value_int64(&mut self, value: i64) {
         self.value = Some(PutValue::Int64(value));
     }
 
-    /// The same: an integer above those of `value_int64`.
+    /// Sets the value to an integer beyond the range of `value_int64`.
     pub fn value_uint64(&mut self, value: u64) {
         self.value = Some(PutValue::UInt64(value));
     }
 
-    /// The same: a string.
+    /// Sets the value to a string.
     pub fn value_text(&mut self, value: String) {
         self.value = Some(PutValue::Text(value));
     }
 
-    /// The same: an array of strings.
+    /// Sets the value to an array of strings.
     pub fn value_texts(&mut self, value: Vec<String>) {
         self.value = Some(PutValue::TextArray(value));
     }
 
-    /// The same: an array of numbers of a type, little-endian.
+    /// Sets the value to an array of numbers of a type, little-endian.
     pub fn value_array(&mut self, value_type: u8, count: u32, bytes: Vec<u8>) {
         self.value = Some(PutValue::Array(Array {
             value_type: ValueType::from_number(value_type),
@@ -312,7 +315,7 @@ impl Core {
         }));
     }
 
-    /// Shows the value as that of a PV of the page's own, with so many digits; `now_ms` is
+    /// Shows the value as that of a PV local to the page, with this number of digits; `now_ms` is
     /// milliseconds past the POSIX epoch.
     pub fn set_local(&mut self, slot: Slot, digits: i16, now_ms: f64) {
         if let Some(value) = &self.value {
@@ -320,7 +323,7 @@ impl Core {
         }
     }
 
-    /// The elements of the value, when it is an array of numbers.
+    /// The elements of the value, if it is an array of numbers.
     #[must_use]
     pub fn staged_array(&self) -> Vec<u8> {
         match &self.value {
@@ -329,7 +332,7 @@ impl Core {
         }
     }
 
-    /// Type of the value's elements, the wire's number.
+    /// Type of the value's elements, as the wire's number.
     #[must_use]
     pub fn staged_type(&self) -> u8 {
         match &self.value {
@@ -338,13 +341,13 @@ impl Core {
         }
     }
 
-    /// The name of a PV of the page's own can't be one.
+    /// Records that the name of a PV local to the page is invalid.
     pub fn refuse(&mut self, slot: Slot, reason: &str) {
         self.session.live.refuse(slot, reason);
     }
 
-    /// Adds a put of the value to the next message; `false` when `slot` is given and shows no update to bind
-    /// it to.
+    /// Adds a put of the value to the next message. Returns `false` if `slot` is given and shows no
+    /// update that the put could be bound to.
     pub fn stage_put(
         &mut self,
         name: String,
@@ -358,34 +361,35 @@ impl Core {
             .is_ok()
     }
 
-    /// A message with as many of the staged puts as fit in it; `taken` says how many, `last_request` the last
-    /// one's number. The others are dropped.
+    /// A message with as many of the staged puts as fit in it; `taken` is that number,
+    /// `last_request` the number of the last one. The other puts are dropped.
     pub fn put(&mut self, all_permitted: bool) -> Vec<u8> {
         let (taken, bytes) = self.session.put(all_permitted);
         self.taken = taken;
         bytes
     }
 
-    /// Forgets the arguments that were given.
+    /// Clears the arguments of the next call.
     pub fn no_arguments(&mut self) {
         self.arguments.clear();
     }
 
-    /// Makes the value an argument of the next call.
+    /// Adds the value as an argument of the next call.
     pub fn argument(&mut self, name: String) {
         self.arguments
             .extend(self.value.take().map(|value| (name, value)));
     }
 
-    /// A request that calls a service with the arguments.
-    // An owned string is what crosses the boundary.
+    /// A request that calls a service with these arguments.
+    // An owned string is required at the boundary to JavaScript.
     #[allow(clippy::needless_pass_by_value)]
     pub fn rpc(&mut self, name: String, timeout_ms: u32) -> Vec<u8> {
         let arguments = std::mem::take(&mut self.arguments);
         self.session.rpc(&name, arguments, timeout_ms)
     }
 
-    /// What became of the last answered put or call, the wire's number; `request_error` says why.
+    /// Outcome of the last answered put or call, as the wire's number; `request_error` gives the
+    /// reason.
     #[must_use]
     pub fn outcome(&self) -> u8 {
         self.session.outcome.number()
@@ -399,7 +403,7 @@ impl Core {
             .map_or(0, |detail| detail.user_tag)
     }
 
-    /// The last update's alarm message; empty when there is none.
+    /// The last update's alarm message; empty if it has none.
     #[must_use]
     pub fn alarm_message(&self, answer: bool, slot: Slot) -> String {
         of(&self.session, answer)
@@ -407,45 +411,47 @@ impl Core {
             .map_or_else(String::new, |detail| detail.message.clone())
     }
 
-    /// A request that says what was processed.
+    /// A request that acknowledges what was processed.
     #[must_use]
     pub fn ack(&self) -> Vec<u8> {
         self.session.ack()
     }
 
-    /// A request that shows who this is.
+    /// A request that identifies the user.
     pub fn authenticate(&mut self, token: String) -> Vec<u8> {
         self.session.authenticate(token)
     }
 
-    /// A request to be brought up to date at intervals only; 0 for every update again.
+    /// A request for updates at intervals only; 0 for every update again.
     #[must_use]
     pub fn pace(&self, interval_ms: u32) -> Vec<u8> {
         self.session.pace(interval_ms)
     }
 
-    /// A request for the descriptions of PVs; empty when none of the slots is subscribed.
+    /// A request for the descriptions of PVs; empty if none of the slots is subscribed.
     #[must_use]
     pub fn describe(&self, slots: &[Slot]) -> Vec<u8> {
         self.session.describe(slots).unwrap_or_default()
     }
 
-    /// A request to answer at once; `now_ms` is milliseconds past the POSIX epoch.
+    /// A request that the relay answers at once; `now_ms` is milliseconds past the POSIX epoch.
     pub fn ping(&mut self, now_ms: f64) -> Vec<u8> {
         self.session.ping((now_ms * 1e6) as i64)
     }
 
-    /// Slots that the relay had no room for, once.
+    /// Slots that the relay had no room for, each returned once.
     pub fn take_without_room(&mut self) -> Vec<Slot> {
         self.session.take_without_room()
     }
 
-    /// The connection is gone; when something last came by it, NaN when nothing has.
+    /// Records that the connection was lost. `heard_ms` is the time of the last message, NaN if
+    /// there was none.
     pub fn relay_lost(&mut self, now_ms: f64, heard_ms: f64) {
         self.session.relay_lost(now_ms, heard_ms);
     }
 
-    /// What the relay said of itself: version, instance, acknowledgement interval in milliseconds.
+    /// The relay's description of itself: version, instance, acknowledgement interval in
+    /// milliseconds.
     #[must_use]
     pub fn hello(&self) -> Vec<String> {
         self.session.hello.as_ref().map_or_else(Vec::new, |hello| {
@@ -458,7 +464,8 @@ impl Core {
         })
     }
 
-    /// Names of the last answered Get that have no answer: index, problem and sentence of each.
+    /// Names of the last answered Get that have no answer: index, problem and error message of
+    /// each.
     #[must_use]
     pub fn name_errors(&self) -> Vec<String> {
         let mut list = Vec::new();
@@ -470,13 +477,13 @@ impl Core {
         list
     }
 
-    /// The sentence of the last request that failed as a whole.
+    /// The error message of the last request that failed as a whole.
     #[must_use]
     pub fn request_error(&self) -> String {
         self.session.error.clone()
     }
 
-    /// What was wrong with the last message.
+    /// The error in the last message.
     #[must_use]
     pub fn error(&self) -> String {
         self.error.clone()
@@ -495,13 +502,13 @@ pub fn compile(text: &str) -> String {
 }
 
 thread_local! {
-    // Never dropped: the page ends with it.
+    // Never dropped: it lives as long as the page.
     static DOCUMENTS: Cell<ManuallyDrop<graphql::Documents>> =
         const { Cell::new(ManuallyDrop::new(graphql::Documents::new())) };
 }
 
-/// See [`graphql::Documents::plan`]. Documents are kept for the whole page.
-// An owned string is what crosses the boundary.
+/// See [`graphql::Documents::plan`]. Compiled documents are kept as long as the page lives.
+// An owned string is required at the boundary to JavaScript.
 #[allow(clippy::needless_pass_by_value)]
 #[wasm_bindgen]
 #[must_use]
@@ -512,7 +519,7 @@ pub fn plan(text: &str, operation: Option<String>, variables: &str) -> String {
     plan
 }
 
-/// A number as C's `"%.*f"` prints it.
+/// Formats a number as C's `"%.*f"` does.
 #[wasm_bindgen]
 #[must_use]
 pub fn fixed(value: f64, digits: usize) -> String {

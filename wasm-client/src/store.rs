@@ -1,7 +1,8 @@
-//! What is known of each PV now, laid out by column so that JavaScript can read it in place.
+//! The current state of each PV, stored in columns that JavaScript reads in place.
 //!
-//! A PV that the application asked for has a *slot*. The relay's id of a PV leads to its first slot
-//! and each slot to the next one of the same PV: `X` and `ca://X` are two slots of one id.
+//! Each PV that the application requests has a *slot*. The relay's id of a PV leads to its first
+//! slot, and each slot leads to the next one of the same PV: `X` and `ca://X` are two slots of one
+//! id.
 
 use pvwire_schema::types::{ConnectionState, Detail, Metadata, PvId, SkipCause};
 
@@ -16,10 +17,10 @@ mod value;
 
 pub use self::plain::Seconds;
 
-/// A place in every column.
+/// Index into every column.
 pub type Slot = u32;
 
-/// What a slot's value is.
+/// Kinds of values.
 pub mod kind {
     /// No value yet.
     pub const NONE: u8 = 0;
@@ -31,19 +32,20 @@ pub mod kind {
     pub const ARRAY: u8 = 3;
     /// An array of strings.
     pub const TEXT_ARRAY: u8 = 4;
-    /// One integer that a double can't hold: the value column has the nearest, the text its digits.
+    /// One integer that a double can't hold: the value column has the nearest double, the text has
+    /// all digits.
     pub const LARGE_INTEGER: u8 = 5;
-    /// There is one, of a type that this program doesn't know.
+    /// A value of a type that this program doesn't know.
     pub const UNKNOWN: u8 = 6;
     /// A structure; its fields stay in the message.
     pub const STRUCTURE: u8 = 7;
 }
 
-/// Connection states that only a client knows of; the others have the wire's numbers.
+/// Connection states that only a client knows; the others have the wire's numbers.
 pub mod state {
-    /// The relay is out of reach.
+    /// The relay can't be reached.
     pub const RELAY_LOST: u8 = 4;
-    /// The relay didn't take the name.
+    /// The relay refused the name.
     pub const REFUSED: u8 = 5;
 }
 
@@ -56,38 +58,38 @@ pub const ACCESS_READ: u8 = 1;
 /// Access column: may be written.
 pub const ACCESS_WRITE: u8 = 2;
 
-/// Access column: the relay takes puts.
+/// Access column: the relay permits puts.
 pub const ACCESS_PUTS: u8 = 4;
 
-/// Access column: whether the PV may be written shows only when a put is tried.
+/// Access column: only a put shows whether the PV may be written.
 pub const ACCESS_UNKNOWN: u8 = 8;
 
-/// Access column: a put of this client was refused since the rights were last told.
+/// Access column: a put of this client was refused since the access rights were last received.
 pub const ACCESS_REFUSED: u8 = 16;
 
-/// Access column: a put of this client was taken since the rights were last told.
+/// Access column: a put of this client was accepted since the access rights were last received.
 pub const ACCESS_TAKEN: u8 = 32;
 
-/// PVs that the relay makes itself: there is no IOC that could know a user.
+/// PVs that the relay simulates: they have no IOC that could know a user.
 const SIMULATED: [&str; 2] = ["sim://", "ssim://"];
 
-/// Ids below this lead to their slot through a table, the others through a search. Relays number PVs
-/// from zero, and a table of this length is 4 MB; a relay with odd numbers must not cost more.
+/// Ids below this lead to their slot through a table, larger ids through a search. Relays number
+/// PVs from zero. A full table takes 4 MB; a relay with unusual ids must not cost more.
 const DIRECT_IDS: u32 = 1 << 20;
 
-/// Names that begin so are of PVs that live in the page.
+/// Prefix of the names of PVs that are local to the page.
 const LOCAL_SCHEME: &str = "loc://";
 
-/// Causes why values are left out, the unknown one included.
+/// Number of causes for skipped values, including the unknown cause.
 pub const CAUSES: usize = SkipCause::ALL.len();
 
-/// Stands where no slot is.
+/// Means that there is no slot.
 pub const NO_SLOT: Slot = u32::MAX;
 
-/// Value of a PV that is no single number.
+/// Value of a PV that is not a single number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Text {
-    /// There is none.
+    /// No such value.
     #[default]
     None,
     /// A string, or the digits of a large integer.
@@ -96,29 +98,31 @@ pub enum Text {
     Many(Vec<String>),
 }
 
-/// The columns. Each is as long as there are slots.
+/// The columns. The length of each is the number of slots.
 #[derive(Debug, Default)]
 pub struct Columns {
-    /// The number; meaningless unless `kind` says that there is one.
+    /// The number; valid only if `kind` says that the value is a number.
     pub value: Vec<f64>,
     /// Time stamp: whole seconds past the POSIX epoch.
     pub seconds: Vec<f64>,
-    /// When the connection state began: milliseconds past the POSIX epoch, NaN when not known.
+    /// When the connection state began: milliseconds past the POSIX epoch, NaN if unknown.
     pub since_ms: Vec<f64>,
-    /// When the server of a PV was last heard from, if it is disconnected or its server doesn't answer;
-    /// NaN for any other. Of a PV whose relay is lost: when anything last came.
+    /// When the PV's server was last heard from, if the PV is disconnected or its server doesn't
+    /// answer; otherwise NaN. If the connection to the relay is lost: when the last message
+    /// arrived.
     pub heard_ms: Vec<f64>,
-    /// Values left out so far: for each slot one count by the number of each cause.
+    /// Values skipped so far: for each slot one count per cause, in the order of the causes'
+    /// numbers.
     pub skips: Vec<f64>,
-    /// Updates that came.
+    /// Number of received updates.
     pub received: Vec<f64>,
     /// Time stamp: 0 to 999,999,999.
     pub nanoseconds: Vec<u32>,
     /// Number of the last update in the PV's stream.
     pub sequence: Vec<u32>,
-    /// Grows with each change of the value.
+    /// Increases with each change of the value.
     pub value_version: Vec<u32>,
-    /// Grows with each change of the metadata; 0 when there are none.
+    /// Increases with each change of the metadata; 0 if there are no metadata.
     pub metadata_version: Vec<u32>,
     /// Parts that changed since the last flush.
     pub parts: Vec<u32>,
@@ -130,14 +134,14 @@ pub struct Columns {
     pub severity: Vec<u8>,
     /// The wire's `ConnectionState`, or one of [`state`].
     pub state: Vec<u8>,
-    /// [`ACCESS_READ`] and those after it.
+    /// A combination of [`ACCESS_READ`] and the constants after it.
     pub access: Vec<u8>,
 }
 
 /// All slots of one client.
 #[derive(Debug)]
 pub struct Store {
-    /// What JavaScript reads.
+    /// The columns that JavaScript reads.
     pub columns: Columns,
     names: Vec<String>,
     ids: Vec<PvId>,
@@ -153,12 +157,12 @@ pub struct Store {
     /// Number of the frame that last brought a value.
     filled_by: Vec<u32>,
     frame: u32,
-    /// Slots with changed parts, the first `dirty_len` of it; there is room for all.
+    /// Slots with changed parts, in the first `dirty_len` elements; the length is that of all
+    /// slots.
     dirty: Vec<Slot>,
     dirty_len: usize,
     state_of_new: u8,
-    /// The client has a name, which IOCs may allow what they don't allow the relay, and the other
-    /// way round.
+    /// The client has logged in as a user. IOCs may grant the user other rights than the relay.
     pub is_user: bool,
     updates_total: u64,
     skipped_total: u64,
@@ -172,7 +176,7 @@ impl Default for Store {
 
 impl Store {
     /// A store without slots.
-    // Fifty numbers that need not be written out wherever there is one.
+    // Not inlined, so that the initialization of fifty numbers is compiled only once.
     #[inline(never)]
     #[must_use]
     pub fn new() -> Self {
@@ -199,7 +203,7 @@ impl Store {
         }
     }
 
-    /// A slot for `name`, in which nothing is known yet.
+    /// Adds a slot for `name`, in which everything is unknown.
     pub fn add(&mut self, name: &str) -> Slot {
         let slot = self.free.pop().unwrap_or_else(|| {
             let columns = &mut self.columns;
@@ -234,7 +238,7 @@ impl Store {
         slot
     }
 
-    /// Gives a slot back. Its id must be unbound.
+    /// Releases a slot. Its id must be unbound.
     pub fn remove(&mut self, slot: Slot) {
         self.unbind(slot);
         self.forget(slot);
@@ -258,7 +262,8 @@ impl Store {
         columns.severity[at] = SEVERITY_UNKNOWN;
         columns.state[at] = self.state_of_new;
         columns.access[at] = 0;
-        // Versions go on: what JavaScript keeps by version must not match the slot's next PV.
+        // The versions keep increasing, so that JavaScript's cached values never match the slot's
+        // next PV.
         columns.value_version[at] = columns.value_version[at].wrapping_add(1);
         columns.metadata_version[at] = 0;
         self.texts[at] = Text::None;
@@ -268,19 +273,19 @@ impl Store {
         self.accept(slot);
     }
 
-    /// How many slots there are, given back ones included.
+    /// Number of slots, including released ones.
     #[must_use]
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether no slot was ever taken.
+    /// Whether no slot was ever added.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// The name that the application asked for.
+    /// The name that the application requested.
     #[must_use]
     pub fn name(&self, slot: Slot) -> &str {
         &self.names[slot as usize]
@@ -305,13 +310,13 @@ impl Store {
     /// Starts a new flush.
     pub fn clear_dirty(&mut self) {
         if self.dirty_len > 0 {
-            // Quicker than one by one, and nothing in a flush's time even with 20,000 slots.
+            // Faster than resetting one by one, and negligible in a flush even with 20,000 slots.
             self.columns.parts.fill(0);
             self.dirty_len = 0;
         }
     }
 
-    /// Starts a frame: what it fills can be told afterwards.
+    /// Starts a frame, to distinguish later what it filled.
     pub fn begin_frame(&mut self) {
         self.frame = self.frame.wrapping_add(1).max(1);
     }
@@ -322,7 +327,7 @@ impl Store {
         self.filled_by[slot as usize] == self.frame
     }
 
-    /// This frame has brought the slot a value.
+    /// Records that this frame has brought the slot a value.
     #[inline]
     pub fn mark_filled(&mut self, slot: Slot) {
         self.filled_by[slot as usize] = self.frame;
@@ -335,13 +340,13 @@ impl Store {
         self.skipped_total += u64::from(skipped);
     }
 
-    /// Updates of all PVs so far.
+    /// Number of updates received for all PVs.
     #[must_use]
     pub fn updates_total(&self) -> u64 {
         self.updates_total
     }
 
-    /// Values of all PVs left out so far.
+    /// Number of values skipped for all PVs.
     #[must_use]
     pub fn skipped_total(&self) -> u64 {
         self.skipped_total

@@ -1,11 +1,11 @@
-//! What is wrong with a document, and where? In the shape that GraphQL gives its errors.
+//! Errors of a GraphQL document and their locations, in the shape that GraphQL prescribes.
 
 /// One error of the `errors` of a GraphQL response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DocumentError {
-    /// What is wrong, in the words of GraphQL's reference implementation.
+    /// The error message, in the words of GraphQL's reference implementation.
     pub(crate) message: String,
-    /// Byte offsets of what is meant, in the document.
+    /// Byte offsets of the affected places in the document.
     pub(crate) places: Vec<u32>,
 }
 
@@ -19,7 +19,8 @@ impl DocumentError {
     }
 }
 
-/// A text with a word in place of each `%`. `core::fmt` would weigh as much as all that is said.
+/// Replaces each `%` of a template by a word. `core::fmt` would take as much space as all the
+/// messages.
 pub(crate) fn fill(template: &str, words: &[&str]) -> String {
     let mut text = String::new();
     let mut words = words.iter();
@@ -33,7 +34,7 @@ pub(crate) fn fill(template: &str, words: &[&str]) -> String {
     text
 }
 
-/// Line and column of a place, both from 1; columns in UTF-16 units, as JavaScript counts.
+/// Line and column of a byte offset, both starting at 1; columns in UTF-16 units, as in JavaScript.
 pub(crate) fn location(text: &str, place: u32) -> (u32, u32) {
     let (mut line, mut column) = (1, 1);
     let mut last = 0;
@@ -44,7 +45,7 @@ pub(crate) fn location(text: &str, place: u32) -> (u32, u32) {
             }
             column = 1;
         } else {
-            // A character counts with its first byte, one of four bytes twice.
+            // A character is counted at its first byte; a character of four bytes counts as two.
             column += u32::from(byte & 0xc0 != 0x80) + u32::from(byte >= 0xf0);
         }
         last = byte;

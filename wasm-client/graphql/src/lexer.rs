@@ -4,10 +4,10 @@ use crate::error::{DocumentError, fill, push_hex};
 use crate::string_value::{WRONG, escape};
 use crate::tree::Span;
 
-/// What a token is: the byte of its punctuation mark, or one of these.
+/// The kind of a token: the byte of its punctuation mark, or one of these.
 pub(crate) mod token {
     pub(crate) use crate::tree::kind::{BLOCK, FLOAT, INT, STRING};
-    /// After the last token, and after one that is wrong.
+    /// After the last token, and after an invalid one.
     pub(crate) const END: u8 = 0;
     /// A name or a keyword.
     pub(crate) const NAME: u8 = b'a';
@@ -15,12 +15,12 @@ pub(crate) mod token {
     pub(crate) const SPREAD: u8 = b'.';
 }
 
-/// One token and where it stands.
+/// One token and its position.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Token {
     pub(crate) kind: u8,
     pub(crate) span: Span,
-    /// Of a name.
+    /// Hash of a name.
     pub(crate) hash: u32,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Token {
 pub(crate) struct Lexer<'a> {
     pub(crate) text: &'a str,
     at: usize,
-    /// The first thing that is wrong. Nothing comes after it.
+    /// The first error. The lexer returns no tokens after it.
     pub(crate) error: Option<DocumentError>,
 }
 
@@ -57,7 +57,7 @@ impl<'a> Lexer<'a> {
 
     #[inline(always)]
     fn byte(&self) -> u8 {
-        // A document may hold zero bytes, but nowhere where one would be taken for its end.
+        // A document may contain zero bytes, but not where one would be taken for its end.
         self.text.as_bytes().get(self.at).copied().unwrap_or(0)
     }
 
@@ -122,7 +122,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Blanks, commas, comments and a byte order mark mean nothing.
+    /// Skips blanks, commas, comments and a byte order mark, which have no meaning.
     fn skip_ignored(&mut self) {
         let mut comment = false;
         loop {
@@ -219,7 +219,7 @@ impl<'a> Lexer<'a> {
         self.wrong(self.at, template, &shown);
     }
 
-    /// Says that the character here is wrong.
+    /// Reports the character at the current position as invalid.
     fn wrong_character(&mut self, template: &str) {
         let mut shown = String::new();
         let rest = self.text.get(self.at..).unwrap_or_default();
@@ -240,7 +240,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Which bytes names are made of: most of a document is names.
+/// The bytes that names consist of; most of a document is names.
 static NAME: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;

@@ -1,5 +1,5 @@
-//! What does a GraphQL document ask for? From its text to a plan that JavaScript carries out: the
-//! language, the schema, and what is wrong with a document, without browser or network.
+//! Compiles a GraphQL document to a plan that JavaScript carries out. Contains the language, the
+//! schema and the validation of documents; needs neither a browser nor a network.
 
 #![forbid(unsafe_code)]
 
@@ -22,26 +22,26 @@ pub use plan::MAX_FIELDS;
 use parser::Form;
 use tree::{Document, kind};
 
-/// Parts of a PV's state. A plan has a mask of those that it reads; an update that touches none of
-/// them wakes nobody.
+/// Parts of a PV's state. A plan has a mask of the parts that it reads; an update that touches none
+/// of them does not notify its listeners.
 pub mod part {
-    /// The value differs.
+    /// The value changed.
     pub const VALUE: u32 = 1;
-    /// The time stamp differs.
+    /// The time stamp changed.
     pub const TIME: u32 = 1 << 1;
-    /// Severity or alarm status differs.
+    /// Alarm severity or status changed.
     pub const ALARM: u32 = 1 << 2;
-    /// Units, precision, limits, labels … differ.
+    /// Units, precision, limits, labels or other metadata changed.
     pub const METADATA: u32 = 1 << 3;
-    /// Connection state, since when, or whether the server answers, differs.
+    /// The connection state, its start time, or whether the server answers changed.
     pub const CONNECTION: u32 = 1 << 4;
-    /// Access rights differ.
+    /// Access rights changed.
     pub const ACCESS: u32 = 1 << 5;
-    /// More values were left out.
+    /// More updates were skipped.
     pub const SKIPPED: u32 = 1 << 6;
 }
 
-/// The selection that `pv(name)` has without one: every field that is shown without arguments.
+/// The default selection of `pv(name)`: every field that needs no arguments.
 pub const EVERYTHING: &str = "{ id \
     value { float string number text array exact bigint structure structures } \
     time { datetime seconds nanoseconds userTag } \
@@ -51,11 +51,11 @@ pub const EVERYTHING: &str = "{ id \
     connection { state connected since lastHeard unresponsive readable reason } \
     skipped skips { behind paced filter relay source } }";
 
-/// Documents that are kept compiled. An application has few; those that it makes up as it goes must
-/// not pile up.
+/// Number of compiled documents that are kept. An application has few; documents that it generates
+/// at run time must not accumulate.
 const MAX_KEPT: usize = 64;
 
-/// Reads and checks a document; `bare` when it is to be a selection set alone.
+/// Parses and validates a document; with `bare` the text must be a single selection set.
 fn compile(text: &str, bare: bool) -> Document {
     let form = if bare {
         Form::Selection
@@ -69,15 +69,15 @@ fn compile(text: &str, bare: bool) -> Document {
     document
 }
 
-/// Reads a selection set: what is asked of one PV. Gives its plan, one line a field. What is wrong
-/// with it is a list of errors in JSON.
+/// Compiles a selection set for one PV. Returns its plan, with one line per field, or a JSON list
+/// of errors.
 #[must_use]
 pub fn selection(text: &str) -> String {
     let document = compile(text, true);
     finish(&document, FIRST, "")
 }
 
-/// Place of a document's first definition.
+/// Index of a document's first definition.
 const FIRST: u32 = 1;
 
 fn failure(sign: &str, errors: &[DocumentError], text: &str) -> String {
@@ -86,7 +86,7 @@ fn failure(sign: &str, errors: &[DocumentError], text: &str) -> String {
     answer
 }
 
-/// The plan of an operation, or what is wrong.
+/// The plan of an operation, or its errors.
 fn finish(document: &Document, operation: u32, variables: &str) -> String {
     if !document.errors.is_empty() {
         return failure("", &document.errors, &document.text);
@@ -109,15 +109,15 @@ pub struct Documents {
 }
 
 impl Documents {
-    /// None yet.
+    /// An empty set of documents.
     #[must_use]
     pub const fn new() -> Self {
         Self { kept: Vec::new() }
     }
 
-    /// The plan of one operation of a document with its variables, a JSON object or nothing. What is
-    /// wrong with the document is a list of errors in JSON, what is wrong with the variables `?` and
-    /// such a list.
+    /// The plan of one operation of a document with its variables, which are a JSON object or
+    /// empty. Errors in the document are returned as a JSON list, errors in the variables as `?`
+    /// and such a list.
     pub fn plan(&mut self, text: &str, operation: Option<&str>, variables: &str) -> String {
         let mut at = 0;
         while self
@@ -145,7 +145,7 @@ impl Documents {
     }
 }
 
-/// The operation to carry out.
+/// Finds the operation to carry out.
 fn find(document: &Document, wanted: Option<&str>) -> Result<u32, DocumentError> {
     let mut found = 0;
     for (at, node) in document.children(0) {

@@ -1,19 +1,19 @@
-//! Can fields of one key become one field of the result? Compared through fragments, each pair of
-//! them once.
+//! Checks that fields with the same key can be merged in the result, through fragments too.
+//! Compares each pair of fields once.
 
 use crate::error::{DocumentError, fill};
 use crate::schema::{Ty, id};
 use crate::tree::{Document, kind};
 
-/// Most comparisons in one document: more would take a page's time and serve nobody.
+/// Maximum number of comparisons in one document; more would block a page without any benefit.
 const BUDGET: u32 = 2_000_000;
 
-/// A field and the type of the object that it is asked of.
+/// A field and the type of the object that it belongs to.
 #[derive(Clone, Copy)]
 struct Asked {
     at: u32,
     hash: u32,
-    /// The fragment of the set that brings it, 0 for none.
+    /// The fragment of the set that contains it, 0 if it is not in a fragment.
     through: u32,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Overlaps<'a> {
     compared: Vec<(u32, u32)>,
     conflicts: Vec<Conflict>,
     budget: u32,
-    /// Fields of the set that is looked at, and its fragments.
+    /// Fields of the set that is being checked, and its fragments.
     fields: Vec<Asked>,
     visited: Vec<u32>,
 }
@@ -42,13 +42,13 @@ impl<'a> Overlaps<'a> {
             compared: Vec::new(),
             conflicts: Vec::new(),
             budget: BUDGET,
-            // Most sets have no more.
+            // Enough for most sets.
             fields: Vec::with_capacity(32),
             visited: Vec::new(),
         }
     }
 
-    /// Says which fields of a set can't be merged.
+    /// Reports the fields of a set that can't be merged.
     pub(crate) fn within(&mut self, of: u32, errors: &mut Vec<DocumentError>) {
         let document = self.document;
         let mut own = std::mem::take(&mut self.fields);
@@ -57,7 +57,7 @@ impl<'a> Overlaps<'a> {
         visited.clear();
         self.collect(of, 0, &mut visited, &mut own);
         if has_twins(&own) {
-            // What one fragment brings is compared where that fragment is defined.
+            // The fields within one fragment are compared where the fragment is defined.
             self.fields(&own, &own, false);
         }
         self.fields = own;
@@ -79,7 +79,8 @@ impl<'a> Overlaps<'a> {
         }
     }
 
-    /// Fields that a set selects, itself and through fragments, those of each fragment of it together.
+    /// Collects the fields that a set selects, directly and through fragments; the fields of each
+    /// fragment are kept together.
     fn collect(&self, of: u32, through: u32, visited: &mut Vec<u32>, fields: &mut Vec<Asked>) {
         let document = self.document;
         let mut spreads: Vec<u32> = Vec::new();
@@ -107,8 +108,8 @@ impl<'a> Overlaps<'a> {
         }
     }
 
-    /// Compares fields of one key, keys in the order of their first fields; those of one set (`first`
-    /// and `second` are the same) each pair of them once.
+    /// Compares fields that have the same key, in the order of the first field of each key. If
+    /// `first` and `second` are the same set, compares each pair once.
     fn fields(&mut self, first: &[Asked], second: &[Asked], exclusive: bool) {
         let document = self.document;
         let within = std::ptr::eq(first, second);
@@ -142,7 +143,7 @@ impl<'a> Overlaps<'a> {
         }
     }
 
-    /// Takes the time of so many short comparisons from the budget.
+    /// Subtracts this number of short comparisons from the budget.
     fn spend(&mut self, comparisons: usize) {
         self.budget = self.budget.saturating_sub((comparisons >> 4) as u32);
     }
@@ -221,7 +222,7 @@ impl<'a> Overlaps<'a> {
     }
 }
 
-/// Whether any two fields may have the same key.
+/// Whether two fields may have the same key.
 fn has_twins(fields: &[Asked]) -> bool {
     let mut rest = fields;
     while let Some((first, others)) = rest.split_first() {

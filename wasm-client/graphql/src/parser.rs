@@ -1,4 +1,4 @@
-//! Does a text follow GraphQL's grammar, and what does it hold?
+//! Parses GraphQL documents into a [`Document`], up to the first syntax error.
 
 use crate::error::fill;
 use crate::lexer::{Lexer, Token, token};
@@ -6,36 +6,36 @@ use crate::schema::{self, LIST, NON_NULL, id};
 use crate::string_value::decode;
 use crate::tree::{Document, Node, Span, kind};
 
-/// Longest document that is read, in bytes.
+/// Maximum length of a document, in bytes.
 pub const MAX_BYTES: u32 = 512 * 1024;
 
-/// The same of variables, which may hold whole arrays.
+/// Maximum length of variables, in bytes; they may contain whole arrays.
 const MAX_JSON_BYTES: u32 = 256 * 1024 * 1024;
 
-/// Most tokens of a document: ten times a screen of a thousand aliased PVs.
+/// Maximum number of tokens in a document: ten times a screen with a thousand aliased PVs.
 pub const MAX_TOKENS: u32 = 200_000;
 
-/// Most fragments of a document: each may lead to the next.
+/// Maximum number of fragments in a document, because each may lead to the next.
 pub const MAX_FRAGMENTS: u32 = 1000;
 
-/// How deep selections and values may be nested. GraphiQL's introspection needs 13.
+/// Maximum nesting depth of selections and values. GraphiQL's introspection needs 13.
 pub const MAX_DEPTH: u32 = 50;
 
-/// After an error there are no more tokens: everything that is read ends by itself.
+/// After an error the lexer returns no more tokens, so that every parsing function ends.
 struct Parser<'a> {
     lexer: Lexer<'a>,
     token: Token,
-    /// Of the name that was passed last.
+    /// Hash of the last consumed name.
     hash: u32,
     tokens: u32,
     fragments: u32,
     depth: u32,
-    /// The definition that is being read.
+    /// The definition that is being parsed.
     definition: u32,
     document: Document,
 }
 
-/// Words that a definition begins with.
+/// Keywords that can start a definition.
 static KEYWORDS: &[(&str, u8)] = &[
     ("query", kind::QUERY),
     ("mutation", kind::MUTATION),
@@ -52,18 +52,18 @@ static KEYWORDS: &[(&str, u8)] = &[
     ("extend", kind::TYPE_SYSTEM),
 ];
 
-/// What a text is to hold.
+/// The expected content of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Operations and fragments.
     Document,
-    /// A bare selection set: what is asked of one PV.
+    /// A bare selection set for one PV.
     Selection,
-    /// A value in JSON, which is GraphQL's notation but for the keys of objects.
+    /// A value in JSON, which is GraphQL's notation except for the keys of objects.
     Json,
 }
 
-/// Reads a text, up to the first error.
+/// Parses a text, up to the first error.
 pub(crate) fn parse(text: &str, form: Form) -> Document {
     let mut parser = Parser {
         lexer: Lexer::new(text),
@@ -75,7 +75,7 @@ pub(crate) fn parse(text: &str, form: Form) -> Document {
         definition: 0,
         document: Document::default(),
     };
-    // Most documents need no more.
+    // Enough for most documents.
     parser.document.nodes.reserve((text.len() / 6).min(1000));
     parser.document.nodes.push(Node {
         ty: id::UNKNOWN,
@@ -115,13 +115,13 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Says what is wrong at a token, and reads no further.
+    /// Reports an error at a token and stops parsing.
     fn wrong(&mut self, at: Token, template: &str, word: &str) {
         self.lexer.wrong(at.span.start as usize, template, word);
         self.token.kind = token::END;
     }
 
-    /// Passes the next token, and says where it stood.
+    /// Consumes the next token and returns its position.
     fn advance(&mut self) -> Span {
         let before = self.token.span;
         self.hash = self.token.hash;
@@ -144,7 +144,7 @@ impl<'a> Parser<'a> {
         text.unwrap_or_default()
     }
 
-    /// Passes the next token if it is of this kind.
+    /// Consumes the next token if it is of this kind.
     #[inline(always)]
     fn skip(&mut self, kind: u8) -> bool {
         let fits = self.token.kind == kind;
@@ -200,7 +200,7 @@ impl<'a> Parser<'a> {
         matches!(self.token.kind, token::STRING | token::BLOCK)
     }
 
-    /// A new node that begins at the next token.
+    /// Adds a node that begins at the next token.
     fn begin(&mut self, kind: u8, parent: u32) -> u32 {
         let at = self.document.nodes.len() as u32;
         self.document.nodes.push(Node {
@@ -290,18 +290,18 @@ impl<'a> Parser<'a> {
         self.set(node, ty);
     }
 
-    /// The type of a name.
+    /// The index of the type with this name.
     fn find(&self, name: Span) -> u8 {
         schema::find(self.text(name)).unwrap_or(id::UNKNOWN)
     }
 
-    /// Whether what is between brackets ends here.
+    /// Whether the list between brackets ends here.
     fn ends(&mut self, close: u8) -> bool {
         self.skip(close) || self.lexer.error.is_some()
     }
 
-    /// Passes over the definition of a type: no document to execute has one, so all that is kept is
-    /// its name, and all that is read of the document ends with it.
+    /// Skips the definition of a type. An executable document has none, so only its name is kept,
+    /// and parsing ends there.
     fn type_system(&mut self, node: u32) {
         let mut word = self.advance();
         if self.text(word) == "extend" {
@@ -373,7 +373,7 @@ impl<'a> Parser<'a> {
         self.limit(self.depth, MAX_DEPTH, "is nested too deep");
     }
 
-    /// What is selected of an object of this type.
+    /// Parses the selection set of an object of this type.
     fn set(&mut self, parent: u32, ty: u8) {
         let node = self.node(parent);
         if node.kind != kind::FIELD {
@@ -508,7 +508,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// What kind of token it is, in the reference implementation's words.
+/// The kind of a token, in the words of the reference implementation.
 fn push_kind(kind: u8, to: &mut String) {
     let word = match kind {
         token::END => "<EOF>",

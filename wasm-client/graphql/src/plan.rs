@@ -1,15 +1,16 @@
-//! What is an operation to show, once its variables are known? The tree of fields in words, for
-//! JavaScript to turn into functions.
+//! Plans the result of an operation once its variables are known: a tree of fields as text, which
+//! JavaScript turns into functions.
 
 use crate::error::{DocumentError, location, push_number, push_quoted};
 use crate::schema::{self, Field, TYPENAME, id};
 use crate::tree::{Document, kind};
 use crate::values::{Given, push_arguments};
 
-/// Most fields of a result: each costs time with every update that is shown.
+/// Maximum number of fields in a result: each takes time in every displayed update.
 pub const MAX_FIELDS: u32 = 50_000;
 
-/// A field that is asked for, and the hash of its key. Place 0 when it was shown with one before it.
+/// A selected field and the hash of its key. The index is 0 after it was merged into an earlier
+/// field.
 #[derive(Clone, Copy)]
 struct Asked {
     at: u32,
@@ -20,17 +21,17 @@ struct Planner<'a> {
     document: &'a Document,
     given: &'a [Given],
     fields: u32,
-    /// Fields of the objects that are being shown, those of the innermost last.
+    /// Fields of the objects that are being planned; those of the innermost object come last.
     asked: Vec<Asked>,
-    /// Fragments that brought some of the innermost's.
+    /// Fragments that contributed fields to the innermost object.
     visited: Vec<u32>,
     out: String,
-    /// The first thing that is wrong.
+    /// The first error.
     error: Option<DocumentError>,
 }
 
 /// The plan of an operation: `query`, `mutation` or `subscription` in the first line, then its root
-/// fields. A bare selection has but the fields.
+/// fields. A bare selection has only the fields.
 pub(crate) fn plan(
     document: &Document,
     operation: u32,
@@ -40,7 +41,7 @@ pub(crate) fn plan(
         document,
         given,
         fields: 0,
-        // Most documents need no more.
+        // Enough for most documents.
         asked: Vec::with_capacity(64),
         visited: Vec::new(),
         out: String::with_capacity(document.text.len() * 2),
@@ -75,8 +76,8 @@ impl Planner<'_> {
             .unwrap_or(Asked { at: 0, hash: 0 })
     }
 
-    /// Shows the object whose sets of fields are those of the nodes from this place on. `root` when it
-    /// is the query, mutation or subscription itself.
+    /// Plans the object whose fields are in the selection sets of the nodes from index `nodes` on.
+    /// `root` is true for the query, mutation or subscription itself.
     fn object(&mut self, nodes: usize, object: u8, root: bool) {
         let start = self.asked.len();
         self.visited.clear();
@@ -104,7 +105,7 @@ impl Planner<'_> {
         self.asked.truncate(start);
     }
 
-    /// Takes a field to those that are shown with the first of its key.
+    /// Merges a field with the first field of the same key.
     fn gather(&mut self, first: Asked, other: usize) {
         let Some(asked) = self.asked.get_mut(other) else {
             return;
@@ -170,9 +171,9 @@ impl Planner<'_> {
         arguments == what
     }
 
-    /// `{ KEY FIELD PLACES ARGUMENTS` and the lines of what is in it, `= …` for a leaf, `! KEY FIELD
-    /// PLACES MESSAGE` for what can't be answered. PLACES are `line:column`, with commas between.
-    /// From `nodes` on stand the fields that are shown as one.
+    /// `{ KEY FIELD PLACES ARGUMENTS` and the lines of its contents, `= …` for a leaf, `! KEY FIELD
+    /// PLACES MESSAGE` for a field that can't be answered. PLACES are `line:column`, separated by
+    /// commas. The nodes from `nodes` on are the fields that were merged into one.
     fn root(&mut self, first: u32, nodes: usize, field: &Field, object: u8) {
         let document = self.document;
         let mut arguments = String::new();
@@ -216,8 +217,9 @@ impl Planner<'_> {
         self.out.push(' ');
     }
 
-    /// `{ KEY FIELD MASK` and `}` around an object, `= KEY FIELD MASK` for a leaf; with the arguments
-    /// at the end where a field takes any. MASK has the parts of the PV that the field itself reads.
+    /// `{ KEY FIELD MASK` and `}` around an object, `= KEY FIELD MASK` for a leaf; followed by the
+    /// arguments if the field takes any. MASK contains the parts of the PV that the field itself
+    /// reads.
     fn field(&mut self, first: u32, nodes: usize, field: &Field, object: u8) {
         let is_object = field.ty.is_object();
         self.head(if is_object { "{ " } else { "= " }, first, field, object);

@@ -1,5 +1,5 @@
-//! Which types, fields and arguments are there? The tables behind the schema that
-//! `ts/graphql/sdl.ts` describes; a test holds the two together.
+//! The types, fields and arguments of the schema that `ts/graphql/sdl.ts` describes. A test checks
+//! that both agree.
 
 #[cfg(test)]
 mod tests;
@@ -11,15 +11,15 @@ use self::types::{META_FIELDS, scalar};
 /// Outermost wrapper of a type: `!`.
 pub(crate) const NON_NULL: u16 = 1;
 
-/// The same: `[…]`.
+/// Outermost wrapper of a type: `[…]`.
 pub(crate) const LIST: u16 = 2;
 
-/// A type with what is around its name.
+/// A named type with its wrappers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ty {
-    /// Place in [`TYPES`].
+    /// Index in [`TYPES`].
     pub(crate) name: u8,
-    /// Two bits a wrapper, the outermost lowest.
+    /// Two bits per wrapper, the outermost lowest.
     pub(crate) wraps: u16,
 }
 
@@ -54,7 +54,7 @@ impl Ty {
         }
     }
 
-    /// Without the `!` around it, if there is one.
+    /// Without an outermost `!`.
     pub(crate) const fn nullable(self) -> Self {
         if self.is_required() {
             self.inner()
@@ -63,7 +63,7 @@ impl Ty {
         }
     }
 
-    /// What the name stands for.
+    /// The named type.
     pub(crate) fn named(self) -> &'static Type {
         named(self.name)
     }
@@ -83,7 +83,7 @@ impl Ty {
         to.push_str(close);
     }
 
-    /// As a document writes it.
+    /// In the notation of a document.
     pub(crate) fn to_text(self) -> String {
         let mut text = String::new();
         self.push(&mut text);
@@ -106,9 +106,9 @@ pub(crate) enum Kind {
 pub(crate) struct Type {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// Of an object.
+    /// Fields of an object.
     pub(crate) fields: &'static [Field],
-    /// Of an enum.
+    /// Values of an enum.
     pub(crate) values: &'static [&'static str],
 }
 
@@ -126,7 +126,7 @@ pub(crate) struct Field {
 pub(crate) struct Parameter {
     pub(crate) name: &'static str,
     pub(crate) ty: Ty,
-    /// In JSON; empty when there is none.
+    /// Default value in JSON; empty if there is no default.
     pub(crate) default: &'static str,
 }
 
@@ -134,18 +134,18 @@ pub(crate) struct Parameter {
 pub(crate) struct DirectiveType {
     pub(crate) name: &'static str,
     pub(crate) arguments: &'static [Parameter],
-    /// Places where documents may use it.
+    /// Locations where documents may use it.
     pub(crate) locations: &'static [&'static str],
 }
 
-/// The type in this place of [`TYPES`].
+/// The type at this index of [`TYPES`].
 pub(crate) fn named(at: u8) -> &'static Type {
     TYPES.get(usize::from(at)).unwrap_or(&NOTHING)
 }
 
 static NOTHING: Type = scalar("");
 
-/// Place of a type among [`TYPES`].
+/// Index of a type in [`TYPES`].
 pub(crate) fn find(name: &str) -> Option<u8> {
     for (at, ty) in TYPES.iter().enumerate() {
         if same(ty.name, name) {
@@ -155,12 +155,12 @@ pub(crate) fn find(name: &str) -> Option<u8> {
     None
 }
 
-/// Equal, told by the lengths most times.
+/// Compares two names; their lengths usually suffice.
 fn same(one: &str, other: &str) -> bool {
     one.len() == other.len() && one == other
 }
 
-/// A field of an object, those that every object or the query has included.
+/// A field of an object, including those that every object or the query has.
 pub(crate) fn field(of: u8, name: &str) -> Option<&'static Field> {
     let ty = named(of);
     for field in ty.fields {
@@ -181,7 +181,7 @@ pub(crate) fn directive(name: &str) -> Option<&'static DirectiveType> {
 
 pub(crate) const TYPENAME: &str = "__typename";
 
-/// Places of types that the code knows by name, then of the others: the order of [`TYPES`].
+/// Indexes of the types that the code knows by name, then of the others, in the order of [`TYPES`].
 pub(crate) mod id {
     macro_rules! ids {
         ($($name:ident)*) => { ids!(@ 0; $($name)*); };
@@ -191,7 +191,7 @@ pub(crate) mod id {
         };
         (@ $at:expr;) => {};
     }
-    /// No type of the schema.
+    /// Not a type of the schema.
     pub(crate) const UNKNOWN: u8 = 255;
     ids! {
         QUERY MUTATION SUBSCRIPTION CHANNEL INT FLOAT STRING BOOLEAN ID DATE_TIME DOUBLE BIG_INT

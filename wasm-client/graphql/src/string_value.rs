@@ -1,10 +1,10 @@
-//! Escapes and block strings: what the text of a string token means.
+//! Decodes escapes and block strings of string tokens.
 
-/// Stands for no character: Unicode says that no text holds it.
+/// Stands for an invalid character: Unicode reserves it as a noncharacter.
 pub(crate) const WRONG: char = '\u{10ffff}';
 
-/// The character that the escape sequence at a place stands for, and the sequence's length; or
-/// [`WRONG`] and how many characters of it to show.
+/// The character that the escape sequence at an index stands for, and the sequence's length; or
+/// [`WRONG`] and the number of characters to show.
 pub(crate) fn escape(text: &[u8], at: usize) -> (char, usize) {
     let byte = |ahead: usize| text.get(at + ahead).copied().unwrap_or(0);
     let simple = match byte(1) {
@@ -47,7 +47,7 @@ fn unicode_escape(byte: &dyn Fn(usize) -> u8) -> (char, usize) {
     }
     let mut code = four(2).unwrap_or(0xd800);
     let mut size = 6;
-    // Characters beyond 16 bits may be written as two halves.
+    // Characters beyond 16 bits may be written as two surrogates.
     if code >> 10 == 0xd8 >> 2 && byte(6) == b'\\' && byte(7) == b'u' {
         let low = four(8).unwrap_or(0);
         if low >> 10 == 0xdc >> 2 {
@@ -58,7 +58,7 @@ fn unicode_escape(byte: &dyn Fn(usize) -> u8) -> (char, usize) {
     (char::from_u32(code).unwrap_or(WRONG), size)
 }
 
-/// What a string token says; it was checked when it was cut out.
+/// The content of a string token, which the lexer has validated.
 pub(crate) fn decode(token: &str, block: bool) -> String {
     if block {
         return decode_block(token.get(3..token.len() - 3).unwrap_or_default());
@@ -80,9 +80,11 @@ pub(crate) fn decode(token: &str, block: bool) -> String {
     decoded
 }
 
-/// A block string's lines without what indents all of them and without blank lines around.
+/// The lines of a block string, without common indentation and without blank lines at the start and
+/// end.
 fn decode_block(raw: &str) -> String {
-    // First where the text begins and ends, and what indents all lines but the first; then the text.
+    // First finds where the text begins and ends and the common indentation of all lines but the
+    // first, then builds the text.
     let mut common = usize::MAX;
     let mut indent = 0;
     let (mut line, mut first, mut last) = (0, usize::MAX, 0);
@@ -134,7 +136,7 @@ fn decode_block(raw: &str) -> String {
     decoded
 }
 
-/// The characters of a text with line feeds for all ends of lines.
+/// The characters of a text, with every line ending replaced by a line feed.
 fn lines(raw: &str) -> impl Iterator<Item = char> {
     let mut last = '\0';
     raw.chars().filter_map(move |c| {

@@ -1,4 +1,4 @@
-//! Which known name was probably meant by an unknown one?
+//! Suggests known names that are similar to an unknown one.
 
 use crate::schema::{Field, Parameter, Type};
 
@@ -21,14 +21,14 @@ impl Names {
     }
 }
 
-/// Most names that are suggested.
+/// Maximum number of suggested names.
 const MOST: usize = 5;
 
-/// ` Did you mean "…"?`, or nothing when no name comes near.
+/// ` Did you mean "…"?`, or an empty string if no name is similar.
 pub(crate) fn did_you_mean(what: &str, word: &str, names: &Names) -> String {
     let limit = word.len() * 2 / 5 + 1;
     let mut near: Vec<&str> = Vec::new();
-    // The next nearest, as often as there is one.
+    // Finds the next nearest name until there are no more.
     let mut last = (0, "");
     while near.len() < MOST {
         let mut best = (limit + 1, "");
@@ -67,13 +67,13 @@ pub(crate) fn did_you_mean(what: &str, word: &str, names: &Names) -> String {
     text
 }
 
-/// How many letters must be changed, added, left out or swapped to make one word of the other. A
-/// difference in case counts once, however many letters have it.
+/// Number of letters that must be changed, added, removed or swapped to turn one word into the
+/// other. A difference in case only counts once, however many letters differ.
 fn distance(word: &str, name: &str) -> usize {
     if word.eq_ignore_ascii_case(name) {
         return usize::from(word != name);
     }
-    // Names of the schema are short: a longer word is near none of them.
+    // Names of the schema are short: a longer word is not similar to any of them.
     const ROW: usize = 32;
     if word.len() >= ROW || name.len() >= ROW {
         return usize::MAX;

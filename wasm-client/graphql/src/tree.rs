@@ -1,9 +1,9 @@
-//! What does a document hold once it is read? One table of nodes that name each other by place.
+//! The parsed document: one table of nodes that refer to each other by index.
 
 use crate::error::{DocumentError, push_quoted};
 use crate::schema::{Field, Ty, id};
 
-/// What a node is.
+/// The kind of a node.
 pub(crate) mod kind {
     /// Operations come first, see [`super::Node::is_operation`].
     pub(crate) const QUERY: u8 = 1;
@@ -12,14 +12,15 @@ pub(crate) mod kind {
     /// A bare selection set, of one PV.
     pub(crate) const CHANNEL: u8 = 4;
     pub(crate) const FRAGMENT: u8 = 5;
-    /// Part of a schema: nothing that can be executed.
+    /// Part of a schema, which can't be executed.
     pub(crate) const TYPE_SYSTEM: u8 = 6;
     /// The definition of a variable.
     pub(crate) const VARIABLE: u8 = 7;
     pub(crate) const DIRECTIVE: u8 = 8;
     /// `name: value`, of a field, a directive or an object.
     pub(crate) const ARGUMENT: u8 = 9;
-    /// What stands in a selection set comes together, see [`super::Node::is_selection`].
+    /// The kinds that can occur in a selection set are consecutive, see
+    /// [`super::Node::is_selection`].
     pub(crate) const FIELD: u8 = 10;
     pub(crate) const SPREAD: u8 = 11;
     pub(crate) const INLINE: u8 = 12;
@@ -27,7 +28,7 @@ pub(crate) mod kind {
     pub(crate) const NULL: u8 = 13;
     pub(crate) const BOOLEAN: u8 = 14;
     pub(crate) const ENUM: u8 = 15;
-    /// `$name` where a value stands.
+    /// `$name` used as a value.
     pub(crate) const USE: u8 = b'$';
     pub(crate) const LIST: u8 = b'[';
     pub(crate) const OBJECT: u8 = b'{';
@@ -51,25 +52,25 @@ impl Span {
     }
 }
 
-/// One part of a document. Its children stand in the order in which the text has them.
+/// One part of a document. Its children are in the order of the text.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Node {
     pub(crate) kind: u8,
-    /// Of an operation the root; of a field what it is asked of; of a fragment what it is on; of a
-    /// variable what it holds. [`id::UNKNOWN`] when the schema has no such type.
+    /// For an operation the root type; for a field the type of its parent object; for a fragment
+    /// its type condition; for a variable its type. [`id::UNKNOWN`] if the schema has no such type.
     pub(crate) ty: u8,
-    /// Around the name of a variable's type, see [`Ty`].
+    /// Wrappers around the name of a variable's type, see [`Ty`].
     pub(crate) wraps: u16,
     pub(crate) at: u32,
-    /// Where its selection set begins; where a variable's type does.
+    /// Start of its selection set, or of a variable's type.
     pub(crate) inner_at: u32,
-    /// The name; of an inline fragment its type; of a value its text.
+    /// The name; for an inline fragment its type; for a value its text.
     pub(crate) name: Span,
-    /// A field's alias or else its name; the type of a fragment or variable.
+    /// A field's alias or otherwise its name; the type of a fragment or variable.
     pub(crate) key: Span,
-    /// Of the key of a field, so that few texts need be compared.
+    /// Hash of a field's key, so that few texts have to be compared.
     pub(crate) hash: u32,
-    /// What the schema says of a field.
+    /// The definition of a field in the schema.
     pub(crate) field: Option<&'static Field>,
     pub(crate) child: u32,
     pub(crate) last: u32,
@@ -90,14 +91,14 @@ impl Node {
     }
 }
 
-/// A text and its nodes; the first one is the whole document.
+/// A text and its nodes; the first node is the whole document.
 #[derive(Debug, Default)]
 pub(crate) struct Document {
     pub(crate) text: String,
     pub(crate) nodes: Vec<Node>,
-    /// Where fragments are used: the definition and the spread in it.
+    /// Uses of fragments: the definition and the spread in it.
     pub(crate) spreads: Vec<(u32, u32)>,
-    /// What is wrong with it.
+    /// Its errors.
     pub(crate) errors: Vec<DocumentError>,
 }
 
@@ -184,7 +185,7 @@ impl Document {
         self.str(node.name)
     }
 
-    /// The first child of this kind and name. What is selected comes last and is never looked for.
+    /// The first child of this kind and name. Selections come last and are never searched.
     #[inline(never)]
     pub(crate) fn find(&self, parent: u32, kind: u8, name: &str) -> u32 {
         for (at, node) in self.children(parent) {
@@ -198,7 +199,7 @@ impl Document {
         0
     }
 
-    /// How many children of this kind there are, of those before what is selected.
+    /// The number of children of this kind, among those before the selections.
     pub(crate) fn count(&self, parent: u32, kind: u8) -> u32 {
         let mut count = 0;
         for (_, node) in self.children(parent) {
@@ -210,12 +211,12 @@ impl Document {
         count
     }
 
-    /// The fragment of this name, 0 when there is none.
+    /// The fragment of this name, 0 if it is not defined.
     pub(crate) fn fragment(&self, name: &str) -> u32 {
         self.find(0, kind::FRAGMENT, name)
     }
 
-    /// The value of a field's or directive's argument, 0 when it isn't given.
+    /// The value of a field's or directive's argument, 0 if it isn't given.
     pub(crate) fn argument(&self, of: u32, name: &str) -> u32 {
         match self.find(of, kind::ARGUMENT, name) {
             0 => 0,
@@ -237,12 +238,12 @@ impl Document {
         one.hash == other.hash && self.str(one.key) == self.str(other.key)
     }
 
-    /// What a string says.
+    /// The content of a string.
     pub(crate) fn string(&self, value: &Node) -> String {
         crate::string_value::decode(self.name(value), value.kind == kind::BLOCK)
     }
 
-    /// A value as messages show it: as GraphQL writes it, or with `json` as JavaScript would.
+    /// A value as messages show it: in GraphQL's notation, or with `json` in JavaScript's.
     pub(crate) fn push_value(&self, at: u32, json: bool, to: &mut String) {
         let value = self.node(at);
         let list = value.kind == kind::LIST;

@@ -1,5 +1,5 @@
-//! Does a document fit the schema? The rules of the GraphQL specification, told in the order and the
-//! words of its reference implementation.
+//! Validates a document against the schema. Applies the rules of the GraphQL specification, in the
+//! order and the words of its reference implementation.
 
 mod arguments;
 mod fragments;
@@ -10,17 +10,18 @@ use crate::schema::{self, Field, Kind, Parameter, Ty, id};
 use crate::suggest::{Names, did_you_mean};
 use crate::tree::{Document, Node, kind};
 
-/// `$name` where a value stands.
+/// `$name` used as a value.
 struct Usage {
     at: u32,
-    /// What may stand there, if that is known.
+    /// The type expected there, if it is known.
     ty: Option<Ty>,
     has_default: bool,
-    /// The definition that it stands in.
+    /// The definition that contains it.
     within: u32,
 }
 
-/// Most nodes that are looked at for them: no document of a reader has so many.
+/// Maximum number of nodes visited in the search for nested schema lists: applications' documents
+/// have fewer.
 const BUDGET: u32 = 1_000_000;
 
 struct Validator<'a> {
@@ -29,18 +30,18 @@ struct Validator<'a> {
     usages: Vec<Usage>,
     overlaps: Overlaps<'a>,
     within: u32,
-    /// Fragments that the search for cycles has been in.
+    /// Fragments that the search for cycles has visited.
     followed: Vec<u32>,
-    /// The usages are known.
+    /// The usages were collected.
     has_usages: bool,
     /// Fragments that operations use.
     used: Vec<u32>,
-    /// Fragments that were looked through for lists of the schema, and in how many lists they stood.
+    /// Fragments that were searched for nested schema lists, and the number of lists around them.
     looked_through: Vec<(u32, u32)>,
     budget: u32,
 }
 
-/// Everything that is wrong with a document that follows the grammar.
+/// All errors of a document that follows the grammar.
 pub(crate) fn validate(document: &Document) -> Vec<DocumentError> {
     let mut validator = Validator {
         document,
@@ -58,7 +59,7 @@ pub(crate) fn validate(document: &Document) -> Vec<DocumentError> {
     validator.errors
 }
 
-/// The type if it is an object's.
+/// The type, if it is an object type.
 fn object(ty: u8) -> Option<u8> {
     (schema::named(ty).kind == Kind::Object).then_some(ty)
 }
@@ -80,8 +81,8 @@ impl Validator<'_> {
                 }
             }
         }
-        // What is said when an operation is left needs what stands in fragments after it: first the
-        // variables are found, then that is said, with all the rest in order if there is any.
+        // The errors reported at the end of an operation depend on fragments that follow it: the
+        // first pass finds the variables, the second reports all errors in order, if there are any.
         let said = self.errors.len();
         let mut look = true;
         for in_order in [false, true] {
@@ -109,7 +110,7 @@ impl Validator<'_> {
         self.unused_fragments();
     }
 
-    /// Says that a definition has the name of one before it.
+    /// Reports a definition that has the name of an earlier one.
     fn unique_definition(&mut self, at: u32, template: &str) {
         let document = self.document;
         let node = document.node(at);
@@ -129,8 +130,8 @@ impl Validator<'_> {
         }
     }
 
-    /// Says that children of one kind have one name: all of them at once, or with `each` every one
-    /// after the first for itself.
+    /// Reports children of one kind that share a name: all of them in one error, or with `each`
+    /// every one after the first in an error of its own.
     fn unique(&mut self, parent: u32, kind: u8, each: bool, template: &str) {
         let document = self.document;
         if document.count(parent, kind) < 2 {
@@ -207,7 +208,7 @@ impl Validator<'_> {
             );
         }
         self.unique_directives(at);
-        // Behind the brackets of a list stands the name.
+        // The name follows the brackets of a list.
         self.known_type(node.ty, node.key.start, document.str(node.key));
         let default = document.node(node.child);
         if node.child != 0 && default.kind != kind::DIRECTIVE {
@@ -238,7 +239,7 @@ impl Validator<'_> {
         self.set(at, node);
     }
 
-    /// What is selected by a node.
+    /// Validates the selection set of a node.
     fn set(&mut self, of: u32, node: &Node) {
         let document = self.document;
         let mut parent = object(node.ty);
@@ -294,7 +295,7 @@ impl Validator<'_> {
             let template = "Cannot query field \"%\" on type \"%\".%";
             self.say(node.at, template, &[name, ty.name, &hint]);
         }
-        // Most fields have neither arguments nor directives: what is selected comes after those.
+        // Most fields have neither arguments nor directives; selections come after those.
         let is_bare = node.child == 0 || document.node(node.child).is_selection();
         if !is_bare {
             self.unique_directives(at);

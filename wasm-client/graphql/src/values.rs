@@ -1,5 +1,5 @@
-//! Which values do variables and arguments have? Checked against their types and written as JSON,
-//! numbers digit for digit as they came.
+//! Validates the values of variables and arguments against their types and writes them as JSON.
+//! Numbers keep all their digits.
 
 use crate::error::{DocumentError, fill, push_number, push_quoted};
 use crate::parser::{Form, parse};
@@ -10,12 +10,12 @@ use crate::tree::{Document, Span, kind, unquoted};
 /// A variable that has a value.
 pub(crate) struct Given {
     name: Span,
-    /// In JSON, as its type wants it.
+    /// In JSON, as its type requires it.
     json: String,
 }
 
-/// Why a value can't stand where a scalar or the name of a choice is expected; empty when it can.
-/// With `json` it is one of a variable, else one of a document.
+/// Why a value is not valid as a scalar or enum value; empty if it is valid. `json` is true for the
+/// value of a variable, false for a literal in a document.
 pub(crate) fn problem(document: &Document, at: u32, ty: Ty, json: bool) -> String {
     let value = document.node(at);
     let text = document.name(value);
@@ -26,7 +26,7 @@ pub(crate) fn problem(document: &Document, at: u32, ty: Ty, json: bool) -> Strin
     };
     let named = ty.named();
     let number = matches!(value.kind, kind::INT | kind::FLOAT);
-    // JavaScript calls a number with a large exponent an integer.
+    // JavaScript treats a number with a large exponent as an integer.
     let integer =
         value.kind == kind::INT || (json && number && text.bytes().any(|byte| byte == b'+'));
     let (fits, template) = match ty.name {
@@ -71,7 +71,7 @@ pub(crate) fn problem(document: &Document, at: u32, ty: Ty, json: bool) -> Strin
             };
             return fill(template, &[first, second, &hint]);
         }
-        // Scalars of our own take whatever is given.
+        // Custom scalars accept any value.
         _ => (true, ""),
     };
     if fits {
@@ -88,7 +88,7 @@ struct Coercion<'a> {
     errors: Vec<DocumentError>,
 }
 
-/// The values of an operation's variables, and what is wrong with them. `json` is an object, or empty.
+/// The values of an operation's variables, and their errors. `json` is an object or empty.
 pub(crate) fn coerce(
     document: &Document,
     operation: u32,
@@ -127,7 +127,7 @@ pub(crate) fn coerce(
                 coercion.value(value, ty, "", &mut out);
             }
         } else if variable.child != 0 && default.kind != kind::DIRECTIVE {
-            // A default is constant and was checked.
+            // A default is constant and was validated.
             push_literal(document, variable.child, ty, &[], &mut out);
         } else if ty.is_required() {
             problem = "Variable \"$%\" of required type \"%\" was not provided.";
@@ -145,7 +145,7 @@ pub(crate) fn coerce(
     (given, coercion.errors)
 }
 
-/// As a key stands in JSON; names of variables need no escapes.
+/// Quoted as a key in JSON; names of variables need no escapes.
 fn quoted(name: &str) -> String {
     let mut key = String::with_capacity(name.len() + 2);
     for part in ["\"", name, "\""] {
@@ -157,7 +157,7 @@ fn quoted(name: &str) -> String {
 impl Coercion<'_> {
     fn say(&mut self, template: &str, words: &[&str]) {
         let places = [self.at];
-        // Without a name it isn't about a variable.
+        // An error without a name is not about a variable.
         let places = &places[usize::from(self.name.is_empty())..];
         self.errors
             .push(DocumentError::new(places, template, words));
@@ -211,25 +211,26 @@ impl Coercion<'_> {
     }
 }
 
-/// Writes what is no list as JSON.
+/// Writes a value that is not a list as JSON.
 fn push_leaf(document: &Document, at: u32, ty: Ty, out: &mut String) {
     let value = document.node(at);
     let text = document.name(value);
     match value.kind {
-        // JSON writes it as it stands.
+        // Such a string is the same in JSON.
         kind::STRING if text.bytes().all(|byte| byte >= b' ' && byte != b'\\') => {
             out.push_str(text)
         }
         kind::STRING | kind::BLOCK => push_quoted(&document.string(value), out),
         kind::ENUM => push_quoted(text, out),
         kind::INT | kind::FLOAT if ty.name == id::ID => push_quoted(text, out),
-        // No argument of the schema takes an object, and a list only where one is expected.
+        // No argument of the schema takes an object, and lists are accepted only where one is
+        // expected.
         kind::LIST | kind::OBJECT => out.push_str("null"),
         _ => out.push_str(text),
     }
 }
 
-/// Writes a literal as JSON; `false` when a variable in it has no fitting value.
+/// Writes a literal as JSON; returns `false` if a variable in it has no valid value.
 fn push_literal(document: &Document, at: u32, ty: Ty, given: &[Given], out: &mut String) -> bool {
     let value = document.node(at);
     if value.kind == kind::USE {
@@ -269,8 +270,8 @@ fn lookup<'g>(document: &Document, at: u32, given: &'g [Given]) -> Option<&'g st
     None
 }
 
-/// Writes the arguments of a field or directive as a JSON object with all that have a value. Says
-/// what is wrong with one.
+/// Writes the arguments of a field or directive that have a value as a JSON object. Reports errors
+/// in an argument.
 pub(crate) fn push_arguments(
     document: &Document,
     parameters: &[Parameter],

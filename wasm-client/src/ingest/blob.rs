@@ -1,24 +1,24 @@
-//! Where does a value go that is more than one number: a text, an array, a structure, a long integer?
+//! Stores values that are more than one number: texts, arrays, structures and long integers.
 
 use pvwire_schema::decode::BlobView;
 use pvwire_schema::types::ValueType;
 
 use crate::store::{Slot, Store, Text, kind};
 
-/// An array or structure that came: where it lies in the message.
+/// A received array or structure and its location in the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayRow {
-    /// Whose it is.
+    /// The slot that it belongs to.
     pub slot: Slot,
-    /// Where the elements, or the structure's table, start: bytes from the message's start.
+    /// Where the elements, or the structure's table, start, in bytes from the start of the message.
     pub offset: u32,
-    /// Number of elements; of a structure 1, or 0 when it holds the changed fields alone.
+    /// Number of elements. For a structure 1, or 0 if it holds only the changed fields.
     pub count: u32,
-    /// Type of an element, the wire's number.
+    /// Element type, as the wire's number.
     pub value_type: u32,
 }
 
-/// Takes in the value of one row; the elements of an array stay in the message.
+/// Stores the value of one row; the elements of an array stay in the message.
 pub(super) fn set_blob(
     store: &mut Store,
     arrays: &mut Vec<ArrayRow>,
@@ -79,7 +79,7 @@ enum Scalar {
     Integer(String, f64),
 }
 
-/// The first element, little-endian; `None` when there is none.
+/// The first element, little-endian; `None` if the array is empty.
 fn scalar(value_type: ValueType, data: &[u8]) -> Option<Scalar> {
     let mut bytes = [0_u8; 8];
     let length = value_type.element_bytes()?;

@@ -1,4 +1,4 @@
-//! Which frames and which session do several tests begin with?
+//! Frames and a session that several tests share.
 
 use pvwire_schema::encode::FrameEncoder;
 use pvwire_schema::types::{Connection, ConnectionState, Filter, FrameKind};
@@ -21,7 +21,7 @@ pub(super) fn golden(name: &str) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
 
-/// A session that asked for the PVs of the golden snapshot and has their snapshot.
+/// A session that requested the PVs of the golden snapshot and received the snapshot.
 pub(super) fn at_the_snapshot() -> (Session, Vec<Slot>) {
     let mut session = Session::new();
     session.apply(&golden("hello")).unwrap();

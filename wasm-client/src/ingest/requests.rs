@@ -1,4 +1,4 @@
-//! What does the client ask the relay for, and what of it is still open?
+//! Encodes requests to the relay and keeps track of those that are still open.
 
 use pvwire_schema::encode;
 use pvwire_schema::limits::{MAX_NAMES, MAX_REQUEST_BYTES};
@@ -7,43 +7,43 @@ use pvwire_schema::types::{Filter, PutRequest, PutValue, PvId, Request, RequestB
 use super::Session;
 use crate::store::{NO_SLOT, Slot};
 
-/// Bytes that a name takes in a request beside its own: offset, length, terminating zero, padding.
+/// Bytes per name in a request in addition to the name: offset, length, terminating zero, padding.
 const NAME_OVERHEAD_BYTES: usize = 12;
 
-/// Bytes of a request that are no names.
+/// Bytes of a request that do not belong to names.
 const REQUEST_OVERHEAD_BYTES: usize = 96;
 
-/// There is no update that a put could be bound to.
+/// The put can't be bound to an update, because the slot shows none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoUpdate;
 
 /// The requests of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    /// Number of the last one.
+    /// Number of the last request.
     last: u32,
-    /// Open Subscribes by number, with the slots that they are for.
+    /// Open Subscribes by request number, with their slots.
     subscribes: Vec<(u32, Vec<Slot>)>,
-    /// Slots that the relay had no room for.
+    /// Slots that the relay refused because it was full.
     without_room: Vec<Slot>,
-    /// Open Puts by number, with the names that they are for.
+    /// Open Puts by request number, with their PV names.
     puts: Vec<(u32, String)>,
-    /// Puts of the next message.
+    /// Puts to be sent in the next message.
     staged: Vec<PutRequest>,
 }
 
-/// Puts that are remembered until they are answered; the TypeScript sends fewer at a time.
+/// Maximum number of open puts that are remembered; the TypeScript keeps fewer open at a time.
 const MAX_OPEN_PUTS: usize = 64;
 
 impl Requests {
-    /// Nothing is open any more: the connection is gone.
+    /// Forgets all open requests, because the connection was lost.
     pub(super) fn clear(&mut self) {
         self.subscribes.clear();
         self.without_room.clear();
         self.puts.clear();
     }
 
-    /// Gives a Put the next number and remembers its name.
+    /// Assigns the next request number to a Put and remembers its PV name.
     fn opened(&mut self, name: String) {
         self.last = self.last.wrapping_add(1).max(1);
         if self.puts.len() >= MAX_OPEN_PUTS {
@@ -52,24 +52,24 @@ impl Requests {
         self.puts.push((self.last, name));
     }
 
-    /// Closes a Put and gives its name.
+    /// Closes a Put and returns its PV name.
     pub(super) fn put_ended(&mut self, request: u32) -> Option<String> {
         let open = self.puts.iter().position(|(id, _)| *id == request);
         open.map(|at| self.puts.swap_remove(at).1)
     }
 
-    /// Closes a Subscribe and gives its slots.
+    /// Closes a Subscribe and returns its slots.
     pub(super) fn subscribed(&mut self, request: u32) -> Vec<Slot> {
         let open = self.subscribes.iter().position(|(id, _)| *id == request);
         open.map_or_else(Vec::new, |at| self.subscribes.swap_remove(at).1)
     }
 
-    /// The relay had no room for a slot.
+    /// Records that the relay had no room for a slot.
     pub(super) fn found_no_room(&mut self, slot: Slot) {
         self.without_room.push(slot);
     }
 
-    /// The next request: its number and its bytes.
+    /// Encodes the next request; returns its number and its bytes.
     fn encode(&mut self, body: RequestBody) -> (u32, Vec<u8>) {
         self.last = self.last.wrapping_add(1).max(1);
         let id = self.last;
@@ -78,7 +78,8 @@ impl Requests {
 }
 
 impl Session {
-    /// Asks for as many of `slots` as fit in one request, all with one filter; says for how many.
+    /// Subscribes to as many of `slots` as fit in one request, all with the same filter; returns
+    /// that number and the request.
     pub fn subscribe(&mut self, slots: &[Slot], filter: Filter) -> (usize, Vec<u8>) {
         let names = self.fitting(slots.iter().map(|slot| self.live.name(*slot)));
         let taken = names.len();
@@ -89,9 +90,9 @@ impl Session {
         (taken, bytes)
     }
 
-    /// Gives slots back, 10,000 at most, and the PVs that no other slot wants; `None` when there are
-    /// none of these. Not to be called while a Subscribe is open: its answer might hold one of these
-    /// PVs again.
+    /// Releases at most 10,000 slots and encodes an Unsubscribe for the PVs that no other slot
+    /// uses, or returns `None` if there are none. Must not be called while a Subscribe is open,
+    /// because its answer could contain one of these PVs again.
     pub fn remove(&mut self, slots: &[Slot]) -> Option<Vec<u8>> {
         debug_assert!(self.requests.subscribes.is_empty(), "a Subscribe is open");
         let mut ids = Vec::new();
@@ -107,13 +108,14 @@ impl Session {
         (!ids.is_empty()).then(|| self.requests.encode(RequestBody::Unsubscribe { ids }).1)
     }
 
-    /// Slots that the relay had no room for: worth asking for again after others were given back.
+    /// Slots that the relay had no room for. Requesting them again can succeed after others were
+    /// released.
     pub fn take_without_room(&mut self) -> Vec<Slot> {
         std::mem::take(&mut self.requests.without_room)
     }
 
-    /// Asks for the present state of as many of `names` as fit in one request, with `description` for
-    /// that of Channel Access too; says for how many.
+    /// Requests the current state of as many of `names` as fit in one request; returns that number
+    /// and the request. With `description`, includes the descriptions of Channel Access PVs.
     pub fn get(
         &mut self,
         names: &[String],
@@ -136,7 +138,7 @@ impl Session {
         self.requests.last
     }
 
-    /// Says up to which tick everything was processed.
+    /// Acknowledges that everything up to this tick was processed.
     #[must_use]
     pub fn ack(&self) -> Vec<u8> {
         encode::request(&Request {
@@ -147,7 +149,7 @@ impl Session {
         })
     }
 
-    /// Asks to be brought up to date at intervals only; 0 for every update again.
+    /// Requests updates at intervals only; 0 requests every update again.
     #[must_use]
     pub fn pace(&self, interval_ms: u32) -> Vec<u8> {
         encode::request(&Request {
@@ -156,7 +158,7 @@ impl Session {
         })
     }
 
-    /// Asks for the descriptions of those of `slots` that are subscribed; `None` when there are none.
+    /// Requests the descriptions of those of `slots` that are subscribed; `None` if none is.
     #[must_use]
     pub fn describe(&self, slots: &[Slot]) -> Option<Vec<u8>> {
         let ids = slots.iter().map(|slot| self.live.id(*slot));
@@ -168,20 +170,21 @@ impl Session {
         (!ids.is_empty()).then(|| request(ids))
     }
 
-    /// Shows who this is.
+    /// Sends the token that identifies the user.
     pub fn authenticate(&mut self, token: String) -> Vec<u8> {
         self.requests.encode(RequestBody::Authenticate { token }).1
     }
 
-    /// Measures the way to the relay.
+    /// Measures the round trip to the relay.
     pub fn ping(&mut self, client_time_ns: i64) -> Vec<u8> {
         self.requests.encode(RequestBody::Ping { client_time_ns }).1
     }
 
-    /// Adds a put to the next message. `slot`: only if the PV is still at the update that this slot shows.
+    /// Adds a put to the next message. With `slot`, the put applies only if the PV is still at the
+    /// update that this slot shows.
     ///
     /// # Errors
-    /// When the slot shows no update that could be expected.
+    /// When the slot shows no update that the put could be bound to.
     pub fn stage_put(
         &mut self,
         name: String,
@@ -201,9 +204,9 @@ impl Session {
         Ok(())
     }
 
-    /// A message with as many of the staged puts as fit in it, and how many these are; the others are
-    /// dropped. The last of them has the number of the last request, the one before it the number before
-    /// that, and so on.
+    /// A message with as many of the staged puts as fit in it, and their number; the other puts are
+    /// dropped. The last put has the number of the last request, the one before it the previous
+    /// number, and so on.
     pub fn put(&mut self, all_permitted: bool) -> (usize, Vec<u8>) {
         let mut puts = std::mem::take(&mut self.requests.staged);
         let limit = self.max_request_bytes();
@@ -225,7 +228,7 @@ impl Session {
                 RequestBody::PutMany { puts, .. } => puts,
                 _ => Vec::new(),
             };
-            // One put is always taken: a relay that can't read it says so.
+            // Always include one put: a relay that can't read it reports so.
             if taken > 1 && bytes.len() > limit {
                 puts.truncate(taken / 2);
                 continue;
@@ -255,7 +258,7 @@ impl Session {
             .1
     }
 
-    /// The longest request that the relay reads.
+    /// Size of the longest request that the relay accepts, in bytes.
     fn max_request_bytes(&self) -> usize {
         (self.hello.as_ref()).map_or(MAX_REQUEST_BYTES, |hello| hello.max_request_bytes as usize)
     }
@@ -266,7 +269,7 @@ impl Session {
         let mut taken = Vec::new();
         for name in names.take(MAX_NAMES) {
             let bytes = name.len() + NAME_OVERHEAD_BYTES;
-            // One name is always taken: a relay that can't read it says so.
+            // Always include one name: a relay that can't read it reports so.
             if bytes > room && !taken.is_empty() {
                 break;
             }

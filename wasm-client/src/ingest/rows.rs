@@ -1,4 +1,4 @@
-//! How do the rows of a frame change the PVs that they are about, and what was left out before them?
+//! Applies the rows of a frame to their PVs and counts the updates that were skipped before them.
 
 use std::iter::Peekable;
 
@@ -8,7 +8,7 @@ use pvwire_schema::types::{Alarm, FrameKind, PvId, SkipCause};
 use super::blob::{ArrayRow, set_blob};
 use crate::store::{CAUSES, NO_SLOT, Seconds, Slot, Store, kind};
 
-/// Takes in all rows of a frame, and notes where arrays lie.
+/// Applies all rows of a frame and records the locations of arrays.
 pub(super) fn fill(store: &mut Store, arrays: &mut Vec<ArrayRow>, frame: &FrameView<'_>) {
     store.begin_frame();
     for (id, metadata) in frame.metadata() {
@@ -49,7 +49,7 @@ pub(super) fn fill(store: &mut Store, arrays: &mut Vec<ArrayRow>, frame: &FrameV
     }
 }
 
-/// What rows say beside their values, read in step with them.
+/// Everything that rows carry besides their values, read in step with the values.
 struct Marks<A: Iterator, K: Iterator, D: Iterator, S> {
     kind: FrameKind,
     row: u32,
@@ -57,20 +57,20 @@ struct Marks<A: Iterator, K: Iterator, D: Iterator, S> {
     skips: Peekable<K>,
     details: Peekable<D>,
     sequences: Option<S>,
-    /// Of what a catch-up leaves out.
+    /// Cause of the updates that a catch-up skipped.
     cause: SkipCause,
 }
 
-/// What a row says beside its value.
+/// Everything that a row carries besides its value.
 struct Mark<'a> {
     kind: FrameKind,
     alarm: Option<Alarm>,
     detail: Option<DetailRow<'a>>,
     sequence: Option<u32>,
-    /// Values left out before it, in all and by the numbers of the causes.
+    /// Updates skipped before this row, in total and by cause.
     skip: u32,
     by_cause: [u32; CAUSES],
-    /// Of what a catch-up leaves out.
+    /// Cause of the updates that a catch-up skipped.
     cause: SkipCause,
 }
 
@@ -81,9 +81,9 @@ where
     D: Iterator<Item = DetailRow<'a>>,
     S: Iterator<Item = u32>,
 {
-    /// Passes over rows that say nothing, up to `rows` of them, and says how many that were.
+    /// Skips up to `rows` rows that carry only their value and returns how many were skipped.
     fn pass_plain(&mut self, rows: usize) -> usize {
-        // In the other frames each row says its number.
+        // In frames of the other kinds each row carries its sequence number.
         if self.kind != FrameKind::Update {
             return 0;
         }
@@ -116,7 +116,7 @@ where
     }
 }
 
-/// Takes in one row with all that it says; `set` does so with its value.
+/// Applies one row with everything that it carries; `set` applies its value.
 fn set_row(
     store: &mut Store,
     id: PvId,
@@ -124,7 +124,7 @@ fn set_row(
     mark: &Mark<'_>,
     set: &mut dyn FnMut(&mut Store, Slot),
 ) {
-    // What isn't said is as in the row before, but in a snapshot there is none before.
+    // Anything not given is as in the previous row; the rows of a snapshot have no previous row.
     let first = matches!(mark.kind, FrameKind::Snapshot | FrameKind::Answer);
     let mut skipped = mark.skip;
     each_slot(store, id, |store, slot| {
@@ -150,7 +150,7 @@ fn each_slot(store: &mut Store, id: PvId, mut apply: impl FnMut(&mut Store, Slot
     }
 }
 
-/// Numbers the update, and counts and says how many before it didn't come.
+/// Sets the update's sequence number and counts the updates skipped before it. Returns that count.
 fn count(store: &mut Store, slot: Slot, mark: &Mark<'_>) -> u32 {
     store.mark_filled(slot);
     let last = store.columns.sequence[slot as usize];
@@ -164,13 +164,13 @@ fn count(store: &mut Store, slot: Slot, mark: &Mark<'_>) -> u32 {
         }
         return mark.skip;
     };
-    // The row that is there already, said again.
+    // The row repeats the update that is already shown.
     if known && sequence == last {
         return 0;
     }
     store.count(slot, sequence);
     let ahead = sequence.wrapping_sub(last);
-    // A stream that seems to go backwards was numbered anew: nothing is known of a loss.
+    // If the sequence appears to go backwards, numbering started again: no loss can be inferred.
     if mark.kind != FrameKind::CatchUp || ahead >= 1 << 31 {
         return 0;
     }
@@ -188,7 +188,7 @@ mod tests {
     use pvwire_schema::encode::{FrameEncoder, RowMarks};
     use pvwire_schema::types::{ConnectionState, Reply};
 
-    /// What a slot has skipped, by the numbers of the causes.
+    /// The updates that a slot has skipped, by cause.
     fn skips(session: &Session, slot: Slot) -> [f64; CAUSES] {
         session.live.columns.skips.as_chunks().0[slot as usize]
     }
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(skips(&session, slots[2]), [0.0, 0.0, 20.0, 300.0, 0.0, 0.0]);
         assert_eq!(session.live.skipped_total(), 2 + 321 + 320);
         session.apply(&golden("paced")).unwrap();
-        // 150 is before where the update brought it: nothing is known of a loss.
+        // 150 is before the last sequence number: no loss can be inferred.
         assert_eq!(session.live.skipped_total(), 2 + 321 + 320);
     }
 

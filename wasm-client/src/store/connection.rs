@@ -8,7 +8,7 @@ use super::{
 };
 
 impl Store {
-    /// Connection and access rights as the relay knows them.
+    /// Sets the connection state and access rights that the relay reports.
     pub fn set_connection(&mut self, slot: Slot, connection: Connection) {
         let name = &self.names[slot as usize];
         let is_simulated = SIMULATED.iter().any(|scheme| name.starts_with(scheme));
@@ -20,7 +20,7 @@ impl Store {
             + u8::from(unknown) * ACCESS_UNKNOWN;
         let since_ms = connection.since_ns.div_euclid(1_000_000) as f64;
         let at = slot as usize;
-        // What this client's puts have shown holds until something else is told.
+        // The result of this client's puts stays valid until the rights change.
         let before = self.columns.access[at];
         let is_news = before & !(ACCESS_REFUSED | ACCESS_TAKEN) != access
             || self.columns.state[at] != connection.state.number()
@@ -45,7 +45,7 @@ impl Store {
         }
     }
 
-    /// A put of this client to the PV was taken or refused, whatever its rights seemed to be.
+    /// Records that a put of this client was accepted or refused, whatever the access rights said.
     pub fn tried(&mut self, name: &str, taken: bool) {
         let Some(found) = self.names.iter().position(|known| known == name) else {
             return;
@@ -83,7 +83,7 @@ impl Store {
         self.reasons.retain(|(refused, _)| *refused != slot);
     }
 
-    /// The relay didn't take the slot's name.
+    /// Records that the relay refused the slot's name.
     pub fn refuse(&mut self, slot: Slot, reason: &str) {
         self.accept(slot);
         self.reasons.push((slot, reason.to_owned()));
@@ -92,21 +92,21 @@ impl Store {
         self.touch(slot, part::CONNECTION);
     }
 
-    /// Why the relay didn't take the slot's name; empty when it did.
+    /// Why the relay refused the slot's name; empty if it did not.
     #[must_use]
     pub fn reason(&self, slot: Slot) -> &str {
         let refused = self.reasons.iter().find(|(refused, _)| *refused == slot);
         refused.map_or("", |(_, reason)| reason)
     }
 
-    /// The relay can be asked: new slots are being searched for.
+    /// Records that the relay can be reached: new slots are now being searched for.
     pub fn relay_found(&mut self) {
         self.state_of_new = ConnectionState::Connecting.number();
     }
 
-    /// The relay is out of reach: ids mean nothing any more and every value is old since `heard_ms`,
-    /// when something last came, NaN when nothing has. It is noticed at `now_ms`; both are milliseconds
-    /// past the POSIX epoch.
+    /// Records that the connection to the relay was lost: ids are no longer valid and every value
+    /// is outdated since `heard_ms`, when the last message arrived, NaN if there was none. The loss
+    /// was noticed at `now_ms`; both are milliseconds past the POSIX epoch.
     pub fn relay_lost(&mut self, now_ms: f64, heard_ms: f64) {
         self.state_of_new = state::RELAY_LOST;
         self.direct.clear();
@@ -117,7 +117,7 @@ impl Store {
             let local = self.names[slot as usize].starts_with(LOCAL_SCHEME);
             let at = slot as usize;
             if !local && self.columns.state[at] != state::RELAY_LOST {
-                // A value that was old before is older than that.
+                // A value that was already outdated keeps its earlier time.
                 let was_present = self.columns.state[at] == ConnectionState::Connected.number()
                     && self.columns.heard_ms[at].is_nan();
                 if was_present {

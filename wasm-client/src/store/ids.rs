@@ -1,10 +1,10 @@
-//! Slots by the relay's ids of their PVs.
+//! Finds slots by the relay's ids of their PVs.
 
 use pvwire_schema::types::PvId;
 
 use super::{DIRECT_IDS, NO_SLOT, Slot, Store};
 
-/// Index of an id in a sorted list, or where it belongs.
+/// Index of an id in a sorted list, or the index at which to insert it.
 pub(super) fn place(sorted: &[(PvId, Slot)], id: PvId) -> Result<usize, usize> {
     sorted.binary_search_by_key(&id, |entry| entry.0)
 }
@@ -16,7 +16,7 @@ impl Store {
         self.ids[slot as usize]
     }
 
-    /// Lets `id` lead to `slot`, among others.
+    /// Adds `slot` to the slots of `id`.
     pub fn bind(&mut self, slot: Slot, id: PvId) {
         if self.ids[slot as usize] == id {
             return;
@@ -30,7 +30,7 @@ impl Store {
         self.set_first(id, slot);
     }
 
-    /// Lets the slot's id no longer lead to it.
+    /// Removes the slot from the slots of its id.
     pub fn unbind(&mut self, slot: Slot) {
         let id = std::mem::replace(&mut self.ids[slot as usize], PvId::NONE);
         if id == PvId::NONE {
@@ -52,7 +52,7 @@ impl Store {
         }
     }
 
-    /// The first slot of a PV, [`NO_SLOT`] when it has none; [`Store::after`] leads to the others.
+    /// The first slot of a PV, [`NO_SLOT`] if it has none; [`Store::after`] returns the next ones.
     #[inline]
     #[must_use]
     pub fn first(&self, id: PvId) -> Slot {

@@ -1,8 +1,7 @@
-//! How do the many rows that say value and time alone get into the store, quickly?
+//! Stores the rows that carry only value and time, which are most of all rows, with little work.
 //!
-//! This is what a browser does for every update. The rest of the module is compiled to be small, and
-//! so this is one loop over columns that are all known to be of one length, which calls nothing but
-//! what happens rarely.
+//! A browser does this for every update. The rest of the module is compiled for size; this code is
+//! one loop over columns of the same known length, which calls other functions only in rare cases.
 
 use pvwire_schema::decode::NumberRows;
 use pvwire_schema::types::PvId;
@@ -10,8 +9,8 @@ use pvwire_schema::types::PvId;
 use super::ids::place;
 use super::{DIRECT_IDS, NO_SLOT, Slot, Store, Text, kind, part};
 
-/// Splits times into seconds and nanoseconds. Rows of a frame mostly share their second, and dividing
-/// 64-bit numbers is what takes longest in a browser.
+/// Splits times into seconds and nanoseconds. The rows of a frame mostly share their second, and
+/// dividing 64-bit numbers is the slowest step in a browser.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seconds {
     start_ns: i64,
@@ -19,12 +18,13 @@ pub struct Seconds {
 }
 
 impl Seconds {
-    /// Whole seconds past the POSIX epoch and the rest.
+    /// Whole seconds past the POSIX epoch and the remaining nanoseconds.
     #[inline(always)]
     pub fn split(&mut self, time_ns: i64) -> (f64, u32) {
         let mut nanoseconds = time_ns.wrapping_sub(self.start_ns);
         if time_ns < self.start_ns || nanoseconds as u64 >= SECOND_NS as u64 {
-            // By value: what is lent to a function lives in memory, and the loop waits for it.
+            // By value: an argument passed by reference lives in memory, and the loop would wait
+            // for it.
             *self = Self::of(time_ns);
             nanoseconds = time_ns.wrapping_sub(self.start_ns);
         }
@@ -36,7 +36,8 @@ impl Seconds {
     fn of(time_ns: i64) -> Self {
         let seconds = time_ns.div_euclid(SECOND_NS);
         Self {
-            // Wraps only before the first whole second of all times; the difference is right.
+            // Wraps only before the first whole second that can be represented; the difference is
+            // still right.
             start_ns: seconds.wrapping_mul(SECOND_NS),
             seconds: seconds as f64,
         }
@@ -46,8 +47,7 @@ impl Seconds {
 const SECOND_NS: i64 = 1_000_000_000;
 
 impl Store {
-    /// Takes in the next `count` rows of an Update frame; nothing is said of them beside value and
-    /// time.
+    /// Applies the next `count` rows of an Update frame, which carry only value and time.
     pub fn update(&mut self, rows: &mut NumberRows<'_>, count: usize, clock: &mut Seconds) {
         let slots = self.names.len();
         let value = self.columns.value.as_mut_slice();
@@ -63,7 +63,7 @@ impl Store {
         let mut dirty_len = self.dirty_len;
         let next = self.next.as_slice();
         let direct = self.direct.as_slice();
-        // They are: so that the compiler knows it too, and an index is checked once for all.
+        // This is always true; it tells the compiler so, and each index is then checked only once.
         let of_one_length = value.len() == slots
             && seconds.len() == slots
             && nanoseconds.len() == slots
@@ -91,7 +91,7 @@ impl Store {
                 None => searched(&self.others, row.id),
             };
             let mut at = first as usize;
-            // No slot is a number beyond all slots.
+            // `NO_SLOT` is larger than every slot.
             while at < slots {
                 let before = parts[at];
                 let mut now = before;

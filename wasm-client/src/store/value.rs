@@ -10,7 +10,7 @@ use super::{
 };
 
 impl Store {
-    /// An update whose value is a number.
+    /// Sets a numeric value from an update.
     #[inline]
     pub fn set_number(&mut self, slot: Slot, value: f64) {
         let at = slot as usize;
@@ -22,7 +22,7 @@ impl Store {
         self.value_changed(slot, kind::NUMBER);
     }
 
-    /// An update whose value is text of any kind. `number` is what a double can say of it.
+    /// Sets a value of any kind of text from an update. `number` is the nearest double.
     pub fn set_text(&mut self, slot: Slot, kind: u8, text: Text, number: f64) {
         let at = slot as usize;
         if self.columns.kind[at] == kind && self.texts[at] == text {
@@ -33,7 +33,7 @@ impl Store {
         self.value_changed(slot, kind);
     }
 
-    /// An update whose value stays in the message, or can't be read.
+    /// Sets a value that stays in the message, or that can't be read.
     pub fn set_opaque(&mut self, slot: Slot, kind: u8) {
         self.value_changed(slot, kind);
     }
@@ -50,7 +50,7 @@ impl Store {
         self.touch(slot, part::VALUE);
     }
 
-    /// The value is no longer known.
+    /// Removes a value that is no longer known.
     pub fn clear_value(&mut self, slot: Slot) {
         let at = slot as usize;
         self.columns.sequence[at] = 0;
@@ -64,7 +64,7 @@ impl Store {
         self.touch(slot, part::TIME | part::ALARM);
     }
 
-    /// What an update says beside value, time and alarm, if it does.
+    /// Sets the fields of an update other than value, time and alarm, if it has any.
     pub fn set_detail(&mut self, slot: Slot, detail: Option<DetailRow<'_>>) {
         let before = &mut self.details[slot as usize];
         if detail.is_none() && before.is_none() {
@@ -79,13 +79,14 @@ impl Store {
         self.touch(slot, part::TIME | part::ALARM);
     }
 
-    /// What the last update said beside value, time and alarm.
+    /// The fields of the last update other than value, time and alarm.
     #[must_use]
     pub fn detail(&self, slot: Slot) -> Option<&Detail> {
         self.details[slot as usize].as_deref()
     }
 
-    /// The update that the slot shows, if it is the PV's present one as far as anybody knows.
+    /// The sequence number of the update that the slot shows, if it is the PV's current one as far
+    /// as is known.
     #[must_use]
     pub fn expected(&self, slot: Slot) -> Option<Expected> {
         let at = slot as usize;
@@ -96,7 +97,8 @@ impl Store {
         })
     }
 
-    /// The time stamp of an update: whole seconds past the POSIX epoch and the rest.
+    /// Sets the time stamp of an update: whole seconds past the POSIX epoch and the remaining
+    /// nanoseconds.
     #[inline]
     pub fn set_time(&mut self, slot: Slot, seconds: f64, nanoseconds: u32) {
         let at = slot as usize;
@@ -108,7 +110,7 @@ impl Store {
         }
     }
 
-    /// The alarm of an update; `None` when it is not known.
+    /// Sets the alarm of an update; `None` if it is not known.
     pub fn set_alarm(&mut self, slot: Slot, alarm: Option<Alarm>) {
         let at = slot as usize;
         let alarm = alarm.filter(|alarm| *alarm != Alarm::NONE);
@@ -122,7 +124,7 @@ impl Store {
         }
     }
 
-    /// An update came, the `sequence`th of its PV.
+    /// Records an update, the `sequence`th of its PV.
     #[inline]
     pub fn count(&mut self, slot: Slot, sequence: u32) {
         let at = slot as usize;
@@ -130,7 +132,7 @@ impl Store {
         self.columns.received[at] += 1.0;
     }
 
-    /// Updates that did not come.
+    /// Records skipped updates.
     pub fn skip(&mut self, slot: Slot, cause: SkipCause, count: u32) {
         if count > 0 {
             let at = slot as usize * CAUSES + usize::from(cause.number());
@@ -139,8 +141,8 @@ impl Store {
         }
     }
 
-    /// Metadata that came. One of another epoch or type says that the value kept so far is no value
-    /// of this PV any more.
+    /// Sets the metadata. If their epoch or type differs, the previous value no longer belongs to
+    /// this PV and is removed.
     pub fn set_metadata(&mut self, slot: Slot, metadata: &Metadata) {
         let at = slot as usize;
         let version = self.columns.metadata_version[at];
@@ -158,7 +160,7 @@ impl Store {
         self.touch(slot, part::METADATA);
     }
 
-    /// A PV that lives in the page takes this value, to be shown with so many digits.
+    /// Sets the value of a PV local to the page, shown with this number of digits.
     pub fn set_local(&mut self, slot: Slot, value: &PutValue, digits: i16, now_ms: f64) {
         let at = slot as usize;
         if self.columns.kind[at] == kind::NONE {
@@ -221,7 +223,7 @@ impl Store {
         self.count(slot, sequence);
     }
 
-    /// How to draw the PV.
+    /// The PV's metadata.
     #[must_use]
     pub fn metadata(&self, slot: Slot) -> &Metadata {
         &self.metadata[slot as usize]

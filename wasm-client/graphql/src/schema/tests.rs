@@ -1,8 +1,8 @@
-//! The tables against the schema that applications see.
+//! Compares the tables with the schema that applications see.
 
 use super::*;
 
-/// The tables in the schema's own notation, without descriptions, one definition after the other.
+/// The tables in the schema's notation, without descriptions, one definition after another.
 fn printed() -> String {
     let mut text = String::from("schema{query:Query mutation:Mutation subscription:Subscription}");
     let built_in = ["Int", "Float", "String", "Boolean", "ID"];

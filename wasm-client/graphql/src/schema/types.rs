@@ -64,7 +64,8 @@ const IDS: Parameter = parameter("ids", some(id::ID).list().required(), "");
 const ONE: Parameter = parameter("id", some(id::ID), "");
 const DEPRECATED: &[Parameter] = &[parameter("includeDeprecated", ty(id::BOOLEAN), "false")];
 
-/// A value reads the metadata too: precision, labels, whether a number is an enum's index.
+/// A value depends on the metadata too: precision, labels, and whether a number is the index of an
+/// enum.
 const VALUE: u32 = part::VALUE | part::METADATA;
 const ACCESS: u32 = part::ACCESS | part::CONNECTION;
 const ALARM: u32 = part::ALARM | part::CONNECTION;
@@ -91,7 +92,7 @@ pub(crate) static DIRECTIVES: &[DirectiveType] = &[
         arguments: &[parameter("if", some(id::BOOLEAN), "")],
         locations: &["FIELD", "FRAGMENT_SPREAD", "INLINE_FRAGMENT"],
     },
-    // These three describe schemas: documents can use them nowhere.
+    // These three apply to schema definitions: documents can't use them anywhere.
     DirectiveType {
         name: "deprecated",
         arguments: &[parameter(

@@ -8,7 +8,7 @@ use crate::tree::{Node, kind};
 use crate::values::problem;
 
 impl Validator<'_> {
-    /// Says what is wrong with the use of an operation's variables.
+    /// Reports errors in the use of an operation's variables.
     pub(super) fn leave_operation(&mut self, operation: u32) {
         let document = self.document;
         let node = document.node(operation);
@@ -53,7 +53,7 @@ impl Validator<'_> {
         self.errors.append(&mut undefined);
         for (_, variable) in document.children(operation) {
             let name = document.name(variable);
-            // Of two with one name both are used, or neither.
+            // Two variables with the same name are both used or both unused.
             let first = document.find(operation, kind::VARIABLE, name);
             if variable.kind == kind::VARIABLE && !used.contains(&first) {
                 let words = [name, &of("in")];
@@ -144,8 +144,8 @@ impl Validator<'_> {
         }
     }
 
-    /// Checks the values of arguments; their names too if there is an owner to name: the object and the
-    /// field, or a directive.
+    /// Validates the values of arguments, and their names if there is an owner to report: the
+    /// object and the field, or a directive.
     pub(super) fn arguments(
         &mut self,
         of: u32,
@@ -200,7 +200,8 @@ impl Validator<'_> {
                 if !problem.is_empty() {
                     self.say(node.at, "%", &[&problem]);
                 }
-                // No type of the schema is an object to write: what is in one is looked through.
+                // The schema has no input object types: only the contents of the object are
+                // validated.
                 self.unique(
                     at,
                     kind::ARGUMENT,
@@ -224,7 +225,7 @@ fn find(parameters: &'static [Parameter], name: &str) -> Option<&'static Paramet
     parameters.iter().find(|parameter| parameter.name == name)
 }
 
-/// Whether a variable may stand where a type is expected.
+/// Whether a variable may be used where a type is expected.
 fn fits(variable: Ty, has_default: bool, place: Ty) -> bool {
     if place.is_required() && !variable.is_required() {
         return has_default && is_subtype(variable, place.inner());

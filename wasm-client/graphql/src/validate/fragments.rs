@@ -1,18 +1,19 @@
-//! Rules about fragments: cycles, unused ones, impossible spreads, and what is selected through them.
+//! Rules about fragments: cycles, unused fragments, impossible spreads, and fields selected through
+//! fragments.
 
 use super::Validator;
 use crate::error::{DocumentError, fill};
 use crate::schema;
 use crate::tree::{Node, kind};
 
-/// Fields of a type that lead to other types, which have them too.
+/// Fields of a type that lead to other types, which have these fields too.
 const LISTS: &[&str] = &["fields", "interfaces", "possibleTypes", "inputFields"];
 
-/// How many of them may not stand in each other: what is shown grows by a factor with each.
+/// Maximum nesting of these lists: the result grows by a factor with each level.
 const MAX_LISTS: u32 = 3;
 
 impl Validator<'_> {
-    /// A subscription selects one field, whatever fragments it is in.
+    /// A subscription must select a single field, also counting those in fragments.
     pub(super) fn single_field(&mut self, at: u32, node: &Node) {
         let document = self.document;
         let mut fields = Vec::new();
@@ -30,7 +31,7 @@ impl Validator<'_> {
         } else {
             fill("Subscription \"%\"", &[name])
         };
-        // Fields of one key stand together, in the order of their first.
+        // Fields with the same key are consecutive, in the order of the first field of each key.
         let mut extra: Vec<u32> = Vec::new();
         let mut hidden: Vec<DocumentError> = Vec::new();
         let mut done: Vec<u32> = Vec::new();
@@ -61,7 +62,8 @@ impl Validator<'_> {
         self.errors.append(&mut hidden);
     }
 
-    /// Fields that a set selects, through its fragments; those that are always left out are not.
+    /// The fields that a set selects, including those in its fragments, but not those that are
+    /// always skipped.
     fn fields_of(&self, of: u32, visited: &mut Vec<u32>, fields: &mut Vec<u32>) {
         let document = self.document;
         for (at, node) in document.children(of) {
@@ -93,7 +95,7 @@ impl Validator<'_> {
         }
     }
 
-    /// Fragments that a node spreads, those of inner sets after its own.
+    /// Fragments that a node spreads; those of inner sets come after its own.
     fn spreads(&self, of: u32) -> Vec<u32> {
         let mut spreads = Vec::new();
         for (definition, spread) in &self.document.spreads {
@@ -118,14 +120,14 @@ impl Validator<'_> {
         spreads
     }
 
-    /// The fragment that a spread names, 0 when there is none.
+    /// The fragment that a spread refers to, 0 if it is not defined.
     fn spread_fragment(&self, spread: u32) -> u32 {
         let document = self.document;
         document.fragment(document.name(document.node(spread)))
     }
 
-    /// Follows a fragment's spreads; each fragment is followed once in a document, from the first
-    /// that leads to it. The path holds a fragment and its spread that leads on in turn.
+    /// Follows a fragment's spreads; each fragment is followed once per document, from the first
+    /// one that leads to it. The path contains each fragment and the spread that leads on from it.
     pub(super) fn cycles(&mut self, fragment: u32, path: &mut Vec<u32>) {
         if self.followed.contains(&fragment) {
             return;
@@ -184,14 +186,14 @@ impl Validator<'_> {
         let document = self.document;
         for (_, node) in document.children(0) {
             let name = document.name(node);
-            // Of two with one name both are used, or neither.
+            // Two fragments with the same name are both used or both unused.
             if node.kind == kind::FRAGMENT && !self.used.contains(&document.fragment(name)) {
                 self.say(node.at, "Fragment \"%\" is never used.", &[name]);
             }
         }
     }
 
-    /// A fragment can only stand in an object of its own type.
+    /// A fragment can only be used in an object of its own type.
     pub(super) fn possible(&mut self, fragment: &str, on: Option<u8>, parent: Option<u8>, at: u32) {
         if let (Some(on), Some(parent)) = (on, parent)
             && on != parent
@@ -207,7 +209,8 @@ impl Validator<'_> {
         }
     }
 
-    /// Whether there are too many lists of the schema in each other below a node that is in so many.
+    /// Whether too many lists of the schema are nested below a node that is itself inside `lists`
+    /// of them.
     pub(super) fn is_deep(&mut self, of: u32, lists: u32) -> bool {
         let document = self.document;
         for (at, node) in document.children(of) {
