@@ -97,7 +97,8 @@ fn members<'a>(schema: Schema<'a>, union: Enum<'a>) -> Vec<Object<'a>> {
         .collect()
 }
 
-/// The tables of a frame, and the structs in them. Tables with equal field types share one layout, named after the first.
+/// The tables of a frame, and the structs in them. Tables with equal field types share one layout,
+/// named after the first.
 fn rust(schema: Schema<'_>) -> Result<String, Error> {
     let root = schema.root_table().ok_or("frame.fbs names no root type")?;
     let (mut found, mut open) = (vec![root], vec![root]);
@@ -210,8 +211,8 @@ fn layout_of(
     })
 }
 
-/// The values of all enums and unions, the ids of all tables' fields, and size and field offsets of all
-/// structs.
+/// The values of all enums and unions, the ids of all tables' fields, and size and field offsets of
+/// all structs.
 fn typescript(schemas: &[Schema<'_>]) -> String {
     let mut enums = BTreeMap::new();
     let mut tables = BTreeMap::new();

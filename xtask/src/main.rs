@@ -1,5 +1,5 @@
-//! Chores of this workspace: `wasm` builds the browser module, `layouts` writes what is generated from
-//! the schema beside flatc's code.
+//! Chores of this workspace: `wasm` builds the browser module, `layouts` writes the layouts
+//! generated from the schema, next to flatc's code.
 
 #![forbid(unsafe_code)]
 

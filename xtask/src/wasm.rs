@@ -1,4 +1,4 @@
-//! How the Rust of `wasm-client/` becomes the module and the glue in `wasm-client/pkg/`.
+//! Builds the module and its JavaScript in `wasm-client/pkg/` from the Rust of `wasm-client/`.
 
 use std::collections::hash_map::DefaultHasher;
 use std::error::Error;
@@ -15,14 +15,15 @@ use wasmparser::{Parser, Payload};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Most that the module may weigh when compressed as a web server does: a page on a slow link waits
-/// for it.
+/// Maximum size of the module when compressed as a web server does, because a page on a slow link
+/// waits for it.
 const MAX_WASM_GZIP_BYTES: usize = 60 * 1024;
 
-/// Most that the generated JavaScript may weigh; `size.node.test.ts` weighs the package's own too.
+/// Maximum compressed size of the generated JavaScript; `size.node.test.ts` also checks that of the
+/// package's own JavaScript.
 const MAX_GLUE_GZIP_BYTES: usize = 15 * 1024;
 
-/// All that the result depends on, from the workspace's root.
+/// Everything that the result depends on, relative to the workspace's root.
 const INPUTS: [&str; 8] = [
     "Cargo.lock",
     "Cargo.toml",
@@ -34,7 +35,7 @@ const INPUTS: [&str; 8] = [
     "xtask/src",
 ];
 
-/// Builds `wasm-client/pkg/` unless it stands there for these very inputs.
+/// Builds `wasm-client/pkg/` unless it is already built from these inputs.
 pub(crate) fn build() -> Result<()> {
     let root = &workspace(
         std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from),
@@ -72,9 +73,9 @@ pub(crate) fn build() -> Result<()> {
     Ok(())
 }
 
-/// The workspace that xtask runs in, which needn't be the one that it was compiled in: worktrees may
-/// share a target directory. Cargo names the folder of the package that it runs; without cargo it is the
-/// nearest workspace above the current directory.
+/// The workspace that xtask runs in, which needn't be the one that it was compiled in: worktrees
+/// may share a target directory. Cargo names the folder of the package that it runs; without cargo
+/// it is the nearest workspace above the current directory.
 fn workspace(package: Option<PathBuf>, current: &Path) -> Result<PathBuf> {
     let is_ours = |folder: &&Path| folder.join("xtask/Cargo.toml").is_file();
     let by_cargo = package.as_deref().and_then(Path::parent).filter(is_ours);
@@ -100,8 +101,8 @@ fn compile(root: &Path) -> Result<PathBuf> {
     Ok(target.join("wasm32-unknown-unknown/wasm/pvwire_wasm.wasm"))
 }
 
-/// Flags for the names of source files, which panics bring into the module: they are short and the
-/// same wherever Rust and the crates are installed.
+/// Flags that shorten the names of source files, which panic messages contain, and make them
+/// independent of where Rust and the crates are installed.
 fn without_paths(root: &Path) -> Result<String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let printed = |flags: &[&str]| -> Result<String> {
@@ -134,7 +135,8 @@ fn optimise(root: &Path, module: &Path) -> Result<()> {
     run(Command::new("node")
         .arg(wasm_opt)
         .args(["-O3", "--strip-debug", "--strip-producers"])
-        // rustc has made the functions that pay part of their callers; more of it only weighs more.
+        // rustc has already inlined the functions where it pays; more inlining only increases the
+        // size.
         .args(["--always-inline-max-function-size=0"])
         .args(["--flexible-inline-max-function-size=0"])
         .args(["--one-caller-inline-max-function-size=0"])
@@ -154,36 +156,36 @@ fn run(command: &mut Command) -> Result<()> {
     }
 }
 
-/// Where the generated JavaScript has what no page of ours runs: from here to there, each ending left
-/// out of what is cut.
+/// Parts of the generated JavaScript that pages never run. Each is removed from its first text up
+/// to, but not including, its second text.
 const NEEDLESS: [(&str, &str); 9] = [
-    // Every browser that can run the module has it.
+    // Every browser that can run the module has `encodeInto`.
     (
         "if (!('encodeInto' in cachedTextEncoder))",
         "let WASM_VECTOR_LEN",
     ),
-    // `ts/store/core.ts` gives what is to be loaded, and no object around it.
+    // `ts/store/core.ts` passes the module itself, not an object that contains it.
     ("if (module !== undefined) {", "const imports"),
-    // It loads once, too.
+    // `ts/store/core.ts` also loads it only once.
     (
         "(module_or_path) {\n    if (wasm !== undefined)",
         "(module_or_path) {\n\n",
     ),
     ("if (module_or_path !== undefined) {", "const imports"),
-    // Whoever has WebAssembly has these.
+    // Every browser with WebAssembly has these.
     (
         "typeof Request === 'function' && ",
         "module_or_path instanceof",
     ),
     ("typeof URL === 'function' && ", "module_or_path instanceof"),
     ("typeof Response === 'function' && ", "module instanceof"),
-    // The browser's own error says it too.
+    // The browser's own error says the same.
     ("\"`WebAssembly.instantiateStreaming` failed", "e);"),
-    // Strings are always given with the function that makes more room.
+    // Strings are always passed with the function that allocates memory.
     ("if (realloc === undefined)", "let len = arg.length"),
 ];
 
-/// The generated JavaScript without what nobody runs.
+/// The generated JavaScript without the code that is never run.
 fn trimmed(glue: &str) -> Result<String> {
     let mut glue = glue.to_owned();
     for (from, to) in NEEDLESS {
@@ -195,7 +197,8 @@ fn trimmed(glue: &str) -> Result<String> {
     Ok(glue)
 }
 
-/// A module that asks for anything of `env` runs nowhere: some crate expected an operating system.
+/// Fails if the module imports from `env`: it could not run, because a crate expected an operating
+/// system.
 fn check_imports(wasm: &[u8]) -> Result<()> {
     for payload in Parser::new(0).parse_all(wasm) {
         if let Payload::ImportSection(imports) = payload? {
@@ -279,7 +282,7 @@ mod tests {
         for (package, current, expected) in [
             (Some(other.join("xtask")), compiled_in, &*other),
             (None, &*other.join("web-demo/src"), &*other),
-            // As set by a cargo that runs something else.
+            // Simulates a cargo that runs another package.
             (Some(PathBuf::from("/elsewhere/tool")), &*other, &*other),
             (Some(compiled_in.join("xtask")), &*other, compiled_in),
         ] {
