@@ -1,4 +1,4 @@
-//! Where does the relay find libca when it runs, and libca what the relay has for it?
+//! Lets the relay find libca at run time, and libca find the functions that the relay replaces.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

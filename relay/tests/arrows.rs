@@ -153,8 +153,8 @@ fn modules(src: &Path) -> BTreeMap<Module, String> {
     modules
 }
 
-/// Who names whom among the modules of a crate. Whoever names something that a module passes on by
-/// `pub use` names that module.
+/// Which modules of a crate depend on which. Code that names something re-exported by a module with
+/// `pub use` depends on that module.
 fn arrows(modules: &BTreeMap<Module, String>) -> BTreeSet<(Module, Module)> {
     let mut arrows = BTreeSet::new();
     for (from, code) in modules {

@@ -1,5 +1,5 @@
-//! A client with an update filter gets the updates that it asked for; what is left out is counted by cause, in the
-//! client and in the relay alike.
+//! A client with an update filter gets the updates that it asked for; the filtered updates are
+//! counted by cause, equally in the client and in the relay.
 //!
 //! Topology: one soft IOC, one relay, one to five clients with different filters.
 

@@ -379,7 +379,7 @@ fn file_cut_at_a_line_end_counts_as_edited() {
     let ioc = SoftIoc::start(network, RECORDS);
     let names = ioc.names(["set", "secret"]);
     let [set, secret] = names.each_ref().map(String::as_str);
-    // What is left is a whole file, which an operator may have written so.
+    // The remaining file is complete, as an operator could have written it.
     let list = format!(".* ALLOW\n{secret} DENY\n");
     let pvlist = file(&ioc, "edited.pvlist", &list);
     let relay = Relay::start(network, &["--pvlist", pvlist.to_str().unwrap()]);

@@ -114,7 +114,7 @@ fn clients_of_one_name_share_one_generator() {
     });
     for client in [&first, &second] {
         for row in &client.pv(NAME).rows {
-            // The update's number and its value rise together, whoever looks.
+            // The update's number and its value rise together for every client.
             let value = f64::from(row.sequence) - 4.0;
             assert_eq!(row.value, Kept::Number(value));
         }

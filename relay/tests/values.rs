@@ -92,7 +92,7 @@ fn one_snapshot_answers_a_subscribe_with_all_that_is_known_of_each_pv() {
     ];
     let names = ioc.names(records);
     first.subscribe_live(&names);
-    // The relay knows the PVs now: whoever comes next learns all of it from the answer itself.
+    // The relay knows the PVs now: a later client gets everything from the answer itself.
     let mut client = Client::connect(_relay.address());
     assert_eq!(client.subscribe(&names), []);
     assert_eq!(client.messages[0].kind, FrameKind::Snapshot);

@@ -220,7 +220,7 @@ mod tests {
             duties.pop().map(|(_, duty)| duty)
         }
 
-        /// Looks so many times; says what there was to do, and at which look.
+        /// Looks `count` times; returns the duties found, each with the number of its look.
         fn looks(&mut self, count: u32) -> Vec<(u32, Duty)> {
             let mut found = Vec::new();
             for number in 1..=count {

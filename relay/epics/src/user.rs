@@ -149,7 +149,7 @@ unsafe extern "C" fn osiGetUserName(buffer: *mut c_char, size: c_uint) -> c_int 
             if bytes.len() > size as usize {
                 return FAIL;
             }
-            // SAFETY: the buffer has room for so many bytes, and is not the name.
+            // SAFETY: the buffer has room for these bytes and does not overlap the name.
             unsafe { buffer.copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len()) };
             SUCCESS
         }

@@ -230,7 +230,8 @@ async fn read(place: &str, reads: &mut KeyReads) -> Result<(String, Keys), KeysE
     })
 }
 
-/// Refuses unencrypted URLs of other machines: whoever can change the answer could log in as any user.
+/// Refuses unencrypted URLs of other machines: an attacker who can change the answer could log in
+/// as any user.
 fn check_url(url: &str) -> Result<Uri, Cause> {
     let uri: Uri = url.parse().map_err(|_| Cause::NotAUrl)?;
     let host = uri.host().unwrap_or_default();

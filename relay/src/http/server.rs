@@ -390,8 +390,8 @@ impl Server {
     }
 }
 
-/// Tells a client that wants TLS that there is none, and waits until it has understood: what it has
-/// sent and nobody read would make the system take the answer back.
+/// Tells a client that requests TLS that the relay does not support it, and waits until the client
+/// has closed: unread bytes from the client would make the system discard the answer.
 async fn refuse_tls(tcp: &TcpStream) -> io::Result<()> {
     tcp.writable().await?;
     tcp.try_write(&TLS_REFUSAL)?;

@@ -27,10 +27,10 @@ use crate::limits::contexts::ContextLimits;
 
 /// The Channel Access client contexts of the relay.
 ///
-/// There are two, because libca searches all names of a context in turns that get slower with their
-/// number: after 10,000 names without a server, a name with one takes ten seconds to be found. Each starts
-/// when it is needed, because libca runs its search timers 60 times a second. Users that write have
-/// separate contexts.
+/// There are two, because libca searches for all names of a context in rounds that get slower with
+/// the number of names: after 10,000 names without a server, finding a name that has one takes ten
+/// seconds. Each context starts when it is needed, because libca runs its search timers 60 times a
+/// second. Users that write have separate contexts.
 pub struct CaSource {
     front: Context,
     crowd: Context,

@@ -113,8 +113,8 @@ pub enum Event {
     },
     /// Its complete metadata.
     Metadata(Box<Metadata>),
-    /// Its description, from a source that sends it apart; empty if there is none. Later `Metadata`
-    /// contains it too.
+    /// Its description, from a source that sends it separately; empty if there is no description. A
+    /// later `Metadata` contains it too.
     Description(String),
     /// A filtered PV is opened.
     FilteredOpened {

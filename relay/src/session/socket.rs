@@ -302,8 +302,9 @@ impl<T: Transport> Socket<T> {
         Ok(count)
     }
 
-    /// Closes the connection: what is left of a frame that has begun is written, then the close frame, then the
-    /// end. Frames that wait are dropped. The close frame may be lost to a client that takes nothing.
+    /// Closes the connection: writes the rest of a started frame, then the close frame, then the
+    /// end of the stream. Waiting frames are dropped. A client that does not read may not receive
+    /// the close frame.
     pub fn close(&mut self, code: u16, reason: &str) {
         if self.is_closing() {
             return;
@@ -345,7 +346,7 @@ mod tests {
         Socket::new(AnyTransport::new(accepted, None).unwrap(), Vec::new())
     }
 
-    /// A masked binary message of so many bytes of one kind; the mask is zero.
+    /// A masked binary message of `length` bytes, all equal to `byte`; the mask is zero.
     fn masked(byte: u8, length: u16) -> Vec<u8> {
         let mut message = vec![0x82, 0x80 | 126];
         message.extend(length.to_be_bytes());

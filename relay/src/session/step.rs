@@ -46,7 +46,7 @@ pub struct Session {
     synced: u64,
     /// Last tick that needs an acknowledgement.
     last_sent: u64,
-    /// First tick that was sent and isn't acknowledged; 0 when there is none.
+    /// First tick that was sent and is not acknowledged; 0 if there is no such tick.
     first_unacked: u64,
     /// It is behind because it doesn't acknowledge, not because its socket is full.
     unacknowledged: bool,

@@ -45,8 +45,8 @@ const LATE: Duration = Duration::from_millis(500);
 ///
 /// Numbers of PVs are reused. A sink that follows a PV holds it in the registry for as long.
 pub trait TickSink: Send {
-    /// Whether a request waits that doesn't come through the intake, so that a tick is needed without
-    /// an update. Whoever adds such a request calls [`Intake::wake`].
+    /// Whether a request that doesn't come through the intake is waiting, so that a tick is needed
+    /// without an update. Code that adds such a request calls [`Intake::wake`].
     fn has_work(&self) -> bool {
         false
     }

@@ -60,8 +60,8 @@ enum Field {
     FIELDS
 };
 
-// Looking up so many names takes longer than all else that is done for an update of a scalar, so
-// each is looked up once for a connection.
+// Looking up these names takes longer than everything else that is done for a scalar update, so
+// each is looked up once per connection.
 class Plan {
     struct Place {
         // From the top's value, and from the top's description.

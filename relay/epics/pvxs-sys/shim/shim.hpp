@@ -91,7 +91,7 @@ public:
     size_t size() const { return items.size(); }
 };
 
-// The number of a scalar; false when it is none.
+// The number of a scalar; false if the value is not a number.
 bool number(const pvxs::Value &value, pvs_item &item);
 
 // A value of its own with what the item at `at` holds, and the number of the item after it.

@@ -94,9 +94,9 @@ pub(super) unsafe extern "C" fn on_update(args: event_handler_args) {
             return;
         };
         let size = dbr::update_bytes(shape.native, count);
-        // SAFETY: the message had so many elements of this type, which was checked before libca read it
-        // (`recv`), and libca has just converted them in this place. They stay until the callback returns.
-        // In a program that doesn't export `recv` it is the server's word.
+        // SAFETY: the message had `count` elements of this type, which `recv` checked before libca
+        // read it, and libca has just converted them in place. They stay until the callback
+        // returns. In a program that doesn't export `recv`, the count is only the server's claim.
         let bytes = unsafe { slice::from_raw_parts(args.dbr.cast(), size) };
         if let Some(update) = dbr::update(shape.native, shape.is_scalar(), count, bytes) {
             state.on_update(update);

@@ -133,7 +133,7 @@ impl ChannelState {
             self.events.metadata(Metadata::default());
         }
         if !self.command_waits.swap(true, Ordering::AcqRel) {
-            // The thread is gone only when the client is, and then nobody wants the channel.
+            // The thread ends only with the client, and then the channel is no longer needed.
             let _ = self.commands.send(Command::Connected(self.id));
         }
     }
@@ -186,7 +186,7 @@ impl ChannelState {
 
     fn resume_puts(&self) {
         if !self.resume_waits.swap(true, Ordering::AcqRel) {
-            // The thread is gone only when the client is, and then nobody wants the channel.
+            // The thread ends only with the client, and then the channel is no longer needed.
             let _ = self.commands.send(Command::ResumePuts(self.id));
         }
     }

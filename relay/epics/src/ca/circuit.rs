@@ -165,8 +165,8 @@ mod tests {
         counts
     }
 
-    /// Opens so many channels, each as soon as it may be searched; the server that `has` it answers
-    /// when no more may be.
+    /// Opens `count` channels, each as soon as it may be searched; the server given by `has`
+    /// answers for it when no more may be searched.
     fn open(circuits: &mut Circuits, count: u64, has: impl Fn(u64) -> String) -> Vec<Place> {
         let now = Instant::now();
         let mut places: Vec<Place> = Vec::new();

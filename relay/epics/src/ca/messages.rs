@@ -63,7 +63,7 @@ impl Header {
     }
 }
 
-/// So many bytes from there on; in the middle of an array always.
+/// The `N` bytes that start at `at`; always used inside an array.
 #[inline]
 fn first<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes[at..at + N].try_into().unwrap_or([0; N])

@@ -221,7 +221,7 @@ unsafe extern "C" fn recv(socket: c_int, buffer: *mut c_void, room: usize, flags
         super::thread_circuit::heard();
         let circuit = circuit.after(blocked, count.unsigned_abs(), room);
         THREAD.set(Thread::Receiver(circuit));
-        // SAFETY: the system has just written so many bytes there, which are the caller's to give.
+        // SAFETY: the system has just written `count` bytes there, into the caller's buffer.
         let bytes = unsafe { slice::from_raw_parts(buffer.cast::<u8>(), count.unsigned_abs()) };
         if flags & libc::MSG_PEEK == 0 && !is_true(socket, bytes) {
             // As at the end of the circuit.
@@ -329,7 +329,7 @@ mod tests {
     const ROOM: usize = 16_384;
     const PIECE: usize = 1_600;
 
-    /// The pauses after reads that were blocked so long and got so many bytes.
+    /// The pauses after reads, each given by how long it was blocked and how many bytes it got.
     fn pauses(reads: &[(Duration, usize)]) -> Vec<Duration> {
         let mut circuit = Circuit::default();
         let pause = |(blocked, count): &(Duration, usize)| {

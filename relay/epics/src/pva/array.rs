@@ -43,8 +43,8 @@ impl SharedArray {
 
 impl AsRef<[u8]> for SharedArray {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the elements live as long as their owner, which is ours, and nobody writes to
-        // them. An empty array has a slice that is always valid.
+        // SAFETY: the elements live as long as their owner, which this array holds, and are never
+        // written. The slice of an empty array is always valid.
         unsafe { slice::from_raw_parts(self.bytes.cast(), self.bytes.len()) }
     }
 }

@@ -120,7 +120,7 @@ unsafe fn metadata_of(from: &pvs_metadata, type_id: &str, kind: ValueKind) -> Me
     let choices = if from.choices.is_null() {
         &[]
     } else {
-        // SAFETY: so many labels, as the caller promises.
+        // SAFETY: there are `choice_count` labels, as the caller promises.
         unsafe { slice::from_raw_parts(from.choices, from.choice_count) }
     };
     // SAFETY: all texts are valid now.

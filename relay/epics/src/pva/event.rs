@@ -95,8 +95,8 @@ pub struct Update<'a> {
     /// When the server says the value was sampled: nanoseconds since the POSIX epoch. 0 when the
     /// structure has no time stamp.
     pub time_ns: i64,
-    /// Updates that became one with this or one before it: in the client's queue exactly, in the
-    /// server's at least so many.
+    /// Updates that were squashed into this one or an earlier one: exact for the client's queue, a
+    /// lower bound for the server's.
     pub squashed: u64,
     /// What the server says besides about the time, `timeStamp.userTag`.
     pub user_tag: i32,

@@ -1,8 +1,8 @@
 //! Paces the creation of monitors.
 //!
-//! An IOC that is asked for thousands of monitors at once answers many of them with "Monitor
-//! Create implied error", and pvxs then gives those up. So only so many wait for their first value
-//! at a time, and those that were refused are created again, later.
+//! An IOC that is asked for thousands of monitors at once answers many of them with "Monitor Create
+//! implied error", and pvxs then gives those up. Therefore only a limited number of monitors wait
+//! for their first value at a time, and refused ones are created again later.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};

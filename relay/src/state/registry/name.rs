@@ -76,7 +76,7 @@ pub(super) enum NameError {
 }
 
 impl NameError {
-    /// `scheme` is none of the known ones. Only its beginning is repeated, because a client wrote it.
+    /// `scheme` is unknown. Only its beginning is repeated, because a client wrote it.
     pub(super) fn no_such_source(scheme: &str, known: &[&str]) -> Self {
         Self::NoSuchSource {
             scheme: scheme.chars().take(MAX_SCHEME_CHARS).collect(),

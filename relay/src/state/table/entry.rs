@@ -329,7 +329,8 @@ impl Entry {
                 .is_some_and(|metadata| metadata.value_type != ValueType::Unknown)
     }
 
-    /// Whether its source, which sends the description apart, has sent it, or that there is none.
+    /// Whether its source, which sends the description separately, has sent it or has reported that
+    /// there is no description.
     #[must_use]
     pub fn is_described(&self) -> bool {
         self.is_described
