@@ -1,4 +1,4 @@
-//! Where are the EPICS libraries of the relay, whose configuration is read here, when this runs?
+//! Lets the fuzz targets find the EPICS libraries at run time; they read the relay's configuration.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -613,7 +613,7 @@ fn check_gateway(pvlist: Option<PvList>, security: Option<AccessSecurity>) {
         for who in [&identity, &Identity::default()] {
             let put = rules.decide(who, "ca", name, Access::Put);
             assert!(!put.because.is_empty());
-            // Whoever may write is told so beforehand, and may read.
+            // A client that may write is told so beforehand, and may read.
             assert!(!put.allowed || rules.takes_puts("ca", name));
             assert!(!put.allowed || rules.decide(who, "ca", name, Access::Read).allowed);
             let _ = rules.decide(who, "pva", name, Access::Read);

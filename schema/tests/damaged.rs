@@ -1,4 +1,4 @@
-//! Do bytes that no relay or client would send end in an error, and never in a panic?
+//! Bytes that no relay or client would send are reported as errors and never cause a panic.
 
 use proptest::prelude::*;
 use pvwire_schema::decode::{self, DecodeError};

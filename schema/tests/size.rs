@@ -1,4 +1,4 @@
-//! How many bytes does one numeric update take on the wire?
+//! The number of bytes that one numeric update takes on the wire.
 
 use pvwire_schema::encode::{FrameEncoder, RowMarks};
 use pvwire_schema::types::{FrameKind, PvId};

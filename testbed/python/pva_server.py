@@ -1,4 +1,4 @@
-"""Which structures, procedures and slow or refused puts do the tests of pvAccess need a server for?
+"""Serves the structures, procedures and slow or refused puts that the pvAccess tests need.
 
 Usage: pva_server.py PREFIX. Serves until it is killed. Writing to `step` changes values,
 writing to `retype` a type.

@@ -10,7 +10,7 @@ const COUNT_BYTES: usize = 4;
 /// What a field of a table holds.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Field {
-    /// A number of so many bytes.
+    /// A number of the given size in bytes.
     Number(usize),
     /// A string.
     Text,
@@ -248,7 +248,7 @@ impl<'a> Table<'a> {
         str::from_utf8(self.elements(at, 1)).unwrap_or_default()
     }
 
-    /// A string; empty when there is none.
+    /// A string; empty if the field is missing.
     pub(super) fn text(self, field: u16) -> &'a str {
         self.target(field).map_or("", |at| self.text_at(at))
     }

@@ -32,7 +32,7 @@ fn generated_verifier_takes(bytes: &[u8]) -> bool {
     };
     match fb::root_as_frame_with_opts(&options, bytes) {
         Ok(_) => true,
-        // An answer that isn't there is none, whatever kind it is said to be.
+        // A missing answer is treated as no answer, whatever its declared kind.
         Err(error) => matches!(error, InvalidFlatbuffer::InconsistentUnion { .. }),
     }
 }
