@@ -1,4 +1,7 @@
-/** Every page and widget, whole and legible, on phones, desks and walls at every pixel ratio. */
+/**
+ * Every page and widget is complete and legible, from phones to wall displays, at every pixel
+ * ratio.
+ */
 
 import { expect } from "@playwright/test";
 

@@ -5,7 +5,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 /** Enough of what a program said to explain why it failed. */
 const MAX_OUTPUT_CHARS = 16 * 1024;
 
-/** What npm says when nobody answers. */
+/** What npm reports when the registry does not answer. */
 const UNREACHABLE =
   /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ENETUNREACH|ETIMEDOUT|E50[234])\b/;
 

@@ -284,7 +284,8 @@ test("fallbacks of workers: another worker, or the page itself", async ({
     const worker = targetInfos.find(({ type }) => type === "shared_worker");
     await session?.send("Target.closeTarget", { targetId: worker?.targetId ?? "" });
     await expect.poll(() => clientsOf(relay), { message: "the worker is gone" }).toBe(0);
-    // The relay closes a counter that nobody has for some seconds; it then begins anew, below what is frozen.
+    // The relay closes a counter that has had no client for some seconds; the counter then starts
+    // again, below the frozen value.
     const frozen = await Promise.all(pages.map(shownOn));
     for (const [at, page] of pages.entries()) {
       await expect.poll(() => shownOn(page), { timeout: 60_000 }).not.toBe(frozen[at]);

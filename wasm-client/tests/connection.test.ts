@@ -133,7 +133,7 @@ describe("a client", () => {
       vi.advanceTimersByTime(retryInMs);
       FakeSocket.last.end(1006);
     }
-    // Half of 5 s while somebody looks at a page, of 15 s elsewhere.
+    // Half of 5 s while a user looks at the page, otherwise half of 15 s.
     const most = typeof document === "object" ? 2500 : 7500;
     const expected = [125, 250, 500, 1000, 2000, 4000, 7500, 7500, 7500];
     expect(delays).toEqual(expected.map((delay) => Math.min(delay, most)));

@@ -52,7 +52,7 @@ const settled = async (): Promise<void> => {
 async function watch(name: string): Promise<() => PvData> {
   client.pv(name, "{ id }").subscribe(() => undefined);
   await settled();
-  // Nobody listens to this one, so that it doesn't wait for the next frame.
+  // This PV has no listener, so that it doesn't wait for the next frame.
   return () => client.pv(name).getSnapshot() as PvData;
 }
 

@@ -52,7 +52,7 @@ export function toBase64(array: NumericArray): Base64Array {
   return { numberType: numberType(array), base64: btoa(text) };
 }
 
-/** The array; a sentence when it is none. */
+/** The array, or an error message if the text is not a valid one. */
 export function fromBase64(type: string, base64: string): NumericArray | string {
   const constructor = ARRAYS[type.toUpperCase() as keyof typeof ARRAYS];
   if (!(type.toUpperCase() in ARRAYS)) return `there is no number type ${type}`;

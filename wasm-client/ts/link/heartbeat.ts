@@ -8,7 +8,7 @@ const QUIET_MS = 2000;
 /** After so long without a message, and without an answer, there is no news. */
 const NO_NEWS_MS = 3000;
 
-/** Nobody is called silent who was asked less long ago. */
+/** A peer that was asked less than this long ago is not reported as silent. */
 const ANSWER_MS = 500;
 
 /** What a connection has to answer in that was open before the page or the machine slept. */

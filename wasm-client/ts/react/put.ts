@@ -22,7 +22,7 @@ export interface PutHandle {
 }
 
 interface Puts {
-  /** Whose they are: another PV's outcome is none of this one's. */
+  /** The PV of these puts: another PV's outcome does not apply to this one. */
   readonly name: string;
   readonly pending: number;
   readonly last: PutResult | undefined;

@@ -72,7 +72,7 @@ function countOf(client: PvClient): PvSummary {
       continue;
     }
     const alarm = SEVERITIES[severity[index] as number];
-    // An alarm is a statement about the present: there is none without a connection.
+    // An alarm describes the present: a disconnected PV has no alarm.
     if (name === "connected" && alarm !== undefined) severities[alarm] += 1;
   }
   return { pvs: slots.length, states, unresponsive: silent, severities };

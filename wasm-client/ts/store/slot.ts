@@ -107,7 +107,7 @@ export class Slot {
       this.#structure = undefined;
       this.#parts = [];
     } else if (this.#parts.length >= MAX_PARTS) {
-      // Nobody reads it: what was replaced since must not pile up.
+      // The PV has no reader: replaced structures must not accumulate.
       this.structure();
     }
     this.#parts.push({ buffer, offset });

@@ -23,7 +23,7 @@ import {
 export type FakeValue =
   number | bigint | string | boolean | NumericArray | readonly string[] | PvStructure;
 
-/** What can be said of a fake PV. What is left out stays as it is; at first nothing is known. */
+/** The state of a fake PV. Omitted fields keep their state; initially everything is unknown. */
 export interface FakePv {
   value?: FakeValue;
   /** @default what fits the value: `Float64` for a number, `Enum` where there are choices */

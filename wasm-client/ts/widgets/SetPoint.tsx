@@ -54,7 +54,7 @@ export function SetPoint(props: SetPointProps): ReactNode {
   const isStale = useStale(pv, staleAfterMs) || isSilent;
   const id = useId();
   const problem = whyNotWritable(name, pv);
-  // An alarm is a statement about the present value: without a connection there is none to make.
+  // An alarm describes the present value: a disconnected PV has no alarm.
   const isAnswering = pv?.connection.connected === true && !isSilent;
   const severity = isAnswering ? (pv.status.severity ?? undefined) : undefined;
   const isUnsent = entry.phase === "typed" && entry.text !== pv?.value?.string;

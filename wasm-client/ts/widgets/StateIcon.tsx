@@ -11,7 +11,7 @@ export interface StateIconProps {
   readonly isStale?: boolean;
 }
 
-/** Changes less often than what it stands beside. */
+/** Memoized, because it changes less often than the value next to it. */
 export const StateIcon = memo(function StateIcon(props: StateIconProps): ReactNode {
   const { isStale = false, severity, state } = props;
   return (

@@ -5,7 +5,7 @@ import { decodeLz4 } from "./lz4.js";
 /** HDF5's filter puts the size of all and the bytes of a block in front. */
 const HEADER_BYTES = 12;
 
-/** Elements are shuffled in groups of eight; what is left over at the end is stored as it is. */
+/** Elements are shuffled in groups of eight; a remainder at the end is stored unchanged. */
 const GROUP = 8;
 
 /** Default size of a block in bytes, and its minimum in elements. */

@@ -30,7 +30,7 @@ interface StaleData {
 
 export interface Condition {
   readonly state: PvConnectionState;
-  /** An alarm is a statement about the present: there is none without a connection. */
+  /** An alarm describes the present: a disconnected PV has no alarm. */
   readonly severity: Severity | undefined;
   /** There is a value, from a server that answers: it is the present one. */
   readonly isPresent: boolean;

@@ -13,7 +13,7 @@ export type Outcome =
   | { readonly kind: "changed"; readonly message: string }
   /** Surely not written. */
   | { readonly kind: "refused"; readonly message: string }
-  /** Nobody can know whether it was written. */
+  /** It is not known whether the value was written. */
   | { readonly kind: "unknown"; readonly message: string };
 
 export interface Entry {

@@ -41,7 +41,7 @@ export interface GlOptions {
   allowSoftware?: boolean;
 }
 
-/** By WebGL 2; `undefined` where there is none that is faster than the processor. */
+/** Creates a WebGL 2 painter; `undefined` if no WebGL faster than the processor is available. */
 export function createGlPainter(
   canvas: HTMLCanvasElement,
   { allowSoftware = false, onFailed }: GlOptions,

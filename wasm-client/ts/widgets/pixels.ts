@@ -26,7 +26,10 @@ export function codecOf(structure: PvStructure | null): string {
   return typeof name === "string" ? name : "";
 }
 
-/** An NTNDArray's picture, or that of a plain array with `width` columns; `undefined` if it is none. */
+/**
+ * The picture of an NTNDArray, or of a plain array with `width` columns; `undefined` if the value
+ * is not a picture.
+ */
 export function pictureOf(
   structure: PvStructure | null,
   array: NumericArray | readonly string[] | null,

@@ -2,7 +2,7 @@
 
 import type { Plot, PlotOptions } from "./plot.js";
 
-/** Puts a plot into `host`, or says why there is none. What is returned takes it away. */
+/** Creates a plot in `host`, or reports why it can't. Calling the returned function removes it. */
 export function placePlot(
   host: HTMLElement | null,
   options: PlotOptions,
