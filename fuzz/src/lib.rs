@@ -6,6 +6,7 @@
 
 pub mod corpus;
 mod filters;
+mod gateway;
 pub mod mutate;
 mod names;
 mod sockets;
