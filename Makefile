@@ -30,8 +30,8 @@ demo: setup relay wasm ## Starts IOC, relay and page, prints the URL; Ctrl-C end
 setup-rust:
 	@tools/setup.sh rust
 
-test: setup-rust ## All tests, as CI runs them; FAST=1 those that answer within five minutes
-	@$(PYTHON) tools/test.py $(if $(FAST),--fast)
+test: setup-rust ## All tests, as CI runs them; FAST=1 those that answer within five minutes, KEEP_GOING=1 all in spite of failures
+	@$(PYTHON) tools/test.py $(if $(FAST),--fast) $(if $(KEEP_GOING),--keep-going)
 
 conformance: setup ## Autobahn's cases of WebSocket against the relay's socket
 	@cargo test --quiet --locked -p pvwire-relay --test relay conformance::

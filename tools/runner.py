@@ -128,16 +128,18 @@ class Run:
 
     steps: list
     environment: dict
+    # Runs the other steps, too, after one has failed.
+    keeps_going: bool = False
     running: list = field(default_factory=list)
     sections: dict = field(default_factory=dict)
     failed: bool = False
 
     def to_the_end(self):
-        """Runs all steps, or until one fails: the exit status."""
+        """Runs all steps, by default until one fails: the exit status."""
         began = told = time.monotonic()
         waiting = list(self.steps)
         try:
-            while (waiting or self.running) and not self.failed:
+            while (waiting or self.running) and (self.keeps_going or not self.failed):
                 self.start_what_fits(waiting)
                 self.running[0].reader.join(0.2)
                 for running in self.running:

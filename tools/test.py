@@ -125,6 +125,7 @@ def main():
         "--only", help="run the steps of this section", choices=sorted({step.section for step in STEPS})
     )
     choice.add_argument("--fast", help="run what answers within five minutes", action="store_true")
+    parser.add_argument("--keep-going", help="don't end at the first failure", action="store_true")
     arguments = parser.parse_args()
     if arguments.fast:
         steps = [step for step in STEPS if step.fast or step.only_fast]
@@ -133,7 +134,7 @@ def main():
             step for step in STEPS if not step.only_fast and arguments.only in (None, step.section)
         ]
     environment = dict(os.environ, CARGO_TERM_COLOR="never", FORCE_COLOR="0", CI="true")
-    return Run(steps, environment).to_the_end()
+    return Run(steps, environment, arguments.keep_going).to_the_end()
 
 
 if __name__ == "__main__":

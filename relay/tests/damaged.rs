@@ -172,7 +172,7 @@ fn damaged_file_leaves_what_was_before_and_says_so_once_and_a_mended_one_counts(
         let output = place.relay.output();
         for (file, metric) in &place.files {
             let path = file.path.to_str().unwrap();
-            let said = |line: &&str| line.contains(path) && line.contains("from before stay");
+            let said = |line: &&str| line.contains(path) && line.contains("; the previous ");
             let said = output.lines().filter(said).count();
             assert_eq!(said, DAMAGES.len(), "{metric} {path}:\n{output}");
         }

@@ -140,7 +140,7 @@ fn name_that_is_forgotten_for_a_while_changes_nothing_and_one_that_another_ioc_t
 
     site.hosts.forget();
     eventually("it is looked up in vain", || {
-        relay.output().matches("stands for no address now").count() >= 2
+        relay.output().matches("has no address now").count() >= 2
     });
     site.hosts.say("127.0.0.2");
     let _second = site.ioc("127.0.0.3", 2);

@@ -26,6 +26,18 @@ pub struct ClientId {
     pub encoding: Encoding,
 }
 
+impl fmt::Display for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            shard,
+            index,
+            generation,
+            ..
+        } = self;
+        write!(f, "{shard}.{index}.{generation}")
+    }
+}
+
 /// Called with the latest value of a PV, if there is one.
 pub struct Peeked(pub Box<Peek>);
 

@@ -125,7 +125,7 @@ impl Run {
         }
         client.close(code);
         let id = client.id;
-        log::debug!("client {id:?} closed: {}", code.reason());
+        log::debug!("client {id} closed: {}", code.reason());
         self.forget(id, code);
     }
 

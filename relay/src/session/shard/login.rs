@@ -152,7 +152,7 @@ impl Run {
         let identity = Arc::new(login.identity);
         let reply = self.welcome(&identity, left.max(1));
         let client = &mut self.clients[place];
-        log::info!("client {:?} is {identity}", client.id);
+        log::info!("client {} logged in: {identity}", client.id);
         client.identity = Arc::clone(&identity);
         if let (false, Some(user)) = (is_renewal, &identity.user) {
             client.owner = client.owner.with_user(user);
@@ -212,7 +212,7 @@ impl Run {
     /// Answers why a client can't log in; returns the reason that ends its connection.
     fn refuse(&mut self, place: usize, to: u32, message: String, ends: Broken) -> Broken {
         let client = &mut self.clients[place];
-        log::info!("client {:?} was not let in: {message}", client.id);
+        log::info!("client {} was refused: {message}", client.id);
         let problem = RequestProblem::Refused;
         let reply = Reply::Error { problem, message };
         let synced = client.session.synced();
