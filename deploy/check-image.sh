@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Checks that the relay in the image serves a PV. `check-image.sh RELAY` puts the image's root file system
-# together, starts the relay in it (read-only, no root, no shell), an IOC beside it, and asks for a
-# PV's value by a client that shares no code with either. Where buildah is at hand and `IMAGE` names
-# a file, the Dockerfile's last stage is built without a daemon, checked, and written to that file.
+# Checks that the relay in the image serves a PV. `check-image.sh RELAY` assembles the image's root file
+# system, starts the relay in it (read-only, no root, no shell) and an IOC, and reads a PV's value with a
+# client that shares no code with either. If buildah is installed and `IMAGE` names a file, the script
+# builds the Dockerfile's last stage without a daemon, checks it, and writes it to that file.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 relay=$1
@@ -23,14 +23,14 @@ trap tidy EXIT
 deploy/rootfs.sh "$relay" "$work/built/rootfs"
 if [ -n "${IMAGE:-}" ]; then
   command -v buildah > /dev/null || fail "buildah is missing: install Debian's buildah"
-  # The stage that compiles stands for itself: its result lies here already.
+  # The stage that compiles isn't built: its result already exists here.
   sed -n '/^FROM scratch AS relay/,$p' deploy/Dockerfile | sed 's/--from=build \/rootfs /rootfs /' \
     > "$work/Dockerfile"
   buildah --storage-driver vfs bud --quiet --isolation chroot -f "$work/Dockerfile" \
     -t pvwire-relay "$work/built" > /dev/null
   version=$("$relay" --version | cut -d' ' -f2)
   rm -f "$IMAGE"
-  # By this name `podman load` and `docker load` know it.
+  # `podman load` and `docker load` give the image this name.
   buildah --storage-driver vfs push --quiet pvwire-relay "oci-archive:$IMAGE:pvwire-relay:$version"
   container=$(buildah --storage-driver vfs from pvwire-relay)
   root=$work/image
@@ -46,7 +46,7 @@ else
 fi
 bytes=$(du -sb "$root" | cut -f1)
 printf 'root file system: %s bytes in %s files\n' "$bytes" "$(find "$root" -type f | wc -l)"
-# What users get is a release build; the document rounds its size to whole megabytes.
+# Users get a release build; the document states its size in whole megabytes.
 if [[ $relay == */release/* ]]; then
   said=$(sed -nE 's/^It holds .*: ([0-9]+) MB, .*/\1/p' docs/how-to/kubernetes.md)
   (( bytes > (said - 1) * 1000000 && bytes < (said + 1) * 1000000 )) ||

@@ -1,8 +1,8 @@
-"""Checks that Kubernetes takes what deploy/ says, and that it is as restricted as it claims to be.
+"""Checks that the manifests of deploy/ are valid for Kubernetes and as restricted as documented.
 
-Renders the chart in the shapes that people use, compares the plain manifests with it, and checks all
-of them: by Kubernetes's own schemas, strictly, by the Pod Security Standard "restricted" and by rules
-of ours. Holds the configurations of nginx in deploy/ and docs/ to the paths that the relay serves.
+Renders the chart with common settings, compares the plain manifests with it, and checks all of them
+against Kubernetes's schemas (strictly), the Pod Security Standard "restricted" and rules of this project.
+Checks that the nginx configurations in deploy/ and docs/ forward the paths that the relay serves.
 `--write` writes the plain manifests that come from the chart.
 """
 
@@ -36,8 +36,8 @@ KINDS = [
 ]
 
 PLAIN_HEAD = """\
-# The relay as a Deployment of its own, with what belongs to it, for the namespace pvwire. Made from the
-# chart beside it: deploy/check_manifests.py --write
+# The relay as a Deployment with its other resources, for the namespace pvwire. Generated from the chart:
+# deploy/check_manifests.py --write
 """
 
 # Name, settings, and whether the pod may be less than restricted.
@@ -219,7 +219,7 @@ def check_pod(pod, less_restricted, found):
             say(not audit or "fsGroup" in of_all, "may be kept from the volume of its audit file")
             say(container in spec["containers"], "gets SIGTERM only when all others have ended")
             grace = spec.get("terminationGracePeriodSeconds", 30)
-            say(grace >= 15, "is killed before its farewells are said")
+            say(grace >= 15, "is killed before it has sent its close frames")
 
 
 def allowed_hosts(documents):

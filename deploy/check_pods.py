@@ -1,8 +1,8 @@
-"""Checks that the pods of deploy/kubernetes end in time, with a farewell to every client.
+"""Checks that the pods of deploy/kubernetes stop in time and send a close frame to every client.
 
-`check_pods.py RELAY` runs the containers of a manifest as processes, each in a process namespace of its
-own unless the pod shares one, with the manifest's own environment and nginx configuration on private
-ports. Then it ends them as the kubelet does: preStop and SIGTERM for all containers at once, native
+`check_pods.py RELAY` runs the containers of a manifest as processes, each in a separate process namespace
+unless the pod shares one, with the manifest's environment and nginx configuration on private ports. Then
+it stops them as the kubelet does: preStop and SIGTERM for all containers at once, native
 sidecars after the others, SIGKILL when the grace period is over.
 """
 
@@ -248,7 +248,7 @@ def check(path, program):
         wrong.append(f"takes {whole:.1f} s to end, expected at most {ENDS_WITHIN_S}")
     lost = sum(code != SERVICE_RESTART for code in codes)
     if lost:
-        wrong.append(f"{lost} of {CLIENTS} clients got no farewell")
+        wrong.append(f"{lost} of {CLIENTS} clients got no close frame")
     return wrong
 
 

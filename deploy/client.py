@@ -1,7 +1,7 @@
-"""Prints the value of a PV; a client that shares no code with the relay.
+"""A client that shares no code with the relay; prints the value of a PV.
 
-`client.py FOLDER HOST:PORT PV` speaks WebSocket by hand and flatbuffers by what flatc wrote into
-FOLDER for Python, and prints the value.
+`client.py FOLDER HOST:PORT PV` implements WebSocket itself and reads flatbuffers with the Python code that
+flatc wrote into FOLDER.
 """
 
 import os

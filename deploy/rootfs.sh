@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes a file system with what the relay needs to run, and nothing else.
-# `rootfs.sh RELAY FOLDER` puts it there: the program, the libraries that the loader finds for it on
-# this machine (EPICS's beside it, where its run path `$ORIGIN/../lib` looks), certificates, a user.
+# Creates a root file system that contains only what the relay needs to run.
+# `rootfs.sh RELAY FOLDER` copies into FOLDER: the program, the libraries that the loader finds for it on
+# this machine (EPICS's in the run path `$ORIGIN/../lib`), certificates and a user.
 set -euo pipefail
 relay=$1 root=$2
 fail() { printf 'rootfs: %s\n' "$*" >&2; exit 1; }
@@ -10,7 +10,7 @@ fail() { printf 'rootfs: %s\n' "$*" >&2; exit 1; }
 certificates=/etc/ssl/certs/ca-certificates.crt
 [ -f "$certificates" ] || fail "$certificates is missing: install ca-certificates"
 
-# The empty ones are where a container's runtime mounts its own; the loader needs /proc for `$ORIGIN`.
+# The container's runtime mounts file systems on the empty folders; the loader needs /proc for `$ORIGIN`.
 mkdir -p "$root"/{etc/ssl/certs,opt/pvwire/bin,opt/pvwire/lib,usr/bin,dev,proc,sys,tmp}
 chmod 755 "$root"
 strip --strip-unneeded -o "$root/opt/pvwire/bin/pvwire-relay" "$relay"
