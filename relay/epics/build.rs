@@ -1,4 +1,4 @@
-//! Tells programs that use this crate where libca and libpvxs are when they run.
+//! Tells programs that use this crate where to find libca and libpvxs at run time.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -9,7 +9,7 @@ fn main() {
     // Reaches this crate's own tests only: a crate that links a program depends on this one
     // directly and sets its run path from DEP_PVWIRE_EPICS_LIBDIR.
     println!("cargo::rustc-link-arg=-Wl,-rpath,{lib}");
-    // Likewise: libca and pvxs find our functions in programs that export them.
+    // As above: programs export these functions so that libca and pvxs call ours.
     println!("cargo::rustc-link-arg=-Wl,--export-dynamic-symbol=recv");
     println!("cargo::rustc-link-arg=-Wl,--export-dynamic-symbol=send");
     println!("cargo::rustc-link-arg=-Wl,--export-dynamic-symbol=osiGetUserName");

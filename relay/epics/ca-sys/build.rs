@@ -4,7 +4,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Prints the folder of the wheel's package without importing it, or nothing when it is absent.
+/// Prints the folder of the wheel's package without importing it, or nothing if it is not
+/// installed.
 const FIND_WHEEL: &str = "\
 import importlib.util
 spec = importlib.util.find_spec('epicscorelibs')
@@ -102,7 +103,7 @@ fn from_wheel() -> Libca {
     }
 }
 
-/// The python of the set-up step when it has run, else whichever is on the path.
+/// The Python installed by the set-up step if it has run, otherwise the first one on the path.
 fn default_python() -> PathBuf {
     let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"));
     let ours = manifest.join("../../../.local/venv/bin/python");

@@ -1,14 +1,14 @@
-//! Finds libpvxs on this machine and compiles the shim to fit it.
+//! Finds libpvxs on this machine and compiles a matching shim.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// A method that both the shim and libpvxs have, as it is called in a library that was built with
-/// the older layout of `std::string`, and with the newer.
+/// The symbol of a method that both the shim and libpvxs use, with the older layout of
+/// `std::string` and with the newer one.
 const LOOKUP_OLD: &[u8] = b"_ZNK4pvxs5Value6lookupERKSs";
 const LOOKUP_NEW: &[u8] = b"_ZNK4pvxs5Value6lookupERKNSt7__cxx1112";
 
-/// Set to 1, the shim uses nothing that pvxs keeps to itself, whatever its version.
+/// If set to 1, the shim uses only the public API of pvxs, whatever its version.
 const PUBLIC_API: &str = "PVWIRE_PVXS_PUBLIC_API";
 
 const SOURCES: [&str; 5] = [
@@ -56,7 +56,7 @@ fn main() {
         .flag_if_supported("-fvisibility=hidden")
         .compile("pvs");
 
-    // For the test that compiles it the other way.
+    // For the test that compiles the shim with the public API only.
     let include = env::split_paths(&epics_include).chain([pvxs.include.clone()]);
     let include = env::join_paths(include).expect("include folders have no colon in them");
     println!("cargo::rustc-env=PVXS_SYS_INCLUDE={}", include.display());
@@ -85,7 +85,7 @@ fn from_site() -> Libpvxs {
     }
 }
 
-/// The wheel of pvxs lies beside that of libca.
+/// The wheel of pvxs is installed next to that of libca.
 fn from_wheel() -> Libpvxs {
     let libca = PathBuf::from(env::var_os("DEP_CA_LIBDIR").expect("set by ca-sys"));
     let packages = libca.ancestors().nth(2).expect("in a folder of packages");
@@ -96,8 +96,8 @@ fn from_wheel() -> Libpvxs {
     }
 }
 
-/// The value of `_GLIBCXX_USE_CXX11_ABI` that the library was compiled with: the wheel's is old, a
-/// site's own is usually new, and a shim with the other one does not link.
+/// The value of `_GLIBCXX_USE_CXX11_ABI` that the library was compiled with: the wheel uses the old
+/// layout, a site's own build usually the new one. A shim with the other layout does not link.
 fn string_layout(library: &Path) -> &'static str {
     let bytes = std::fs::read(library).expect("the library can be read");
     let has = |name: &[u8]| bytes.windows(name.len()).any(|window| window == name);

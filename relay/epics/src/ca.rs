@@ -1,7 +1,7 @@
-//! A client of Channel Access: it watches PVs and writes to them.
+//! A Channel Access client: it monitors PVs and writes to them.
 //!
-//! [`Client`] is one context of libca, [`Channel`] one PV with its monitors. What happens to a PV
-//! is told to the [`ChannelEvents`] that it was opened with.
+//! [`Client`] is one context of libca, [`Channel`] one PV with its monitors. The events of a PV are
+//! reported to the [`ChannelEvents`] that it was opened with.
 
 mod asked;
 mod callback;
@@ -45,35 +45,35 @@ use crate::command_thread::{CommandThread, Commands};
 use crate::ticket::Ticket;
 use crate::user::UserName;
 
-/// Longest name in bytes: it must fit one of libca's search datagrams of 1,024 bytes with two
-/// headers, or the PV would be searched for ever without a packet being sent.
+/// Longest name in bytes: it must fit into one of libca's search datagrams of 1,024 bytes with two
+/// headers. Otherwise the PV would be searched for ever without a packet being sent.
 pub const MAX_NAME_BYTES: usize = 950;
 
-/// Why a name cannot be that of a PV.
+/// Why a name is not a valid PV name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadName {
-    /// Nothing to search for.
+    /// It is empty.
     #[error("the name of a PV is empty")]
     Empty,
-    /// C would take it for a shorter name.
+    /// C would read it as a shorter name.
     #[error("the name of a PV has a NUL at byte {at}")]
     InteriorNul {
-        /// Where.
+        /// Position of the NUL.
         at: usize,
     },
-    /// It fits no search datagram.
+    /// It does not fit into a search datagram.
     #[error("the name of a PV has {length} bytes, more than {MAX_NAME_BYTES}")]
     TooLong {
-        /// Bytes.
+        /// Length in bytes.
         length: usize,
     },
 }
 
-/// One context of libca, and the ca-cmd thread that makes every call to it.
+/// One context of libca, and the ca-cmd thread that makes all calls to it.
 ///
-/// When it is dropped it closes all channels and waits for the last callback, so it must not be
-/// dropped in a callback. The environment variables of EPICS are read when it starts; see
+/// Dropping it closes all channels and waits for the last callback, so it must not be dropped in a
+/// callback. The environment variables of EPICS are read when it starts; see
 /// [`prepare_environment`](crate::prepare_environment).
 #[derive(Debug)]
 pub struct Client {
@@ -81,8 +81,8 @@ pub struct Client {
     thread: CommandThread<Command>,
 }
 
-/// Opens channels of a [`Client`] from anywhere, in callbacks too. Those of a client that is gone are
-/// never connected.
+/// Opens channels of a [`Client`] from any thread, also in callbacks. Channels of a dropped client
+/// are never connected.
 #[derive(Clone, Debug)]
 pub struct Opener {
     commands: Commands<Command>,
@@ -94,12 +94,12 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// When the system gives no thread or libca no context.
+    /// When the system can't start a thread or libca can't create a context.
     pub fn start() -> Result<Self, StartError> {
         Self::start_with(None)
     }
 
-    /// The same, presenting itself to IOCs as this user.
+    /// Like [`start`](Self::start), but identifies itself to IOCs as this user.
     ///
     /// # Errors
     ///
@@ -117,18 +117,18 @@ impl Client {
         Ok(Self { opener, thread })
     }
 
-    /// Opens a channel and its monitors. Never waits; a PV that no server has is searched until
-    /// the channel is dropped.
+    /// Opens a channel and its monitors. Does not block; a PV without a server is searched for
+    /// until the channel is dropped.
     ///
     /// # Errors
     ///
-    /// When the name cannot be that of a PV.
+    /// When the name is not a valid PV name.
     pub fn open(&self, name: &str, events: Arc<dyn ChannelEvents>) -> Result<Channel, BadName> {
         self.opener.open(name, events)
     }
 
-    /// Opens a channel without monitors of its value: only to write to it. Of an enumeration it
-    /// learns the choices all the same, as [`PutValue::Text`] asks for them.
+    /// Opens a channel without monitors of its value, only to write to it. For an enumeration it
+    /// still receives the choices, because [`PutValue::Text`] needs them.
     ///
     /// # Errors
     ///
@@ -141,34 +141,34 @@ impl Client {
         self.opener.open_to_put(name, events)
     }
 
-    /// What opens further channels of this client.
+    /// Returns an opener of further channels of this client.
     pub fn opener(&self) -> Opener {
         self.opener.clone()
     }
 
-    /// Opens all channels again in a new context, which reads the environment variables of EPICS again
-    /// and looks up the host names in them. Never waits; meanwhile the channels are disconnected, and
-    /// puts without an answer end as [`PutError::Interrupted`].
+    /// Reopens all channels in a new context, which reads the environment variables of EPICS again
+    /// and resolves the host names in them. Does not block; meanwhile the channels are
+    /// disconnected, and unanswered puts end as [`PutError::Interrupted`].
     pub fn renew(&self) {
         self.thread.renew();
     }
 }
 
 impl Opener {
-    /// As [`Client::open`].
+    /// Like [`Client::open`].
     ///
     /// # Errors
     ///
-    /// When the name cannot be that of a PV.
+    /// When the name is not a valid PV name.
     pub fn open(&self, name: &str, events: Arc<dyn ChannelEvents>) -> Result<Channel, BadName> {
         self.open_for(Purpose::Watch, name, events)
     }
 
-    /// As [`Client::open_to_put`].
+    /// Like [`Client::open_to_put`].
     ///
     /// # Errors
     ///
-    /// When the name cannot be that of a PV.
+    /// When the name is not a valid PV name.
     pub fn open_to_put(
         &self,
         name: &str,
@@ -194,8 +194,8 @@ impl Opener {
         })?;
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let commands = self.commands.clone();
-        // The thread ends before the client only by a bug of libca; the channel then stays
-        // unconnected, which is true.
+        // The thread ends before the client only because of a bug in libca; the channel then
+        // correctly stays unconnected.
         let _ = commands.send(Command::Open {
             id,
             purpose,
@@ -208,8 +208,8 @@ impl Opener {
 
 /// An open channel.
 ///
-/// Dropping it asks the ca-cmd thread to close it. Once that is done no callback comes any more and
-/// the [`ChannelEvents`] are dropped; until then one may still come.
+/// Dropping it asks the ca-cmd thread to close it. A callback may still be called until the thread
+/// has closed the channel and dropped the [`ChannelEvents`].
 #[derive(Debug)]
 pub struct Channel {
     id: u64,
@@ -217,16 +217,16 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Writes a value as soon as the channel is connected for the first time, and not at all once
-    /// it is disconnected. Never waits.
+    /// Writes a value as soon as the channel is connected for the first time. Does not write if the
+    /// channel has been disconnected. Does not block.
     ///
-    /// With `wait` the answer comes when the record and all that it set off have finished
-    /// processing, else as soon as the server has taken or refused the value. Either way the channel
-    /// is read afterwards, if it may be, and the answer says what it holds if that is something else.
-    /// Puts to one channel reach the server in the order of the calls, and one with `wait` only when
-    /// the one before it is answered. `condition` is asked just before the put is sent. `done` is called
-    /// once, unless [`Ticket::cancel`] says that nothing will be written; it must be quick, as
-    /// [`ChannelEvents`] must.
+    /// With `wait` the put is answered when the record and all processing that it caused have
+    /// finished, otherwise as soon as the server has accepted or refused the value. In both cases
+    /// the channel is read afterwards if it is readable, and the answer contains its value if that
+    /// differs from the one put. Puts to one channel reach the server in the order of the calls,
+    /// and a put with `wait` only after the previous one is answered. `condition` is called just
+    /// before the put is sent. `done` is called once, unless [`Ticket::cancel`] reports that
+    /// nothing will be written; it must be quick, like [`ChannelEvents`].
     pub fn put(
         &self,
         value: PutValue,
@@ -235,21 +235,22 @@ impl Channel {
         done: Done,
     ) -> Ticket {
         let (job, ticket) = Job::new(value, wait, condition, done);
-        // Fails when the client is gone; the job is dropped with the error and says so.
+        // Fails if the client was dropped; the job is then dropped with the error and reports it.
         let _ = self.commands.send(Command::Put(self.id, job));
         ticket
     }
 
-    /// Wants no values of this connection any more; those of the next one come. Never waits.
+    /// Stops the values of this connection; those of the next connection arrive again. Does not
+    /// block.
     pub fn stop_updates(&self) {
-        // Fails when the client is gone.
+        // Fails if the client was dropped.
         let _ = self.commands.send(Command::StopUpdates(self.id));
     }
 }
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        // Fails when the client is gone, which has closed the channel.
+        // Fails if the client was dropped, which has closed the channel.
         let _ = self.commands.send(Command::Close(self.id));
     }
 }

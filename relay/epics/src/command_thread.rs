@@ -1,8 +1,8 @@
 //! The command thread of a client: it owns one context of libca or pvxs and makes every call to it.
 //!
-//! Others send it commands through a queue. It carries them out in batches, and between two batches it
-//! does what is due. It holds no lock that a callback takes, so that a call that waits for a callback
-//! always returns.
+//! Other threads send it commands through a queue. It executes them in batches and does scheduled
+//! work between two batches. It holds no lock that a callback takes, so that a call that waits for
+//! a callback always returns.
 
 use std::fmt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
@@ -11,28 +11,28 @@ use std::time::Instant;
 
 use crate::user::{ContextError, UserName, create_as};
 
-/// A batch ends here even when more commands wait, so that the first of 100,000 PVs are searched while
-/// the last ones are still being opened.
+/// Maximum number of commands in a batch, so that the first of 100,000 PVs are searched while the
+/// last ones are still being opened.
 const BATCH: usize = 1_000;
 
 /// Why a client could not be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The system gave no thread.
+    /// The system can't start a thread.
     #[error("cannot start the {name} thread")]
     Thread {
         /// Name of the thread.
         name: &'static str,
-        /// Why.
+        /// The error.
         source: std::io::Error,
     },
-    /// The EPICS library gave no context.
+    /// The EPICS library can't create a context.
     #[error("cannot create a context of {library}: {reason}")]
     Context {
         /// Name of the library.
         library: &'static str,
-        /// Why.
+        /// The reason.
         reason: ContextError,
     },
 }
@@ -45,14 +45,14 @@ pub(crate) trait Library: Send + 'static {
     const NAME: &'static str;
     type Command: Send + 'static;
     type Context;
-    /// All that is open in one context.
+    /// Everything that is open in one context.
     type Contents<'context>: Contents<Command = Self::Command, Kept = Self::Kept>;
     /// What is opened again in the next context.
     type Kept: Default;
 
     fn create() -> Result<Self::Context, ContextError>;
 
-    /// Begins with what the context before had open.
+    /// Starts with what was open in the previous context.
     fn open<'context>(
         &self,
         context: &'context Self::Context,
@@ -60,27 +60,28 @@ pub(crate) trait Library: Send + 'static {
         kept: Self::Kept,
     ) -> Self::Contents<'context>;
 
-    /// Replaces a context in which nothing is open any more, if that can be done.
+    /// Replaces a context in which nothing is open, if possible.
     fn replace(
         old: Self::Context,
         create: impl Fn() -> Result<Self::Context, ContextError>,
     ) -> Self::Context;
 
-    /// What was open is closed, and no callback of it comes any more.
+    /// Everything was closed, and no callback of it will be called.
     fn closed(_kept: &Self::Kept) {}
 }
 
-/// All that is open in one context.
+/// Everything that is open in one context.
 pub(crate) trait Contents {
     type Command;
     type Kept;
 
     fn carry_out(&mut self, command: Self::Command);
 
-    /// Does what is due; called after each batch. Returns when something is due next without a command.
+    /// Does scheduled work; called after each batch. Returns when the next work is due if no
+    /// command arrives.
     fn turn(&mut self) -> Option<Instant>;
 
-    /// Closes everything, and says what is to be opened again.
+    /// Closes everything and returns what is to be reopened.
     fn close(self) -> Self::Kept;
 }
 
@@ -90,7 +91,7 @@ enum Message<Command> {
     Stop,
 }
 
-/// The queue of a command thread. It has no limit: how much can be in it is up to the commands.
+/// The queue of a command thread. It is unbounded: the commands determine how much it can contain.
 pub(crate) struct Commands<Command>(Sender<Message<Command>>);
 
 impl<Command> Clone for Commands<Command> {
@@ -106,13 +107,13 @@ impl<Command> fmt::Debug for Commands<Command> {
 }
 
 impl<Command> Commands<Command> {
-    /// Queues a command. False when the client is gone, which has closed everything; the command is
-    /// dropped then.
+    /// Queues a command. Returns false if the client was dropped, which has closed everything; the
+    /// command is then dropped.
     pub(crate) fn send(&self, command: Command) -> bool {
         self.0.send(Message::Command(command)).is_ok()
     }
 
-    /// A queue whose commands are read by a test.
+    /// A queue whose commands a test reads.
     #[cfg(test)]
     pub(crate) fn for_test() -> (Self, impl Fn() -> Vec<Command>) {
         let (commands, received) = channel();
@@ -128,16 +129,15 @@ impl<Command> Commands<Command> {
     }
 }
 
-/// A running command thread. When it is dropped, everything is closed and the last callback has
-/// returned.
+/// A running command thread. Dropping it closes everything and waits for the last callback.
 pub(crate) struct CommandThread<Command> {
     commands: Commands<Command>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl<Command: Send + 'static> CommandThread<Command> {
-    /// Starts the thread, which creates a context that presents this user to IOCs, or the process's own
-    /// user.
+    /// Starts the thread, which creates a context that identifies itself to IOCs as this user, or
+    /// as the process's own user.
     pub(crate) fn start<L: Library<Command = Command>>(
         library: L,
         user: Option<UserName>,
@@ -172,9 +172,9 @@ impl<Command: Send + 'static> CommandThread<Command> {
         &self.commands
     }
 
-    /// Opens everything again in a new context. Never waits.
+    /// Reopens everything in a new context. Does not block.
     pub(crate) fn renew(&self) {
-        // The thread is gone only by a bug of the library.
+        // The thread can have ended only because of a bug in the library.
         let _ = self.commands.0.send(Message::Renew);
     }
 }
@@ -194,7 +194,7 @@ impl<Command> Drop for CommandThread<Command> {
     }
 }
 
-/// Body of the thread. Says through `started` whether there is a context.
+/// Body of the thread. Reports through `started` whether there is a context.
 fn run<L: Library>(
     library: &L,
     user: Option<&UserName>,
@@ -225,15 +225,15 @@ fn run<L: Library>(
     }
 }
 
-/// Why a context is not needed any more.
+/// Why a context is no longer needed.
 enum End {
-    /// The client is dropped.
+    /// The client was dropped.
     Stop,
-    /// Everything is to be opened again in another context.
+    /// Everything must be reopened in another context.
     Renew,
 }
 
-/// Carries out commands until the context is not needed any more.
+/// Executes commands until the context is no longer needed.
 fn serve<C: Contents>(contents: &mut C, received: &Receiver<Message<C::Command>>) -> End {
     loop {
         let first = match contents.turn() {

@@ -1,42 +1,43 @@
 //! Environment variables of EPICS that the relay sets before it starts.
 
-/// Seconds without a sign of life after which libca or pvxs gives up a circuit. Their own 30 s
-/// would show a value as fresh for half a minute after its IOC hung.
+/// Seconds without a sign of life after which libca or pvxs closes a circuit. With their own
+/// default of 30 s, a value would look current for half a minute after its IOC hung.
 const CONN_TMO: &str = "5";
 
-/// Libca tells a server to hold back, and so to leave updates out, when it finds more to read behind
-/// ten arrays of this size, which is 160 buffers. With its own default of 16 KiB it did so behind ten
-/// buffers, which 4,000 updates fill. It allocates nothing of this size, because the size of arrays is
-/// automatic.
+/// libca tells a server to hold back, and so to skip updates, if it still finds data to read after
+/// ten arrays of this size, which is 160 buffers. With its own default of 16 KiB it did so after
+/// ten buffers, which 4,000 updates fill. It allocates nothing of this size, because the size of
+/// arrays is automatic.
 const MAX_ARRAY_BYTES: &str = "262144";
 
-/// Where the process may, libCom gives its threads the priority of real time. What takes in must not
-/// come before what writes to clients.
+/// If the process has the right, libCom gives its threads real-time priority. Receiving from IOCs
+/// must not take precedence over sending to clients.
 const ALLOW_REAL_TIME: &str = "NO";
 
-/// One variable to set.
+/// A variable to set.
 #[derive(Debug, PartialEq, Eq)]
 struct Change {
     name: &'static str,
     value: &'static str,
-    /// What the operator had set, if that is overruled.
+    /// The operator's value, if it is overruled.
     overruled: Option<String>,
 }
 
-/// Sets the environment variables of EPICS that pvwire cannot do without.
+/// Sets the environment variables of EPICS that pvwire requires.
 ///
-/// Call it first in `main`, before any thread is started, after installing the logger.
+/// Call it first in `main`, after installing the logger and before starting any thread.
 ///
-/// - `EPICS_CA_AUTO_ARRAY_BYTES=YES`, with a warning if it said otherwise: without it libca stops
-///   delivering large arrays, and says nothing to the program.
-/// - `EPICS_CA_MAX_ARRAY_BYTES=262144` unless set: below it libca has a server leave updates out in
-///   a burst of a few thousand.
+/// - `EPICS_CA_AUTO_ARRAY_BYTES=YES`, with a warning if it had another value: without it libca
+///   stops delivering large arrays without reporting it to the program.
+/// - `EPICS_CA_MAX_ARRAY_BYTES=262144` unless set: with a lower value libca makes a server skip
+///   updates in a burst of a few thousand.
 /// - `EPICS_CA_CONN_TMO=5` and `EPICS_PVA_CONN_TMO=5` unless set.
-/// - `EPICS_ALLOW_POSIX_THREAD_PRIORITY_SCHEDULING=NO` unless set: ingestion must not starve delivery.
+/// - `EPICS_ALLOW_POSIX_THREAD_PRIORITY_SCHEDULING=NO` unless set: receiving must not starve
+///   delivery.
 ///
 /// # Panics
 ///
-/// When a variable is to be changed and another thread is running, because that thread could be
+/// When a variable must be changed and another thread is running, because that thread could be
 /// reading the environment.
 pub fn prepare_environment() {
     let changes = changes(|name| std::env::var(name).ok());
@@ -55,7 +56,7 @@ pub fn prepare_environment() {
                 value = change.value
             );
         }
-        // SAFETY: this is the only thread of the process, so no other one reads or writes the
+        // SAFETY: this is the only thread of the process, so no other thread accesses the
         // environment meanwhile.
         unsafe { std::env::set_var(change.name, change.value) };
     }
@@ -95,7 +96,7 @@ fn changes(lookup: impl Fn(&str) -> Option<String>) -> Vec<Change> {
     changes
 }
 
-/// Whether no other thread runs, as far as the system tells: Linux does.
+/// Whether no other thread is running, if the system can tell (Linux can).
 fn only_thread() -> bool {
     match std::fs::read_dir("/proc/self/task") {
         Ok(threads) => threads.count() == 1,
@@ -163,7 +164,7 @@ mod tests {
 
     #[test]
     fn other_thread_is_noticed() {
-        // The test runs in a thread beside the main one.
+        // The test runs in a thread in addition to the main one.
         assert!(!only_thread());
     }
 }

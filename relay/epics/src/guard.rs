@@ -1,21 +1,21 @@
-//! Ends a panic in a function that C calls, logs and counts it.
+//! Catches panics in functions that C calls; logs and counts them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static CAUGHT: AtomicU64 = AtomicU64::new(0);
 
-/// Counts panics in callbacks since the start of the process.
+/// Number of panics in callbacks since the start of the process.
 ///
-/// Each cost one event of one PV. It is 0 unless the program has a bug.
+/// Each panic lost one event of one PV. The number is 0 unless the program has a bug.
 pub fn panics_caught() -> u64 {
     CAUGHT.load(Ordering::Relaxed)
 }
 
-/// Runs the body of a callback. A panic in it ends here: it is logged and counted.
+/// Runs the body of a callback. Catches, logs and counts a panic.
 pub(crate) fn guard(callback: &str, body: impl FnOnce()) {
-    // Nothing of ours is left half changed by a panic: a callback only stores to atomics and
-    // calls the sink, whose own state is the sink's affair.
+    // A panic leaves none of our state partly changed: a callback only stores to atomics and calls
+    // the sink, which is responsible for its own state.
     if catch_unwind(AssertUnwindSafe(body)).is_err() {
         CAUGHT.fetch_add(1, Ordering::Relaxed);
         log::error!("a panic in the {callback} callback cost one event");

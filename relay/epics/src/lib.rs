@@ -1,16 +1,16 @@
 //! Safe clients of EPICS process variables.
 //!
 //! [`ca`] is a Channel Access client over libca, [`pva`] a pvAccess client over pvxs. All `unsafe`
-//! of pvwire is in this crate: the owners of C handles in `ca/handle.rs`, `pva/handle.rs` and
+//! code of pvwire is in this crate: the owners of C handles in `ca/handle.rs`, `pva/handle.rs` and
 //! `pva/array.rs`, the functions that C calls in `ca/callback.rs`, `ca/recv.rs` and
-//! `pva/callback.rs`, the user's name in `user.rs`, pvxs's values in `pva/items.rs`, and the calls of the
-//! system in `environment.rs`, `memory.rs` and `descriptors.rs`.
+//! `pva/callback.rs`, the user's name in `user.rs`, pvxs's values in `pva/items.rs`, and system
+//! calls in `environment.rs`, `memory.rs` and `descriptors.rs`.
 //!
-//! A program that links this crate sets its run path to the folder named by
-//! `DEP_PVWIRE_EPICS_LIBDIR` in its own build script, and exports the symbols `recv` and `send`
-//! (`-Wl,--export-dynamic-symbol=recv`), so that libca reads by them, and `osiGetUserName`, so that
-//! contexts can present users. Without `recv` and `send` a server of Channel Access that lies can crash
-//! the program.
+//! A program that links this crate sets its run path in its own build script to the folder named by
+//! `DEP_PVWIRE_EPICS_LIBDIR`. It exports the symbols `recv` and `send`
+//! (`-Wl,--export-dynamic-symbol=recv`), so that libca uses them, and `osiGetUserName`, so that
+//! contexts can identify themselves as users. Without `recv` and `send` a faulty or malicious
+//! Channel Access server can crash the program.
 
 pub mod ca;
 mod command_thread;

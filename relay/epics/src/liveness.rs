@@ -1,10 +1,10 @@
-//! Detection of servers that have stopped answering.
+//! Detects servers that have stopped answering.
 //!
-//! libca notices that a server doesn't answer only when `EPICS_CA_CONN_TMO` is over and an echo stays
-//! without an answer for another 5 s, pvxs when `EPICS_PVA_CONN_TMO` is over by a third. Until then
-//! every value passes for present. So the ca-cmd and the pva-cmd thread look at each circuit, ask its
-//! server something when nothing has come for a while, and say which circuits are silent. Only silent
-//! circuits with an unanswered question count: an idle server is healthy.
+//! libca notices an unresponsive server only after `EPICS_CA_CONN_TMO` and another 5 s without an
+//! answer to an echo, pvxs only after `EPICS_PVA_CONN_TMO` and another third of it. Until then
+//! every value looks current. Therefore the ca-cmd and pva-cmd threads check each circuit, probe
+//! its server if nothing has arrived for a while, and report the silent circuits. Only silent
+//! circuits with an unanswered probe count: an idle server is healthy.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,17 +13,18 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::guard::guard;
 
-/// Between two looks.
+/// Interval between two checks.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Looks without news after which the server is asked: 0.75 to 1 s.
+/// Checks without new data after which the server is probed: 0.75 to 1 s.
 const PROBE_AFTER: u32 = 3;
 
-/// Looks without news after which the server is unresponsive: 2 to 2.25 s, so that people see it
-/// within 3 s. Counted in looks and not by the clock: a relay that was suspended has missed nothing.
+/// Checks without new data after which the server is unresponsive: 2 to 2.25 s, so that users see
+/// it within 3 s. Checks are counted instead of time, because a relay that was suspended has missed
+/// nothing.
 const UNRESPONSIVE_AFTER: u32 = 8;
 
-/// When something last came from a circuit's server. Written by the thread that receives it.
+/// The time when data last arrived from a circuit's server. Written by the thread that receives.
 #[derive(Debug)]
 pub(crate) struct Circuit {
     /// Nanoseconds past the POSIX epoch.
@@ -31,19 +32,19 @@ pub(crate) struct Circuit {
 }
 
 impl Circuit {
-    /// A circuit that was just connected.
+    /// A circuit that has just been connected.
     pub(crate) fn new() -> Self {
         Self {
             heard_ns: AtomicI64::new(now_ns()),
         }
     }
 
-    /// Something came.
+    /// Records that data arrived.
     pub(crate) fn heard(&self) {
         self.heard_ns.store(now_ns(), Ordering::Relaxed);
     }
 
-    /// When something last came, in nanoseconds past the POSIX epoch.
+    /// The time when data last arrived, in nanoseconds past the POSIX epoch.
     pub(crate) fn heard_ns(&self) -> i64 {
         self.heard_ns.load(Ordering::Relaxed)
     }
@@ -68,7 +69,7 @@ pub(crate) trait OnCircuit {
     }
 }
 
-/// Reports to all that are on a circuit whether its server answers.
+/// Reports to all channels or monitors of a circuit whether its server answers.
 pub(crate) fn report<'a, T: OnCircuit + 'a>(
     all: impl Iterator<Item = &'a T>,
     circuit: &Arc<Circuit>,
@@ -85,21 +86,20 @@ pub(crate) fn report<'a, T: OnCircuit + 'a>(
     }
 }
 
-/// What is to be done about a circuit.
+/// The action to take on a circuit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Duty {
-    /// Ask something of the channel of this id, or of another one of the circuit, so that the server
-    /// answers.
+    /// Probe the server through the channel with this id, or another one of the circuit.
     Probe(u64),
-    /// The answer is late: look whether it waits behind other things that come.
+    /// The answer is late: check whether it is queued behind other incoming data.
     Doubt,
-    /// Tell its channels that its server doesn't answer.
+    /// Report to its channels that its server doesn't answer.
     Unresponsive,
-    /// Tell them that it does again.
+    /// Report to its channels that its server answers again.
     Responsive,
 }
 
-/// The circuits of one context, as the thread that looks after them sees them.
+/// The circuits of one context, as seen by the thread that checks them.
 #[derive(Default)]
 pub(crate) struct Watch {
     circuits: HashMap<*const Circuit, Watched>,
@@ -109,12 +109,12 @@ pub(crate) struct Watch {
 struct Watched {
     circuit: Arc<Circuit>,
     heard_ns: i64,
-    /// Looks since something came.
+    /// Number of checks since data last arrived.
     quiet: u32,
-    /// The server was asked and hasn't answered yet.
+    /// The server was probed and hasn't answered yet.
     is_probed: bool,
     is_unresponsive: bool,
-    /// A channel of it.
+    /// One of its channels.
     channel: u64,
 }
 
@@ -134,12 +134,12 @@ impl Watch {
         self.next.get_or_insert(now + LOOK);
     }
 
-    /// When to look next; never while there is no circuit.
+    /// When the next check is due; `None` while there is no circuit.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.next
     }
 
-    /// Looks at all circuits if it is time.
+    /// Checks all circuits if it is time.
     pub(crate) fn look(&mut self, now: Instant) -> Vec<(Arc<Circuit>, Duty)> {
         if self.next.is_none_or(|next| now < next) {
             return Vec::new();
@@ -152,7 +152,7 @@ impl Watch {
         looked.filter_map(Watched::look).collect()
     }
 
-    /// The server was asked.
+    /// Records that the server was probed.
     pub(crate) fn probed(&mut self, circuit: &Arc<Circuit>) {
         if let Some(watched) = self.circuits.get_mut(&Arc::as_ptr(circuit)) {
             watched.is_probed = true;
@@ -194,7 +194,7 @@ impl Watched {
 mod tests {
     use super::*;
 
-    /// A watch of one circuit with the channel 7, and its looks one after the other.
+    /// A watch of one circuit with the channel 7, and its consecutive checks.
     struct Bench {
         watch: Watch,
         circuit: Arc<Circuit>,
@@ -220,7 +220,7 @@ mod tests {
             duties.pop().map(|(_, duty)| duty)
         }
 
-        /// Looks `count` times; returns the duties found, each with the number of its look.
+        /// Checks `count` times; returns the actions found, each with the number of its check.
         fn looks(&mut self, count: u32) -> Vec<(u32, Duty)> {
             let mut found = Vec::new();
             for number in 1..=count {
@@ -236,7 +236,7 @@ mod tests {
         }
 
         fn bytes_come(&self) {
-            // The clock may be too coarse for two stamps.
+            // The clock may be too coarse to distinguish two times.
             self.circuit.heard_ns.fetch_add(1, Ordering::Relaxed);
         }
     }

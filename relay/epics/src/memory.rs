@@ -1,11 +1,11 @@
 //! Returns free memory to the system.
 
-/// Gives the system back the memory that is free in this process.
+/// Returns this process's free memory to the system.
 ///
-/// glibc keeps freed memory that lies below memory in use. With a heap of 100 MB the call takes some
-/// milliseconds, during which other threads wait when they allocate, so call it when little happens.
+/// glibc keeps freed memory that lies below memory in use. With a heap of 100 MB the call takes
+/// some milliseconds and blocks other threads that allocate, so call it when the process is idle.
 pub fn give_back_free_memory() {
-    // SAFETY: the function takes no pointer, and locks what it looks at.
+    // SAFETY: the function takes no pointer, and locks the data that it accesses.
     #[cfg(target_env = "gnu")]
     unsafe {
         libc::malloc_trim(0);

@@ -1,8 +1,8 @@
-//! A client of pvAccess: it watches, fetches, puts and calls PVs.
+//! A pvAccess client: it monitors, reads and writes PVs, and calls services.
 //!
-//! [`Client`] is one context of pvxs, [`Monitor`] one PV that is watched. What happens to a PV is
-//! told to the [`PvaEvents`] that it was opened with. Plain records come as numbers and arrays, all
-//! other structures as a tree of [`Node`]s.
+//! [`Client`] is one context of pvxs, [`Monitor`] one monitored PV. The events of a PV are reported
+//! to the [`PvaEvents`] that it was opened with. Plain records are reported as numbers and arrays,
+//! all other structures as a tree of [`Node`]s.
 
 mod array;
 mod callback;
@@ -38,11 +38,11 @@ pub use crate::command_thread::StartError;
 use crate::command_thread::{CommandThread, Commands};
 use crate::user::UserName;
 
-/// One context of pvxs, and the pva-cmd thread that creates and ends what is in it.
+/// One context of pvxs, and the pva-cmd thread that creates and ends everything in it.
 ///
-/// When it is dropped it closes all monitors, ends all operations as
-/// [`Disconnected`](OpError::Disconnected) and waits for the last callback, so it must not be
-/// dropped in one. The environment variables of EPICS are read when it starts; see
+/// Dropping it closes all monitors, ends all operations as [`Disconnected`](OpError::Disconnected)
+/// and waits for the last callback, so it must not be dropped in a callback. The environment
+/// variables of EPICS are read when it starts; see
 /// [`prepare_environment`](crate::prepare_environment).
 #[derive(Debug)]
 pub struct Client {
@@ -55,12 +55,12 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// When the system gives no thread or pvxs no context.
+    /// When the system can't start a thread or pvxs can't create a context.
     pub fn start() -> Result<Self, StartError> {
         Self::start_with(None)
     }
 
-    /// The same, presenting itself to IOCs as this user.
+    /// Like [`start`](Self::start), but identifies itself to IOCs as this user.
     ///
     /// # Errors
     ///
@@ -76,25 +76,25 @@ impl Client {
         })
     }
 
-    /// Opens a monitor of the whole structure. Never waits; a PV that no server has is searched
-    /// until the monitor is dropped.
+    /// Opens a monitor of the whole structure. Does not block; a PV without a server is searched
+    /// for until the monitor is dropped.
     ///
     /// # Errors
     ///
-    /// When the name cannot be that of a PV.
+    /// When the name is not a valid PV name.
     pub fn open(&self, name: &str, events: Arc<dyn PvaEvents>) -> Result<Monitor, BadName> {
         check(name)?;
         let id = self.next_id();
         let commands = self.thread.commands().clone();
         let name = name.to_owned();
-        // The thread ends before the client only by a bug of pvxs; the PV then stays unconnected,
-        // which is true.
+        // The thread ends before the client only because of a bug in pvxs; the PV then correctly
+        // stays unconnected.
         let _ = commands.send(Command::Open { id, name, events });
         Ok(Monitor { id, commands })
     }
 
-    /// Fetches the whole structure of a PV once. `done` is called exactly once, from any thread,
-    /// also from this one before the call returns.
+    /// Reads the whole structure of a PV once. `done` is called exactly once, from any thread,
+    /// possibly from this one before the call returns.
     pub fn get(
         &self,
         name: &str,
@@ -104,12 +104,12 @@ impl Client {
         self.operate(name, Request::Get, timeout, None, answer(done));
     }
 
-    /// Puts a value to the field `value` of a PV. `done` is called exactly once, as for
-    /// [`get`](Self::get). The field is read afterwards, and `done` learns what it holds if that is not
-    /// what was put.
+    /// Writes a value to the field `value` of a PV. `done` is called exactly once, as for
+    /// [`get`](Self::get). The field is read afterwards, and `done` receives its value if that
+    /// differs from the one put.
     ///
-    /// It is never put twice: when the connection breaks after the value was sent, it ends as
-    /// [`Disconnected`](OpError::Disconnected). When it was never sent it ends as
+    /// The value is never sent twice: if the connection breaks after it was sent, the put ends as
+    /// [`Disconnected`](OpError::Disconnected). If it was never sent, the put ends as
     /// [`NotConnected`](OpError::NotConnected).
     pub fn put(
         &self,
@@ -121,9 +121,9 @@ impl Client {
         self.put_field(name, "value", value, options, Box::new(|| true), done);
     }
 
-    /// Puts a value to a field of a PV's structure, named by the names on the way to it with dots
-    /// between, like [`put`](Self::put). `gate` is asked right before the value is sent; when it says
-    /// no, nothing is.
+    /// Like [`put`](Self::put), for a field of a PV's structure, given as a path of names separated
+    /// by dots. `gate` is called right before the value is sent; if it returns false, nothing is
+    /// sent.
     pub fn put_field(
         &self,
         name: &str,
@@ -146,12 +146,12 @@ impl Client {
         self.operate(name, request, options.timeout, Some(gate), done);
     }
 
-    /// Calls the procedure that a PV offers, with named arguments in an NTURI. `done` is called
-    /// exactly once, as for [`get`](Self::get).
+    /// Calls the service of a PV with named arguments in an NTURI. `done` is called exactly once,
+    /// as for [`get`](Self::get).
     ///
-    /// It is never called twice: when the connection breaks before the answer, it ends as
-    /// [`Disconnected`](OpError::Disconnected). `gate` is asked when the service is found; when it says no,
-    /// nothing is sent. What is returned ends the call before its time.
+    /// The service is never called twice: if the connection breaks before the answer, the call ends
+    /// as [`Disconnected`](OpError::Disconnected). `gate` is called when the service is found; if
+    /// it returns false, nothing is sent. The returned value can end the call early.
     pub fn rpc(
         &self,
         name: &str,
@@ -174,9 +174,9 @@ impl Client {
         stop(self.operate(name, request, timeout, Some(gate), done))
     }
 
-    /// Opens all monitors again in a new context, which reads the environment variables of EPICS again
-    /// and looks up the host names in them. Never waits; meanwhile the PVs are disconnected, and
-    /// operations that aren't done end as [`OpError::Disconnected`].
+    /// Reopens all monitors in a new context, which reads the environment variables of EPICS again
+    /// and resolves the host names in them. Does not block; meanwhile the PVs are disconnected, and
+    /// unfinished operations end as [`OpError::Disconnected`].
     pub fn renew(&self) {
         self.thread.renew();
     }
@@ -202,7 +202,7 @@ impl Client {
             gate,
             completion: done,
         });
-        // A command that isn't taken is dropped, which completes the operation.
+        // A command that can't be queued is dropped, which completes the operation.
         let _ = self.thread.commands().send(command);
         id
     }
@@ -212,7 +212,7 @@ impl Client {
     }
 }
 
-/// Ends a call before its time.
+/// Ends a call early.
 #[derive(Clone, Debug)]
 pub struct Stop {
     id: u64,
@@ -220,18 +220,18 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Ends the call, at the service too if it works on it; nothing if it has ended. The call ends as
-    /// [`Disconnected`](OpError::Disconnected), or as [`NotConnected`](OpError::NotConnected) when nothing
-    /// was sent. Never waits.
+    /// Ends the call, and also stops the service if it is processing the call; has no effect if the
+    /// call has ended. The call ends as [`Disconnected`](OpError::Disconnected), or as
+    /// [`NotConnected`](OpError::NotConnected) if nothing was sent. Does not block.
     pub fn stop(&self) {
-        // Fails when the client is gone, which has ended it.
+        // Fails if the client was dropped, which has ended the call.
         let _ = self.commands.send(Command::Cancel(self.id));
     }
 }
 
 /// An open monitor.
 ///
-/// Dropping it asks the pva-cmd thread to close it; until that is done an event may still come.
+/// Dropping it asks the pva-cmd thread to close it; until then events may still arrive.
 #[derive(Debug)]
 pub struct Monitor {
     id: u64,
@@ -240,7 +240,7 @@ pub struct Monitor {
 
 impl Drop for Monitor {
     fn drop(&mut self) {
-        // Fails when the client is gone, which has closed the monitor.
+        // Fails if the client was dropped, which has closed the monitor.
         let _ = self.commands.send(Command::Close(self.id));
     }
 }
@@ -258,7 +258,7 @@ fn check(name: &str) -> Result<(), BadName> {
     }
 }
 
-/// A completion for what always answers with a structure.
+/// A completion for an operation whose answer always is a structure.
 fn answer(done: impl FnOnce(Result<Node, OpError>) + Send + 'static) -> Completion {
     Completion::new(|result| {
         done(result.and_then(|node| {

@@ -3,10 +3,10 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Long enough that a flood does not fill a disk, short enough that nothing looks frozen.
+/// Long enough that a flood does not fill a disk, short enough that the log does not look frozen.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Lets one warning an interval pass and counts the others.
+/// Lets one warning per interval pass and counts the others.
 pub(crate) struct Throttle(Mutex<State>);
 
 struct State {
@@ -22,7 +22,8 @@ impl Throttle {
         }))
     }
 
-    /// Says whether to log at `now`: if so, how many were held back since the last one.
+    /// Returns whether to log at `now`, and if so, how many warnings were suppressed since the last
+    /// one.
     pub(crate) fn admit(&self, now: Instant) -> Option<u64> {
         let mut state = self.0.lock().ok()?;
         if state.last.is_some_and(|last| now < last + INTERVAL) {
@@ -33,7 +34,7 @@ impl Throttle {
         Some(std::mem::take(&mut state.held_back))
     }
 
-    /// Logs a warning unless one was logged just now.
+    /// Logs a warning unless one was logged within the interval.
     pub(crate) fn warn(&self, message: std::fmt::Arguments<'_>) {
         match self.admit(Instant::now()) {
             Some(0) => log::warn!("{message}"),

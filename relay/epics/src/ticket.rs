@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Decides between sending a request and cancelling it: the first of the two wins. Clones are of the same
-/// request.
+/// Decides between sending a request and cancelling it: the first of the two wins. Clones belong to
+/// the same request.
 #[derive(Clone, Debug, Default)]
 pub struct Ticket(Arc<AtomicU8>);
 
-/// Where a request is.
+/// The state of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Phase {
@@ -21,17 +21,18 @@ pub enum Phase {
 }
 
 impl Ticket {
-    /// The request is about to be sent; false if it must not be, because it was cancelled or sent before.
+    /// The request is about to be sent; returns false if it must not be sent, because it was
+    /// cancelled or sent before.
     pub fn begin(&self) -> bool {
         self.leave_waiting_for(Phase::Sent)
     }
 
-    /// Cancels the request; false if it was sent or cancelled before.
+    /// Cancels the request; returns false if it was sent or cancelled before.
     pub fn cancel(&self) -> bool {
         self.leave_waiting_for(Phase::Cancelled)
     }
 
-    /// Where the request is now.
+    /// The current state of the request.
     pub fn phase(&self) -> Phase {
         match self.0.load(Ordering::Acquire) {
             0 => Phase::Waiting,

@@ -1,59 +1,59 @@
 //! The user that a client presents to IOCs.
 //!
-//! libca and pvxs ask `osiGetUserName` once for each context, in the thread that creates it, and tell
-//! every IOC the answer for its access security. This file has the function of that name. A program
-//! whose linker exports the symbol has it in place of the one of EPICS base: in a thread that creates
-//! a context for a user it gives that user's name, in all others the process's own.
+//! libca and pvxs call `osiGetUserName` once per context, in the thread that creates it, and send
+//! the result to every IOC for its access security. This file defines a function of that name. A
+//! program whose linker exports the symbol uses it in place of the one of EPICS base: in a thread
+//! that creates a context for a user it returns that user's name, in all others the process's own.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int, c_uint};
 
 use crate::guard::guard;
 
-/// Longest name of a user, in bytes: all of it fits wherever the EPICS libraries keep one.
+/// Longest name of a user, in bytes: it fits into every buffer of the EPICS libraries.
 pub const MAX_USER_BYTES: usize = 63;
 
-/// With this IOCs begin the names of groups that a user is in, where names of users stand.
+/// Prefix that marks a name as that of a group in IOCs' access security.
 const ROLE: &str = "role/";
 
-/// Both values are those of EPICS base.
+/// Both values are defined by EPICS base.
 const FAIL: c_int = 0;
 const SUCCESS: c_int = 1;
 
-/// Keeps the function in programs that call it only by way of a library.
+/// Keeps the function in programs that call it only through a library.
 #[used]
 static EXPORTED: unsafe extern "C" fn(*mut c_char, c_uint) -> c_int = osiGetUserName;
 
-/// A name that IOCs can be told.
+/// A user name that can be sent to IOCs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct UserName(CString);
 
-/// Why IOCs can't be told a name.
+/// Why a user name can't be sent to IOCs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadUserName {
     /// It is empty.
     #[error("the name of the user is empty")]
     Empty,
-    /// It would be cut, and could be another user's then.
+    /// It would be truncated, and could then be another user's name.
     #[error("the name of the user has {length} bytes, and IOCs can be told {MAX_USER_BYTES}")]
     TooLong {
-        /// Bytes.
+        /// Length in bytes.
         length: usize,
     },
     /// It would look like another name.
     #[error("the name of the user holds {0:?}")]
     Character(char),
-    /// IOCs would take it for a group.
+    /// IOCs would treat it as a group.
     #[error("the name of the user begins with {ROLE}, as groups do")]
     Role,
 }
 
 impl UserName {
-    /// A name, if IOCs can be told it as it is.
+    /// A name, if it can be sent to IOCs unchanged.
     ///
     /// # Errors
-    /// When they can't.
+    /// When it can't be sent.
     pub fn new(name: &str) -> Result<Self, BadUserName> {
         if name.is_empty() {
             return Err(BadUserName::Empty);
@@ -77,13 +77,13 @@ impl UserName {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContextError {
-    /// IOCs would be told another name than that of the user.
+    /// IOCs would receive a name other than the user's.
     #[error("the EPICS libraries did not ask for the user's name (osiGetUserName is not exported)")]
     NameNotAsked,
-    /// The library gave none; its reason.
+    /// The library created no context, for this reason.
     #[error("{0}")]
     Library(String),
-    /// The thread that was to create it ended; a bug.
+    /// The thread that should create it has ended, which is a bug.
     #[error("the thread ended")]
     ThreadEnded,
 }
@@ -97,10 +97,11 @@ thread_local! {
     static PRESENTED: RefCell<Option<Presented>> = const { RefCell::new(None) };
 }
 
-/// Creates a context that presents itself as a user, or as the process's own without one.
+/// Creates a context that identifies itself as a user, or without one as the process's own user.
 ///
 /// # Errors
-/// As `create`; or when the library didn't ask for the name, so that it would tell IOCs another one.
+/// As `create`; also when the library didn't ask for the name, because it would send IOCs another
+/// one.
 pub(crate) fn create_as<T>(
     user: Option<&UserName>,
     create: impl FnOnce() -> Result<T, ContextError>,
@@ -120,11 +121,11 @@ pub(crate) fn create_as<T>(
     Err(ContextError::NameNotAsked)
 }
 
-/// What the EPICS libraries ask for a user's name.
+/// The function that the EPICS libraries call for the user's name.
 ///
 /// # Safety
 ///
-/// As of EPICS base's function: `buffer` has room for `size` bytes.
+/// As for EPICS base's function: `buffer` has room for `size` bytes.
 #[unsafe(no_mangle)]
 #[allow(non_snake_case, reason = "a name of EPICS base")]
 unsafe extern "C" fn osiGetUserName(buffer: *mut c_char, size: c_uint) -> c_int {
@@ -145,7 +146,7 @@ unsafe extern "C" fn osiGetUserName(buffer: *mut c_char, size: c_uint) -> c_int 
         }
         Some(name) => {
             let bytes = name.as_bytes_with_nul();
-            // A name that is cut may be another user's.
+            // A truncated name may be another user's.
             if bytes.len() > size as usize {
                 return FAIL;
             }
@@ -156,11 +157,11 @@ unsafe extern "C" fn osiGetUserName(buffer: *mut c_char, size: c_uint) -> c_int 
     }
 }
 
-/// The name that EPICS base finds by itself.
+/// The name that EPICS base determines itself.
 ///
 /// # Safety
 ///
-/// As of `osiGetUserName`.
+/// As for `osiGetUserName`.
 unsafe fn own_name(buffer: *mut c_char, size: c_uint) -> c_int {
     type GetUserName = unsafe extern "C" fn(*mut c_char, c_uint) -> c_int;
     // SAFETY: the name is NUL-terminated.
@@ -168,7 +169,7 @@ unsafe fn own_name(buffer: *mut c_char, size: c_uint) -> c_int {
     if next.is_null() {
         return FAIL;
     }
-    // SAFETY: the symbol behind ours is the function of EPICS base, which has this type.
+    // SAFETY: the next symbol of this name is the function of EPICS base, which has this type.
     let next = unsafe { std::mem::transmute::<*mut libc::c_void, GetUserName>(next) };
     // SAFETY: as the caller promises.
     unsafe { next(buffer, size) }

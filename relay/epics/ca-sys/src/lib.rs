@@ -77,7 +77,7 @@ pub struct access_rights_handler_args {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct event_handler_args {
-    /// What was given to [`ca_create_subscription`].
+    /// The `usr` pointer given to [`ca_create_subscription`].
     pub usr: *mut c_void,
     /// The channel.
     pub chid: chid,
@@ -95,7 +95,7 @@ pub struct event_handler_args {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct exception_handler_args {
-    /// What was given to [`ca_add_exception_event`].
+    /// The pointer given to [`ca_add_exception_event`].
     pub usr: *mut c_void,
     /// The channel, or null.
     pub chid: chid,
@@ -103,7 +103,7 @@ pub struct exception_handler_args {
     pub r#type: c_long,
     /// Count requested.
     pub count: c_long,
-    /// Where the answer of a get should have gone.
+    /// Where the result of a get should have been written.
     pub addr: *mut c_void,
     /// `ECA_…` code.
     pub stat: c_long,
@@ -169,14 +169,14 @@ pub const MAX_STRING_SIZE: usize = 40;
 pub const MAX_UNITS_SIZE: usize = 8;
 /// Bytes of the label of a choice.
 pub const MAX_ENUM_STRING_SIZE: usize = 26;
-/// Most choices that an enumeration has.
+/// Maximum number of choices of an enumeration.
 pub const MAX_ENUM_STATES: usize = 16;
 
 /// Bit of an `ECA_…` code that is set when it means success.
 pub const CA_M_SUCCESS: c_int = 1;
 /// Success.
 pub const ECA_NORMAL: c_int = 1;
-/// The server took the value but didn't write it.
+/// The server accepted the value but didn't write it.
 pub const ECA_PUTFAIL: c_int = 20 << 3;
 /// More elements than the channel has.
 pub const ECA_BADCOUNT: c_int = 22 << 3;
@@ -286,9 +286,9 @@ macro_rules! dbr_ctrl {
             pub lower_warning_limit: $limit,
             /// Below it the alarm is LOLO.
             pub lower_alarm_limit: $limit,
-            /// Most that may be written.
+            /// Highest value that may be written.
             pub upper_ctrl_limit: $limit,
-            /// Least that may be written.
+            /// Lowest value that may be written.
             pub lower_ctrl_limit: $limit,
             $(
                 /// Alignment.
@@ -329,7 +329,7 @@ pub struct dbr_ctrl_enum {
     pub status: c_short,
     /// Alarm severity.
     pub severity: c_short,
-    /// How many of `strs` are used.
+    /// Number of used elements of `strs`.
     pub no_str: c_short,
     /// Labels of the choices.
     pub strs: [[c_char; MAX_ENUM_STRING_SIZE]; MAX_ENUM_STATES],
@@ -344,9 +344,9 @@ unsafe extern "C" {
     pub fn ca_context_create(select: c_int) -> c_int;
     /// Destroys the calling thread's context, after its last callback has returned.
     pub fn ca_context_destroy();
-    /// Installs the callback for errors that belong to no other one.
+    /// Installs the callback for errors that no other callback reports.
     pub fn ca_add_exception_event(pfunc: Option<caExceptionHandler>, pArg: *mut c_void) -> c_int;
-    /// Opens a channel; libca searches its server from now on.
+    /// Opens a channel; libca starts searching for its server.
     pub fn ca_create_channel(
         pChanName: *const c_char,
         pConnStateCallback: Option<caCh>,
@@ -370,14 +370,15 @@ unsafe extern "C" {
     ) -> c_int;
     /// Ends a subscription, after its running callback has returned.
     pub fn ca_clear_subscription(eventID: evid) -> c_int;
-    /// Writes, without an answer; a failure comes as an exception of the operation [`CA_OP_PUT`].
+    /// Writes without an answer; a failure is reported as an exception of the operation
+    /// [`CA_OP_PUT`].
     pub fn ca_array_put(
         r#type: chtype,
         count: c_ulong,
         chanId: chid,
         pValue: *const c_void,
     ) -> c_int;
-    /// Writes; the callback comes when the record has finished processing, or with the failure.
+    /// Writes; the callback is called when the record has finished processing, or on failure.
     pub fn ca_array_put_callback(
         r#type: chtype,
         count: c_ulong,
@@ -394,26 +395,26 @@ unsafe extern "C" {
         pFunc: Option<caEventCallBackFunc>,
         pArg: *mut c_void,
     ) -> c_int;
-    /// Sends what waits to be sent.
+    /// Sends buffered requests.
     pub fn ca_flush_io() -> c_int;
     /// Native `DBR_…` type, or -1 when not connected.
     pub fn ca_field_type(chan: chid) -> c_short;
-    /// Native element count (the most it can have), or 0 when not connected.
+    /// Native element count (the maximum), or 0 when not connected.
     pub fn ca_element_count(chan: chid) -> c_ulong;
     /// Not 0 when the channel is connected and may be read.
     pub fn ca_read_access(chan: chid) -> c_uint;
     /// Not 0 when the channel is connected and may be written.
     pub fn ca_write_access(chan: chid) -> c_uint;
-    /// What was given to [`ca_create_channel`] as `pUserPrivate`.
+    /// The pointer given to [`ca_create_channel`] as `pUserPrivate`.
     pub fn ca_puser(chan: chid) -> *mut c_void;
-    /// The name that the channel was created with, the channel's.
+    /// The name that the channel was created with; owned by the channel.
     pub fn ca_name(chan: chid) -> *const c_char;
     /// Writes the server's host and port as text to `pBuf` and returns the length.
     pub fn ca_get_host_name(pChan: chid, pBuf: *mut c_char, bufLength: c_uint) -> c_uint;
-    /// An `ECA_…` code as text, static.
+    /// The text of an `ECA_…` code, a static string.
     pub fn ca_message(errorCode: c_long) -> *const c_char;
-    /// Hands every message of the EPICS libraries to `listener`, from a thread of their own.
+    /// Passes every message of the EPICS libraries to `listener`, from a separate thread.
     pub fn errlogAddListener(listener: Option<errlogListener>, pPrivate: *mut c_void);
-    /// 0: the EPICS libraries' messages do not go to standard error any more.
+    /// With 0, the EPICS libraries' messages no longer go to standard error.
     pub fn eltc(yesno: c_int) -> c_int;
 }

@@ -1,4 +1,5 @@
-//! Our declarations have the sizes, offsets and values that the C compiler sees in the headers.
+//! Checks that our declarations have the sizes, offsets and values that the C compiler sees in the
+//! headers.
 
 use std::fmt::Write as _;
 use std::mem::{offset_of, size_of};
@@ -7,7 +8,7 @@ use std::process::Command;
 
 use ca_sys::*;
 
-/// One number that C and Rust must agree on: an expression in C, and its value here.
+/// A number on which C and Rust must agree: an expression in C, and its value in Rust.
 struct Fact {
     c: String,
     rust: i64,
@@ -92,7 +93,7 @@ fn facts() -> Vec<Fact> {
         CA_M_SUCCESS, ECA_NORMAL, ECA_DISCONN, ECA_DBLCHNL, ECA_NORDACCESS,
         ECA_NOWTACCESS, ECA_PUTFAIL, ECA_BADCOUNT
     }
-    // The types with alarm and with metadata come in the order of the native types.
+    // The types with alarm and with metadata are in the order of the native types.
     for (native, code) in [
         ("SHORT", DBR_SHORT),
         ("FLOAT", DBR_FLOAT),

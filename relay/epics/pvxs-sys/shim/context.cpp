@@ -26,7 +26,7 @@ uint64_t pvs_received(pvs_context *context, pvs_text peer) {
             if (connection.peer == wanted)
                 bytes += connection.rx;
     } catch (...) {
-        // Nothing is known of it.
+        // The connection is unknown.
     }
     return bytes;
 }
@@ -35,7 +35,7 @@ void pvs_context_destroy(pvs_context *context) {
     try {
         context->context.close();
     } catch (...) {
-        // The destructor closes too.
+        // The destructor closes it too.
     }
     delete context;
 }

@@ -1,4 +1,4 @@
-// Conversion of values of pvxs to items, and of items to a value to put.
+// Converts values of pvxs to items, and items to a value to put.
 
 #include <cmath>
 #include <cstdio>
@@ -17,11 +17,11 @@ namespace pvs {
 
 namespace {
 
-// Deeper than any structure that means something; below it a server could exhaust the stack.
+// Deeper than any meaningful structure; without this limit a server could exhaust the stack.
 constexpr unsigned MAX_DEPTH = 64;
 
-// More parts than any structure that means something. An element that isn't there takes a byte on the wire
-// and a hundred here, and as many again further on.
+// More parts than any meaningful structure has. An absent element takes one byte on the wire, a
+// hundred bytes here, and as many again in later stages.
 constexpr size_t MAX_ITEMS = 1000000;
 
 constexpr uint8_t ABSENT = 0xff;
@@ -78,7 +78,7 @@ void Items::add(const Value &value, pvs_text name, unsigned depth) {
     add_children(value, at, depth);
 }
 
-// `items` grows meanwhile, so the parent is named by its place.
+// `items` grows meanwhile, so the parent is referred to by its index.
 void Items::add_children(const Value &value, size_t at, unsigned depth) {
     const TypeCode type = value.type();
     uint32_t children = 0;
@@ -104,7 +104,7 @@ void Items::add_children(const Value &value, size_t at, unsigned depth) {
         value.copyOut(&array, StoreType::Array);
         items[at].count = array.size();
         if (array.empty()) {
-            // Also when it is of no type yet.
+            // Also if it has no type yet.
         } else if (type == TypeCode::StringA) {
             expect(array.size());
             for (auto &string : array.castTo<const std::string>()) {
@@ -191,7 +191,7 @@ std::string spelled(const Value &argument) {
     throw Refused("\"" + spelled(argument) + "\" does not fit " + type);
 }
 
-// 65 bits hold every integer of both signs.
+// 65 bits, enough for every signed and unsigned integer.
 struct Integer {
     bool negative;
     uint64_t bits;
@@ -293,7 +293,7 @@ bool same(ArrayType type, const void *a, const void *b, size_t count) {
     }
 }
 
-// An array whose one element is the argument.
+// An array whose only element is the argument.
 void assign_element(Value &field, const Value &argument) {
     const TypeCode type = field.type().scalarOf();
     Value element(pvxs::TypeDef(type).create());
@@ -348,7 +348,7 @@ void assign_array(Value &field, const Value &argument) {
     const size_t count = array.size();
     auto converted(pvxs::detail::copyAs(to.arrayType(), from.arrayType(), array.data(), count));
     if (to.kind() != Kind::Real) {
-        // What does not come back as it was has lost something.
+        // A value that is different after converting it back has lost something.
         auto back(pvxs::detail::copyAs(from.arrayType(), to.arrayType(), converted.data(), count));
         if (!same(from.arrayType(), array.data(), back.data(), count))
             throw Refused(std::string("an element does not fit ") + to.scalarOf().name());

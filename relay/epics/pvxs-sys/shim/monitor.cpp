@@ -1,4 +1,4 @@
-// Turns the events of a subscription of pvxs into calls.
+// Turns the events of a pvxs subscription into calls.
 
 #include <array>
 #include <cmath>
@@ -69,7 +69,7 @@ void sign(uint64_t &signature, const Value &value) {
 double real(const Value &structure, const char *field) {
     double number = std::numeric_limits<double>::quiet_NaN();
     const Value found(structure[field]);
-    // Not of a string, which could be read as a number too.
+    // Not of a string, which could also be read as a number.
     if (found.type().kind() == Kind::Real || found.type().kind() == Kind::Integer)
         found.as(number);
     return number;
@@ -92,18 +92,18 @@ pvxs::shared_array<const std::string> strings(const Value &field) {
                          : array.castTo<const std::string>();
 }
 
-// Fields of which one has changed when the metadata has.
+// When the metadata changes, one of these fields is marked as changed.
 const Field METADATA[] = {DISPLAY, CONTROL, VALUE_ALARM, CHOICES, DESCRIPTOR};
 
-// Lines of the processor's cache that an update needs. Between two updates of a PV they leave the
-// cache, and to wait for one after the other takes longer than the work; so all are fetched at once,
-// while pvxs hands the update over.
+// The cache lines that an update needs. Between two updates of a PV they leave the cache, and
+// waiting for one after the other takes longer than the work itself. Therefore all of them are
+// prefetched at once, while pvxs passes the update on.
 class Lines {
     static const size_t LINE = 64;
 
     std::array<uintptr_t, 14> starts{};
     size_t count = 0;
-    // Of them, those that don't depend on the type.
+    // The number of lines that don't depend on the type.
     size_t lasting = 0;
 
 public:
@@ -114,7 +114,7 @@ public:
                 starts[count++] = line;
     }
 
-    // What is added from now on can be forgotten.
+    // Lines added from now on can be removed.
     void keep() { lasting = count; }
 
     void forget() { count = lasting; }
@@ -125,26 +125,27 @@ public:
     }
 };
 
-// What the callback of a subscription needs. Used on the thread of the context only.
+// The state of a subscription's callback. Used only on the thread of the context.
 class Monitor {
     const User user;
     const pvs_monitor_calls &calls;
     Lines lines;
     const std::shared_ptr<Plans> plans;
-    // Of the connection; null before the first structure.
+    // The type of this connection; null before the first structure.
     const void *type = nullptr;
     std::shared_ptr<const Plan> plan;
-    // Whether updates hold the structure, whatever the type is told as.
+    // Whether updates include the whole structure, whatever kind the type is reported as.
     const bool whole;
     uint8_t form = PVS_STRUCTURE;
     bool live = false;
-    // Connected, and nothing has come yet.
+    // Connected, and no value has arrived yet.
     bool awaited = false;
-    // Whether the server has set the precision, if there is one: 0 by default is no precision.
+    // Whether the server has set the precision, if the field exists: a default of 0 is not a
+    // precision.
     bool has_precision = false;
-    // Not told yet.
+    // Not reported yet.
     uint64_t squashed = 0;
-    // Kept, so that its memory is used again.
+    // Kept so that its memory is reused.
     std::string message;
     std::string peer;
 
@@ -169,7 +170,7 @@ public:
                     return;
                 on_structure(structure);
             } catch (client::Connected &event) {
-                // Told with the type, when the first structure comes.
+                // Reported with the type, when the first structure arrives.
                 peer = event.peerName;
                 awaited = true;
             } catch (client::Finished &) {
@@ -212,7 +213,7 @@ private:
         if (first) {
             on_type(top);
             has_precision = is_precision_set(top);
-            // A server may leave out what has the value that it has by default.
+            // A server may omit fields that have their default value.
             top.mark();
         }
         if (first) {
@@ -305,7 +306,7 @@ private:
 
     void tell_update(const Value &top) {
         pvs_update update;
-        // One for all fields, so that it isn't made and destroyed for each.
+        // Shared by all fields, so that it isn't constructed and destroyed for each.
         Value found;
         const auto seconds = __int128(integer(top, SECONDS, found)) * 1000000000;
         const auto stamp = seconds + integer(top, NANOSECONDS, found);

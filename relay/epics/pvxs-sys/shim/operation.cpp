@@ -1,4 +1,4 @@
-// Gets, puts and calls of procedures.
+// Gets, puts and procedure calls.
 
 #include <mutex>
 
@@ -15,28 +15,29 @@ namespace pvs {
 
 namespace {
 
-// The field at the top of a structure on the way to a field, whose names are separated by dots.
+// The top-level field on the path to a field, whose names are separated by dots.
 std::string top(const std::string &name) { return name.substr(0, name.find('.')); }
 
-// What the callbacks of an operation share. Used on the thread of the context only, but for `cancel`.
+// State shared by the callbacks of an operation. Used only on the thread of the context, except for
+// `cancel`.
 class Pending : public std::enable_shared_from_this<Pending> {
     const User user;
     const pvs_operation_calls calls;
     bool finished = false;
-    // Of a put: the server has said that it is written.
+    // For a put: the server has confirmed the write.
     bool written = false;
-    // Guards what is below: whether anything may be started, and what was.
+    // Guards the following members: whether anything may be started, and what was started.
     std::mutex lock;
     bool cancelled = false;
-    // The read behind a put, or a call.
+    // The read after a put, or a call.
     std::shared_ptr<client::Operation> next;
 
 public:
     // Whether the channel is connected now.
     bool connected = false;
-    // Whether the server may have been told what to do.
+    // Whether the request may have been sent to the server.
     bool sent = false;
-    // Of a put: what was sent, with the fields marked that it sets.
+    // For a put: the sent value, with the fields that it sets marked.
     Value value;
 
     Pending(void *user, const pvs_operation_calls &calls)
@@ -44,7 +45,7 @@ public:
 
     bool is_finished() const { return finished; }
 
-    // From now on the server may know.
+    // From now on the server may receive the request.
     bool begin_to_send() {
         sent = sent || calls.sending(user.get()) != 0;
         return sent;
@@ -67,7 +68,7 @@ public:
         connected = false;
     }
 
-    // Nothing is started from now on. Waits for what is being started.
+    // Prevents any further start. Waits for a start in progress.
     void cancel() {
         std::shared_ptr<client::Operation> ended;
         const std::lock_guard<std::mutex> guard(lock);
@@ -75,7 +76,8 @@ public:
         ended.swap(next);
     }
 
-    // A put was answered: what it set is read, since servers limit and cut values and say nothing.
+    // A put was answered. Reads back what it set, because servers limit and truncate values without
+    // reporting it.
     void on_put(client::Result &&result, pvs_context *context, const std::string &pv) noexcept {
         try {
             result();
@@ -100,7 +102,7 @@ public:
         }
     }
 
-    // Starts a call, if it is still to be sent, and only once.
+    // Starts a call if it may still be sent, and only once.
     template <typename Start> void send(Start &&start) noexcept {
         if (sent || finished || !begin_to_send())
             return;
@@ -115,7 +117,8 @@ public:
         }
     }
 
-    // Tells the first field that isn't what was put. How the read went is nothing to the put.
+    // Reports the first field that differs from the put value. An error of the read does not affect
+    // the put.
     void on_read(client::Result &result) noexcept {
         Items items;
         try {
@@ -160,7 +163,7 @@ typedef std::shared_ptr<Pending> SharedPending;
 using pvs::SharedPending;
 
 struct pvs_operation {
-    // Of a put or call.
+    // For a put or call.
     SharedPending pending;
     // Destroyed after the operation.
     std::shared_ptr<client::Connect> watch;
@@ -192,10 +195,10 @@ pvs_operation *start(const pvs_operation_calls *calls, void *user, char *reason,
     });
 }
 
-// pvxs sends an operation again after a reconnect, also when the server has done it before the
-// connection broke. What changes something must not be done twice, so it ends at the disconnect.
-// It is not cancelled from here, where pvxs is in the middle of taking the channel down: the
-// caller destroys it, which takes far less time than a reconnect.
+// pvxs sends an operation again after a reconnect, even if the server carried it out before the
+// connection broke. An operation with side effects must not be repeated, so it ends at the
+// disconnect. It is not cancelled here, because pvxs is still shutting the channel down; the caller
+// destroys it, which takes far less time than a reconnect.
 std::shared_ptr<client::Connect> watch(pvs_context *context, const std::string &name,
                                        const SharedPending &pending, bool sends_at_once,
                                        const std::string &server = std::string()) {
@@ -262,7 +265,8 @@ pvs_operation *pvs_put(pvs_context *context, pvs_text name, pvs_text field, cons
         const Value argument(pvs::argument(items, item_count, at));
         self.watch = watch(context, pv, pending, false);
         auto builder(context->context.put(pv));
-        // The choices of an enumeration are wanted, the elements of an array to overwrite are not.
+        // Fetches the choices of an enumeration, but not the elements of an array that is
+        // overwritten.
         builder.fetchPresent(!argument.type().isarray());
         if (wait)
             builder.record("process", true).record("block", true);
@@ -310,8 +314,8 @@ pvs_operation *pvs_rpc(pvs_context *context, pvs_text name, const pvs_item *item
         Value query(uri["query"]);
         for (auto &argument : arguments)
             query[argument.first].assign(argument.second);
-        // Nothing is begun before the service is there and the caller still wants it: pvxs would send it
-        // as soon as there is a connection.
+        // Nothing is started before the service is found and the caller still wants the call: pvxs
+        // would send it as soon as a connection exists.
         self.pending = pending;
         self.watch = context->context.connect(pv)
                          .syncCancel(false)

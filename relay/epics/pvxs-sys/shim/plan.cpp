@@ -1,4 +1,4 @@
-// Finds the fields of a structure of pvxs without their names.
+// Finds the fields of a pvxs structure without looking up their names.
 
 #include "plan.hpp"
 

@@ -1,4 +1,4 @@
-// Where the fields that each update needs are in the structures of one type.
+// The locations of the fields that each update needs, in the structures of one type.
 #ifndef PVS_PLAN_HPP
 #define PVS_PLAN_HPP
 
@@ -10,9 +10,9 @@
 #include <pvxs/data.h>
 #include <pvxs/version.h>
 
-// Whether what pvxs keeps to itself is used: only with the versions that this was written for, since
-// nothing promises it for others. Without it each field is looked up by its name in every update.
-// PVWIRE_PVXS_PUBLIC_API=1 at the build has it so with these versions, too.
+// Whether private parts of pvxs are used: only with the versions that this code was written for,
+// since other versions may differ. Without them each field is looked up by name in every update.
+// PVWIRE_PVXS_PUBLIC_API=1 at build time forces this for these versions too.
 #if !defined(PVS_PUBLIC_API) && PVXS_VERSION >= VERSION_INT(1, 5, 0, 0) &&                         \
     PVXS_VERSION < VERSION_INT(1, 6, 0, 0)
 #define PVS_PRIVATE_PARTS 1
@@ -21,9 +21,9 @@
 #endif
 
 #if PVS_PRIVATE_PARTS
-// pvxs declares this struct a friend of Value, so that code of its own can reach the fields. Ours
-// has members that its own has not. A Value is a place among the fields of its structure and the
-// description of what is there.
+// pvxs declares this struct a friend of Value, so that its own code can reach the fields. Ours has
+// members that the original does not have. A Value is a location among the fields of its structure
+// and the description of what is there.
 struct pvxs::Value::Helper {
     static const char *pvs_description(const Value &value) {
         return reinterpret_cast<const char *>(value.desc);
@@ -64,7 +64,7 @@ enum Field {
 // each is looked up once per connection.
 class Plan {
     struct Place {
-        // From the top's value, and from the top's description.
+        // Offsets from the top's value and from the top's description.
         ptrdiff_t value = 0;
         ptrdiff_t description = 0;
         pvxs::TypeCode type;
@@ -75,23 +75,23 @@ class Plan {
     };
 
     std::array<Place, FIELDS> places;
-    // Whether two structures of the type have their fields in the same places. They have in every
-    // pvxs so far; nothing promises it for the next.
+    // Whether two structures of the type have their fields at the same offsets. This holds in every
+    // pvxs so far, but is not guaranteed for future versions.
     bool same_places = false;
 
 public:
     explicit Plan(const pvxs::Value &structure);
 
-    // Looks at a second structure of the type.
+    // Compares with a second structure of the type.
     void compare(const pvxs::Value &structure);
 
     bool has_places_of(const Plan &other) const { return places == other.places; }
 
-    // Null when the type has no such field.
+    // Null if the type has no such field.
     pvxs::TypeCode type(Field field) const { return places[field].type; }
 
-    // Lets `found` be the field, without a share in the memory: it can be used as long as the
-    // structure is there. False when the type has no such field.
+    // Makes `found` refer to the field without sharing ownership of the memory: it is valid as long
+    // as the structure exists. Returns false if the type has no such field.
     bool find(const pvxs::Value &structure, Field field, pvxs::Value &found) const {
         const Place &place = places[field];
         if (place.type == pvxs::TypeCode::Null)
@@ -108,7 +108,7 @@ public:
         return true;
     }
 
-    // Where pvxs says what a field is that the type has; nowhere if that isn't known.
+    // The location of pvxs's description of a field that the type has; null if unknown.
     const void *description(const pvxs::Value &structure, Field field) const {
 #if PVS_PRIVATE_PARTS
         return pvxs::Value::Helper::pvs_description(structure) + places[field].description +
@@ -121,18 +121,19 @@ public:
     }
 
 private:
-    // Within a description, which is pvxs's own; elsewhere another line would be fetched, and no more.
+    // The offset within a description, which is private to pvxs. If it is wrong, only an unneeded
+    // cache line is fetched.
     static const ptrdiff_t DESCRIBED = 0x60;
 
     static void look_up(const pvxs::Value &structure, Field field, pvxs::Value &found);
 };
 
-// What stands for the type of a structure, as long as its connection lives.
+// Identifies the type of a structure as long as its connection lives.
 inline const void *type_of(const pvxs::Value &structure) {
 #if PVS_PRIVATE_PARTS
     return pvxs::Value::Helper::pvs_description(structure);
 #else
-    // The text of the type id is part of what pvxs knows of the type.
+    // The text of the type id is part of pvxs's type information.
     static const char other = 0;
     const void *const id = structure.type() == pvxs::TypeCode::Struct
                                ? static_cast<const void *>(&structure.id())
@@ -141,8 +142,8 @@ inline const void *type_of(const pvxs::Value &structure) {
 #endif
 }
 
-// Plans of the types that are in use. Most monitors have one of a few, which stay in the
-// processor's caches when they share them.
+// Plans of the types in use. Most monitors have one of a few types, whose plans stay in the
+// processor's caches because they are shared.
 class Plans {
     std::vector<std::weak_ptr<const Plan>> known;
 

@@ -1,4 +1,4 @@
-// What the sources of the shim share: owners, and the way to and from items.
+// Shared by the sources of the shim: owners, and conversion to and from items.
 #ifndef PVS_SHIM_HPP
 #define PVS_SHIM_HPP
 
@@ -19,7 +19,7 @@
 
 struct pvs_context {
     pvxs::client::Context context;
-    // Of the structures of its monitors. For the thread of the context.
+    // For the structures of its monitors. Used only on the thread of the context.
     const std::shared_ptr<pvs::Plans> plans;
 };
 
@@ -27,12 +27,12 @@ namespace pvs {
 
 typedef pvxs::shared_array<const void> Array;
 
-// A value that was asked for cannot be put, and why.
+// A requested value cannot be put, with the reason.
 struct Refused : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// A value that has more parts than can be meant.
+// A value has more parts than any meaningful one.
 struct TooMany : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -62,7 +62,7 @@ inline void say(const char *what, char *reason, size_t size) {
     }
 }
 
-// Runs `body`, which gives a pointer; an exception becomes a reason and null.
+// Runs `body`, which returns a pointer; an exception is turned into a reason and null.
 template <typename Body>
 auto no_throw(char *reason, size_t size, Body &&body) noexcept -> decltype(body()) {
     try {
@@ -75,10 +75,10 @@ auto no_throw(char *reason, size_t size, Body &&body) noexcept -> decltype(body(
     return nullptr;
 }
 
-// Values as items. Keeps what the items point to, as long as the values live.
+// Values as items. Keeps the memory that the items point to, as long as the values live.
 class Items {
     std::vector<pvs_item> items;
-    // Deques do not move what they hold.
+    // Elements of deques do not move.
     std::deque<std::string> texts;
     std::deque<Array> arrays;
 
@@ -94,15 +94,15 @@ public:
 // The number of a scalar; false if the value is not a number.
 bool number(const pvxs::Value &value, pvs_item &item);
 
-// A value of its own with what the item at `at` holds, and the number of the item after it.
+// A new value with the content of the item at `at`. Advances `at` to the next item.
 pvxs::Value argument(const pvs_item *items, size_t count, size_t &at);
 
-// Sets a field, of a structure fetched from the server, to an argument. Throws Refused when it
-// does not fit exactly; a choice may be given by its label. An array takes a scalar as its one element,
-// and an array of characters a text.
+// Sets a field of a structure fetched from the server to an argument. Throws Refused if the
+// argument does not fit exactly. A choice may be given by its label. An array accepts a scalar as
+// its only element, and an array of characters accepts a text.
 void assign(pvxs::Value field, const pvxs::Value &present, const pvxs::Value &argument);
 
-// Whether a field that was read holds something else than was sent to it.
+// Whether a field that was read back differs from the value sent.
 bool unlike(const pvxs::Value &sent, const pvxs::Value &read);
 
 } // namespace pvs

@@ -8,7 +8,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::marker::{PhantomData, PhantomPinned};
 
-// The shim uses libCom through pvxs; this links it.
+// The shim uses libCom through pvxs; this import links it.
 use ca_sys as _;
 
 macro_rules! opaque {
@@ -31,11 +31,11 @@ opaque! {
     pvs_operation
 }
 
-/// Text of a server or for one: no NUL at the end, perhaps some inside, in no known encoding.
+/// Text from or for a server: not NUL-terminated, may contain NULs, in no known encoding.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pvs_text {
-    /// May be null when there are none.
+    /// May be null if the length is 0.
     pub bytes: *const c_char,
     /// Bytes.
     pub length: usize,
@@ -53,38 +53,39 @@ pub union pvs_number {
     pub uinteger: u64,
 }
 
-/// A field with its value. Its children follow it, each followed by its own.
+/// A field with its value. Its children follow it, each followed by its own children.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pvs_item {
-    /// Name of the field in its structure, of what is selected in its union.
+    /// Name of the field in its structure, or of the selected field in its union.
     pub name: pvs_text,
     /// Type id of a structure or union.
     pub id: pvs_text,
-    /// Of a string.
+    /// Value of a string.
     pub text: pvs_text,
-    /// Of a number or boolean.
+    /// Value of a number or boolean.
     pub number: pvs_number,
-    /// Of an array of numbers: what [`pvs_array_retain`] takes. Null when the array is empty.
+    /// For an array of numbers: the argument of [`pvs_array_retain`]. Null if the array is empty.
     pub array: *const c_void,
     /// The elements of an array of numbers.
     pub elements: *const c_void,
-    /// How many elements an array of any type has.
+    /// Number of elements of an array of any type.
     pub count: usize,
-    /// How many children follow: the fields, the selected, the strings or the structures.
+    /// Number of children that follow: the fields, the selected field, the strings or the
+    /// structures.
     pub children: u32,
-    /// Type code of PVA, [`PVS_ABSENT`] for an element of a structure array that is not there.
+    /// Type code of PVA, [`PVS_ABSENT`] for an absent element of a structure array.
     pub r#type: u8,
-    /// Not 0 when the server says that it, its parent or a child of it changed.
+    /// Not 0 if the server marks it, its parent or a child of it as changed.
     pub changed: u8,
 }
 
-/// [`pvs_item::type`] of what is not there.
+/// [`pvs_item::type`] of an absent element.
 pub const PVS_ABSENT: u8 = 0xff;
 
 /// [`pvs_type::kind`]: one number, boolean or string.
 pub const PVS_SCALAR: u8 = 0;
-/// [`pvs_type::kind`]: an array of them.
+/// [`pvs_type::kind`]: an array of scalars.
 pub const PVS_ARRAY: u8 = 1;
 /// [`pvs_type::kind`]: the index of a choice.
 pub const PVS_ENUM: u8 = 2;
@@ -107,7 +108,7 @@ pub struct pvs_type {
     pub peer: pvs_text,
 }
 
-/// What a server says about the meaning of values. What is not there is empty or NaN.
+/// Metadata that a server sends with values. Missing fields are empty or NaN.
 #[repr(C)]
 #[derive(Clone, Copy)]
 #[allow(missing_docs, reason = "named as in PVA")]
@@ -138,18 +139,18 @@ pub struct pvs_update {
     pub time_ns: i64,
     /// `timeStamp.userTag`.
     pub user_tag: i32,
-    /// `alarm.severity`; -1 when the structure has no alarm.
+    /// `alarm.severity`; -1 if the structure has no alarm.
     pub severity: i32,
     /// `alarm.status`.
     pub status: i32,
     /// `alarm.message`.
     pub message: pvs_text,
-    /// The scalar, the array with its strings, the index of the choice, or the whole structure; the
-    /// whole structure in any case when the monitor was created with `whole`.
+    /// The scalar, the array with its strings, the index of the choice, or the whole structure;
+    /// always the whole structure if the monitor was created with `whole`.
     pub items: *const pvs_item,
-    /// How many items, at least 1.
+    /// Number of items, at least 1.
     pub item_count: usize,
-    /// Updates that became one with this or one before it, as far as they are known to have been.
+    /// Updates squashed into this one or an earlier one, as far as is known.
     pub squashed: u64,
 }
 
@@ -157,15 +158,15 @@ pub struct pvs_update {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pvs_monitor_calls {
-    /// Connected; before metadata and update.
+    /// Connected; called before metadata and update.
     pub connected: unsafe extern "C" fn(user: *mut c_void, of: *const pvs_type),
     /// Not connected any more.
     pub disconnected: unsafe extern "C" fn(user: *mut c_void),
-    /// The connection to this server broke, before the first value came or after it.
+    /// The connection to this server broke, before or after the first value.
     pub broken: unsafe extern "C" fn(user: *mut c_void, peer: pvs_text, had_values: u8),
-    /// At connect and when the server says that some of it changed.
+    /// Called on connect and when the server reports a change of metadata.
     pub metadata: unsafe extern "C" fn(user: *mut c_void, metadata: *const pvs_metadata),
-    /// Each value.
+    /// Called for each value.
     pub update: unsafe extern "C" fn(user: *mut c_void, update: *const pvs_update),
     /// The server sends values that are refused; destroy the monitor.
     pub unreadable: unsafe extern "C" fn(user: *mut c_void, reason: pvs_text),
@@ -177,20 +178,21 @@ pub struct pvs_monitor_calls {
 
 /// Outcome: done.
 pub const PVS_DONE: u8 = 0;
-/// Outcome: the connection broke when the server might have been told already.
+/// Outcome: the connection broke after the request may have been sent.
 pub const PVS_DISCONNECTED: u8 = 1;
 /// Outcome: the server refused.
 pub const PVS_REMOTE: u8 = 2;
-/// Outcome: it cannot be sent to this PV.
+/// Outcome: the value cannot be sent to this PV.
 pub const PVS_INVALID: u8 = 3;
 
 /// Functions that an operation calls.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pvs_operation_calls {
-    /// Right before something is sent that changes something; nothing is sent on 0.
+    /// Called right before a request with side effects is sent; if it returns 0, nothing is sent.
     pub sending: unsafe extern "C" fn(user: *mut c_void) -> u8,
-    /// At most once, from the thread of the context. The items are what was fetched or answered.
+    /// Called at most once, from the thread of the context. The items are the fetched value or the
+    /// answer.
     pub done: unsafe extern "C" fn(
         user: *mut c_void,
         outcome: u8,
@@ -202,25 +204,26 @@ pub struct pvs_operation_calls {
     pub release: unsafe extern "C" fn(user: *mut c_void),
 }
 
-/// A piece of memory that a call reads.
+/// A range of memory that a call reads.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct pvs_range {
     /// Its first byte.
     pub start: *const c_void,
-    /// How long it is.
+    /// Its length.
     pub bytes: usize,
 }
 
 unsafe extern "C" {
-    /// Creates a context as the `EPICS_PVA_` environment variables say. Null on failure, with the
-    /// reason and a NUL in `reason`.
+    /// Creates a context according to the `EPICS_PVA_` environment variables. Returns null on
+    /// failure, with the reason, NUL-terminated, in `reason`.
     pub fn pvs_context_create(reason: *mut c_char, size: usize) -> *mut pvs_context;
-    /// Ends a context without monitors and operations. Waits for the last call.
+    /// Destroys a context without monitors and operations. Waits for the last call.
     pub fn pvs_context_destroy(context: *mut pvs_context);
-    /// Subscribes. Null on failure; `release` is called then, too. The calls must be there as long as
-    /// the monitor. What is in `reads` is only fetched ahead of an `update`, and may be gone. With
-    /// `whole` updates of scalars, arrays and enumerations hold the whole structure too.
+    /// Subscribes. Returns null on failure; `release` is called in that case too. The calls must
+    /// live as long as the monitor. The memory in `reads` is only prefetched before an `update` and
+    /// may have been freed. With `whole`, updates of scalars, arrays and enumerations also contain
+    /// the whole structure.
     pub fn pvs_monitor_create(
         context: *mut pvs_context,
         name: pvs_text,
@@ -232,10 +235,10 @@ unsafe extern "C" {
         reason: *mut c_char,
         size: usize,
     ) -> *mut pvs_monitor;
-    /// Ends a subscription. Does not wait for a call that runs.
+    /// Ends a subscription. Does not wait for a running call.
     pub fn pvs_monitor_destroy(monitor: *mut pvs_monitor);
-    /// Asks for the type of a PV, to see whether its server answers. Null on failure; `release` is
-    /// called then, too.
+    /// Requests the type of a PV, to see whether its server answers. Returns null on failure;
+    /// `release` is called in that case too.
     pub fn pvs_ask(
         context: *mut pvs_context,
         name: pvs_text,
@@ -244,8 +247,8 @@ unsafe extern "C" {
         reason: *mut c_char,
         size: usize,
     ) -> *mut pvs_operation;
-    /// Fetches a value from this server, to see whether it can be decoded. Null on failure; `release` is
-    /// called then, too.
+    /// Fetches a value from this server, to see whether it can be decoded. Returns null on failure;
+    /// `release` is called in that case too.
     pub fn pvs_check(
         context: *mut pvs_context,
         name: pvs_text,
@@ -257,7 +260,7 @@ unsafe extern "C" {
     ) -> *mut pvs_operation;
     /// Bytes received from a server. Waits for the thread of the context.
     pub fn pvs_received(context: *mut pvs_context, peer: pvs_text) -> u64;
-    /// Fetches a whole structure. Null on failure; `release` is called then, too.
+    /// Fetches a whole structure. Returns null on failure; `release` is called in that case too.
     pub fn pvs_get(
         context: *mut pvs_context,
         name: pvs_text,
@@ -266,8 +269,9 @@ unsafe extern "C" {
         reason: *mut c_char,
         size: usize,
     ) -> *mut pvs_operation;
-    /// Puts the first item to a field, named by the names on the way to it with dots between. It is
-    /// done when the record is if `wait`. Null on failure; `release` is called then, too.
+    /// Puts the first item to a field, given as a path of names separated by dots. With `wait`, the
+    /// put is done when the record has finished processing. Returns null on failure; `release` is
+    /// called in that case too.
     pub fn pvs_put(
         context: *mut pvs_context,
         name: pvs_text,
@@ -280,8 +284,8 @@ unsafe extern "C" {
         reason: *mut c_char,
         size: usize,
     ) -> *mut pvs_operation;
-    /// Calls with an NTURI whose query holds the items. Null on failure; `release` is called then,
-    /// too.
+    /// Calls with an NTURI whose query contains the items. Returns null on failure; `release` is
+    /// called in that case too.
     pub fn pvs_rpc(
         context: *mut pvs_context,
         name: pvs_text,
@@ -292,10 +296,10 @@ unsafe extern "C" {
         reason: *mut c_char,
         size: usize,
     ) -> *mut pvs_operation;
-    /// Cancels an operation unless it is done. Does not wait for a call that runs.
+    /// Cancels an operation unless it is done. Does not wait for a running call.
     pub fn pvs_operation_destroy(operation: *mut pvs_operation);
-    /// Another owner of the elements of an array; null when there is no memory.
+    /// Adds an owner of an array's elements; returns null if there is no memory.
     pub fn pvs_array_retain(array: *const c_void) -> *const c_void;
-    /// Ends an owner.
+    /// Removes an owner.
     pub fn pvs_array_release(array: *const c_void);
 }

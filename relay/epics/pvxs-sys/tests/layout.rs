@@ -1,5 +1,5 @@
-//! Our declarations have the sizes, offsets and values that the C compiler sees in the header, and the
-//! shim compiles with a pvxs whose private parts aren't known.
+//! Checks that our declarations have the sizes, offsets and values that the C compiler sees in the
+//! header, and that the shim compiles with a pvxs whose private parts aren't known.
 
 use std::fmt::Write as _;
 use std::mem::{offset_of, size_of};

@@ -1,17 +1,19 @@
 //! Requests that libca has sent to one circuit's server.
 //!
-//! Read from what libca sends, because no call of libca tells its numbers. A server answers by them.
+//! They are read from the bytes that libca sends, because no call of libca returns their numbers.
+//! The server refers to them in its answers.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::messages::Header;
 use super::messages::command::{CREATE_CHAN, EVENT_ADD, READ_NOTIFY, SEARCH, WRITE_NOTIFY};
 
-/// Numbers whose end the server has confirmed and that are still known: a server may have sent another
-/// update before it knew.
+/// How many numbers of ended requests are kept after the server has confirmed the end: a server may
+/// have sent another update before it processed the request.
 const KEPT: usize = 10_000;
 
-/// By number: subscriptions and channels of the circuit, and what waits for an answer.
+/// The requests by number: subscriptions and channels of the circuit, and requests without an
+/// answer.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     subscriptions: Numbers,
@@ -23,7 +25,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// A message that libca is about to send, perhaps for the second time.
+    /// Records a message that libca is about to send, possibly for the second time.
     pub(super) fn note(&mut self, header: &Header) {
         match header.command {
             EVENT_ADD => self.subscriptions.insert(header.two),
@@ -31,7 +33,7 @@ impl Asked {
                 self.channels.insert(header.one);
                 self.creations.insert(header.one);
             }
-            // A subscription that is read stays one.
+            // A subscription that is read remains a subscription.
             READ_NOTIFY if !self.is_subscription(header.two) => {
                 self.reads.insert(header.two);
             }
@@ -54,17 +56,17 @@ impl Asked {
         self.channels.contains(id)
     }
 
-    /// A channel was created: whether that was asked for and not answered yet.
+    /// A channel was created: returns whether libca requested it and has had no answer yet.
     pub(super) fn created(&mut self, id: u32) -> bool {
         self.creations.remove(&id)
     }
 
-    /// The same of what was read.
+    /// Like `created`, for a read.
     pub(super) fn read(&mut self, id: u32) -> bool {
         self.reads.remove(&id)
     }
 
-    /// The same of what was written.
+    /// Like `created`, for a write.
     pub(super) fn written(&mut self, id: u32) -> bool {
         self.writes.remove(&id)
     }
@@ -74,29 +76,29 @@ impl Asked {
         self.subscriptions.forget(id);
     }
 
-    /// The same of a channel.
+    /// The server confirms that a channel was closed.
     pub(super) fn cleared(&mut self, id: u32) {
         self.channels.forget(id);
     }
 
-    /// Whether the server was asked where PVs are.
+    /// Whether libca has sent searches to the server.
     pub(super) fn has_searched(&self) -> bool {
         self.has_searched
     }
 }
 
-/// Bits of a page; numbers that follow each other are often looked up one after the other.
+/// Bits per page; consecutive numbers are often looked up one after another.
 const PAGE: u32 = 512;
 
-/// A set of numbers that libca gives out one after the other: one bit each.
+/// A set of numbers that libca assigns consecutively: one bit each.
 #[derive(Debug, Default)]
 struct Numbers {
-    /// Where the bits of each page are.
+    /// Index of each page in `bits`.
     pages: HashMap<u32, usize>,
     bits: Vec<[u64; PAGE as usize / 64]>,
-    /// Places in `bits` that no page has.
+    /// Unused indexes of `bits`.
     free: Vec<usize>,
-    /// The page that was looked up last, with its place.
+    /// The page that was looked up last, with its index.
     last: Option<(u32, usize)>,
     ended: VecDeque<u32>,
 }
@@ -130,7 +132,7 @@ impl Numbers {
         self.bits[place][bit as usize / 64] |= 1 << (bit % 64);
     }
 
-    /// Takes a number out, after others.
+    /// Removes a number, but not before `KEPT` others were removed after it.
     fn forget(&mut self, number: u32) {
         if !self.contains(number) {
             return;

@@ -1,8 +1,7 @@
 //! The functions that libca calls.
 //!
-//! Each function hands what it was given to the channel's sink and does no more; for a value it
-//! takes no lock and allocates nothing. Its body is one `guard`, so that a panic never unwinds into
-//! C.
+//! Each function only passes its arguments on to the channel's sink. For a value it takes no lock
+//! and allocates nothing. Its body is one `guard`, so that a panic never unwinds into C.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
@@ -33,7 +32,7 @@ static MESSAGES: Throttle = Throttle::new();
 ///
 /// # Safety
 ///
-/// To be called by libca only, for a channel made by `OpenChannel`.
+/// Must be called only by libca, for a channel made by `OpenChannel`.
 pub(super) unsafe extern "C" fn on_connection(args: connection_handler_args) {
     guard("connection", || {
         // SAFETY: as the caller promises, the channel is one of `OpenChannel`.
@@ -42,13 +41,14 @@ pub(super) unsafe extern "C" fn on_connection(args: connection_handler_args) {
             state.on_disconnected();
             return;
         }
-        // SAFETY: libca's own channel, which exists while its callback runs.
+        // SAFETY: libca's own channel exists while its callback runs.
         let (code, count) = unsafe { (ca_field_type(args.chid), ca_element_count(args.chid)) };
         let Some(native) = NativeType::from_code(code.into()) else {
             EXCEPTIONS.warn(format_args!("a channel has the unknown native type {code}"));
             return;
         };
-        // After a circuit that didn't answer answers again, libca calls this but not `on_access_rights`.
+        // When an unresponsive circuit answers again, libca calls this function but not
+        // `on_access_rights`.
         // SAFETY: as above.
         let rights = unsafe {
             AccessRights {
@@ -57,7 +57,7 @@ pub(super) unsafe extern "C" fn on_connection(args: connection_handler_args) {
             }
         };
         let count = u32::try_from(count).unwrap_or(u32::MAX);
-        // libca calls from the thread that reads from the channel's circuit.
+        // libca calls from the thread that reads the channel's circuit.
         let circuit = recv::is_receiver().then(thread_circuit::of_this_thread);
         state.on_connected(Shape { native, count }, rights, circuit);
     });
@@ -67,7 +67,7 @@ pub(super) unsafe extern "C" fn on_connection(args: connection_handler_args) {
 ///
 /// # Safety
 ///
-/// To be called by libca only, for a channel made by `OpenChannel`.
+/// Must be called only by libca, for a channel made by `OpenChannel`.
 pub(super) unsafe extern "C" fn on_access_rights(args: access_rights_handler_args) {
     guard("access rights", || {
         // SAFETY: as the caller promises, the channel is one of `OpenChannel`.
@@ -83,7 +83,7 @@ pub(super) unsafe extern "C" fn on_access_rights(args: access_rights_handler_arg
 ///
 /// # Safety
 ///
-/// To be called by libca only, with the `ChannelState` of the channel as `usr`.
+/// Must be called only by libca, with the `ChannelState` of the channel as `usr`.
 pub(super) unsafe extern "C" fn on_update(args: event_handler_args) {
     guard("update", || {
         // SAFETY: `usr` is what `OpenChannel` subscribed with; it keeps the state until the
@@ -108,7 +108,7 @@ pub(super) unsafe extern "C" fn on_update(args: event_handler_args) {
 ///
 /// # Safety
 ///
-/// To be called by libca only, with the `ChannelState` of the channel as `usr`.
+/// Must be called only by libca, with the `ChannelState` of the channel as `usr`.
 pub(super) unsafe extern "C" fn on_metadata(args: event_handler_args) {
     guard("metadata", || {
         // SAFETY: `usr` is what `OpenChannel` subscribed with; it keeps the state until the
@@ -123,7 +123,7 @@ pub(super) unsafe extern "C" fn on_metadata(args: event_handler_args) {
         let Some(size) = dbr::metadata_bytes(shape.native) else {
             return;
         };
-        // SAFETY: as in `on_update`; the size is without the value, so it holds for any count.
+        // SAFETY: as in `on_update`; the size excludes the value, so it is valid for any count.
         let bytes = unsafe { slice::from_raw_parts(args.dbr.cast(), size) };
         if let Some(metadata) = dbr::metadata(shape.native, bytes) {
             state.on_metadata(metadata);
@@ -135,7 +135,7 @@ pub(super) unsafe extern "C" fn on_metadata(args: event_handler_args) {
 ///
 /// # Safety
 ///
-/// To be called by libca only, once for each put of `OpenChannel`, with what that gave as `usr`.
+/// Must be called only by libca, once for each put of `OpenChannel`, with its pointer as `usr`.
 pub(super) unsafe extern "C" fn on_put(args: event_handler_args) {
     guard("put", || {
         // SAFETY: as the caller promises.
@@ -147,7 +147,7 @@ pub(super) unsafe extern "C" fn on_put(args: event_handler_args) {
     });
 }
 
-/// The read behind a put was answered.
+/// The read after a put was answered.
 ///
 /// # Safety
 ///
@@ -159,28 +159,29 @@ pub(super) unsafe extern "C" fn on_read(args: event_handler_args) {
         let result = match put_result(args.status.into()) {
             Ok(()) => Ok(unlike(&args, &put)),
             Err(PutError::Interrupted) => put.cut_off(),
-            // How the read went is nothing to the put.
+            // An error of the read does not affect the put.
             Err(_) => Ok(None),
         };
         state.on_put_done(&put, result);
     });
 }
 
-/// A server answered the read that was to show whether it answers.
+/// A server answered the read that probes whether it responds.
 ///
 /// # Safety
 ///
-/// To be called by libca only.
+/// Must be called only by libca.
 pub(super) unsafe extern "C" fn on_probe(args: event_handler_args) {
     guard("probe", || {
-        // Any answer of the server shows that it is alive; libca's own callback at a disconnect doesn't.
+        // Any answer of the server shows that it is alive; libca's own callback at a disconnect
+        // does not.
         if args.status != ECA_DISCONN && recv::is_receiver() {
             thread_circuit::heard();
         }
     });
 }
 
-/// What was read behind a put, if it isn't what was put.
+/// The value read after a put, if it differs from the one put.
 fn unlike(args: &event_handler_args, put: &SentPut) -> Option<Held> {
     let value = put.value();
     if args.dbr.is_null() || args.r#type != value.dbr_type {
@@ -229,11 +230,11 @@ fn put_result(status: std::ffi::c_long) -> Result<(), PutError> {
     }))
 }
 
-/// Something went wrong that no other callback is for.
+/// An error occurred that no other callback reports.
 ///
 /// # Safety
 ///
-/// To be called by libca only.
+/// Must be called only by libca.
 pub(super) unsafe extern "C" fn on_exception(args: exception_handler_args) {
     guard("exception", || {
         if args.op == CA_OP_PUT && !args.chid.is_null() {
@@ -246,9 +247,9 @@ pub(super) unsafe extern "C" fn on_exception(args: exception_handler_args) {
         }
         // SAFETY: the function takes any code and returns a static string.
         let what = unsafe { owned_text(ca_message(args.stat)) };
-        // SAFETY: null or a string of libca's that is valid during the callback.
+        // SAFETY: null or a string of libca that is valid during the callback.
         let context = unsafe { owned_text(args.ctx) };
-        // A disconnect is reported to each channel besides.
+        // A disconnect is also reported to each channel.
         let expected = args.stat == ECA_DISCONN.into()
             || args.stat & std::ffi::c_long::from(CA_M_SUCCESS) != 0;
         if expected {
@@ -263,22 +264,22 @@ pub(super) unsafe extern "C" fn on_exception(args: exception_handler_args) {
 ///
 /// # Safety
 ///
-/// To be called by libCom only.
+/// Must be called only by libCom.
 pub(super) unsafe extern "C" fn on_message(_private: *mut c_void, message: *const c_char) {
     guard("message", || {
-        // SAFETY: a string of libCom's that is valid during the callback.
+        // SAFETY: a string of libCom that is valid during the callback.
         let message = unsafe { owned_text(message) };
         MESSAGES.warn(format_args!("{}", message.trim_end()));
     });
 }
 
-/// Shape and element count of an event, if it is a good one of the type subscribed for.
+/// Shape and element count of an event, if it is valid and has the subscribed type.
 fn expected(
     args: &event_handler_args,
     state: &ChannelState,
     of_type: impl Fn(NativeType) -> Option<ca_sys::chtype>,
 ) -> Option<(Shape, u32)> {
-    // Not normal is: no read access. The access-rights callback says that.
+    // The status is not normal if there is no read access. The access-rights callback reports that.
     if args.status != ECA_NORMAL || args.dbr.is_null() {
         return None;
     }

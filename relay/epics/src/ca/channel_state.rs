@@ -1,8 +1,9 @@
-//! A channel's state between its callbacks and the ca-cmd thread: it ignores events of old subscriptions.
+//! A channel's state, shared by its callbacks and the ca-cmd thread. Ignores events of old
+//! subscriptions.
 //!
-//! libca restores subscriptions at a reconnect by itself, but with the type that was first asked
-//! for. After an IOC came back with another type, events of the old subscription would show element
-//! 0 of an array as a scalar, so they are ignored from the connect on until the ca-cmd thread has
+//! libca itself restores subscriptions at a reconnect, but with the type that was first requested.
+//! If an IOC comes back with another type, events of the old subscription would show element 0 of
+//! an array as a scalar. Therefore events are ignored from the connect until the ca-cmd thread has
 //! subscribed again.
 
 use std::ptr;
@@ -20,13 +21,13 @@ use super::shape::{AtomicShape, Shape};
 use crate::command_thread::Commands;
 use crate::liveness::{Circuit, OnCircuit};
 
-/// What the callbacks of one channel and the ca-cmd thread share.
+/// State shared by the callbacks of one channel and the ca-cmd thread.
 ///
-/// Everything here may be called from any thread at any time; libca calls for one channel from one
+/// All methods may be called from any thread at any time; libca calls for one channel from one
 /// thread at a time.
 ///
-/// What an update looks at comes first, so that it lies in one line of the cache: with thousands of
-/// channels each is a wait for memory.
+/// The fields that an update uses come first, so that they are in one cache line: with thousands of
+/// channels each cache line is a wait for memory.
 #[repr(C, align(64))]
 pub(super) struct ChannelState {
     events: Arc<dyn ChannelEvents>,
@@ -38,31 +39,32 @@ pub(super) struct ChannelState {
     latest: AtomicShape,
     id: u64,
     commands: Commands<Command>,
-    /// Whether a [`Command::Connected`] waits, so that a flapping IOC cannot fill the queue.
+    /// Whether a [`Command::Connected`] is queued, so that a flapping IOC cannot fill the queue.
     command_waits: AtomicBool,
-    /// Whether a [`Command::ResumePuts`] waits, likewise.
+    /// Whether a [`Command::ResumePuts`] is queued, for the same reason.
     resume_waits: AtomicBool,
-    /// Access rights as last told; see [`rights_bits`].
+    /// Access rights as last reported; see [`rights_bits`].
     rights: AtomicU8,
-    /// By which it is connected. A lock that the ca-cmd thread and connection events take.
+    /// The circuit of the connection. The lock is taken by the ca-cmd thread and by connection
+    /// events.
     circuit: Mutex<Option<Arc<Circuit>>>,
-    /// Labels of this connection's choices, once they are known. A lock that only the ca-cmd thread
-    /// and this channel's metadata and connection events take.
+    /// Labels of this connection's choices, once they are known. The lock is taken only by the
+    /// ca-cmd thread and by this channel's metadata and connection events.
     choices: Mutex<Option<Arc<[String]>>>,
-    /// What the field holds, as far as it was asked. Taken by the ca-cmd thread and when the channel is
-    /// connected.
+    /// The type of the field, as far as it was requested. The lock is taken by the ca-cmd thread
+    /// and when the channel is connected.
     field: Mutex<Field>,
-    /// Puts that libca has and the server hasn't answered, in order. Taken by the ca-cmd thread and
-    /// by the answers.
+    /// Puts that libca has and the server hasn't answered, in order. The lock is taken by the
+    /// ca-cmd thread and by the answers.
     puts: Mutex<Vec<Arc<SentPut>>>,
 }
 
-/// What a connection's field holds.
+/// The type of a connection's field.
 #[derive(Default)]
 struct Field {
-    /// Questions so far; an answer to one of an earlier connection is passed over.
+    /// Number of questions so far; an answer to a question of an earlier connection is ignored.
     asked: u32,
-    /// Whether the last question is of this connection.
+    /// Whether the last question belongs to this connection.
     is_asked: bool,
     kind: Option<FieldKind>,
 }
@@ -105,8 +107,8 @@ impl ChannelState {
         self.id
     }
 
-    /// libca says that the channel is connected. It has told of `rights` before, but not when the
-    /// circuit merely didn't answer for a while.
+    /// libca reports that the channel is connected. It has reported `rights` before, except when
+    /// the circuit had only been unresponsive for a while.
     pub(super) fn on_connected(
         &self,
         shape: Shape,
@@ -138,8 +140,8 @@ impl ChannelState {
         }
     }
 
-    /// libca says that the channel is not connected any more. It says so too when a server that
-    /// answered the search then refused the channel, which never was connected.
+    /// libca reports that the channel is no longer connected. It does so also if a server that
+    /// answered the search then refused the channel, which was never connected.
     pub(super) fn on_disconnected(&self) {
         let was_connected = self.connected.load().is_some();
         self.connected.store(None);
@@ -149,12 +151,13 @@ impl ChannelState {
                 self.events.heard(circuit.heard_ns());
             }
             self.events.disconnected();
-            // What waits to be written is not to be written when the channel comes back some day.
+            // Waiting puts must not be written when the channel is connected again later.
             self.resume_puts();
         }
     }
 
-    /// Channel and subscriptions are cleared and will be opened again; called by the ca-cmd thread.
+    /// The channel and its subscriptions are closed and will be reopened; called by the ca-cmd
+    /// thread.
     pub(super) fn closed(&self) {
         self.on_disconnected();
         self.subscribed.store(None);
@@ -177,7 +180,7 @@ impl ChannelState {
             let choices = Some(Arc::from(metadata.choices.as_slice()));
             let first = std::mem::replace(&mut *lock(&self.choices), choices).is_none();
             if first {
-                // Puts may wait for them.
+                // Puts may be waiting for the choices.
                 self.resume_puts();
             }
         }
@@ -191,29 +194,29 @@ impl ChannelState {
         }
     }
 
-    /// The ca-cmd thread looks at the puts that wait: what comes after this sends another command.
+    /// The ca-cmd thread is about to check the waiting puts: later changes send another command.
     pub(super) fn puts_resumed(&self) {
         self.resume_waits.swap(false, Ordering::AcqRel);
     }
 
-    /// Whether the channel was connected and is not any more.
+    /// Whether the channel was connected before and is disconnected now.
     pub(super) fn is_lost(&self) -> bool {
         self.connected.load().is_none() && self.latest.load().is_some()
     }
 
-    /// Whether the server still works on a put that it answers when it is done. A server of EPICS
-    /// base reads nothing at all from us while another one for the same channel waits for that: all
-    /// channels of that IOC would freeze.
+    /// Whether the server is still processing a put that it answers when it is done. If another
+    /// such put for the same channel arrives meanwhile, a server of EPICS base stops reading from
+    /// the relay until the first is done: all channels of that IOC would freeze.
     pub(super) fn awaits_answer(&self) -> bool {
         lock(&self.puts).iter().any(|put| put.has_answer)
     }
 
-    /// Shape and choices of the channel when something can be written to it now; nothing while it
-    /// isn't connected or its choices aren't known yet.
+    /// Shape and choices of the channel if it can be written now; `None` while it isn't connected
+    /// or its choices aren't known yet.
     pub(super) fn writable(&self) -> Option<(Shape, Arc<[String]>)> {
         let shape = self.connected.load()?;
         let choices = lock(&self.choices).clone();
-        // Without the right to read the choices never come.
+        // Without read access the choices never arrive.
         let needed = shape.native == NativeType::Enum && self.readable();
         if needed && choices.is_none() {
             return None;
@@ -221,7 +224,7 @@ impl ChannelState {
         Some((shape, choices.unwrap_or_default()))
     }
 
-    /// What the field holds; without an answer yet it is asked for. Called by the ca-cmd thread.
+    /// The type of the field; requests it if it isn't known yet. Called by the ca-cmd thread.
     pub(super) fn field_kind(&self) -> Option<FieldKind> {
         let mut field = lock(&self.field);
         if field.kind.is_none() && !field.is_asked {
@@ -230,7 +233,7 @@ impl ChannelState {
             let (id, asked, commands) = (self.id, field.asked, self.commands.clone());
             drop(field);
             let question = FieldQuestion::new(move |kind| {
-                // Fails when the client is gone, and its puts with it.
+                // Fails if the client was dropped, and its puts with it.
                 let _ = commands.send(Command::Field(id, asked, kind));
             });
             self.events.field_wanted(question);
@@ -239,7 +242,7 @@ impl ChannelState {
         field.kind
     }
 
-    /// A question is answered; one of an earlier connection doesn't count.
+    /// A question was answered; an answer for an earlier connection is ignored.
     pub(super) fn field_told(&self, question: u32, kind: FieldKind) {
         let mut field = lock(&self.field);
         if field.is_asked && field.asked == question {
@@ -247,7 +250,7 @@ impl ChannelState {
         }
     }
 
-    /// The subscriptions are ended; those of the next connection are made by the ca-cmd thread.
+    /// The subscriptions were ended; the ca-cmd thread makes those of the next connection.
     pub(super) fn unsubscribed(&self) {
         self.subscribed.store(None);
     }
@@ -257,8 +260,8 @@ impl ChannelState {
         self.rights.load(Ordering::Acquire) & READ != 0
     }
 
-    /// Whether the server has written a put and the read behind it was not asked for yet: what is
-    /// written next would be read in its place.
+    /// Whether the server has written a put that hasn't been read back yet: a value written now
+    /// would be read instead.
     pub(super) fn owes_read(&self) -> bool {
         let due = |put: &Arc<SentPut>| {
             put.written.load(Ordering::Acquire) && !put.read.load(Ordering::Acquire)
@@ -288,8 +291,8 @@ impl ChannelState {
         put
     }
 
-    /// The server said that a put is written: has the ca-cmd thread read what the channel holds now,
-    /// or ends it when that can't be read.
+    /// The server reported that a put is written: asks the ca-cmd thread to read the channel, or
+    /// ends the put if the channel can't be read.
     pub(super) fn on_put_written(&self, put: &Arc<SentPut>) {
         put.written.store(true, Ordering::Release);
         let due = !put.read.load(Ordering::Acquire);
@@ -302,13 +305,13 @@ impl ChannelState {
         }
     }
 
-    /// The puts that were written and are not read yet are read now.
+    /// The read-back of the written puts is being sent now.
     pub(super) fn reading(&self, put: &SentPut) {
         put.read.store(true, Ordering::Release);
     }
 
-    /// The server reported the failure of a put that it doesn't answer: the oldest one, because
-    /// a server works on a channel's requests in order.
+    /// The server reported the failure of a put that it doesn't answer. It is the oldest one,
+    /// because a server processes a channel's requests in order.
     pub(super) fn on_put_exception(&self, error: PutError) {
         let open = |put: &&Arc<SentPut>| !put.has_answer && lock(&put.failure).is_none();
         if let Some(put) = lock(&self.puts).iter().find(open) {
@@ -316,7 +319,7 @@ impl ChannelState {
         }
     }
 
-    /// A put is answered, or never will be.
+    /// A put was answered, or never will be.
     pub(super) fn on_put_done(&self, put: &Arc<SentPut>, result: Result<Option<Held>, PutError>) {
         lock(&self.puts).retain(|open| !Arc::ptr_eq(open, put));
         if put.has_answer {
@@ -326,27 +329,27 @@ impl ChannelState {
         lock(&put.job).finish(failure.map_or(result, Err));
     }
 
-    /// Hands over the puts that will not be answered because the channel is closed.
+    /// Returns the puts that will not be answered because the channel was closed.
     pub(super) fn take_puts(&self) -> Vec<Arc<SentPut>> {
         std::mem::take(&mut *lock(&self.puts))
     }
 
-    /// The shape in which events are to be read, if they are to be passed on at all.
+    /// The shape of the events to pass on; `None` if events are ignored.
     pub(super) fn live_shape(&self) -> Option<Shape> {
         let connected = self.connected.load()?;
         (self.subscribed.load() == Some(connected)).then_some(connected)
     }
 
     /// The shape to subscribe for, if the channel is connected and its subscriptions are for
-    /// another one. Called by the ca-cmd thread for each [`Command::Connected`].
+    /// another shape. Called by the ca-cmd thread for each [`Command::Connected`].
     pub(super) fn shape_to_subscribe(&self) -> Option<Shape> {
-        // Before the shape is read: a connect after this line sends another command.
+        // Reset before the shape is read: a later connect sends another command.
         self.command_waits.swap(false, Ordering::AcqRel);
         let connected = self.connected.load()?;
         (self.subscribed.load() != Some(connected)).then_some(connected)
     }
 
-    /// Events are of this shape from now on. Called by the ca-cmd thread when the former
+    /// From now on events have this shape. Called by the ca-cmd thread after the previous
     /// subscriptions are cleared.
     pub(super) fn set_subscribed(&self, shape: Shape) {
         self.subscribed.store(Some(shape));
@@ -422,7 +425,7 @@ mod tests {
         (state, recorder, received)
     }
 
-    /// What the ca-cmd thread does.
+    /// Does what the ca-cmd thread does.
     fn subscribe(state: &ChannelState) -> Option<Shape> {
         let shape = state.shape_to_subscribe()?;
         state.set_subscribed(shape);
@@ -557,7 +560,7 @@ mod tests {
         let (state, recorder, _received) = state();
         state.on_access_rights(BOTH);
         state.on_connected(SCALAR, BOTH, None);
-        // As libca does it after a stall: it doesn't call for the rights when it connects again.
+        // As libca does after a stall: it doesn't report the access rights when it connects again.
         state.on_disconnected();
         state.on_access_rights(NONE);
         state.on_connected(SCALAR, BOTH, None);

@@ -1,10 +1,11 @@
 //! Checks what a server sends before libca reads it.
 //!
-//! libca believes what the header of a message says: it converts as many elements as it names, whether
-//! or not they came, and calls back for whatever request is named, which frees some of them twice. So
-//! a server that lies could end the process. Here the headers are read before libca sees them, with
-//! what libca has asked the server for, and the first message that no honest server sends is found. The
-//! whole list, with what libca does at each, is in `docs/reports/libca-payload.md`.
+//! libca trusts the header of a message: it converts as many elements as the header says, whether
+//! or not they arrived, and calls back for whatever request the header refers to, which frees some
+//! requests twice. A faulty or malicious server could therefore crash the process. Here the headers
+//! are checked before libca sees them, against the requests that libca has sent, and the first
+//! message that no correct server sends is detected. The whole list, with libca's reaction to each
+//! case, is in `docs/reports/libca-payload.md`.
 
 use std::fmt;
 
@@ -15,27 +16,28 @@ use super::messages::command::{
 };
 use super::messages::{Header, Messages, Piece};
 
-/// Requests that an error may be about: the length of libca's table of them.
+/// Number of request types that an error may refer to: the length of libca's table.
 const COMMANDS: u16 = 28;
 
 const ECA_NORMAL: u32 = 1;
-/// What libca itself reports at the end of a channel or circuit; it takes both for the truth.
+/// libca itself reports this status at the end of a channel or circuit; it also accepts it from a
+/// server.
 const ECA_DISCONN: u32 = 24 << 3;
 const ECA_CHANDESTROY: u32 = 55 << 3;
 
-/// Most bytes of a message without values. libca would allocate whatever is announced.
+/// Maximum number of bytes in a message without values. libca would allocate any announced size.
 const MAX_OTHER: u32 = 16_384;
 
-/// Most bytes of a message with values, more than any array that the relay passes on.
+/// Maximum number of bytes in a message with values, more than any array that the relay passes on.
 const MAX_VALUES: u32 = 1 << 30;
 
-/// Most that the type of a channel can be, `DBF_NO_ACCESS`.
+/// Highest type code of a channel, `DBF_NO_ACCESS`.
 const MAX_FIELD_TYPE: u16 = 7;
 
-/// Where the first element of each `DBR_` type begins, and how long an element is. `dbr_size` of libca
+/// Offset of the first element of each `DBR_` type, and the size of an element. `dbr_size` of libca
 /// is their sum.
 const LAYOUT: [(u16, u16); 39] = [
-    // DBR_STRING to DBR_DOUBLE: the value alone.
+    // DBR_STRING to DBR_DOUBLE: only the value.
     (0, 40),
     (0, 2),
     (0, 4),
@@ -93,15 +95,15 @@ pub(super) enum Lie {
     },
     /// A type that doesn't exist.
     Type(u16),
-    /// A message of this kind is never sent by a server, or not to who asked for none.
+    /// A server never sends a message of this kind, or not to this client.
     Command(u16),
     /// Too many bytes, or not a multiple of eight.
     Size { command: u16, size: u32 },
-    /// An answer to a request that it was never sent, or that was answered before.
+    /// An answer to a request that was not sent, or that was already answered.
     Unasked { command: u16, id: u32 },
     /// A status that only libca itself reports.
     Status(u32),
-    /// An error whose text has no end, or that is about no request.
+    /// An error whose text is not terminated, or that refers to no request.
     Error,
 }
 
@@ -130,20 +132,20 @@ impl fmt::Display for Lie {
     }
 }
 
-/// One circuit: what libca asked for by it, and how far what came by it is read.
+/// One circuit: the requests that libca has sent, and the position in the received stream.
 #[derive(Debug, Default)]
 pub(super) struct Check {
     pub(super) asked: Asked,
     incoming: Messages,
     outgoing: Messages,
-    /// The text of an error is being read.
+    /// The text of an error that is being received.
     error: Option<ErrorText>,
-    /// The server has said that its answers have a status.
+    /// The server has announced a version whose answers have a status.
     has_status: bool,
 }
 
-/// Whether libca would see all that a server sends after libca has sent this, when it comes in pieces of
-/// this size. For `make fuzz`.
+/// Whether libca would see everything that a server sends, in pieces of this size, after libca has
+/// sent these requests. For `make fuzz`.
 #[doc(hidden)]
 pub fn passes(asked: &[u8], received: &[u8], piece: usize) -> bool {
     let mut check = Check::default();
@@ -164,7 +166,7 @@ struct ErrorText {
 impl Check {
     /// libca is about to send these bytes.
     pub(super) fn sending(&mut self, bytes: &[u8]) {
-        // What isn't sent now will be sent again.
+        // Unsent bytes will be passed again.
         let mut outgoing = self.outgoing.clone();
         outgoing.each(bytes, |header| self.asked.note(header));
     }
@@ -174,7 +176,7 @@ impl Check {
         self.outgoing.each(bytes, |_| {});
     }
 
-    /// Bytes that came next; an error if libca must not see them.
+    /// Checks the next received bytes; returns an error if libca must not see them.
     pub(super) fn received(&mut self, mut bytes: &[u8]) -> Result<(), Lie> {
         loop {
             while let Some(update) = self.incoming.next_whole(EVENT_ADD, &mut bytes) {
@@ -231,7 +233,7 @@ impl Check {
         }
         if command == READ_NOTIFY {
             self.judge_values(header)?;
-            // After a circuit didn't answer for a while libca reads what is subscribed.
+            // After a circuit was unresponsive for a while, libca reads what is subscribed.
             let known = self.asked.read(header.two) || self.asked.is_subscription(header.two);
             return asked_for(known, header, header.two);
         }
@@ -265,14 +267,14 @@ impl Check {
             ERROR => self.error = Some(ErrorText::default()),
             _ => return Err(Lie::Command(command)),
         }
-        // Its text is judged when it has come.
+        // The text is checked when it has arrived.
         if command == ERROR && size == 0 {
             return Err(Lie::Error);
         }
         Ok(())
     }
 
-    /// Whether the payload holds what libca will read of it.
+    /// Checks that the payload contains everything that libca will read of it.
     fn judge_values(&self, header: &Header) -> Result<(), Lie> {
         let Header {
             data_type: dbr_type,
@@ -285,7 +287,8 @@ impl Check {
             if status == ECA_DISCONN || status == ECA_CHANDESTROY {
                 return Err(Lie::Status(status));
             }
-            // Then it is no status to libca unless the server is newer than version 4.0.
+            // libca then does not treat it as a status unless the server's version is newer than
+            // 4.0.
             if self.has_status && size <= MAX_OTHER {
                 return Ok(());
             }
@@ -344,7 +347,7 @@ impl ErrorText {
         self.header[2..4] == [0xff, 0xff]
     }
 
-    /// What follows a short header in the bytes of a long one.
+    /// The part of a long header that follows the bytes of a short one.
     fn text_in_header(&self) -> &[u8] {
         if self.is_extended() || self.filled < 16 {
             &[]
@@ -353,7 +356,7 @@ impl ErrorText {
         }
     }
 
-    /// The request that it is about, when the error is whole.
+    /// The request that it refers to, once the error is complete.
     fn request(&self) -> Option<Header> {
         let needed = if self.is_extended() { 24 } else { 16 };
         (self.has_end && self.filled >= needed).then(|| Header::read(&self.header))
@@ -367,7 +370,8 @@ mod tests {
 
     const DBR_TIME_DOUBLE: u16 = 20;
 
-    /// A circuit whose client has created the channel 5, subscribed as 7 and reads as 8.
+    /// A circuit whose client has created channel 5, subscribed with number 7 and is reading with
+    /// number 8.
     fn circuit() -> Check {
         let mut check = Check::default();
         let sent = [
@@ -383,7 +387,7 @@ mod tests {
 
     fn verdict(bytes: &[u8]) -> Result<(), Lie> {
         let whole = circuit().received(bytes);
-        // In whatever pieces it comes, and whatever is behind it.
+        // In pieces of any size, followed by any data.
         for size in 1..bytes.len() {
             let mut check = circuit();
             let pieces = bytes
@@ -401,11 +405,11 @@ mod tests {
             message(ACCESS_RIGHTS, 0, 0, 5, 3, &[]),
             message(CREATE_CHAN, 6, 1, 5, 1, &[]),
             message(EVENT_ADD, DBR_TIME_DOUBLE, 1, ECA_NORMAL, 7, &[0; 24]),
-            // No element, and no right to read.
+            // No element, and no read access.
             message(EVENT_ADD, DBR_TIME_DOUBLE, 0, ECA_NORMAL, 7, &[0; 16]),
             message(EVENT_ADD, DBR_TIME_DOUBLE, 1, 368, 7, &[0; 8]),
             message(READ_NOTIFY, 0, 1, ECA_NORMAL, 8, &[0; 40]),
-            // What was subscribed is read after the circuit didn't answer.
+            // A subscription is read after the circuit was unresponsive.
             message(READ_NOTIFY, DBR_TIME_DOUBLE, 1, ECA_NORMAL, 7, &[0; 24]),
             message(ECHO, 0, 0, 0, 0, &[]),
             message(
@@ -416,7 +420,7 @@ mod tests {
                 192,
                 &message(WRITE, 6, 1, 1, 5, b"no!\0...."),
             ),
-            // The confirmation, and an update that crossed it.
+            // The confirmation, and an update that was sent before it.
             message(EVENT_ADD, DBR_TIME_DOUBLE, 1, 1, 7, &[]),
             message(EVENT_ADD, DBR_TIME_DOUBLE, 1, ECA_NORMAL, 7, &[0; 24]),
             message(CLEAR_CHANNEL, 0, 0, 1, 5, &[]),
@@ -455,7 +459,7 @@ mod tests {
             (update(2, ECA_NORMAL, 7, 24), short(2, 24)),
             (update(60_000, ECA_NORMAL, 7, 24), short(60_000, 24)),
             (update(0, ECA_NORMAL, 7, 8), short(0, 8)),
-            // Without a version the status may be none.
+            // Without a version the field may not be a status.
             (update(2, 368, 7, 24), short(2, 24)),
             (long, short(u32::MAX, 24)),
             (huge, size(EVENT_ADD, 0xffff_fff8)),
@@ -466,7 +470,7 @@ mod tests {
             ),
             (update(1, ECA_DISCONN, 7, 24), Lie::Status(ECA_DISCONN)),
             (update(1, ECA_NORMAL, 6, 24), unasked(EVENT_ADD, 6)),
-            // The answer to a read, as an update.
+            // The answer to a read, sent as an update.
             (update(1, ECA_NORMAL, 8, 24), unasked(EVENT_ADD, 8)),
             (
                 message(EVENT_ADD, 39, 1, ECA_NORMAL, 7, &[0; 48]),
@@ -539,7 +543,7 @@ mod tests {
 
     #[test]
     fn layouts_are_those_of_libca() {
-        // SAFETY: a constant table of libca of this length.
+        // SAFETY: a constant table of libca with this length.
         let sizes = unsafe { ca_sys::dbr_size };
         for (dbr_type, (start, element)) in LAYOUT.into_iter().enumerate() {
             assert_eq!(start + element, sizes[dbr_type], "{dbr_type}");
@@ -550,7 +554,7 @@ mod tests {
     fn what_is_sent_in_two_halves_is_noted_once_it_is_whole() {
         let request = message(EVENT_ADD, DBR_TIME_DOUBLE, 0, 1, 7, &[0; 16]);
         let mut check = Check::default();
-        // The system took only some of it at the first try.
+        // The system accepted only part of it at the first attempt.
         check.sending(&request);
         check.sent(&request[..20]);
         check.sending(&request[20..]);

@@ -1,40 +1,40 @@
 //! Spreads channels over circuits, and limits how many are searched at a time.
 //!
-//! A server of EPICS base walks through the subscriptions of a circuit for each new one, so its work
-//! grows with the square of their number: 100,000 channels of one circuit kept an IOC busy for 25 s.
-//! libca makes one circuit for each server and priority, so channels beyond the first
-//! [`CHANNELS_OF_A_CIRCUIT`] of a server get the next priority. Which server has a PV is known when it
-//! is found; until then it is counted as if one server had all that are searched, and no more than
-//! [`SEARCHED_AT_A_TIME`] are.
+//! A server of EPICS base iterates over all subscriptions of a circuit for each new one, so its
+//! work grows with the square of their number: 100,000 channels on one circuit kept an IOC busy for
+//! 25 s. libca makes one circuit per server and priority, so channels beyond the first
+//! [`CHANNELS_OF_A_CIRCUIT`] of a server get the next priority. The server of a PV is known only
+//! when it is found; until then all searched PVs are counted as if they were on one server, and at
+//! most [`SEARCHED_AT_A_TIME`] are searched at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Beyond this number the square shows: connecting costs the server as much again.
+/// Beyond this number the quadratic cost is noticeable: connecting costs the server twice as much.
 const CHANNELS_OF_A_CIRCUIT: usize = 5_000;
 
 /// Enough to keep libca and a server busy; a search takes some ten milliseconds.
 const SEARCHED_AT_A_TIME: usize = 2_500;
 
-/// A name that isn't found in this time may have no server: others no longer wait for it.
+/// A name that isn't found within this time may have no server: other names no longer wait for it.
 const WAIT_FOR_A_SEARCH: Duration = Duration::from_millis(250);
 
-/// libca's lowest priority is 0; this is how many it has.
+/// Number of libca's priorities; the lowest is 0.
 const PRIORITIES: usize = 100;
 
 /// The channels of one context of libca, by circuit.
 #[derive(Default)]
 pub(super) struct Circuits {
     by_priority: Vec<Circle>,
-    /// Priority of each channel whose search is waited for.
+    /// Priority of each channel whose search others wait for.
     searched: HashMap<u64, u32>,
-    /// The same in the order of time, with some that were found meanwhile.
+    /// The same channels in order of time, including some that were found meanwhile.
     since: VecDeque<(Instant, u64)>,
 }
 
-/// The circuits of one priority, one for each server.
+/// The circuits of one priority, one per server.
 #[derive(Default)]
 struct Circle {
     searched: usize,
@@ -42,7 +42,7 @@ struct Circle {
     fullest: usize,
 }
 
-/// Where a channel is counted.
+/// The circuit on which a channel is counted.
 #[derive(Debug, Default)]
 pub(super) struct Place {
     priority: u32,
@@ -50,14 +50,14 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The priority that the channel is to be made with.
+    /// The priority to create the channel with.
     pub(super) fn priority(&self) -> u32 {
         self.priority
     }
 }
 
 impl Circuits {
-    /// Whether one more may be searched; if not, until when to wait at most.
+    /// Whether another channel may be searched; if not, the latest time to wait until.
     pub(super) fn may_search(&mut self, now: Instant) -> Result<(), Instant> {
         while let Some((since, id)) = self.since.front().copied() {
             let until = since + WAIT_FOR_A_SEARCH;
@@ -74,7 +74,7 @@ impl Circuits {
         Ok(())
     }
 
-    /// A channel is searched from now on.
+    /// A channel is being searched from now on.
     pub(super) fn search(&mut self, id: u64, now: Instant) -> Place {
         let has_room = |circle: &Circle| circle.fullest + circle.searched < CHANNELS_OF_A_CIRCUIT;
         let circles = self.by_priority.iter();
@@ -98,7 +98,7 @@ impl Circuits {
         }
     }
 
-    /// A channel is connected to this server, perhaps to another one than before.
+    /// A channel is connected to this server, possibly not the same as before.
     pub(super) fn connected(&mut self, id: u64, place: &mut Place, server: &str) {
         self.search_ended(id);
         if place.server.as_deref() == Some(server) {
@@ -126,7 +126,7 @@ impl Circuits {
             self.by_priority[priority as usize].searched -= 1;
         }
         if self.searched.is_empty() {
-            // Of very many only their circuits are to be remembered.
+            // Frees the memory of a large burst; only its circuits are kept.
             self.searched = HashMap::new();
             self.since = VecDeque::new();
         }
@@ -154,7 +154,7 @@ impl Circuits {
 mod tests {
     use super::*;
 
-    /// How many channels have each priority.
+    /// The number of channels of each priority.
     fn priorities(places: &[Place]) -> Vec<usize> {
         let mut counts = Vec::new();
         for place in places {

@@ -1,4 +1,4 @@
-//! Commands of the ca-cmd thread, which alone calls libca.
+//! Commands of the ca-cmd thread, the only thread that calls libca.
 
 use std::ffi::CString;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use super::sent_put::SentPut;
 /// Purpose of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// To see its values, and perhaps to write to it.
+    /// To monitor its values, and possibly to write to it.
     Watch,
-    /// To write to it alone.
+    /// Only to write to it.
     Put,
 }
 
 /// A command for the ca-cmd thread.
 ///
-/// An open channel has at most four of them in the queue beside its puts; the caller decides how many
-/// channels and puts there are.
+/// Apart from puts, an open channel has at most four commands in the queue; the caller decides how
+/// many channels and puts there are.
 pub(super) enum Command {
     /// Open a channel.
     Open {
@@ -29,18 +29,18 @@ pub(super) enum Command {
         name: CString,
         events: Arc<dyn ChannelEvents>,
     },
-    /// The channel of this id was connected: subscribe, if need be.
+    /// The channel with this id was connected: subscribe if necessary.
     Connected(u64),
-    /// Something that puts to the channel of this id wait for may have come.
+    /// A condition that puts to the channel with this id are waiting for may be met.
     ResumePuts(u64),
-    /// Write to the channel of this id.
+    /// Write to the channel with this id.
     Put(u64, Job),
-    /// The question of this number for the channel of this id is answered.
+    /// The question with this number for the channel with this id was answered.
     Field(u64, u32, FieldKind),
-    /// End the subscription of values of the channel of this id until it connects again.
+    /// End the subscription of values of the channel with this id until it connects again.
     StopUpdates(u64),
-    /// Read what the channel of this id holds after a put.
+    /// Read the value of the channel with this id after a put.
     ReadBack(u64, Arc<SentPut>),
-    /// Close the channel of this id.
+    /// Close the channel with this id.
     Close(u64),
 }

@@ -1,4 +1,5 @@
-//! The ca-cmd thread's part of libca: the channels of one context, and what is done with each command.
+//! The part of the ca-cmd thread that is specific to libca: the channels of one context, and the
+//! execution of commands.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::CString;
@@ -15,7 +16,7 @@ use crate::guard::guard;
 use crate::liveness::{Duty, OnCircuit, Watch, report};
 use crate::user::ContextError;
 
-/// Between two attempts to create a context in place of another.
+/// Interval between attempts to create a replacement context.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// libca, for the command thread.
@@ -54,7 +55,7 @@ impl Library for Libca {
         channels
     }
 
-    /// libca has at most one context for each thread, so the old one goes first.
+    /// libca has at most one context per thread, so the old one is destroyed first.
     fn replace(old: Context, create: impl Fn() -> Result<Context, ContextError>) -> Context {
         drop(old);
         loop {
@@ -67,7 +68,7 @@ impl Library for Libca {
     }
 }
 
-/// What it takes to open a channel.
+/// The arguments for opening a channel.
 pub(super) struct ToOpen {
     purpose: Purpose,
     name: CString,
@@ -81,9 +82,9 @@ pub(super) struct Channels<'context> {
     commands: Commands<Command>,
     open: HashMap<u64, OpenChannel<'context>>,
     circuits: Circuits,
-    /// Those that are searched when others have been found, by id.
+    /// Channels that will be searched after others are found, by id.
     later: HashMap<u64, ToOpen>,
-    /// The same in order, with some that were opened or given up meanwhile.
+    /// The same channels in order, including some that were opened or given up meanwhile.
     order: VecDeque<u64>,
     watch: Watch,
 }
@@ -106,7 +107,7 @@ impl Contents for Channels<'_> {
             }),
             Command::Connected(id) => self.on_connected(id),
             Command::ResumePuts(id) => self.with(id, OpenChannel::send_puts),
-            // What the caller gave with a put may panic when it is told.
+            // The caller's code in the put may panic when it is called.
             Command::Put(id, job) => guard("put", || match self.now(id) {
                 Some(channel) => {
                     channel.put(job);
@@ -118,12 +119,12 @@ impl Contents for Channels<'_> {
                 self.with(id, |channel| channel.field_told(question, kind));
             }
             Command::StopUpdates(id) => self.with(id, OpenChannel::stop_updates),
-            // A channel that is closed has ended its puts.
+            // Closing a channel has already ended its puts.
             Command::ReadBack(id, put) => self.with(id, |channel| {
                 channel.read_back(&put);
                 channel.send_puts();
             }),
-            // The caller's sink may be dropped here, and may panic at that.
+            // The caller's sink may be dropped here and may panic.
             Command::Close(id) => guard("close", || self.close_one(id)),
         }
     }
@@ -135,7 +136,7 @@ impl Contents for Channels<'_> {
         due
     }
 
-    /// Closes the channels, which their sinks take for a loss of the connection.
+    /// Closes the channels; their sinks see a loss of the connection.
     fn close(self) -> Vec<ToOpen> {
         let close = |channel: OpenChannel<'_>| {
             let to_open = ToOpen {
@@ -143,7 +144,7 @@ impl Contents for Channels<'_> {
                 name: channel.c_name(),
                 state: Arc::clone(channel.state()),
             };
-            // What the caller gave with a put may panic when it is told; no callback comes after this.
+            // The caller's code in a put may panic when it is called; no callback follows.
             guard("close", || drop(channel));
             guard("disconnected", || to_open.state.closed());
             to_open
@@ -154,7 +155,7 @@ impl Contents for Channels<'_> {
 }
 
 impl<'context> Channels<'context> {
-    /// Does something with the puts or subscriptions of an open channel.
+    /// Applies a function to an open channel, for its puts or subscriptions.
     fn with(&mut self, id: u64, body: impl FnOnce(&mut OpenChannel<'context>)) {
         if let Some(channel) = self.open.get_mut(&id) {
             guard("put", || body(channel));
@@ -175,20 +176,20 @@ impl<'context> Channels<'context> {
         }
     }
 
-    /// Asks circuits that are quiet, and reports servers that have stopped answering or answer again.
+    /// Probes quiet circuits, and reports servers that have stopped answering or answer again.
     fn look(&mut self) {
         for (circuit, duty) in self.watch.look(Instant::now()) {
             let is_of = |channel: &&OpenChannel<'_>| channel.state().is_on(&circuit);
             match duty {
                 Duty::Probe(id) => {
                     let last = self.open.get(&id).filter(is_of);
-                    // That one may be closed, or not be readable.
+                    // The last channel may be closed or not readable.
                     let mut asked = (last.into_iter()).chain(self.open.values().filter(is_of));
                     if asked.any(OpenChannel::probe) {
                         self.watch.probed(&circuit);
                     }
                 }
-                // All that comes by it was counted.
+                // Everything received on the circuit was already counted.
                 Duty::Doubt => {}
                 Duty::Unresponsive | Duty::Responsive => {
                     let states = self.open.values().map(|channel| &**channel.state());
@@ -198,14 +199,15 @@ impl<'context> Channels<'context> {
         }
     }
 
-    /// Opens a channel when its turn comes.
+    /// Queues a channel until it may be opened.
     fn ask(&mut self, channel: ToOpen) {
         let id = channel.state.id();
         self.order.push_back(id);
         self.later.insert(id, channel);
     }
 
-    /// Opens as many as may be searched now; says when to look again at the latest, if some are left.
+    /// Opens as many channels as may be searched now; returns when to check again at the latest, if
+    /// any remain.
     fn open_some(&mut self) -> Option<Instant> {
         if self.later.is_empty() {
             return None;
@@ -220,7 +222,7 @@ impl<'context> Channels<'context> {
                 self.search(channel, now);
             }
         }
-        // Very many may have waited.
+        // Frees the memory of a long queue.
         (self.later, self.order) = Default::default();
         None
     }
@@ -241,7 +243,7 @@ impl<'context> Channels<'context> {
         }
     }
 
-    /// The channel of this id, opened out of turn if need be.
+    /// The channel with this id, opened before its turn if necessary.
     fn now(&mut self, id: u64) -> Option<&mut OpenChannel<'context>> {
         if let Some(channel) = self.later.remove(&id) {
             self.search(channel, Instant::now());
@@ -249,7 +251,7 @@ impl<'context> Channels<'context> {
         self.open.get_mut(&id)
     }
 
-    /// The channel of this id, which is connected.
+    /// The channel with this id, which is connected.
     fn connected(&mut self, id: u64) -> Option<&mut OpenChannel<'context>> {
         let channel = self.open.get_mut(&id)?;
         if let Some(server) = channel.host() {

@@ -10,7 +10,7 @@ use ca_sys::{
 
 use super::event::{Array, Limits, Metadata, NativeType, Update, Value, text};
 
-/// From the POSIX epoch (1970) to the EPICS epoch (1990).
+/// Difference between the POSIX epoch (1970) and the EPICS epoch (1990).
 const EPICS_EPOCH_SECONDS: i64 = 631_152_000;
 const NANOSECONDS: i64 = 1_000_000_000;
 
@@ -19,8 +19,8 @@ pub(super) fn update_bytes(native: NativeType, count: u32) -> usize {
     value_offset(native) + native.element_bytes() * count as usize
 }
 
-/// Reads a `DBR_TIME_…` event of `count` elements; nothing if it has not the size for them or is a
-/// scalar's without an element.
+/// Decodes a `DBR_TIME_…` event of `count` elements; `None` if its size doesn't match or it is a
+/// scalar without an element.
 pub(super) fn update(
     native: NativeType,
     scalar: bool,
@@ -45,7 +45,7 @@ pub(super) fn update(
             bytes: values,
         })
     };
-    // Status, severity and stamp are at the same place in all DBR_TIME types.
+    // Status, severity and time stamp have the same offset in all DBR_TIME types.
     let stamp = offset_of!(dbr_time_double, stamp);
     let seconds = u32::from_ne_bytes(take(
         bytes,
@@ -60,10 +60,11 @@ pub(super) fn update(
     })
 }
 
-/// Type that a channel's metadata is asked for in, or nothing for strings, which have none.
+/// The type in which a channel's metadata is requested, or `None` for strings, which have no
+/// metadata.
 ///
-/// Numbers of every type as doubles: a limit that the record doesn't have is NaN there, and as an
-/// integer it would be some number that looks like one.
+/// Numbers of every type are requested as doubles: a missing limit is NaN as a double, but looks
+/// like a valid limit as an integer.
 pub(super) fn metadata_type(native: NativeType) -> Option<NativeType> {
     match native {
         NativeType::String => None,
@@ -84,7 +85,7 @@ pub(super) fn metadata_bytes(native: NativeType) -> Option<usize> {
     })
 }
 
-/// Reads a `DBR_CTRL_…` event of `metadata_type`; nothing if it is too short.
+/// Decodes a `DBR_CTRL_…` event of `metadata_type`; `None` if it is too short.
 pub(super) fn metadata(native: NativeType, bytes: &[u8]) -> Option<Metadata> {
     match native {
         NativeType::String => Some(Metadata::default()),
@@ -156,7 +157,7 @@ fn value_offset(native: NativeType) -> usize {
     }
 }
 
-/// Cannot overflow: 2³² seconds and the distance of the epochs are half of what fits.
+/// Cannot overflow: 2³² seconds plus the difference of the epochs is half of the maximum.
 fn posix_nanoseconds(seconds: u32, nanoseconds: u32) -> i64 {
     (i64::from(seconds) + EPICS_EPOCH_SECONDS) * NANOSECONDS + i64::from(nanoseconds)
 }

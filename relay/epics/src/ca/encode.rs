@@ -1,4 +1,4 @@
-//! Conversion of a put's value to the type of its channel, and comparison with what was read afterwards.
+//! Converts a put's value to the type of its channel, and compares it with the value read back.
 
 use ca_sys::{DBR_STRING, MAX_ENUM_STATES, MAX_STRING_SIZE, chtype};
 
@@ -6,7 +6,7 @@ use super::event::NativeType;
 use super::field::FieldKind;
 use super::put::{Held, PutError, PutValue};
 
-/// What the channel is, as far as it matters for what can be written.
+/// The properties of a channel that determine what can be written.
 #[derive(Clone, Debug)]
 pub(super) struct Target<'a> {
     pub(super) native: NativeType,
@@ -14,7 +14,7 @@ pub(super) struct Target<'a> {
     pub(super) choices: &'a [String],
     /// A field read as a long string (`NAME.VAL$`), which must keep room for its NUL.
     pub(super) long_string: bool,
-    /// What its field holds, where that matters.
+    /// The type of its field, where that matters.
     pub(super) field: FieldKind,
 }
 
@@ -29,7 +29,7 @@ impl Target<'_> {
     }
 }
 
-/// A value as libca takes it.
+/// A value in the form that libca takes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Encoded {
     pub(super) dbr_type: chtype,
@@ -38,14 +38,14 @@ pub(super) struct Encoded {
 }
 
 impl Encoded {
-    /// What a channel holds if that differs from this, which was put to it. The elements were read
-    /// in the type of this, in this machine's byte order.
+    /// The channel's value if it differs from this one, which was put to it. The elements were read
+    /// in the type of this value, in this machine's byte order.
     pub(super) fn unlike(&self, scalar: bool, count: u32, elements: &[u8]) -> Option<Held> {
         let element = NativeType::from_code(self.dbr_type)?;
         let size = element.element_bytes();
         let pairs = (self.bytes.chunks_exact(size)).zip(elements.chunks_exact(size));
         let mut pairs = pairs.take(self.count as usize);
-        // A server without variable arrays sends all elements that it has room for.
+        // A server without variable-length arrays sends as many elements as it has room for.
         if count >= self.count && pairs.all(|(sent, read)| same(element, sent, read)) {
             return None;
         }
@@ -82,9 +82,9 @@ fn same(element: NativeType, sent: &[u8], read: &[u8]) -> bool {
     }
 }
 
-/// Whether a number in a value fits the channel's type and perhaps not the field behind it.
+/// Whether a number in a value fits the channel's type but possibly not the field behind it.
 pub(super) fn is_doubtful(native: NativeType, value: &PutValue) -> bool {
-    // What every type of field holds that Channel Access shows so.
+    // Every type of field that Channel Access represents by this type can hold this value.
     let most = match native {
         NativeType::Double => f64::from(u32::MAX),
         NativeType::Long => f64::from(u16::MAX),
@@ -101,7 +101,7 @@ pub(super) fn is_doubtful(native: NativeType, value: &PutValue) -> bool {
     }
 }
 
-/// Converts a value to the channel's own type, exactly or not at all.
+/// Converts a value to the channel's own type without loss, or returns an error.
 pub(super) fn encode(target: &Target<'_>, value: &PutValue) -> Result<Encoded, PutError> {
     let mut bytes = Vec::new();
     let count = match value {
@@ -146,7 +146,7 @@ fn encode_text(target: &Target<'_>, text: &str) -> Result<Encoded, PutError> {
     Ok(target.encoded(1, bytes))
 }
 
-/// Text for an array of characters, with a NUL behind it where there is room.
+/// Text for an array of characters, followed by a NUL if there is room.
 fn encode_characters(target: &Target<'_>, text: &str) -> Result<Encoded, PutError> {
     let room = target.count as usize - usize::from(target.long_string);
     if text.len() > room {
@@ -168,7 +168,7 @@ fn encode_choice(target: &Target<'_>, text: &str) -> Result<Encoded, PutError> {
     let index = match (label, number) {
         (Some(index), _) => index as f64,
         (None, Ok(number)) => number.into(),
-        // Channel Access tells the first sixteen labels; the IOC may know more.
+        // Channel Access sends the first sixteen labels; the IOC may have more.
         (None, Err(_)) if target.choices.len() == MAX_ENUM_STATES => {
             push_string(&mut bytes, text)?;
             return Ok(Encoded {
@@ -248,13 +248,13 @@ fn parse_number(text: &str) -> Result<f64, PutError> {
     }
 }
 
-/// The number in a text that an integer of the field is to be. One that no double holds is refused
+/// The number in a text for an integer field. A number that no double represents exactly is refused
 /// and not rounded, unless the field is floating point itself.
 fn exact_number(target: &Target<'_>, text: &str) -> Result<f64, PutError> {
     let number = parse_number(text)?;
     let is_exact = match text.trim().parse::<i128>() {
         Ok(integer) => number as i128 == integer,
-        // Digits after the point that a double has no room for.
+        // Digits after the point that exceed the precision of a double.
         Err(_) => !matches!(target.field, FieldKind::Integers { .. }) || number.abs() <= EXACT,
     };
     if is_exact || target.field == FieldKind::Float {
@@ -267,10 +267,10 @@ fn exact_number(target: &Target<'_>, text: &str) -> Result<f64, PutError> {
     ))
 }
 
-/// Every integer up to this one is a double.
+/// Every integer up to this one is exactly a double.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// Whether the field holds a number.
+/// Checks that the field can hold a number.
 fn within(field: FieldKind, number: f64) -> Result<(), PutError> {
     let FieldKind::Integers { least, most } = field else {
         return Ok(());
@@ -336,7 +336,7 @@ fn push_number(bytes: &mut Vec<u8>, target: &Target<'_>, number: f64) -> Result<
             let number = integer(i16::MIN.into(), i16::MAX.into())? as i16;
             bytes.extend(number.to_ne_bytes());
         }
-        // A field of the IOC that is a signed char is of this type too.
+        // A signed char field of the IOC also has this type.
         NativeType::Char => bytes.push(integer(i8::MIN.into(), u8::MAX.into())? as u8),
         NativeType::Enum => {
             let known = match target.choices.len() {

@@ -1,52 +1,53 @@
-//! Events of a channel: what a [`ChannelEvents`] sink is told about its PV.
+//! Events of a channel, which are reported to a [`ChannelEvents`] sink.
 
 use std::fmt;
 
 use super::field::FieldQuestion;
 
-/// Receives what happens to one channel.
+/// Receives the events of one channel.
 ///
-/// Called from libca's threads and from the ca-cmd thread. While a call runs, no other channel of
-/// any IOC is served: an implementation only copies and hands over. It neither drops a
-/// [`Client`](super::Client) nor takes a lock that is held while one is dropped. A panic costs that
+/// Called from libca's threads and from the ca-cmd thread. While a call runs, other channels are
+/// not served: an implementation only copies data and passes it on. It must neither drop a
+/// [`Client`](super::Client) nor take a lock that is held while one is dropped. A panic loses that
 /// one event, is logged, and counted by [`panics_caught`](crate::panics_caught).
 ///
-/// At connect the order is `access_rights`, `connected`, then metadata and values in any order. At
-/// disconnect it is `disconnected`, then `access_rights` with no right. A server that knows the name
-/// but refuses the channel (a wrong filter, say) shows as `access_rights` with no right alone.
+/// On connect the order is `access_rights`, `connected`, then metadata and values in any order. On
+/// disconnect it is `disconnected`, then `access_rights` with no rights. If a server knows the name
+/// but refuses the channel (because of a wrong filter, for example), only `access_rights` with no
+/// rights is called.
 pub trait ChannelEvents: Send + Sync + 'static {
-    /// The channel is connected. Comes before any metadata and value of this connection.
+    /// The channel is connected. Called before any metadata and value of this connection.
     fn connected(&self, info: ChannelInfo);
-    /// The channel is not connected any more; libca searches it again by itself.
+    /// The channel is disconnected; libca searches for it again.
     fn disconnected(&self);
-    /// The channel's server was last heard from then, in nanoseconds past the POSIX epoch; comes just
-    /// before `disconnected`.
+    /// The time when the channel's server was last heard from, in nanoseconds past the POSIX epoch;
+    /// called just before `disconnected`.
     fn heard(&self, _at_ns: i64) {}
-    /// The channel is connected, but its server has stopped answering; it was last heard from at
-    /// `heard_ns`. Ends with `responsive` or `disconnected`.
+    /// The channel is connected, but its server has stopped answering. The server was last heard
+    /// from at `heard_ns`. Ends with `responsive` or `disconnected`.
     fn unresponsive(&self, _heard_ns: i64) {}
     /// The server answers again.
     fn responsive(&self) {}
-    /// What may be done with the channel has changed.
+    /// The access rights of the channel have changed.
     fn access_rights(&self, rights: AccessRights);
     /// The metadata, once after each connect and at each change.
     fn metadata(&self, metadata: Metadata);
-    /// A new value, alarm or time stamp; also the first of each connection.
+    /// A new value, alarm or time stamp; also called for the first value of each connection.
     fn update(&self, update: Update<'_>);
-    /// A put waits to know what the field can hold, because its number fits the channel's type and may
-    /// not fit the field. Once for each connection at most. A question that is dropped is answered by
-    /// [`FieldKind::Unknown`](super::FieldKind::Unknown).
+    /// A put needs to know which numbers the field can hold, because its number fits the channel's
+    /// type but may not fit the field. Called at most once per connection. Dropping the question
+    /// answers it with [`FieldKind::Unknown`](super::FieldKind::Unknown).
     fn field_wanted(&self, _question: FieldQuestion) {}
 }
 
-/// What a server says of a channel when it is connected.
+/// The properties of a channel that its server reports on connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelInfo {
     /// Type of an element at the server.
     pub native_type: NativeType,
-    /// Most elements that a value can have. 1 means a scalar.
+    /// Maximum number of elements in a value. 1 means a scalar.
     pub element_count: u32,
-    /// Whether type or count differ from those of the channel's previous connection.
+    /// Whether type or count differ from those of the previous connection.
     pub type_changed: bool,
 }
 
@@ -96,10 +97,10 @@ impl NativeType {
     }
 }
 
-/// What may be done with a channel now.
+/// The current access rights of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessRights {
-    /// Values may be read. Without it no update comes.
+    /// Values may be read. Without this right no update arrives.
     pub read: bool,
     /// Values may be written.
     pub write: bool,
@@ -110,8 +111,8 @@ pub struct AccessRights {
 pub struct Update<'a> {
     /// The value.
     pub value: Value<'a>,
-    /// When the IOC says the value was sampled: nanoseconds since the POSIX epoch, exact. A record
-    /// that was never processed says the EPICS epoch, 1990-01-01 UTC.
+    /// The IOC's time stamp of the value: nanoseconds since the POSIX epoch, exact. A record that
+    /// was never processed has the EPICS epoch, 1990-01-01 UTC.
     pub time_ns: i64,
     /// Alarm severity, 0 (no alarm) to 3 (invalid).
     pub severity: u16,
@@ -119,14 +120,14 @@ pub struct Update<'a> {
     pub status: u16,
 }
 
-/// The value of a channel in the form that follows from its element count.
+/// The value of a channel, in a form that depends on its element count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
     /// Scalar of a numeric type or the index of a choice. Exact: every such type fits a double.
     Number(f64),
     /// Scalar string, up to its NUL, in the IOC's encoding (see [`text`]).
     Text(&'a [u8]),
-    /// Of a channel whose element count is not 1, also when it holds one element now, or none.
+    /// The value of a channel whose element count is not 1, even if it has one element or none now.
     Array(Array<'a>),
 }
 
@@ -135,10 +136,10 @@ pub enum Value<'a> {
 pub struct Array<'a> {
     /// Type of an element.
     pub element: NativeType,
-    /// Elements there are now.
+    /// Current number of elements.
     pub count: u32,
-    /// The elements in this machine's byte order, without a promise of alignment. A string has 40
-    /// bytes and a NUL in them.
+    /// The elements in this machine's byte order, possibly unaligned. A string has 40 bytes
+    /// including a NUL.
     pub bytes: &'a [u8],
 }
 
@@ -148,29 +149,29 @@ impl fmt::Debug for Array<'_> {
     }
 }
 
-/// What a server says about the meaning of a channel's values.
+/// The metadata of a channel's values.
 ///
-/// What the type does not have is empty, `None` or NaN: a string has none of it, an enumeration has
-/// only `choices`.
+/// Fields that the type does not have are empty, `None` or NaN: a string has no metadata, an
+/// enumeration only `choices`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metadata {
     /// Engineering units, at most 8 bytes at the IOC.
     pub units: String,
-    /// Decimal places to show; of floating point only.
+    /// Decimal places to show; only for floating point.
     pub precision: Option<i16>,
-    /// Labels of the choices, by index; of enumerations only.
+    /// Labels of the choices, by index; only for enumerations.
     pub choices: Vec<String>,
-    /// The scale of a display.
+    /// Display limits.
     pub display: Limits,
-    /// What may be written.
+    /// Control limits: the range of values that may be written.
     pub control: Limits,
-    /// Outside them the alarm is LOW or HIGH.
+    /// Warning limits: outside them the alarm is LOW or HIGH.
     pub warning: Limits,
-    /// Outside them the alarm is LOLO or HIHI.
+    /// Alarm limits: outside them the alarm is LOLO or HIHI.
     pub alarm: Limits,
 }
 
-/// A range. NaN at an end means that there is no limit, or none is known.
+/// A range. NaN means that a limit is absent or unknown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// Lower end.
@@ -188,7 +189,8 @@ impl Default for Limits {
     }
 }
 
-/// Reads text of an IOC, which is in no known encoding: as UTF-8 if it is valid, else as Latin-1.
+/// Decodes text of an IOC, whose encoding is unknown: as UTF-8 if it is valid, otherwise as
+/// Latin-1.
 pub fn text(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),

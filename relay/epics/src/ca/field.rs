@@ -1,17 +1,17 @@
-//! The field behind a channel, where Channel Access shows it as a wider type.
+//! The type of the field behind a channel, which Channel Access may represent by a wider type.
 
 use std::fmt;
 
-/// What numbers the field behind a channel holds. Channel Access shows some types as wider ones:
-/// 64-bit and unsigned 32-bit integers as doubles, unsigned 16-bit ones as 32-bit ones, and bytes
-/// without their sign.
+/// The numbers that the field behind a channel can hold. Channel Access represents some types by
+/// wider ones: 64-bit and unsigned 32-bit integers as doubles, unsigned 16-bit integers as 32-bit
+/// ones, and bytes without their sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldKind {
-    /// Not known: whatever the channel's type holds is sent.
+    /// Unknown: any value of the channel's type is sent.
     Unknown,
     /// Floating point.
     Float,
-    /// Integers of a range.
+    /// Integers in a range.
     Integers {
         /// Smallest.
         least: i128,
@@ -20,10 +20,10 @@ pub enum FieldKind {
     },
 }
 
-/// Asks what the field behind a channel holds; see
+/// Asks for the type of the field behind a channel; see
 /// [`field_wanted`](super::ChannelEvents::field_wanted).
 ///
-/// Dropped without an answer, it answers that the field is unknown.
+/// If it is dropped without an answer, the type is unknown.
 pub struct FieldQuestion {
     kind: FieldKind,
     answer: Box<dyn Fn(FieldKind) + Send>,
@@ -37,7 +37,7 @@ impl FieldQuestion {
         }
     }
 
-    /// Answers it. Never waits.
+    /// Answers it. Does not block.
     pub fn answer(mut self, kind: FieldKind) {
         self.kind = kind;
     }

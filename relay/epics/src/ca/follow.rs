@@ -1,29 +1,31 @@
 //! Prefetch of the channel whose update probably comes next.
 //!
-//! With thousands of channels, what an update looks at is no longer in the processor's cache when
-//! the next one of that channel comes, and the wait for it costs more than all that is done with the
-//! update. A server sends its records in the order in which it scans them, which is mostly that of
-//! last time. So this remembers which channel came after each one and fetches that one's memory
-//! while the present one is dealt with. A wrong guess costs a fetch in vain and nothing else.
+//! With thousands of channels, the data that an update uses is no longer in the processor's cache
+//! when the next update of that channel arrives, and waiting for it takes longer than processing
+//! the update. A server sends its records in the order in which it scans them, which is mostly the
+//! same each time. Therefore this module remembers which channel followed each one and prefetches
+//! that channel's memory while the current update is processed. A wrong guess only costs an
+//! unnecessary prefetch.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Channels that are told apart; more share places and so guess wrong at times.
+/// Number of channels that can be distinguished; further ones share entries and cause some wrong
+/// guesses.
 const PLACES: usize = 1 << 15;
 
-/// What an update of one channel looks at: two lines of the cache.
+/// The memory that an update of one channel uses: two cache lines.
 struct Place([AtomicUsize; 2]);
 
 static FOLLOWERS: [Place; PLACES] = [const { Place([const { AtomicUsize::new(0) }; 2]) }; PLACES];
 
 thread_local! {
-    /// The place of the channel that this thread, which reads from one server, had last.
+    /// The entry of the last channel on this thread, which reads from one server.
     static LAST: Cell<usize> = const { Cell::new(0) };
 }
 
-/// An update of channel number `id` is dealt with, which looks at `addresses`; those of the channel
-/// that came next last time are fetched.
+/// Called while an update of channel number `id`, which uses `addresses`, is processed. Prefetches
+/// the addresses of the channel that followed last time.
 pub(super) fn follow(id: u64, addresses: [usize; 2]) {
     let place = id as usize % PLACES;
     let next = &FOLLOWERS[place].0;
@@ -37,11 +39,11 @@ pub(super) fn follow(id: u64, addresses: [usize; 2]) {
     }
 }
 
-/// Asks for the line of the cache at an address, where nothing need be any more.
+/// Prefetches the cache line at an address, which may no longer be valid.
 fn fetch(address: usize) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the instruction is a hint for every address: it reads nothing that the program sees
-    // and never faults.
+    // SAFETY: the instruction is a hint for any address: it reads nothing that the program sees and
+    // never faults.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(std::ptr::without_provenance(address));

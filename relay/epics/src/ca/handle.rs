@@ -1,4 +1,4 @@
-//! Owners of libca's context, channels and subscriptions, which end them in the right order.
+//! Owners of libca's context, channels and subscriptions, which are destroyed in the right order.
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_int, c_long, c_ulong, c_void};
@@ -29,10 +29,10 @@ use super::put::{Job, PutError};
 use super::sent_put::SentPut;
 use super::shape::Shape;
 
-/// Puts of one channel that may wait for it to be connected.
+/// Maximum number of puts of one channel that wait for its connection.
 const MAX_WAITING: usize = 1_000;
 
-/// libca refused a call; it says why.
+/// libca refused a call; contains the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refused(c_int);
 
@@ -65,13 +65,13 @@ fn checked(status: c_int) -> Result<(), Refused> {
     }
 }
 
-/// The calling thread's context of libca. It stays on that thread, as do its channels.
+/// The calling thread's context of libca. It and its channels stay on that thread.
 pub(super) struct Context {
     _on_its_thread: PhantomData<*mut ()>,
 }
 
-/// From now on messages of the EPICS libraries, pvxs among them, go to our log and not to standard error,
-/// which would hold up their threads while it is not read.
+/// Redirects messages of the EPICS libraries, including pvxs, to our log. Standard error would
+/// block their threads while it is not read.
 pub fn take_messages() {
     static LISTEN: Once = Once::new();
     // SAFETY: the listener is static and needs no private pointer.
@@ -85,7 +85,7 @@ impl Context {
     /// Creates a context whose callbacks come from libca's threads.
     pub(super) fn create() -> Result<Self, Refused> {
         take_messages();
-        // SAFETY: no requirement but that the thread has no context, which libca checks.
+        // SAFETY: the only requirement is that the thread has no context, which libca checks.
         checked(unsafe { ca_context_create(ca_enable_preemptive_callback) })?;
         let context = Self {
             _on_its_thread: PhantomData,
@@ -95,7 +95,7 @@ impl Context {
         Ok(context)
     }
 
-    /// Sends what the calls so far have left in buffers.
+    /// Sends buffered requests.
     pub(super) fn flush(&self) {
         // SAFETY: this thread has a context.
         let _ = checked(unsafe { ca_flush_io() });
@@ -104,7 +104,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: made by `create` on this same thread, and the channels, which borrow it, are
+        // SAFETY: made by `create` on this same thread; the channels, which borrow it, are already
         // cleared.
         unsafe { ca_context_destroy() };
     }
@@ -112,15 +112,15 @@ impl Drop for Context {
 
 /// A channel of libca with its two subscriptions.
 ///
-/// When it is dropped, its last callback has returned.
+/// Dropping it waits until its last callback has returned.
 pub(super) struct OpenChannel<'context> {
     channel: chid,
     update: evid,
     metadata: evid,
     purpose: Purpose,
-    /// On which circuit it is.
+    /// The circuit on which it is counted.
     pub(super) place: Place,
-    /// What `channel` and the subscriptions point to.
+    /// The state that `channel` and the subscriptions point to.
     state: Arc<ChannelState>,
     /// Puts that wait for the channel to be connected.
     waiting: VecDeque<Job>,
@@ -128,7 +128,7 @@ pub(super) struct OpenChannel<'context> {
 }
 
 impl<'context> OpenChannel<'context> {
-    /// Opens a channel; libca searches it from now on.
+    /// Opens a channel; libca starts searching for it.
     pub(super) fn open(
         _context: &'context Context,
         purpose: Purpose,
@@ -137,7 +137,7 @@ impl<'context> OpenChannel<'context> {
         state: Arc<ChannelState>,
     ) -> Result<Self, Refused> {
         let mut channel = ptr::null_mut();
-        // SAFETY: the name is copied by libca; the state lives until the channel is cleared.
+        // SAFETY: libca copies the name; the state lives until the channel is cleared.
         checked(unsafe {
             ca_create_channel(
                 name.as_ptr(),
@@ -157,14 +157,14 @@ impl<'context> OpenChannel<'context> {
             waiting: VecDeque::new(),
             _context: PhantomData,
         };
-        // SAFETY: the channel was just made and its state is in place.
+        // SAFETY: the channel was just made and has its state.
         checked(unsafe {
             ca_replace_access_rights_event(channel, Some(callback::on_access_rights))
         })?;
         Ok(open)
     }
 
-    /// Subscribes, also again when the channel came back with another type.
+    /// Subscribes, or subscribes again if the channel came back with another type.
     pub(super) fn subscribe(&mut self) -> Result<(), Refused> {
         let Some(shape) = self.state.shape_to_subscribe() else {
             return Ok(());
@@ -172,12 +172,12 @@ impl<'context> OpenChannel<'context> {
         for subscription in [&mut self.update, &mut self.metadata] {
             if !subscription.is_null() {
                 // SAFETY: made below for this channel, and set to null when cleared. This thread
-                // holds no lock, as libca asks: the call waits for a running callback.
+                // holds no lock, as libca requires, because the call waits for a running callback.
                 checked(unsafe { ca_clear_subscription(*subscription) })?;
                 *subscription = ptr::null_mut();
             }
         }
-        // No callback of the old subscriptions runs or comes any more.
+        // No callback of the old subscriptions is running or will be called.
         self.state.set_subscribed(shape);
         let native = shape.native as chtype;
         let count = if shape.is_scalar() { 1 } else { 0 };
@@ -189,7 +189,7 @@ impl<'context> OpenChannel<'context> {
                 callback::on_update,
             )?;
         }
-        // Who only writes needs the labels of choices and nothing else.
+        // A channel that is only written to needs nothing but the labels of choices.
         let needed = self.purpose == Purpose::Watch || shape.native == NativeType::Enum;
         if needed && let Some(metadata) = dbr::metadata_type(shape.native) {
             self.metadata = self.create_subscription(
@@ -214,7 +214,7 @@ impl<'context> OpenChannel<'context> {
         self.state.unsubscribed();
     }
 
-    /// The puts that waited for it go on.
+    /// Continues the puts that waited for the type of the field.
     pub(super) fn field_told(&mut self, question: u32, kind: FieldKind) {
         self.state.field_told(question, kind);
         self.send_puts();
@@ -229,8 +229,8 @@ impl<'context> OpenChannel<'context> {
     ) -> Result<evid, Refused> {
         let state: *mut c_void = Arc::as_ptr(&self.state).cast_mut().cast();
         let mut subscription = ptr::null_mut();
-        // SAFETY: the channel is ours and open. The callback takes the state, which lives until
-        // the channel, and with it the subscription, is cleared.
+        // SAFETY: the channel is ours and open. The callback uses the state, which lives until the
+        // channel, and with it the subscription, is cleared.
         checked(unsafe {
             ca_create_subscription(
                 dbr_type,
@@ -245,7 +245,7 @@ impl<'context> OpenChannel<'context> {
         Ok(subscription)
     }
 
-    /// Takes a put; it is sent by `send_puts`.
+    /// Queues a put; `send_puts` sends it.
     pub(super) fn put(&mut self, mut job: Job) {
         if self.waiting.len() >= MAX_WAITING {
             let why = format!("{MAX_WAITING} puts wait for this PV already");
@@ -255,7 +255,7 @@ impl<'context> OpenChannel<'context> {
         self.waiting.push_back(job);
     }
 
-    /// Sends the puts that wait, if the channel can be written to now; gives them up if it was lost.
+    /// Sends the waiting puts if the channel can be written now; ends them if the channel was lost.
     pub(super) fn send_puts(&mut self) {
         self.state.puts_resumed();
         if self.state.is_lost() {
@@ -285,7 +285,7 @@ impl<'context> OpenChannel<'context> {
         }
     }
 
-    /// What the field holds, if that matters for a put; nothing while the answer is waited for.
+    /// The type of the field, if a put depends on it; `None` while the answer is pending.
     fn field_of(&self, shape: Shape, job: &Job) -> Option<FieldKind> {
         if is_doubtful(shape.native, &job.value) {
             self.state.field_kind()
@@ -294,9 +294,9 @@ impl<'context> OpenChannel<'context> {
         }
     }
 
-    /// The server doesn't answer a put without completion. It works on a channel's requests
-    /// in order, so a read after it tells that it is done and what the channel holds then, and an
-    /// exception before that read's answer that it failed.
+    /// The server doesn't answer a put without completion. It processes a channel's requests in
+    /// order. Therefore the answer to a read after the put shows that the put is done and what the
+    /// channel holds, and an exception before that answer shows that the put failed.
     fn has_answer(&self, job: &Job) -> bool {
         job.wait || !self.state.readable()
     }
@@ -308,8 +308,8 @@ impl<'context> OpenChannel<'context> {
         let (dbr_type, count) = (value.dbr_type, c_ulong::from(value.count));
         let data = value.bytes.as_ptr().cast();
         let sent = if has_answer {
-            // SAFETY: the channel is ours and open; `data` holds `count` elements of the type, which
-            // libca copies. The callback takes the put, which `user` keeps.
+            // SAFETY: the channel is ours and open; `data` holds `count` elements of the type,
+            // which libca copies. The callback takes the put, which `user` keeps alive.
             self.with_count(&put, |user| unsafe {
                 ca_array_put_callback(
                     dbr_type,
@@ -330,10 +330,10 @@ impl<'context> OpenChannel<'context> {
         }
     }
 
-    /// Reads one value whose answer shows that the server lives; says whether the read was sent.
+    /// Reads one value to check that the server responds; returns whether the read was sent.
     pub(super) fn probe(&self) -> bool {
-        // SAFETY: the channel is ours and open; one string is what every channel can be read as, and
-        // the callback needs no argument.
+        // SAFETY: the channel is ours and open; every channel can be read as one string, and the
+        // callback needs no argument.
         let sent = checked(unsafe {
             ca_array_get_callback(
                 DBR_STRING,
@@ -346,7 +346,7 @@ impl<'context> OpenChannel<'context> {
         sent.is_ok()
     }
 
-    /// Reads what the channel holds after a put that the server has written.
+    /// Reads the channel's value after a put that the server has written.
     pub(super) fn read_back(&self, put: &Arc<SentPut>) {
         self.state.reading(put);
         if self.read(put).is_err() {
@@ -356,14 +356,15 @@ impl<'context> OpenChannel<'context> {
 
     fn read(&self, put: &Arc<SentPut>) -> Result<(), Refused> {
         let (dbr_type, count) = (put.value().dbr_type, c_ulong::from(put.read_count()));
-        // SAFETY: the channel is ours and open. The callback takes the put, which `user` keeps.
+        // SAFETY: the channel is ours and open. The callback takes the put, which `user` keeps
+        // alive.
         self.with_count(put, |user| unsafe {
             ca_array_get_callback(dbr_type, count, self.channel, Some(callback::on_read), user)
         })
     }
 
-    /// Gives libca a count of a put with a call that has a callback. The callback gives it back; so
-    /// does this when libca doesn't take it, and closing the channel.
+    /// Gives libca a reference to a put with a call that has a callback. The reference is returned
+    /// by the callback, by this function if libca refuses the call, or when the channel is closed.
     fn with_count(
         &self,
         put: &Arc<SentPut>,
@@ -373,7 +374,7 @@ impl<'context> OpenChannel<'context> {
         let user = Arc::into_raw(Arc::clone(put)).cast_mut().cast();
         checked(call(user)).inspect_err(|_| {
             put.set_awaits_call(false);
-            // SAFETY: made above, and libca didn't take it.
+            // SAFETY: made above; libca refused it.
             drop(unsafe { Arc::from_raw(user.cast::<SentPut>().cast_const()) });
         })
     }
@@ -383,7 +384,7 @@ impl<'context> OpenChannel<'context> {
         text(self.c_name().to_bytes())
     }
 
-    /// The same as libca has it.
+    /// Its name as a C string.
     pub(super) fn c_name(&self) -> CString {
         // SAFETY: the channel is ours and open, and owns its name.
         unsafe { CStr::from_ptr(ca_name(self.channel)) }.to_owned()
@@ -394,28 +395,28 @@ impl<'context> OpenChannel<'context> {
         self.purpose
     }
 
-    /// What its callbacks share with the ca-cmd thread.
+    /// The state that its callbacks share with the ca-cmd thread.
     pub(super) fn state(&self) -> &Arc<ChannelState> {
         &self.state
     }
 
-    /// Host and port of its server, when it is connected to one.
+    /// Host and port of its server, if it is connected.
     pub(super) fn host(&self) -> Option<String> {
         let mut host = [0_u8; 128];
-        // SAFETY: the channel is ours and open; libca writes at most the length that is given.
+        // SAFETY: the channel is ours and open; libca writes at most the given length.
         unsafe { ca_get_host_name(self.channel, host.as_mut_ptr().cast(), host.len() as u32) };
         let host = host.split(|&byte| byte == 0).next().unwrap_or_default();
-        // libca's words for no server, which is no name of one.
+        // libca's text for a missing server, which is not a name.
         (host != b"<disconnected>").then(|| text(host))
     }
 }
 
 impl Drop for OpenChannel<'_> {
     fn drop(&mut self) {
-        // SAFETY: the channel is ours, and no other call uses it from now on. The call ends its
-        // subscriptions too and waits for a running callback; this thread holds no lock.
+        // SAFETY: the channel is ours and not used by any other call from now on. The call also
+        // ends its subscriptions and waits for a running callback; this thread holds no lock.
         if let Err(refused) = checked(unsafe { ca_clear_channel(self.channel) }) {
-            // libca may still call back, so the state must not go.
+            // libca may still call back, so the state must not be freed.
             std::mem::forget(Arc::clone(&self.state));
             log::error!("libca did not close a channel: {refused}");
             return;
@@ -423,7 +424,7 @@ impl Drop for OpenChannel<'_> {
         for put in self.state.take_puts() {
             self.state.on_put_done(&put, put.cut_off());
             if put.awaits_call() {
-                // SAFETY: `with_count` made it for a callback that now never comes.
+                // SAFETY: `with_count` made it for a callback that will never be called.
                 drop(unsafe { Arc::from_raw(Arc::as_ptr(&put)) });
             }
         }

@@ -1,6 +1,6 @@
-//! Splits a stream of Channel Access into messages, in whatever pieces it comes.
+//! Splits a Channel Access stream that arrives in arbitrary pieces into messages.
 
-/// Commands of Channel Access that libca's messages are read for.
+/// Commands of Channel Access in libca's messages that are evaluated.
 pub(super) mod command {
     pub(in super::super) const VERSION: u16 = 0;
     pub(in super::super) const EVENT_ADD: u16 = 1;
@@ -19,7 +19,7 @@ pub(super) mod command {
     pub(in super::super) const SERVER_DISCONN: u16 = 27;
 }
 
-/// Bytes of a header, and of one whose size and count have 32 bits.
+/// Bytes of a header, and of a header whose size and count have 32 bits.
 const SHORT: usize = 16;
 const LONG: usize = 24;
 
@@ -33,12 +33,12 @@ pub(super) struct Header {
     pub(super) count: u32,
     /// A channel, or a status.
     pub(super) one: u32,
-    /// Mostly the number of what was asked for.
+    /// Usually the number of the request.
     pub(super) two: u32,
 }
 
 impl Header {
-    /// Reads a header of 16 bytes, or of 24 if that is what the first ones say.
+    /// Decodes a header of 16 bytes, or of 24 if the first bytes say so.
     #[inline]
     pub(super) fn read(bytes: &[u8; LONG]) -> Self {
         let mut header = Self::read_short(first(bytes, 0));
@@ -86,11 +86,11 @@ pub fn message(
     bytes
 }
 
-/// What was found next.
+/// The next part of the stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece<'a> {
     Header(Header),
-    /// Bytes of the payload behind the last header. An empty payload is not told of.
+    /// Bytes of the payload after the last header. An empty payload is not reported.
     Payload {
         bytes: &'a [u8],
         is_last: bool,
@@ -100,15 +100,15 @@ pub(super) enum Piece<'a> {
 /// One direction of a circuit.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Messages {
-    /// The beginning of a header.
+    /// The beginning of an incomplete header.
     begun: [u8; LONG],
     filled: usize,
-    /// Bytes of a payload that are still to come.
+    /// Bytes of a payload that have not arrived yet.
     rest: u32,
 }
 
 impl Messages {
-    /// The next piece of these bytes, which it takes away; nothing when all are taken.
+    /// Removes and returns the next part of these bytes; `None` when they are used up.
     #[inline]
     pub(super) fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Option<Piece<'a>> {
         if bytes.is_empty() {
@@ -137,8 +137,8 @@ impl Messages {
         self.fill(bytes).map(Piece::Header)
     }
 
-    /// The header of the next message if it is of this kind and here as a whole; takes it away. The common
-    /// case of [`next`](Self::next).
+    /// Removes and returns the header of the next message if it is complete and of this kind. The
+    /// common case of [`next`](Self::next).
     #[inline]
     pub(super) fn next_whole(&self, command: u16, bytes: &mut &[u8]) -> Option<Header> {
         if self.rest != 0 || self.filled != 0 {
@@ -154,7 +154,7 @@ impl Messages {
         Some(header)
     }
 
-    /// Calls for each header.
+    /// Calls a function for each header.
     pub(super) fn each(&mut self, mut bytes: &[u8], mut call: impl FnMut(&Header)) {
         while let Some(piece) = self.next(&mut bytes) {
             if let Piece::Header(header) = piece {
@@ -163,7 +163,7 @@ impl Messages {
         }
     }
 
-    /// A header that is long, or comes in pieces.
+    /// A header that is long or arrives in pieces.
     #[inline(never)]
     fn fill(&mut self, bytes: &mut &[u8]) -> Option<Header> {
         loop {
@@ -172,7 +172,7 @@ impl Messages {
             if self.filled == needed {
                 break;
             }
-            // The first four bytes tell how many there are.
+            // The first four bytes determine the length.
             let until = if self.filled < 4 { 4 } else { needed };
             let count = bytes.len().min(until - self.filled);
             if count == 0 {
@@ -194,7 +194,7 @@ impl Messages {
 mod tests {
     use super::*;
 
-    /// The headers and payload bytes of a stream that comes in pieces of this size.
+    /// The headers and payload bytes of a stream that arrives in pieces of this size.
     fn split(stream: &[u8], size: usize) -> (Vec<Header>, Vec<u8>) {
         let (mut messages, mut headers, mut payload) = Default::default();
         for mut bytes in stream.chunks(size) {

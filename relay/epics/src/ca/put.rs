@@ -5,12 +5,12 @@ use std::fmt;
 use super::event::NativeType;
 use crate::ticket::{Phase, Ticket};
 
-/// A value to write; it is turned into the channel's own type when it is sent.
+/// A value to write; it is converted to the channel's own type when it is sent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PutValue {
     /// A number, or the index of a choice.
     Number(f64),
-    /// A string, the label of a choice, or the text of a number.
+    /// A string, the label of a choice, or a number as text.
     Text(String),
     /// An array of numbers.
     Numbers(Vec<f64>),
@@ -22,36 +22,37 @@ pub enum PutValue {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PutError {
-    /// Nothing was written: the value doesn't fit the channel; why.
+    /// Nothing was written: the value doesn't fit the channel, for this reason.
     #[error("{0}")]
     BadValue(String),
-    /// Nothing was written: the text is longer than a string of Channel Access, which the channel is.
+    /// Nothing was written: the text is longer than a string of Channel Access.
     #[error("{length} bytes of text, but a string of Channel Access holds 39")]
     LongText {
         /// Bytes of the text.
         length: usize,
     },
-    /// Nothing was written: the server gives no write access.
+    /// Nothing was written: the server grants no write access.
     #[error("the IOC gives no write access")]
     NoAccess,
     /// Nothing was written: the channel is not connected.
     #[error("not connected")]
     NotConnected,
-    /// Nothing was written: the condition of the put was not met any more when it was its turn.
+    /// Nothing was written: the condition of the put was no longer met when it was about to be
+    /// sent.
     #[error("the PV has changed since")]
     Moved,
     /// The server refused; its reason.
     #[error("{0}")]
     Failed(String),
-    /// The connection broke before the answer came: written or not.
+    /// The connection broke before the answer arrived: it is unknown whether the value was written.
     #[error("the connection broke before the IOC answered: it may have been written")]
     Interrupted,
 }
 
-/// Asked when it is the put's turn: whether it is still to be sent.
+/// Called when the put is about to be sent; returns whether to send it.
 pub type Condition = Box<dyn FnOnce() -> bool + Send>;
 
-/// What a channel held when it was read after a put.
+/// The value of a channel when it was read after a put.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     /// Type of an element.
@@ -60,12 +61,12 @@ pub struct Held {
     pub scalar: bool,
     /// Number of elements.
     pub count: u32,
-    /// The elements in this machine's byte order. A string has 40 bytes and a NUL in them.
+    /// The elements in this machine's byte order. A string has 40 bytes including a NUL.
     pub bytes: Vec<u8>,
 }
 
-/// Receives the result of a put, once, in a thread of libca or in the ca-cmd thread. After a put that is
-/// done it is what the channel holds, if that isn't what was put.
+/// Receives the result of a put, once, in a thread of libca or in the ca-cmd thread. After a
+/// successful put the result is the channel's value, if that differs from the one put.
 pub type Done = Box<dyn FnOnce(Result<Option<Held>, PutError>) + Send>;
 
 /// A put on its way to the server.
@@ -96,7 +97,7 @@ impl Job {
         (job, ticket)
     }
 
-    /// Says whether the put is to be sent, now that it is its turn. If not, `done` was called or dropped.
+    /// Whether to send the put now. If not, `done` was called or dropped.
     pub(super) fn begin(&mut self) -> bool {
         if !self.ticket.begin() {
             self.done = None;
@@ -109,7 +110,7 @@ impl Job {
         true
     }
 
-    /// Calls `done`, the first time.
+    /// Calls `done`, the first time only.
     pub(super) fn finish(&mut self, result: Result<Option<Held>, PutError>) {
         if let Some(done) = self.done.take() {
             done(result);
@@ -118,7 +119,7 @@ impl Job {
 }
 
 impl Drop for Job {
-    /// A put that is dropped before its turn was not written; whether a later one was is unknown.
+    /// A put that is dropped before it is sent was not written; for a sent one this is unknown.
     fn drop(&mut self) {
         match self.ticket.phase() {
             Phase::Waiting => self.finish(Err(PutError::NotConnected)),

@@ -1,19 +1,20 @@
-//! `recv` and `send` for libca: busy circuits are read less often, and messages are checked.
+//! Replaces `recv` and `send` for libca: busy circuits are read less often, and messages are
+//! checked.
 //!
-//! A server of EPICS base sends what changed in pieces of some forty updates, and libca's receive
-//! thread, being quicker than the server, is woken for each of them: that costs more than all that
-//! is then done with the updates. This file has the function `recv` that the thread reads by. While
-//! pieces come one after the other and none is there, it sleeps for a moment before it waits for the
-//! next, so that then several are there. At that point the thread holds none of libca's locks, which
-//! it does while it calls back.
+//! A server of EPICS base sends changes in pieces of about forty updates. libca's receive thread is
+//! faster than the server and is woken for each piece, which costs more than processing the
+//! updates. This file provides the function `recv` that the thread calls. While pieces arrive one
+//! after another and none is waiting, it sleeps briefly before it waits for the next one, so that
+//! several have arrived by then. At that point the thread holds none of libca's locks, which it
+//! holds during callbacks.
 //!
-//! Before libca sees the bytes they are checked ([`Check`]); a circuit that brings what no server may send is
-//! cut, as if the server had closed it. What libca asked for is learned from what it sends, so here
-//! is its function `send`, too.
+//! Before libca sees the bytes they are checked ([`Check`]). A circuit with a message that no
+//! server may send is cut, as if the server had closed it. The requests of libca are read from the
+//! bytes that it sends, so this file also provides its function `send`.
 //!
-//! A program whose linker exports the symbols has these functions in place of the C library's; in others
-//! nothing is paced or checked. On all other threads they are the same as those. Searches and beacons
-//! come by UDP, which libca reads by `recvfrom`; pvxs reads by `readv`.
+//! A program whose linker exports the symbols uses these functions in place of the C library's; in
+//! other programs nothing is paced or checked. On all other threads they do the same as the C
+//! library's. Searches and beacons use UDP, which libca reads by `recvfrom`; pvxs reads by `readv`.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -31,11 +32,11 @@ use super::check::{Check, Lie};
 use crate::guard::guard;
 use crate::throttle::Throttle;
 
-/// What libca names the threads that read from its circuits, and those that write to them.
+/// libca's names of the threads that read its circuits, and of those that write to them.
 const RECEIVER: &[u8] = b"CAC-TCP-recv\0";
 const SENDER: &[u8] = b"CAC-TCP-send\0";
 
-/// Shortest wait. A server that sends as fast as it can fills libca's buffer in about that time.
+/// Shortest wait. A server that sends at full speed fills libca's buffer in about this time.
 const SHORTEST: Duration = Duration::from_micros(250);
 
 /// Longest wait. A circuit that is silent for longer is not busy.
@@ -46,8 +47,8 @@ static PACED: AtomicU64 = AtomicU64::new(0);
 static CUT: AtomicU64 = AtomicU64::new(0);
 static LIES: Throttle = Throttle::new();
 
-/// What is known of each circuit, by the number that the system has for its socket: that of a file
-/// descriptor is soon another's. One lock for each new circuit's two threads.
+/// The state of each circuit, by the inode of its socket: the number of a file descriptor is soon
+/// reused. The lock is taken once by each of a new circuit's two threads.
 static CIRCUITS: LazyLock<Mutex<HashMap<libc::ino_t, Weak<Checked>>>> =
     LazyLock::new(Mutex::default);
 
@@ -57,24 +58,24 @@ thread_local! {
     static CHECKED: RefCell<Option<Arc<Checked>>> = const { RefCell::new(None) };
 }
 
-/// Keeps the functions in programs that call them only by way of a library.
+/// Keeps the functions in programs that call them only through a library.
 #[used]
 static EXPORTED: unsafe extern "C" fn(c_int, *mut c_void, usize, c_int) -> isize = recv;
 #[used]
 static EXPORTED_TOO: unsafe extern "C" fn(c_int, *const c_void, usize, c_int) -> isize = send;
 
-/// Reads from the circuits of all Channel Access clients since the start of the process; 0 in a
-/// program that doesn't export its symbol `recv`.
+/// Number of reads from circuits of all Channel Access clients since the start of the process; 0 in
+/// a program that doesn't export the symbol `recv`.
 pub fn reads_total() -> u64 {
     READS.load(Ordering::Relaxed)
 }
 
-/// Those among them that found nothing and slept a moment first, because the circuit was busy.
+/// Number of these reads that found no data and slept first, because the circuit was busy.
 pub fn paced_reads_total() -> u64 {
     PACED.load(Ordering::Relaxed)
 }
 
-/// Circuits that were cut because their server sent what no server may send.
+/// Number of circuits that were cut because their server sent an invalid message.
 pub fn circuits_cut_total() -> u64 {
     CUT.load(Ordering::Relaxed)
 }
@@ -82,17 +83,17 @@ pub fn circuits_cut_total() -> u64 {
 /// A circuit whose messages are checked.
 #[derive(Debug, Default)]
 struct Checked {
-    /// A lock that the circuit's two threads take, the receiving one once for each read.
+    /// A lock that the circuit's two threads take, the receiving thread once per read.
     check: Mutex<Check>,
     is_cut: AtomicBool,
 }
 
 impl Checked {
-    /// The circuit of a socket, which the calling thread is the first or the second to use.
+    /// The circuit of a socket, which the calling thread is the first or second to use.
     fn of(socket: c_int) -> Option<Arc<Self>> {
-        // SAFETY: all zeroes are a `stat`.
+        // SAFETY: an all-zero `stat` is valid.
         let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-        // SAFETY: the pointer is to a whole `stat` that outlives the call.
+        // SAFETY: the pointer is to a complete `stat` that outlives the call.
         if unsafe { libc::fstat(socket, &raw mut stat) } != 0 {
             return None;
         }
@@ -111,7 +112,7 @@ impl Checked {
     }
 }
 
-/// Calls with the circuit of the calling thread.
+/// Calls a function with the circuit of the calling thread.
 fn with_circuit<T>(socket: c_int, body: impl FnOnce(&Checked) -> T) -> Option<T> {
     // Fails when the thread ends.
     let called = CHECKED.try_with(|checked| {
@@ -124,7 +125,7 @@ fn with_circuit<T>(socket: c_int, body: impl FnOnce(&Checked) -> T) -> Option<T>
     called.ok().flatten()
 }
 
-/// Whose thread it is that reads or writes.
+/// The role of the thread that reads or writes.
 #[derive(Clone, Copy, Debug)]
 enum Thread {
     Unknown,
@@ -153,16 +154,17 @@ impl Thread {
     }
 }
 
-/// What the reads of one circuit were like; a receive thread has one circuit.
+/// Statistics of one circuit's reads; a receive thread has one circuit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Circuit {
-    /// How long to wait when nothing is there; nothing unless it is busy.
+    /// Time to wait if no data is available; zero unless the circuit is busy.
     pause: Duration,
 }
 
 impl Circuit {
-    /// After a read that was blocked so long and then got `count` bytes, where there was room for
-    /// `room`: waits so long that a read gets more than half of what it could, and hardly longer.
+    /// The state after a read that was blocked for `blocked` and then got `count` bytes into a
+    /// buffer of `room` bytes. The pause is chosen so that a read fills more than half of the
+    /// buffer, and hardly longer.
     fn after(self, blocked: Duration, count: usize, room: usize) -> Self {
         let pause = if blocked > LONGEST {
             Duration::ZERO
@@ -179,15 +181,15 @@ impl Circuit {
     }
 }
 
-/// The system's `recv`, which libca's receive threads call too.
+/// The system's `recv`, which libca's receive threads also call.
 ///
 /// # Safety
 ///
-/// As of the C library's function: `buffer` has room for `room` bytes.
+/// As for the C library's function: `buffer` has room for `room` bytes.
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 unsafe extern "C" fn recv(socket: c_int, buffer: *mut c_void, room: usize, flags: c_int) -> isize {
     let receive = |flags| {
-        // SAFETY: as the caller promises; with no place for the sender's address this is `recv`.
+        // SAFETY: as the caller promises; without a sender's address this is equivalent to `recv`.
         unsafe {
             libc::recvfrom(
                 socket,
@@ -202,7 +204,7 @@ unsafe extern "C" fn recv(socket: c_int, buffer: *mut c_void, room: usize, flags
     let Thread::Receiver(circuit) = Thread::this() else {
         return receive(flags);
     };
-    // Without a wait first: a busy circuit often has more already.
+    // Reads without waiting first: a busy circuit often has more data already.
     let at_once = (!circuit.pause.is_zero()).then(|| receive(flags | libc::MSG_DONTWAIT));
     let (count, blocked) = match at_once {
         Some(count) if count >= 0 || !is_empty() => (count, Duration::ZERO),
@@ -212,7 +214,7 @@ unsafe extern "C" fn recv(socket: c_int, buffer: *mut c_void, room: usize, flags
                 thread::sleep(circuit.pause);
             }
             let from = Instant::now();
-            // The clock leaves errno as it is.
+            // Reading the clock does not change errno.
             (receive(flags), from.elapsed())
         }
     };
@@ -224,18 +226,18 @@ unsafe extern "C" fn recv(socket: c_int, buffer: *mut c_void, room: usize, flags
         // SAFETY: the system has just written `count` bytes there, into the caller's buffer.
         let bytes = unsafe { slice::from_raw_parts(buffer.cast::<u8>(), count.unsigned_abs()) };
         if flags & libc::MSG_PEEK == 0 && !is_true(socket, bytes) {
-            // As at the end of the circuit.
+            // Reported like the end of the circuit.
             return 0;
         }
     }
     count
 }
 
-/// The system's `send`, which libca's send threads call too.
+/// The system's `send`, which libca's send threads also call.
 ///
 /// # Safety
 ///
-/// As of the C library's function: `bytes` has `count` bytes.
+/// As for the C library's function: `bytes` has `count` bytes.
 #[cfg_attr(feature = "interpose", unsafe(no_mangle))]
 unsafe extern "C" fn send(
     socket: c_int,
@@ -244,7 +246,7 @@ unsafe extern "C" fn send(
     flags: c_int,
 ) -> isize {
     let transmit = || {
-        // SAFETY: as the caller promises; with no address to send to this is `send`.
+        // SAFETY: as the caller promises; without an address this is equivalent to `send`.
         unsafe { libc::sendto(socket, bytes, count, flags, ptr::null(), 0) }
     };
     if !matches!(Thread::this(), Thread::Sender) {
@@ -257,17 +259,17 @@ unsafe extern "C" fn send(
             let _ = with_circuit(socket, |checked| checked.with(note));
         });
     };
-    // The answer may come before the call returns.
+    // The answer may arrive before the call returns.
     note(&|check| check.sending(asked));
     let sent = transmit();
-    // Neither a lock nor the walk through what was sent changes errno.
+    // Neither the lock nor the pass over the sent bytes changes errno.
     if let Ok(sent) = usize::try_from(sent) {
         note(&|check| check.sent(&asked[..sent]));
     }
     sent
 }
 
-/// Whether libca may see what came by its circuit. If not, the circuit is ended.
+/// Whether libca may see the received bytes. If not, the circuit is ended.
 fn is_true(socket: c_int, bytes: &[u8]) -> bool {
     let mut is_true = false;
     guard("recv", || {
@@ -301,21 +303,21 @@ fn cut(socket: c_int, lie: Lie) {
     ));
 }
 
-/// Whether the read that has just failed did so for want of bytes alone.
+/// Whether the failed read only had no data available.
 fn is_empty() -> bool {
     std::io::Error::last_os_error().kind() == ErrorKind::WouldBlock
 }
 
-/// Whether the calling thread reads from a circuit of libca.
+/// Whether the calling thread reads a circuit of libca.
 pub(super) fn is_receiver() -> bool {
     thread_name().starts_with(RECEIVER)
 }
 
-/// The name of the calling thread and a NUL; empty when the system doesn't say it.
+/// The name of the calling thread and a NUL; empty if the system doesn't provide it.
 fn thread_name() -> [u8; 16] {
-    // The longest name of a thread, with its NUL.
+    // The maximum length of a thread's name, including its NUL.
     let mut name = [0_u8; 16];
-    // SAFETY: the call writes a name of at most 16 bytes, as many as there are.
+    // SAFETY: the call writes a name of at most 16 bytes, the size of the array.
     let failed = unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) } != 0;
     if failed { [0; 16] } else { name }
 }
@@ -372,7 +374,7 @@ mod tests {
         assert_eq!(waits[2..], [SHORTEST, Duration::ZERO, Duration::ZERO]);
     }
 
-    /// Reads through the exported `recv`: these need the feature that exports it.
+    /// Reads through the exported `recv`: these tests need the feature that exports it.
     #[cfg(feature = "interpose")]
     mod interposed {
         use std::io::{Read, Write};
@@ -382,7 +384,7 @@ mod tests {
 
         const ECHO: [u8; 16] = [0, 23, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-        /// What `body` makes of the two ends of a connection, in a thread of this name.
+        /// Calls `body` with the two ends of a connection, in a thread of this name.
         fn in_thread<T: Send + 'static>(
             name: &str,
             body: impl FnOnce(TcpStream, TcpStream) -> T + Send + 'static,
@@ -422,14 +424,14 @@ mod tests {
                 let mut buffer = [0; 64];
                 from.write_all(&ECHO).unwrap();
                 assert_eq!(to.read(&mut buffer).unwrap(), ECHO.len());
-                // The first half of a message whose kind doesn't exist.
+                // The first half of a message whose command doesn't exist.
                 from.write_all(&[0, 99, 0, 0]).unwrap();
                 assert_eq!(to.read(&mut buffer).unwrap(), 4);
                 from.write_all(&[0; 12]).unwrap();
                 assert_eq!(to.read(&mut buffer).unwrap(), 0);
                 assert_eq!(to.read(&mut buffer).unwrap(), 0);
                 assert!(circuits_cut_total() > before);
-                // The server is told, too.
+                // The server sees the end too.
                 assert_eq!(from.read(&mut buffer).unwrap(), 0);
             });
         }

@@ -9,19 +9,19 @@ use super::put::{Held, Job, PutError};
 /// A put that libca has.
 pub(super) struct SentPut {
     pub(super) job: Mutex<Job>,
-    /// Whether libca answers to the put itself; if not, a failure comes as an exception.
+    /// Whether libca answers the put itself; if not, a failure is reported as an exception.
     pub(super) has_answer: bool,
-    /// What the exception said.
+    /// The error of the exception.
     pub(super) failure: Mutex<Option<PutError>>,
-    /// What was sent, which a read afterwards is compared with.
+    /// The sent value, which is compared with the value read afterwards.
     pub(super) value: Encoded,
-    /// Whether the channel was a scalar then.
+    /// Whether the channel was a scalar when the put was sent.
     pub(super) scalar: bool,
-    /// Whether libca has a callback of this put to make, which holds a count of it.
+    /// Whether libca still has a callback for this put to call, and holds a reference to it.
     pub(super) awaits_call: AtomicBool,
-    /// The server has said that it is written.
+    /// The server has reported that it is written.
     pub(super) written: AtomicBool,
-    /// The read behind it was asked for, or there is to be none.
+    /// The read after it was requested, or no read is needed.
     pub(super) read: AtomicBool,
 }
 
@@ -30,7 +30,7 @@ impl SentPut {
         &self.value
     }
 
-    /// Number of elements to read afterwards; 0 asks for as many as there are.
+    /// Number of elements to read afterwards; 0 requests all elements.
     pub(super) fn read_count(&self) -> u32 {
         u32::from(self.scalar)
     }
@@ -39,7 +39,7 @@ impl SentPut {
         self.value.unlike(self.scalar, count, elements)
     }
 
-    /// libca is given a count of this put, or gives it back.
+    /// Sets whether libca holds a reference to this put.
     pub(super) fn set_awaits_call(&self, awaits: bool) {
         self.awaits_call.store(awaits, Ordering::Release);
     }
@@ -48,7 +48,7 @@ impl SentPut {
         self.awaits_call.load(Ordering::Acquire)
     }
 
-    /// How it ends when no answer comes any more.
+    /// The result if no answer arrives any more.
     pub(super) fn cut_off(&self) -> Result<Option<Held>, PutError> {
         if self.written.load(Ordering::Acquire) {
             Ok(None)

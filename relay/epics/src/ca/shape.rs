@@ -12,13 +12,13 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// One element at most means one value, anything else an array.
+    /// At most one element means a scalar, more mean an array.
     pub(super) fn is_scalar(self) -> bool {
         self.count == 1
     }
 }
 
-/// A [`Shape`] or none, in one atomic word.
+/// An optional [`Shape`] in one atomic word.
 pub(super) struct AtomicShape(AtomicU64);
 
 impl AtomicShape {
@@ -30,7 +30,7 @@ impl AtomicShape {
 
     pub(super) fn load(&self) -> Option<Shape> {
         let word = self.0.load(Ordering::Acquire);
-        // NONE's upper half is no code of a type.
+        // The upper half of `NONE` is not a type code.
         Some(Shape {
             native: NativeType::from_code((word >> 32).try_into().ok()?)?,
             count: word as u32,

@@ -14,8 +14,9 @@ pub(super) fn of_this_thread() -> Arc<Circuit> {
     CIRCUIT.with(|circuit| Arc::clone(circuit.get_or_init(|| Arc::new(Circuit::new()))))
 }
 
-/// Something came by the calling thread's circuit.
+/// Data arrived on the calling thread's circuit.
 pub(super) fn heard() {
-    // No circuit yet: no channel is connected by it. None any more: the thread ends.
+    // The circuit is not set if no channel is connected by it yet. The access fails if the thread
+    // ends.
     let _ = CIRCUIT.try_with(|circuit| circuit.get().map(|circuit| circuit.heard()));
 }

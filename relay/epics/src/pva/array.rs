@@ -1,4 +1,4 @@
-//! Arrays as pvxs received them, shared without a copy.
+//! Arrays as received by pvxs, shared without a copy.
 
 use std::ffi::c_void;
 use std::{fmt, ptr, slice};
@@ -6,17 +6,17 @@ use std::{fmt, ptr, slice};
 use pvxs_sys::{pvs_array_release, pvs_array_retain};
 
 /// The elements of an array, in this machine's byte order, without a copy: they stay where pvxs
-/// put them when they were received, aligned for their type, until the last owner is gone.
+/// received them, aligned for their type, until the last owner is dropped.
 pub struct SharedArray {
     /// Null for an empty array.
     owner: *const c_void,
     bytes: *const [u8],
 }
 
-// SAFETY: pvxs says of its `shared_array` with constant elements that references can be shared
-// between threads: the elements are never written to again, and the count of owners is atomic.
+// SAFETY: pvxs documents that references to its `shared_array` with constant elements can be shared
+// between threads: the elements are never written again, and the reference count is atomic.
 unsafe impl Send for SharedArray {}
-// SAFETY: as above; what can be done with a reference is to read and to add an owner.
+// SAFETY: as above; a reference allows only reading and adding an owner.
 unsafe impl Sync for SharedArray {}
 
 impl SharedArray {
@@ -28,11 +28,11 @@ impl SharedArray {
         }
     }
 
-    /// Becomes one more owner.
+    /// Adds an owner.
     ///
     /// # Safety
     ///
-    /// `array` is valid now, and `bytes` are its elements.
+    /// `array` is currently valid, and `bytes` are its elements.
     pub(super) unsafe fn retain(array: *const c_void, bytes: *const [u8]) -> Self {
         // SAFETY: valid, as the caller promises.
         let owner = unsafe { pvs_array_retain(array) };
@@ -54,7 +54,7 @@ impl Clone for SharedArray {
         if self.owner.is_null() {
             return Self::empty();
         }
-        // SAFETY: the array is ours, so it is valid, and the elements are the same.
+        // SAFETY: this owner keeps the array valid, and the elements are the same.
         unsafe { Self::retain(self.owner, self.bytes) }
     }
 }

@@ -1,8 +1,8 @@
 //! The functions that the shim calls.
 //!
-//! Each function hands what it was given to the state of its monitor or operation and does no more;
-//! for a scalar it takes no lock and allocates nothing. Its body is one `guard`, so that a panic
-//! never unwinds into C++.
+//! Each function only passes its arguments on to the state of its monitor or operation. For a
+//! scalar it takes no lock and allocates nothing. Its body is one `guard`, so that a panic never
+//! unwinds into C++.
 
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
@@ -23,7 +23,7 @@ use super::request::OpError;
 use crate::guard::guard;
 use crate::liveness::Circuit;
 
-/// What a monitor calls; its user pointer is an [`Arc`] of a [`MonitorState`].
+/// The functions that a monitor calls; their user pointer is an [`Arc`] of a [`MonitorState`].
 pub(super) static MONITOR: pvs_monitor_calls = pvs_monitor_calls {
     connected: on_connected,
     disconnected: on_disconnected,
@@ -35,14 +35,15 @@ pub(super) static MONITOR: pvs_monitor_calls = pvs_monitor_calls {
     release: on_monitor_release,
 };
 
-/// What an operation calls; its user pointer is an [`Arc`] of an [`OperationState`].
+/// The functions that an operation calls; their user pointer is an [`Arc`] of an
+/// [`OperationState`].
 pub(super) static OPERATION: pvs_operation_calls = pvs_operation_calls {
     sending: on_sending,
     done: on_done,
     release: on_operation_release,
 };
 
-/// What a question whether a server answers calls; its user pointer is a [`Weak`] of a [`Circuit`].
+/// The functions that a probe calls; their user pointer is a [`Weak`] of a [`Circuit`].
 pub(super) static QUESTION: pvs_operation_calls = pvs_operation_calls {
     sending: on_asking,
     done: on_answer,
@@ -51,9 +52,9 @@ pub(super) static QUESTION: pvs_operation_calls = pvs_operation_calls {
 
 /// # Safety
 ///
-/// To be called by the shim only, with the user pointer of a monitor, before its release.
+/// Must be called only by the shim, with the user pointer of a monitor, before its release.
 unsafe fn monitor<'a>(user: *mut c_void) -> &'a MonitorState {
-    // SAFETY: the shim holds a count of the state until the release.
+    // SAFETY: the shim holds a reference to the state until the release.
     unsafe { &*user.cast::<MonitorState>() }
 }
 
@@ -115,7 +116,7 @@ unsafe extern "C" fn on_metadata(user: *mut c_void, metadata: *const pvs_metadat
 
 /// # Safety
 ///
-/// `from` is valid with all it points to.
+/// `from` and everything it points to are valid.
 unsafe fn metadata_of(from: &pvs_metadata, type_id: &str, kind: ValueKind) -> Metadata {
     let choices = if from.choices.is_null() {
         &[]
@@ -123,7 +124,7 @@ unsafe fn metadata_of(from: &pvs_metadata, type_id: &str, kind: ValueKind) -> Me
         // SAFETY: there are `choice_count` labels, as the caller promises.
         unsafe { slice::from_raw_parts(from.choices, from.choice_count) }
     };
-    // SAFETY: all texts are valid now.
+    // SAFETY: all texts are currently valid.
     let owned = |text| unsafe { owned(text) };
     let is_float = match kind {
         ValueKind::Scalar(element) | ValueKind::Array(element) => element.is_float(),
@@ -201,22 +202,22 @@ unsafe extern "C" fn on_failed(user: *mut c_void, reason: pvs_text) {
 
 /// # Safety
 ///
-/// To be called by the shim only, as the last call, with the user pointer of a monitor.
+/// Must be called only by the shim, as the last call, with the user pointer of a monitor.
 unsafe extern "C" fn on_monitor_release(user: *mut c_void) {
-    // The caller's sink may be dropped here, and may panic at that.
+    // The caller's sink may be dropped here and may panic.
     guard("monitor release", || {
-        // SAFETY: the count that the shim held since `Subscription::create`.
+        // SAFETY: the reference that the shim has held since `Subscription::create`.
         drop(unsafe { Arc::from_raw(user.cast::<MonitorState>()) });
     });
 }
 
 /// # Safety
 ///
-/// To be called by the shim only, with the user pointer of an operation, before its release.
+/// Must be called only by the shim, with the user pointer of an operation, before its release.
 unsafe extern "C" fn on_sending(user: *mut c_void) -> u8 {
     let mut may_send = false;
     guard("sending", || {
-        // SAFETY: the shim holds a count of the state until the release.
+        // SAFETY: the shim holds a reference to the state until the release.
         may_send = unsafe { &*user.cast::<OperationState>() }.begin_to_send();
     });
     may_send.into()
@@ -224,7 +225,7 @@ unsafe extern "C" fn on_sending(user: *mut c_void) -> u8 {
 
 /// # Safety
 ///
-/// To be called by the shim only, with the user pointer of an operation, before its release, and
+/// Must be called only by the shim, with the user pointer of an operation, before its release, and
 /// with text and items that are valid during the call.
 unsafe extern "C" fn on_done(
     user: *mut c_void,
@@ -234,7 +235,7 @@ unsafe extern "C" fn on_done(
     item_count: usize,
 ) {
     guard("done", || {
-        // SAFETY: the shim holds a count of the state until the release.
+        // SAFETY: the shim holds a reference to the state until the release.
         let state = unsafe { &*user.cast::<OperationState>() };
         // SAFETY: as the caller promises.
         let (reason, mut items) = unsafe { (owned(reason), Items::new(items, item_count)) };
@@ -249,22 +250,22 @@ unsafe extern "C" fn on_done(
 
 /// # Safety
 ///
-/// To be called by the shim only, as the last call, with the user pointer of an operation.
+/// Must be called only by the shim, as the last call, with the user pointer of an operation.
 unsafe extern "C" fn on_operation_release(user: *mut c_void) {
     guard("operation release", || {
-        // SAFETY: the count that the shim held since `Operation::start`.
+        // SAFETY: the reference that the shim has held since `Operation::start`.
         drop(unsafe { Arc::from_raw(user.cast::<OperationState>()) });
     });
 }
 
-/// A question changes nothing, so it may always be sent.
+/// A probe changes nothing, so it may always be sent.
 unsafe extern "C" fn on_asking(_user: *mut c_void) -> u8 {
     1
 }
 
 /// # Safety
 ///
-/// To be called by the shim only, with the user pointer of a question, before its release.
+/// Must be called only by the shim, with the user pointer of a probe, before its release.
 unsafe extern "C" fn on_answer(
     user: *mut c_void,
     outcome: u8,
@@ -273,9 +274,9 @@ unsafe extern "C" fn on_answer(
     _item_count: usize,
 ) {
     guard("answer", || {
-        // A refusal shows as well that the server lives.
+        // A refusal also shows that the server is alive.
         if outcome == PVS_DONE || outcome == PVS_REMOTE {
-            // SAFETY: the shim holds the count of `Operation::ask` until the release.
+            // SAFETY: the shim holds the reference of `Operation::ask` until the release.
             let circuit = unsafe { Weak::from_raw(user.cast::<Circuit>().cast_const()) };
             if let Some(circuit) = ManuallyDrop::new(circuit).upgrade() {
                 circuit.heard();
@@ -286,10 +287,10 @@ unsafe extern "C" fn on_answer(
 
 /// # Safety
 ///
-/// To be called by the shim only, as the last call, with the user pointer of a question.
+/// Must be called only by the shim, as the last call, with the user pointer of a probe.
 unsafe extern "C" fn on_question_release(user: *mut c_void) {
     guard("question release", || {
-        // SAFETY: the count that the shim held since `Operation::ask`.
+        // SAFETY: the reference that the shim has held since `Operation::ask`.
         drop(unsafe { Weak::from_raw(user.cast::<Circuit>().cast_const()) });
     });
 }

@@ -1,4 +1,4 @@
-//! Commands of the pva-cmd thread, which alone creates and ends monitors and operations.
+//! Commands of the pva-cmd thread, the only thread that creates and ends monitors and operations.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use super::suspects::Verdict;
 
 /// A command for the pva-cmd thread.
 ///
-/// The queue has no limit: an open monitor has a few commands in it at most and an operation two, and the
-/// caller decides how many of those there are.
+/// The queue is unbounded: an open monitor has at most a few commands in it and an operation two,
+/// and the caller decides how many monitors and operations there are.
 pub(super) enum Command {
     /// Open a monitor.
     Open {
@@ -42,7 +42,7 @@ pub(super) enum Command {
     Cancel(u64),
 }
 
-/// An operation to start. Dropped before that, it ends as
+/// An operation to start. If it is dropped before, it ends as
 /// [`Disconnected`](super::OpError::Disconnected).
 pub(super) struct NewOperation {
     pub(super) id: u64,

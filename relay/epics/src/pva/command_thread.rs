@@ -1,5 +1,5 @@
-//! The pva-cmd thread's part of pvxs: the monitors and operations of one context, and what is done with
-//! each command.
+//! The part of the pva-cmd thread that is specific to pvxs: the monitors and operations of one
+//! context, and the execution of commands.
 
 use std::cell::OnceCell;
 use std::cmp::Reverse;
@@ -29,11 +29,11 @@ pub(super) struct Pvxs {
     peers: Arc<Peers>,
 }
 
-/// A context for monitors and operations, and two others once they are needed: for monitors that are kept
-/// apart, and for checks.
+/// A context for monitors and operations, and two others that are created when needed: one for
+/// isolated monitors, and one for checks.
 pub(super) struct Contexts {
     main: Context,
-    /// Of monitors on the second side.
+    /// For monitors on the second side.
     second: OnceCell<Context>,
     checks: OnceCell<Context>,
 }
@@ -47,7 +47,7 @@ impl Contexts {
         }
     }
 
-    /// What breaks a connection of this context breaks no monitor's.
+    /// A value that breaks a connection of this context affects no monitor.
     fn checks(&self) -> Result<&Context, Refused> {
         created(&self.checks)
     }
@@ -110,7 +110,7 @@ impl Library for Pvxs {
         monitors
     }
 
-    /// The old context stays if there is no new one. Closing it ends its callbacks.
+    /// The old context stays if no new one can be created. Closing it ends its callbacks.
     fn replace(old: Contexts, create: impl Fn() -> Result<Contexts, ContextError>) -> Contexts {
         create().unwrap_or_else(|reason| {
             log::error!("the context of pvxs stays, there is no new one: {reason}");
@@ -146,14 +146,14 @@ struct Check<'context> {
     operation: Operation<'context>,
 }
 
-/// A question whether a server answers.
+/// A probe whether a server answers.
 struct Question<'context> {
     circuit: Weak<Circuit>,
-    /// Bytes that had come when the answer was first missed.
+    /// Bytes received from the server when the answer was first found to be late.
     received: Option<u64>,
-    /// When the server had last been heard from.
+    /// When the server had last been heard from before the probe.
     asked_ns: i64,
-    /// Held until the end: dropping it cancels it.
+    /// Held until the end, because dropping it cancels it.
     _operation: Operation<'context>,
 }
 
@@ -161,13 +161,13 @@ struct OpenMonitor<'context> {
     name: String,
     state: Arc<MonitorState>,
     side: Side,
-    /// None before its turn, and after a failure.
+    /// `None` before its turn, and after a failure.
     subscription: Option<Subscription<'context>>,
 }
 
 struct OpenOperation<'context> {
     state: Arc<OperationState>,
-    /// Held until the end: dropping it cancels it.
+    /// Held until the end, because dropping it cancels it.
     _operation: Operation<'context>,
 }
 
@@ -196,7 +196,7 @@ impl Contents for Monitors<'_> {
                 if let Some(monitor) = self.monitors.get_mut(&id)
                     && self.suspects.broke(id, server)
                 {
-                    // Others of the server have their connection for themselves now.
+                    // The server's other monitors now have the connection to themselves.
                     monitor.subscription = None;
                     self.pacing.closed(id);
                 }
@@ -248,7 +248,7 @@ impl Contents for Monitors<'_> {
             .min()
     }
 
-    /// Ends everything; operations are not started again.
+    /// Ends everything; operations are not restarted.
     fn close(self) -> Self::Kept {
         let monitors = self.monitors.into_values();
         monitors
@@ -270,7 +270,7 @@ impl<'context> Monitors<'context> {
         self.pacing.add(id);
     }
 
-    /// Ends a subscription that is dead and makes another one later.
+    /// Ends a dead subscription and creates another one later.
     fn retry(&mut self, id: u64) {
         if let Some(monitor) = self.monitors.get_mut(&id) {
             monitor.subscription = None;
@@ -278,7 +278,7 @@ impl<'context> Monitors<'context> {
         }
     }
 
-    /// Moves or holds back monitors of servers whose connections keep breaking.
+    /// Moves or suspends monitors of servers whose connections keep breaking.
     fn isolate(&mut self) {
         let now = Instant::now();
         let (monitors, peers) = (&self.monitors, &self.peers);
@@ -323,7 +323,7 @@ impl<'context> Monitors<'context> {
         }
     }
 
-    /// Fetches the value of the next suspect, and gives up one that is late.
+    /// Fetches the value of the next suspect, and gives up a check that is late.
     fn check_suspects(&mut self) {
         let now = Instant::now();
         if self.suspects.is_late(now)
@@ -346,7 +346,7 @@ impl<'context> Monitors<'context> {
                 Err(OpError::TimedOut | OpError::NotConnected) => Verdict::Unknown,
                 _ => Verdict::Good,
             };
-            // Fails when the client is gone.
+            // Fails if the client was dropped.
             let _ = commands.send(Command::Checked(id, verdict));
         });
         let commands = self.commands.clone();
@@ -381,7 +381,7 @@ impl<'context> Monitors<'context> {
         }
     }
 
-    /// Says why a monitor isn't watched for now.
+    /// Reports why a monitor is suspended.
     fn hold_back(&self, id: u64, why: &str) {
         if let Some(monitor) = self.monitors.get(&id) {
             UNREADABLE.warn(format_args!(
@@ -431,7 +431,7 @@ impl<'context> Monitors<'context> {
                     _operation: operation,
                 };
                 self.operations.insert(id, open);
-                // Without a deadline when it is beyond what a clock can say.
+                // Without a deadline if it exceeds the range of the clock.
                 if let Some(deadline) = Instant::now().checked_add(timeout) {
                     self.deadlines.push(Reverse((deadline, id)));
                 }
@@ -440,7 +440,8 @@ impl<'context> Monitors<'context> {
         }
     }
 
-    /// Asks servers that are quiet, and tells the monitors of those that don't answer, or do again.
+    /// Probes quiet servers, and reports servers that don't answer, or answer again, to their
+    /// monitors.
     fn look(&mut self) {
         for (circuit, duty) in self.watch.look(Instant::now()) {
             match duty {
@@ -463,7 +464,7 @@ impl<'context> Monitors<'context> {
                 }
             }
         }
-        // Of a connection that is lost pvxs would ask again when there is another.
+        // When a connection is lost, pvxs would send the probe again on the next connection.
         self.questions.retain(|question| {
             let circuit = question.circuit.upgrade();
             circuit.is_some_and(|circuit| circuit.heard_ns() == question.asked_ns)
@@ -507,11 +508,11 @@ impl<'context> Monitors<'context> {
         }
     }
 
-    /// Ends an operation that isn't done, and then says so.
+    /// Ends an unfinished operation and then reports it.
     fn end_operation(&mut self, id: u64, say: fn(&OperationState)) {
         if let Some(ended) = self.operations.remove(&id) {
             let state = Arc::clone(&ended.state);
-            // Cancelled first, so that nothing is sent after it was said.
+            // Cancelled first, so that nothing is sent after the report.
             drop(ended);
             say(&state);
         }

@@ -20,7 +20,7 @@ pub enum ElementType {
 }
 
 impl ElementType {
-    /// Bytes of one element in a [`SharedArray`]; 0 for text, which comes otherwise.
+    /// Bytes of one element in a [`SharedArray`]; 0 for text, which is passed in another form.
     pub const fn element_bytes(self) -> usize {
         match self {
             Self::Bool | Self::Int8 | Self::UInt8 => 1,
@@ -31,7 +31,7 @@ impl ElementType {
         }
     }
 
-    /// Whether it is floating point.
+    /// Whether it is a floating-point type.
     pub const fn is_float(self) -> bool {
         matches!(self, Self::Float32 | Self::Float64)
     }

@@ -1,4 +1,4 @@
-//! Events of a monitor: what a [`PvaEvents`] sink is told about its PV.
+//! Events of a monitor, which are reported to a [`PvaEvents`] sink.
 
 use std::ptr;
 
@@ -7,74 +7,74 @@ use super::element::ElementType;
 use super::node::Node;
 pub use crate::ca::Limits;
 
-/// Receives what happens to one PV.
+/// Receives the events of one PV.
 ///
-/// Called from the one thread of the client's context. While a call runs, no other PV of any
-/// server is served: an implementation only copies and hands over. It neither drops a
-/// [`Client`](super::Client) nor takes a lock that is held while one is dropped. A panic costs that
+/// Called from the only thread of the client's context. While a call runs, no other PV of any
+/// server is served: an implementation only copies data and passes it on. It must neither drop a
+/// [`Client`](super::Client) nor take a lock that is held while one is dropped. A panic loses that
 /// one event, is logged, and counted by [`panics_caught`](crate::panics_caught).
 ///
-/// At connect the order is `connected`, `metadata`, `update`. pvAccess has no access rights: whether
-/// a put is allowed shows when it is tried.
+/// On connect the order is `connected`, `metadata`, `update`. pvAccess has no access rights: only a
+/// put shows whether it is allowed.
 pub trait PvaEvents: Send + Sync + 'static {
-    /// Its turn has come among very many: from now on the PV is searched. Also before it is tried
-    /// again.
+    /// The PV is being searched for from now on; with very many PVs it has waited for its turn.
+    /// Also called before it is tried again.
     fn searched(&self) {}
     /// The PV is connected and has a value, which follows.
     fn connected(&self, info: TypeInfo);
-    /// The PV is not connected any more; it is searched again by itself.
+    /// The PV is disconnected; pvxs searches for it again.
     fn disconnected(&self);
-    /// The PV's server was last heard from then, in nanoseconds past the POSIX epoch; comes just before
-    /// `disconnected`.
+    /// The time when the PV's server was last heard from, in nanoseconds past the POSIX epoch;
+    /// called just before `disconnected`.
     fn heard(&self, _at_ns: i64) {}
-    /// The PV is connected, but its server has stopped answering; it was last heard from at `heard_ns`.
-    /// Ends with `responsive` or `disconnected`.
+    /// The PV is connected, but its server has stopped answering. The server was last heard from at
+    /// `heard_ns`. Ends with `responsive` or `disconnected`.
     fn unresponsive(&self, _heard_ns: i64) {}
     /// The server answers again.
     fn responsive(&self) {}
     /// The metadata, once after each connect and at each change, always before the update that it
-    /// came with.
+    /// arrived with.
     fn metadata(&self, metadata: Metadata);
-    /// What the server sent, in order; also the first of each connection.
+    /// An update from the server, in order; also called for the first one of each connection.
     fn update(&self, update: Update<'_>);
-    /// The memory that `update` reads of this and of what it points to, which is fetched while pvxs
-    /// prepares the call: between two updates of a PV it leaves the processor's caches. Asked for
-    /// once; nothing is read through these pointers. See [`memory`].
+    /// The memory of this object, and of the objects it points to, that `update` reads. It is
+    /// prefetched while pvxs prepares the call, because it leaves the processor's caches between
+    /// two updates of a PV. Called once; nothing is read through these pointers. See [`memory`].
     fn reads(&self) -> Vec<*const [u8]> {
         Vec::new()
     }
-    /// Whether updates of scalars, arrays and enumerations are to hold the whole structure too. Asked
-    /// for once.
+    /// Whether updates of scalars, arrays and enumerations must also contain the whole structure.
+    /// Called once.
     fn wants_structure(&self) -> bool {
         false
     }
-    /// The server sends for this PV what pvxs can't decode, which breaks the connection, or more parts than
-    /// any value has, so it isn't watched for now; the reason. It is tried again, ever more seldom, and
-    /// connected when it can be read.
+    /// For this PV the server sends data that pvxs can't decode, which breaks the connection, or
+    /// that has more parts than any valid value. The PV is therefore suspended, for this reason. It
+    /// is tried again at growing intervals, and connected when it can be read.
     fn unreadable(&self, _reason: &str) {}
-    /// The server refused or ended the monitor, and why. It is tried again, after 1 s at first and
-    /// never later than after 30 s.
+    /// The server refused or ended the monitor, for this reason. It is tried again, after 1 s at
+    /// first and after at most 30 s later.
     fn failed(&self, reason: &str);
 }
 
-/// Where something is, for [`PvaEvents::reads`].
+/// The memory of an object, for [`PvaEvents::reads`].
 pub fn memory<T: ?Sized>(of: &T) -> *const [u8] {
     ptr::slice_from_raw_parts(ptr::from_ref(of).cast(), size_of_val(of))
 }
 
-/// What a server says of a PV when it is connected.
+/// The type of a PV that its server reports on connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeInfo {
     /// Type id of the structure, such as `epics:nt/NTScalar:1.0`.
     pub type_id: String,
-    /// The form in which values come.
+    /// The form of its values.
     pub kind: ValueKind,
-    /// Whether the structure is defined otherwise than in the PV's previous connection: other
+    /// Whether the definition of the structure differs from that of the previous connection: other
     /// fields, types or type ids.
     pub changed: bool,
 }
 
-/// The form in which the values of a PV come.
+/// The form of a PV's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ValueKind {
     /// NTScalar: one element.
@@ -87,32 +87,32 @@ pub enum ValueKind {
     Structure,
 }
 
-/// One monitor event. What it borrows is valid during the call.
+/// One monitor event. Borrowed data is valid during the call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update<'a> {
     /// The value.
     pub value: Value<'a>,
-    /// When the server says the value was sampled: nanoseconds since the POSIX epoch. 0 when the
-    /// structure has no time stamp.
+    /// The server's time stamp of the value: nanoseconds since the POSIX epoch. 0 if the structure
+    /// has no time stamp.
     pub time_ns: i64,
     /// Updates that were squashed into this one or an earlier one: exact for the client's queue, a
     /// lower bound for the server's.
     pub squashed: u64,
-    /// What the server says besides about the time, `timeStamp.userTag`.
+    /// The user tag of the time stamp, `timeStamp.userTag`.
     pub user_tag: i32,
-    /// Alarm severity as the server gives it: 0 (no alarm) to 3 (invalid), 4 for undefined; `None`
-    /// when the structure has no alarm.
+    /// Alarm severity as sent by the server: 0 (no alarm) to 3 (invalid), 4 for undefined; `None`
+    /// if the structure has no alarm.
     pub severity: Option<u16>,
     /// Alarm status, one of pvAccess's 8 classes, which are not the conditions of Channel Access.
     pub status: u16,
-    /// Alarm message: for a record of an IOC the name of the condition.
+    /// Alarm message: for a record of an IOC the name of the alarm condition.
     pub message: &'a str,
-    /// Of a structure the names of the fields at its top that changed, or of which a part did; all
-    /// of them in the first update of a connection. Empty for every other kind.
+    /// For a structure, the names of the top-level fields that changed completely or in part; all
+    /// fields in the first update of a connection. Empty for every other kind.
     pub changed: Vec<String>,
 }
 
-/// A value in the form of its [`ValueKind`], or the whole structure where that is wanted.
+/// A value in the form of its [`ValueKind`], or the whole structure if that is requested.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value<'a> {
     /// Integer of up to 32 bits, floating point, or the index of a choice. Exact.
@@ -129,53 +129,53 @@ pub enum Value<'a> {
     Array {
         /// Type of an element.
         element: ElementType,
-        /// Elements.
+        /// Number of elements.
         count: usize,
-        /// The elements, as pvxs received them.
+        /// The elements, as received by pvxs.
         data: SharedArray,
     },
     /// Array of strings.
     TextArray(Vec<String>),
-    /// The whole structure, with the fields that did not change.
+    /// The whole structure, including the fields that did not change.
     Structure(Box<Node>),
 }
 
-/// What a server says about the meaning of a PV's values.
+/// The metadata of a PV's values.
 ///
-/// What the structure does not have is empty, `None` or NaN.
+/// Fields that the structure does not have are empty, `None` or NaN.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metadata {
     /// Type id of the structure.
     pub type_id: String,
-    /// The form in which values come.
+    /// The form of its values.
     pub kind: ValueKind,
     /// 1 for a value, 0 for an array of any length.
     pub element_count: u32,
     /// Engineering units.
     pub units: String,
-    /// Decimal places to show; of floating point only.
+    /// Decimal places to show; only for floating point.
     pub precision: Option<i16>,
     /// How to show a number: `Default`, `String`, `Binary`, `Decimal`, `Hex`, `Exponential` or
     /// `Engineering`.
     pub form: Option<String>,
-    /// What the PV is, in words.
+    /// The description of the PV.
     pub description: String,
-    /// Labels of the choices, by index; of enumerations only.
+    /// Labels of the choices, by index; only for enumerations.
     pub choices: Vec<String>,
-    /// The scale of a display.
+    /// Display limits.
     pub display: Limits,
-    /// What may be written.
+    /// Control limits: the range of values that may be written.
     pub control: Limits,
-    /// The smallest step in which it may be written.
+    /// The smallest step between values that may be written.
     pub min_step: f64,
-    /// Outside them the alarm is a warning.
+    /// Warning limits: outside them the severity is MINOR.
     pub warning: Limits,
-    /// Outside them the alarm is an alarm.
+    /// Alarm limits: outside them the severity is MAJOR.
     pub alarm: Limits,
 }
 
 impl Metadata {
-    /// Whether nothing differs, where no limit is the same as no limit.
+    /// Whether all fields are equal, where two missing limits are equal.
     pub(super) fn same(&self, other: &Self) -> bool {
         let numbers = |metadata: &Self| {
             let Self {

@@ -1,4 +1,4 @@
-//! Owners of the shim's contexts, monitors and operations, which end them in the right order.
+//! Owners of the shim's contexts, monitors and operations, which are destroyed in the right order.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
@@ -18,10 +18,10 @@ use super::operation::OperationState;
 use super::request::Request;
 use crate::liveness::Circuit;
 
-/// Room for the reason of a failure.
+/// Size of the buffer for the reason of a failure.
 const REASON_BYTES: usize = 256;
 
-/// pvxs refused a call; its reason.
+/// pvxs refused a call; contains the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Refused(String);
@@ -39,29 +39,29 @@ fn checked<T>(call: impl FnOnce(*mut c_char, usize) -> *mut T) -> Result<NonNull
 pub(super) struct Context(NonNull<pvs_context>);
 
 impl Context {
-    /// Creates one as the environment variables of EPICS say.
+    /// Creates a context according to the environment variables of EPICS.
     pub(super) fn create() -> Result<Self, Refused> {
-        // SAFETY: the buffer and its size belong together.
+        // SAFETY: the buffer has the given size.
         checked(|reason, size| unsafe { pvs_context_create(reason, size) }).map(Self)
     }
 
     /// Bytes received from the server with this address and port.
     pub(super) fn received(&self, peer: &str) -> u64 {
         // SAFETY: created by `create`; the text is only read during the call. The thread holds no
-        // lock, as the call waits for callbacks.
+        // lock, because the call waits for callbacks.
         unsafe { pvs_received(self.0.as_ptr(), text(peer)) }
     }
 }
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: created by `create`; the monitors and operations, which borrow it, are gone. The
-        // thread holds no lock, as the call waits for callbacks.
+        // SAFETY: created by `create`; the monitors and operations, which borrow it, are already
+        // dropped. The thread holds no lock, because the call waits for callbacks.
         unsafe { pvs_context_destroy(self.0.as_ptr()) };
     }
 }
 
-/// A subscription. When it is dropped a callback may still run, so the callbacks own the state.
+/// A subscription. A callback may still run after it is dropped, so the callbacks own the state.
 pub(super) struct Subscription<'context> {
     monitor: NonNull<pvs_monitor>,
     _context: PhantomData<&'context Context>,
@@ -81,9 +81,9 @@ impl<'context> Subscription<'context> {
             .collect();
         let whole = c_int::from(state.wants_structure());
         let user: *mut c_void = Arc::into_raw(state).cast_mut().cast();
-        // SAFETY: the name and the ranges are copied, and the table is there for ever. The calls take
-        // the state, whose count goes with `user` to the shim, which gives it back by `release`, also
-        // on failure.
+        // SAFETY: the name and the ranges are copied, and the table is static. The calls take the
+        // state, whose reference is passed as `user` to the shim, which returns it by `release`,
+        // also on failure.
         let monitor = checked(|reason, size| unsafe {
             pvs_monitor_create(
                 context.0.as_ptr(),
@@ -106,26 +106,26 @@ impl<'context> Subscription<'context> {
 
 impl Drop for Subscription<'_> {
     fn drop(&mut self) {
-        // SAFETY: ours, and its context still there.
+        // SAFETY: owned by us, and its context still exists.
         unsafe { pvs_monitor_destroy(self.monitor.as_ptr()) };
     }
 }
 
-/// The callbacks of an operation, and the pointer to its state, whose count goes with it.
+/// The callbacks of an operation, and the pointer to its state, which owns a reference.
 fn owned_by_callbacks(state: Arc<OperationState>) -> (*const pvs_operation_calls, *mut c_void) {
     let user = Arc::into_raw(state).cast_mut().cast();
     (&raw const callback::OPERATION, user)
 }
 
-/// A get, put or call that was started. Dropping it cancels it unless it is done; as with a
-/// [`Subscription`], the callback owns the state.
+/// A started get, put or call. Dropping it cancels it unless it is done; as for a [`Subscription`],
+/// the callback owns the state.
 pub(super) struct Operation<'context> {
     operation: NonNull<pvs_operation>,
     _context: PhantomData<&'context Context>,
 }
 
 impl<'context> Operation<'context> {
-    /// What `call` has started.
+    /// The operation that `call` has started.
     fn begun(call: impl FnOnce(*mut c_char, usize) -> *mut pvs_operation) -> Result<Self, Refused> {
         let operation = checked(call)?;
         Ok(Self {
@@ -153,9 +153,9 @@ impl<'context> Operation<'context> {
         let items = outgoing.as_slice();
         let context_pointer = context.0.as_ptr();
         let (calls, user) = owned_by_callbacks(state);
-        // SAFETY: the names, the table and what the items point to are copied. The calls take the
-        // state, whose count goes with `user` to the shim, which gives it back by `release`, also
-        // on failure.
+        // SAFETY: the names, the table and the memory that the items point to are copied. The calls
+        // take the state, whose reference is passed as `user` to the shim, which returns it by
+        // `release`, also on failure.
         Self::begun(|reason, size| unsafe {
             match request {
                 Request::Get => pvs_get(context_pointer, text(name), calls, user, reason, size),
@@ -185,8 +185,8 @@ impl<'context> Operation<'context> {
         })
     }
 
-    /// Fetches the value of a PV from this server without reading it; tells the state whether it could be
-    /// decoded.
+    /// Fetches the value of a PV from this server without converting it; reports to the state
+    /// whether it could be decoded.
     pub(super) fn check(
         context: &'context Context,
         name: &str,
@@ -194,8 +194,8 @@ impl<'context> Operation<'context> {
         state: Arc<OperationState>,
     ) -> Result<Self, Refused> {
         let (calls, user) = owned_by_callbacks(state);
-        // SAFETY: the names and the table are copied. The calls take the state, whose count goes with
-        // `user` to the shim, which gives it back by `release`, also on failure.
+        // SAFETY: the names and the table are copied. The calls take the state, whose reference is
+        // passed as `user` to the shim, which returns it by `release`, also on failure.
         Self::begun(|reason, size| unsafe {
             pvs_check(
                 context.0.as_ptr(),
@@ -209,15 +209,15 @@ impl<'context> Operation<'context> {
         })
     }
 
-    /// Asks the server of a PV for its type; an answer is a sign of life of the circuit.
+    /// Requests the type of a PV from its server; an answer is a sign of life of the circuit.
     pub(super) fn ask(
         context: &'context Context,
         name: &str,
         circuit: &Arc<Circuit>,
     ) -> Result<Self, Refused> {
         let user: *mut c_void = Weak::into_raw(Arc::downgrade(circuit)).cast_mut().cast();
-        // SAFETY: the name and the table are copied. The calls take the circuit, whose count goes with
-        // `user` to the shim, which gives it back by `release`, also on failure.
+        // SAFETY: the name and the table are copied. The calls take the circuit, whose reference is
+        // passed as `user` to the shim, which returns it by `release`, also on failure.
         Self::begun(|reason, size| unsafe {
             let calls = &raw const callback::QUESTION;
             pvs_ask(context.0.as_ptr(), text(name), calls, user, reason, size)
@@ -227,7 +227,7 @@ impl<'context> Operation<'context> {
 
 impl Drop for Operation<'_> {
     fn drop(&mut self) {
-        // SAFETY: ours, and its context still there.
+        // SAFETY: owned by us, and its context still exists.
         unsafe { pvs_operation_destroy(self.operation.as_ptr()) };
     }
 }

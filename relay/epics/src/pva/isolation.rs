@@ -1,19 +1,21 @@
 //! Finds the PV whose later values break its server's connection.
 //!
-//! pvxs breaks a server's connection at the first message that it can't decode, and doesn't say whose it
-//! was. [`Suspects`](super::suspects) finds a PV whose first value does that. When a connection breaks again
-//! and again after its PVs had values, half of these PVs move to a second connection, that of another
-//! context. The next break shows which half holds the PV, and that half is divided again, until one PV is
-//! left and breaks a connection while the other one holds.
+//! pvxs closes a server's connection at the first message that it can't decode, and doesn't report
+//! which PV caused it. [`Suspects`](super::suspects) finds a PV whose first value does that. If a
+//! connection breaks repeatedly after its PVs had values, half of these PVs move to a second
+//! connection, in another context. The next break shows which half contains the PV, and that half
+//! is divided again, until a single PV remains whose connection breaks while the other connection
+//! does not.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-/// Breaks within [`SPAN`] after which the PVs are divided. An IOC may have been restarted once or twice.
+/// Number of breaks within [`SPAN`] after which the PVs are divided. An IOC may have been restarted
+/// once or twice.
 const BREAKS: u32 = 3;
 const SPAN: Duration = Duration::from_secs(60);
 
-/// The monitors of a connection learn of its loss within this time. pvxs connects again at once.
+/// The monitors of a connection are notified of its loss within this time. pvxs reconnects at once.
 const BURST: Duration = Duration::from_millis(100);
 
 const FIRST_PAUSE: Duration = Duration::from_secs(30);
@@ -35,20 +37,20 @@ impl Side {
     }
 }
 
-/// What is to be done after a break.
+/// The action after a break.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// These monitors change sides.
     Move(Vec<u64>),
-    /// The monitor with this id breaks the connection of this server: it must wait so long.
+    /// The monitor with this id breaks the connection of this server: it must wait for this time.
     Hold(u64, String, Duration),
 }
 
-/// The breaks of each server. It knows no clock: the time is given to it.
+/// The breaks of each server. Times are passed in.
 #[derive(Default)]
 pub(super) struct Isolation {
     servers: HashMap<String, Server>,
-    /// How long each monitor that was found waited last.
+    /// The last waiting time of each monitor that was found.
     pauses: HashMap<u64, Duration>,
 }
 
@@ -56,9 +58,10 @@ pub(super) struct Isolation {
 struct Server {
     breaks: u32,
     last: Option<Instant>,
-    /// One of these broke every connection so far; none before they are divided.
+    /// One of these monitors was on every connection that broke; `None` before they are divided.
     candidates: Option<HashSet<u64>>,
-    /// When all monitors know of the present break, and those of each side that do so far.
+    /// When all monitors have noticed the current break, and those of each side that have noticed
+    /// it so far.
     burst: Option<(Instant, [Vec<u64>; 2])>,
 }
 
@@ -75,7 +78,7 @@ impl Isolation {
         self.pauses.remove(&id);
     }
 
-    /// When [`steps`](Self::steps) has something to say.
+    /// When [`steps`](Self::steps) must be called.
     pub(super) fn wake(&self) -> Option<Instant> {
         let bursts = self
             .servers
@@ -84,8 +87,8 @@ impl Isolation {
         bursts.map(|(until, _)| *until).min()
     }
 
-    /// What is to be done after the breaks that all monitors know of. `is_connected` says whether any monitor
-    /// of this side is connected to this server.
+    /// The actions after the breaks that all monitors have noticed. `is_connected` returns whether
+    /// any monitor of this side is connected to this server.
     pub(super) fn steps(
         &mut self,
         now: Instant,
@@ -99,13 +102,13 @@ impl Isolation {
             let Some((_, [first, second])) = server.burst.take() else {
                 continue;
             };
-            // Both connections at once: the server is gone.
+            // Both connections broke at once: the server is gone.
             let (side, mut lost) = match (first.is_empty(), second.is_empty()) {
                 (false, true) => (Side::First, first),
                 (true, false) => (Side::Second, second),
                 _ => continue,
             };
-            // One that was connected again meanwhile may have lost that connection, too.
+            // A monitor that was reconnected meanwhile may have lost that connection too.
             lost.sort_unstable();
             lost.dedup();
             let other_holds = is_connected(name, side.other());
@@ -128,16 +131,16 @@ impl Isolation {
     }
 }
 
-/// What a break shows.
+/// The conclusion from a break.
 enum Found {
     /// The monitor that caused it.
     One(u64),
-    /// Monitors that are to change sides.
+    /// Monitors that must change sides.
     Half(Vec<u64>),
 }
 
 impl Server {
-    /// Counts a break that these monitors saw.
+    /// Counts a break that these monitors noticed.
     fn narrow(
         &mut self,
         lost: &[u64],
@@ -165,7 +168,7 @@ impl Server {
             None => return None,
         };
         if candidates.is_empty() {
-            // Another cause.
+            // The break had another cause.
             (self.breaks, self.candidates) = (0, None);
             return None;
         }
@@ -173,7 +176,8 @@ impl Server {
         if candidates.len() == 1 && other_holds {
             return Some(Found::One(candidates[0]));
         }
-        // A single one that no other PV depends on changes sides, which shows whether one does.
+        // A single candidate with no other PV on its connection changes sides, to see whether the
+        // break follows it.
         candidates.truncate(candidates.len().div_ceil(2));
         Some(Found::Half(candidates))
     }
@@ -183,7 +187,7 @@ impl Server {
 mod tests {
     use super::*;
 
-    /// A server with monitors, of which one breaks its connection again and again.
+    /// A server with monitors, one of which breaks its connection repeatedly.
     struct Bench {
         isolation: Isolation,
         sides: HashMap<u64, Side>,
@@ -199,7 +203,7 @@ mod tests {
             }
         }
 
-        /// The connections of these sides break; what is done then.
+        /// The connections of these sides break; returns the actions.
         fn breaks(&mut self, broken: &[Side]) -> Vec<Step> {
             self.now += Duration::from_secs(3);
             for (id, side) in &self.sides {
@@ -226,8 +230,8 @@ mod tests {
             steps
         }
 
-        /// Breaks the connection of this monitor until it is found: after how many breaks, and for how long
-        /// it must wait.
+        /// Breaks the connection of this monitor until it is found; returns the number of breaks
+        /// and the time it must wait.
         fn find(&mut self, id: u64) -> (u32, Duration) {
             for number in 1..100 {
                 let side = self.sides[&id];
@@ -249,7 +253,7 @@ mod tests {
             let (breaks, pause) = bench.find(id);
             assert!(breaks <= BREAKS + 11, "{breaks}");
             assert_eq!(pause, FIRST_PAUSE);
-            // It is found sooner the next time, and waits longer.
+            // The next time it is found sooner and waits longer.
             assert_eq!(bench.find(id), (2, 2 * FIRST_PAUSE));
         }
         assert!(Bench::new(2).find(1).0 <= BREAKS + 3);

@@ -1,4 +1,4 @@
-//! Conversion between the shim's items and values.
+//! Converts between the shim's items and values.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -21,7 +21,7 @@ const UNION_ARRAY: u8 = UNION | ARRAY;
 const VARIANT_ARRAY: u8 = VARIANT | ARRAY;
 const TEXT_ARRAY: u8 = ElementType::Text as u8 | ARRAY;
 
-/// Reads text of a server: as UTF-8 if it is valid, else as Latin-1.
+/// Decodes text of a server: as UTF-8 if it is valid, otherwise as Latin-1.
 pub(super) fn readable(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
@@ -31,18 +31,18 @@ pub(super) fn readable(bytes: &[u8]) -> Cow<'_, str> {
 
 /// # Safety
 ///
-/// The text lives as long as `'a`.
+/// The text is valid for `'a`.
 pub(super) unsafe fn bytes<'a>(text: pvs_text) -> &'a [u8] {
     if text.bytes.is_null() {
         return &[];
     }
-    // SAFETY: that many bytes are there and live long enough, as the caller promises.
+    // SAFETY: the bytes exist and are valid for `'a`, as the caller promises.
     unsafe { slice::from_raw_parts(text.bytes.cast(), text.length) }
 }
 
 /// # Safety
 ///
-/// The text is valid now.
+/// The text is currently valid.
 pub(super) unsafe fn owned(text: pvs_text) -> String {
     // SAFETY: read at once.
     readable(unsafe { bytes(text) }).into_owned()
@@ -54,7 +54,8 @@ pub(super) struct Items<'a>(slice::Iter<'a, pvs_item>);
 impl<'a> Items<'a> {
     /// # Safety
     ///
-    /// `items` are `count` items of the shim's that live as long as `'a`, with all they point to.
+    /// `items` are `count` items of the shim that are valid for `'a`, with everything they point
+    /// to.
     pub(super) unsafe fn new(items: *const pvs_item, count: usize) -> Self {
         let items = if items.is_null() {
             &[]
@@ -65,7 +66,7 @@ impl<'a> Items<'a> {
         Self(items.iter())
     }
 
-    /// The value that they tell, with the names of the fields that changed if it is a structure.
+    /// The value of the items, with the names of the changed fields if it is a structure.
     pub(super) fn value(mut self) -> Option<(Value<'a>, Vec<String>)> {
         let first = self.0.as_slice().first()?;
         let value = match first.r#type {
@@ -119,7 +120,7 @@ impl<'a> Items<'a> {
         changed
     }
 
-    /// Leaves the next item and all below it out.
+    /// Skips the next item and everything below it.
     fn skip(&mut self) {
         let mut left = 1;
         while left > 0 {
@@ -129,7 +130,7 @@ impl<'a> Items<'a> {
         }
     }
 
-    /// The next item with all below it.
+    /// The next item with everything below it.
     pub(super) fn node(&mut self) -> Option<Node> {
         let item = self.0.next()?;
         // SAFETY: the items are valid.
@@ -170,7 +171,7 @@ impl<'a> Items<'a> {
         self.children(item, Self::node).pop()
     }
 
-    /// The next item as an element of an array; a union as what it has selected.
+    /// The next item as an element of an array; for a union its selected field.
     fn element(&mut self) -> Option<Option<Node>> {
         let node = match self.0.as_slice().first()?.r#type {
             PVS_ABSENT => {
@@ -210,7 +211,7 @@ fn scalar(item: &pvs_item) -> NodeValue {
     let Some(element) = ElementType::from_code(item.r#type) else {
         return NodeValue::Null;
     };
-    // SAFETY: the shim has set the number of this type, and any bits are a number.
+    // SAFETY: the shim has set the number of this type, and every bit pattern is a valid number.
     unsafe {
         match element {
             Bool => NodeValue::Boolean(item.number.uinteger != 0),
@@ -232,7 +233,7 @@ pub(super) struct Outgoing<'a> {
 }
 
 impl<'a> Outgoing<'a> {
-    /// Adds a value. Its array, if it is one, has been checked.
+    /// Adds a value. If it is an array, it has been checked.
     pub(super) fn add(&mut self, name: &'a str, value: &'a PutValue) {
         use ElementType::{Bool, Float64, Int64, Text, UInt64};
         let (element, number) = match value {

@@ -10,15 +10,15 @@ use crate::command_thread::Commands;
 use crate::guard::guard;
 use crate::liveness::{Circuit, OnCircuit};
 
-/// What the callbacks of one monitor and the pva-cmd thread share.
+/// State shared by the callbacks of one monitor and the pva-cmd thread.
 ///
-/// Callbacks come from the one thread of the context; the subscription may be another after a
-/// failure.
+/// Callbacks come from the only thread of the context; after a failure the subscription may be
+/// another one.
 pub(super) struct MonitorState {
     id: u64,
     events: Arc<dyn PvaEvents>,
     commands: Commands<Command>,
-    /// Whether the first value of this subscription has come.
+    /// Whether the first value of this subscription has arrived.
     settled: AtomicBool,
     known: Mutex<Known>,
     peers: Arc<Peers>,
@@ -54,17 +54,17 @@ impl Peers {
     }
 }
 
-/// What was told of the latest connection.
+/// The last reported state of the latest connection.
 #[derive(Default)]
 struct Known {
     is_connected: bool,
-    /// By which it is connected.
+    /// The circuit by which it is connected.
     circuit: Option<Arc<Circuit>>,
-    /// Of its structure's definition.
+    /// The signature of its structure's definition.
     signature: Option<u64>,
     type_id: String,
     kind: Option<ValueKind>,
-    /// Not yet, or what was told last.
+    /// The last reported metadata; `None` before the first.
     metadata: Option<Metadata>,
 }
 
@@ -85,14 +85,14 @@ impl MonitorState {
         }
     }
 
-    /// What an update reads.
+    /// The memory that an update reads.
     pub(super) fn reads(&self) -> Vec<*const [u8]> {
         let mut reads = vec![memory(self)];
         reads.extend(self.events.reads());
         reads
     }
 
-    /// Whether updates hold the whole structure.
+    /// Whether updates contain the whole structure.
     pub(super) fn wants_structure(&self) -> bool {
         self.events.wants_structure()
     }
@@ -101,7 +101,7 @@ impl MonitorState {
         self.id
     }
 
-    /// Called by the pva-cmd thread before it subscribes, also before it does so again.
+    /// Called by the pva-cmd thread before it subscribes, also before it subscribes again.
     pub(super) fn begin(&self) {
         self.settled.store(false, Ordering::Relaxed);
         self.events.searched();
@@ -147,14 +147,14 @@ impl MonitorState {
         }
     }
 
-    /// The subscription is closed, and another will be made; called by the pva-cmd thread when no callback comes
-    /// any more.
+    /// The subscription was closed and another will be created; called by the pva-cmd thread when
+    /// no more callbacks will come.
     pub(super) fn closed(&self) {
         guard("disconnected", || self.on_disconnected());
     }
 
-    /// Passes metadata on unless it is the same as before: some servers mark it as changed with
-    /// every value. `read` makes it from the type id and kind of the connection.
+    /// Passes metadata on unless they are unchanged: some servers mark them as changed with every
+    /// value. `read` creates them from the type id and kind of the connection.
     pub(super) fn on_metadata(&self, read: impl FnOnce(&str, ValueKind) -> Metadata) {
         let metadata = {
             let Ok(mut known) = self.known.lock() else {
@@ -180,7 +180,7 @@ impl MonitorState {
         self.events.update(update);
     }
 
-    /// The connection to this server broke, before the first value came or after it.
+    /// The connection to this server broke, before or after the first value.
     pub(super) fn on_broken(&self, server: String, had_values: bool) {
         let _ = self.commands.send(if had_values {
             Command::BrokenLater(self.id, server)
@@ -189,13 +189,13 @@ impl MonitorState {
         });
     }
 
-    /// Its server sends what can't be read, so that it isn't watched for a while; called by the pva-cmd
-    /// thread.
+    /// Its server sends data that can't be read, so it is suspended for a while; called by the
+    /// pva-cmd thread.
     pub(super) fn held_back(&self, reason: &str) {
         self.events.unreadable(reason);
     }
 
-    /// A value is refused for this reason.
+    /// A value was refused for this reason.
     pub(super) fn on_unreadable(&self, reason: String) {
         let _ = self.commands.send(Command::Unreadable(self.id, reason));
     }

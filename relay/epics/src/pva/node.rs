@@ -8,13 +8,13 @@ use super::element::ElementType;
 pub struct Node {
     /// Name of the field; empty at the top and for the element of an array.
     pub name: String,
-    /// Type id of a structure or union that has one, else empty.
+    /// Type id of a structure or union that has one, otherwise empty.
     pub type_id: String,
-    /// What it holds.
+    /// Its value.
     pub value: NodeValue,
 }
 
-/// What a [`Node`] holds.
+/// The value of a [`Node`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum NodeValue {
     /// Integer of up to 32 bits or floating point, with its type. Exact.
@@ -31,31 +31,31 @@ pub enum NodeValue {
     Array {
         /// Type of an element.
         element: ElementType,
-        /// Elements.
+        /// Number of elements.
         count: usize,
-        /// The elements, as pvxs received them.
+        /// The elements, as received by pvxs.
         data: SharedArray,
     },
     /// Array of strings.
     TextArray(Vec<String>),
     /// Structure: its fields in order.
     Structure(Vec<Node>),
-    /// Union: the field that is selected, if any is. A variant union selects a field without name.
+    /// Union: the selected field, if any. A variant union selects a field without a name.
     Union(Option<Box<Node>>),
     /// Array of structures. An element can be absent.
     StructureArray(Vec<Option<Node>>),
-    /// Array of unions: what each has selected, if anything.
+    /// Array of unions: the selected field of each, if any.
     UnionArray(Vec<Option<Node>>),
-    /// Of a type that this crate does not know, or nested too deeply.
+    /// A value of a type that this crate does not know, or that is nested too deeply.
     Null,
 }
 
 impl Node {
-    /// Finds a node by the names on the way to it, separated by `/`.
+    /// Finds a node by its path, names separated by `/`.
     ///
-    /// An element of an array of structures or unions is named by its index. A union is entered by
-    /// the name of the field that is selected; a variant union by nothing, since its field has
-    /// none. The empty path is the node itself.
+    /// The name of an array element is its index. The path into a union contains the name of the
+    /// selected field; for a variant union, whose field has no name, it contains nothing. The empty
+    /// path is the node itself.
     pub fn get(&self, path: &str) -> Option<&Self> {
         if path.is_empty() {
             return Some(self);

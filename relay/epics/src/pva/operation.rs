@@ -8,13 +8,14 @@ use super::node::Node;
 use super::request::{Completion, Gate, OpError};
 use crate::command_thread::Commands;
 
-/// What the callback of one operation and the pva-cmd thread share: the completion, until one of
-/// them takes it.
+/// State shared by the callback of one operation and the pva-cmd thread: the completion, until one
+/// of them takes it.
 pub(super) struct OperationState {
     id: u64,
     completion: Mutex<Option<Completion>>,
     gate: Option<Gate>,
-    /// Whether the server may know of it; of one that changes nothing in any case.
+    /// Whether the request may have reached the server; always true for an operation without side
+    /// effects.
     sent: AtomicBool,
     commands: Commands<Command>,
 }
@@ -36,7 +37,7 @@ impl OperationState {
         }
     }
 
-    /// It is about to be sent: whether it is to be.
+    /// Returns whether to send the operation, which is about to be sent.
     pub(super) fn begin_to_send(&self) -> bool {
         let goes = self.gate.as_ref().is_none_or(|gate| gate());
         if goes {
@@ -45,7 +46,7 @@ impl OperationState {
         goes
     }
 
-    /// No answer came in time. The operation is cancelled already.
+    /// No answer arrived in time. The operation is already cancelled.
     pub(super) fn late(&self) {
         let sent = self.sent.load(Ordering::Acquire);
         self.complete(Err(if sent {
@@ -55,7 +56,7 @@ impl OperationState {
         }));
     }
 
-    /// The caller gave it up. The operation is cancelled already.
+    /// The caller gave it up. The operation is already cancelled.
     pub(super) fn given_up(&self) {
         let sent = self.sent.load(Ordering::Acquire);
         self.complete(Err(if sent {
@@ -65,7 +66,7 @@ impl OperationState {
         }));
     }
 
-    /// The operation ended in this way, if it has not ended before.
+    /// The operation ended with this result, unless it had ended before.
     pub(super) fn complete(&self, result: Result<Option<Node>, OpError>) {
         let completion = match self.completion.lock() {
             Ok(mut completion) => completion.take(),
@@ -73,7 +74,7 @@ impl OperationState {
         };
         if let Some(completion) = completion {
             completion.complete(result);
-            // Fails when the client is gone, which ends all operations.
+            // Fails if the client was dropped, which ends all operations.
             let _ = self.commands.send(Command::Done(self.id));
         }
     }

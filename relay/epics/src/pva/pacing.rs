@@ -8,30 +8,30 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// With up to 4,000 no monitor of 30,000 was refused; with 1,000 they connect as fast.
+/// With up to 4,000 no monitor of 30,000 was refused; with 1,000 they connect equally fast.
 const MOST_AWAITED: usize = 1_000;
-/// A PV that no server has must not hold the others up for ever.
+/// PVs without a server must not delay the others for ever.
 const AWAITED_FOR: Duration = Duration::from_secs(2);
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(30);
 
-/// The order of creation. It knows no clock: the time is given to it.
+/// The order of creation. Times are passed in.
 #[derive(Default)]
 pub(super) struct Pacing {
-    /// To be created.
+    /// Monitors to create.
     waiting: VecDeque<u64>,
-    /// Created, without a value yet, and since when.
+    /// Monitors created without a value yet, and since when.
     awaited: HashMap<u64, Instant>,
-    /// All of `awaited` and some that are awaited no more, oldest first.
+    /// All of `awaited` and some that are no longer awaited, oldest first.
     oldest: VecDeque<(Instant, u64)>,
-    /// Refused, and when they are to be created again.
+    /// Refused monitors, and when to create them again.
     refused: BinaryHeap<Reverse<(Instant, u64)>>,
-    /// How long each one that was refused waited last.
+    /// The last delay of each refused monitor.
     delays: HashMap<u64, Duration>,
 }
 
 impl Pacing {
-    /// A monitor is to be created.
+    /// Adds a monitor to create.
     pub(super) fn add(&mut self, id: u64) {
         self.waiting.push_back(id);
     }
@@ -61,7 +61,7 @@ impl Pacing {
         Some(id)
     }
 
-    /// Its first value has come.
+    /// Its first value has arrived.
     pub(super) fn settled(&mut self, id: u64) {
         self.awaited.remove(&id);
         self.delays.remove(&id);
@@ -75,13 +75,13 @@ impl Pacing {
         self.refused.push(Reverse((now + *delay, id)));
     }
 
-    /// It is not wanted any more. It may still be the [`next`](Self::next) one.
+    /// It was closed. [`next`](Self::next) may still return it.
     pub(super) fn closed(&mut self, id: u64) {
         self.awaited.remove(&id);
         self.delays.remove(&id);
     }
 
-    /// When to ask for the next one if nothing happens before.
+    /// When to call [`next`](Self::next) if nothing happens before.
     pub(super) fn wake(&self) -> Option<Instant> {
         let retry = self.refused.peek().map(|&Reverse((due, _))| due);
         let room = (!self.waiting.is_empty())

@@ -1,4 +1,4 @@
-//! Requests: gets, puts and calls of procedures, and the ways in which they end.
+//! Requests (gets, puts and procedure calls) and their results.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use crate::guard::guard;
 
 /// A value to put, or an argument of a procedure.
 ///
-/// It need not be of the PV's type but must fit it exactly: 300 fits no 8-bit integer, and 2.5 no
-/// integer at all. For an enumeration it is the index or the label of a choice.
+/// It need not have the PV's type but must fit it exactly: 300 does not fit an 8-bit integer, and
+/// 2.5 does not fit any integer. For an enumeration it is the index or the label of a choice.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PutValue {
     /// Any number.
@@ -34,7 +34,7 @@ pub enum PutValue {
 }
 
 impl PutValue {
-    /// Whether C++ can read it.
+    /// Checks that C++ can read it.
     pub(super) fn check(&self) -> Result<(), OpError> {
         let Self::Array { element, bytes } = self else {
             return Ok(());
@@ -53,45 +53,46 @@ impl PutValue {
     }
 }
 
-/// Asked right before a value is sent, from the thread of the context: whether it still is to be.
+/// Called right before a value is sent, from the thread of the context; returns whether to send it.
 pub type Gate = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// How a value is put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PutOptions {
-    /// Whether it is done only when the record has been processed, and all that this causes. Else
-    /// it is done when the value is written.
+    /// Whether the put is done only when the record and all processing that it caused have
+    /// finished. Otherwise it is done when the value is written.
     pub wait: bool,
-    /// When to give up.
+    /// The time limit.
     pub timeout: Duration,
 }
 
-/// Why an operation did not do what it should.
+/// Why an operation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpError {
-    /// The server was not there in time, or is no longer wanted: nothing was sent.
+    /// The server was not found in time, or the operation was given up: nothing was sent.
     #[error("not connected; nothing was sent")]
     NotConnected,
-    /// The connection broke, or the client was dropped. The server may have done it or not.
+    /// The connection broke, or the client was dropped. It is unknown whether the server has
+    /// carried it out.
     #[error("disconnected; unknown whether it was done")]
     Disconnected,
-    /// No answer in time. The server may have done it, or do it later.
+    /// No answer arrived in time. The server may have carried it out, or may do so later.
     #[error("timed out; unknown whether it was done")]
     TimedOut,
-    /// The server refused; its reason.
+    /// The server refused, for this reason.
     #[error("the server refused: {0}")]
     Remote(String),
-    /// Nothing was sent, because the value or name is wrong for the PV; why.
+    /// Nothing was sent, because the value or name is not valid for the PV; the reason.
     #[error("{0}")]
     Invalid(String),
 }
 
-/// What is to be done.
+/// The request.
 pub(super) enum Request {
     Get,
     Put {
-        /// Names on the way to the field, with dots between.
+        /// Path to the field, names separated by dots.
         field: String,
         value: PutValue,
         wait: bool,
@@ -101,8 +102,9 @@ pub(super) enum Request {
     },
 }
 
-/// Receives the result of an operation, once: what was fetched or answered, or after a put what the field
-/// holds if that isn't what was put. Dropped without a call it reports [`OpError::Disconnected`].
+/// Receives the result of an operation, once: the fetched value or the answer; after a put the
+/// field's value if that differs from the one put. If it is dropped without a call it reports
+/// [`OpError::Disconnected`].
 pub(super) struct Completion(Option<Done>);
 
 type Done = Box<dyn FnOnce(Result<Option<Node>, OpError>) + Send>;

@@ -1,52 +1,55 @@
 //! Finds the PV whose first value can't be decoded.
 //!
-//! pvxs breaks the connection to a server at the first message that it can't decode, which disconnects
-//! all PVs of that server, and connects again: without end. It doesn't say which PV it was. So a monitor
-//! whose connection breaks twice before its first value has come is held back, and its value is fetched
-//! alone by another connection. If that breaks too, it is this one, and it is tried again at growing intervals.
+//! pvxs closes the connection to a server at the first message that it can't decode, which
+//! disconnects all PVs of that server, and reconnects: without end. It doesn't report which PV
+//! caused it. Therefore a monitor whose connection breaks twice before its first value arrives is
+//! suspended, and its value is fetched alone on another connection. If that breaks too, this PV is
+//! the cause, and it is tried again at growing intervals.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// Breaks before the first value after which a monitor is checked. An IOC may just have been restarted.
+/// Number of breaks before the first value after which a monitor is checked. An IOC may just have
+/// been restarted.
 const MOST_BREAKS: u32 = 2;
 
-/// A value that can be fetched but breaks the connection as an update each time, is not to be watched.
+/// Maximum number of passed checks: a PV whose value can be fetched, but whose updates break the
+/// connection each time, is not monitored.
 const MOST_PASSES: u32 = 3;
 
-/// pvxs waits 2 s before it connects to a server again.
+/// pvxs waits 2 s before it reconnects to a server.
 const CHECK_WITHIN: Duration = Duration::from_secs(5);
 
 const FIRST_PAUSE: Duration = Duration::from_secs(30);
 const LAST_PAUSE: Duration = Duration::from_secs(600);
 
-/// How a check ended.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// The value was decoded, or refused.
     Good,
     /// The connection broke.
     Breaks,
-    /// The server wasn't there.
+    /// The server was not available.
     Unknown,
 }
 
-/// Monitors that may have broken a connection. It knows no clock: the time is given to it.
+/// Monitors that may have broken a connection. Times are passed in.
 #[derive(Default)]
 pub(super) struct Suspects {
     known: HashMap<u64, Suspect>,
     waiting: VecDeque<u64>,
-    /// When those that were found are checked again.
+    /// When the monitors that were found are checked again.
     held: BinaryHeap<Reverse<(Instant, u64)>>,
     checking: Option<(Instant, u64)>,
 }
 
 struct Suspect {
     server: String,
-    /// Connections that broke before a value came, one after the other.
+    /// Number of consecutive connections that broke before a value arrived.
     breaks: u32,
-    /// Checks that it has passed since then.
+    /// Number of checks passed since then.
     passes: u32,
     pause: Duration,
 }
@@ -63,8 +66,8 @@ impl Suspect {
 }
 
 impl Suspects {
-    /// The connection to its server broke before its first value came. Says whether it is to be held back
-    /// until it was checked.
+    /// The connection to its server broke before its first value arrived. Returns whether to
+    /// suspend it until it is checked.
     pub(super) fn broke(&mut self, id: u64, server: String) -> bool {
         let suspect = self.known.entry(id).or_insert_with(Suspect::new);
         suspect.server = server;
@@ -77,7 +80,7 @@ impl Suspects {
         true
     }
 
-    /// Its values are refused whatever pvxs makes of them: it is tried again later.
+    /// Its values are refused although pvxs can decode them: it is tried again later.
     pub(super) fn refused(&mut self, id: u64, now: Instant) {
         let suspect = self.known.entry(id).or_insert_with(Suspect::new);
         suspect.pause = (suspect.pause * 2).clamp(FIRST_PAUSE, LAST_PAUSE);
@@ -85,18 +88,18 @@ impl Suspects {
         self.hold(id, pause, now);
     }
 
-    /// It is checked after this time, and then watched again if its value can be fetched.
+    /// It is checked after this time, and then monitored again if its value can be fetched.
     pub(super) fn hold(&mut self, id: u64, pause: Duration, now: Instant) {
         self.known.entry(id).or_insert_with(Suspect::new);
         self.held.push(Reverse((now + pause, id)));
     }
 
-    /// Its first value has come.
+    /// Its first value has arrived.
     pub(super) fn settled(&mut self, id: u64) {
         self.known.remove(&id);
     }
 
-    /// It is not wanted any more.
+    /// It was closed.
     pub(super) fn closed(&mut self, id: u64) {
         self.known.remove(&id);
         if self.checking.is_some_and(|(_, checked)| checked == id) {
@@ -104,7 +107,7 @@ impl Suspects {
         }
     }
 
-    /// Which one to check now, at which server; one at a time.
+    /// The monitor to check now, and its server; one at a time.
     pub(super) fn next(&mut self, now: Instant) -> Option<(u64, String)> {
         while let Some(&Reverse((due, id))) = self.held.peek()
             && due <= now
@@ -122,13 +125,13 @@ impl Suspects {
         None
     }
 
-    /// Whether the check that is under way has no answer in time.
+    /// Whether the answer of the current check is late.
     pub(super) fn is_late(&self, now: Instant) -> bool {
         self.checking.is_some_and(|(until, _)| until <= now)
     }
 
-    /// A check has ended: if it is still wanted, the server whose value can't be read, or none when it may
-    /// be watched.
+    /// A check has ended. If the monitor is still open, returns its server if its value can't be
+    /// read, or none if it may be monitored.
     pub(super) fn checked(
         &mut self,
         id: u64,
@@ -151,7 +154,7 @@ impl Suspects {
         Some(Some(suspect.server.clone()))
     }
 
-    /// When to look again if nothing happens before.
+    /// When to check again if nothing happens before.
     pub(super) fn wake(&self) -> Option<Instant> {
         let check = self.checking.map(|(until, _)| until);
         let held = self.held.peek().map(|&Reverse((due, _))| due);
@@ -212,7 +215,7 @@ mod tests {
         assert!(!suspects.broke(1, server()));
         suspects.settled(1);
         assert!(!suspects.broke(1, server()));
-        // Closed while it is checked.
+        // Closed during its check.
         assert!(suspects.broke(1, server()));
         suspects.next(now).unwrap();
         suspects.closed(1);
