@@ -3,9 +3,9 @@
 export type Timer = ReturnType<typeof setTimeout>;
 
 export interface Clock {
-  /** Milliseconds that only grow, for measuring. */
+  /** Milliseconds that never decrease, for measuring. */
   now(): number;
-  /** Milliseconds past the POSIX epoch, for showing. */
+  /** Milliseconds past the POSIX epoch, for display. */
   epochMs(): number;
   setTimeout(callback: () => void, delayMs: number): Timer;
   clearTimeout(timer: Timer | undefined): void;

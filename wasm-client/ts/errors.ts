@@ -1,6 +1,6 @@
 /** The errors of this package, each with a `code` for programs. */
 
-/** Any error of this package. `BAD_OPTION`: an option has an impossible number. */
+/** Any error of this package. `BAD_OPTION`: a number in the options is out of range. */
 export class PvwireError extends Error {
   constructor(
     readonly code: string,
@@ -11,7 +11,7 @@ export class PvwireError extends Error {
   }
 }
 
-/** One of the errors of GraphQL's language. */
+/** One of the errors of the GraphQL engine. */
 interface DocumentError {
   readonly message: string;
   readonly locations: readonly [{ readonly line: number; readonly column: number }];
@@ -24,7 +24,7 @@ export class SelectionError extends PvwireError {
   /** From 1. */
   readonly column: number;
 
-  /** `errors` in JSON, as the module writes them; the first one counts. */
+  /** `errors` is the JSON that the module writes; the first one is reported. */
   constructor(errors: string) {
     const [first] = JSON.parse(errors) as [DocumentError];
     const [{ line, column }] = first.locations;

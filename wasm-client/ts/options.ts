@@ -1,13 +1,13 @@
-/** Checks the numbers in options. An impossible one is an error instead of a PV without updates. */
+/** Checks the numbers in options. An invalid one is an error, not a PV without updates. */
 
 import { PvwireError } from "./errors.js";
 
-/** What a timer and a count on the wire take, with room for the way there and back. */
+/** Maximum for timers and for counts on the wire, with room for the round trip. */
 const MOST = 2 ** 31 - 10_000;
 
 const ABOVE_0 = Number.MIN_VALUE;
 
-/** The least number of each option; those from 1 on are whole. */
+/** The minimum of each option; those from 1 on must be integers. */
 const LEAST: Readonly<Record<string, number>> = {
   rateHz: ABOVE_0,
   deadband: 0,
@@ -23,7 +23,7 @@ const LEAST: Readonly<Record<string, number>> = {
   hiddenIntervalMs: 0,
 };
 
-/** Throws for the first number that can't be meant. */
+/** Throws for the first invalid number. */
 export function checkOptions(options: object): void {
   for (const [name, value] of Object.entries(options) as [string, number | undefined][]) {
     const least = LEAST[name];

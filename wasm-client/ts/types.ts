@@ -1,4 +1,4 @@
-/** What an application sees of a PV, of the connection and of the client. */
+/** The types that an application uses: PVs, the connection and the client. */
 
 /** Connection state of a PV. Independent of alarm severity. */
 export type PvConnectionState =
@@ -7,9 +7,9 @@ export type PvConnectionState =
   /** Searched for longer than the relay's not-found time; the search continues. */
   | "notFound"
   | "connected"
-  /** Was connected; the last value is kept and is old. */
+  /** Was connected; the last value is kept and is outdated. */
   | "disconnected"
-  /** The relay itself is out of reach; the last value is kept and is old. */
+  /** The relay itself can't be reached; the last value is kept and is outdated. */
   | "relayLost"
   /** The relay refused the name; `connection.reason` says why. */
   | "refused";
@@ -256,7 +256,7 @@ export interface Pv<T = PvData> {
   /** Calls `listener` after changes of what is selected, at most once per animation frame. */
   readonly subscribe: (listener: () => void) => () => void;
   /**
-   * The present state; the same object until something selected changes. `undefined` until the
+   * The current state; the same object until a selected field changes. `undefined` until the
    * WebAssembly module is loaded, and on a server.
    * @throws SelectionError when the selection turned out to be wrong while the module was loading.
    */

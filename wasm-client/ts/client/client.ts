@@ -31,7 +31,7 @@ import { Lazy } from "./lazy.js";
 import { Pvs } from "./pvs.js";
 import type { Reads } from "./reads.js";
 
-/** What tests replace. */
+/** Dependencies that tests replace. */
 export interface Surroundings {
   clock?: Clock;
   random?: () => number;
@@ -138,7 +138,10 @@ export class Client implements PvClient {
     return (await this.#needed(this.#operations, options)).rpc(name, values, options);
   }
 
-  /** A part of the client that is fetched, when the module is loaded and the client has begun to connect. */
+  /**
+   * A part of the client that is loaded on demand, after the module is loaded and the client has
+   * begun to connect.
+   */
   async #needed<T>(part: Lazy<T>, options: object): Promise<T> {
     checkOptions(options);
     this.#start();
@@ -161,7 +164,7 @@ export class Client implements PvClient {
     this.#link.retryWithin(0);
   }
 
-  /** Ends the connection; the next one follows. */
+  /** Ends the connection; the client then reconnects. */
   terminate(): void {
     this.#link.fail("terminated");
   }
@@ -173,7 +176,7 @@ export class Client implements PvClient {
     this.#link.end("disposed");
   }
 
-  /** Begins with the first use, so that a client can be made anywhere, also on a server. */
+  /** Called at the first use, so that a client can be created anywhere, also on a server. */
   #start(): void {
     if (this.#isStarted || this.#isDisposed) return;
     this.#isStarted = true;
@@ -220,7 +223,8 @@ export class Client implements PvClient {
       if (applied !== undefined) return applied;
       this.#link.fail(`the relay sent a damaged message: ${wasm.core.error()}`);
     } catch (error) {
-      // The module stopped half-way, for example without memory: nothing in it can be trusted.
+      // The module stopped in the middle of a call, for example without memory: its state can't be
+      // trusted.
       this.pvs.renew();
       this.#link.fail(`the WebAssembly module failed: ${String(error)}`);
     }
@@ -266,7 +270,8 @@ export class Client implements PvClient {
     this.pvs.opened();
     this.#reads.value?.pump();
     this.#operations.value?.pump();
-    // Before the first put: that mustn't fail because the page's server was updated meanwhile.
+    // Loaded before the first put, which must not fail because the page's server was updated
+    // meanwhile.
     this.#operations.load().catch(() => undefined);
   }
 

@@ -1,9 +1,9 @@
-/** The PVs that `pv` has returned: the same name, filter and selection give the same object. */
+/** The PVs returned by `pv`: the same name, filter and selection give the same object. */
 
 import { filterOf, isLocal, PvHandle, type PvOwner } from "../pv/pv.js";
 import type { PvOptions } from "../types.js";
 
-/** From this number of handles on, those without listeners are dropped. */
+/** Above this number of handles, those without listeners are dropped. */
 const MANY_HANDLES = 1000;
 
 export class Handles {
@@ -15,7 +15,7 @@ export class Handles {
     this.#owner = owner;
   }
 
-  /** Throws what is wrong with the selection once the module is loaded. */
+  /** Throws an error in the selection if the module is loaded, otherwise later. */
   pv(name: string, selection?: string, options?: PvOptions): PvHandle {
     const filter = isLocal(name) ? "" : filterOf(options);
     const key = `${name}${filter}\n${selection ?? ""}`;

@@ -1,12 +1,14 @@
-/** Code that is fetched when it is first needed, and calls that are deferred to the next microtask. */
+/**
+ * Code that is loaded when it is first needed, and calls that are deferred to the next microtask.
+ */
 
 /**
- * One object of a client, from a module that is fetched when the object is first needed. A failed
- * attempt can be repeated. All who wait go on in the order in which they came: they share one
- * promise, because browsers end several imports of one module in any order.
+ * An object of a client, from a module that is loaded when the object is first needed. A failed
+ * attempt can be repeated. All waiting callers continue in the order of their calls: they share one
+ * promise, because browsers finish several imports of one module in any order.
  */
 export class Lazy<T> {
-  /** `undefined` until the module is there. */
+  /** `undefined` until the module is loaded. */
   value: T | undefined;
   #promise: Promise<T> | undefined;
 

@@ -13,28 +13,28 @@ import type { ClientOptions } from "../types.js";
 import { Lazy } from "./lazy.js";
 import { Subscriptions, type Held } from "./subscriptions.js";
 
-/** Parts that a count of all PVs by state and severity reads of each. */
+/** The parts of each PV that a count of all PVs by state and severity depends on. */
 const COUNTED = ALARM | CONNECTION;
 
 export class Pvs implements PvOwner {
   /** `undefined` until it is loaded and needed. */
   wasm: Wasm | undefined;
-  /** By name and filter. */
+  /** PVs by name and filter. */
   readonly held = new Map<string, Held>();
   readonly subscriptions: Subscriptions;
   /** The values of `loc://` PVs. */
   readonly locals: Lazy<Locals>;
-  /** Calls the listeners of what changed, at most once per animation frame. */
+  /** Calls the listeners of changed PVs, at most once per animation frame. */
   readonly flusher = new Flusher(() => {
     this.#flush();
   });
   #options: ClientOptions;
   #clock: Clock;
   #onUsed: () => void;
-  /** What PVs without a slot are read from; it has no data. */
+  /** A slot without data, from which PVs without a slot are read. */
   #blank = 0;
   #bySlot: (Held | undefined)[] = [];
-  /** Slots of the PVs that have listeners; `undefined` when others may have listeners now. */
+  /** Slots of the PVs that have listeners; `undefined` if these may have changed. */
   #listened: readonly Slot[] | undefined;
   #counters = new Listeners();
   #idleTimer: Timer | undefined;
@@ -63,7 +63,9 @@ export class Pvs implements PvOwner {
     return isLoaded(this.#options.wasm);
   }
 
-  /** The client's state in the module, also for entries beside `pvwire`; only when `loaded`. */
+  /**
+   * The client's state in the module, also for other entries of the package; only when `loaded`.
+   */
   core(): Wasm {
     return this.wasm ?? this.renew();
   }
@@ -96,7 +98,8 @@ export class Pvs implements PvOwner {
     held.handles = [...held.handles, handle];
     held.idleUntil = Infinity;
     handle.held = held;
-    // A PV that is subscribed already is asked for now, another with the answer to its Subscribe.
+    // A subscribed PV's description is requested now, another PV's after the answer to its
+    // Subscribe.
     if (!held.isDescribed && (handle.mask & DESCRIBES) !== 0) this.subscriptions.describe();
   }
 
@@ -111,7 +114,7 @@ export class Pvs implements PvOwner {
     this.#giveBackLater();
   }
 
-  /** Slots of the PVs that have listeners, one for each name. */
+  /** Slots of the PVs that have listeners, one per name. */
   listened(): readonly Slot[] {
     if (this.#listened === undefined) {
       const held = [...this.held.values()].filter(({ handles }) => handles.length > 0);
@@ -122,8 +125,9 @@ export class Pvs implements PvOwner {
   }
 
   /**
-   * Calls `listener` when a count of all listened PVs by state and severity may have changed, in the
-   * flush that tells of the change: a count and the values beside it are of one moment.
+   * Calls `listener` when a count of all listened PVs by state and severity may have changed, in
+   * the flush that reports the change: a count and the values shown next to it belong to the same
+   * moment.
    */
   onCounted(listener: () => void): () => void {
     this.#onUsed();
@@ -150,7 +154,9 @@ export class Pvs implements PvOwner {
     return wasm;
   }
 
-  /** A connection is open: what is seen of a PV before its snapshot comes follows the connection. */
+  /**
+   * The connection is open: until its snapshot arrives, a PV's shown state follows the connection.
+   */
   opened(): void {
     const wasm = this.core();
     wasm.core.remove(Uint32Array.of(this.#blank));
@@ -158,7 +164,7 @@ export class Pvs implements PvOwner {
     this.subscriptions.opened();
   }
 
-  /** The connection is lost. */
+  /** The connection was lost. */
   lost(nowMs: number, heardMs: number): void {
     this.subscriptions.isOpen = false;
     this.wasm?.core.relay_lost(nowMs, heardMs);
@@ -166,7 +172,10 @@ export class Pvs implements PvOwner {
     this.giveBack();
   }
 
-  /** The relay has stopped answering (`heardMs`), or answers again (NaN): its PVs say so. */
+  /**
+   * The relay has stopped answering (`heardMs`), or answers again (NaN): updates the state of its
+   * PVs.
+   */
   silent(heardMs: number): void {
     if (this.wasm === undefined) return;
     this.wasm.heardMs = heardMs;
@@ -186,7 +195,7 @@ export class Pvs implements PvOwner {
     this.giveBack();
   }
 
-  /** PVs that didn't fit in before are subscribed now that there is room. */
+  /** PVs that the relay had no room for before are subscribed now that there is room. */
   unsubscribed(): void {
     for (const slot of this.core().core.take_without_room()) {
       const held = this.#bySlot[slot];
@@ -194,7 +203,7 @@ export class Pvs implements PvOwner {
     }
   }
 
-  /** Keeps the arrays of a message: slot, offset in `data`, count and type of each. */
+  /** Stores the arrays of a message: slot, offset in `data`, count and type of each. */
   keepArrays(arrays: Uint32Array, data: ArrayBuffer): void {
     for (let at = 0; at < arrays.length; at += 4) {
       const slot = this.#bySlot[arrays[at] as number]?.slot;
@@ -207,9 +216,9 @@ export class Pvs implements PvOwner {
     }
   }
 
-  /** Gives PVs back that have had no listeners for `unsubscribeDelayMs`. */
+  /** Releases PVs that have had no listeners for `unsubscribeDelayMs`. */
   giveBack(): void {
-    // While a Subscribe is open its answer may hold one of these PVs again, by another name.
+    // The answer to an open Subscribe may contain one of these PVs again, under another name.
     if (this.subscriptions.isOpen) return;
     const now = this.#clock.now();
     const slots: number[] = [];
@@ -226,7 +235,7 @@ export class Pvs implements PvOwner {
     this.#giveBackLater();
   }
 
-  /** Ends the timer of what is to be given back. */
+  /** Stops the timer for releasing PVs. */
   stop(): void {
     this.#clock.clearTimeout(this.#idleTimer);
   }
@@ -250,7 +259,7 @@ export class Pvs implements PvOwner {
     if (this.#counters.all.length > 0) this.flusher.later();
   }
 
-  /** Gives a PV its slot and asks for it. */
+  /** Assigns a slot to a PV and subscribes it. */
   #place(held: Held, wasm: Wasm): void {
     held.slot = new Slot(wasm, held.name, wasm.add(held.name));
     this.#bySlot[held.slot.index] = held;
@@ -262,7 +271,7 @@ export class Pvs implements PvOwner {
     const locals = this.locals.value;
     if (locals === undefined) {
       void this.locals.load().then(() => {
-        // It may have been given back meanwhile, or have another slot.
+        // The PV may have been released meanwhile, or have another slot.
         if (this.#bySlot[slot.index] === held && held.slot === slot) this.#placeLocal(held, slot);
       });
       return;

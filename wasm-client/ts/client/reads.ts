@@ -33,13 +33,13 @@ export class Reads {
     return local.map((result) => result ?? (others.next().value as GetResult<unknown>));
   }
 
-  /** Sends what can be sent. */
+  /** Sends as many requests as possible. */
   pump(): void {
     const { wasm } = this.#pvs;
     if (wasm !== undefined && this.#link.isOpen) this.#gets.pump(wasm, this.#link.send);
   }
 
-  /** The connection is lost or closed. */
+  /** The connection was lost or closed. */
   lost(): void {
     this.#gets.lost();
     this.#end();
@@ -51,7 +51,7 @@ export class Reads {
     this.pump();
   }
 
-  /** A request was refused as a whole; `false` when it wasn't a Get. */
+  /** A request was refused as a whole; returns `false` if it wasn't a Get. */
   refused(request: number, message: string): boolean {
     const isGet = this.#gets.refused(request, message);
     this.pump();

@@ -6,34 +6,34 @@ import { isLocal, type FilterNumbers, type PvHandle } from "../pv/pv.js";
 import type { Slot } from "../store/slot.js";
 import { soon } from "./lazy.js";
 
-/** Ids that one Unsubscribe or Describe may hold. */
+/** Maximum number of ids in one Unsubscribe or Describe. */
 const MAX_IDS = 10_000;
 
-/** A PV that has listeners, or had some a moment ago. */
+/** A PV that has listeners, or had some until recently. */
 export interface Held {
   readonly name: string;
   readonly filter: string;
   handles: readonly PvHandle[];
-  /** Once the module is loaded. */
+  /** Set once the module is loaded. */
   slot: Slot | undefined;
-  /** When the PV is given back; `Infinity` while it has listeners. */
+  /** When the PV is released; `Infinity` while it has listeners. */
   idleUntil: number;
-  /** Its description was asked for on this connection. */
+  /** Its description was requested on this connection. */
   isDescribed: boolean;
 }
 
 export class Subscriptions {
-  /** A Subscribe waits for its answer. */
+  /** A Subscribe is waiting for its answer. */
   isOpen = false;
-  /** PVs that are to be subscribed, in order, each with its filter. */
+  /** PVs to be subscribed, in order, each with its filter. */
   #wanted = new Set<Held>();
   #link: Link;
   #held: ReadonlyMap<string, Held>;
-  // A page that mounts asks for all its PVs at once.
+  // A page that mounts requests all its PVs at once.
   #subscribeSoon = soon(() => {
     this.#subscribe();
   });
-  /** Asks for descriptions that selections read and that haven't been asked for yet. */
+  /** Requests descriptions that selections read and that haven't been requested yet. */
   readonly describe = soon(() => {
     this.#describe();
   });
@@ -52,12 +52,12 @@ export class Subscriptions {
     this.#wanted.delete(held);
   }
 
-  /** Gives slots back; the relay ends their subscriptions. */
+  /** Releases slots; the relay ends their subscriptions. */
   remove(slots: readonly number[]): void {
     this.#inPieces(slots, ({ core }, some) => core.remove(some));
   }
 
-  /** A connection is open: everything is asked for again. */
+  /** The connection is open: everything is requested again. */
   opened(): void {
     for (const held of this.#held.values()) {
       held.isDescribed = false;
@@ -73,11 +73,11 @@ export class Subscriptions {
     this.#subscribe();
   }
 
-  /** Asks for what is wanted, one request after the other. */
+  /** Sends the pending subscriptions, one request after another. */
   #subscribe(): void {
     if (this.isOpen || this.#wanted.size === 0 || !this.#link.isOpen) return;
     const [{ filter }] = this.#wanted as unknown as [Held];
-    // One request has one filter; the others follow with the answer.
+    // A request has one filter; the other PVs follow after the answer.
     const wanted = [...this.#wanted].filter((held) => held.filter === filter);
     const slots = Uint32Array.from(wanted, (held) => held.slot?.index ?? 0);
     const numbers = (filter || "0,0").split(",").map(Number) as unknown as FilterNumbers;
@@ -89,7 +89,7 @@ export class Subscriptions {
     });
   }
 
-  /** Only PVs that have their ids can be described. */
+  /** Only PVs whose ids are known can be described. */
   #describe(): void {
     if (this.isOpen || !this.#link.isOpen) return;
     const wanted = [...this.#held.values()].filter(

@@ -32,7 +32,7 @@ const constructorOf = (value: unknown): unknown =>
 /** Name of an array's element type. */
 export const numberType = (array: NumericArray): string => NAMES.get(array.constructor) ?? "UINT8";
 
-/** The first `length` elements, all of them when it is 0 or less. */
+/** The first `length` elements, or all if it is 0 or less. */
 export function first<T extends NumericArray | readonly string[]>(array: T, length: number): T {
   if (length <= 0 || length >= array.length) return array;
   return (
@@ -40,7 +40,7 @@ export function first<T extends NumericArray | readonly string[]>(array: T, leng
   ) as T;
 }
 
-/** Most characters that are made of bytes at a time: they are arguments of one call. */
+/** Maximum number of bytes converted at once: they are the arguments of one call. */
 const CHUNK = 0x4000;
 
 export function toBase64(array: NumericArray): Base64Array {

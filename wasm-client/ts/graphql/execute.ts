@@ -6,10 +6,13 @@ import type { GetResult, PutResult, PutValue } from "../types.js";
 import type { Operation, Plans, Root } from "./plans.js";
 import type { GraphqlError, GraphqlResult } from "./types.js";
 
-/** Fields of the query and the mutation that are never null: an error there leaves no data at all. */
+/**
+ * Fields of the query and the mutation that are never null: an error there makes the whole result
+ * null.
+ */
 const NEVER_NULL: ReadonlySet<string> = new Set(["getChannels", "putChannels", "__schema"]);
 
-/** What became of a field. */
+/** The result of a field. */
 interface Answer {
   readonly value: unknown;
   readonly errors: readonly GraphqlError[];
@@ -31,7 +34,7 @@ export async function execute(
   const executor = new Executor(client, plans);
   const answers: Answer[] = [];
   if (type === "mutation") {
-    // One after the other: the second may depend on what the first wrote.
+    // One after another: the second may depend on what the first wrote.
     for (const root of roots) answers.push(await executor.answer(root));
   } else {
     answers.push(...(await executor.query(roots)));
@@ -52,7 +55,7 @@ class Executor {
     this.#plans = plans;
   }
 
-  /** All at once, PVs with the same selection and time in one request. */
+  /** All at once; PVs with the same selection and time-out share one request. */
   async query(roots: readonly Root[]): Promise<Answer[]> {
     const together = new Map<string, Root[]>();
     for (const root of roots) {
@@ -140,7 +143,7 @@ class Executor {
     return many(root, problems, shown);
   }
 
-  /** What a text stands for, or why for nothing. */
+  /** The value of a text, or why it has none. */
   async #valueOf(id: string, text: string, timeoutMs: number): Promise<ValueOf> {
     const read = readPutValue(text);
     const isText = "literal" in read && read.literal;
@@ -149,7 +152,7 @@ class Executor {
     return { failure: { message: read.problem, code: "BAD_VALUE", mayBeWritten: false } };
   }
 
-  /** Whether a PV holds one string, so that whatever is put to it is text. */
+  /** Whether a PV holds one string, so that every value put to it is text. */
   async #isText(id: string, timeoutMs: number): Promise<boolean> {
     const selection = "{ display { type elementCount } }";
     const [result] = await this.#client.get<{
@@ -161,7 +164,7 @@ class Executor {
   }
 }
 
-/** Within what a client takes. */
+/** Limited to the range that a client accepts. */
 const milliseconds = (seconds: unknown): number =>
   Math.min(Math.max(Number(seconds) * 1000, 1), 2 ** 31 - 10_000);
 
@@ -175,7 +178,7 @@ const dataOf = (result: GetResult<unknown>): unknown => (result.ok ? result.data
 const failureOf = (result: GetResult<unknown>): Failure | undefined =>
   result.ok ? undefined : result.error;
 
-/** The answer of a field that can't have one. */
+/** The answer of a field that can't be answered. */
 export function nothing(root: Root, failure: Failure): Answer {
   return { value: null, errors: [errorOf(root, failure, [root.key])] };
 }

@@ -1,4 +1,7 @@
-/** A client for GraphQL documents, with the interface of graphql-ws's client, over a client of PVs. */
+/**
+ * A client for GraphQL documents on top of a client of PVs, with the interface of graphql-ws's
+ * client.
+ */
 
 import { Client } from "../client/client.js";
 import { PvwireError } from "../errors.js";
@@ -15,10 +18,10 @@ import type {
 } from "./types.js";
 import { watchMany, watchOne } from "./watch.js";
 
-/** Most results that wait for a loop to take them. */
+/** Maximum number of results that wait for a loop to read them. */
 const MAX_WAITING = 1000;
 
-/** One operation that goes on. */
+/** A running operation. */
 interface Running {
   done: boolean;
   stop: (() => void) | undefined;
@@ -105,7 +108,7 @@ export class RelayGraphqlClient implements GraphqlClient {
         stop();
       }
     })();
-    // Also one that never began to loop ends the operation.
+    // Ends the operation also if the loop never started.
     const end = loop.return.bind(loop);
     loop.return = (value) => {
       stop();
@@ -139,7 +142,7 @@ export class RelayGraphqlClient implements GraphqlClient {
     if (this.#owned) this.#client.dispose();
   }
 
-  /** Listens to the connection from the first operation on: to listen is to connect. */
+  /** Listens to the connection from the first operation on; listening starts the connection. */
   #listen(): void {
     if (this.#stopListening !== undefined) return;
     const { connection } = this.#client;
@@ -170,7 +173,7 @@ export class RelayGraphqlClient implements GraphqlClient {
     }
   }
 
-  /** The module is there. */
+  /** Waits until the module is loaded. */
   async #ready(): Promise<Plans> {
     this.#listen();
     await this.#client.ready;
@@ -207,7 +210,7 @@ export class RelayGraphqlClient implements GraphqlClient {
       return;
     }
     const { key } = root;
-    // A usual key that is written out is made faster than one that isn't known.
+    // Creating an object with a literal key is faster than with a computed one.
     const dataOf: (value: unknown) => Record<string, unknown> =
       key === "subscribeChannel"
         ? (subscribeChannel) => ({ subscribeChannel })
@@ -221,7 +224,7 @@ export class RelayGraphqlClient implements GraphqlClient {
       }
     };
     const stop = this.#start(root, plans, tell);
-    // The first result may have ended it.
+    // The first result may have ended the operation.
     if (running.done) stop();
     else running.stop = stop;
   }

@@ -8,9 +8,9 @@ export { schemaSdl } from "./sdl.js";
 export type * from "./types.js";
 
 /**
- * A GraphQL client in the shape of graphql-ws's: Apollo Client's `GraphQLWsLink`, urql's
- * `subscriptionExchange` and Relay's network layer take it in its place. Of a client of PVs, which it
- * then shares with the rest of the page, or from options for a new one.
+ * A GraphQL client with the interface of graphql-ws's client: Apollo Client's `GraphQLWsLink`,
+ * urql's `subscriptionExchange` and Relay's network layer accept it. It uses an existing client of
+ * PVs, shared with the rest of the page, or creates one from options.
  *
  * ```ts
  * const client = createGraphqlClient({ url: "ws://localhost:8080/ws" });

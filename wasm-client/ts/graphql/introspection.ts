@@ -1,8 +1,10 @@
-/** Introspection of the schema, read from its text at the first request, for example of GraphiQL. */
+/**
+ * Introspection of the schema, parsed from its text at the first request, for example of GraphiQL.
+ */
 
 import { schemaSdl } from "./sdl.js";
 
-/** What every schema has beside its own types. */
+/** The types that every schema has in addition to its own. */
 const BUILT_IN = `
 """A whole number, exact up to 32 bits."""
 scalar Int
@@ -87,7 +89,7 @@ directive @oneOf on INPUT_OBJECT
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** What nothing of this schema is, and everything must say. */
+/** Properties that are required but never set in this schema. */
 const CURRENT = { isDeprecated: false, deprecationReason: null };
 
 class Reader {
@@ -115,7 +117,7 @@ class Reader {
     };
   }
 
-  /** Passes a token; any, or this one. */
+  /** Consumes a token; any token, or the expected one. */
   #take(expected?: string): string {
     const token = this.#tokens[this.#at++] ?? "";
     if (expected !== undefined && token !== expected) {
@@ -136,7 +138,7 @@ class Reader {
     return lines.map((line) => line.trim()).join("\n");
   }
 
-  /** What stands between brackets, up to the closing one. */
+  /** The entries between brackets, up to the closing one. */
   #list<T>(close: string, entry: () => T): T[] {
     const list: T[] = [];
     while (!this.#skip(close)) list.push(entry());
@@ -200,7 +202,7 @@ class Reader {
     });
   }
 
-  /** Types name each other in circles, so each is looked up when it is read. */
+  /** Types refer to each other in cycles, so each is looked up when it is read. */
   #reference(): () => unknown {
     let type: () => unknown;
     if (this.#skip("[")) {
@@ -228,13 +230,13 @@ class Reader {
 
 let reader: Reader | undefined;
 
-/** What `__schema` shows. */
+/** The value of `__schema`. */
 export function introspectSchema(): unknown {
   reader ??= new Reader(schemaSdl + BUILT_IN);
   return reader.schema;
 }
 
-/** What `__type` shows. */
+/** The value of `__type`. */
 export function introspectType(name: string): unknown {
   reader ??= new Reader(schemaSdl + BUILT_IN);
   return reader.types.get(name);

@@ -1,4 +1,4 @@
-/** The plan of a document, as the module's engine made it, turned into functions once. */
+/** The plan of a document, as created by the module's engine, turned into functions once. */
 
 import { plan } from "../../pkg/pvwire_wasm.js";
 import { planObject, type ObjectPlan } from "../pv/fields.js";
@@ -6,7 +6,7 @@ import { projection, type Project } from "./project.js";
 import { makeReader } from "./readers.js";
 import type { GraphqlError, GraphqlPayload } from "./types.js";
 
-/** Plans of selections that are kept. */
+/** Maximum number of plans of selections that are kept. */
 const MAX_PLANS = 1000;
 
 /** A field of the query, mutation or subscription itself. */
@@ -17,7 +17,7 @@ export interface Root {
   readonly args: Readonly<Record<string, unknown>>;
   /** Why it can't be answered. */
   readonly problem: string | undefined;
-  /** The lines of what it selects. */
+  /** The lines of its selection. */
   readonly selection: string;
 }
 
@@ -26,7 +26,7 @@ export interface Operation {
   readonly roots: readonly Root[];
 }
 
-/** The errors of a request that can't be carried out, and whether the document itself is wrong. */
+/** The errors of a request that can't be executed, and whether the document itself is invalid. */
 export interface Refusal {
   readonly errors: readonly GraphqlError[];
   readonly invalid: boolean;
@@ -50,7 +50,7 @@ export class Plans {
     return readOperation(answer);
   }
 
-  /** The plan of what a field selects of a PV. */
+  /** The plan of a field's selection for a PV. */
   channel({ selection }: Root): ObjectPlan {
     let planned = this.#channels.get(selection);
     if (planned === undefined) {
@@ -61,7 +61,7 @@ export class Plans {
     return planned;
   }
 
-  /** The plan of what a field selects of an object. */
+  /** The plan of a field's selection for an object. */
   project({ selection }: Root): Project {
     return projection(selection.split("\n"));
   }

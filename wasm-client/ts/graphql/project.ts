@@ -1,6 +1,6 @@
-/** Applies a plan to a JavaScript object, for what isn't in the store's columns. */
+/** Applies a plan to a JavaScript object, for data that isn't in the store's columns. */
 
-/** Shows a source through the fields of a plan; of a list each entry. */
+/** Selects the fields of a plan from a source; from each entry if the source is a list. */
 export type Project = (source: unknown) => unknown;
 
 interface Field {
@@ -12,12 +12,12 @@ interface Field {
 
 const TYPENAME = "__typename:";
 
-/** Arguments as a plan's line has them. */
+/** Parses the arguments in a plan's line. */
 export const readArguments = (args: string): unknown => (args === "" ? {} : JSON.parse(args));
 
 /**
- * Reads a plan up to the end of its object and takes these lines away. A field shows the source's
- * property of its name; a method is called with the arguments.
+ * Parses a plan up to the end of its object and removes these lines. The value of a field is the
+ * source's property of the same name; a method is called with the arguments.
  */
 export function projection(lines: string[]): Project {
   const fields: Field[] = [];
@@ -29,7 +29,7 @@ export function projection(lines: string[]): Project {
   const show = (source: unknown): unknown => {
     if (source === null || source === undefined) return null;
     if (Array.isArray(source)) return source.map(show);
-    // Made of entries, because a key may be `__proto__`.
+    // Created from entries, because a key may be `__proto__`.
     return Object.fromEntries(
       fields.map(({ key, name, args, inner }) => {
         if (name.startsWith(TYPENAME)) return [key, name.slice(TYPENAME.length)];

@@ -1,9 +1,12 @@
-/** The value that a text of `putChannels` stands for. */
+/** The value that a text of `putChannels` represents. */
 
 import type { PutValue } from "../types.js";
 import { fromBase64 } from "./base64.js";
 
-/** A text is itself unless it looks like more; what looks like more and isn't right has a problem. */
+/**
+ * A text represents itself unless it looks like a list or array; if that is malformed, there is a
+ * problem.
+ */
 export type ReadValue =
   { readonly value: PutValue; readonly literal: boolean } | { readonly problem: string };
 
@@ -31,7 +34,7 @@ function readList(list: readonly unknown[], text: string): ReadValue {
   if (!is("number")) return { problem: "a list to write holds numbers or strings only" };
   const numbers = list as readonly number[];
   const digits = text.slice(1, -1).split(",");
-  // JSON's numbers are doubles; integers beyond are read digit by digit.
+  // JSON's numbers are doubles; larger integers are parsed digit by digit.
   const isInteger = digits.every((entry) => /^\s*-?\d+\s*$/.test(entry));
   if (isInteger && !numbers.every(Number.isSafeInteger)) {
     return { value: digits.map((entry) => BigInt(entry.trim())), literal: false };

@@ -17,11 +17,11 @@ const READ = 1;
 const CONNECTING = 0;
 const CONNECTED = 2;
 
-/** Whether there is enough to show of a PV that was just asked for. */
+/** Whether a newly requested PV has enough data to show. */
 export const settled: Reader = ({ index }, { access, kind, state }) => {
   if (kind[index] !== Kind.none) return true;
   if (state[index] === CONNECTING) return false;
-  // A value follows, unless it may not be read.
+  // A value follows, unless the PV may not be read.
   return state[index] !== CONNECTED || ((access[index] as number) & READ) === 0;
 };
 
@@ -43,7 +43,7 @@ function base64Of(array: unknown, { length }: Length): Base64Array | null {
   return isNumeric(array) ? toBase64(first(array, length)) : null;
 }
 
-/** Each element as an operator reads it. */
+/** Each element as displayed to an operator. */
 function stringsOf(
   array: NumericArray | readonly string[],
   length: number,
@@ -66,7 +66,7 @@ function structureOf(slot: Slot, columns: Columns, type: string): PvStructure | 
 
 const textOf = (field: PvField | undefined): string => (typeof field === "string" ? field : "");
 
-/** As short as JavaScript writes it; null for what is no scalar. */
+/** The shortest text that JavaScript writes; null for values that are not scalars. */
 const scalarText = (field: PvField | undefined): string | null =>
   field === null || field === undefined || typeof field === "object" ? null : String(field);
 
@@ -115,14 +115,14 @@ function ndArray(slot: Slot, columns: Columns): unknown {
   };
 }
 
-/** Objects beside those of the columns. */
+/** Objects that are not in the columns. */
 const OBJECTS: Readonly<Record<string, (slot: Slot, columns: Columns, args: Length) => unknown>> = {
   "value.base64Array": (slot, columns, args) => base64Of(elements(slot, columns), args),
   "value.table": table,
   "value.ndArray": ndArray,
 };
 
-/** Values beside those of the columns, and those that Coniql gives another form. */
+/** Values that are not in the columns, and those whose form differs in Coniql. */
 const LEAVES: Readonly<Record<string, (slot: Slot, columns: Columns, args: Length) => unknown>> = {
   "value.stringArray": (slot, columns, { length }) => {
     const array = elements(slot, columns);

@@ -2,23 +2,23 @@
 
 /** A request. */
 export interface GraphqlPayload {
-  /** The document. The same text is read and checked once. */
+  /** The document. Each text is parsed and validated once. */
   readonly query: string;
-  /** Which operation of the document, if there are several. */
+  /** The name of the operation to run, if the document has several. */
   readonly operationName?: string | undefined | null;
   readonly variables?: Record<string, unknown> | undefined | null;
-  /** Not looked at. */
+  /** Ignored. */
   readonly extensions?: Record<string, unknown> | undefined | null;
 }
 
-/** An error in GraphQL's own shape. */
+/** An error in the form that GraphQL specifies. */
 export interface GraphqlError {
   readonly message: string;
-  /** Where in the document, both from 1. */
+  /** Locations in the document, both numbers from 1. */
   readonly locations?: readonly { readonly line: number; readonly column: number }[];
-  /** Keys and places in the result that lead to what is missing there. */
+  /** Path of keys and indexes to the missing field of the result. */
   readonly path?: readonly (string | number)[];
-  /** `code` as `PvError` and `PutError` have it; `mayBeWritten` of a put that failed. */
+  /** `code` as in `PvError` and `PutError`; `mayBeWritten` for a failed put. */
   readonly extensions?: Readonly<Record<string, unknown>>;
 }
 
@@ -27,30 +27,30 @@ export interface GraphqlResult<Data = Record<string, unknown>> {
   readonly errors?: readonly GraphqlError[];
 }
 
-/** Who takes the results of an operation. */
+/** Receives the results of an operation. */
 export interface GraphqlSink<Result = unknown> {
   next(value: Result): void;
-  /** `error` is a list of `GraphqlError` when the document is wrong. Nothing follows. */
+  /** `error` is a list of `GraphqlError` if the document is invalid. No further calls follow. */
   error(error: unknown): void;
   complete(): void;
 }
 
-/** As graphql-ws names them. `ping`, `pong` and `message` never happen. */
+/** Events named as in graphql-ws. `ping`, `pong` and `message` never occur. */
 export type GraphqlEvent =
   "connecting" | "opened" | "connected" | "ping" | "pong" | "message" | "error" | "closed";
 
-/** Takes the place of graphql-ws's `Client`. */
+/** Replaces graphql-ws's `Client`. */
 export interface GraphqlClient {
   /**
-   * Runs an operation of any kind: a query or mutation gives one result, a subscription one at first
-   * and one for each change of what it selects, at most one per animation frame.
+   * Runs an operation of any kind: a query or mutation gives one result; a subscription gives one
+   * at first and one for each change of the selected fields, at most one per animation frame.
    * @returns a function that ends it
    */
   subscribe<Data = Record<string, unknown>>(
     payload: GraphqlPayload,
     sink: GraphqlSink<GraphqlResult<Data>>,
   ): () => void;
-  /** The same as something to loop over; the loop's end ends the operation. */
+  /** Like `subscribe`, as an async iterable; ending the loop ends the operation. */
   iterate<Data = Record<string, unknown>>(
     payload: GraphqlPayload,
   ): AsyncIterableIterator<GraphqlResult<Data>>;
@@ -61,8 +61,8 @@ export interface GraphqlClient {
    * @returns a function that ends it
    */
   on(event: GraphqlEvent, listener: (...args: never[]) => void): () => void;
-  /** Ends the connection at once; the next one follows, and all subscriptions go on. */
+  /** Ends the connection at once; the client then reconnects, and all subscriptions continue. */
   terminate(): void;
-  /** Ends all operations, and the connection if it was made with this client. */
+  /** Ends all operations, and the connection if this client created it. */
   dispose(): void;
 }

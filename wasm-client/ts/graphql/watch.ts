@@ -1,4 +1,4 @@
-/** Results of a subscription: complete ones first, then what changed. */
+/** Results of a subscription: complete ones first, then only changes. */
 
 import { ALL_PARTS, DESCRIBES, type ObjectPlan } from "../pv/fields.js";
 import { PvHandle, type PvOwner } from "../pv/pv.js";
@@ -6,12 +6,12 @@ import { settled } from "./readers.js";
 
 type Shown = Record<string, unknown>;
 
-/** One PV as one subscription sees it. */
+/** One PV of one subscription. */
 class Watch {
   readonly handle: PvHandle;
   #owner: PvOwner;
   #mask: number;
-  /** Keys of what is an object or null. */
+  /** Keys of fields whose value is an object or null. */
   #objects: readonly string[];
   #told: Shown | undefined;
 
@@ -19,14 +19,14 @@ class Watch {
     const { fields, keys, mask } = plan;
     this.handle = new PvHandle(owner, id, plan);
     this.handle.prepare();
-    // Until there is enough to show, whatever comes may bring it.
+    // Until there is enough data to show, any part may complete it.
     this.handle.mask = (ALL_PARTS & ~DESCRIBES) | mask;
     this.#owner = owner;
     this.#mask = mask;
     this.#objects = keys.filter((_, at) => typeof fields[at] === "object");
   }
 
-  /** What is to be told now; nothing when none of it is new. Objects that are as before are null. */
+  /** The next result; `undefined` if nothing changed. Unchanged objects are null. */
   next(): object | undefined {
     const { handle } = this;
     const before = this.#told;
@@ -48,7 +48,7 @@ class Watch {
   }
 }
 
-/** Tells of one PV. Gives a function that ends it. */
+/** Reports the results of one PV. Returns a function that ends it. */
 export function watchOne(
   owner: PvOwner,
   id: string,
@@ -65,7 +65,7 @@ export function watchOne(
   return stop;
 }
 
-/** Tells of many PVs: of all that changed in one flush at once. */
+/** Reports the results of many PVs: everything that changed in one flush at once. */
 export function watchMany(
   owner: PvOwner,
   ids: readonly string[],
@@ -86,7 +86,7 @@ export function watchMany(
   const stops = ids.map((id) => {
     const watch = new Watch(owner, id, plan);
     const stop = watch.handle.subscribe(() => {
-      // The others of this flush follow before the microtask.
+      // The other PVs of this flush follow before the microtask.
       if (changed.size === 0) queueMicrotask(look);
       changed.add(watch);
     });

@@ -6,7 +6,10 @@ import { systemTimes, watchRelayClock, type RelayClock, type Times } from "./rel
 import { WatchedCell } from "./watched_cell.js";
 
 export interface LatencyOptions {
-  /** Upper bounds of the histograms' buckets; a last one without bound is added. @default 1, 2, 5 … 5000 */
+  /**
+   * Upper bounds of the histograms' buckets; an unbounded last one is added. @default 1, 2, 5 …
+   * 5000
+   */
   endsMs?: readonly number[];
 }
 
@@ -18,7 +21,7 @@ export interface LatencySnapshot {
    * IOC and relay agree, as they do where both follow one time server.
    */
   readonly stampToCallback: Histogram;
-  /** From there until the browser had painted the frame. */
+  /** From the callback until the browser had painted the frame. */
   readonly callbackToPaint: Histogram;
   readonly stampToPaint: Histogram;
   /**
@@ -35,7 +38,7 @@ export interface Latency extends Readable<LatencySnapshot> {
 
 const ENDS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000] as const;
 
-/** Browsers tell the time in steps of this or less. */
+/** Browsers report the time in steps of at most this. */
 const CLOCK_STEP_MS = 1;
 
 const SELECTION = "{ time { seconds } connection { connected } }";
@@ -96,7 +99,7 @@ export function measureLatency(
             fromTheFuture += 1;
             continue;
           }
-          // Nothing comes before it is sent: what is below 0 is the comparison's error.
+          // Nothing arrives before it is sent: a negative time is an error of the clock comparison.
           stampToCallback?.add(Math.max(0, toCallback));
           stampToPaint?.add(Math.max(0, toCallback) + toPaint);
         }
@@ -126,7 +129,7 @@ export function measureLatency(
   };
 }
 
-/** Stamps of what is new since the last look, in milliseconds past the POSIX epoch. */
+/** Time stamps of updates since the last check, in milliseconds past the POSIX epoch. */
 function stampsOf(pvs: readonly Pv<Stamp>[], seen: (Stamp | undefined)[]): number[] {
   return pvs.flatMap((pv, at) => {
     const before = seen[at];
@@ -134,7 +137,7 @@ function stampsOf(pvs: readonly Pv<Stamp>[], seen: (Stamp | undefined)[]): numbe
     if (now === before) return [];
     seen[at] = now;
     const isOld = now?.time == null || now.time === before?.time || !now.connection.connected;
-    // What came on subscribing or with a new connection may be from long ago.
+    // The first update of a subscription or connection may be old.
     if (isOld || before?.time == null || !before.connection.connected) return [];
     return [now.time.seconds * 1000];
   });
@@ -144,7 +147,10 @@ function isHidden(): boolean {
   return typeof document === "object" && document.visibilityState === "hidden";
 }
 
-/** Listeners are called before the page is painted; a message to oneself comes after it. */
+/**
+ * Listeners are called before the page is painted; a message that the page posts to itself arrives
+ * after it.
+ */
 function afterPaint(callback: () => void): void {
   if (typeof requestAnimationFrame === "undefined") {
     setTimeout(callback, 0);

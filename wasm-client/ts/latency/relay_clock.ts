@@ -7,10 +7,10 @@ import { WatchedCell } from "./watched_cell.js";
 /** Number of answers that are kept; the one with the shortest round trip is used. */
 const SAMPLES = 8;
 
-/** Place of the last answer's two times behind the eight numbers of the summary, see `lib.rs`. */
+/** Index of the last answer's two times, after the eight numbers of the summary, see `lib.rs`. */
 const PONG_PLACE = 8;
 
-/** An answer that is this much older than it should be was measured wrongly. */
+/** An answer that is this much older than expected was measured wrongly. */
 const LATE_MS = 3000;
 
 /** The relay's clock, compared with the browser's. */
@@ -26,7 +26,7 @@ export interface RelayClock {
 export interface Times {
   /** Milliseconds past the POSIX epoch. */
   epochMs: () => number;
-  /** Milliseconds that only grow. */
+  /** Milliseconds that never decrease. */
   now: () => number;
 }
 

@@ -7,7 +7,7 @@ export class WatchedCell<T> implements Readable<T> {
   #cell: Cell<T>;
   #end: (() => void) | undefined;
 
-  /** `begin` is called with the first listener; the function that it gives, after the last. */
+  /** `begin` is called with the first listener, the function that it returns after the last. */
   constructor(value: T, begin: () => () => void) {
     this.#cell = new Cell(value, () => {
       this.#end ??= begin();

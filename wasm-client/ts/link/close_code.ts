@@ -1,8 +1,11 @@
-/** Why a connection ended, and whether connecting again helps; PROTOCOL.md holds the same table. */
+/**
+ * The reasons why connections end, and whether reconnecting helps; PROTOCOL.md contains the same
+ * table.
+ */
 
 interface CloseCode {
   readonly reason: string;
-  /** How to connect again; `no` where it can't help. */
+  /** How to reconnect; `no` if reconnecting can't help. */
   readonly retry: "soon" | "slowly" | "no";
 }
 
@@ -22,10 +25,10 @@ const CODES: Readonly<Record<number, CloseCode>> = {
   4429: { reason: "too many requests at once", retry: "slowly" },
 };
 
-/** A connection that ended with any other code was cut. */
+/** The default for any other code. */
 const CUT: CloseCode = { reason: "the connection was cut", retry: "soon" };
 
-/** What a close code means. */
+/** The meaning of a close code. */
 export function closeCode(code: number): CloseCode {
   return CODES[code] ?? CUT;
 }

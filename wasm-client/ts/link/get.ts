@@ -1,4 +1,4 @@
-/** Reads of one client: names that wait, requests that are open, and their results. */
+/** Reads of one client: waiting names, open requests, and results. */
 
 import type { Clock, Timer } from "../clock.js";
 import type { Wasm } from "../store/core.js";
@@ -14,15 +14,15 @@ import {
 import { Slot } from "../store/slot.js";
 import type { GetOptions, GetResult } from "../types.js";
 
-/** Most Gets on their way; the relay takes 64 requests of any kind. */
+/** Maximum number of open Gets; the relay accepts 64 requests of any kind. */
 const MAX_OPEN = 16;
 
 const DEFAULT_TIMEOUT_MS = 5000;
 
-/** What the way there and back may take beside the time that the relay waits. */
+/** Time allowed for the round trip in addition to the time that the relay waits. */
 const GRACE_MS = 5000;
 
-/** By the wire's numbers. */
+/** Problems in the order of the wire's numbers. */
 const PROBLEMS: readonly string[] = [
   "UNKNOWN",
   "BAD_NAME",
@@ -35,7 +35,7 @@ const PROBLEMS: readonly string[] = [
   "NO_SUCH_FIELD",
 ];
 
-/** Options with a selection that may be compiled already. */
+/** Options whose selection may already be compiled. */
 export interface PlannedOptions extends Omit<GetOptions, "selection"> {
   selection?: Selection;
 }
@@ -51,7 +51,7 @@ interface Job {
   open: number;
 }
 
-/** A run of a job's names that one request asks for. */
+/** A range of a job's names that one request contains. */
 interface Piece {
   readonly job: Job;
   readonly from: number;
@@ -90,7 +90,7 @@ export class Gets {
     });
   }
 
-  /** Sends what can be sent. */
+  /** Sends as many requests as possible. */
   pump(wasm: Wasm, send: (bytes: Uint8Array<ArrayBuffer>) => void): void {
     while (this.#open.size < MAX_OPEN) {
       const piece = this.#waiting.shift();
@@ -138,7 +138,7 @@ export class Gets {
     if (job.open === 0) this.#finish(job);
   }
 
-  /** A Get was refused as a whole; `false` when the request was none. */
+  /** A Get was refused as a whole; returns `false` if the request wasn't a Get. */
   refused(request: number, message: string): boolean {
     const piece = this.#open.get(request);
     if (piece === undefined) return false;
@@ -147,13 +147,13 @@ export class Gets {
     return true;
   }
 
-  /** The connection is gone: what was open is asked for again on the next one. */
+  /** The connection was lost: open requests are sent again on the next one. */
   lost(): void {
     this.#waiting.unshift(...this.#open.values());
     this.#open.clear();
   }
 
-  /** No connection will come any more. */
+  /** No further connection will be made. */
   close(reason: string): void {
     this.#closed = reason;
     this.lost();
@@ -168,7 +168,7 @@ export class Gets {
     job.open -= 1;
   }
 
-  /** Ends a job: what has no result yet gets this error. */
+  /** Ends a job: names without a result get this error. */
   #give(job: Job, code: string, message: string): void {
     for (let place = 0; place < job.names.length; place += 1) this.#set(job, place, code, message);
     this.#finish(job);

@@ -2,32 +2,32 @@
 
 import type { Clock, Timer } from "../clock.js";
 
-/** After so long without a message the relay is asked whether it is there, while the page may be seen. */
+/** After this time without a message the relay is pinged, while the page is visible. */
 const QUIET_MS = 2000;
 
-/** After so long without a message, and without an answer, there is no news. */
+/** After this time without a message, and without an answer, the relay is reported as silent. */
 const NO_NEWS_MS = 3000;
 
 /** A peer that was asked less than this long ago is not reported as silent. */
 const ANSWER_MS = 500;
 
-/** What a connection has to answer in that was open before the page or the machine slept. */
+/** Time to answer for a connection that was open before the page or the machine was suspended. */
 const WOKEN_TIMEOUT_MS = 3000;
 
-/** A timer that comes so much too late stood still, with the page or the machine. */
+/** A timer that is late by more than this was suspended with the page or the machine. */
 const LATE_MS = 2000;
 
 export interface HeartbeatOptions {
   clock: Clock;
   pingIntervalMs: number;
   pingTimeoutMs: number;
-  /** Whether the page may be seen. */
+  /** Whether the page is visible. */
   isWatched: () => boolean;
   sendAck: () => void;
   sendPing: () => void;
-  /** There is no news, or there is again. */
+  /** The relay became silent, or answers again. */
   onSilent: (isSilent: boolean) => void;
-  /** Nothing came for `pingTimeoutMs` after a ping. */
+  /** Nothing arrived for `pingTimeoutMs` after a ping. */
   onSilence: () => void;
 }
 
@@ -45,7 +45,7 @@ export class Heartbeat {
   #heardAt: number | undefined;
   #isSilent = false;
   #isWoken = false;
-  /** There and back at the last ping. */
+  /** Round trip of the last ping. */
   roundTripMs: number | undefined;
 
   constructor(options: HeartbeatOptions) {
@@ -59,7 +59,7 @@ export class Heartbeat {
     this.#ask(this.#options.pingTimeoutMs);
   }
 
-  /** The connection is gone. */
+  /** The connection was lost. */
   stop(): void {
     const { clock } = this.#options;
     clock.clearTimeout(this.#ackTimer);
@@ -72,14 +72,14 @@ export class Heartbeat {
     this.#say(false);
   }
 
-  /** A message came, whatever it was. */
+  /** A message of any kind arrived. */
   heard(): void {
     this.#heardAt = this.#options.clock.now();
     this.#isWoken = false;
     if (this.#isSilent) this.#say(false);
   }
 
-  /** How long ago the last message came; NaN when none has. */
+  /** Time since the last message; NaN before the first. */
   get silenceMs(): number {
     return this.#heardAt === undefined ? NaN : this.#options.clock.now() - this.#heardAt;
   }
@@ -105,7 +105,7 @@ export class Heartbeat {
     this.#lookLater();
   }
 
-  /** The page woke up, or the network returned: an open connection has to answer soon. */
+  /** The page was resumed, or the network returned: an open connection must answer soon. */
   woken(): void {
     const isAsked = this.#isUnanswered && this.#timeoutMs === WOKEN_TIMEOUT_MS;
     if (this.#timer !== undefined && !isAsked) this.#ask(WOKEN_TIMEOUT_MS);
@@ -119,7 +119,9 @@ export class Heartbeat {
     sendAck();
   }
 
-  /** Nothing at all came since the last ping. What came meanwhile may be what its answer waits behind. */
+  /**
+   * Nothing at all has arrived since the last ping. Other messages may be queued before the answer.
+   */
   get #isUnanswered(): boolean {
     return this.#isOpen && (this.#heardAt ?? 0) <= this.#askedAt;
   }
@@ -137,7 +139,7 @@ export class Heartbeat {
     const { clock, onSilence, pingTimeoutMs } = this.#options;
     const now = clock.now();
     if (now - this.#dueAt >= LATE_MS && !this.#isWoken) {
-      // What came meanwhile may wait behind this timer.
+      // Messages that arrived meanwhile may be queued after this timer.
       this.#isWoken = true;
       this.#ask(WOKEN_TIMEOUT_MS);
       return;

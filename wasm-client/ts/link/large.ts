@@ -1,4 +1,4 @@
-/** Fetches the large values of a page in a worker, or in the page where workers aren't possible. */
+/** Fetches the large values of a page in a worker, or in the page if workers aren't available. */
 
 import { LargeStream, readHere, type LargeSocket, type Reader } from "./large_stream.js";
 import type { LargeRecord } from "./records.js";
@@ -27,7 +27,7 @@ const readInWorker: Reader = (url, onRecord, onLost) => {
   };
   worker.onerror = () => {
     worker.terminate();
-    // Where workers are forbidden or their file isn't found the page reads for itself.
+    // If workers are forbidden or their file isn't found, the page fetches the values itself.
     if (isRead) onLost("the worker failed");
     else stop = readHere(url, onRecord, onLost);
   };

@@ -3,7 +3,8 @@
 import { readRecords, type LargeRecord } from "./records.js";
 
 /**
- * Fetches a body and gives its records, or says why there are no more; what it returns ends it.
+ * Fetches a body and passes on its records, or reports why there are no more; the returned function
+ * ends it.
  */
 export type Reader = (
   url: string,
@@ -29,30 +30,30 @@ export interface LargeSocket {
   fail(reason: string): void;
 }
 
-/** After this number of streams without data a client asks for no more. */
+/** After this number of streams without data a client requests no more. */
 const TRIES = 3;
 
-/** Streams that brought nothing, in a row. */
+/** Number of consecutive streams without data. */
 const failures = new WeakMap<LargeSocket, number>();
 
 /**
- * The large values of one connection. The relay announces each by an empty message among those of
- * the WebSocket; what comes after an announcement waits until the value is there. As long as it
- * isn't known that the body gets through, large values come over the WebSocket, and if it doesn't
- * they stay there.
+ * The large values of one connection. The relay announces each by an empty WebSocket message;
+ * messages after an announcement wait until the value has arrived. Until it is known that the body
+ * gets through, large values are sent over the WebSocket, and if it doesn't get through, they
+ * continue to be.
  */
 export class LargeStream {
   #socket: LargeSocket;
   #apply: (data: ArrayBuffer, head: number) => void;
   #read: Reader;
-  /** Messages of the WebSocket that wait; the first is an announcement. */
+  /** Waiting WebSocket messages; the first is an announcement. */
   #waiting: ArrayBuffer[] = [];
   #records: LargeRecord[] = [];
   #open = false;
   #closed = false;
   #stop: () => void = () => undefined;
 
-  /** `apply` takes a message, of which so much comes before its array's elements. */
+  /** `apply` processes a message; `head` is the number of bytes before its array's elements. */
   constructor(socket: LargeSocket, apply: (data: ArrayBuffer, head: number) => void, read: Reader) {
     this.#socket = socket;
     this.#apply = apply;
@@ -63,7 +64,7 @@ export class LargeStream {
     this.#step();
   }
 
-  /** Handles a message of the WebSocket if it belongs to the stream. */
+  /** Handles a WebSocket message if it belongs to the stream. */
   takes(message: unknown): boolean {
     if (typeof message === "string") {
       const address = new URL(message, this.#socket.url);
@@ -86,7 +87,7 @@ export class LargeStream {
     return true;
   }
 
-  /** Ends the stream; what it has is discarded. */
+  /** Ends the stream; its data is discarded. */
   close(): void {
     this.#stop();
     this.#waiting = [];
@@ -94,7 +95,7 @@ export class LargeStream {
     this.#closed = true;
   }
 
-  /** Asks where the stream is, and later for its use. */
+  /** Requests the address of the stream, and later its use. */
   #step(): void {
     this.#socket.send(new Uint8Array());
   }
@@ -106,13 +107,13 @@ export class LargeStream {
       this.#records.push(record);
       this.#advance();
     } else {
-      // The first is empty and says that bodies get through.
+      // The first record is empty and shows that bodies get through.
       this.#open = true;
       this.#step();
     }
   }
 
-  /** Applies the messages that wait, up to the first whose value isn't there yet. */
+  /** Applies the waiting messages, up to the first whose value hasn't arrived. */
   #advance(): void {
     for (;;) {
       const [message] = this.#waiting;
@@ -128,7 +129,7 @@ export class LargeStream {
   }
 
   #lost(reason: string): void {
-    // Large values go on over the WebSocket where no body gets through.
+    // If no body gets through, large values continue over the WebSocket.
     if (this.#open && !this.#closed) this.#socket.fail(`the stream of large values: ${reason}`);
   }
 }

@@ -1,4 +1,7 @@
-/** The connection of one client: socket, heartbeat, log-in, large values, and the pace of a hidden page. */
+/**
+ * The connection of one client: socket, heartbeat, log-in, large values, and the update interval of
+ * a hidden page.
+ */
 
 import type { Clock } from "../clock.js";
 import type { Wasm } from "../store/core.js";
@@ -10,14 +13,14 @@ import { isHidden, isSeen, watchPage } from "./page.js";
 import type { LargeRecord } from "./records.js";
 import { LZ4_SUBPROTOCOLS, NOT_CONNECTED, RelaySocket, SUBPROTOCOL } from "./socket.js";
 
-/** From messages of this size on a stream beside the WebSocket pays. */
+/** From this message size on, a stream in addition to the WebSocket pays off. */
 const LARGE_BYTES = 1 << 16;
 
 /** Longest pause between two attempts to connect while the page is visible, and otherwise. */
 const SEEN_RETRY_MS = 5000;
 const UNSEEN_RETRY_MS = 15_000;
 
-/** The network returns for many pages at one moment: they share these milliseconds. */
+/** When the network returns, many pages reconnect at once: they are spread over this time. */
 const ONLINE_SPREAD_MS = 250;
 
 export interface LinkOptions {
@@ -29,7 +32,7 @@ export interface LinkOptions {
   wasm: () => Wasm | undefined;
   /** The connection's state has its first listener. */
   onListened: () => void;
-  /** A message came. What follows `head` bytes of it are the elements of an array. */
+  /** A message arrived. The bytes after the first `head` are the elements of an array. */
   onMessage: (data: ArrayBuffer, head: number) => void;
   /** The connection is lost or closed. `heardMs` is the time of the last message, or NaN. */
   onLost: (nowMs: number, heardMs: number) => void;
@@ -106,7 +109,7 @@ export class Link {
     return this.#options.clock.epochMs() - this.heartbeat.silenceMs;
   }
 
-  /** Begins to connect; the module is there. */
+  /** Starts connecting; the module is loaded. */
   start(): void {
     this.#leavePage = watchPage(
       () => {
@@ -123,7 +126,7 @@ export class Link {
     this.#socket.start();
   }
 
-  /** The relay has said hello to a client that it knows. */
+  /** The relay has sent Hello to a client that is logged in. */
   opened(version: string, instance: string, ackIntervalMs: number): void {
     this.opensTotal += 1;
     this.#socket.opened(version, instance);
@@ -131,7 +134,7 @@ export class Link {
     if (isHidden()) this.#pace();
   }
 
-  /** The relay asks for a token, and says hello again when it has one. */
+  /** The relay requests a token, and sends Hello again when it has received one. */
   async logIn(): Promise<void> {
     try {
       const token = await this.#options.options.token?.();
@@ -141,7 +144,7 @@ export class Link {
     }
   }
 
-  /** Encodes a request and sends it; an empty one isn't sent. */
+  /** Encodes a request and sends it unless it is empty. */
   request(make: (wasm: Wasm) => Uint8Array): void {
     const wasm = this.#options.wasm();
     if (wasm === undefined) return;
@@ -153,12 +156,12 @@ export class Link {
     this.#socket.send(bytes);
   };
 
-  /** Ends this connection; the next one follows. */
+  /** Ends this connection; the client then reconnects. */
   fail(reason: string): void {
     this.#socket.fail(reason);
   }
 
-  /** While the connection is lost: tries again within `delayMs`. */
+  /** While the connection is lost: reconnects within `delayMs`. */
   retryWithin(delayMs: number): void {
     this.#socket.retryWithin(delayMs);
   }
@@ -169,7 +172,7 @@ export class Link {
     this.#socket.close(reason);
   }
 
-  /** A hidden page gets its updates at intervals only. */
+  /** Sets the update interval of a hidden page. */
   #pace(): void {
     const { hiddenIntervalMs = 1000 } = this.#options.options;
     if (hiddenIntervalMs > 0 && this.isOpen) {
@@ -184,7 +187,7 @@ export class Link {
       this.fail("the relay sent text");
       return;
     }
-    // A worker that holds the connection hands records of its stream on as they are.
+    // A worker that holds the connection passes records of its stream on unchanged.
     const bytes = message as ArrayBuffer & Partial<LargeRecord>;
     const { data = bytes, head = data.byteLength } = bytes;
     this.#frame(data, head);

@@ -1,4 +1,4 @@
-/** Puts and calls of one client: those that wait, those that are open, and their results. */
+/** Puts and calls of one client: waiting and open ones, and their results. */
 
 import type { Clock, Timer } from "../clock.js";
 import type { Applied, Wasm } from "../store/core.js";
@@ -17,18 +17,21 @@ import { isLocal } from "../pv/pv.js";
 import { stageValue } from "../store/value.js";
 import type { Link } from "./link.js";
 
-/** Most on their way and in one message; the relay takes 64 requests of any kind. */
+/**
+ * Maximum number of open operations, and of puts in one message; the relay accepts 64 requests of
+ * any kind.
+ */
 const MAX_OPEN = 32;
 
-/** As the relay's own. */
+/** The same as the relay's default. */
 const DEFAULT_TIMEOUT_MS = 10_000;
 
-/** What the way there and back may take beside the time that the relay waits. */
+/** Time allowed for the round trip in addition to the time that the relay waits. */
 const GRACE_MS = 5000;
 
 const DONE = 1;
 
-/** By the wire's numbers: the code, and whether something may have been written. */
+/** In the order of the wire's numbers: the code, and whether something may have been written. */
 const OUTCOMES: readonly (readonly [string, boolean])[] = [
   ["UNKNOWN", true],
   ["DONE", false],
@@ -45,25 +48,28 @@ const OUTCOMES: readonly (readonly [string, boolean])[] = [
   ["WITHHELD", false],
 ];
 
-/** `data`: what a service answered, or what a PV holds that isn't what was put, with words for it. */
+/** `data`: a service's answer, or a PV's value if it differs from the one put, with a message. */
 type End =
   { readonly data: PvField | undefined; readonly message: string } | { readonly error: PutError };
 
-/** Puts that go in one message. */
+/** Puts that are sent in one message. */
 interface Group {
   readonly allPermitted: boolean;
 }
 
 interface Job {
   readonly name: string;
-  /** Of a call its bytes, nothing of a put, which is then one of the next message's; or why it can't be made. */
+  /**
+   * Returns the bytes of a call, or nothing for a put, which then belongs to the next message; or
+   * the reason why it can't be made.
+   */
   readonly make: (wasm: Wasm) => Uint8Array | PutError | undefined;
-  /** Jobs of one group follow each other. */
+  /** Jobs of one group are consecutive. */
   readonly group: Group | undefined;
   readonly ends: ((end: End, superseded: boolean) => void)[];
-  /** Gives way to a later one of the same name that hasn't been sent either. */
+  /** It is replaced by a later unsent put of the same name. */
   readonly coalesce: boolean;
-  /** Callers before this index gave way. */
+  /** Callers before this index were superseded. */
   readonly superseded: number;
   readonly timer: Timer;
 }
@@ -87,7 +93,7 @@ export class Operations {
     this.#options = options;
   }
 
-  /** `loc://` PVs among them are written at once, without the relay. */
+  /** `loc://` PVs are written at once, without the relay. */
   putMany(
     puts: readonly (readonly [name: string, value: PutValue])[],
     options: PutManyOptions,
@@ -111,7 +117,7 @@ export class Operations {
     return Promise.all(results);
   }
 
-  /** One of a `group` waits until that is whole. */
+  /** A put of a `group` waits until the group is complete. */
   put(name: string, value: PutValue, options: PutOptions, group?: Group): Promise<PutResult> {
     const { coalesce = false, onlyIfUnchanged = false, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
     const slot = this.#options.slotOf(name);
@@ -187,7 +193,7 @@ export class Operations {
     if (group === undefined) this.pump();
   }
 
-  /** Sends what can be sent; without a connection ends what waits for one. */
+  /** Sends as many operations as possible; without a connection, ends those that are waiting. */
   pump(): void {
     const { connection, isOpen } = this.#options.link;
     const { reason, state } = connection.getSnapshot();
@@ -203,7 +209,7 @@ export class Operations {
       const { coalesce, group, name } = first;
       const end = this.#waiting.findIndex((job) => group === undefined || job.group !== group);
       const count = group === undefined ? 1 : end < 0 ? this.#waiting.length : end;
-      // A group goes as a whole.
+      // A group is sent as a whole.
       if (this.#open.size + count > MAX_OPEN) break;
       const jobs = this.#waiting.splice(0, count);
       if (coalesce && this.#isOpen(name)) held.push(first);
@@ -212,7 +218,7 @@ export class Operations {
     this.#waiting.unshift(...held);
   }
 
-  /** Sends as many as one message takes; gives those that are left. */
+  /** Sends as many puts as fit in one message; returns the others. */
   #sendTogether(jobs: readonly Job[]): readonly Job[] {
     const wasm = this.#options.wasm();
     const { core } = wasm;
@@ -272,7 +278,7 @@ export class Operations {
     this.pump();
   }
 
-  /** A request was refused as a whole; `false` when it was none of these. */
+  /** A request was refused as a whole; returns `false` if it wasn't one of these. */
   refused(request: number, message: string): boolean {
     const first = this.#open.get(request);
     if (first === undefined) return false;
@@ -285,7 +291,7 @@ export class Operations {
     return true;
   }
 
-  /** The connection is gone: nothing is sent later that was meant for now. */
+  /** The connection was lost: waiting operations are not sent later. */
   #lost(code: "RELAY_LOST" | "CLOSED", reason: string): void {
     const [open, waiting] = [[...this.#open.values()], this.#waiting];
     this.#open.clear();

@@ -1,18 +1,20 @@
 /** Splits the endless HTTP body of large values into messages. */
 
-/** A message, and how much of it comes before its array's elements. */
+/** A message, and the number of bytes before its array's elements. */
 export interface LargeRecord {
   readonly data: ArrayBuffer;
   readonly head: number;
 }
 
-/** Longest message that is taken; PROTOCOL.md says so. */
+/** Maximum length of a message; also in PROTOCOL.md. */
 const MAX_BYTES = 1 << 28;
 
-/** Length and head of the message that follows, each a 32-bit number. */
+/** Length and head of the following message, each a 32-bit number. */
 const HEADER_BYTES = 8;
 
-/** Fetches a body and gives its records, each in a separate buffer; throws when it ends. */
+/**
+ * Fetches a body and passes on its records, each in a separate buffer; throws when the body ends.
+ */
 export async function readRecords(
   url: string,
   onRecord: (record: LargeRecord) => void,

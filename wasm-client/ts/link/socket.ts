@@ -7,19 +7,19 @@ import type { ConnectionSnapshot } from "../types.js";
 
 export const SUBPROTOCOL = "pvwire.v1";
 
-/** What a client that wants packed columns offers; a relay that can't pack takes the second. */
+/** Subprotocols for packed columns; a relay that can't pack selects the second. */
 export const LZ4_SUBPROTOCOLS = [`${SUBPROTOCOL}.lz4`, SUBPROTOCOL];
 
-/** Longest wait for the relay's first message. */
+/** Maximum time to wait for the relay's first message. */
 const HELLO_TIMEOUT_MS = 10_000;
 
-/** An attempt that is older than this began before the network returned, and may never end. */
+/** An attempt older than this began before the network returned, and may never end. */
 const OLD_ATTEMPT_MS = 1000;
 
-/** A connection that held for so long was good: the next attempt after it is the first again. */
+/** A connection that lasted this long was good: the count of failed attempts starts again. */
 const GOOD_AFTER_MS = 5000;
 
-/** What a browser reports when a connection ended without a close message. */
+/** The code that a browser reports when a connection ended without a close frame. */
 const CUT = 1006;
 
 /** The parts of a WebSocket that are used here. */
@@ -32,12 +32,12 @@ export interface SocketOptions {
   clock: Clock;
   /** Between 0 and 1. */
   random: () => number;
-  /** Called before each pause, which is shorter while the page is visible. */
+  /** Called before each pause; the pause is shorter while the page is visible. */
   maxRetryDelayMs: () => number;
   onMessage: (data: unknown) => void;
-  /** An open connection is lost, or the first attempt failed. */
+  /** An open connection was lost, or the first attempt failed. */
   onLost: () => void;
-  /** What the socket says of the connection. */
+  /** The state of the connection. */
   connection: Cell<ConnectionSnapshot>;
 }
 
@@ -83,11 +83,11 @@ export class RelaySocket {
   }
 
   send(bytes: Uint8Array<ArrayBuffer>): void {
-    // A socket that is closing already takes nothing; its close event says so.
+    // A closing socket can't send; its close event follows.
     if (this.#socket?.readyState === 1) this.#socket.send(bytes);
   }
 
-  /** The relay has said hello. */
+  /** The relay has sent Hello. */
   opened(relayVersion: string, relayInstance: string): void {
     const { clock } = this.#options;
     clock.clearTimeout(this.#timer);
@@ -103,14 +103,14 @@ export class RelaySocket {
     });
   }
 
-  /** Ends a connection that brings wrong data or none, and connects again. */
+  /** Ends a connection that delivers invalid data or none, and reconnects. */
   fail(reason: string): void {
     if (this.#socket === undefined) return;
     this.#drop();
     this.#retry(CUT, reason);
   }
 
-  /** While the connection is lost: tries again after `delayMs`, and not later as planned. */
+  /** While the connection is lost: reconnects after `delayMs`, and not at the planned time. */
   retryWithin(delayMs: number): void {
     const { clock } = this.#options;
     const isOld = clock.now() - this.#triedAt >= OLD_ATTEMPT_MS;
@@ -119,7 +119,7 @@ export class RelaySocket {
     this.#retryAfter(delayMs);
   }
 
-  /** Ends it for good. */
+  /** Ends the connection for good. */
   close(reason: string): void {
     this.#drop();
     this.#end(reason);
@@ -127,7 +127,7 @@ export class RelaySocket {
 
   #connect(): void {
     const { clock, subprotocols, webSocket = globalThis.WebSocket } = this.#options;
-    // Node has none before version 22.
+    // Node has no WebSocket before version 22.
     if ((webSocket as unknown) === undefined) {
       this.#end("no WebSocket here: pass one as `webSocket`");
       return;
@@ -136,12 +136,12 @@ export class RelaySocket {
     try {
       socket = new webSocket(this.#url, subprotocols);
     } catch (error) {
-      // The address itself is wrong: no attempt can do better.
+      // The address itself is invalid: no attempt can succeed.
       this.#end(error instanceof Error ? error.message : String(error));
       return;
     }
     socket.binaryType = "arraybuffer";
-    // The close event says as much. In Node an error without a listener ends the process.
+    // The close event reports the same. In Node an error event without a listener ends the process.
     socket.onerror = () => undefined;
     socket.onmessage = (event: MessageEvent<unknown>) => {
       this.#options.onMessage(event.data);
@@ -159,7 +159,7 @@ export class RelaySocket {
     }, HELLO_TIMEOUT_MS);
   }
 
-  /** Lets go of the socket: nothing that it still does is heard. */
+  /** Detaches the socket: its further events are ignored. */
   #drop(): void {
     const socket = this.#socket;
     this.#options.clock.clearTimeout(this.#timer);
@@ -167,7 +167,7 @@ export class RelaySocket {
     if (socket === undefined) return;
     socket.onmessage = null;
     socket.onclose = null;
-    // Closing while connecting is an error too: `onerror` stays.
+    // Closing while connecting causes an error event too: `onerror` stays.
     if (socket.readyState < 2) socket.close(1000);
   }
 
@@ -197,7 +197,7 @@ export class RelaySocket {
 
   #retryAfter(delayMs: number): void {
     this.#timer = this.#options.clock.setTimeout(() => {
-      // What waits no longer says so.
+      // The connection is no longer waiting to retry.
       this.#change({ retryInMs: undefined });
       this.#connect();
     }, delayMs);
@@ -224,7 +224,7 @@ export class RelaySocket {
   }
 }
 
-/** The relay's address as a WebSocket has it. Without a path it is `/ws`. */
+/** The relay's address as a WebSocket URL. The default path is `/ws`. */
 export function socketUrl(url: string | URL, base: string | undefined): string {
   const full = new URL(url, base);
   full.protocol = full.protocol.replace("http", "ws");

@@ -18,7 +18,7 @@ const UNKNOWN = 8;
 const REFUSED_PUT = 16;
 const TAKEN_PUT = 32;
 
-/** By the numbers of the state column. */
+/** In the order of the numbers of the state column. */
 export const STATES: readonly PvConnectionState[] = [
   "connecting",
   "notFound",
@@ -36,7 +36,7 @@ const NOT_CONNECTED: readonly string[] = [
   "relay lost",
 ];
 
-/** By the numbers of the severity column. */
+/** In the order of the numbers of the severity column. */
 export const SEVERITIES: readonly Severity[] = ["NO_ALARM", "MINOR", "MAJOR", "INVALID"];
 
 const QUALITIES: readonly Quality[] = ["VALID", "WARNING", "ALARM", "INVALID"];
@@ -74,7 +74,7 @@ const state = (slot: Slot, columns: Columns): number => columns.state[slot.index
 
 const connected: Reader = (slot, columns) => state(slot, columns) === CONNECTED;
 
-/** When the PV's server was last heard from, or the relay; NaN while they answer. */
+/** When the PV's server or the relay was last heard from; NaN while they answer. */
 const heardMs = ({ index, name, wasm }: Slot, columns: Columns): number => {
   const ms = columns.heardMs[index] as number;
   return Number.isNaN(ms) && !name.startsWith("loc://") ? wasm.heardMs : ms;
@@ -105,7 +105,7 @@ const array: Reader = (slot, columns) => {
   }
 };
 
-/** Exact value of an integer, whatever its size. */
+/** Exact value of an integer of any size. */
 const bigint = (slot: Slot, columns: Columns): bigint | null => {
   switch (columns.kind[slot.index]) {
     case Kind.largeInteger:
@@ -123,7 +123,7 @@ const bigint = (slot: Slot, columns: Columns): bigint | null => {
 
 const isInteger = (type: PvType): boolean => /^U?Int/.test(type);
 
-/** Whether the IOC takes puts; `null` when only a put can show it. */
+/** Whether the IOC permits puts; `null` if only a put can show it. */
 export const mutable = (slot: Slot, columns: Columns): boolean | null => {
   const access = columns.access[slot.index] as number;
   if (state(slot, columns) !== CONNECTED || access & REFUSED_PUT) return false;
@@ -131,7 +131,7 @@ export const mutable = (slot: Slot, columns: Columns): boolean | null => {
   return access & UNKNOWN ? null : (access & WRITE) !== 0;
 };
 
-/** Why a PV whose server is there isn't found: there is no such field. */
+/** Why a PV whose server exists isn't found: there is no such field. */
 const missingField = (slot: Slot, columns: Columns): string =>
   state(slot, columns) === NOT_FOUND ? slot.metadata(columns).missingField : "";
 
@@ -148,7 +148,7 @@ const text = (slot: Slot, columns: Columns): string | null => {
   return characters ? textOf(array) : null;
 };
 
-/** As EPICS writes text: up to the first NUL, in UTF-8 or else in Latin-1. */
+/** Decodes text as EPICS writes it: up to the first NUL, in UTF-8 or otherwise in Latin-1. */
 function textOf(array: Uint8Array | Int8Array): string {
   const bytes = new Uint8Array(array.buffer, array.byteOffset, array.length);
   const end = bytes.indexOf(0);
@@ -156,7 +156,7 @@ function textOf(array: Uint8Array | Int8Array): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(characters);
   } catch {
-    // Not all at once: a call takes some ten thousand arguments.
+    // Not all at once: a call accepts some ten thousand arguments.
     return Array.from(characters, (byte) => String.fromCharCode(byte)).join("");
   }
 }
@@ -204,7 +204,7 @@ const skip =
   ({ index }, { skips }) =>
     skips[index * Cause.count + cause];
 
-/** Values left out for whatever cause. */
+/** Number of values skipped for any cause. */
 export const skipped = ({ skips }: Columns, index: number): number =>
   skips
     .subarray(index * Cause.count, (index + 1) * Cause.count)
@@ -294,12 +294,12 @@ const READERS: Readonly<Record<string, Reader>> = {
 
 const hasValue: Reader = (slot, columns) => columns.kind[slot.index] !== Kind.none;
 
-/** The wire has 0 where the server gives no time stamp. */
+/** On the wire the time is 0 if the server sends no time stamp. */
 const hasTime: Reader = (slot, columns) =>
   hasValue(slot, columns) === true &&
   (columns.seconds[slot.index] !== 0 || columns.nanoseconds[slot.index] !== 0);
 
-/** Objects that can be missing, and what tells. */
+/** Objects that can be missing, and the fields that tell whether they are. */
 const PRESENT: Readonly<Record<string, Reader>> = {
   value: hasValue,
   time: hasTime,
@@ -310,45 +310,49 @@ type RangeName = "controlRange" | "displayRange" | "alarmRange" | "warningRange"
 
 export const ALARM = 1 << 2;
 
-/** The part that says whether a PV is connected and its server answers. */
+/** The part that contains whether a PV is connected and its server answers. */
 export const CONNECTION = 1 << 4;
 
-/** Every part, also those of fields that read none. */
+/** Every part, including those that no field reads. */
 export const ALL_PARTS = -1;
 
-/** Not a part: a plan with this bit reads the description, which some sources tell only when asked. */
+/**
+ * Not a part: a plan with this bit reads the description, which some sources send only on request.
+ */
 export const DESCRIBES = 1 << 30;
 
-/** Makes an object of the values from a place on; `before` is what it makes a new one of. */
+/** Creates an object of the values from an index on, based on `before`. */
 type Build = (values: readonly unknown[], from: number, before: object | undefined) => object;
 
-/** One object of a selection: its fields by place. */
+/** One object of a selection: its fields by index. */
 export interface ObjectPlan {
   readonly keys: readonly string[];
   /** Parts that each field reads. */
   readonly masks: readonly number[];
   readonly fields: readonly (Reader | ObjectPlan)[];
   readonly build: Build;
-  /** Whether there is such an object now. */
+  /** Whether the object exists now. */
   readonly present: Reader | undefined;
-  /** Parts that all of it reads. */
+  /** Parts that the whole object reads. */
   readonly mask: number;
-  /** How many values it and what is in it have. */
+  /** Number of values of the object and of the objects in it. */
   readonly size: number;
 }
 
-/** As an application writes it, or compiled; everything when it is left out. */
+/** Text as an application writes it, or compiled; everything if omitted. */
 export type Selection = string | ObjectPlan | undefined;
 
 /** Sign, key, name and mask of a field, and its arguments if it takes any. */
 export type Words = [string, string, string, string, ...string[]];
 
-/** What a field shows, by its path and the words of its line; takes the lines of what is in it. */
+/**
+ * The reader of a field, by its path and the words of its line; consumes the lines of its contents.
+ */
 export type MakeReader = (path: string, words: Words, lines: string[]) => Reader | undefined;
 
 /**
- * Turns the module's plan, from the next line to the end of its object, into functions, and takes these
- * lines away. `make` goes before the readers of this file.
+ * Turns the module's plan, from the next line to the end of its object, into functions, and removes
+ * these lines. `make` takes precedence over the readers of this file.
  */
 export function planObject(lines: string[], make?: MakeReader, path = ""): ObjectPlan {
   const keys: string[] = [];
@@ -357,7 +361,7 @@ export function planObject(lines: string[], make?: MakeReader, path = ""): Objec
   let mask = 0;
   let size = 0;
   let line: string | undefined;
-  // The last line of all is empty.
+  // The last line of the plan is empty.
   while ((line = lines.shift()) && line !== "}") {
     const words = line.split(" ") as Words;
     const [sign, key, name, own, args] = words;
@@ -365,7 +369,7 @@ export function planObject(lines: string[], make?: MakeReader, path = ""): Objec
     const field =
       make?.(inner, words, lines) ??
       (sign === "{" ? planObject(lines, make, inner) : leaf(name, inner, path, args));
-    // A function reads no parts itself.
+    // A function itself reads no parts.
     const described = inner.endsWith("display.description") ? DESCRIBES : 0;
     const parts = Number(own) | (field as ObjectPlan).mask | described;
     size += 1 + ((field as Partial<ObjectPlan>).size ?? 0);
@@ -379,7 +383,7 @@ export function planObject(lines: string[], make?: MakeReader, path = ""): Objec
 
 const plans = new Map<string | undefined, ObjectPlan>();
 
-/** Selections that are kept compiled; an application has few. */
+/** Maximum number of compiled selections that are kept; an application has few. */
 const MAX_PLANS = 1000;
 
 /** A selection's functions, compiled once. Only when the module is loaded. */
@@ -400,7 +404,7 @@ export function planSelection(selection: Selection): ObjectPlan {
   return plan;
 }
 
-/** A selection asks for a field that only GraphQL documents may have. */
+/** The error for a field that only GraphQL documents may select. */
 function elsewhere(selection: string, path: string): SelectionError {
   const field = path.split(".")[1] ?? path;
   const before = selection.slice(0, selection.search(`\\b${field}\\b`)).split("\n");
@@ -411,7 +415,7 @@ function elsewhere(selection: string, path: string): SelectionError {
   );
 }
 
-/** Which range the fields at a path are of. */
+/** The range that the fields at a path belong to. */
 const rangeAt = (path: string): RangeName | undefined =>
   /\w+Range/.exec(path)?.[0] as RangeName | undefined;
 
@@ -434,7 +438,9 @@ function leaf(name: string, path: string, parent: string, args: string | undefin
   return reader;
 }
 
-/** Objects of usual selections, written out: engines make these several times as fast as others. */
+/**
+ * Objects of common selections as literals: engines create these several times as fast as others.
+ */
 const BUILDS: Readonly<Record<string, Build>> = {
   "id value time status": (v, n) => ({
     id: v[n],
@@ -453,12 +459,12 @@ const BUILDS: Readonly<Record<string, Build>> = {
 const building = (keys: readonly string[]): Build => {
   const name = keys.join(" ");
   if (Object.hasOwn(BUILDS, name)) return BUILDS[name] as Build;
-  // To set that key would set the prototype.
+  // Assigning to that key would set the prototype.
   if (keys.includes("__proto__")) {
     return (values, from) => Object.fromEntries(keys.map((key, at) => [key, values[from + at]]));
   }
   return (values, from, before) => {
-    // A copy is made several times as fast as an object whose keys come one by one.
+    // A copy is created several times as fast as an object whose keys are added one by one.
     const object: Record<string, unknown> = { ...before };
     for (let at = 0; at < keys.length; at += 1) {
       const key = keys[at] as string;
@@ -470,8 +476,8 @@ const building = (keys: readonly string[]): Build => {
 };
 
 /**
- * Reads again what the changed parts touch. The values of the plan's fields stand from a place on, and
- * behind them those of the objects in it; what didn't change stays the same object.
+ * Reads again what the changed parts affect. The values of the plan's fields start at an index,
+ * followed by those of the objects in it; unchanged objects keep their identity.
  */
 function read(
   { build, fields, masks, present }: ObjectPlan,
@@ -504,7 +510,7 @@ function read(
   return same ? (before as object) : build(values, from, before ?? undefined);
 }
 
-/** What one reader of a selection saw last. */
+/** The last values of one reader of a selection. */
 export class View {
   #plan: ObjectPlan;
   #values: unknown[];

@@ -1,4 +1,7 @@
-/** The `loc://` PVs of one client: values of the page, shared by its components, without a relay. */
+/**
+ * The `loc://` PVs of one client: values local to the page, shared by its components, without a
+ * relay.
+ */
 
 import type { Core } from "../../pkg/pvwire_wasm.js";
 import type { Clock } from "../clock.js";
@@ -9,7 +12,7 @@ import { stageValue } from "../store/value.js";
 
 interface Local {
   value: PutValue;
-  /** One for each spelling that has listeners. */
+  /** One slot for each spelling that has listeners. */
   readonly slots: Set<Slot>;
 }
 
@@ -27,7 +30,7 @@ function parse(name: string): { bare: string; initial: PutValue } | string {
       return { bare, initial: initial as PutValue };
     }
   } catch {
-    // Said below.
+    // Reported below.
   }
   return `invalid initial value ${text}: write a number, "text", or a list of either`;
 }
@@ -38,7 +41,7 @@ export class Locals {
   #clock: Clock;
   #onChange: () => void;
 
-  /** `onChange` is called when a slot shows another value. */
+  /** `onChange` is called when the value shown by a slot changes. */
   constructor(core: () => Core, clock: Clock, onChange: () => void) {
     this.#core = core;
     this.#clock = clock;
@@ -99,7 +102,7 @@ export class Locals {
     stageValue(core, value);
     core.set_local(slot.index, digitsOf(value), this.#clock.epochMs());
     if (typeof value !== "object") return;
-    // What the application gave may change under us: a copy, as a message would have been one.
+    // A copy, because the application may change its array later.
     const bytes = core.staged_array();
     if (bytes.length === 0 && value.length > 0) return;
     const type = core.staged_type();
@@ -107,13 +110,13 @@ export class Locals {
   }
 }
 
-/** Decimal places of the shortest text that is read back as the same number. */
+/** Decimal places of the shortest text that reads back as the same number. */
 function digitsOf(value: PutValue): number {
   const [, places = ""] = /\.(\d+)$/.exec(String(value)) ?? [];
   return places.length;
 }
 
-/** The value in the form that the PV holds: the text of a number becomes one, a number text. */
+/** The value in the PV's type: a number's text becomes a number, a number becomes text. */
 function fit(value: PutValue, held: PutValue): PutValue | undefined {
   if (typeof held === "string") return typeof value === "object" ? value : String(value);
   if (typeof value !== "string" || typeof held === "object") return value;

@@ -1,4 +1,4 @@
-/** One PV through one selection: its listeners, and the snapshot that they read. */
+/** One PV with one selection: its listeners, and the snapshot that they read. */
 
 import type { Columns } from "../store/core.js";
 import { ALL_PARTS, planSelection, View, type Selection } from "./fields.js";
@@ -7,7 +7,7 @@ import { Listeners, type Listener } from "../store/readable.js";
 import type { Slot } from "../store/slot.js";
 import type { Pv, PvOptions } from "../types.js";
 
-/** Whether a name is a PV of the page itself. */
+/** Whether a PV is local to the page. */
 export const isLocal = (name: string): boolean => name.startsWith("loc://");
 
 /** A filter as the arguments of the module's `subscribe`; missing ones are 0. */
@@ -21,7 +21,7 @@ export type FilterNumbers = [
   float32: boolean,
 ];
 
-/** Options as one string, empty when they filter nothing. */
+/** Options as one string, empty if they filter nothing. */
 export function filterOf(options: PvOptions = {}): string {
   checkOptions(options);
   const { deadband = 0, every = 1, float32, maxLength, points, rateHz, stride } = options;
@@ -33,9 +33,9 @@ export function filterOf(options: PvOptions = {}): string {
 
 /** The client of a PV's handle. */
 export interface PvOwner {
-  /** The module is there. */
+  /** The module is loaded. */
   readonly loaded: boolean;
-  /** The PV's slot while it has listeners, one without data otherwise. */
+  /** The PV's slot while it has listeners, otherwise one without data. */
   slotOf(handle: PvHandle): Slot;
   columns(): Columns;
   attach(handle: PvHandle): void;
@@ -45,7 +45,7 @@ export interface PvOwner {
 export class PvHandle implements Pv<unknown> {
   /** Parts that the selection reads; none before it is compiled. */
   mask = 0;
-  /** The PV as its client holds it, while it has listeners. */
+  /** The client's entry of the PV while it has listeners. */
   held: { readonly slot: Slot | undefined } | undefined;
   #owner: PvOwner;
   #selection: Selection;
@@ -53,14 +53,14 @@ export class PvHandle implements Pv<unknown> {
   #error: unknown;
   #listeners = new Listeners();
   #shown: unknown;
-  /** Parts that changed since they were shown. */
+  /** Parts that changed since the last snapshot. */
   #changed = ALL_PARTS;
 
   constructor(
     owner: PvOwner,
     readonly name: string,
     selection: Selection,
-    /** Which updates, see `filterOf`. */
+    /** The filter of updates, see `filterOf`. */
     readonly filter = "",
   ) {
     this.#owner = owner;
@@ -90,7 +90,7 @@ export class PvHandle implements Pv<unknown> {
     }
   }
 
-  /** As `compile`, but leaves the error to `getSnapshot`. */
+  /** Like `compile`, but leaves the error to `getSnapshot`. */
   prepare(): void {
     try {
       this.compile();

@@ -1,4 +1,4 @@
-/** pvwire/react: hooks for PVs. A component renders again only when what it selected changed. */
+/** pvwire/react: hooks for PVs. A component renders again only when its selected fields changed. */
 
 export { PvProvider, useClient, type PvProviderProps } from "./provider.js";
 export { usePut, type PutHandle } from "./put.js";

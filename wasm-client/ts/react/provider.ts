@@ -12,34 +12,34 @@ import {
 import { createClient } from "../index.js";
 import type { PvClient } from "../types.js";
 
-/** How long a connection outlives its last provider: a page that is changed keeps it. */
+/** How long a connection stays open after its last provider: navigation between pages keeps it. */
 const GRACE_MS = 2000;
 
 const ClientContext = createContext<PvClient | undefined>(undefined);
 
-/** Either a client of the application's own, or where the relay is. */
+/** Either an existing client, or the relay's address. */
 export type PvProviderProps = { children?: ReactNode } & (
   { client: PvClient; url?: undefined } | { url: string | URL; client?: undefined }
 );
 
 /**
- * Gives a client to the hooks below it. All providers of one address share a client, which ends a
- * moment after the last of them. On a server nothing is asked and nothing is known.
+ * Provides a client to the hooks below it. All providers of one address share a client, which ends
+ * shortly after the last of them. On a server there are no requests and no data.
  */
 export function PvProvider({ children, client, url }: PvProviderProps): ReactNode {
   if (client !== undefined) {
     return createElement(ClientContext.Provider, { value: client }, children);
   }
-  // Another address is another client.
+  // Another address needs another client.
   return createElement(SharedClient, { key: String(url), url: String(url) }, children);
 }
 
 function SharedClient({ children, url }: { children?: ReactNode; url: string }): ReactNode {
-  // A client does nothing before it is used: one that is made for a render that React throws away
-  // costs nothing.
+  // A client does nothing before it is used: creating one in a render that React discards costs
+  // nothing.
   const [shared, setShared] = useState(() => sharedClient(url));
   useEffect(() => {
-    // React keeps the state of a tree that it hides for long; its client may have ended meanwhile.
+    // React keeps the state of a hidden tree for a long time; its client may have ended meanwhile.
     const present = sharedClient(url);
     // eslint-disable-next-line react-hooks/set-state-in-effect -- the same, but for that one case
     setShared(present);
@@ -77,7 +77,7 @@ function sharedClient(url: string): Shared {
       };
     },
   };
-  // A server renders for many users, and nothing of one belongs to another.
+  // A server renders for many users, who must not share data.
   if (typeof document === "object") byUrl.set(url, shared);
   return shared;
 }

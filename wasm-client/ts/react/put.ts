@@ -5,15 +5,15 @@ import { useCallback, useEffect, useRef, useState } from "react";
 import type { PutFailure, PutOptions, PutResult, PutValue } from "../types.js";
 import { useClient } from "./provider.js";
 
-/** What a component needs to write one PV. */
+/** The functions and state that a component needs to write one PV. */
 export interface PutHandle {
-  /** Writes; the result says what became of it. */
+  /** Writes; returns the outcome. */
   readonly put: (value: PutValue, options?: PutOptions) => Promise<PutResult>;
-  /** `pending` while a put has no outcome; otherwise that of the one that ended last. */
+  /** `pending` while a put has no outcome; otherwise the outcome of the put that ended last. */
   readonly state: "idle" | "pending" | "done" | "failed";
-  /** Puts of this component that have no outcome yet. */
+  /** Number of puts of this component that have no outcome yet. */
   readonly pending: number;
-  /** Why the last put that ended isn't done; `undefined` when it is. */
+  /** Error of the put that ended last; `undefined` if it succeeded. */
   readonly error: PutFailure["error"] | undefined;
   /** `error.message`. */
   readonly reason: string | undefined;

@@ -1,4 +1,4 @@
-/** The hooks that read PVs. A component renders again only when what it selected changed. */
+/** The hooks that read PVs. A component renders again only when its selected fields changed. */
 
 import { useEffect, useMemo, useRef, useSyncExternalStore } from "react";
 
@@ -8,7 +8,7 @@ import type { Selected } from "./selected.js";
 
 const nothing = (): undefined => undefined;
 
-/** Options that callers write out in place: only what is in them counts. For hooks of this package. */
+/** For hooks of this package. Options written inline are compared by content. */
 export function usePvStore<T>(
   name: string,
   selection: string | undefined,
@@ -32,9 +32,9 @@ export function usePvStore<T>(
 }
 
 /**
- * The PV `name` through `selection`, all of its updates or those that `options` ask for, such as
- * `{ rateHz: 2 }`. `undefined` on a server and until the module is loaded. The result has the type
- * of a selection that is written out; of any other say it: `usePv<Mine>(name, selection)`.
+ * The PV `name` with `selection`, with all of its updates or only those that `options` request,
+ * such as `{ rateHz: 2 }`. `undefined` on a server and until the module is loaded. The result type
+ * is inferred from a literal selection; for any other, pass it: `usePv<Mine>(name, selection)`.
  *
  * ```tsx
  * const temperature = usePv("TEMP", "{ value { string } }");
@@ -54,7 +54,7 @@ export function usePv(name: string, selection?: string, options?: PvOptions): un
   return useSyncExternalStore(pv.subscribe, pv.getSnapshot, nothing);
 }
 
-/** Several PVs through one selection and with the same options, in the order of `names`. */
+/** Several PVs with one selection and the same options, in the order of `names`. */
 export function usePvs(
   names: readonly string[],
   selection?: undefined,
@@ -90,7 +90,7 @@ function usePvsStore(
 ): PvsStore {
   const client = useClient();
   const { deadband, every, float32, maxLength, points, rateHz, stride } = options ?? {};
-  // Callers write the list out in place: only what is in it counts.
+  // Lists written inline are compared by content.
   const key = JSON.stringify(names);
   return useMemo(
     () =>
@@ -132,15 +132,15 @@ function pvsStore(
   };
 }
 
-/** Beside which updates are wanted: when a derived value counts as the same. */
+/** Options of updates, and the comparison of derived values. */
 export interface SelectorOptions<R> extends PvOptions {
-  /** @default the same, or objects or arrays with the same in them */
+  /** @default identical values, or objects or arrays with identical contents */
   isEqual?: (before: R, now: R) => boolean;
 }
 
 /**
- * What `derive` makes of a PV: the component renders again only when that changed, not whenever the
- * PV did.
+ * A value derived from a PV: the component renders again only when that value changed, not whenever
+ * the PV did.
  *
  * ```tsx
  * const isHot = usePvSelector("TEMP", "{ value { number } }", (pv) => (pv?.value?.number ?? 0) > 60);
@@ -176,7 +176,8 @@ export function usePvSelector<R>(
         const of = read();
         if (seen?.of === of) return seen.derived;
         let derived = derive((single ? of[0] : of) as never);
-        // Written out in place, `derive` is a new function in each render: what was shown counts.
+        // Written inline, `derive` is a new function in each render: the last shown value is
+        // compared.
         // eslint-disable-next-line react-hooks/refs -- decides about identity, not about what is shown
         const before = seen ?? last.current;
         if (before !== undefined && isEqual(before.derived, derived)) derived = before.derived;

@@ -1,4 +1,4 @@
-/** The TypeScript type of the result of a selection that is written out in the code. */
+/** The TypeScript type of the result of a literal selection. */
 
 import type { PvData } from "../types.js";
 
@@ -24,7 +24,9 @@ type FieldOf<Of, Name extends string> = Name extends keyof Of
 
 type Plain<T> = { readonly [K in keyof T]: T[K] };
 
-/** Fields up to the end of their object: its type, and what follows; `never` what isn't understood. */
+/**
+ * Fields up to the end of their object: its type, and the remaining text; `never` for invalid text.
+ */
 type Fields<S extends string, Of, Seen> =
   Trim<S> extends infer T extends string
     ? T extends `}${infer Rest}`
@@ -51,9 +53,9 @@ type Field<Key extends string, Type, S extends string, Of, Seen> = S extends `{$
   : Fields<S, Of, Seen & Readonly<Record<Key, Type>>>;
 
 /**
- * What `selection` gives: `Selected<"{ value { string } }">` is
- * `{ readonly value: { readonly string: string } | null }`. It is `unknown` of a selection with
- * fragments, directives or comments, and `PvData` of a text that the compiler doesn't know.
+ * The result type of `selection`: `Selected<"{ value { string } }">` is `{ readonly value: {
+ * readonly string: string } | null }`. It is `unknown` for a selection with fragments, directives
+ * or comments, and `PvData` for a text that the compiler doesn't know.
  */
 export type Selected<S extends string> = string extends S
   ? PvData

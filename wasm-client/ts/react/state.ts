@@ -19,14 +19,14 @@ export function useConnection(): ConnectionSnapshot {
   return useSyncExternalStore(connection.subscribe, connection.getSnapshot, connection.getSnapshot);
 }
 
-/** How much comes in all; renders once a second. */
+/** Rates and totals of all updates; renders once a second. */
 export function useStats(): StatsSnapshot {
   const { stats } = useClient();
   return useSyncExternalStore(stats.subscribe, stats.getSnapshot, stats.getSnapshot);
 }
 
 /**
- * Updates of the PV that come in a second, measured over the last one; `undefined` until it has been
+ * Updates of the PV per second, measured over the last second; `undefined` until it has been
  * measured.
  */
 export function useRate(name: string, options?: PvOptions): number | undefined {
@@ -54,8 +54,8 @@ function rateOf(client: PvClient, name: string, options: PvOptions): Readable<nu
         const now = count();
         const { updates = 0 } = before;
         const received = (now.updates ?? 0) - updates;
-        // Counts restart with each connection to the relay. The first value that comes is what
-        // was there already, whenever that was.
+        // Counts restart with each connection to the relay. The first value was already there and
+        // may be old.
         const isUnknown = received < 0 || (updates === 0 && received > 0);
         rate = isUnknown ? undefined : (1000 * received) / (now.atMs - before.atMs);
         before = now;
@@ -71,14 +71,14 @@ function rateOf(client: PvClient, name: string, options: PvOptions): Readable<nu
   };
 }
 
-/** Values of a PV that this page didn't get, in all and by cause. */
+/** Number of a PV's values that this page didn't get, in total and by cause. */
 export interface Skipped extends PvSkips {
   readonly total: number;
 }
 
 const NO_SKIPS: Skipped = { total: 0, behind: 0, paced: 0, filter: 0, relay: 0, source: 0 };
 
-/** Values of the PV that this page didn't get. */
+/** Number of the PV's values that this page didn't get. */
 export function useSkipped(name: string, options?: PvOptions): Skipped {
   const pv = usePv(name, "{ skipped skips { behind paced filter relay source } }", options);
   return useMemo(() => (pv === undefined ? NO_SKIPS : { total: pv.skipped, ...pv.skips }), [pv]);

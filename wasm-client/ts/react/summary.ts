@@ -7,18 +7,21 @@ import { SEVERITIES, STATES, unresponsive } from "../pv/fields.js";
 import type { PvClient, PvConnectionState, Readable, Severity } from "../types.js";
 import { useClient } from "./provider.js";
 
-/** Of all PVs that something on the page listens to. */
+/** Counts of all PVs that have listeners on the page. */
 export interface PvSummary {
-  /** All of them; one that is shown several times counts once. */
+  /** All PVs; a PV that is shown several times counts once. */
   readonly pvs: number;
   readonly states: Readonly<Record<PvConnectionState, number>>;
-  /** Of those that are connected: their server doesn't answer now. */
+  /** Connected PVs whose server doesn't answer now. */
   readonly unresponsive: number;
-  /** Of those that are connected to a server that answers, and have a value. */
+  /** Connected PVs whose server answers and that have a value. */
   readonly severities: Readonly<Record<Severity, number>>;
 }
 
-/** Counts the page's PVs by state and by severity; renders when a count changes, with the PVs themselves. */
+/**
+ * Counts the page's PVs by state and by severity; renders when a count changes, together with the
+ * PVs.
+ */
 export function usePvSummary(): PvSummary {
   const client = useClient();
   const summary = useMemo(() => summaryOf(client), [client]);

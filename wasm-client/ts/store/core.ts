@@ -1,4 +1,4 @@
-/** How JavaScript reads the WebAssembly module's memory: views that never leave this package. */
+/** Views of the WebAssembly module's memory, which never leave this package. */
 
 import { compile, Core, fixed, initSync } from "../../pkg/pvwire_wasm.js";
 import type { InitOutput } from "../../pkg/pvwire_wasm.js";
@@ -11,7 +11,7 @@ export interface Columns {
   readonly seconds: Float64Array;
   readonly sinceMs: Float64Array;
   readonly heardMs: Float64Array;
-  /** Of each slot one count for each cause. */
+  /** One count per cause for each slot. */
   readonly skips: Float64Array;
   readonly received: Float64Array;
   readonly nanoseconds: Uint32Array;
@@ -26,7 +26,7 @@ export interface Columns {
   readonly access: Uint8Array;
 }
 
-/** What a frame answered; the numbers of `ingest.rs`. */
+/** The kind of request that a frame answered; the numbers of `ingest.rs`. */
 export const Answered = {
   nothing: 0,
   hello: 1,
@@ -39,7 +39,7 @@ export const Answered = {
   rpc: 8,
 } as const;
 
-/** Why values were left out; the wire's numbers. */
+/** Why values were skipped; the wire's numbers. */
 export const Cause = { relay: 1, source: 2, filter: 3, behind: 4, paced: 5, count: 6 } as const;
 
 /** What one frame did. */
@@ -47,7 +47,7 @@ export interface Applied {
   readonly answered: number;
   readonly replyTo: number;
   readonly gap: boolean;
-  /** It is to be acknowledged. */
+  /** It must be acknowledged. */
   readonly movesTick: boolean;
   readonly dirty: number;
   readonly updatesTotal: number;
@@ -56,7 +56,7 @@ export interface Applied {
   readonly arrays: Uint32Array;
 }
 
-/** The summary's places, see `lib.rs`. */
+/** The elements of the summary, see `lib.rs`. */
 type Summary = [number, number, number, number, number, number, number, number];
 
 let loaded: InitOutput | undefined;
@@ -68,9 +68,9 @@ const isModule = (source: unknown): source is WebAssembly.Module =>
 const isBytes = (source: unknown): source is BufferSource =>
   source instanceof ArrayBuffer || ArrayBuffer.isView(source);
 
-/** Whether the module is there; loads it at once where that is possible. */
+/** Whether the module is loaded; loads it synchronously if possible. */
 export function isLoaded(source: WasmSource | Promise<WasmSource> | undefined): boolean {
-  // Browsers compile only small modules without waiting; Node compiles any.
+  // Browsers compile only small modules synchronously; Node compiles any.
   const atOnce = isModule(source) || (isBytes(source) && typeof window === "undefined");
   if (loaded === undefined && atOnce) loaded = initSync(source);
   return loaded !== undefined;
@@ -89,7 +89,10 @@ export function load(source: WasmSource | Promise<WasmSource> | undefined): Prom
   return loading;
 }
 
-/** Compiled when all of it is there: it is small, and so it may have any content type. */
+/**
+ * Compiles the module when it has arrived completely: it is small, and so it may have any content
+ * type.
+ */
 async function instantiate(given: WasmSource | Promise<WasmSource>): Promise<void> {
   let source = await given;
   if (!isModule(source)) {
@@ -102,7 +105,7 @@ async function instantiate(given: WasmSource | Promise<WasmSource>): Promise<voi
 async function fetched(source: string | URL | Request | Response): Promise<BufferSource> {
   // Node's fetch reads no files.
   if (source instanceof URL && source.protocol === "file:" && "process" in globalThis) {
-    // Bundlers for pages must not look for it.
+    // Bundlers for pages must not resolve it.
     const fs = "node:fs/promises";
     const { readFile } = (await import(
       /* webpackIgnore: true */ /* turbopackIgnore: true */ /* @vite-ignore */ fs
@@ -114,16 +117,16 @@ async function fetched(source: string | URL | Request | Response): Promise<Buffe
   return response.arrayBuffer();
 }
 
-/** A selection's plan, a line a field, or what is wrong with it; only when `isLoaded`. */
+/** A selection's plan, one line per field, or its errors; only when `isLoaded`. */
 export const compileSelection = compile;
 
-/** A number as C's `"%.*f"` prints it, whatever it costs. */
+/** Formats a number as C's `"%.*f"` does; slow. */
 export const exactlyFixed = fixed;
 
 /** One client's state in the module. */
 export class Wasm {
   readonly core = new Core();
-  /** When the relay was last heard from, while it doesn't answer; NaN otherwise. */
+  /** When the relay was last heard from if it doesn't answer; NaN otherwise. */
   heardMs = NaN;
   #memory: WebAssembly.Memory;
   #columns: Columns | undefined;
@@ -133,13 +136,13 @@ export class Wasm {
     this.#memory = loaded.memory;
   }
 
-  /** The live PVs' columns. Good until the module is called again. */
+  /** The live PVs' columns. Valid until the module is called again. */
   get columns(): Columns {
-    // There is a slot from the beginning: a view without any lost its memory when that grew.
+    // There is always a slot: an empty view would not show that memory was moved.
     return this.#columns?.value.length ? this.#columns : (this.#columns = this.#view(false));
   }
 
-  /** Columns of the last answered Get. Good until the next message. */
+  /** Columns of the last answered Get. Valid until the next message. */
   answerColumns(): Columns {
     return this.#view(true);
   }
@@ -153,8 +156,8 @@ export class Wasm {
   }
 
   /**
-   * Applies a message; `undefined` when it is no frame. What comes after `head` are elements of an
-   * array, which the module needn't see.
+   * Applies a message; returns `undefined` if it is not a valid frame. The bytes after `head` are
+   * elements of an array, which the module doesn't need.
    */
   apply(data: ArrayBuffer, head: number): Applied | undefined {
     const { core } = this;
@@ -175,7 +178,7 @@ export class Wasm {
     };
   }
 
-  /** Slots with changed parts. Good until the module is called again. */
+  /** Slots with changed parts. Valid until the module is called again. */
   dirty(): Uint32Array {
     return new Uint32Array(this.#memory.buffer, this.core.dirty(), this.core.dirty_len());
   }

@@ -3,7 +3,7 @@
 import { ValueType } from "../schema.js";
 import type { NumericArray, PvType } from "../types.js";
 
-/** By the wire's numbers. */
+/** In the order of the wire's numbers. */
 export const TYPES = Object.keys(ValueType) as readonly PvType[];
 
 type ArrayConstructor = {
@@ -35,7 +35,7 @@ export function numericArray(
 ): NumericArray {
   const constructor = ARRAYS[type] ?? Uint8Array;
   const size = constructor.BYTES_PER_ELEMENT;
-  // Relays align elements; bytes that aren't can't be viewed in place.
+  // Relays align elements; unaligned bytes can't be viewed in place.
   return offset % size === 0
     ? new constructor(buffer, offset, count)
     : new constructor(buffer.slice(offset, offset + count * size));

@@ -1,12 +1,12 @@
 /** Calls listeners at most once per animation frame. */
 
-/** How long changes wait where no frame is painted: in a hidden page, or when painting stalls. */
+/** How long changes wait if no frame is painted: in a hidden page, or when painting stalls. */
 const HIDDEN_MS = 250;
 
-/** How long changes wait where nothing is ever painted, as in Node. */
+/** How long changes wait if nothing is ever painted, as in Node. */
 const NO_PAGE_MS = 16;
 
-/** Gathers calls of `later` into one call of `flush`. */
+/** Combines calls of `later` into one call of `flush`. */
 export class Flusher {
   #flush: () => void;
   #frame: number | undefined;
@@ -20,7 +20,8 @@ export class Flusher {
     if (this.#timer !== undefined) return;
     const paints = typeof requestAnimationFrame === "function" && typeof document === "object";
     if (paints && !document.hidden) this.#frame = requestAnimationFrame(this.#run);
-    // Beside the frame: a page that gets hidden meanwhile is painted no more.
+    // In addition to the animation frame: a page that becomes hidden meanwhile is no longer
+    // painted.
     this.#timer = setTimeout(this.#run, paints ? HIDDEN_MS : NO_PAGE_MS);
   }
 

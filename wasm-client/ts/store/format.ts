@@ -3,13 +3,13 @@
 import { exactlyFixed } from "./core.js";
 import type { NumericArray, PvType } from "../types.js";
 
-/** Most digits that `toFixed` takes. */
+/** Maximum number of digits that `toFixed` accepts. */
 const MAX_DIGITS = 100;
 
-/** From here on `toFixed` changes to an exponent. */
+/** From here on `toFixed` switches to an exponent. */
 const TOO_LARGE = 1e21;
 
-/** Above, a double has no bit for the half that makes a tie, and products lose it. */
+/** Above this, a double has no bit for the half of a tie, and products are inexact. */
 const EXACT = 2 ** 52;
 
 /** The largest power of ten that a double holds exactly. */
@@ -18,7 +18,7 @@ const EXACT_POWER = 22;
 /** "000" to "999". */
 const THREE = Array.from({ length: 1000 }, (_, number) => String(number).padStart(3, "0"));
 
-/** Maximum number of decimal places that a table has. */
+/** Maximum number of decimal places for which a table is used. */
 const TABLE_DIGITS = 3;
 
 /**
@@ -42,7 +42,7 @@ export function formatNumber(value: number, digits: number | null, type?: PvType
   const rest = scaled - down;
   const isMinusZero = value === 0 && Object.is(value, -0);
   if (rest === 0.5 || isMinusZero) return exactlyFixed(value, places);
-  // The product's rounding can't have carried it over a tie, only onto one.
+  // Rounding the product can move it onto a tie, but not across it.
   if (places === 0 || places > TABLE_DIGITS) return value.toFixed(places);
   const rounded = rest > 0.5 ? down + 1 : down;
   const power = 10 ** places;
@@ -51,7 +51,7 @@ export function formatNumber(value: number, digits: number | null, type?: PvType
   return `${value < 0 ? "-" : ""}${String(whole)}.${places === 3 ? after : after.slice(3 - places)}`;
 }
 
-/** Number of digits from which on each double, or each 32-bit float, has a different text. */
+/** From this number of digits on, each double, or each 32-bit float, has a different text. */
 const FLOAT32_DIGITS = 9;
 
 function shortest(value: number, type: PvType | undefined): string {
@@ -65,10 +65,10 @@ function shortest(value: number, type: PvType | undefined): string {
   return String(value);
 }
 
-/** How many elements of an array are shown in text. */
+/** Maximum number of array elements shown in text. */
 const SHOWN = 10;
 
-/** An array's first elements. */
+/** The first elements of an array. */
 export function formatArray(
   array: NumericArray | readonly string[],
   digits: number | null,
@@ -83,7 +83,7 @@ export function formatArray(
   return `[${parts.join(", ")}${more}]`;
 }
 
-/** ISO 8601 in UTC of milliseconds past the POSIX epoch; `null` for NaN. */
+/** Milliseconds past the POSIX epoch as ISO 8601 in UTC; `null` for NaN. */
 export function iso(ms: number): string | null {
   return isNaN(ms) ? null : new Date(ms).toISOString();
 }

@@ -1,4 +1,4 @@
-/** Makes an object of a structure in a message. The module has checked the message before. */
+/** Converts a structure in a message to an object. The module has already validated the message. */
 
 import { numericArray, TYPES } from "./elements.js";
 import { NodeField as Field, ValueType } from "../schema.js";
@@ -6,12 +6,12 @@ import type { PvField } from "../types.js";
 
 const decoder = new TextDecoder();
 
-/** Reads the structure whose table stands at `at`. Numeric arrays stay where they are. */
+/** Reads the structure whose table is at `at`. Numeric arrays are not copied. */
 export function readStructure(buffer: ArrayBuffer, at: number): PvField {
   return new Reader(buffer).node(at);
 }
 
-/** Enough of flatbuffers to read one kind of table. */
+/** Reads one kind of table; contains only the parts of flatbuffers that this needs. */
 class Reader {
   #buffer: ArrayBuffer;
   #view: DataView;
@@ -70,7 +70,7 @@ class Reader {
     return this.#place(at, field, (place) => this.#view.getUint8(place), 0);
   }
 
-  /** What stands in a field, or what holds when it is left out. */
+  /** The value of a field, or the default if it is absent. */
   #place<T>(at: number, field: number, read: (place: number) => T, absent: T): T {
     const vtable = at - this.#view.getInt32(at, true);
     const entry = 4 + 2 * field;
@@ -83,7 +83,7 @@ class Reader {
     return place + this.#view.getUint32(place, true);
   }
 
-  /** Where the entries of a vector of strings or tables stand. */
+  /** The positions of the entries in a vector of strings or tables. */
   #vector(at: number, field: number): number[] {
     const vector = this.#place(at, field, (place) => this.#follow(place), 0);
     if (vector === 0) return [];

@@ -1,8 +1,8 @@
-/** Listeners, and values that change with listeners to be called. */
+/** Listeners, and values that notify listeners of changes. */
 
 import type { Readable } from "../types.js";
 
-/** Reports what a listener threw; the other listeners are called all the same. */
+/** Reports an exception of a listener; the other listeners are still called. */
 export function report(error: unknown): void {
   if (typeof reportError === "function") reportError(error);
   else console.error(error);
@@ -27,7 +27,7 @@ const known = new WeakMap<() => void, Listener>();
 
 let rounds = 0;
 
-/** The listeners to be called for one set of changes, each once. */
+/** The listeners to call for one set of changes, each once. */
 export class Round {
   #number = ++rounds;
   #listeners: Listener[] = [];
@@ -45,12 +45,12 @@ export class Round {
   }
 }
 
-/** Listeners in the order they came; the same function twice is two listeners. */
+/** Listeners in the order of registration; the same function added twice is two listeners. */
 export class Listeners {
-  /** Replaced as a whole: listeners come and go while others are called. */
+  /** Replaced as a whole, because listeners can be added and removed while others are called. */
   all: readonly Listener[] = [];
 
-  /** Gives a function that takes the listener away; calling it again does nothing. */
+  /** Returns a function that removes the listener; calling it again does nothing. */
   add(call: () => void): () => boolean {
     const listener = known.get(call) ?? { call, round: 0 };
     known.set(call, listener);

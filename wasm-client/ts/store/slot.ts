@@ -1,4 +1,4 @@
-/** What JavaScript keeps of one PV in addition to the module's columns. */
+/** The state of one PV that JavaScript keeps in addition to the module's columns. */
 
 import type { Columns, Wasm } from "./core.js";
 import { numericArray, TYPES } from "./elements.js";
@@ -6,7 +6,7 @@ import { iso } from "./format.js";
 import { readStructure } from "./node.js";
 import type { NumericArray, PvDisplay, PvField, PvStructure, PvType } from "../types.js";
 
-/** What the value is; the numbers of `store.rs`. */
+/** The kind of the value; the numbers of `store.rs`. */
 export const Kind = {
   none: 0,
   number: 1,
@@ -18,10 +18,10 @@ export const Kind = {
   structure: 7,
 } as const;
 
-/** Changes of a structure that are kept unread. */
+/** Maximum number of unread changes of a structure. */
 const MAX_PARTS = 16;
 
-/** How to draw a PV, and why there is no such field. */
+/** The display metadata of a PV, and the reason why a field does not exist. */
 export interface Metadata extends PvDisplay {
   readonly missingField: string;
 }
@@ -42,7 +42,7 @@ const NO_METADATA: Metadata = {
   warningRange: null,
 };
 
-/** One PV: its place in the columns, and what came over the boundary once and is kept. */
+/** One PV: its index in the columns, and cached values from the module. */
 export class Slot {
   readonly id: string;
   #metadata = NO_METADATA;
@@ -55,14 +55,17 @@ export class Slot {
   #bytes: { buffer: ArrayBuffer; offset: number; count: number; type: PvType } | undefined;
   #array: NumericArray | undefined;
   #structure: PvField | undefined;
-  /** What came of a structure since it was read: all of it or changed fields, then more of these. */
+  /**
+   * Unread parts of a structure: the whole structure or changed fields, then further changed
+   * fields.
+   */
   #parts: { buffer: ArrayBuffer; offset: number }[] = [];
 
   constructor(
     readonly wasm: Wasm,
     readonly name: string,
     readonly index: number,
-    /** Whether it is one of the last answered Get's. */
+    /** Whether it belongs to the last answered Get. */
     readonly answer = false,
   ) {
     this.id = name.includes("://") ? name : `ca://${name}`;
@@ -97,7 +100,7 @@ export class Slot {
     return this.#texts;
   }
 
-  /** An array or a structure came: its elements stay where they are. */
+  /** An array or a structure arrived: its elements are not copied. */
   keepArray(buffer: ArrayBuffer, offset: number, count: number, type: number): void {
     const name = TYPES[type] ?? "Unknown";
     this.#bytes = { buffer, offset, count, type: name };
@@ -119,11 +122,11 @@ export class Slot {
     return this.#array;
   }
 
-  /** A structure, or the elements of an array of these. */
+  /** A structure, or the elements of an array of structures. */
   structure(): PvField {
     for (const { buffer, offset } of this.#parts) {
       const part = readStructure(buffer, offset);
-      // Changed fields come of a structure that was there as a whole.
+      // Changed fields apply to a structure that was received as a whole before.
       const isMore = isFields(part) && isFields(this.#structure);
       this.#structure = isMore ? { ...(this.#structure as PvStructure), ...part } : part;
     }
@@ -135,7 +138,7 @@ export class Slot {
     return this.wasm.core.user_tag(this.answer, this.index);
   }
 
-  /** The alarm's message in the server's words, if it says one. */
+  /** The alarm message as sent by the server, if any. */
   alarmMessage(): string {
     return this.wasm.core.alarm_message(this.answer, this.index);
   }

@@ -1,4 +1,4 @@
-/** Rates and totals of what a client received and what was left out. */
+/** Rates and totals of received and skipped updates of a client. */
 
 import type { Clock, Timer } from "../clock.js";
 import { Cell } from "./readable.js";
@@ -8,7 +8,7 @@ const PERIOD_MS = 1000;
 
 type Totals = Omit<StatsSnapshot, "updatesPerSecond" | "framesPerSecond" | "bytesPerSecond">;
 
-/** Totals, and how much they grew per second since a snapshot. */
+/** Totals, and their rates per second since a snapshot. */
 const withRates = (totals: Totals, before: Totals, seconds: number): StatsSnapshot => ({
   ...totals,
   updatesPerSecond: (totals.updatesTotal - before.updatesTotal) / seconds,
@@ -37,7 +37,7 @@ export class Stats implements Readable<StatsSnapshot> {
   readonly subscribe = (listener: () => void): (() => void) => this.#cell.subscribe(listener);
 
   readonly getSnapshot = (): StatsSnapshot => {
-    // With listeners the timer renews it; React wants the same object in between.
+    // With listeners the timer renews it; React requires the same object in between.
     if (!this.#cell.listened) this.#renew();
     return this.#cell.getSnapshot();
   };

@@ -22,7 +22,7 @@ const ARRAY_TYPES = new Map<unknown, PvType>([
   [BigUint64Array, "UInt64"],
 ]);
 
-/** Makes it the next put's or argument's value; says what is wrong if it can't be one. */
+/** Stages the value for the next put or argument; returns the reason if it is invalid. */
 export function stageValue(core: Core, value: PutValue): string | undefined {
   switch (typeof value) {
     case "number":

@@ -1,9 +1,9 @@
-/** A clock that a test sets. */
+/** A clock that a test controls. */
 
 import type { Clock, Timer } from "../clock.js";
 
 export interface FakeClock extends Clock {
-  /** Lets time pass, and calls what is due meanwhile. */
+  /** Advances the time and calls the timers that become due. */
   advance: (ms: number) => void;
 }
 

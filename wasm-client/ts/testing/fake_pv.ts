@@ -19,14 +19,14 @@ import {
   type Part,
 } from "./flatbuffer.js";
 
-/** A value of a fake PV; an object is a structure, in it `{ selected, value }` a union. */
+/** A value of a fake PV; an object is a structure, `{ selected, value }` in it a union. */
 export type FakeValue =
   number | bigint | string | boolean | NumericArray | readonly string[] | PvStructure;
 
 /** The state of a fake PV. Omitted fields keep their state; initially everything is unknown. */
 export interface FakePv {
   value?: FakeValue;
-  /** @default what fits the value: `Float64` for a number, `Enum` where there are choices */
+  /** @default a type that fits the value: `Float64` for a number, `Enum` if there are choices */
   type?: PvType;
   /** Milliseconds past the POSIX epoch; `null` without a time stamp. @default now, on the relay's clock */
   timeMs?: number | null;
@@ -34,7 +34,7 @@ export interface FakePv {
   severity?: Severity | null;
   /** Alarm condition, 0 to 21 as in EPICS's alarm.h: 3 HIHI, 4 HIGH, 5 LOLO, 6 LOW, 7 STATE, 17 UDF. */
   alarmStatus?: number;
-  /** The alarm's message in the server's words. */
+  /** The alarm message as sent by the server. */
   message?: string;
   units?: string;
   precision?: number;
@@ -46,29 +46,29 @@ export interface FakePv {
   controlRange?: PvRange;
   warningRange?: PvRange;
   alarmRange?: PvRange;
-  /** Why there is no such field: which there are, with `state: "notFound"`. */
+  /** With `state: "notFound"`: the reason why there is no such field, and the existing fields. */
   missingField?: string;
   /** @default "connected" */
   state?: "connecting" | "notFound" | "connected" | "disconnected";
   /** Its server has stopped answering. @default false */
   unresponsive?: boolean;
-  /** The IOC gives read access. @default true */
+  /** The IOC grants read access. @default true */
   readable?: boolean;
-  /** The IOC gives write access; `null` while only a put can show it. @default true */
+  /** The IOC grants write access; `null` if only a put can show it. @default true */
   mutable?: boolean | null;
-  /** The relay takes puts to it. @default true */
+  /** The relay permits puts to it. @default true */
   puts?: boolean;
 }
 
 export const STATES = ["connecting", "notFound", "connected", "disconnected"] as const;
 const SEVERITIES: readonly Severity[] = ["NO_ALARM", "MINOR", "MAJOR", "INVALID"];
 
-/** Stands where the server gives no alarm. */
+/** Means that the server sends no alarm. */
 const NO_ALARM_FIELD = 0xffff;
 
 export const nanoseconds = (ms: number): bigint => BigInt(Math.round(ms * 1000)) * 1000n;
 
-/** One PV of the fake relay, with its number and what it has become. */
+/** One PV of the fake relay, with its number and its current state. */
 export class PvState {
   epoch = 0;
   sequence = 0;
@@ -107,7 +107,7 @@ export class PvState {
     return isList(value) ? value.length : 1;
   }
 
-  /** Whether there is metadata to tell. */
+  /** Whether there are metadata to send. */
   get isDescribed(): boolean {
     return this.type !== "Unknown" || this.said.missingField !== undefined;
   }
@@ -147,7 +147,7 @@ export class PvState {
     });
   }
 
-  /** Whether a double says it all. */
+  /** Whether the value fits a double exactly. */
   get isNumber(): boolean {
     const { value } = this.said;
     return typeof value === "number" || typeof value === "boolean";
@@ -236,7 +236,7 @@ function scalar(value: number | bigint | boolean, type: PvType): NumericArray {
   }
 }
 
-/** A value as a Node; of a structure its fields, as deep as they go. */
+/** A value as a Node; for a structure with its fields at all depths. */
 export function node(name: string, value: PvField): Part {
   const type = typeOf(value);
   const fields = { name: text(name), type: u8(TYPES.indexOf(type)) };

@@ -1,4 +1,4 @@
-/** A relay inside a test. It speaks the real wire to the real client. */
+/** A relay inside a test. It speaks the real protocol with the real client. */
 
 import { Client } from "../client/client.js";
 import { systemClock, type Clock } from "../clock.js";
@@ -41,11 +41,11 @@ type FrameFields = Fields<typeof FrameField>;
 const REFUSED = 0xffffffff;
 
 export interface FakeRelayOptions {
-  /** The PVs that there are, by their names. */
+  /** The existing PVs by name. */
   pvs?: Readonly<Record<string, FakePv | FakeScalar>>;
-  /** For the relay and its clients. @default the system's */
+  /** For the relay and its clients. @default the system's clock */
   clock?: Clock;
-  /** For clients in Node, where the module can't be fetched. */
+  /** For clients in Node, which can't fetch the module. */
   wasm?: WasmSource;
 }
 
@@ -58,8 +58,8 @@ export interface FakePut {
 }
 
 /**
- * Why a put isn't done, with a code or as `FAILED`, or what the PV holds instead of what was put; nothing
- * when it is done.
+ * Why a put failed, with a code or as `FAILED`, or the PV's value if it differs from the one put;
+ * nothing if the put succeeded.
  */
 export type PutAnswer =
   | string
@@ -68,31 +68,31 @@ export type PutAnswer =
   | undefined;
 
 export interface FakeRelay {
-  /** For `createClient({ webSocket })`; whatever address is asked for is this relay. */
+  /** For `createClient({ webSocket })`; every address leads to this relay. */
   readonly webSocket: typeof WebSocket;
   /** A client of this relay, on its clock. */
   client: (options?: Partial<ClientOptions>) => PvClient;
-  /** Says something of a PV, or gives its value: clients that want it get an update. */
+  /** Changes the state or the value of a PV: clients that are subscribed get an update. */
   set: (name: string, change: FakePv | FakeScalar) => void;
-  /** From the next subscription on the relay doesn't take the name. */
+  /** From the next subscription on the relay refuses the name. */
   refuse: (name: string, reason: string) => void;
   /**
-   * What becomes of puts: why one isn't done, or `{ holds }` when the PV takes another value, at once
-   * or later. Otherwise it is done and the PV has the value.
+   * Decides the outcome of puts: why a put fails, or `{ holds }` if the PV takes another value,
+   * synchronously or later. Otherwise the put succeeds and the PV has the value.
    */
   onPut: ((put: FakePut) => PutAnswer | Promise<PutAnswer>) | undefined;
-  /** All puts that were sent, done or not. */
+  /** All puts that were sent, successful or not. */
   readonly puts: readonly FakePut[];
-  /** Names that clients are subscribed to now, without those they gave back. */
+  /** Names that clients are subscribed to now. */
   readonly subscriptions: readonly string[];
-  /** The relay is gone: connections end and none is made. */
+  /** Stops the relay: connections end and none can be made. */
   lose: () => void;
-  /** The relay is there again, as another process. */
+  /** Starts the relay again, as another process. */
   restore: () => void;
 }
 
 /**
- * A relay in the page or the test, with the PVs that it is told.
+ * A relay in the page or the test, with the given PVs.
  *
  * ```ts
  * const relay = createFakeRelay({ pvs: { TEMP: { value: 21.5, units: "°C", precision: 1 } } });
@@ -150,13 +150,13 @@ class Relay implements FakeRelay {
     const before = { type: pv.type, count: pv.elementCount, state: pv.state, alarm: alarmOf(pv) };
     const had = pv.said.value !== undefined;
     pv.said = { ...pv.said, timeMs: this.clock.epochMs(), ...said };
-    // A name that was not there is found when something else is said of it.
+    // A name that was not found becomes connected when another part of its state is set.
     if (said.state === undefined && before.state !== "connected") pv.said.state = "connected";
     if (pv.state !== before.state) pv.sinceMs = this.clock.epochMs();
     const isSilent = pv.state === "disconnected" || pv.said.unresponsive === true;
     if (!isSilent) pv.heardMs = 0;
     else if (pv.heardMs === 0) pv.heardMs = this.clock.epochMs();
-    // What may not be read any more is withdrawn.
+    // A value that may no longer be read is withdrawn.
     const isWithdrawn = had && said.readable === false;
     if (isWithdrawn) delete pv.said.value;
     if (had && (pv.type !== before.type || isWithdrawn)) {
@@ -212,7 +212,8 @@ class Relay implements FakeRelay {
       socket.readyState = 1;
       this.#sockets.add(socket);
       socket.onrequest = (bytes) => {
-        // A relay's answer never comes before the client has done what it sent the request in.
+        // A relay's answer never arrives before the client has finished the code that sent the
+        // request.
         queueMicrotask(() => {
           if (socket.readyState === 1) this.#answer(socket, readRequest(bytes));
         });
@@ -287,7 +288,7 @@ class Relay implements FakeRelay {
         this.#reply(socket, request.id, ReplyBody.RequestError, error);
         break;
       }
-      // Descriptions come with the metadata here.
+      // In the fake relay, descriptions are sent with the metadata.
       case "describe":
       case "other":
         break;
@@ -470,7 +471,7 @@ function differences(values: readonly bigint[]): Uint8Array {
   return Uint8Array.from(bytes);
 }
 
-/** The value as the PV would hold it; `undefined` when it doesn't fit. */
+/** The value in the PV's type; `undefined` if it doesn't fit. */
 function fit(value: PutValue, pv: PvState): FakeValue | undefined {
   if (typeof value === "object") return ArrayBuffer.isView(value) ? value : (value as FakeValue);
   switch (pv.type) {
@@ -494,7 +495,7 @@ function fit(value: PutValue, pv: PvState): FakeValue | undefined {
   }
 }
 
-/** As much of a WebSocket as the client uses. */
+/** The parts of a WebSocket that the client uses. */
 class FakeSocket {
   binaryType = "blob";
   readyState = 0;
@@ -503,9 +504,9 @@ class FakeSocket {
   onerror: (() => void) | null = null;
   onrequest: ((bytes: Uint8Array) => void) | undefined;
   onleave: (() => void) | undefined;
-  /** What it is subscribed to. */
+  /** The subscribed PVs. */
   readonly ids = new Set<number>();
-  /** Of the last message. */
+  /** Tick of the last message. */
   tick = 0n;
 
   send(bytes: Uint8Array): void {

@@ -1,8 +1,8 @@
 /** Writes flatbuffers for the fake relay, parents first. */
 
-/** Something that a table refers to. */
+/** An object that a table refers to. */
 export interface Part {
-  /** Writes it and gives its place. */
+  /** Writes it and returns its position. */
   write: (out: Out) => number;
 }
 
@@ -45,7 +45,7 @@ export const f64 = (value: number): Inline => ({
   },
 });
 
-/** Bytes that grow as they are written. */
+/** A byte buffer that grows as it is written. */
 export class Out {
   #bytes = new Uint8Array(1024);
   view = new DataView(this.#bytes.buffer);
@@ -76,7 +76,7 @@ export class Out {
 /** Fields of a table by the names that the schema gives their ids. */
 export type Fields<Ids> = { readonly [Name in keyof Ids]?: Field };
 
-/** A table: the ids of its fields, and those that it has. */
+/** A table: the ids of its fields, and the fields that are set. */
 export function table<Ids extends Readonly<Record<string, number>>>(
   fieldIds: Ids,
   fields: Fields<Ids>,
@@ -114,7 +114,7 @@ function refer(out: Out, at: number, part: Part): void {
   out.view.setUint32(at, to - at, true);
 }
 
-/** Elements of `align` bytes each, or more that are aligned so. */
+/** Elements of `align` bytes each, or larger elements with this alignment. */
 export function vector(bytes: Uint8Array, length: number, align: 1 | 4 | 8): Part {
   return {
     write: (out) => {

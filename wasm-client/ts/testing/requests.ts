@@ -1,4 +1,4 @@
-/** Reads a client's requests: as much of flatbuffers as that needs. */
+/** Decodes a client's requests; contains only the parts of flatbuffers that this needs. */
 
 import { numericArray, TYPES } from "../store/elements.js";
 import {
@@ -46,7 +46,7 @@ class Reader {
   #buffer: ArrayBuffer;
 
   constructor(bytes: Uint8Array) {
-    // A copy: the buffer that it is sent from is used again.
+    // A copy: the sender reuses its buffer.
     this.#buffer = bytes.slice().buffer;
     this.#view = new DataView(this.#buffer);
   }
@@ -121,7 +121,7 @@ class Reader {
     return this.#entries(at, field).map((entry) => this.#text(entry));
   }
 
-  /** Where the entries of a vector of strings or tables stand. */
+  /** The positions of the entries in a vector of strings or tables. */
   #entries(at: number, field: number): number[] {
     const place = this.#place(at, field);
     if (place === 0) return [];
@@ -154,7 +154,7 @@ class Reader {
     return place + this.#view.getUint32(place, true);
   }
 
-  /** Where a field stands; 0 where it is left out. */
+  /** The position of a field; 0 if it is absent. */
   #place(at: number, field: number): number {
     const vtable = at - this.#view.getInt32(at, true);
     const entry = 4 + 2 * field;

@@ -8,7 +8,7 @@ import {
 } from "./connection.js";
 import type { ValueData } from "./values.js";
 
-/** What is used of cs-web-lib's store, which is a Redux store. */
+/** The parts of cs-web-lib's store, a Redux store, that are used. */
 export interface CsStore {
   dispatch: (action: { type: string; payload?: unknown }) => unknown;
 }
@@ -21,7 +21,7 @@ export interface CsWebLibOptions extends CsConnectionOptions {
   takes?: (pvName: string) => boolean;
 }
 
-/** What cs-web-lib's hooks and widgets dispatch. */
+/** The actions that cs-web-lib's hooks and widgets dispatch. */
 interface Asked {
   readonly pvName: string;
   readonly device: string;
@@ -29,12 +29,12 @@ interface Asked {
 }
 
 /**
- * Lets the widgets of `@diamondlightsource/cs-web-lib` have their PVs from a relay. Call it once,
- * before anything is rendered; what it gives ends it.
+ * Supplies the widgets of `@diamondlightsource/cs-web-lib` with PVs from a relay. Call it once,
+ * before anything is rendered; call the returned function to disconnect.
  *
- * cs-web-lib makes its connection itself, to PVWS only. So its store is met where widgets talk to
- * it: subscriptions, writes and device queries go to the client and no further, and what the client
- * tells goes through the store's own middleware, which gathers values for `THROTTLE_PERIOD`.
+ * cs-web-lib creates its connection itself, and only to PVWS. Therefore its store is intercepted:
+ * subscriptions, writes and device queries of widgets go only to the client, and the client's
+ * updates go through the store's own middleware, which collects values for `THROTTLE_PERIOD`.
  *
  * ```ts
  * connectCsWebLib(store(), createClient({ url: "/ws" }));
@@ -86,7 +86,7 @@ export function connectCsWebLib(
   };
 }
 
-/** A PV is subscribed to from its first widget to its last. */
+/** A PV is subscribed while it has a widget. */
 class Subscriptions {
   readonly #connection: CsConnection;
   readonly #users = new Map<string, number>();
@@ -110,7 +110,7 @@ class Subscriptions {
     }
   }
 
-  /** Gives back all; says which. */
+  /** Ends all subscriptions and returns their PVs. */
   end(): readonly string[] {
     const names = [...this.#users.keys()];
     for (const pvName of names) this.#connection.unsubscribe(pvName);

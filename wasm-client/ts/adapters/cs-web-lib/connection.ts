@@ -25,15 +25,15 @@ export interface CsConnection {
 
 export interface CsConnectionOptions {
   /**
-   * What became of a put that isn't done: `putPv` itself says nothing.
+   * Called when a put failed: `putPv` itself reports nothing.
    * @default a message on the console
    */
   onPutFailed?: (pvName: string, reason: string) => void;
 }
 
 /**
- * A connection for a store of your own, made with cs-web-lib's `connectionMiddleware` or
- * `ConnectionForwarder`, which its package doesn't export: with the package as it is, use
+ * A connection for a custom store, made with cs-web-lib's `connectionMiddleware` or
+ * `ConnectionForwarder`, which its package doesn't export: with the unmodified package, use
  * `connectCsWebLib`.
  *
  * ```ts
@@ -82,7 +82,7 @@ class Connection implements CsConnection {
         last?.isConnected === state.isConnected && last.isReadonly === state.isReadonly;
       before = now;
       if (!wasTold) onConnection?.(pvName, state);
-      // Also of a PV that is gone: its alarm is then undefined, and its last value old.
+      // Also for a disconnected PV: its alarm is then undefined, and its last value outdated.
       if (now.value !== null || now.display !== null) onValue?.(pvName, valueOf(now));
     };
     this.#ends.set(pvName, pv.subscribe(tell));
@@ -117,7 +117,7 @@ class Connection implements CsConnection {
 }
 
 const stateOf = ({ connection, status }: PvData): CsConnectionState => ({
-  // The value of a server that has stopped answering may be old.
+  // The value of an unresponsive server may be outdated.
   isConnected: connection.connected && !connection.unresponsive,
   isReadonly: status.writable === false,
 });

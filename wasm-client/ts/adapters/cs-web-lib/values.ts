@@ -12,7 +12,7 @@ const QUALITIES: Readonly<Record<Quality, AlarmQuality>> = {
   UNDEFINED: "undefined",
 };
 
-/** `DisplayForm`'s numbers are the places in this list. */
+/** `DisplayForm`'s numbers are the indexes of this list. */
 const FORMS = ["Default", "String", "Binary", "Decimal", "Hex", "Exponential", "Engineering"];
 
 /** `ChannelRole`. */
@@ -89,7 +89,7 @@ export class CsValue {
   }
 }
 
-/** All that is known of a PV. */
+/** The whole state of a PV. */
 export function valueOf(pv: PvData): CsValue {
   const { quality, message } = pv.status;
   return new CsValue(
@@ -105,12 +105,13 @@ function fieldsOf({ display, value }: PvData): ValueData {
   const { array, number, string, text } = value;
   if (array !== null) {
     if (!ArrayBuffer.isView(array)) return { stringArray: [...array] as string[] };
-    // Text in an array of characters is shown as text where the widget wants text.
+    // Text in an array of characters is shown as text if the widget shows text.
     return { arrayValue: array, ...(text !== null && { stringValue: text }) };
   }
   if (text !== null) return { stringValue: text };
   if (number === null) return { stringValue: string };
-  // An enum's label and a boolean's word come with the number, whose own text the widget makes.
+  // An enum's label and a boolean's word are passed with the number; for other numbers the widget
+  // makes the text itself.
   const isWord = display?.choices != null || display?.type === "Boolean";
   return { doubleValue: number, ...(isWord && { stringValue: string }) };
 }
@@ -134,7 +135,7 @@ function displayOf({ display, status }: PvData): DisplayData {
   };
 }
 
-/** cs-web-lib has no range with one end: the other is as far as numbers go. */
+/** cs-web-lib has no range with one end: the missing end is the largest possible number. */
 function rangeOf(name: string, range: PvRange | null): Readonly<Record<string, Range>> {
   if (range === null) return {};
   return { [name]: { min: range.min ?? -Infinity, max: range.max ?? Infinity } };
