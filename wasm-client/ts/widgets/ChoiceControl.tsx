@@ -21,9 +21,10 @@ interface ChoicesProps extends ControlProps {
 }
 
 /**
- * Labels are sent, not indices: what a button said when it was pressed is written or nothing.
+ * Sends labels, not indices: either the label that the button showed when it was pressed is
+ * written, or nothing.
  *
- * Buttons and no radio buttons, which would write every choice that the arrow keys pass.
+ * Uses buttons instead of radio buttons, which would write every choice that the arrow keys pass.
  */
 function Buttons({ pv, entry, enabled, choices, labelledBy, describedBy }: ChoicesProps) {
   return (
@@ -41,7 +42,8 @@ function Buttons({ pv, entry, enabled, choices, labelledBy, describedBy }: Choic
           aria-pressed={pv?.value?.number === index}
           data-sending={entry.text === choice}
           onClick={() => {
-            // One at a time: the second of two clicks would be on what the first hasn't changed yet.
+            // One put at a time: a second click would act on a state that the first hasn't changed
+            // yet.
             if (entry.phase !== "sending") entry.sendAtOnce(choice, choice);
           }}
         >
@@ -77,7 +79,7 @@ function List({ pv, entry, enabled, choices, labelledBy, describedBy }: ChoicesP
         disabled={!enabled}
         value={shown}
         onChange={(event) => {
-          // Not disabled meanwhile, which would take the focus away.
+          // Not disabled while sending, because that would remove the focus.
           if (entry.phase !== "sending") entry.type(event.currentTarget.value);
         }}
         onKeyDown={(event) => {

@@ -11,7 +11,7 @@ export interface FrameProps {
   readonly label: string;
   readonly kind: string;
   readonly condition: Condition;
-  /** Beside the condition: the value in a few words. */
+  /** The value as a short text, next to the condition. */
   readonly summary?: string | undefined;
   readonly description?: string | undefined;
   readonly children: ReactNode;
@@ -47,12 +47,12 @@ export function Frame(props: FrameProps): ReactNode {
   );
 }
 
-/** Says in a widget why it shows nothing. */
+/** Shows why a widget has no content. */
 export function Nothing({ why }: { readonly why: string | false | undefined }): ReactNode {
   return typeof why === "string" && <p className="pvwire-nothing">{why}</p>;
 }
 
-/** What a value is, for a widget that shows another kind. */
+/** The kind of a value, for the message of a widget that shows another kind. */
 export function kindOf(value: Partial<Pick<PvValue, "array" | "structure" | "text">>): string {
   if (value.structure != null) return "a structure";
   if (value.array != null) return "an array";

@@ -1,4 +1,4 @@
-/** The newest frame of a camera; frames that come too fast are skipped. */
+/** The newest image of a camera; images that arrive too fast are skipped. */
 
 import { useEffect, useMemo, useRef, useState, type ReactNode, type RefObject } from "react";
 
@@ -28,11 +28,14 @@ export interface ImageViewProps {
   readonly label?: string;
   /** Columns of a plain array. */
   readonly width?: number;
-  /** For one colour a pixel. @default "grey" */
+  /** For images with one value per pixel. @default "grey" */
   readonly colourMap?: ColourMap;
-  /** What is darkest and brightest. @default the lowest and highest element; RGB of bytes as it is */
+  /**
+   * The values shown darkest and brightest. @default the lowest and highest element; RGB bytes
+   * unchanged
+   */
   readonly range?: readonly [number, number];
-  /** Most frames a second. @default each, at most one per animation frame */
+  /** Maximum number of images per second. @default all, at most one per animation frame */
   readonly rateHz?: number;
   readonly staleAfterMs?: number;
 }
@@ -102,12 +105,12 @@ export function ImageView(props: ImageViewProps): ReactNode {
   );
 }
 
-/** Paints the canvas, by the processor when the graphics card fails. */
+/** Paints the canvas, with the processor if the graphics card fails. */
 function usePainter(canvas: RefObject<HTMLCanvasElement | null>): {
   byProcessor: boolean;
   painter: Painter | undefined;
 } {
-  // A canvas that was painted by the graphics card can't be painted otherwise: another one is.
+  // A canvas that was used with WebGL can't be used otherwise: it is replaced by another one.
   const [byProcessor, setByProcessor] = useState(false);
   const [painter, setPainter] = useState<Painter>();
   useEffect(() => {
@@ -137,7 +140,7 @@ interface Decoded {
   readonly why?: string;
 }
 
-/** An encoded image's picture; of images that come while one is decoded only the newest. */
+/** The picture of an encoded image; images that arrive during decoding replace each other. */
 function useDecoded(structure: PvStructure | null): Decoded | undefined {
   const [decoded, setDecoded] = useState<Decoded>();
   const work = useRef({ isBusy: false, next: structure });
@@ -170,7 +173,7 @@ function useDecoded(structure: PvStructure | null): Decoded | undefined {
   return decoded;
 }
 
-/** Why a value that isn't encoded is no picture. */
+/** Why an unencoded value is not a picture. */
 function noPicture(value: NonNullable<ImageData_["value"]>, width: number | undefined): string {
   if (codecOf(value.structure) !== "") return "";
   if (value.structure === null && value.array === null) {

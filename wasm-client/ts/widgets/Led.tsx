@@ -1,4 +1,4 @@
-/** The bits of a PV, shown by shape and word and not by colour alone. */
+/** The bits of a PV, shown by shape and text in addition to colour. */
 
 import type { ReactNode } from "react";
 
@@ -23,9 +23,9 @@ export interface LedProps {
   readonly name: string;
   /** @default the PV's name */
   readonly label?: string;
-  /** Which bit of an integer, 0 the lowest. @default on when the value isn't 0 */
+  /** Index of the bit of an integer, 0 the lowest. @default on if the value isn't 0 */
   readonly bit?: number;
-  /** Without an update for so long the value is said to be stale. @default never */
+  /** Without an update for this time the value is shown as stale. @default never */
   readonly staleAfterMs?: number;
 }
 
@@ -35,7 +35,7 @@ export function Led({ name, label = name, bit, staleAfterMs }: LedProps): ReactN
   const condition = useCondition(pv, staleAfterMs);
   const isOn = bitOf(pv, bit);
   const word = wordOf(isOn);
-  // An enum has a label for it.
+  // An enum has a label for the value.
   const text = bit === undefined && pv?.display?.choices != null ? pv.value?.string : undefined;
   return (
     <Frame
@@ -52,9 +52,9 @@ export function Led({ name, label = name, bit, staleAfterMs }: LedProps): ReactN
 }
 
 export interface ByteMonitorProps extends Omit<LedProps, "bit"> {
-  /** How many. @default 8 */
+  /** Number of bits. @default 8 */
   readonly bits?: number;
-  /** The first of them, 0 the lowest. @default 0 */
+  /** Index of the first bit, 0 the lowest. @default 0 */
   readonly firstBit?: number;
   /** Names of the bits, the lowest first. @default their numbers */
   readonly labels?: readonly string[];
@@ -90,7 +90,7 @@ export function ByteMonitor(props: ByteMonitorProps): ReactNode {
   );
 }
 
-/** Filled with a tick for on, an empty ring for off, dotted when unknown. */
+/** Filled with a tick if on, an empty ring if off, dotted if unknown. */
 function Lamp({ isOn }: { readonly isOn: boolean | undefined }) {
   return (
     <svg className="pvwire-lamp" viewBox="0 0 16 16" aria-hidden="true" data-on={isOn ?? "unknown"}>

@@ -33,7 +33,7 @@ export interface MeterProps {
   /** Ends of the scale. @default the PV's display range */
   readonly min?: number;
   readonly max?: number;
-  /** Without an update for so long the value is said to be stale. @default never */
+  /** Without an update for this time the value is shown as stale. @default never */
   readonly staleAfterMs?: number;
 }
 

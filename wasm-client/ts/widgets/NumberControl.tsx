@@ -24,7 +24,7 @@ export function NumberControl(props: ControlProps): ReactNode {
     event.preventDefault();
     const precision = pv?.display?.precision;
     const to = Math.min(Math.max(from + steps * stepOf(pv), limits.min), limits.max);
-    // Without a precision all digits are kept but for those that adding made up.
+    // Without a precision, keeps all digits except those caused by rounding errors of the addition.
     entry.type(precision == null ? String(Number(to.toPrecision(15))) : to.toFixed(precision));
   };
 
@@ -32,7 +32,7 @@ export function NumberControl(props: ControlProps): ReactNode {
     <EntryField
       {...props}
       className="number"
-      // A telephone's keys for decimals have no minus.
+      // A telephone's decimal keypad has no minus.
       inputMode={limits.min >= 0 ? "decimal" : "text"}
       onSend={send}
       onKey={step}
@@ -47,7 +47,7 @@ const STEPS: Readonly<Partial<Record<string, number>>> = {
   PageDown: -10,
 };
 
-/** One of the last digit that is shown. */
+/** A step of one in the last displayed digit. */
 export function stepOf(pv: SetPointData | undefined): number {
   return 10 ** -(pv?.display?.precision ?? 0);
 }
@@ -55,7 +55,10 @@ export function stepOf(pv: SetPointData | undefined): number {
 const NUMBER_TYPE = /^(Float|U?Int)\d/;
 const NON_FINITE = /^\s*[-+]?(nan|inf)/i;
 
-/** Why a text isn't sent. The relay refuses texts that are no numbers: it knows what the PV takes. */
+/**
+ * Why a text isn't sent. The relay refuses texts that are not numbers, because it knows the PV's
+ * type.
+ */
 function problemOf(
   text: string,
   pv: SetPointData | undefined,
@@ -69,7 +72,7 @@ function problemOf(
     return `${text} is not a finite number`;
   }
   const limits = limitsOf(controlRange);
-  // Most records would clamp it to the limit without a word.
+  // Most records would silently clamp it to the limit.
   const isOutside = number < limits.min || number > limits.max;
   if (isNonFinite || !isOutside || text.trim() === "") return undefined;
   const within = Number.isFinite(limits.max - limits.min) ? "within " : "";

@@ -9,7 +9,7 @@ export interface RangeBarProps {
   readonly number: number | null;
 }
 
-/** A thin line below the value. Decoration: value and alarm are also there as text. */
+/** A thin line below the value. Decorative: value and alarm are also shown as text. */
 export function RangeBar({ display, number }: RangeBarProps): ReactNode {
   const scale = scaleOf(display.displayRange);
   if (scale === undefined) {
@@ -21,7 +21,7 @@ export function RangeBar({ display, number }: RangeBarProps): ReactNode {
       {number !== null && Number.isFinite(number) && (
         <span
           className="pvwire-gauge-mark"
-          // Unlike its place, a new background needs no layout.
+          // Unlike moving the element, moving its background needs no layout.
           style={{ backgroundPositionX: `${String(scale(number))}%` }}
         />
       )}
@@ -29,7 +29,7 @@ export function RangeBar({ display, number }: RangeBarProps): ReactNode {
   );
 }
 
-/** Where warnings and alarms begin, which is known before the value is. */
+/** The ranges of warnings and alarms, which are known before the value is. */
 const Bands = memo(function Bands({ display }: Pick<RangeBarProps, "display">) {
   const { alarmRange, displayRange, warningRange } = display;
   const percent = scaleOf(displayRange);
@@ -48,7 +48,7 @@ interface BandProps {
   readonly percent: (value: number) => number;
 }
 
-/** What lies outside `range`, to the left and to the right. */
+/** The areas outside `range`, to the left and to the right. */
 function Band({ kind, range, percent }: BandProps) {
   const { max, min } = limitsOf(range);
   return (
@@ -69,7 +69,10 @@ function Band({ kind, range, percent }: BandProps) {
   );
 }
 
-/** From a value to 0 … 100; nothing where LOPR and HOPR span no range, as with records that have none. */
+/**
+ * Scales a value to 0 … 100; `undefined` if LOPR and HOPR are equal, as in records without display
+ * limits.
+ */
 function scaleOf(range: PvRange | null): ((value: number) => number) | undefined {
   if (range?.min == null || range.max == null || range.max <= range.min) {
     return undefined;

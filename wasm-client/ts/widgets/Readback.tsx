@@ -1,4 +1,4 @@
-/** One PV's value, whether it can be trusted, and its time. */
+/** One PV's value, its condition, and its time. */
 
 import { memo, type PointerEvent, type ReactNode } from "react";
 import type { PvDisplay, PvStatus, PvTime, PvValue } from "../types.js";
@@ -21,7 +21,7 @@ const SELECTION = `{
   skipped
 }`;
 
-/** What SELECTION selects. */
+/** The result of SELECTION. */
 export interface ReadbackData {
   readonly value: Pick<PvValue, "string" | "number"> | null;
   readonly time: Pick<PvTime, "seconds" | "nanoseconds"> | null;
@@ -39,9 +39,9 @@ export interface ReadbackProps {
   readonly name: string;
   /** @default the PV's name */
   readonly label?: string;
-  /** For quantities that span decades: shown as `3.2e-9` where PREC digits would be zeros. */
+  /** For quantities that span decades: shown as `3.2e-9` if PREC digits would all be zeros. */
   readonly notation?: "exponent";
-  /** Without an update for so long the value is said to be stale. @default never */
+  /** Without an update for this time the value is shown as stale. @default never */
   readonly staleAfterMs?: number;
 }
 
@@ -96,7 +96,10 @@ const Unit = memo(function Unit({ units }: { readonly units: string }) {
   return units !== "" && <span className="pvwire-unit"> {units}</span>;
 });
 
-/** The whole time stamp for who points at it: a title for each new value would cost a style. */
+/**
+ * Sets the complete time stamp as title when the pointer enters: setting it for each new value
+ * would cause style recalculations.
+ */
 function titleStamp({ currentTarget }: PointerEvent<HTMLTimeElement>): void {
   currentTarget.title = `Value of ${currentTarget.dateTime}`;
 }
@@ -105,12 +108,12 @@ interface AccessProps extends Pick<PvStatus, "mutable" | "writable"> {
   readonly name: string;
 }
 
-/** What may be done with the PV from here: the IOC's access rights, and of those what the relay takes. */
+/** Access to the PV from this page: the IOC's access rights, limited by what the relay permits. */
 const Access = memo(function Access({ mutable, name, writable }: AccessProps) {
   return (
     <span
       className="pvwire-access"
-      // Its title in words to a screen reader; text to be hidden from others costs a layer to paint.
+      // A title is read by screen readers; visually hidden text would cost a layer to paint.
       role="img"
       data-access={writable === false ? "read-only" : "write"}
       title={accessText(name, mutable, writable)}
@@ -134,7 +137,7 @@ function valueText(pv: ReadbackData | undefined, notation: "exponent" | undefine
   }
   const { number, string } = pv.value;
   const precision = pv.display?.precision;
-  // Without a precision the text has all digits already.
+  // Without a precision the text already has all digits.
   if (notation === "exponent" && number !== null && precision != null) {
     return formatSmall(number, precision, string);
   }

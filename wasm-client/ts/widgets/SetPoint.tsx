@@ -1,4 +1,4 @@
-/** Sets one PV: its present value, what was typed, and the result of the put. */
+/** Sets one PV: shows its current value, the input, and the result of the put. */
 
 import { useId, type ReactNode } from "react";
 import { usePv } from "../react/index.js";
@@ -35,17 +35,18 @@ export interface SetPointProps {
   /** @default the PV's name */
   readonly label?: string;
   /**
-   * A slider writes while it is moved and a choice of few at once; all others wait for Enter.
-   * @default what fits the PV's type
+   * A slider writes while it is moved, and buttons for a few choices write at once; all others wait
+   * for Enter.
+   * @default the control that fits the PV's type
    */
   readonly control?: keyof typeof CONTROLS;
-  /** `nan`, `inf` and `-inf` may be typed too, whatever the limits are. @default false */
+  /** `nan`, `inf` and `-inf` may also be entered, whatever the limits are. @default false */
   readonly allowNonFinite?: boolean;
-  /** Without an update for so long the value is said to be stale. @default never */
+  /** Without an update for this time the value is shown as stale. @default never */
   readonly staleAfterMs?: number;
 }
 
-/** Sets one PV within its limits, and says what became of each put. */
+/** Sets one PV within its limits, and shows the outcome of each put. */
 export function SetPoint(props: SetPointProps): ReactNode {
   const { allowNonFinite, control, label = props.name, name, staleAfterMs } = props;
   const pv = usePv<SetPointData>(name, SELECTION);
@@ -140,14 +141,17 @@ function controlOf(pv: SetPointData | undefined): keyof typeof CONTROLS {
   }
 }
 
-/** Since when nothing was heard of the value, or it hasn't changed though it should. */
+/**
+ * How long the value's server has been silent, or how long the value has not changed although it
+ * should.
+ */
 function ageOf(pv: SetPointData | undefined, isStale: boolean): string {
   if (!isStale) return "";
   const isSilent = pv?.connection.unresponsive === true;
   return isSilent ? silentText(pv.connection.lastHeard) : staleText(pv?.time ?? null);
 }
 
-/** What can be written, as far as the PV says it. */
+/** The values that can be written, as far as the PV provides limits. */
 function hintOf(pv: SetPointData | undefined, kind: keyof typeof CONTROLS): string {
   const limits = limitsOf(pv?.display?.controlRange);
   if (kind === "slider" && !Number.isFinite(limits.max - limits.min)) {
@@ -156,7 +160,7 @@ function hintOf(pv: SetPointData | undefined, kind: keyof typeof CONTROLS): stri
   return kind === "text" || kind === "choice" ? "" : limitsText(limits, pv?.display?.units ?? "");
 }
 
-/** Who is in the way, if anybody. */
+/** Why the PV can't be written, if so. */
 function whyNotWritable(name: string, pv: SetPointData | undefined): string | undefined {
   if (pv === undefined) {
     return "Connecting…";
@@ -178,7 +182,7 @@ function whyNotWritable(name: string, pv: SetPointData | undefined): string | un
   }
 }
 
-/** Beside a text that the PV doesn't have: what it has, if that is known. */
+/** Shown with unsent text: the PV's value, if known. */
 function Unsent({ pv }: { readonly pv: SetPointData | undefined }) {
   const severity = pv?.status.severity ?? "NO_ALARM";
   return (

@@ -1,4 +1,7 @@
-/** A slider. Each position is written; those that the PV can't follow are skipped. */
+/**
+ * A slider. Each position is written; positions that arrive faster than they are written are
+ * skipped.
+ */
 
 import type { ReactNode } from "react";
 

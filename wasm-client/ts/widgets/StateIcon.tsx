@@ -7,7 +7,7 @@ export interface StateIconProps {
   readonly state: PvConnectionState;
   /** Present only while connected. */
   readonly severity: Severity | undefined;
-  /** Connected, but long without an update. */
+  /** Connected, but without an update for a long time. */
   readonly isStale?: boolean;
 }
 

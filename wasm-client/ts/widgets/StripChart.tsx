@@ -29,7 +29,7 @@ interface PointData {
   readonly connection: Pick<PvConnection, "connected" | "unresponsive">;
 }
 
-/** How often the axis moves on where nothing comes. */
+/** Interval at which the axis moves if no data arrives. */
 const STEP_MS = 250;
 
 export interface StripChartProps {
@@ -37,16 +37,16 @@ export interface StripChartProps {
   readonly name: string;
   /** @default the PV's name */
   readonly label?: string;
-  /** How much of the past is shown, in seconds. @default 60 */
+  /** Length of the time axis, in seconds. @default 60 */
   readonly windowSeconds?: number;
   /** In pixels. @default 180 */
   readonly height?: number;
-  /** Ends of the vertical axis. @default what there is to draw */
+  /** Ends of the vertical axis. @default the range of the data */
   readonly yRange?: readonly [number, number];
   readonly staleAfterMs?: number;
 }
 
-/** A number over the time that its IOC says, from when it is first shown. Needs `uplot`. */
+/** A number over the IOC's time, from when the chart is first shown. Needs `uplot`. */
 export function StripChart(props: StripChartProps): ReactNode {
   const { height = 180, label = props.name, name, staleAfterMs, windowSeconds = 60 } = props;
   const pv = usePv<ChartData>(name, SELECTION);
@@ -127,7 +127,7 @@ export function StripChart(props: StripChartProps): ReactNode {
 class History {
   #times: number[] = [];
   #values: (number | null)[] = [];
-  /** What is added to a time stamp to have this machine's clock: an IOC's may differ. */
+  /** Offset from a time stamp to this machine's clock; an IOC's clock may differ. */
   #offset: number | undefined;
 
   /** The right end of the axis, on the IOC's clock. */
@@ -142,7 +142,7 @@ class History {
       return;
     }
     const offset = Date.now() / 1000 - at;
-    // The freshest update says best how the clocks differ.
+    // The most recent update gives the best estimate of the clocks' difference.
     this.#offset = Math.min(this.#offset ?? Infinity, offset);
     if (at > last) this.#push(at, value);
     else if (at === last) this.#values[this.#values.length - 1] = value;
@@ -150,7 +150,7 @@ class History {
 
   since(seconds: number): { times: readonly number[]; values: readonly (number | null)[] } {
     const from = this.end - seconds;
-    // The last one before the window stays: the line comes in from there.
+    // The last point before the window is kept, so that the line starts at the edge.
     const first = this.#times.findIndex((time) => time >= from);
     const drop = first < 0 ? this.#times.length - 1 : first - 1;
     if (drop > 0) {

@@ -20,18 +20,18 @@ export interface TableViewProps {
   readonly name: string;
   /** @default the PV's name */
   readonly label?: string;
-  /** Rows that are shown; how many more there are is said. @default 200 */
+  /** Maximum number of rows shown; the number of further rows is displayed. @default 200 */
   readonly maxRows?: number;
   readonly staleAfterMs?: number;
 }
 
-/** An NTTable, a column a field. */
+/** An NTTable, one column per field. */
 export function TableView(props: TableViewProps): ReactNode {
   const { label = props.name, maxRows = 200, name, staleAfterMs } = props;
   const pv = usePv<TableData>(name, SELECTION);
   const condition = useCondition(pv, staleAfterMs);
   const value = pv?.value ?? null;
-  // What an NTTable has and no other structure.
+  // Only an NTTable has this field.
   const isTable = value?.structure?.labels !== undefined;
   const columns = isTable ? columnsOf(value.structure) : [];
   const rows = Math.max(0, ...columns.map(({ cells }) => cells.length));

@@ -1,4 +1,4 @@
-/** A field to type and send a text: Enter or a button sends it, Escape or a button reverts it. */
+/** An input field for text: Enter or a button sends it, Escape or a button reverts it. */
 
 import type { HTMLAttributes, KeyboardEvent, ReactNode, SyntheticEvent } from "react";
 
@@ -20,11 +20,14 @@ export interface EntryFieldProps extends ControlProps {
   readonly onSend: () => void;
   readonly inputMode?: HTMLAttributes<HTMLInputElement>["inputMode"];
   readonly className?: string;
-  /** For other keys than Enter and Escape. */
+  /** For keys other than Enter and Escape. */
   readonly onKey?: (event: KeyboardEvent) => void;
 }
 
-/** A field that stays focusable and readable when it can't be written, so that the reason is found. */
+/**
+ * A field that stays focusable and readable when it can't be written, so that users can find the
+ * reason.
+ */
 export function EntryField({
   pv,
   entry,
@@ -78,13 +81,16 @@ export function EntryField({
   );
 }
 
-/** Instead of what a form does by itself: its buttons are gone then, and the focus must not be. */
+/**
+ * Replaces the form's default action: its buttons disappear afterwards, and the focus must not be
+ * lost.
+ */
 export function returnToField(event: SyntheticEvent<HTMLFormElement>): void {
   event.preventDefault();
   event.currentTarget.querySelector<HTMLElement>(".pvwire-entry-text")?.focus();
 }
 
-/** For those without a keyboard. */
+/** Buttons for users without a keyboard. */
 export function EntryButtons({ enabled }: { readonly enabled: boolean }): ReactNode {
   return (
     <span className="pvwire-entry-buttons">

@@ -1,4 +1,4 @@
-/** An array as a curve. All of its peaks are drawn, however long it is. */
+/** An array as a curve. All of its peaks are drawn, whatever its length. */
 
 import { useEffect, useRef, useState, type ReactNode } from "react";
 
@@ -29,9 +29,9 @@ export interface WaveformPlotProps {
   readonly label?: string;
   /** In pixels. @default 180 */
   readonly height?: number;
-  /** Ends of the vertical axis. @default what there is to draw */
+  /** Ends of the vertical axis. @default the range of the data */
   readonly yRange?: readonly [number, number];
-  /** Most updates a second. @default each, at most one per frame */
+  /** Maximum number of updates per second. @default all, at most one per animation frame */
   readonly rateHz?: number;
   readonly staleAfterMs?: number;
 }

@@ -1,8 +1,8 @@
-/** Decodes bytes that were sorted by bitshuffle and packed by LZ4. */
+/** Decodes bytes that were encoded with bitshuffle and LZ4. */
 
 import { decodeLz4 } from "./lz4.js";
 
-/** HDF5's filter puts the size of all and the bytes of a block in front. */
+/** HDF5's filter adds a header with the total size and the block size in bytes. */
 const HEADER_BYTES = 12;
 
 /** Elements are shuffled in groups of eight; a remainder at the end is stored unchanged. */
@@ -14,14 +14,14 @@ const MIN_BLOCK_ELEMENTS = 128;
 
 const DAMAGED = "The image's bslz4 bytes are damaged";
 
-/** With HDF5's header or, as areaDetector's codec plugin makes it, without. */
+/** With HDF5's header, or without it as in areaDetector's codec plugin. */
 export function decodeBitshuffle(
   bytes: Uint8Array,
   size: number,
   elementBytes: number,
 ): Uint8Array<ArrayBuffer> {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  // Without a header the first number is the bytes of a packed block, which is never 0.
+  // Without a header the first number is the size of a packed block, which is never 0.
   const hasHeader = bytes.length >= HEADER_BYTES && view.getBigUint64(0) === BigInt(size);
   let from = hasHeader ? HEADER_BYTES : 0;
   const groupBytes = GROUP * elementBytes;
@@ -47,13 +47,15 @@ export function decodeBitshuffle(
   return out;
 }
 
-/** A block has first the lowest bits of all elements, then the next ones, up to the highest. */
+/**
+ * A block contains the lowest bits of all elements first, then the next ones, up to the highest.
+ */
 function unshuffle(block: Uint8Array, out: Uint8Array, elementBytes: number): void {
   const groups = block.length / (GROUP * elementBytes);
   for (let byte = 0; byte < elementBytes; byte += 1) {
     for (let group = 0; group < groups; group += 1) {
       const row = (bit: number): number => block[(GROUP * byte + bit) * groups + group] as number;
-      // Eight rows of eight bits are turned over: pairs, then fours, then halves change places.
+      // Transposes eight rows of eight bits: swaps single bits of pairs, then pairs, then halves.
       let low = row(0) | (row(1) << 8) | (row(2) << 16) | (row(3) << 24);
       let high = row(4) | (row(5) << 8) | (row(6) << 16) | (row(7) << 24);
       let change = (low ^ (low >>> 7)) & 0x00aa00aa;

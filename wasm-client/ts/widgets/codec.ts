@@ -5,14 +5,14 @@ import { decodeBitshuffle } from "./bitshuffle.js";
 import { decodeLz4 } from "./lz4.js";
 import { codecOf, pictureOf, type Picture } from "./pixels.js";
 
-/** As much as a message of the relay may hold: no image is larger before it was encoded. */
+/** Maximum size of a relay's message, and so of an image before it was encoded. */
 const MAX_IMAGE_BYTES = 2 ** 28;
 
 /** The picture of an encoded NTNDArray. Rejects with a message for operators. */
 export async function decodeImage(structure: PvStructure): Promise<Picture> {
   const codec = codecOf(structure);
   if (codec === "jpeg") return decodeJpeg(bytesOf(structure));
-  // An IOC may name a codec as it likes, also `constructor`.
+  // The name of a codec comes from the IOC and may be anything, for example `constructor`.
   const decode = Object.hasOwn(DECODERS, codec) ? DECODERS[codec] : undefined;
   if (decode === undefined) {
     throw new Error(
@@ -33,7 +33,7 @@ export async function decodeImage(structure: PvStructure): Promise<Picture> {
   return picture;
 }
 
-/** Encoded bytes, decoded to `size` bytes of elements of `elementBytes` bytes. */
+/** Decodes bytes to `size` bytes of elements of `elementBytes` bytes. */
 type Decode = (
   bytes: Uint8Array<ArrayBuffer>,
   size: number,
@@ -46,7 +46,7 @@ const DECODERS: Readonly<Partial<Record<string, Decode>>> = {
   blosc: decodeBlosc,
 };
 
-/** The encoded bytes; the array that holds them may be longer. */
+/** The encoded bytes; their array may be longer. */
 function bytesOf({ compressedSize, value }: PvStructure): Uint8Array<ArrayBuffer> {
   const held = (value as { value?: unknown } | null)?.value ?? value;
   if (!ArrayBuffer.isView(held)) throw new Error("The image holds no bytes");
@@ -77,7 +77,7 @@ async function decodeJpeg(bytes: Uint8Array<ArrayBuffer>): Promise<Picture> {
   return { width, height, elements, order: "rgb1" };
 }
 
-/** What Blosc's own header says is checked before there is room made for it. */
+/** Blosc's header is checked before memory is allocated. */
 const BLOSC_HEADER_BYTES = 16;
 
 async function decodeBlosc(
@@ -126,7 +126,7 @@ const SCALAR_TYPES: readonly (Elements | undefined)[] = [
   Float64Array,
 ];
 
-/** By areaDetector's NDDataType, which some of its servers put there. */
+/** In the order of areaDetector's NDDataType, which some of its servers use there. */
 const ND_TYPES: readonly Elements[] = [
   Int8Array,
   Uint8Array,
@@ -140,7 +140,7 @@ const ND_TYPES: readonly Elements[] = [
   Float64Array,
 ];
 
-/** How many elements the image's dimensions say. */
+/** The number of elements according to the image's dimensions. */
 function countOf({ dimension }: PvStructure): number {
   return ((dimension ?? []) as readonly PvStructure[]).reduce(
     (product, { size }) => product * Number(size),
@@ -148,7 +148,10 @@ function countOf({ dimension }: PvStructure): number {
   );
 }
 
-/** Bytes as what they were before: the server says it, and the size of an element confirms it. */
+/**
+ * The decoded bytes in their original type: the server states it, and the size of an element
+ * confirms it.
+ */
 function elementsOf(bytes: Uint8Array<ArrayBuffer>, structure: PvStructure): NumericArray {
   const { parameters } = structure.codec as { parameters?: unknown };
   const count = countOf(structure);

@@ -12,7 +12,7 @@ export const CONDITION_FIELDS = `
   connection { state connected since lastHeard unresponsive readable reason }
 `;
 
-/** What CONDITION_FIELDS selects. */
+/** The result of CONDITION_FIELDS. */
 export interface ConditionData {
   readonly value: unknown;
   readonly time: Pick<PvTime, "seconds" | "nanoseconds"> | null;
@@ -32,17 +32,17 @@ export interface Condition {
   readonly state: PvConnectionState;
   /** An alarm describes the present: a disconnected PV has no alarm. */
   readonly severity: Severity | undefined;
-  /** There is a value, from a server that answers: it is the present one. */
+  /** There is a current value from a server that answers. */
   readonly isPresent: boolean;
-  /** Connected, but without an update for longer than the widget was told. */
+  /** Connected, but without an update for longer than `staleAfterMs`. */
   readonly isStale: boolean;
-  /** Never colour alone: the same in words. */
+  /** The condition as text, so that colour is never the only sign. */
   readonly text: string;
 }
 
 /**
- * What to say of a PV. With `staleAfterMs` a PV without a new time stamp for so long is stale: for
- * those that are known to change.
+ * The condition of a PV. With `staleAfterMs`, a PV without a new time stamp for this time is stale:
+ * for PVs that are known to change.
  */
 export function useCondition(pv: ConditionData | undefined, staleAfterMs?: number): Condition {
   const isSilent = pv?.connection.unresponsive === true;
@@ -54,7 +54,7 @@ export function useCondition(pv: ConditionData | undefined, staleAfterMs?: numbe
   return { state, severity, isPresent, isStale, text: conditionText(pv, isStale) };
 }
 
-/** Whether a PV that is connected has had no new time stamp for `staleAfterMs`. */
+/** Whether a connected PV has had no new time stamp for `staleAfterMs`. */
 export function useStale(pv: StaleData | undefined, staleAfterMs: number | undefined): boolean {
   const time = staleAfterMs === undefined ? undefined : pv?.time;
   const stamp = time == null ? "" : formatIsoNanoseconds(time);
@@ -71,19 +71,19 @@ export function useStale(pv: StaleData | undefined, staleAfterMs: number | undef
   return pv?.connection.connected === true && staleAfterMs !== undefined && staleStamp === stamp;
 }
 
-/** Who gives no write access to a PV. */
+/** The text that names who denies write access to a PV. */
 export function noAccessText(name: string): string {
   return /^s?sim:/.test(name) ? "Simulated PVs can't be written" : "The IOC gives no write access";
 }
 
-/** What to say of a PV whose server has stopped answering. */
+/** The text for a PV whose server has stopped answering. */
 export function silentText(lastHeard: string | null): string {
   return `No news${lastHeard === null ? "" : ` since ${clock(lastHeard)}`}`;
 }
 
 const clock = (datetime: string): string => formatClock(Date.parse(datetime));
 
-/** What to say of a stale PV. */
+/** The text for a stale PV. */
 export function staleText(time: ConditionData["time"]): string {
   return `Stale: no update${time === null ? "" : ` since ${formatClock(time.seconds * 1000)}`}`;
 }
@@ -91,7 +91,8 @@ export function staleText(time: ConditionData["time"]): string {
 function conditionText(pv: ConditionData | undefined, isStale: boolean): string {
   if (pv === undefined) return "Connecting…";
   const { connection, status, time, value } = pv;
-  // A value is old from when it was last heard of, which may be long before the loss was noticed.
+  // A value is outdated since its server was last heard from, which may be long before the loss was
+  // noticed.
   const begin = value === null ? connection.since : (connection.lastHeard ?? connection.since);
   const since = begin === null ? "" : ` ${clock(begin)}`;
   const lastValue = value === null ? " since" : " · old since";
@@ -113,7 +114,7 @@ function conditionText(pv: ConditionData | undefined, isStale: boolean): string 
       if (!connection.readable) return "No read access";
       if (value === null) return "Waiting for the first value";
       if (status.severity === null) return "The server gives no alarm";
-      // Severity and the condition behind it; a message only where it says more.
+      // The severity and the alarm condition; a message only if it adds information.
       const alarm =
         status.severity === "NO_ALARM"
           ? "No alarm"

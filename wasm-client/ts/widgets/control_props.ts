@@ -1,9 +1,9 @@
-/** What a set point knows of its PV, and what it hands to its control. */
+/** The data that a set point selects, and the props of its controls. */
 
 import type { PvConnection, PvDisplay, PvStatus, PvTime, PvValue } from "../types.js";
 import type { Entry } from "./entry.js";
 
-/** What a set point selects of its PV. */
+/** The fields that a set point selects. */
 export interface SetPointData {
   readonly value: Pick<PvValue, "string" | "number"> | null;
   readonly time: Pick<PvTime, "seconds" | "nanoseconds"> | null;
@@ -15,7 +15,7 @@ export interface SetPointData {
   readonly connection: Pick<PvConnection, "state" | "connected" | "lastHeard" | "unresponsive">;
 }
 
-/** What every control is given. */
+/** The props of every control. */
 export interface ControlProps {
   readonly pv: SetPointData | undefined;
   readonly entry: Entry;

@@ -4,39 +4,40 @@ import { useEffect, useRef, useState } from "react";
 import type { PutOptions, PutValue } from "../types.js";
 import { usePut } from "../react/index.js";
 
-/** What was written stays until the PV's own update is here, or for so long if none comes. */
+/** A written value stays shown until the PV's own update arrives, at most for this time. */
 const SETTLE_MS = 1000;
 
 export type Outcome =
   | { readonly kind: "written"; readonly atMs: number }
-  /** Written, but the PV holds something else. */
+  /** Written, but the PV's value differs. */
   | { readonly kind: "changed"; readonly message: string }
-  /** Surely not written. */
+  /** Certainly not written. */
   | { readonly kind: "refused"; readonly message: string }
   /** It is not known whether the value was written. */
   | { readonly kind: "unknown"; readonly message: string };
 
 export interface Entry {
   /**
-   * `live`: the PV's value is shown. `typed`: nothing is sent before `send`. `sending`: no outcome
-   * yet. `settling`: written, but the update that says so isn't here.
+   * `live`: the PV's value is shown. `typed`: nothing is sent before `send`. `sending`: the outcome
+   * is pending. `settling`: written, but the PV's update hasn't arrived.
    */
   readonly phase: "live" | "typed" | "sending" | "settling";
-  /** In every phase but `live`. */
+  /** Set in every phase but `live`. */
   readonly text: string | undefined;
-  /** Of the last put; none since something was typed. */
+  /** Outcome of the last put; `undefined` after typing. */
   readonly outcome: Outcome | undefined;
   readonly type: (text: string) => void;
   readonly takeBack: () => void;
-  /** What can't be meant isn't sent. */
+  /** Rejects invalid input without sending it. */
   readonly refuse: (message: string) => void;
-  /** Sends what was typed; it stays there when it is refused. */
+  /** Sends the typed text, which stays if it is refused. */
   readonly send: (value: PutValue) => void;
-  /** Sends without being typed before; the PV's value is shown again when it is refused. */
+  /** Sends a value without typing; the PV's value is shown again if it is refused. */
   readonly sendAtOnce: (text: string, value: PutValue) => void;
   /**
-   * Sends one of many positions; of those that come faster than they are written only the last.
-   * The position stays for a moment: updates of those before must not move it under the hand.
+   * Sends one of many positions; if they arrive faster than they are written, only the last one is
+   * sent. The position stays shown for a moment: updates from earlier positions must not move the
+   * slider while it is dragged.
    */
   readonly slide: (text: string, value: number) => void;
 }
@@ -45,13 +46,13 @@ interface State {
   readonly phase: Entry["phase"];
   readonly text?: string;
   readonly outcome?: Outcome;
-  /** The PV's time stamp when it was sent; a later one is its own update's. */
+  /** The PV's time stamp when the put was sent; an update with a later one results from the put. */
   readonly stamp?: string | undefined;
 }
 
 const LIVE: State = { phase: "live" };
 
-/** `stamp` is the time stamp of the PV's present value. */
+/** `stamp` is the time stamp of the PV's current value. */
 export function useEntry(name: string, stamp: string | undefined): Entry {
   const { put } = usePut(name);
   const [kept, setState] = useState(LIVE);
@@ -78,10 +79,10 @@ export function useEntry(name: string, stamp: string | undefined): Entry {
     const own = lastSent.current;
     setState({ phase: "sending", text });
     const result = await put(value, options);
-    // Of a slider's puts only the last says what is to be seen.
+    // Only the last of a slider's puts determines what is shown.
     if (own !== lastSent.current) return;
     if (result.ok && result.message !== undefined) {
-      // The PV's value is shown again: no update need come that settles this.
+      // Shows the PV's value again: an update that settles this may never arrive.
       setState({ phase: "live", outcome: { kind: "changed", message: result.message } });
     } else if (result.ok) {
       const outcome: Outcome = { kind: "written", atMs: Date.now() };

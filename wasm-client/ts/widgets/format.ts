@@ -20,12 +20,12 @@ export function formatOneDigit(value: number): string {
   return oneDigit.format(value);
 }
 
-/** `07:31:16`, in the reader's time zone, with the date in front unless it is today. */
+/** `07:31:16` in the user's time zone, preceded by the date unless it is today. */
 export function formatClock(ms: number): string {
   const at = new Date(ms);
   const clock = [at.getHours(), at.getMinutes(), at.getSeconds()].map(twoDigits).join(":");
   const now = new Date();
-  // Compared as numbers: every update of every widget asks.
+  // Compared as numbers, because this runs for every update of every widget.
   if (
     at.getDate() === now.getDate() &&
     at.getMonth() === now.getMonth() &&
@@ -41,19 +41,19 @@ function wholeSeconds({ nanoseconds, seconds }: TimeStamp): number {
   return Math.round(seconds - nanoseconds / 1e9);
 }
 
-/** `07:31:16.123`, cut and not rounded: a time stamp must not lie in the future. */
+/** `07:31:16.123`, truncated and not rounded: a time stamp must not lie in the future. */
 export function formatTimeStamp(time: TimeStamp): string {
   const ms = Math.floor(time.nanoseconds / 1e6);
   return `${formatClock(wholeSeconds(time) * 1000)}.${String(ms).padStart(3, "0")}`;
 }
 
-/** `2026-01-31T12:00:00.123456789Z`: all that the IOC said. */
+/** `2026-01-31T12:00:00.123456789Z`: the complete time stamp of the IOC. */
 export function formatIsoNanoseconds(time: TimeStamp): string {
   const seconds = new Date(wholeSeconds(time) * 1000).toISOString().slice(0, 19);
   return `${seconds}.${String(time.nanoseconds).padStart(9, "0")}Z`;
 }
 
-/** `3.21e-9` where `precision` digits after the point would show nothing but zeros. */
+/** `3.21e-9` if `precision` digits after the point would show only zeros. */
 export function formatSmall(number: number, precision: number, otherwise: string): string {
   const shown = Math.abs(number) >= 10 ** -precision || number === 0;
   return shown || !Number.isFinite(number) ? otherwise : number.toExponential(precision);

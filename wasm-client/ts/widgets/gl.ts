@@ -1,4 +1,6 @@
-/** Colours an image by WebGL: levels are uploaded as they are, and a shader looks the colours up. */
+/**
+ * Colours an image with WebGL: levels are uploaded unchanged, and a shader looks up the colours.
+ */
 
 import { coloursOf, paint, type ColourMap, type Picture } from "./pixels.js";
 
@@ -35,9 +37,9 @@ void main() {
 }`;
 
 export interface GlOptions {
-  /** The card, or a picture too large for it, let it down: another canvas must be painted otherwise. */
+  /** WebGL failed, or a picture is too large for it: another canvas must be painted without it. */
   onFailed: () => void;
-  /** Also where WebGL is slower than painting without it. @default false */
+  /** Use WebGL even if it is slower than painting without it. @default false */
   allowSoftware?: boolean;
 }
 
@@ -52,7 +54,7 @@ export function createGlPainter(
     antialias: false,
     depth: false,
     failIfMajorPerformanceCaveat: !allowSoftware,
-    // Frames come slower than the page is painted, and a user may save one.
+    // Images arrive more slowly than the page is painted, and a user may save one.
     preserveDrawingBuffer: true,
   });
   const program = gl === null ? undefined : programOf(gl);
@@ -105,13 +107,13 @@ export function createGlPainter(
 
 let card: boolean | undefined;
 
-/** Asked of another canvas: one that was once WebGL's can't be painted otherwise. */
+/** Tested on another canvas: a canvas that was used with WebGL can't be used otherwise. */
 function hasCard(): boolean {
   if (card === undefined) {
     const gl = document.createElement("canvas").getContext("webgl2");
     const names = gl?.getExtension("WEBGL_debug_renderer_info");
     const name = gl?.getParameter(names?.UNMASKED_RENDERER_WEBGL ?? gl.RENDERER) as unknown;
-    // Not every browser says of these that they are slow, and large images by them are.
+    // Not every browser reports these renderers as slow, but they are slow for large images.
     card = gl != null && !/swiftshader|llvmpipe|software|basic render/i.test(String(name));
     gl?.getExtension("WEBGL_lose_context")?.loseContext();
   }
@@ -126,7 +128,10 @@ interface Levels {
   readonly type: number;
 }
 
-/** What cameras send most goes up as it is; of all else the colours are made here. */
+/**
+ * The usual formats of cameras are uploaded unchanged; for all others the colours are computed
+ * here.
+ */
 function levelsOf(
   gl: WebGL2RenderingContext,
   picture: Picture,

@@ -1,4 +1,4 @@
-/** pvwire/widgets: what an operator needs of a PV, in every state that it can be in. */
+/** pvwire/widgets: widgets for operators that show a PV in every state. */
 
 export { formatClock, formatCount, formatOneDigit, formatTimeStamp } from "./format.js";
 export { CONDITION_FIELDS, useCondition, type Condition, type ConditionData } from "./condition.js";

@@ -5,14 +5,14 @@ const DAMAGED = "The image's lz4 bytes are damaged";
 /** Maximum ratio of decoded to encoded bytes. */
 const MAX_RATIO = 255;
 
-/** A block of LZ4 without a frame around it, as `LZ4_compress_default` makes it. */
+/** Decodes an LZ4 block without a frame, as `LZ4_compress_default` creates it. */
 export function decodeLz4(bytes: Uint8Array, size: number): Uint8Array<ArrayBuffer> {
-  // Checked before there is room for it: one byte adds 255 to a length at most.
+  // Checked before memory is allocated: one byte adds at most 255 to a length.
   if (size > MAX_RATIO * bytes.length) throw new Error(DAMAGED);
   const out = new Uint8Array(size);
   let from = 0;
   let to = 0;
-  /** Adds bytes to a length of 15 until one isn't 255. */
+  /** Adds bytes to a length of 15 until one of them isn't 255. */
   const lengthened = (length: number): number => {
     if (length < 15) return length;
     let more: number;

@@ -3,7 +3,10 @@
 import { createGlPainter, type Painter } from "./gl.js";
 import { paint } from "./pixels.js";
 
-/** The painter of a canvas; `onFailed` when the card's can't go on: another canvas is needed then. */
+/**
+ * Creates the painter of a canvas; `onFailed` is called if WebGL fails: another canvas is then
+ * needed.
+ */
 export function createPainter(
   canvas: HTMLCanvasElement,
   byProcessor: boolean,

@@ -1,4 +1,4 @@
-/** Colours of an array's pixels: mono by a colour map and a range, RGB as it is. */
+/** Colours of an array's pixels: mono by a colour map and a range, RGB unchanged. */
 
 import type { NumericArray, PvStructure } from "../types.js";
 
@@ -6,13 +6,13 @@ export interface Picture {
   readonly width: number;
   readonly height: number;
   readonly elements: NumericArray;
-  /** Where the three colours of a pixel stand, `mono` where there is one. */
+  /** The order of the three colours of a pixel, or `mono` for a single value. */
   readonly order: "mono" | "rgb1" | "rgb2" | "rgb3";
 }
 
 export type ColourMap = "grey" | "viridis" | "heat";
 
-/** By areaDetector's ColorMode. */
+/** In the order of areaDetector's ColorMode. */
 const ORDERS: Readonly<Record<number, Picture["order"]>> = {
   0: "mono",
   2: "rgb1",
@@ -20,7 +20,7 @@ const ORDERS: Readonly<Record<number, Picture["order"]>> = {
   4: "rgb3",
 };
 
-/** How an NTNDArray is encoded: `jpeg`, `lz4` …; empty when it isn't. */
+/** The codec of an NTNDArray: `jpeg`, `lz4` …; empty if it isn't encoded. */
 export function codecOf(structure: PvStructure | null): string {
   const { name } = (structure?.codec ?? {}) as { name?: unknown };
   return typeof name === "string" ? name : "";
@@ -63,7 +63,7 @@ export function pictureOf(
 export function rangeOf(elements: NumericArray): readonly [number, number] {
   if (isUnsigned(elements) && elements.length > 0) return unsignedRange(elements);
   let [low, high] = [Infinity, -Infinity];
-  // By index: an iterator costs several times as much, and a camera has millions.
+  // By index: an iterator is several times slower, and an image has millions of elements.
   // eslint-disable-next-line @typescript-eslint/prefer-for-of -- see above
   for (let at = 0; at < elements.length; at += 1) {
     const element = Number(elements[at]);
@@ -73,13 +73,13 @@ export function rangeOf(elements: NumericArray): readonly [number, number] {
   return low <= high ? [low, high] : [0, 1];
 }
 
-/** What cameras have; small enough for a table with a place for each. */
+/** The usual types of cameras; small enough for a table with an entry for each value. */
 type Unsigned = Uint8Array | Uint16Array;
 
 const isUnsigned = (elements: NumericArray): elements is Unsigned =>
   elements instanceof Uint8Array || elements instanceof Uint16Array;
 
-/** Whole numbers throughout, which an infinity to begin with would not be. */
+/** Uses only integers; starting with infinity would make them floating point. */
 function unsignedRange(elements: Unsigned): readonly [number, number] {
   let low = elements[0] as number;
   let high = low;
@@ -133,7 +133,7 @@ function colourOf(element: number, low: number, scale: number, colours: Uint32Ar
   return colours[level <= 0 ? 0 : level >= 255 ? 255 : level | 0] as number;
 }
 
-/** The colour of each level that an element can have: looked up, millions of pixels take a third of the time. */
+/** The colour of each possible level: with a table, millions of pixels take a third of the time. */
 function levelColours(
   { BYTES_PER_ELEMENT }: Unsigned,
   low: number,
@@ -147,7 +147,7 @@ function levelColours(
   return table;
 }
 
-/** Colours at equal distances; those between are mixed. */
+/** Colours at equal distances; colours between them are interpolated. */
 const STOPS: Readonly<Record<ColourMap, readonly (readonly [number, number, number])[]>> = {
   grey: [
     [0, 0, 0],
@@ -168,14 +168,14 @@ const STOPS: Readonly<Record<ColourMap, readonly (readonly [number, number, numb
   ],
 };
 
-/** The same from bottom to top as CSS has it. */
+/** The same colours from bottom to top, as a CSS gradient. */
 export function gradientOf(map: ColourMap): string {
   return `linear-gradient(to top, ${STOPS[map].map((stop) => `rgb(${stop.join(" ")})`).join(", ")})`;
 }
 
 const tables = new Map<ColourMap, Uint32Array>();
 
-/** 256 colours as they stand in memory: red, green, blue, opacity. */
+/** 256 colours in memory order: red, green, blue, opacity. */
 export function coloursOf(map: ColourMap): Uint32Array {
   const made = tables.get(map);
   if (made !== undefined) return made;

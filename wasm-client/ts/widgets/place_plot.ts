@@ -1,4 +1,4 @@
-/** Loads the code that draws plots when the first plot is shown, and gives a widget its plot. */
+/** Loads the plotting code when the first plot is shown, and creates a widget's plot. */
 
 import type { Plot, PlotOptions } from "./plot.js";
 
@@ -10,7 +10,7 @@ export function placePlot(
   onFailed: (why: string) => void,
 ): () => void {
   let isEnded = false;
-  // A function, because the compiler takes a value that it has seen for what it is later.
+  // A function, because the compiler assumes that a variable keeps the value it has checked.
   const hasEnded = (): boolean => isEnded;
   let plot: Plot | undefined;
   const place = async (): Promise<void> => {

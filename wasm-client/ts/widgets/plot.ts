@@ -1,4 +1,4 @@
-/** Draws a curve by uPlot, which is loaded when the first plot is shown. */
+/** Draws a curve with uPlot, which is loaded when the first plot is shown. */
 
 import type uPlot from "uplot";
 
@@ -6,12 +6,12 @@ import type { Points } from "./decimate.js";
 
 export interface PlotOptions {
   readonly height: number;
-  /** Whether x is seconds past the POSIX epoch; an index otherwise. */
+  /** Whether x is in seconds past the POSIX epoch; otherwise it is an index. */
   readonly isTime: boolean;
   readonly yRange: readonly [number, number] | undefined;
 }
 
-/** A plot in `host` that follows its width. */
+/** A plot in `host` that adapts to its width. */
 export interface Plot {
   readonly columns: number;
   draw: (points: Points, xRange?: readonly [number, number]) => void;
@@ -22,7 +22,7 @@ export async function createPlot(host: HTMLElement, options: PlotOptions): Promi
   const { default: UPlot } = await import("uplot").catch((error: unknown) => {
     throw new Error(`Plots need uPlot: run "npm install uplot" in the app. ${String(error)}`);
   });
-  // The style sheet gives the colours, in light and in dark: these properties take what it says.
+  // The style sheet defines the colours for light and dark mode; these properties carry them.
   const ink = (): string => getComputedStyle(host).color;
   const grid = { stroke: () => getComputedStyle(host).columnRuleColor, width: 1 };
   const axis: uPlot.Axis = { stroke: ink, grid, ticks: grid, font: "11px system-ui, sans-serif" };
@@ -63,7 +63,8 @@ export async function createPlot(host: HTMLElement, options: PlotOptions): Promi
     plot.setSize(size());
   });
   observer.observe(host);
-  // Light or dark, by whatever the page does: the style sheet has a change of colour end in this event.
+  // When the page switches between light and dark, the style sheet's colour transition ends in this
+  // event.
   const redraw = (): void => {
     plot.redraw(false);
   };
@@ -84,7 +85,7 @@ export async function createPlot(host: HTMLElement, options: PlotOptions): Promi
   };
 }
 
-/** Room above and below, also around a curve that is flat. */
+/** A range with space above and below, also for a flat curve. */
 function around(low: number | null, high: number | null): [number, number] {
   if (low === null || high === null || !Number.isFinite(low) || !Number.isFinite(high))
     return [0, 1];

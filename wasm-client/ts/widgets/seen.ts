@@ -1,24 +1,27 @@
-/** Delays updates of widgets that are scrolled out of sight. */
+/** Delays updates of widgets that are scrolled out of view. */
 
 import { useMemo, useState, useSyncExternalStore } from "react";
 
 import { usePvStore } from "../react/pv.js";
 
-/** Maximum delay: screen readers read what is out of sight. */
+/** Maximum delay, because screen readers also read widgets out of view. */
 const LAG_MS = 2000;
 
-/** Number of groups in which widgets out of sight are updated, one after the other. */
+/** Number of groups in which widgets out of view are updated, one after another. */
 const GROUPS = 20;
 const TURN_MS = LAG_MS / GROUPS;
 
-/** So far beyond the edge of what is seen a widget keeps up: it is about to be scrolled in. */
+/**
+ * Within this distance of the viewport a widget is updated fully: it may soon be scrolled into
+ * view.
+ */
 const MARGIN = "100px";
 
 const nothing = (): undefined => undefined;
 
 /**
- * A PV for a widget, and what becomes the `ref` of its element. While that is out of sight, it
- * renders at most every other second.
+ * A PV for a widget, and a function to use as the `ref` of its element. While the element is out of
+ * view, the widget renders at most every two seconds.
  */
 export function useSeenPv<T>(
   name: string,
@@ -44,7 +47,7 @@ export function useSeenPv<T>(
 
 let sights = 0;
 
-/** One widget, and whether it is seen. */
+/** One widget, and whether it is visible. */
 class Sight {
   readonly group = sights++ % GROUPS;
   #element: Element | null = null;
@@ -54,7 +57,7 @@ class Sight {
     if (this.#element !== null) observer?.unobserve(this.#element);
     this.#element = element;
     this.#isSeen = true;
-    // Tests of applications may run where there is no layout.
+    // Tests of applications may run without layout.
     if (element === null || typeof IntersectionObserver !== "function") return;
     watched.set(element, this);
     observer ??= new IntersectionObserver(observed, { rootMargin: MARGIN });
@@ -80,7 +83,7 @@ class Sight {
 }
 
 const watched = new WeakMap<Element, Sight>();
-/** One for all widgets. */
+/** Shared by all widgets. */
 let observer: IntersectionObserver | undefined;
 
 function observed(entries: readonly IntersectionObserverEntry[]): void {
@@ -98,12 +101,13 @@ function tellLater(sight: Sight, listener: () => void): void {
   waiting.set(sight, listener);
   timer ??= setTimeout(tellDue, 2 * TURN_MS);
   if (isTelling || turnNow() === turn) return;
-  // With the widgets that are seen: a separate frame would cost more than the updates.
+  // Updates them together with the visible widgets: a separate frame would cost more than the
+  // updates.
   isTelling = true;
   queueMicrotask(tellDue);
 }
 
-/** Tells the groups whose turn has come since the last time. */
+/** Updates the groups that have become due since the last time. */
 function tellDue(): void {
   const now = turnNow();
   const groups = now - turn;

@@ -5,25 +5,28 @@ import type { LargeRecord } from "../link/records.js";
 import { ReplyBody, RequestBody } from "../schema.js";
 import { Frame, NO_ID, pace, Request, unsubscribe } from "./wire.js";
 
-/** The way to a page: frames, those of the stream with their heads, and at the end a close code. */
+/**
+ * The port to a page: carries frames, frames of the stream with their head lengths, and at the end
+ * a close code.
+ */
 export interface PagePort {
   postMessage(message: ArrayBuffer | LargeRecord | number, transfer: Transferable[]): void;
 }
 
-/** A page that says nothing while it has so much before it is let go: it comes back by itself. */
+/** A page with this many unacknowledged frames is disconnected; it reconnects by itself. */
 const MAX_UNACKNOWLEDGED_FRAMES = 1000;
 const MAX_UNACKNOWLEDGED_BYTES = 1 << 28;
 
-/** Requests that may wait for an answer; the relay takes 64. */
+/** Maximum number of open requests; the relay accepts 64. */
 const MAX_OPEN = 60;
 
-/** Ids that one Unsubscribe may hold. */
+/** Maximum number of ids in one Unsubscribe. */
 const MAX_IDS = 10_000;
 
-/** From frames of this size on a stream beside the WebSocket pays. */
+/** From this frame size on, a stream in addition to the WebSocket pays off. */
 const LARGE_BYTES = 1 << 16;
 
-/** What ends a connection that was cut. */
+/** The code of a connection that was cut. */
 const CUT = 1006;
 
 /** The relay's code for a client that took no data. */
@@ -33,16 +36,16 @@ interface Page {
   readonly port: PagePort;
   /** PVs that it has subscribed. */
   readonly ids: Set<number>;
-  /** It has had a snapshot: updates mean something to it. */
+  /** It has received a snapshot, so that it can interpret updates. */
   started: boolean;
-  /** How often it wants to be brought up to date; 0 for every update. */
+  /** Its interval of updates; 0 for every update. */
   intervalMs: number;
-  /** What it was sent since it said anything. */
+  /** Frames sent to it since its last message. */
   unacknowledgedFrames: number;
   unacknowledgedBytes: number;
 }
 
-/** A request that is on its way, and its number at the page. */
+/** An open request, and its number at the page. */
 interface Open {
   readonly page: Page | undefined;
   readonly id: number;
@@ -50,14 +53,14 @@ interface Open {
 }
 
 /**
- * One connection, which the first page opens and the last one ends. Frames name no client, so each
- * page gets those of all; only answers go to who asked.
+ * One connection, opened for the first page and closed after the last one. Frames name no client,
+ * so each page gets the frames of all; only answers go to the page that asked.
  */
 export class Hub {
   #connect: () => WebSocket;
   #socket: WebSocket | undefined;
   #large: LargeStream | undefined;
-  /** The same for every connection: streams that bring nothing are counted by it. */
+  /** The same for every connection, because failed streams are counted per socket. */
   readonly #streamed: LargeSocket;
   #hello: ArrayBuffer | undefined;
   #pages = new Set<Page>();
@@ -82,7 +85,10 @@ export class Hub {
     };
   }
 
-  /** Takes a page in. Gives what takes its requests; `undefined` says that it goes. */
+  /**
+   * Adds a page. Returns a function that takes its requests; `undefined` means that the page
+   * leaves.
+   */
   join(port: PagePort): (request: ArrayBuffer | undefined) => void {
     const page: Page = {
       port,
@@ -117,14 +123,14 @@ export class Hub {
   }
 
   readonly #received = (data: ArrayBuffer, head: number): void => {
-    // One stream serves all pages, as the connection does.
+    // One stream serves all pages, like the connection.
     if (data.byteLength >= LARGE_BYTES) {
       this.#large ??= new LargeStream(this.#streamed, this.#received, readHere);
     }
     this.#frame(new Frame(data, head));
   };
 
-  /** The connection is gone, and every page opens the next one for itself. */
+  /** The connection was lost; every page opens the next one itself. */
   #end(code: number): void {
     const pages = [...this.#pages];
     this.#forget();
@@ -171,12 +177,12 @@ export class Hub {
   #request(page: Page, data: ArrayBuffer): void {
     page.unacknowledgedFrames = 0;
     page.unacknowledgedBytes = 0;
-    // An empty message asks for a stream of large values: it is asked for here.
+    // A page's empty message requests a stream of large values; the hub requests the stream itself.
     if (data.byteLength === 0) return;
     const request = new Request(data);
     switch (request.kind) {
       case RequestBody.Ack:
-        // The fastest page speaks for all: the others are looked after here.
+        // The fastest page acknowledges for all: slower pages are checked here.
         if (request.tick <= this.#ackedTick) break;
         this.#ackedTick = request.tick;
         this.#send(request);
@@ -186,11 +192,11 @@ export class Hub {
         this.#pace();
         break;
       case RequestBody.Describe:
-        // It has no answer, and what comes of it is for all pages that show the PV.
+        // It has no answer, and its result is for all pages that show the PV.
         this.#send(request);
         break;
       case RequestBody.Authenticate:
-        // Once: pages of one origin have one user.
+        // Sent only once: the pages of one origin have one user.
         if (this.#authenticates) break;
         this.#authenticates = true;
         this.#forward(page, request);
@@ -201,7 +207,7 @@ export class Hub {
     }
   }
 
-  /** As often as the page wants it that wants it most often. */
+  /** Uses the shortest interval of all pages. */
   #pace(): void {
     const intervalMs = Math.min(...[...this.#pages].map((page) => page.intervalMs));
     if (intervalMs === this.#intervalMs || this.#hello === undefined) return;
@@ -213,7 +219,7 @@ export class Hub {
     while (this.#open.size < MAX_OPEN) {
       const [first] = this.#waiting;
       if (first === undefined) return;
-      // The answer to an open Subscribe may hold one of the PVs that are given back.
+      // The answer to an open Subscribe may contain one of the PVs to be released.
       if (first.request.kind === RequestBody.Unsubscribe && this.#subscribesOpen > 0) return;
       this.#waiting.shift();
       this.#forward(first.page, first.request);
@@ -226,7 +232,7 @@ export class Hub {
       const { ids } = request;
       ids.forEach((pv, at) => {
         page?.ids.delete(pv);
-        // The relay passes over the id of no PV.
+        // The relay ignores this id, which belongs to no PV.
         if ([...this.#pages].some((other) => other.ids.has(pv))) ids[at] = NO_ID;
       });
       if (page === undefined && ids.every((pv) => pv === NO_ID)) return;
@@ -259,7 +265,7 @@ export class Hub {
     if (open?.kind === RequestBody.Subscribe) this.#subscribesOpen -= 1;
     const page = open?.page !== undefined && this.#pages.has(open.page) ? open.page : undefined;
     if (frame.isData) {
-      // It moves the connection's tick, which the others' next frames build upon.
+      // It moves the connection's tick, on which the next frames of the other pages depend.
       for (const other of this.#pages) {
         if (other !== page && other.started) this.#post(other, frame.withoutReply(), frame.head);
       }
@@ -278,7 +284,7 @@ export class Hub {
 
   #broadcast({ data, head }: Frame): void {
     const pages = [...this.#pages].filter(({ started }) => started);
-    // One of them gets the message itself.
+    // One of the pages gets the message itself, the others copies.
     pages.forEach((page, at) => {
       this.#post(page, at + 1 < pages.length ? data.slice(0) : data, head);
     });

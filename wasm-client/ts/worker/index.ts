@@ -1,34 +1,37 @@
-/** pvwire/worker: a connection to the relay that a worker holds, one for all tabs if wanted. */
+/** pvwire/worker: holds the connection to the relay in a worker, optionally one for all tabs. */
 
 import { HERE } from "./here.js";
 
-/** Where the connection is: in the page, in a worker of the page, or in one worker for all tabs. */
+/**
+ * Where the connection is held: in the page, in a worker of the page, or in one worker for all
+ * tabs.
+ */
 export type SocketPlace = "main" | "dedicated" | "shared";
 
 type Handler<Event> = ((event: Event) => void) | null;
 
-/** What ends a connection that a browser cut. */
+/** The code of a connection that was cut by a browser. */
 const CUT = 1006;
 
-/** A worker says at once that it is there; so much later it never will. */
+/** A worker reports at once that it is running; after this time without a report it has failed. */
 const SILENCE_MS = 4000;
 
-/** What is tried when a place fails. */
+/** The alternative when a place fails. */
 const NEXT = { dedicated: "main", shared: "dedicated" } as const;
 
 type WorkerPlace = keyof typeof NEXT;
 
-/** Places that failed: this page tries them no more. */
+/** Places that have failed and are not tried again by this page. */
 const broken = new Set<SocketPlace>();
 
-/** Says why the connection isn't where it was wanted. */
+/** Reports why the connection isn't held in the requested place. */
 function giveUp(place: WorkerPlace, why: string): void {
   if (broken.has(place)) return;
   broken.add(place);
   console.warn(`pvwire: the connection can't be in a ${place} worker (${why})`);
 }
 
-/** The place itself or the nearest other one that works here. */
+/** The place itself or the nearest alternative that works here. */
 function usable(place: SocketPlace): SocketPlace {
   if (place === "main") return place;
   const kind = place === "shared" ? "SharedWorker" : "Worker";
@@ -36,7 +39,7 @@ function usable(place: SocketPlace): SocketPlace {
   return broken.has(place) ? usable(NEXT[place]) : place;
 }
 
-/** The way to what holds the connection, and what ends it. */
+/** The port to the holder of the connection, and the function that closes it. */
 interface Way {
   readonly send: (bytes: ArrayBuffer) => void;
   readonly end: () => void;
@@ -70,10 +73,10 @@ function dedicated(onError: Handler<Event>): readonly [MessagePort, end: () => v
 }
 
 /**
- * What `createClient` takes as `webSocket`, so that a worker holds the connection. With `shared` all
- * tabs of the browser have one connection and one subscription of each PV, with one user; a relay
- * counts them as one client. Where a browser has no such worker, can't load its file, or where the
- * worker fails, the nearest other place is taken, and the console says why.
+ * A `webSocket` option for `createClient` that lets a worker hold the connection. With `shared` all
+ * tabs of the browser share one connection and one subscription of each PV, with one user; a relay
+ * counts them as one client. If a browser has no such worker, can't load its file, or the worker
+ * fails, the nearest alternative is used, and the console says why.
  *
  * ```ts
  * const client = createClient({ url: "ws://localhost:8080/ws", webSocket: socketIn("shared") });
@@ -88,7 +91,7 @@ export function socketIn(place: SocketPlace): typeof WebSocket {
   return Socket as unknown as typeof WebSocket;
 }
 
-/** As much of a WebSocket as a client uses. */
+/** The parts of a WebSocket that a client uses. */
 class WorkerSocket {
   binaryType = "arraybuffer";
   readyState = 0;
@@ -122,9 +125,9 @@ class WorkerSocket {
     try {
       this.#way = place === "main" ? this.#inPage() : this.#inWorker(place);
     } catch (error) {
-      // Some browsers throw where a page may have no worker.
+      // Some browsers throw if a page may not create a worker.
       if (place !== "main") giveUp(place, String(error));
-      // Only after the caller has added its listeners.
+      // Deferred until the caller has added its listeners.
       queueMicrotask(() => {
         if (place === "main") this.#ended(CUT);
         else if (this.readyState < 3) this.#open(place);
@@ -159,7 +162,7 @@ class WorkerSocket {
       if (isOver) return;
       giveUp(place, why);
       if (this.readyState === 0) {
-        // Nothing has begun: the client needn't know.
+        // Nothing was sent yet: the client need not be told.
         way.end();
         this.#open(place);
       } else {
@@ -194,7 +197,7 @@ class WorkerSocket {
     return way;
   }
 
-  /** The page goes, or is kept as it is and comes back with another connection. */
+  /** The page is closed, or is cached and will resume with another connection. */
   readonly #hidden = (): void => {
     this.#ended(CUT);
   };

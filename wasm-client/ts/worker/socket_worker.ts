@@ -1,12 +1,12 @@
-/** The worker that holds the connections to relays: of one page, or of all tabs of the browser. */
+/** The worker that holds connections to relays: for one page, or for all tabs of the browser. */
 
 import { HERE } from "./here.js";
 import { Hub } from "./hub.js";
 
-/** One for each relay. */
+/** One hub per relay. */
 const hubs = new Map<string, Hub>();
 
-/** What a page says first: the relay's address and the subprotocols. */
+/** The first message of a page: the relay's address and the subprotocols. */
 type Opening = readonly [url: string, protocols: string | string[]];
 
 function serve(port: MessagePort): void {
@@ -19,7 +19,7 @@ function serve(port: MessagePort): void {
       take?.((data as ArrayBuffer | null) ?? undefined);
     }
   };
-  // Where browsers tell it, a page that crashed goes at once.
+  // In browsers that report it, a page that crashed is removed at once.
   port.addEventListener("close", () => {
     take?.(undefined);
   });
@@ -36,7 +36,7 @@ function join(opening: Opening, port: MessagePort): (request: ArrayBuffer | unde
   return hub.join(port);
 }
 
-// The only page, or one of many.
+// A dedicated worker has one page, a shared worker many.
 addEventListener("message", ({ data }: MessageEvent<MessagePort>) => {
   serve(data);
 });

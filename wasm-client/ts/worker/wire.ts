@@ -1,4 +1,7 @@
-/** The parts of a message that a worker reads or changes, in place, to pass it to the right page. */
+/**
+ * Reads and changes the parts of a message that a worker needs to pass it to the right page, in
+ * place.
+ */
 
 import {
   AckField,
@@ -12,10 +15,10 @@ import {
   UnsubscribeField,
 } from "../schema.js";
 
-/** The id of no PV. */
+/** An id that belongs to no PV. */
 export const NO_ID = 0xffff_ffff;
 
-/** Where a table's field is; 0 when it has its default. */
+/** The position of a table's field; 0 if it has its default. */
 function place(view: DataView, table: number, field: number): number {
   const vtable = table - view.getInt32(table, true);
   const entry = 4 + 2 * field;
@@ -28,7 +31,7 @@ const follow = (view: DataView, at: number): number => at + view.getUint32(at, t
 
 const byte = (view: DataView, at: number): number => (at === 0 ? 0 : view.getUint8(at));
 
-/** The ids that a field lists; empty when it lists none. */
+/** The ids in a field; empty if it is absent. */
 function idsAt(view: DataView, table: number, field: number): Uint32Array {
   const at = table === 0 ? 0 : place(view, table, field);
   if (at === 0) return new Uint32Array();
@@ -36,7 +39,7 @@ function idsAt(view: DataView, table: number, field: number): Uint32Array {
   return new Uint32Array(view.buffer, vector + 4, view.getUint32(vector, true));
 }
 
-/** What a page asks of the relay. */
+/** A request of a page to the relay. */
 export class Request {
   readonly kind: number;
   #view: DataView;
@@ -58,18 +61,18 @@ export class Request {
     if (at !== 0) this.#view.setUint32(at, id, true);
   }
 
-  /** Of an Unsubscribe; writing to it changes the request. */
+  /** The ids of an Unsubscribe; writing to them changes the request. */
   get ids(): Uint32Array {
     return idsAt(this.#view, this.#body(), UnsubscribeField.ids);
   }
 
-  /** Of an Ack. */
+  /** The tick of an Ack. */
   get tick(): bigint {
     const at = place(this.#view, this.#body(), AckField.tick);
     return at === 0 ? 0n : this.#view.getBigUint64(at, true);
   }
 
-  /** Of a Pace. */
+  /** The interval of a Pace. */
   get intervalMs(): number {
     const at = place(this.#view, this.#body(), PaceField.intervalMs);
     return at === 0 ? 0 : this.#view.getUint32(at, true);
@@ -80,18 +83,18 @@ export class Request {
   }
 }
 
-/** What the relay sends. */
+/** A message of the relay. */
 export class Frame {
   readonly reply: number;
   readonly replyTo: number;
-  /** Whether it changes what is known of subscribed PVs. */
+  /** Whether it changes the state of subscribed PVs. */
   readonly isData: boolean;
   #view: DataView;
   #root: number;
 
   constructor(
     readonly data: ArrayBuffer,
-    /** How much of it comes before its array's elements. */
+    /** Number of bytes before its array's elements. */
     readonly head: number,
   ) {
     const view = new DataView(data);
@@ -104,7 +107,7 @@ export class Frame {
     this.isData = byte(view, place(view, root, FrameField.kind)) !== FrameKind.Answer;
   }
 
-  /** Of a Subscribed. */
+  /** The ids of a Subscribed. */
   get ids(): Uint32Array {
     const reply = follow(this.#view, place(this.#view, this.#root, FrameField.reply));
     return idsAt(this.#view, reply, SubscribedField.ids);
@@ -117,7 +120,7 @@ export class Frame {
     return this.data;
   }
 
-  /** A copy of an answer that belongs to no request. */
+  /** A copy of an answer, without its request number. */
   withoutReply(): ArrayBuffer {
     const copy = this.data.slice(0);
     const at = place(this.#view, this.#root, FrameField.replyType);
