@@ -54,7 +54,7 @@ fn puts_of_one_message_are_sent_in_order_and_each_has_its_own_outcome_and_record
     let ioc = SoftIoc::start(network, RECORDS);
     let names = ioc.names(["set1", "set2", "locked"]);
     let [a, b, locked] = names.each_ref().map(String::as_str);
-    let nobody = ioc.name("set:nobody");
+    let unknown = ioc.name("set:nobody");
     let audit = format!("{}many.jsonl", prefix().replace(':', "-"));
     let audit = Path::new(env!("CARGO_TARGET_TMPDIR")).join(audit);
     let pattern = format!("--allow-put={}set*", ioc.prefix());
@@ -73,7 +73,7 @@ fn puts_of_one_message_are_sent_in_order_and_each_has_its_own_outcome_and_record
         number(locked, 7.0),
         number(a, 2.0),
         put(a, PutValue::Text("abc".to_owned())),
-        number(&nobody, 3.0),
+        number(&unknown, 3.0),
         number(b, 5.0),
         number(a, 4.0),
     ];

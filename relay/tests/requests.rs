@@ -183,7 +183,7 @@ fn client_that_asks_and_never_reads_is_dropped_when_too_many_answers_wait() {
 
 /// One of each request; what is sent as nothing asks for a stream of large values.
 fn one_of_each() -> Vec<Option<RequestBody>> {
-    let nobody = format!("{}nobody", prefix());
+    let unknown = format!("{}nobody", prefix());
     let names = ["sim://counter(rate_hz=50)", "sim://waveform(size=50000)"];
     let names: Vec<String> = names.map(String::from).into();
     let put = |name: &str, wait| {
@@ -197,7 +197,7 @@ fn one_of_each() -> Vec<Option<RequestBody>> {
     };
     let requests = [
         subscribe(names.clone()),
-        subscribe(vec![nobody.clone()]),
+        subscribe(vec![unknown.clone()]),
         RequestBody::Unsubscribe {
             ids: vec![PvId(0), PvId(1)],
         },
@@ -208,10 +208,10 @@ fn one_of_each() -> Vec<Option<RequestBody>> {
         },
         RequestBody::Ack { tick: 1 },
         RequestBody::Ping { client_time_ns: 1 },
-        put(&nobody, true),
+        put(&unknown, true),
         put("sim://counter(rate_hz=50)", false),
         RequestBody::Rpc {
-            name: nobody,
+            name: unknown,
             arguments: Vec::new(),
             timeout_ms: 0,
         },

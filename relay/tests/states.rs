@@ -287,7 +287,7 @@ fn record_of_another_type_after_a_restart_leaves_nothing_of_the_old_one() {
             });
             let pv = client.pv(name);
             assert_eq!(pv.state(), ConnectionState::Connected);
-            assert_eq!(pv.sequence, 1, "the sequence of {name} begins anew");
+            assert_eq!(pv.sequence, 1, "the sequence of {name} restarts at 1");
             let mut rows = pv.rows[known..].iter();
             assert!(rows.all(|row| row.value == (life.value)()), "{pv:?}");
         }

@@ -298,7 +298,7 @@ describe("an update", () => {
     const before = show("TEMP");
     expect(show("TEMP")).toBe(before);
     socket.frame("update");
-    expect(show("TEMP"), "nobody was told yet").toBe(before);
+    expect(show("TEMP"), "no listener was called yet").toBe(before);
     vi.advanceTimersByTime(300);
     const after = show("TEMP");
     expect(after).not.toBe(before);

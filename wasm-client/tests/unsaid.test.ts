@@ -132,7 +132,7 @@ describe("the right to write", () => {
     expect(closed().status).toMatchObject({ mutable: false, writable: false });
     relay.set("pva://CLOSED", { state: "disconnected" });
     relay.set("pva://CLOSED", { state: "connected" });
-    expect(closed().status, "told anew").toMatchObject({ mutable: true, writable: null });
+    expect(closed().status, "reported again").toMatchObject({ mutable: true, writable: null });
   });
 });
 

@@ -186,12 +186,12 @@ mod tests {
 
     #[test]
     fn sockets_have_the_options_of_the_relays() {
-        let relay = include_str!("../../../relay/src/session/socket.rs");
-        let main = include_str!("../../../relay/src/main.rs");
+        let relay = include_str!("../../../relay/src/session/transport.rs");
+        let http = include_str!("../../../relay/src/app/http.rs");
         for (file, line) in [
             (relay, "const NOTSENT_LOWAT_BYTES: u32 = 64 << 10;"),
             (
-                main,
+                http,
                 "const ACK_INTERVAL: Duration = Duration::from_millis(500);",
             ),
         ] {

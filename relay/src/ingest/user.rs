@@ -376,12 +376,12 @@ mod tests {
     fn open_contexts_reconnect_once_before_the_next_job() {
         let clients = UserClients::<Fake>::new("test-users", limits());
         clients.renew();
-        drop(run(&clients, "anew-anna").unwrap());
+        drop(run(&clients, "renewed-anna").unwrap());
         clients.renew();
-        drop(run(&clients, "anew-anna").unwrap());
-        drop(run(&clients, "anew-anna").unwrap());
+        drop(run(&clients, "renewed-anna").unwrap());
+        drop(run(&clients, "renewed-anna").unwrap());
         let renewed = RENEWED.lock().unwrap();
-        let annas = renewed.iter().filter(|name| name.contains("anew-anna"));
+        let annas = renewed.iter().filter(|name| name.contains("renewed-anna"));
         assert_eq!(annas.count(), 1);
     }
 

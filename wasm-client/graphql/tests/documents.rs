@@ -1,4 +1,4 @@
-//! What do documents become with their variables, and does a damaged one ever stop the engine?
+//! Documents with their variables become plans; a damaged document never stops the engine.
 
 use proptest::prelude::*;
 use pvwire_graphql::{Documents, MAX_DEPTH, MAX_FIELDS, MAX_FRAGMENTS};

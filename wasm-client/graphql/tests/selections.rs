@@ -1,4 +1,4 @@
-//! What does a selection of one PV become, and what is said of one that is wrong?
+//! A selection of one PV becomes a plan; an invalid one is reported with its place.
 
 use proptest::prelude::*;
 use pvwire_graphql::{EVERYTHING, MAX_BYTES, MAX_DEPTH, part, selection};
