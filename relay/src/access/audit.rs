@@ -23,11 +23,12 @@ use self::file::LogFile;
 pub use self::record::{Attempt, new_value, old_value};
 use crate::config::AuditSync;
 
-/// Maximum number of records that wait for the disk, 16 MiB. Beyond this `audit_fail = open` loses the record
-/// and `closed` refuses the put.
+/// Maximum number of records that wait for the disk, 16 MiB. Beyond this `audit_fail = open` loses
+/// the record and `closed` refuses the put.
 const MAX_QUEUED: usize = 4096;
 
-/// With `audit_fail = closed`, the part of the queue that is reserved for outcomes of puts already made.
+/// With `audit_fail = closed`, the part of the queue that is reserved for outcomes of puts already
+/// made.
 const KEPT_FOR_ENDS: usize = MAX_QUEUED / 2;
 
 /// Maximum number of records in one write.
@@ -42,7 +43,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Interval at which the log repeats that the file can't be written.
 const REMIND_EVERY: Duration = Duration::from_secs(60);
 
-/// Shortest interval between log lines about the file: a disk can be full for moments again and again.
+/// Shortest interval between log lines about the file: a disk can be full for moments again and
+/// again.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
 /// Why an attempt has no record.
@@ -86,7 +88,8 @@ struct Shared {
     lost: AtomicU64,
     /// Milliseconds past the POSIX epoch of the last record that was written; 0 for none.
     last_written_millis: AtomicU64,
-    /// Start of the writer's current disk operation, in milliseconds after `started` plus one; 0 for none.
+    /// Start of the writer's current disk operation, in milliseconds after `started` plus one; 0
+    /// for none.
     busy_since: AtomicU64,
     /// Error of the last write, if it failed.
     failure: Mutex<Option<String>>,
@@ -157,8 +160,8 @@ impl Shared {
 }
 
 impl Audit {
-    /// Opens a file to append to. With `closed` a put is sent only after a record of it is written. A disk that
-    /// hangs delays the start by at most `PATIENCE`.
+    /// Opens a file to append to. With `closed` a put is sent only after a record of it is written.
+    /// A disk that hangs delays the start by at most `PATIENCE`.
     ///
     /// # Errors
     /// When the file can't be opened, or the system gives no thread.
@@ -182,7 +185,8 @@ impl Audit {
         thread::Builder::new()
             .name("audit".into())
             .spawn(move || writer.run(&opening, &coming))?;
-        // The file on a disk that hangs is opened when the disk answers; `state` says so until then.
+        // The file on a disk that hangs is opened when the disk answers; `state` says so until
+        // then.
         if let Ok(result) = opened.recv_timeout(PATIENCE) {
             result?;
         }
@@ -194,8 +198,8 @@ impl Audit {
         })
     }
 
-    /// Records an attempt before it is made, with `audit_fail = closed`. `true` when `recorded` will be called,
-    /// and the attempt has to wait for that; `false` when no record is needed.
+    /// Records an attempt before it is made, with `audit_fail = closed`. `true` when `recorded`
+    /// will be called, and the attempt has to wait for that; `false` when no record is needed.
     ///
     /// # Errors
     /// When the attempt must not be made.

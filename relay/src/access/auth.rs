@@ -153,8 +153,8 @@ impl Tokens {
         *place = Arc::new(keys);
     }
 
-    /// Marks the keys as expired: all log-ins are refused until there are new keys. Clients that are logged in
-    /// stay until their token expires.
+    /// Marks the keys as expired: all log-ins are refused until there are new keys. Clients that
+    /// are logged in stay until their token expires.
     pub fn retire(&self) {
         let mut place = self.keys.write().unwrap_or_else(PoisonError::into_inner);
         *place = Arc::new(place.retired());

@@ -1,5 +1,5 @@
-//! Reads the keys that verify tokens from `jwt_keys`, a file or a URL, and reads them again while the relay
-//! runs.
+//! Reads the keys that verify tokens from `jwt_keys`, a file or a URL, and reads them again while
+//! the relay runs.
 
 use std::io;
 use std::sync::Arc;
@@ -103,9 +103,9 @@ pub async fn tokens(config: &Config) -> Result<Arc<Tokens>, KeysError> {
     Ok(Arc::new(Tokens::new(rules, keys)))
 }
 
-/// Reads the keys again, for ever: a file every second, a URL every five minutes and when an unknown key signed
-/// a token. While they can't be read, or the set is empty, the previous keys stay valid for
-/// `jwt_keys_keep_ms`.
+/// Reads the keys again, for ever: a file every second, a URL every five minutes and when an
+/// unknown key signed a token. While they can't be read, or the set is empty, the previous keys
+/// stay valid for `jwt_keys_keep_ms`.
 pub async fn keep_fresh(tokens: Arc<Tokens>, config: Config, metrics: Arc<Metrics>) {
     let place = config.jwt_keys;
     let (mut last, mut asked) = (String::new(), Instant::now());

@@ -1,7 +1,7 @@
 //! Decides who may read and write a PV, and names the rule that decides.
 //!
-//! The pvlist comes first: PVs that it doesn't allow are not served. Then the first of the operator's rules
-//! that fits decides, and where none fits the access security file.
+//! The pvlist comes first: PVs that it doesn't allow are not served. Then the first of the
+//! operator's rules that fits decides, and where none fits the access security file.
 
 mod error;
 mod file;
@@ -60,8 +60,8 @@ pub struct PutsAllowed {
     pub by_access_security: bool,
 }
 
-/// The access rules of a relay: pvlist, operator's rules and access security file. Without any of them all PVs
-/// can be read and none written.
+/// The access rules of a relay: pvlist, operator's rules and access security file. Without any of
+/// them all PVs can be read and none written.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     /// `enable_put`.
@@ -117,7 +117,8 @@ impl Rules {
     /// These rules with a site's pvlist and access security file.
     ///
     /// # Errors
-    /// When the pvlist names a group that the file doesn't define, or whose rules the relay doesn't support.
+    /// When the pvlist names a group that the file doesn't define, or whose rules the relay doesn't
+    /// support.
     pub fn with_gateway(
         self,
         pvlist: Option<PvList>,
@@ -184,7 +185,8 @@ impl Rules {
         }
     }
 
-    /// Which rules apply to an identity. Identities to which the same rules apply get the same decisions.
+    /// Which rules apply to an identity. Identities to which the same rules apply get the same
+    /// decisions.
     #[must_use]
     pub fn standing(&self, identity: &Identity) -> Vec<bool> {
         let own = self.rules.iter().map(|rule| rule.is_for(identity));

@@ -28,8 +28,8 @@ const LISTED_CLIENTS: usize = 500;
 /// How long the status page waits for the tick thread.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A thread without a turn for this long hangs. Threads turn at least twice a second, and every second or two
-/// while the relay is overloaded.
+/// A thread without a turn for this long hangs. Threads turn at least twice a second, and every
+/// second or two while the relay is overloaded.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 
 /// The page at `/`.

@@ -1,10 +1,10 @@
 //! A TCP connection of the HTTP server that tracks whether its client reads.
 //!
-//! The answers of the status page and the metrics are short. A client that asks and doesn't read would
-//! hold a descriptor and up to 4 MiB of the kernel's memory for as long as it likes. So their send buffer
-//! is bounded, and the server ends a connection whose client takes nothing. The send buffer of a
-//! WebSocket or of a stream of large values is left to the kernel: a fixed size would be the most that a
-//! client gets in one round trip.
+//! The answers of the status page and the metrics are short. A client that asks and doesn't read
+//! would hold a descriptor and up to 4 MiB of the kernel's memory for as long as it likes. So their
+//! send buffer is bounded, and the server ends a connection whose client takes nothing. The send
+//! buffer of a WebSocket or of a stream of large values is left to the kernel: a fixed size would
+//! be the most that a client gets in one round trip.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -20,7 +20,8 @@ use tokio::net::TcpStream;
 /// Unacknowledged bytes of a short answer in the kernel, which takes twice as much memory for them.
 const ANSWER_BUFFER_BYTES: usize = 64 << 10;
 
-/// After this long without a byte from a client the kernel asks its kernel whether it is still there.
+/// After this long without a byte from a client the kernel asks its kernel whether it is still
+/// there.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(20);
 
 /// How often it asks.
@@ -82,8 +83,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Takes a connection that was accepted. A client whose machine or network is gone is noticed within
-    /// `gone_after`.
+    /// Takes a connection that was accepted. A client whose machine or network is gone is noticed
+    /// within `gone_after`.
     ///
     /// # Errors
     /// When it has ended already.

@@ -1,7 +1,8 @@
 //! Reloads access rules while the relay runs: clients lose what the new rules don't allow.
 //!
-//! The rules and `allow_put` of the configuration file, the pvlist and the access security file are read again
-//! when they change, and at once on SIGHUP. All other settings take effect at the next start.
+//! The rules and `allow_put` of the configuration file, the pvlist and the access security file are
+//! read again when they change, and at once on SIGHUP. All other settings take effect at the next
+//! start.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,8 +108,9 @@ impl Reload {
         }
     }
 
-    /// Reads the files for ever; `read` reads the configuration as at the start. A change takes effect when the
-    /// next read finds the same, because several files are never written at the same moment, or on SIGHUP.
+    /// Reads the files for ever; `read` reads the configuration as at the start. A change takes
+    /// effect when the next read finds the same, because several files are never written at the
+    /// same moment, or on SIGHUP.
     pub async fn keep_fresh(
         mut self,
         read: impl Fn() -> Result<Asked, ConfigError> + Send + Sync + 'static,
@@ -237,8 +239,8 @@ fn files(config: &Config) -> Files {
     [&config.pvlist, &config.access_security].map(|path| read_regular(path, MAX_FILE_BYTES).ok())
 }
 
-/// Refuses a file that was emptied or cut off since the last read: a list without its last lines may allow what
-/// they deny.
+/// Refuses a file that was emptied or cut off since the last read: a list without its last lines
+/// may allow what they deny.
 ///
 /// # Errors
 /// When it is empty, or its last line has lost its end.
@@ -253,8 +255,8 @@ pub fn refuse_damaged(before: &[u8], after: &[u8]) -> Result<(), Damage> {
     Ok(())
 }
 
-/// Refuses a configuration that lost its pvlist, its access security file or all its `[[rule]]` tables: without
-/// them all PVs can be read.
+/// Refuses a configuration that lost its pvlist, its access security file or all its `[[rule]]`
+/// tables: without them all PVs can be read.
 fn refuse_loss(before: &Config, after: &Config) -> Result<(), ReloadError> {
     let is_lost = |before: bool, after: bool| before && !after;
     let lost = [

@@ -1,5 +1,5 @@
-//! The relay's HTTP listeners: accepts connections, answers probes and pages, and hands WebSocket clients to
-//! shards.
+//! The relay's HTTP listeners: accepts connections, answers probes and pages, and hands WebSocket
+//! clients to shards.
 
 mod admission;
 mod answer;
@@ -51,7 +51,8 @@ const TLS_REFUSAL: [u8; 7] = [0x15, 3, 1, 0, 2, 2, 40];
 /// Time limit for reading a short answer after the request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often a stream of large values is looked at, and how much longer than a shard's its patience is.
+/// How often a stream of large values is looked at, and how much longer than a shard's its patience
+/// is.
 const STREAM_CHECK: Duration = Duration::from_secs(5);
 
 /// Shortest time after which the kernel gives up a client whose machine or network is gone.
@@ -258,8 +259,9 @@ impl Server {
         }
     }
 
-    /// The answer to a connection's one request. Unless it becomes a WebSocket, the connection ends after it:
-    /// what a client sends before it has read its answer would make the relay hold the answers.
+    /// The answer to a connection's one request. Unless it becomes a WebSocket, the connection ends
+    /// after it: what a client sends before it has read its answer would make the relay hold the
+    /// answers.
     async fn answer(self: &Arc<Self>, request: Request<Incoming>, visit: &Visit) -> Answer {
         let answered = if visit.lacks_tls {
             Err((
@@ -293,7 +295,8 @@ impl Server {
             let message = "only GET is known here\n";
             return Ok(plain(StatusCode::METHOD_NOT_ALLOWED, message));
         }
-        // Probes may call the relay by whatever name the cluster has for it, however many others call.
+        // Probes may call the relay by whatever name the cluster has for it, however many others
+        // call.
         match path.as_str() {
             "/live" => return Ok(self.live().await),
             "/ready" => return Ok(self.ready()),

@@ -12,7 +12,8 @@ use thiserror::Error;
 use crate::ops::file_reads::{FileReads, NO_ANSWER, read_regular};
 use crate::ops::metrics::Metrics;
 
-/// Interval between reads of the files. Their times of change aren't used: a link can come to point elsewhere.
+/// Interval between reads of the files. Their times of change aren't used: a link can come to point
+/// elsewhere.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Longest file of a certificate or key, in bytes.
@@ -99,8 +100,9 @@ impl Tls {
         Arc::clone(&self.in_use.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Reads the files again, for ever. While they can't be used the previous pair stays in effect. The error is
-    /// logged when it lasts until the next read, because two files are never replaced at the same moment.
+    /// Reads the files again, for ever. While they can't be used the previous pair stays in effect.
+    /// The error is logged when it lasts until the next read, because two files are never replaced
+    /// at the same moment.
     pub async fn keep_fresh(self: Arc<Self>, metrics: Arc<Metrics>) {
         let mut seen = read(&self.cert, &self.key);
         let mut complaint = None;
@@ -150,8 +152,8 @@ fn read(cert: &str, key: &str) -> Result<Files, TlsError> {
     })
 }
 
-/// The configuration for a pair. Each has its own session tickets, so that clients that resume see the new
-/// certificate, too.
+/// The configuration for a pair. Each has its own session tickets, so that clients that resume see
+/// the new certificate, too.
 fn config(files: &Files, cert: &str, key: &str) -> Result<Arc<ServerConfig>, TlsError> {
     let wrong = |key: &'static str, path: &str, reason: String| TlsError::Pem {
         key,

@@ -41,8 +41,8 @@ pub struct CaSource {
 }
 
 impl CaSource {
-    /// No context yet. With `by_name` an IOC's write access is not passed on: it is that of the relay, and
-    /// a user may have another. `forms` tells which arrays of characters are texts.
+    /// No context yet. With `by_name` an IOC's write access is not passed on: it is that of the
+    /// relay, and a user may have another. `forms` tells which arrays of characters are texts.
     #[must_use]
     pub fn new(by_name: bool, forms: Arc<dyn Forms>) -> Self {
         Self {
@@ -83,8 +83,8 @@ const STRING_BYTES: usize = 39;
 /// Time limit of the look for the long form of a string. After it the string is shown truncated.
 const LONG_WITHIN: Duration = Duration::from_secs(2);
 
-/// Lengths of arrays of characters that may be texts: one element looks like a scalar, and larger arrays
-/// are images.
+/// Lengths of arrays of characters that may be texts: one element looks like a scalar, and larger
+/// arrays are images.
 const TEXT_ELEMENTS: RangeInclusive<u32> = 2..=1 << 16;
 
 impl Source for CaSource {

@@ -1,8 +1,8 @@
 //! Watches the addresses of the host names in EPICS's variables.
 //!
-//! libca and pvxs resolve these names once, when a context is created. If a name has another address
-//! later, they would search for the IOC at its old one. Therefore the relay resolves the names repeatedly,
-//! and makes a source reconnect when an address has changed.
+//! libca and pvxs resolve these names once, when a context is created. If a name has another
+//! address later, they would search for the IOC at its old one. Therefore the relay resolves the
+//! names repeatedly, and makes a source reconnect when an address has changed.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -46,9 +46,9 @@ impl Host {
         }
     }
 
-    /// Takes the addresses of a look. Returns whether the source must reconnect, which takes two equal
-    /// looks, because a name server may give different answers while it is changed. A name without an
-    /// address changes nothing.
+    /// Takes the addresses of a look. Returns whether the source must reconnect, which takes two
+    /// equal looks, because a name server may give different answers while it is changed. A name
+    /// without an address changes nothing.
     fn found(&mut self, addresses: Addresses) -> bool {
         if addresses.is_empty() && !self.is_lost {
             log::warn!(
@@ -98,8 +98,9 @@ impl Hosts {
         Self(hosts)
     }
 
-    /// Resolves the names repeatedly, and calls `renew` with the scheme of a source that must reconnect.
-    /// Returns at once if there are no names or the interval is zero; otherwise it never returns.
+    /// Resolves the names repeatedly, and calls `renew` with the scheme of a source that must
+    /// reconnect. Returns at once if there are no names or the interval is zero; otherwise it never
+    /// returns.
     pub async fn watch(mut self, every: Duration, renew: impl Fn(&str)) {
         if every.is_zero() || self.0.is_empty() {
             return;

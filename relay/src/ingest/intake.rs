@@ -1,9 +1,10 @@
-//! The intake: brings updates from the libraries' callback threads to the tick thread without blocking.
+//! The intake: brings updates from the libraries' callback threads to the tick thread without
+//! blocking.
 //!
-//! Values go through a bounded ring, so that every update reaches a client that is in step. When the ring
-//! is full, the newest value of each PV waits in a table instead, and the gap in its sequence says how many
-//! were left out. Everything else (connection, access rights, metadata) is rare and never lost, and has a
-//! separate queue.
+//! Values go through a bounded ring, so that every update reaches a client that is in step. When
+//! the ring is full, the newest value of each PV waits in a table instead, and the gap in its
+//! sequence says how many were left out. Everything else (connection, access rights, metadata) is
+//! rare and never lost, and has a separate queue.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -76,8 +77,8 @@ impl Intake {
         Self::bounded(RING_BYTES)
     }
 
-    /// An empty intake whose ring holds values of at most `max_ring_bytes`. Beyond that the newest value of
-    /// each PV waits in the table.
+    /// An empty intake whose ring holds values of at most `max_ring_bytes`. Beyond that the newest
+    /// value of each PV waits in the table.
     #[must_use]
     pub fn bounded(max_ring_bytes: usize) -> Arc<Self> {
         Arc::new(Self {
@@ -166,8 +167,8 @@ impl Intake {
         }
     }
 
-    /// Announces that the calling thread is about to park, so that `wake` wakes it. The caller must check
-    /// for work between this and parking.
+    /// Announces that the calling thread is about to park, so that `wake` wakes it. The caller must
+    /// check for work between this and parking.
     pub fn announce_sleep(&self) {
         self.sleeper.get_or_init(std::thread::current);
         self.sleeping.store(true, Ordering::Relaxed);
@@ -186,8 +187,8 @@ impl Intake {
 
     /// Passes on everything that waits: each event before all rows that came after it.
     pub fn drain(&self, mut take: impl FnMut(Taken)) {
-        // A row in the ring came after the earlier events of its PV, which are therefore in their queue by
-        // now. A row that comes later waits for the next call.
+        // A row in the ring came after the earlier events of its PV, which are therefore in their
+        // queue by now. A row that comes later waits for the next call.
         self.ring_bytes.store(0, Ordering::Relaxed);
         let rows = self.ring.len();
         while let Some(notice) = self.notices.pop() {

@@ -111,7 +111,8 @@ impl Line {
         self.intake.push(row, bytes);
     }
 
-    /// Approximate bytes of memory of a value. Structures and strings are weighed now and then only.
+    /// Approximate bytes of memory of a value. Structures and strings are weighed now and then
+    /// only.
     #[inline(never)]
     fn bytes_of(&self, sequence: u32, blob: &BlobValue) -> usize {
         match blob {
@@ -148,8 +149,8 @@ impl Line {
         counter.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// The channel is connected. `changed`: type or element count differ from those of the connection
-    /// before, so that values of the old type that are still on their way are discarded.
+    /// The channel is connected. `changed`: type or element count differ from those of the
+    /// connection before, so that values of the old type that are still on their way are discarded.
     pub fn connected(&self, changed: bool) {
         if changed {
             self.begin_epoch();

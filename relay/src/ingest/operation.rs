@@ -96,13 +96,15 @@ pub struct Call {
     pub user: Option<String>,
 }
 
-/// Called once with the outcome of an operation, on any thread. It returns quickly and doesn't block.
+/// Called once with the outcome of an operation, on any thread. It returns quickly and doesn't
+/// block.
 pub type OpDone = Box<dyn FnOnce(OpEnd) + Send>;
 
 /// Ticket of an operation, by which it can be cancelled.
 pub trait OpTicket: Send {
-    /// Cancels the operation. Returns true if nothing was sent; then nothing will be sent, and there is no
-    /// outcome. A call that was sent is stopped at the service if possible, and has an outcome.
+    /// Cancels the operation. Returns true if nothing was sent; then nothing will be sent, and
+    /// there is no outcome. A call that was sent is stopped at the service if possible, and has an
+    /// outcome.
     fn cancel(&self) -> bool;
 }
 
@@ -118,9 +120,9 @@ impl OpTicket for Sent {
 
 /// Checks the condition of puts that name the update that they expect.
 ///
-/// Two clients that saw the same update may both put on the condition that it is still the newest. The
-/// update of the first put takes a moment to arrive. Until then the second put would find nothing changed,
-/// so puts are remembered here.
+/// Two clients that saw the same update may both put on the condition that it is still the newest.
+/// The update of the first put takes a moment to arrive. Until then the second put would find
+/// nothing changed, so puts are remembered here.
 #[derive(Debug, Default)]
 pub struct LastPut(Mutex<Option<Begun>>);
 

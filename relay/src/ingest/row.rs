@@ -77,8 +77,8 @@ pub enum Event {
         /// See [`Row::epoch`].
         epoch: u32,
     },
-    /// When its server was last heard from, in nanoseconds past the POSIX epoch. Sources that know it send
-    /// this before `Disconnected`.
+    /// When its server was last heard from, in nanoseconds past the POSIX epoch. Sources that know
+    /// it send this before `Disconnected`.
     Heard(i64),
     /// Connected, but its server has stopped answering.
     Unresponsive {
@@ -87,8 +87,8 @@ pub enum Event {
     },
     /// Its server answers again.
     Responsive,
-    /// The PV may not be read any more, so its value must not be shown. Values that come when it may be
-    /// read again have this epoch.
+    /// The PV may not be read any more, so its value must not be shown. Values that come when it
+    /// may be read again have this epoch.
     Withdrawn {
         /// See [`Row::epoch`].
         epoch: u32,

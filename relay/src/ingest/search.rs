@@ -29,8 +29,8 @@ const PROTOCOLS: [Protocol; 2] = [
     },
 ];
 
-/// For each protocol, the addresses in its variables, which `lookup` reads, and whether the broadcast
-/// addresses of this machine's networks are searched too (EPICS's default).
+/// For each protocol, the addresses in its variables, which `lookup` reads, and whether the
+/// broadcast addresses of this machine's networks are searched too (EPICS's default).
 #[must_use]
 pub fn addresses(lookup: impl Fn(&str) -> Option<String>) -> Value {
     let words = |name: &str| -> Vec<String> {

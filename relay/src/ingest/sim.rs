@@ -61,9 +61,9 @@ impl SimSource {
 const FUNCTIONS: [(&str, &[Function]); 2] =
     [("sim", functions::FUNCTIONS), ("ssim", coniql::FUNCTIONS)];
 
-/// Reads a name such as `sine(2)` of `scheme`, makes its value at each of these moments (time stamp in
-/// nanoseconds, number of the update) and returns the number of values. Makes none if an array has more
-/// than `most` elements. For fuzzing.
+/// Reads a name such as `sine(2)` of `scheme`, makes its value at each of these moments (time stamp
+/// in nanoseconds, number of the update) and returns the number of values. Makes none if an array
+/// has more than `most` elements. For fuzzing.
 ///
 /// # Errors
 /// Why there is no such PV.

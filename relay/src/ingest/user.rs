@@ -1,5 +1,5 @@
-//! Client contexts of users: an authenticated user writes through a context that presents the user's
-//! name to IOCs.
+//! Client contexts of users: an authenticated user writes through a context that presents the
+//! user's name to IOCs.
 //!
 //! A separate thread starts these contexts when a user writes and closes them when they are idle,
 //! because neither is fast.
@@ -241,7 +241,8 @@ impl UserTicket {
         self.0.ticket.begin()
     }
 
-    /// Keeps contexts and channels open until the put has ended. Returns false if it was cancelled before.
+    /// Keeps contexts and channels open until the put has ended. Returns false if it was cancelled
+    /// before.
     pub(super) fn keep(&self, uses: Vec<InUse>) -> bool {
         let mut kept = self.0.uses.lock().unwrap_or_else(PoisonError::into_inner);
         // Under the lock, because a cancellation releases what is kept.

@@ -2,7 +2,8 @@
 
 use pvwire_schema::types::{BlobValue, Node, NodeValue};
 
-/// Adds up the parts of a value as [`measure`] walks over them. Each method returns whether to go on.
+/// Adds up the parts of a value as [`measure`] walks over them. Each method returns whether to go
+/// on.
 pub trait Measure {
     /// A field of a structure, without what it holds.
     fn field(&mut self, field: &Node) -> bool;

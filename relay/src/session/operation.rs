@@ -21,8 +21,8 @@ use crate::state::registry::Registry;
 /// How often a refusal of puts and calls that come too fast is recorded.
 const REFUSALS_RECORDED_EVERY: Duration = Duration::from_secs(1);
 
-/// A source ends a call at its time-out and knows whether it was sent. The relay gives the call up this much
-/// later.
+/// A source ends a call at its time-out and knows whether it was sent. The relay gives the call up
+/// this much later.
 const CALL_GRACE: Duration = Duration::from_secs(1);
 
 /// A put or a call.
@@ -135,7 +135,8 @@ pub struct Operations {
     deadlines: BTreeSet<(Instant, u64)>,
     ended: Arc<SegQueue<(u64, OpEnd)>>,
     next: u64,
-    /// When a refusal of too fast operations was last recorded; `refusals_unrecorded` counts those since.
+    /// When a refusal of too fast operations was last recorded; `refusals_unrecorded` counts those
+    /// since.
     refusal_recorded: Option<Instant>,
     refusals_unrecorded: u64,
     shard: usize,
@@ -269,8 +270,8 @@ impl Operations {
         None
     }
 
-    /// Sends a permitted operation, after its record is written if that is required; returns the answer if it is
-    /// refused.
+    /// Sends a permitted operation, after its record is written if that is required; returns the
+    /// answer if it is refused.
     fn record_and_send(&mut self, number: u64, mut open: Open, now: Instant) -> Option<OpAnswer> {
         match self.put_on_record(number, &open) {
             Ok(false) => {
@@ -305,8 +306,8 @@ impl Operations {
         self.open.insert(number, open);
     }
 
-    /// Whether a refusal of a too fast operation is logged and recorded: one per second, with the number of
-    /// refusals before it.
+    /// Whether a refusal of a too fast operation is logged and recorded: one per second, with the
+    /// number of refusals before it.
     fn records_refusal(&mut self, end: &mut OpEnd, now: Instant) -> bool {
         let is_new = |at: Instant| now.saturating_duration_since(at) < REFUSALS_RECORDED_EVERY;
         if self.refusal_recorded.is_some_and(is_new) {
@@ -418,7 +419,8 @@ impl Operations {
         }
     }
 
-    /// Records that an operation begins, if that is required; returns whether the operation waits for it.
+    /// Records that an operation begins, if that is required; returns whether the operation waits
+    /// for it.
     fn put_on_record(&self, number: u64, open: &Open) -> Result<bool, OpEnd> {
         let Some(audit) = &self.audit else {
             return Ok(false);

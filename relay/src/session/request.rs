@@ -89,8 +89,8 @@ pub struct Answerer {
 }
 
 impl Answerer {
-    /// An answerer; a get or put that names no time-out waits for `get_timeout` or `put_timeout`. A client
-    /// may ask for new names as `new_names` says.
+    /// An answerer; a get or put that names no time-out waits for `get_timeout` or `put_timeout`. A
+    /// client may ask for new names as `new_names` says.
     #[must_use]
     pub fn new(
         registry: Arc<Registry>,
@@ -107,8 +107,9 @@ impl Answerer {
         }
     }
 
-    /// Reads a request in its client's format. A client whose `identity` isn't known yet may only log in. The
-    /// request's memory is charged to the `owner`. `None` when the message is not a request at all.
+    /// Reads a request in its client's format. A client whose `identity` isn't known yet may only
+    /// log in. The request's memory is charged to the `owner`. `None` when the message is not a
+    /// request at all.
     pub fn take(
         &mut self,
         client: ClientId,

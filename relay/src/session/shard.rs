@@ -1,7 +1,8 @@
-//! A shard: one thread that owns the sockets of its clients, without a task, channel or lock per client.
+//! A shard: one thread that owns the sockets of its clients, without a task, channel or lock per
+//! client.
 //!
-//! It writes a tick's frame to one client after the other, each time beginning with another client, and reads
-//! requests when the poll reports them.
+//! It writes a tick's frame to one client after the other, each time beginning with another client,
+//! and reads requests when the poll reports them.
 
 mod client;
 mod delivery;
@@ -53,8 +54,8 @@ use crate::state::registry::Registry;
 
 const WAKER: Token = Token(usize::MAX);
 
-/// Time in which further acknowledgements gather after a wake-up by acknowledgements alone, unless a tick
-/// comes: a wake-up costs as much as a frame.
+/// Time in which further acknowledgements gather after a wake-up by acknowledgements alone, unless
+/// a tick comes: a wake-up costs as much as a frame.
 const GATHER: Duration = Duration::from_millis(5);
 
 /// Interval between checks for stalled clients and unacknowledged ticks.
@@ -398,7 +399,8 @@ impl Run {
         self.settle(place, done);
     }
 
-    /// Follows each action on a client: ends its connection, or notes its progress and requests its catch-up.
+    /// Follows each action on a client: ends its connection, or notes its progress and requests its
+    /// catch-up.
     fn settle(&mut self, place: usize, done: Result<bool, Broken>) {
         let progress = match done {
             Ok(progress) => progress,

@@ -1,7 +1,7 @@
 //! A client's WebSocket after the handshake: whole messages over a transport that never waits.
 //!
-//! tungstenite parses what the client sends. What it writes itself (pong, close) is queued with the relay's
-//! frames, so that it never lands in the middle of one.
+//! tungstenite parses what the client sends. What it writes itself (pong, close) is queued with the
+//! relay's frames, so that it never lands in the middle of one.
 
 mod frames;
 mod receiving;
@@ -20,8 +20,8 @@ use tungstenite::protocol::WebSocketContext;
 use crate::fanout::frame::Frame;
 use crate::session::transport::{AnyTransport, Transport};
 
-/// Answers and pongs that may wait behind a frame that has begun. The other frames that wait have bounds of
-/// their own: the large values of one tick, of one catch-up or of those answers.
+/// Answers and pongs that may wait behind a frame that has begun. The other frames that wait have
+/// bounds of their own: the large values of one tick, of one catch-up or of those answers.
 const MAX_WAITING: usize = 64;
 
 /// Bytes that are written to one client before other clients get their turn.
@@ -95,7 +95,8 @@ impl From<io::Error> for Broken {
 pub struct Socket<T = AnyTransport> {
     stream: Inbound<T>,
     context: WebSocketContext,
-    /// Bytes of the stream that the messages so far took at least; in several frames they took more.
+    /// Bytes of the stream that the messages so far took at least; in several frames they took
+    /// more.
     taken: u64,
     /// The read buffer has grown for a large message.
     has_grown: bool,
@@ -219,7 +220,8 @@ impl<T: Transport> Socket<T> {
         })
     }
 
-    /// Sends a frame that follows one that was taken: in the client's next turn, behind the frames that wait.
+    /// Sends a frame that follows one that was taken: in the client's next turn, behind the frames
+    /// that wait.
     pub fn follow(&mut self, frame: Arc<Frame>) {
         if self.tail.is_some() {
             let is_answer = false;

@@ -1,9 +1,9 @@
 //! Keeps a client in step with the ticks, without sockets or clocks.
 //!
-//! A client that is behind has no queue. It remembers the tick that it was last in step with. When it can take
-//! bytes again, it is sent the latest parts of every PV that changed since: it skips values that it was too
-//! slow for, but misses no change of alarm, limits, access or connection. A client that asked for updates at
-//! intervals falls behind and catches up in the same way.
+//! A client that is behind has no queue. It remembers the tick that it was last in step with. When
+//! it can take bytes again, it is sent the latest parts of every PV that changed since: it skips
+//! values that it was too slow for, but misses no change of alarm, limits, access or connection. A
+//! client that asked for updates at intervals falls behind and catches up in the same way.
 
 use pvwire_schema::types::SkipCause;
 
@@ -29,8 +29,8 @@ pub enum Offer {
     Skip,
     /// Leave it out: the client gets it at the end of its interval.
     Wait,
-    /// Leave it out and send a frame without content: the client took everything but hasn't acknowledged it for
-    /// too long, like a stalled browser tab.
+    /// Leave it out and send a frame without content: the client took everything but hasn't
+    /// acknowledged it for too long, like a stalled browser tab.
     Probe,
 }
 
@@ -80,8 +80,8 @@ impl Session {
         }
     }
 
-    /// The interval of a client that waits is over: `Send` when it may be caught up, and the rest as
-    /// for `offer`.
+    /// The interval of a client that waits is over: `Send` when it may be caught up, and the rest
+    /// as for `offer`.
     pub fn due(&mut self, blocked: bool, overdue: u64) -> Offer {
         if self.step != Progress::Waiting {
             return Offer::Wait;

@@ -1,9 +1,9 @@
 //! The HTTP stream of a client's large values.
 //!
-//! Browsers read the body of an HTTP response several times as fast as WebSocket messages, so a client may
-//! fetch its large values as one endless body. The shard adds frames at one end; the HTTP server takes them
-//! at the other end when its socket has room; each end learns when the other is gone. What waits are pieces
-//! of the frames that all clients share, not copies.
+//! Browsers read the body of an HTTP response several times as fast as WebSocket messages, so a
+//! client may fetch its large values as one endless body. The shard adds frames at one end; the
+//! HTTP server takes them at the other end when its socket has room; each end learns when the other
+//! is gone. What waits are pieces of the frames that all clients share, not copies.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -59,8 +59,9 @@ pub struct StreamSender(Arc<Shared>);
 /// The HTTP server's end. Dropped, it tells the shard.
 pub struct StreamBody(Arc<Shared>);
 
-/// Both ends of a stream. It begins with an empty record, so that the client learns at once that no proxy holds
-/// it back. `notify` is called from the server's thread when nothing waits, and at the end.
+/// Both ends of a stream. It begins with an empty record, so that the client learns at once that no
+/// proxy holds it back. `notify` is called from the server's thread when nothing waits, and at the
+/// end.
 #[must_use]
 pub fn stream(notify: impl Fn() + Send + Sync + 'static) -> (StreamSender, StreamBody) {
     let state = State {

@@ -1,7 +1,8 @@
 //! Transports: how the bytes of a session get to its client and back, over TCP with or without TLS.
 //!
-//! Without TLS a call is one system call. With TLS a frame is encrypted one record at a time, and only while
-//! the kernel takes what was encrypted before, so a client that stalls holds one record and not a frame.
+//! Without TLS a call is one system call. With TLS a frame is encrypted one record at a time, and
+//! only while the kernel takes what was encrypted before, so a client that stalls holds one record
+//! and not a frame.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
@@ -11,10 +12,10 @@ use mio::{Interest, Registry, Token};
 use rustls::ServerConnection;
 use socket2::SockRef;
 
-/// Unsent bytes that the kernel keeps for a client. A frame of 1,000 updates fits; more bytes would only be
-/// older when they arrive. It also bounds what a thousand stalled clients cost the machine. The size of the
-/// send buffer is left to the kernel: it also holds what is sent and not yet acknowledged, so a fixed size
-/// would bound what a client gets in one round trip.
+/// Unsent bytes that the kernel keeps for a client. A frame of 1,000 updates fits; more bytes would
+/// only be older when they arrive. It also bounds what a thousand stalled clients cost the machine.
+/// The size of the send buffer is left to the kernel: it also holds what is sent and not yet
+/// acknowledged, so a fixed size would bound what a client gets in one round trip.
 const NOTSENT_LOWAT_BYTES: u32 = 64 << 10;
 
 /// Bytes that are encrypted before the kernel has taken those before: one TLS record.
@@ -34,7 +35,8 @@ pub trait Transport {
     /// When the system refuses.
     fn deregister(&mut self, registry: &Registry) -> io::Result<()>;
 
-    /// Called when the poll reports that there is something to read; `ends`: the client sends no more after it.
+    /// Called when the poll reports that there is something to read; `ends`: the client sends no
+    /// more after it.
     fn readable(&mut self, ends: bool);
 
     /// Reads some bytes; 0 at the end.
@@ -49,7 +51,8 @@ pub trait Transport {
     /// `WouldBlock` when nothing can be written, and others when the client is gone.
     fn write(&mut self, slices: &[IoSlice<'_>; 3]) -> io::Result<usize>;
 
-    /// Gives the kernel the bytes that were written and that it hasn't taken; returns how many it took.
+    /// Gives the kernel the bytes that were written and that it hasn't taken; returns how many it
+    /// took.
     ///
     /// # Errors
     /// When the client is gone.
@@ -58,7 +61,8 @@ pub trait Transport {
     /// Whether bytes that were written wait for the kernel.
     fn holds(&self) -> bool;
 
-    /// Tells the client that nothing more follows. Best effort: a dead or stalled peer doesn't learn it.
+    /// Tells the client that nothing more follows. Best effort: a dead or stalled peer doesn't
+    /// learn it.
     fn finish(&mut self);
 }
 
@@ -68,7 +72,8 @@ pub struct Tcp {
     stream: TcpStream,
     /// The last read gave less than there was room for, so another one would find nothing.
     drained: bool,
-    /// The client sends no more. The end follows its last bytes, and the poll doesn't report it again.
+    /// The client sends no more. The end follows its last bytes, and the poll doesn't report it
+    /// again.
     ends: bool,
 }
 

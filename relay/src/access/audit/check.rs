@@ -90,8 +90,8 @@ struct Chain {
     whole: Option<String>,
 }
 
-/// Reads files in the order in which they were written, up to the first line that doesn't follow from the one
-/// before it.
+/// Reads files in the order in which they were written, up to the first line that doesn't follow
+/// from the one before it.
 ///
 /// # Errors
 /// When a file can't be read.

@@ -86,7 +86,8 @@ impl LogFile {
             && id(found) == place.id
         {
             if place.bytes.is_some() {
-                // Shorter: copytruncate. Longer: a foreign line, which doesn't fit and is found by a check.
+                // Shorter: copytruncate. Longer: a foreign line, which doesn't fit and is found by
+                // a check.
                 place.bytes = Some(found.len());
             }
             return Ok(());
@@ -165,8 +166,8 @@ impl LogFile {
         Ok(())
     }
 
-    /// Adds records, and before them that `lost` others could not be written. After an error none of them
-    /// is in a regular file.
+    /// Adds records, and before them that `lost` others could not be written. After an error none
+    /// of them is in a regular file.
     pub(super) fn write(&mut self, records: &[&str], lost: u64, now: SystemTime) -> io::Result<()> {
         self.look()?;
         let place = self.place.as_mut().expect("look opens it");
@@ -206,7 +207,8 @@ impl LogFile {
         }
     }
 
-    /// Brings to the disk what was written, where that is asked for once a second and a second is over.
+    /// Brings to the disk what was written, where that is asked for once a second and a second is
+    /// over.
     pub(super) fn sync_when_due(&mut self) -> io::Result<()> {
         if self.sync != AuditSync::EverySecond || self.synced.elapsed() < SYNC_EVERY {
             return Ok(());

@@ -13,8 +13,8 @@ use crate::ingest::RowValue;
 /// Longest text of a value or of what a client says, in characters; the rest is left out.
 const MAX_TEXT: usize = 1000;
 
-/// Longest record that its line, with the link to the one before, has 4,096 bytes for; values are left out
-/// of what would be longer.
+/// Longest record that its line, with the link to the one before, has 4,096 bytes for; values are
+/// left out of what would be longer.
 const MAX_RECORD_BYTES: usize = 4096 - LINK_BYTES;
 
 /// Most bytes of an array that are kept.
@@ -48,8 +48,8 @@ pub struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// The record, a JSON object. Nothing that a client says can end it or its line earlier: whatever isn't
-    /// printable ASCII is escaped.
+    /// The record, a JSON object. Nothing that a client says can end it or its line earlier:
+    /// whatever isn't printable ASCII is escaped.
     #[must_use]
     pub fn record(&self, now: SystemTime) -> String {
         let record = self.record_with(now, self.old, self.new, MAX_TEXT);

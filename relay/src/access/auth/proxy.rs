@@ -22,9 +22,10 @@ impl Network {
     }
 }
 
-/// The client's address in `X-Forwarded-For` behind trusted proxies, those of `networks`. Each proxy appends the
-/// address that called it, so the client is the last entry that isn't a trusted proxy; the client itself may
-/// have written the entries before. `None` when the entries don't tell.
+/// The client's address in `X-Forwarded-For` behind trusted proxies, those of `networks`. Each
+/// proxy appends the address that called it, so the client is the last entry that isn't a trusted
+/// proxy; the client itself may have written the entries before. `None` when the entries don't
+/// tell.
 #[must_use]
 pub fn forwarded<'a>(
     entries: impl DoubleEndedIterator<Item = &'a str>,

@@ -1,4 +1,5 @@
-//! The names by which rules know a PV: its record and field, without channel filters and array ranges.
+//! The names by which rules know a PV: its record and field, without channel filters and array
+//! ranges.
 
 use std::borrow::Cow;
 
@@ -52,8 +53,8 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The record and field of a channel's name. After the field an IOC accepts an array range, `[0:9]`, and
-/// channel filters, `{"ts":{}}`. A record's name may contain brackets, but no dot.
+/// The record and field of a channel's name. After the field an IOC accepts an array range,
+/// `[0:9]`, and channel filters, `{"ts":{}}`. A record's name may contain brackets, but no dot.
 fn without_modifiers(channel: &str) -> &str {
     let Some(dot) = channel.find('.') else {
         return channel;

@@ -1,8 +1,8 @@
 //! Checks that a pattern of a `.pvlist` means the same to every gateway and to the relay.
 //!
-//! Gateways match patterns with different libraries: Python's `re` (pvAccess), PCRE or GNU regex (Channel
-//! Access). A pattern is accepted only if these and the relay's library match the same names. Names are
-//! printable ASCII, so that character classes agree.
+//! Gateways match patterns with different libraries: Python's `re` (pvAccess), PCRE or GNU regex
+//! (Channel Access). A pattern is accepted only if these and the relay's library match the same
+//! names. Names are printable ASCII, so that character classes agree.
 
 use std::iter::Peekable;
 use std::str::Chars;

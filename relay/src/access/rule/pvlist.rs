@@ -1,4 +1,5 @@
-//! A gateway's list of PVs (`.pvlist`): the PVs that are served, each with its access security group.
+//! A gateway's list of PVs (`.pvlist`): the PVs that are served, each with its access security
+//! group.
 
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use thiserror::Error;
@@ -236,8 +237,8 @@ impl PvList {
     }
 }
 
-/// A line up to its comment. Outside comments only printable ASCII, blanks and tabs are accepted: gateways
-/// disagree about which other characters separate words or lines.
+/// A line up to its comment. Outside comments only printable ASCII, blanks and tabs are accepted:
+/// gateways disagree about which other characters separate words or lines.
 fn without_comment(line: &str) -> Result<&str, LineError> {
     let line = line.strip_suffix('\r').unwrap_or(line);
     let ends_line = |c: char| (c.is_control() && c != '\t') || "\u{2028}\u{2029}".contains(c);

@@ -189,8 +189,8 @@ impl AccessSecurity {
         Ok(())
     }
 
-    /// Refuses a group of PVs that is missing, or that has a RULE which the relay doesn't support. `by` is the
-    /// line that puts PVs in the group.
+    /// Refuses a group of PVs that is missing, or that has a RULE which the relay doesn't support.
+    /// `by` is the line that puts PVs in the group.
     pub(super) fn check(&self, group: &str, by: &str) -> Result<(), SecurityError> {
         let (path, group, by) = (self.path.clone(), group.to_owned(), by.to_owned());
         let Some(found) = self.groups.get(&group) else {

@@ -1,5 +1,5 @@
-//! Decides which requests are admitted, and as whom: limits on connections, who sees the operators' pages,
-//! and the identity that a trusted proxy states.
+//! Decides which requests are admitted, and as whom: limits on connections, who sees the operators'
+//! pages, and the identity that a trusted proxy states.
 
 use std::net::IpAddr;
 
@@ -20,8 +20,8 @@ const FORWARDED_FOR: header::HeaderName = header::HeaderName::from_static("x-for
 pub struct ProxyHeaders {
     /// Name of the user.
     pub user: header::HeaderName,
-    /// Names of the groups, with commas between them; `None` when the proxy says none, and what a client
-    /// says itself counts for nothing.
+    /// Names of the groups, with commas between them; `None` when the proxy says none, and what a
+    /// client says itself counts for nothing.
     pub groups: Option<header::HeaderName>,
 }
 

@@ -22,8 +22,8 @@ pub(super) type Refused = (StatusCode, &'static str);
 /// An answer; only the stream of large values has a body without end.
 pub(super) type Answer = Response<Either<Full<Bytes>, StreamBody>>;
 
-/// Whether traffic should be sent here, and if not, why. Screens are worth more than puts: a relay that
-/// can't put on record still shows them.
+/// Whether traffic should be sent here, and if not, why. Screens are worth more than puts: a relay
+/// that can't put on record still shows them.
 pub(super) fn ready(unready: Option<Unready>, takes_puts: bool) -> Answer {
     let why = match unready {
         None if takes_puts => return plain(StatusCode::OK, READY),
@@ -58,8 +58,8 @@ pub(super) fn too_many(why: TooMany) -> Refused {
     }
 }
 
-/// What `/metrics` calls its text: Prometheus asks for OpenMetrics, and a browser, which would download
-/// that, gets plain text.
+/// What `/metrics` calls its text: Prometheus asks for OpenMetrics, and a browser, which would
+/// download that, gets plain text.
 pub(super) fn metrics_type(headers: &HeaderMap) -> &'static str {
     let accepted = headers.get_all(header::ACCEPT).iter();
     let accepted: Vec<_> = accepted.filter_map(|value| value.to_str().ok()).collect();

@@ -86,7 +86,8 @@ impl Server {
         Ok(response)
     }
 
-    /// Checks a handshake; returns the client's key, its encoding and the subprotocol to answer with.
+    /// Checks a handshake; returns the client's key, its encoding and the subprotocol to answer
+    /// with.
     fn check(
         &self,
         path: &str,

@@ -54,7 +54,8 @@ impl Trust {
             return false;
         };
         let host = only(headers, header::HOST).unwrap_or_default();
-        // Without a port http and https name the same host, and anybody on the way can change a page of http.
+        // Without a port http and https name the same host, and anybody on the way can change a
+        // page of http.
         let is_safe = origin.starts_with("https:") || !self.is_reached_encrypted(headers);
         (is_safe && authority(origin).is_some_and(|of| same(of, host)))
             || self
@@ -63,8 +64,8 @@ impl Trust {
                 .any(|known| known == "*" || known.eq_ignore_ascii_case(origin))
     }
 
-    /// Whether the browser speaks TLS with this relay, or with a proxy that says so. A page can't set what a
-    /// proxy says.
+    /// Whether the browser speaks TLS with this relay, or with a proxy that says so. A page can't
+    /// set what a proxy says.
     fn is_reached_encrypted(&self, headers: &HeaderMap) -> bool {
         let first = |value: &HeaderValue| {
             let value = value.to_str().unwrap_or_default();
@@ -75,7 +76,8 @@ impl Trust {
     }
 }
 
-/// The value of a header that is there once: of two, who checks may see one and who uses it the other.
+/// The value of a header that is there once: of two, who checks may see one and who uses it the
+/// other.
 pub(super) fn only(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next().filter(|_| values.next().is_none());

@@ -1,8 +1,8 @@
 //! What a PV has in addition to its channel's values: long strings, descriptions and display forms.
 //!
-//! A string of Channel Access has 39 bytes. Only one that fills them can be longer. For such a value the
-//! relay looks for the name of the complete string (`NAME.VAL$`), holds the value back meanwhile, and then
-//! monitors that name in place of the string until the PV is disconnected.
+//! A string of Channel Access has 39 bytes. Only one that fills them can be longer. For such a
+//! value the relay looks for the name of the complete string (`NAME.VAL$`), holds the value back
+//! meanwhile, and then monitors that name in place of the string until the PV is disconnected.
 
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -51,8 +51,8 @@ enum Long {
     Asked(Option<Box<Waiting>>),
     /// It isn't, or no name has the complete string.
     No,
-    /// The complete string comes through this channel. The waiting value is dropped when its first value
-    /// arrives.
+    /// The complete string comes through this channel. The waiting value is dropped when its first
+    /// value arrives.
     Yes(Box<Longer>),
 }
 
@@ -378,7 +378,8 @@ impl Wiring {
     }
 }
 
-/// The callbacks of the channel of a complete long string. The PV's own channel reports disconnections.
+/// The callbacks of the channel of a complete long string. The PV's own channel reports
+/// disconnections.
 struct Whole {
     wiring: Weak<Wiring>,
     connection: u32,

@@ -1,7 +1,7 @@
 //! Fields of records: names that belong to a PV's record, and the integer types of its fields.
 //!
-//! Channel Access shows 64-bit and unsigned integers as wider types. The record's type (RTYP) and the
-//! element type of an array (FTVL) say what they are.
+//! Channel Access shows 64-bit and unsigned integers as wider types. The record's type (RTYP) and
+//! the element type of an array (FTVL) say what they are.
 
 use std::sync::Arc;
 use std::time::Duration;

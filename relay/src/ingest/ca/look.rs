@@ -30,12 +30,13 @@ pub(super) struct Found {
     pub(super) count: u32,
     /// Empty if only the shape was requested.
     pub(super) text: String,
-    /// The text has the maximum length of a string of Channel Access, so it may have been truncated.
+    /// The text has the maximum length of a string of Channel Access, so it may have been
+    /// truncated.
     pub(super) is_full: bool,
 }
 
-/// Takes what was found, or `None` if no IOC answered in time. Called once, on the thread of the looks,
-/// unless the relay ends before.
+/// Takes what was found, or `None` if no IOC answered in time. Called once, on the thread of the
+/// looks, unless the relay ends before.
 pub(super) type Answer = Box<dyn FnOnce(Option<Found>) + Send>;
 
 /// One request.

@@ -65,8 +65,8 @@ impl PutOrder {
         users.run(user, Box::new(job));
     }
 
-    /// Reports the result. A text that is too long for a string of Channel Access is put to the PV's name
-    /// for long strings instead.
+    /// Reports the result. A text that is too long for a string of Channel Access is put to the
+    /// PV's name for long strings instead.
     pub(super) fn ended(self, result: Result<Option<Held>, PutError>) {
         if let Err(PutError::LongText { length }) = result
             && let Some(name) = field::long_name(&self.wiring.name)

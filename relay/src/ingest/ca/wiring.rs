@@ -12,8 +12,8 @@ use super::value::{alarm_of, array_value, limits, value_type};
 use super::{TEXT_ELEMENTS, field};
 use crate::ingest::{Event, Forms, LastPut, Line, RowValue};
 
-/// The callbacks of one channel, with its line. Aligned, so that an update reads one cache line of it:
-/// with thousands of channels, each line is a cache miss.
+/// The callbacks of one channel, with its line. Aligned, so that an update reads one cache line of
+/// it: with thousands of channels, each line is a cache miss.
 #[repr(C, align(64))]
 pub(super) struct Wiring {
     pub(super) line: Line,

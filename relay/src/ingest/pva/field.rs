@@ -63,7 +63,8 @@ impl<'a> Field<'a> {
         self.stamp = part("timeStamp", "secondsPastEpoch").or(self.stamp);
     }
 
-    /// Shows the field that a union holds, and the value of a normative scalar, array or enumeration.
+    /// Shows the field that a union holds, and the value of a normative scalar, array or
+    /// enumeration.
     fn show(&mut self, node: &'a Node) {
         if let NodeValue::Union(Some(held)) = &node.value {
             self.pass(held);

@@ -17,7 +17,8 @@ use crate::ingest::{Event, LastPut, Line, OpDone, OpEnd, Put, RowValue};
 /// Offset of the alarm status numbers that are pvAccess's alarm classes.
 const CLASS: u16 = 100;
 
-/// Alarm conditions of Channel Access by number. An IOC sends them as the message of a record's alarm.
+/// Alarm conditions of Channel Access by number. An IOC sends them as the message of a record's
+/// alarm.
 const CONDITIONS: [&str; 22] = [
     "NO_ALARM",
     "READ",

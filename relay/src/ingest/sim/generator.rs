@@ -40,15 +40,15 @@ pub(super) enum GeneratorError {
 /// Most elements of an array: 80 MB of doubles.
 pub(super) const MAX_ELEMENTS: u32 = 10_000_000;
 
-/// Most elements that one PV makes per second. All generators share a thread, which is fully used by
-/// about this many sines.
+/// Most elements that one PV makes per second. All generators share a thread, which is fully used
+/// by about this many sines.
 pub(super) const MAX_ELEMENTS_PER_S: f64 = 50e6;
 
 /// Elements that every update counts for in addition to its own: the cost of a small update.
 const ELEMENTS_PER_UPDATE: f64 = 64.0;
 
-/// Limit of numbers in names: larger than anything measured, and small enough that sums and products of
-/// a few are finite.
+/// Limit of numbers in names: larger than anything measured, and small enough that sums and
+/// products of a few are finite.
 pub(super) const HUGE: f64 = 1e15;
 
 /// Alarm status numbers of `alarm.h`.
@@ -97,8 +97,8 @@ impl Generator {
         (value, Alarm { severity, status })
     }
 
-    /// Elements per second, as they count against the relay's limits. A slow generator counts as one
-    /// value per second, because its last value stays in memory.
+    /// Elements per second, as they count against the relay's limits. A slow generator counts as
+    /// one value per second, because its last value stays in memory.
     pub(super) fn load(&self) -> u64 {
         let elements = f64::from(self.metadata.element_count) + ELEMENTS_PER_UPDATE;
         (elements / self.interval.as_secs_f64().min(1.0)) as u64

@@ -17,8 +17,8 @@ pub(super) trait Task: Send + 'static {
     fn run(&mut self, time_ns: i64);
 }
 
-/// Runs that are late by at most this are made up for, so that rates are kept on a busy machine. Later
-/// ones are left out, so that an overloaded thread doesn't accumulate them.
+/// Runs that are late by at most this are made up for, so that rates are kept on a busy machine.
+/// Later ones are left out, so that an overloaded thread doesn't accumulate them.
 const MAKE_UP: Duration = Duration::from_millis(100);
 
 /// One thread that runs tasks at their intervals; ends when dropped.

@@ -21,7 +21,8 @@ use crate::limits::requests::RequestBudget;
 use crate::session::socket::{Broken, Socket};
 use crate::session::step::Session;
 
-/// How long a socket is kept after the close frame: the client reads it, and what it still sends is dropped.
+/// How long a socket is kept after the close frame: the client reads it, and what it still sends is
+/// dropped.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Result of a client's heartbeat check.

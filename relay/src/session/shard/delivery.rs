@@ -87,8 +87,8 @@ impl Round {
 
 /// When paced clients are due.
 pub(super) struct Paces {
-    /// Intervals are counted from here, so that intervals of equal length end together and their catch-ups can
-    /// be the same bytes.
+    /// Intervals are counted from here, so that intervals of equal length end together and their
+    /// catch-ups can be the same bytes.
     started: Instant,
     /// When the first of the paced clients is due.
     next: Option<Instant>,
@@ -127,8 +127,8 @@ impl Paces {
 }
 
 impl Run {
-    /// Writes a tick's frames to all clients that get one. When the shard `is_behind` the ticks, its clients fall
-    /// behind with it and are brought up to date after the deliveries that wait.
+    /// Writes a tick's frames to all clients that get one. When the shard `is_behind` the ticks,
+    /// its clients fall behind with it and are brought up to date after the deliveries that wait.
     pub(super) fn deliver(&mut self, frames: &TickFrames, is_behind: bool) {
         let places: Vec<usize> = self.clients.iter().map(|(place, _)| place).collect();
         if places.is_empty() {

@@ -10,7 +10,8 @@ use crate::access::auth::Keys;
 use crate::fanout::control::{ClientId, ControlRequest};
 use crate::session::socket::Broken;
 
-/// While the relay is short of memory, a client with held values is closed after taking nothing for this long.
+/// While the relay is short of memory, a client with held values is closed after taking nothing for
+/// this long.
 const EVICT_WHEN_SHORT: Duration = Duration::from_secs(1);
 
 /// Held bytes below which closing a client frees too little.
@@ -70,8 +71,8 @@ impl Run {
         (before != Some(keys.generation())).then_some(keys)
     }
 
-    /// The rules have changed: ends waiting puts that are no longer allowed, and has the access of all clients
-    /// checked after the requests that this shard has made so far.
+    /// The rules have changed: ends waiting puts that are no longer allowed, and has the access of
+    /// all clients checked after the requests that this shard has made so far.
     pub(super) fn recheck(&mut self) {
         let refused = self.operations.recheck(Instant::now());
         self.tell(refused);

@@ -166,8 +166,8 @@ pub(super) enum Command {
 /// Deliveries of a shard that keeps up: the present one and the next.
 const IN_STEP: usize = 2;
 
-/// Ticks don't wait for a shard that has done no delivery for this long, so that it doesn't delay the clients
-/// of other shards.
+/// Ticks don't wait for a shard that has done no delivery for this long, so that it doesn't delay
+/// the clients of other shards.
 const LATE: Duration = Duration::from_millis(500);
 
 /// Deliveries that may wait for a late shard; beyond this, ticks wait for it.
@@ -270,7 +270,8 @@ impl Mailbox {
             || (undone < MAX_UNDONE && is_late())
     }
 
-    /// Whether more deliveries wait than a shard in step has, so that the present one's values are left out.
+    /// Whether more deliveries wait than a shard in step has, so that the present one's values are
+    /// left out.
     pub(super) fn is_behind(&self) -> bool {
         self.undone.load(Ordering::Acquire) > IN_STEP
     }

@@ -1,9 +1,9 @@
 //! Detects clients whose machine or network is gone, by WebSocket pings.
 //!
-//! A client whose PVs don't change is sent no data that could fail to arrive. TCP detects that a machine is
-//! gone, but behind a proxy it sees only the proxy. So a client that was silent for a while gets a ping.
-//! Browsers answer it in their network process, however busy the page is. A client that doesn't answer is
-//! closed no earlier than a client that takes no data.
+//! A client whose PVs don't change is sent no data that could fail to arrive. TCP detects that a
+//! machine is gone, but behind a proxy it sees only the proxy. So a client that was silent for a
+//! while gets a ping. Browsers answer it in their network process, however busy the page is. A
+//! client that doesn't answer is closed no earlier than a client that takes no data.
 //!
 //! Clients have no timers: each check looks at some of the clients.
 

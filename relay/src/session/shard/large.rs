@@ -1,9 +1,9 @@
 //! Large values: written in turns, so that they don't delay the small messages of other clients.
 //!
-//! While a tick's frames are written, large values are only queued. Then each client with large values gets
-//! turns of bounded length; between two rounds of turns the shard handles new ticks and requests. A client
-//! that fetches its large values over HTTP gets an empty WebSocket message in place of each, so that it can
-//! restore the order of both.
+//! While a tick's frames are written, large values are only queued. Then each client with large
+//! values gets turns of bounded length; between two rounds of turns the shard handles new ticks and
+//! requests. A client that fetches its large values over HTTP gets an empty WebSocket message in
+//! place of each, so that it can restore the order of both.
 
 use std::sync::Arc;
 
@@ -55,7 +55,8 @@ impl Client {
 }
 
 impl Run {
-    /// The client's next step towards a stream: it asks for the path, or says that it reads the stream.
+    /// The client's next step towards a stream: it asks for the path, or says that it reads the
+    /// stream.
     pub(super) fn large_way(&mut self, place: usize) -> Result<(), Broken> {
         let client = &mut self.clients[place];
         client.large = match std::mem::replace(&mut client.large, LargeWay::Socket) {

@@ -99,7 +99,8 @@ impl Run {
         })
     }
 
-    /// Checks a client's token. A token with an unknown key waits, because its key may become known.
+    /// Checks a client's token. A token with an unknown key waits, because its key may become
+    /// known.
     pub(super) fn log_in(&mut self, place: usize, to: u32, token: String) -> Result<(), Broken> {
         let client = &mut self.clients[place];
         let checked = match &self.context.tokens {
@@ -170,7 +171,8 @@ impl Run {
         Ok(())
     }
 
-    /// A new token may change a client's access: checks what the client holds and its puts that wait.
+    /// A new token may change a client's access: checks what the client holds and its puts that
+    /// wait.
     fn renew_access(&mut self, place: usize, identity: Arc<Identity>) -> Result<(), Broken> {
         let client = self.clients[place].id;
         for refused in self.operations.renew(client, &identity, Instant::now()) {

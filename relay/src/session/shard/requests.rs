@@ -1,6 +1,7 @@
 //! Reads clients' requests and answers them, or passes them to the stage that owns the answer.
 //!
-//! A turn reads a bounded number of requests, so that a client that sends many doesn't delay the others.
+//! A turn reads a bounded number of requests, so that a client that sends many doesn't delay the
+//! others.
 
 use std::sync::Arc;
 use std::time::Instant;

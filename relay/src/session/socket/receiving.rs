@@ -17,14 +17,15 @@ use crate::session::transport::Transport;
 /// Size of the read buffer that tungstenite keeps for every client: requests are small and rare.
 pub(super) const READ_BUFFER_BYTES: usize = 1 << 10;
 
-/// Bytes that are read from one client before other clients get their turn: some thousand of the smallest
-/// frames.
+/// Bytes that are read from one client before other clients get their turn: some thousand of the
+/// smallest frames.
 pub(super) const READ_TURN_BYTES: usize = 16 << 10;
 
 /// Control frames of one client that are read before other clients get their turn.
 pub(super) const CONTROLS_PER_TURN: usize = 32;
 
-/// Bytes that are read and dropped after the close frame, so that a client which keeps sending still gets it.
+/// Bytes that are read and dropped after the close frame, so that a client which keeps sending
+/// still gets it.
 const MAX_DISCARDED_BYTES: u64 = 64 << 20;
 
 /// The stream that tungstenite reads; it keeps what tungstenite writes.
@@ -120,7 +121,8 @@ fn least_on_the_wire(length: usize) -> u64 {
 }
 
 impl<T: Transport> Socket<T> {
-    /// Called when the poll reports that there is something to read; `ends`: the client sends no more after it.
+    /// Called when the poll reports that there is something to read; `ends`: the client sends no
+    /// more after it.
     pub fn readable(&mut self, ends: bool) {
         self.stream.transport.readable(ends);
     }
@@ -159,8 +161,8 @@ impl<T: Transport> Socket<T> {
 
     /// Reads and drops what a client sends after it was closed; returns whether there is more.
     ///
-    /// If the socket were dropped with unread bytes, the kernel would reset the connection, and the close frame
-    /// would be lost.
+    /// If the socket were dropped with unread bytes, the kernel would reset the connection, and the
+    /// close frame would be lost.
     ///
     /// # Errors
     /// At the client's end, and when it sends too much.
@@ -229,8 +231,8 @@ impl<T: Transport> Socket<T> {
         }
     }
 
-    /// Frees the buffer that a large request left, unless another request has begun: a thousand clients that each
-    /// named a thousand PVs would keep 30 MB.
+    /// Frees the buffer that a large request left, unless another request has begun: a thousand
+    /// clients that each named a thousand PVs would keep 30 MB.
     fn shrink(&mut self) {
         if self.has_grown && self.taken == self.stream.received {
             self.context = context(Vec::new());
