@@ -85,7 +85,8 @@ pub struct event_handler_args {
     pub r#type: c_long,
     /// Elements in `dbr`.
     pub count: c_long,
-    /// The data, libca's and valid during the callback only. Null unless `status` is [`ECA_NORMAL`].
+    /// The data, libca's and valid during the callback only. Null unless `status` is
+    /// [`ECA_NORMAL`].
     pub dbr: *const c_void,
     /// `ECA_…` code of the server's answer.
     pub status: c_int,

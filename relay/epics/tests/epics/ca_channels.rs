@@ -369,8 +369,8 @@ fn thousands_of_channels_of_one_server_share_few_circuits_and_not_one() {
             eventually("values of all", || {
                 first.0.load(Ordering::Relaxed) == CHANNELS
             });
-            // A server's work for one circuit grows with the square of the channels. Where searches take
-            // longer than they are waited for, a circuit gets some more.
+            // A server's work for one circuit grows with the square of the channels. Where searches
+            // take longer than they are waited for, a circuit gets some more.
             let most = CHANNELS.div_ceil(5_000);
             assert!((2..=most).contains(&circuits()), "{}", circuits());
             drop((few, more));

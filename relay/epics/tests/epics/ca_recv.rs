@@ -1,5 +1,5 @@
-//! Paced reads: libca reads a busy circuit in fewer pieces and loses nothing, and updates of a circuit
-//! that isn't busy are not delayed.
+//! Paced reads: libca reads a busy circuit in fewer pieces and loses nothing, and updates of a
+//! circuit that isn't busy are not delayed.
 
 use std::fmt::Write;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! A build without the feature `interpose`: libca calls the C library's own `recv` and `send`, and every
-//! update still arrives, in order.
+//! A build without the feature `interpose`: libca calls the C library's own `recv` and `send`, and
+//! every update still arrives, in order.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;

@@ -15,8 +15,8 @@ use testbed::fake_pva::{self, ERROR, FINISH, OK, Script, structure, text};
 
 const FLOAT64: u8 = 0x43;
 
-/// The first `refusals` monitors are refused, the next is ended after its first value, and all others get
-/// a value and stay.
+/// The first `refusals` monitors are refused, the next is ended after its first value, and all
+/// others get a value and stay.
 struct Busy {
     refusals: u32,
     monitors: AtomicU32,

@@ -1,4 +1,5 @@
-//! A PV that pvxs can't decode, or that has millions of parts, doesn't disturb its server's other PVs.
+//! A PV that pvxs can't decode, or that has millions of parts, doesn't disturb its server's other
+//! PVs.
 //!
 //! Topology: one server of the test's own whose PVs all share a connection, one client.
 
@@ -21,8 +22,8 @@ const ANY_ARRAY: u8 = 0x8a;
 /// Elements that aren't there: a byte each on the wire.
 const ABSENT: u32 = 4_000_000;
 
-/// One PV's type doesn't exist, another's string is longer than its message, a third's array has millions of
-/// elements that aren't there; all others are good.
+/// One PV's type doesn't exist, another's string is longer than its message, a third's array has
+/// millions of elements that aren't there; all others are good.
 struct Sloppy;
 
 impl Script for Sloppy {

@@ -39,8 +39,8 @@ pub(crate) use in_own_process;
 
 /// The process is this test program again, told to run the one test, which comes here again.
 ///
-/// A client of pvAccess finds its server by TCP: a search by UDP reaches only one of all the servers
-/// of a machine that share a port.
+/// A client of pvAccess finds its server by TCP: a search by UDP reaches only one of all the
+/// servers of a machine that share a port.
 pub(crate) fn run_in_own_process(module: &str, test: &str, body: impl FnOnce()) {
     // The program's own name isn't part of the name that the harness knows.
     let module = module.split_once("::").map_or("", |(_, module)| module);
