@@ -1,9 +1,9 @@
-//! The tests that ARCHITECTURE.md and fidelity.md name exist.
+//! Checks that the tests named in ARCHITECTURE.md and fidelity.md exist.
 
 use std::fs;
 use std::path::Path;
 
-/// Every "`file`: test" of one cell of a table.
+/// Every "`file`: test" in one cell of a table.
 fn named(cell: &str) -> Vec<(&str, &str)> {
     let tests = cell.split("<br>").map(|test| {
         let (file, name) = test.trim().split_once(": ").expect("a file and a test");
@@ -12,7 +12,7 @@ fn named(cell: &str) -> Vec<(&str, &str)> {
     tests.collect()
 }
 
-/// The cells of the rows that begin so.
+/// The cells of the rows that begin with this text.
 fn cells<'a>(text: &'a str, begin: &'a str) -> impl Iterator<Item = Vec<&'a str>> {
     let rows = text.lines().filter(move |line| line.starts_with(begin));
     rows.map(|row| row.trim_matches('|').split(" | ").map(str::trim).collect())

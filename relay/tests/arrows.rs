@@ -1,7 +1,7 @@
-//! Does every module name only those that an update passes before it, and is what is to stay out
-//! of the relay out of it?
+//! Checks that every module depends only on those that an update passes before it, and that the
+//! relay does not depend on excluded modules and packages.
 //!
-//! Topology: none; it reads the sources of the workspace.
+//! Topology: none; the test reads the sources of the workspace.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -15,7 +15,7 @@ fn workspace() -> &'static Path {
     relay().parent().unwrap()
 }
 
-/// Rust files below a directory that belong to the project.
+/// Rust files of the project below a directory.
 fn rust_files(below: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut open = vec![below.to_owned()];
@@ -37,7 +37,7 @@ fn rust_files(below: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// A source without what stands in comments and strings.
+/// A source without comments and strings.
 fn code(source: &str) -> String {
     let mut code = String::new();
     let mut rest = source;
@@ -95,7 +95,7 @@ fn paths_under<'a>(code: &'a str, root: &str) -> Vec<Vec<&'a str>> {
     found
 }
 
-/// Reads one path, or a list of paths in braces, and returns what comes behind it.
+/// Parses one path, or a list of paths in braces, and returns the rest of the text.
 fn paths<'a>(rest: &'a str, before: &mut Vec<&'a str>, found: &mut Vec<Vec<&'a str>>) -> &'a str {
     let mut rest = rest.trim_start();
     if let Some(list) = rest.strip_prefix('{') {
@@ -131,10 +131,10 @@ fn paths<'a>(rest: &'a str, before: &mut Vec<&'a str>, found: &mut Vec<Vec<&'a s
     behind
 }
 
-/// A module: the names on the way to it from the crate's root.
+/// A module: the names on the path from the crate's root.
 type Module = Vec<String>;
 
-/// The modules of a crate, each with its code without tests.
+/// The modules of a crate, each with its code except for tests.
 fn modules(src: &Path) -> BTreeMap<Module, String> {
     let mut modules = BTreeMap::new();
     for file in rust_files(src) {
@@ -186,7 +186,7 @@ fn beside<'a>(from: &'a [String], to: &'a [String]) -> Option<(&'a [String], &'a
     (common < from.len() && common < to.len()).then(|| (&from[..=common], &to[..=common]))
 }
 
-/// One way round in a circle, if there is one.
+/// A cycle, if there is one.
 fn circle<T: Ord + Clone>(arrows: &BTreeSet<(T, T)>) -> Option<Vec<T>> {
     fn visit<T: Ord + Clone>(
         at: &T,
@@ -244,7 +244,7 @@ fn listed(file: &str) -> Vec<String> {
         .collect()
 }
 
-/// The arrows that lead to something later in the order, of those between two things in it.
+/// The dependencies on something later in the order, among those between two entries of it.
 fn backwards(order: &[Module], arrows: &BTreeSet<(Module, Module)>) -> Vec<(Module, Module)> {
     let place = |module: &Module| {
         let begins = |known: &&Module| module.starts_with(known);
@@ -372,7 +372,7 @@ fn reader_of_arrows_finds_one_backwards_and_a_circle() {
     assert_eq!(round, [module("session::shard"), module("session::socket")]);
 }
 
-/// Files of the package and the modules that they import, relative to `ts`, without endings.
+/// Files of the package and the modules that they import, relative to `ts`, without extensions.
 fn imports() -> BTreeSet<(String, String)> {
     let ts = workspace().join("wasm-client/ts");
     let mut imports = BTreeSet::new();

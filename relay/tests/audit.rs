@@ -21,7 +21,7 @@ pub(crate) fn fresh(name: &str) -> PathBuf {
 pub(crate) fn lines(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap_or_default();
     let read = |line: &str| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line:?}"));
-    // Of what is just being written the beginning may be seen.
+    // The last record may be incomplete because it is being written.
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     whole.lines().map(read).collect()
 }
@@ -38,7 +38,7 @@ pub(crate) fn check(files: &[&Path]) -> Output {
     command.arg("check-audit").args(files).output().unwrap()
 }
 
-/// What it says of files in which every line follows from the one before.
+/// The output for files in which every line follows from the previous one.
 pub(crate) fn is_whole(files: &[&Path]) -> String {
     let Output { status, stdout, .. } = check(files);
     let text = String::from_utf8(stdout).unwrap();
@@ -46,20 +46,20 @@ pub(crate) fn is_whole(files: &[&Path]) -> String {
     text
 }
 
-/// Has an attempt put on record: it is refused, because no rule allows it.
+/// Makes an attempt that is recorded and refused, because no rule allows it.
 pub(crate) fn refused(client: &mut Client, name: &str) {
     let (outcome, why) = client.put(name, PutValue::Number(1.0));
     assert_eq!(outcome, Outcome::NotAllowed, "{why}");
 }
 
-/// A relay with this audit file, whose puts of `Y` no rule allows.
+/// A relay with this audit file, where no rule allows puts to `Y`.
 pub(crate) fn relay_with(path: &Path, flags: &[&str]) -> Relay {
     let file = format!("--audit-file={}", path.display());
     let all = [&["--enable-put", "--allow-put=X", &file], flags].concat();
     Relay::start(Network::new(), &all)
 }
 
-/// A pipe with a name that takes not a byte more, until it is read.
+/// A full named pipe, which accepts no further byte until it is read.
 pub(crate) fn full_pipe(path: &Path) -> File {
     let made = Command::new("mkfifo").arg(path).status();
     assert!(made.unwrap().success());
@@ -158,7 +158,7 @@ fn put_that_cannot_be_put_on_record_is_refused_before_it_reaches_the_ioc_if_that
     let network = Network::new();
     let ioc = SoftIoc::start(network, RECORDS);
     let set = ioc.name("set");
-    // A disk without room.
+    // A full disk.
     let flags = |mode: &'static str| {
         [
             "--enable-put",
@@ -200,7 +200,7 @@ fn put_that_cannot_be_put_on_record_is_refused_before_it_reaches_the_ioc_if_that
     assert_eq!(client.put(&set, PutValue::Number(2.0)).0, Outcome::Done);
     drop((client, relay));
 
-    // With room, the attempt is on record before it is made, and its end after it.
+    // With free space, the attempt is recorded before it is made, and its outcome afterwards.
     let path = fresh("closed.jsonl");
     let file = format!("--audit-file={}", path.display());
     let flags = [
@@ -269,7 +269,7 @@ pub(crate) fn put(name: &str) -> RequestBody {
     })
 }
 
-/// Ends a relay as an operator does, with all that it has to write written.
+/// Stops a relay as an operator does, after everything was written.
 pub(crate) fn end(relay: &mut Relay) {
     relay.signal("INT");
     assert!(relay.wait_end(Duration::from_secs(10)).success());
@@ -292,13 +292,13 @@ fn audit_file_that_is_moved_deleted_or_truncated_goes_on_in_a_new_one_and_all_ma
         eventually("all are on record", || attempts(path).len() == in_all);
     };
     some(3, 3, &path);
-    // logrotate's way: moved, and a signal.
+    // logrotate's default: the file is moved, and a signal is sent.
     fs::rename(&path, old(1)).unwrap();
     relay.signal("HUP");
     eventually("there is a new one", || path.exists());
     some(2, 2, &path);
     assert_eq!(lines(&path)[0]["kind"], "begin");
-    // Its other way, and without a signal: copied and truncated.
+    // logrotate's copytruncate, without a signal.
     fs::copy(&path, old(2)).unwrap();
     OpenOptions::new()
         .write(true)
@@ -306,7 +306,7 @@ fn audit_file_that_is_moved_deleted_or_truncated_goes_on_in_a_new_one_and_all_ma
         .open(&path)
         .unwrap();
     some(2, 2, &path);
-    // Moved, and another one made beforehand, without a signal.
+    // Moved and replaced by another file, without a signal.
     fs::rename(&path, old(3)).unwrap();
     File::create(&path).unwrap();
     some(4, 4, &path);
@@ -319,7 +319,7 @@ fn audit_file_that_is_moved_deleted_or_truncated_goes_on_in_a_new_one_and_all_ma
 
     let out_of_order = check(&[all[1], all[0]]);
     assert_eq!(out_of_order.status.code(), Some(1));
-    // A record that is left out, and one that is changed.
+    // A removed record, and a changed one.
     for (changed, at) in [("", 4), ("changed", 3)] {
         let text = fs::read_to_string(all[0]).unwrap();
         let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
@@ -339,7 +339,7 @@ fn audit_file_that_is_moved_deleted_or_truncated_goes_on_in_a_new_one_and_all_ma
     fs::remove_file(&path).unwrap();
     eventually("it is made again", || path.exists());
     some(1, 1, &path);
-    // What was deleted is missed.
+    // The deletion is detected.
     assert_eq!(check(&[all[2], &path]).status.code(), Some(1));
 }
 
@@ -375,7 +375,7 @@ fn chain_goes_on_after_a_restart_and_says_where_a_crash_cut_it_off() {
     });
     let text = is_whole(&[&path]);
     assert!(text.contains(":6: cut off while it was written"), "{text}");
-    // One relay writes to a file, and a second one says so.
+    // When a second relay writes to the same file, it reports that.
     let mut second = relay_command(Network::new());
     let file = format!("--audit-file={}", path.display());
     let output = second

@@ -1,6 +1,7 @@
 //! An audit disk that hangs or is full holds up no client, and what it loses is counted.
 //!
-//! Topology: one relay with an audit file on a pipe, a small disk or a file that is moved, and some clients.
+//! Topology: one relay with an audit file on a pipe, a small disk or a file that is moved, and some
+//! clients.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -17,8 +18,8 @@ use crate::audit::{
     PING, RECORDS, attempts, end, fresh, full_pipe, is_whole, put, refused, relay_with,
 };
 
-/// Puts `count` times and returns when all are answered. Sent in batches: the relay drops a client that leaves
-/// more than 64 answers unread.
+/// Puts `count` times and returns when all are answered. Sent in batches: the relay drops a client
+/// that leaves more than 64 answers unread.
 fn put_often(client: &mut Client, name: &str, count: usize) {
     const BATCH: usize = 32;
     for done in (0..count).step_by(BATCH) {
@@ -30,7 +31,7 @@ fn put_often(client: &mut Client, name: &str, count: usize) {
     }
 }
 
-/// A relay whose audit file is a pipe that takes not a byte more, as a disk that hangs.
+/// A relay whose audit file is a full pipe, like a disk that hangs.
 fn relay_with_hanging_disk(network: Network, flags: &[&str]) -> (Relay, File, PathBuf) {
     let path = fresh("hangs");
     let pipe = full_pipe(&path);
@@ -111,7 +112,7 @@ fn audit_disk_that_hangs_has_puts_refused_where_that_is_wanted_and_holds_up_no_c
         timeout_ms: 0,
     };
     let asked = [client.request(put(&set)), client.request(call)];
-    // Its time is up before that of the record.
+    // It times out before the record does.
     let quick = hasty.request(RequestBody::Put(PutRequest {
         name: set.clone(),
         value: PutValue::Number(8.0),
@@ -121,7 +122,7 @@ fn audit_disk_that_hangs_has_puts_refused_where_that_is_wanted_and_holds_up_no_c
     }));
     let answer = hasty.wait_answer(quick).0;
     assert!(since.elapsed() < Duration::from_secs(2), "{answer:?}");
-    // Both wait, and the shard that they wait in goes on.
+    // Both wait, and their shard continues to work.
     ioc.put("set", "3");
     client.wait_number(&set, 3.0);
     hasty.ask(PING);
@@ -174,7 +175,7 @@ fn audit_disk_that_hangs_has_puts_refused_where_that_is_wanted_and_holds_up_no_c
 
 #[test]
 fn relay_whose_audit_disk_hangs_at_the_start_serves_screens_all_the_same() {
-    // A pipe that has no reader: not even opening it comes back.
+    // A pipe without a reader: even opening it blocks.
     let path = fresh("unopened");
     let made = Command::new("mkfifo").arg(&path).status();
     assert!(made.unwrap().success());

@@ -1,7 +1,7 @@
 //! A client that asks for too many bytes is refused beyond its budget and delays no other client.
 //!
-//! Topology: one relay with a small memory budget, twenty clients with counters that must not wait, and
-//! attackers that ask for large simulated values or those of a soft IOC.
+//! Topology: one relay with a small memory budget, twenty clients with counters that must not wait,
+//! and attackers that ask for large simulated values or those of a soft IOC.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use testbed::{Client, How, Kept, Network, Relay, SoftIoc, eventually, get, hands
 
 const MIB: usize = 1 << 20;
 
-/// Longest that a good client may wait for the next value of a PV that changes ten times a second. The
-/// machine may be busy with other tests, and a round of reading takes a while.
+/// Longest that a good client may wait for the next value of a PV that changes ten times a second.
+/// The machine may be busy with other tests, and a round of reading takes a while.
 const LONGEST_WAIT: Duration = Duration::from_millis(1500);
 
-/// Memory must be free so soon after the attacker left.
+/// Memory must be freed within this time after the attacker has disconnected.
 const RECOVERY: Duration = Duration::from_secs(5);
 
 /// Attackers that read nothing.
@@ -31,7 +31,7 @@ const DEAF: How = How {
     trust: None,
 };
 
-/// Twenty clients that want a value ten times a second, in a thread of their own.
+/// Twenty clients that subscribe values ten times a second, in a separate thread.
 struct Others {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Vec<(Duration, Client, String)>>,
@@ -70,7 +70,7 @@ impl Others {
         Self { stop, thread }
     }
 
-    /// None of them waited too long or got anything wrong.
+    /// None of them waited too long or received a wrong value.
     fn check(self) {
         self.stop.store(true, Ordering::Relaxed);
         let clients = self.thread.join().unwrap();
@@ -87,7 +87,7 @@ impl Others {
     }
 }
 
-/// Waits until the relay has given back all but a fifth of what it took.
+/// Waits until the relay has freed all but a fifth of the memory that it used.
 fn wait_recovered(relay: &Relay, before: usize) -> usize {
     let left = Instant::now();
     loop {
@@ -173,7 +173,7 @@ fn connections_from_one_address_share_a_budget_and_the_relay_is_not_used_up() {
     assert_eq!(clients[0].0, []);
     let by_budget = refused(&clients[1].0, "max_memory_per_address_mib");
     assert_eq!(by_budget.len(), 2, "{:?}", clients[1].0);
-    // What was opened by another connection costs nothing more.
+    // A PV that another connection has opened costs nothing more.
     let shared = "sim://image(10000000,1,rate_hz=0.01)";
     assert_eq!(clients[1].1.subscribe(&[shared]), []);
 }
@@ -213,7 +213,7 @@ fn gets_of_a_large_value_share_it_and_none_is_kept_when_the_client_left() {
         (during - before) / MIB
     );
 
-    // Each gets all that it asked for, or is told why not.
+    // Each client receives everything that it requested, or the reason why not.
     let mut patient = attackers.pop().unwrap();
     patient.set_acks(true);
     patient.wait("the first answer", |client| client.has_answer(1));
@@ -272,7 +272,7 @@ fn get_of_many_large_pvs_copies_none_of_them_and_says_which_are_too_much() {
     let (_, pvs) = deaf.wait_answer(deaf_request);
     assert_eq!(pvs.len(), 24);
 
-    // A client that may take less is told which PVs it can't have.
+    // A client with a lower limit is told which PVs it can't have.
     drop((relay, holder, reader, deaf));
     let flags = ["--max-memory-mib=1000", "--max-memory-per-client-mib=20"];
     let relay = Relay::start(network, &flags);
@@ -325,7 +325,7 @@ fn values_are_gone_when_their_pvs_are_closed() {
 
 #[test]
 fn relay_that_uses_too_much_memory_says_so_and_serves_again_when_it_uses_less() {
-    // The budget of values is as large as that of the process, so that it can be passed.
+    // The budget of values is as large as that of the process, so that it can be exceeded.
     let flags = [
         "--max-memory-mib=60",
         "--max-memory-per-client-mib=1000",
@@ -337,7 +337,7 @@ fn relay_that_uses_too_much_memory_says_so_and_serves_again_when_it_uses_less() 
     assert_eq!(ready().status, 200);
     let mut deaf = Vec::new();
     eventually("it is short of memory", || {
-        // What a client asks for and doesn't read isn't a value of a PV: each holds another image.
+        // Unread answers are not values of PVs: each holds another image.
         if deaf.len() < 40 {
             let mut client = Client::try_connect(address, DEAF);
             if let Some(client) = &mut client {
@@ -355,7 +355,7 @@ fn relay_that_uses_too_much_memory_says_so_and_serves_again_when_it_uses_less() 
     assert!(answer.contains("max_memory_mib"), "{answer}");
     let refused = handshake(address, &[]);
     assert_eq!(refused.status, 503);
-    // Those that take nothing are closed before their time, so it recovers although they stay.
+    // Clients that read nothing are closed early, so the relay recovers although they stay.
     let begun = Instant::now();
     eventually("it is ready again", || ready().status == 200);
     assert!(begun.elapsed() < RECOVERY, "{:?}", begun.elapsed());

@@ -1,6 +1,7 @@
 //! Limits for all connections of one address or user, and addresses that proxies report.
 //!
-//! Topology: a relay that trusts the loopback as a proxy, and clients whose addresses that proxy reports.
+//! Topology: a relay that trusts the loopback as a proxy, and clients whose addresses that proxy
+//! reports.
 
 use std::net::SocketAddr;
 
@@ -42,7 +43,7 @@ fn address_with_too_many_connections_is_refused_and_the_others_are_not() {
     for other in ["192.0.2.8", "192.0.2.7, 192.0.2.8", ""] {
         assert_eq!(status(address, other), 101, "{other}");
     }
-    // Its pages cost the relay something, its probes don't.
+    // The client's page requests count, its probes don't.
     let from = [("X-Forwarded-For", "192.0.2.7")];
     let refused = get(address, "/status", &from);
     assert_eq!(refused.status, 429);
@@ -53,7 +54,7 @@ fn address_with_too_many_connections_is_refused_and_the_others_are_not() {
     );
     assert!(refused.body.contains("trusted_proxy"), "{}", refused.body);
     assert_eq!(get(address, "/live", &from).status, 200);
-    // IPv6 by what a provider gives to one customer.
+    // IPv6 addresses are grouped by the prefix that a provider assigns to one customer.
     let mut more: Vec<_> = (0..3)
         .map(|n| connect(address, &format!("2001:db8::{n}:1")))
         .collect();
@@ -76,7 +77,7 @@ fn many_addresses_that_fill_the_relay_disturb_no_client() {
     let counter = "sim://counter(rate_hz=50)";
     let mut good = connect(address, "192.0.2.1");
     good.subscribe_live(&[counter]);
-    // None of them is above the limit of its address.
+    // Each of them is below the limit of its address.
     let mut held: Vec<_> = (1..PLACES)
         .map(|n| connect(address, &format!("198.51.100.{n}")))
         .collect();
@@ -84,7 +85,7 @@ fn many_addresses_that_fill_the_relay_disturb_no_client() {
         assert_eq!(status(address, &format!("203.0.113.{n}")), 503, "{n}");
     }
 
-    // The relay is full, and serves those that it has.
+    // The relay is full and continues to serve its clients.
     assert_eq!(get(address, "/live", &[]).status, 200);
     let rows = good.pv(counter).rows.len();
     good.wait_pv(counter, "more values", |pv| pv.rows.len() >= rows + 25);
@@ -102,7 +103,7 @@ fn many_addresses_that_fill_the_relay_disturb_no_client() {
 
 #[test]
 fn address_that_a_client_says_itself_counts_for_nothing() {
-    // No proxy is trusted here, and loopback has no limit: any proxy may be behind it.
+    // No proxy is trusted here, and loopback has no limit, because any proxy may be behind it.
     let relay = Relay::start(Network::new(), &["--max-connections-per-address=1"]);
     let address = relay.address();
     let _held: Vec<_> = (0..3).map(|_| connect(address, "192.0.2.7")).collect();

@@ -1,8 +1,9 @@
-//! The relay's WebSocket code against Autobahn's cases for RFC 6455, as the package kosoku runs them.
+//! The relay's WebSocket code against Autobahn's cases for RFC 6455, as the package kosoku runs
+//! them.
 //!
-//! Topology: a small server here that echoes with the relay's socket, and kosoku. Left out are the cases
-//! 9.*, which measure messages of up to 16 MiB, more than a relay reads, and 12.* and 13.*, which are about
-//! compression, which the relay refuses.
+//! Topology: a small server here that echoes with the relay's socket, and kosoku. Left out are the
+//! cases 9.*, which measure messages of up to 16 MiB, more than a relay reads, and 12.* and 13.*,
+//! which are about compression, which the relay refuses.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -19,7 +20,7 @@ use tungstenite::handshake::derive_accept_key;
 
 use testbed::python;
 
-/// Cases of the suite that are about what the relay does.
+/// Number of cases of the suite that apply to the relay.
 const CASES: usize = 247;
 
 /// How long a connection may be silent, and how long the relay waits after its close frame.
@@ -49,7 +50,7 @@ fn shake_hands(tcp: &mut TcpStream) -> Option<Vec<u8>> {
     Some(request.split_off(end))
 }
 
-/// Sends back the messages that are there.
+/// Sends back the messages that have arrived.
 fn echo_some(socket: &mut Socket) -> Result<(), Broken> {
     socket.begin_turn();
     while let Some((kind, bytes)) = socket.receive()? {

@@ -19,7 +19,7 @@ fn ten_thousand_unknown_names_of_one_client_hold_up_another_by_less_than_a_secon
     let mut other = Client::connect(relay.address());
     let names: Vec<_> = (0..10_000).map(|n| ioc.name(&format!("none{n}"))).collect();
     assert_eq!(crowd.subscribe(&names), []);
-    // All of them are searched for by the time that they are said not to be found.
+    // All of them have been searched for by the time they are reported as not found.
     let last = names.last().unwrap();
     crowd.wait_state(last, pvwire_schema::types::ConnectionState::NotFound);
 

@@ -1,6 +1,8 @@
-//! A file that is damaged while the relay runs changes nothing: the relay refuses it and keeps the last good one.
+//! A file that is damaged while the relay runs changes nothing: the relay refuses it and keeps the
+//! last good one.
 //!
-//! Topology: three relays with TLS, tokens and rules, one for each kind of file with rules; simulated PVs.
+//! Topology: three relays with TLS, tokens and rules, one for each kind of file with rules;
+//! simulated PVs.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,7 +18,7 @@ const HIDDEN: &str = "sim://noise(rate_hz=50)";
 
 type Damage = (&'static str, fn(&Path));
 
-/// What may happen to a file.
+/// The ways in which a file can be damaged.
 const DAMAGES: [Damage; 6] = [
     ("emptied", |path| fs::write(path, "").unwrap()),
     ("blank", |path| fs::write(path, "\n\n").unwrap()),
@@ -36,7 +38,7 @@ const DAMAGES: [Damage; 6] = [
     }),
 ];
 
-/// A file as it should be.
+/// A file in its valid state.
 struct Watched {
     path: PathBuf,
     text: Vec<u8>,
@@ -58,7 +60,7 @@ impl Watched {
     }
 }
 
-/// A relay and the files of its that are damaged, each with its metric.
+/// A relay and its files that are damaged, each with its metric.
 struct Place {
     relay: Relay,
     trust: Trust,
@@ -70,8 +72,8 @@ struct Place {
 }
 
 impl Place {
-    /// `rules` are the names and texts of files with rules, the first of which is damaged; of TLS the
-    /// certificate or the key.
+    /// `rules` are the names and texts of files with rules, the first of which is damaged; of TLS
+    /// the certificate or the key.
     fn new(issuer: &Issuer, rules: &[(&str, &str)], damages_key: bool) -> Self {
         let name = prefix().replace(':', "");
         let file = |end: &str, text: &str| file(&format!("{name}.{end}"), text);
@@ -115,7 +117,7 @@ impl Place {
         }
     }
 
-    /// The former rules, keys and certificate are in effect.
+    /// Checks that the former rules, keys and certificate are in effect.
     fn check(&mut self, issuer: &Issuer, damage: &str) {
         self.client.ask(RequestBody::Ping { client_time_ns: 1 });
         assert!(self.client.closed.is_none(), "{damage}");

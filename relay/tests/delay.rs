@@ -1,4 +1,5 @@
-//! What clients get over a network with a round trip: two network namespaces and a line with a delay.
+//! What clients get over a network with a round trip: two network namespaces and a line with a
+//! delay.
 //!
 //! Topology: this program at one end, run again by tools/delayed_network.py; a relay with its own
 //! generators at the other.
@@ -13,11 +14,11 @@ use testbed::{Client, Network, Relay, python, relay_command};
 /// The far end of the line, where the relay runs.
 const FAR_END: &str = "10.203.0.2:0";
 
-/// Where namespaces can't be made, tools/delayed_network.py ends with this.
+/// Exit status of tools/delayed_network.py if network namespaces can't be created.
 const IMPOSSIBLE: i32 = 77;
 
-/// Runs the body of this test with a round trip between it and what it starts by `DELAYED_FAR_END`, or says
-/// that this machine can't.
+/// Runs the body of this test with a round trip between it and what it starts by `DELAYED_FAR_END`,
+/// or says that this machine can't.
 fn over_a_delay(test: &str, round_trip_ms: u32, body: impl FnOnce(Command)) {
     if let Ok(words) = std::env::var("DELAYED_FAR_END") {
         let mut words = words.split_whitespace();
@@ -36,7 +37,7 @@ fn over_a_delay(test: &str, round_trip_ms: u32, body: impl FnOnce(Command)) {
     let said = String::from_utf8_lossy(&output.stdout);
     let why = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(IMPOSSIBLE) {
-        // Not by eprintln, which the test harness keeps to itself.
+        // Not by eprintln, whose output the test harness captures.
         let line = format!("\nNOT RUN: {test}: {}\n", why.trim());
         std::io::stderr().write_all(line.as_bytes()).unwrap();
         return;

@@ -47,7 +47,7 @@ fn description_by_channel_access_comes_when_it_is_asked_for_and_again_after_a_re
         wait_description(&mut client, name, description);
     }
     let ai = client.pv(&names[0]).metadata.clone().unwrap();
-    // It stays when other metadata changes, and the rest stays when it comes.
+    // It is kept when other metadata changes, and the other metadata is kept when it arrives.
     ioc.put("ai.EGU", "mm");
     client.wait_pv(&names[0], "the unit", |pv| {
         let metadata = pv.metadata.as_ref().unwrap();
@@ -122,7 +122,7 @@ fn description_that_no_server_has_leaves_the_pv_as_it_is() {
     let mut client = Client::connect(relay.address());
     let ai = ioc.name("ai");
     client.subscribe_live(&[&ai]);
-    // Ids that are not open are passed over.
+    // Ids that are not open are ignored.
     let ids = vec![client.id(&ai), pvwire_schema::types::PvId(999_999)];
     client.request(RequestBody::Describe { ids });
     ioc.put("ai", "3");
@@ -156,7 +156,7 @@ fn get_that_asks_for_the_description_has_it_though_no_client_asked_before() {
     client.subscribe_live(&[&mode]);
     let (pvs, _) = Client::connect(relay.address()).get_with(&[&mode], 0, true);
     assert_eq!(description(&pvs[0]), "What it does");
-    // By a simulated PV it comes with the metadata: there is nothing to wait for.
+    // Simulated PVs send it with the metadata: there is nothing to wait for.
     let (pvs, _) = client.get_with(&["sim://sine"], 0, true);
     assert_ne!(description(&pvs[0]), "");
 }
@@ -181,7 +181,7 @@ fn description_that_a_hanging_ioc_does_not_tell_comes_when_it_goes_on() {
     let ai = ioc.name("ai");
     client.subscribe_live(&[&ai]);
     ioc.hang();
-    // A get waits for it, less long than for a value, until the relay has given it up.
+    // A get waits for it, less long than for a value, until the relay gives up the request.
     eventually("a get that doesn't wait", || {
         let asked = Instant::now();
         let (pvs, errors) = client.get_with(&[&ai], 60_000, true);

@@ -1,4 +1,5 @@
-//! Origins, host names, handshakes and pages: which requests the relay accepts, and how it refuses others.
+//! Origins, host names, handshakes and pages: which requests the relay accepts, and how it refuses
+//! others.
 //!
 //! Topology: one relay, plain HTTP requests or one or two clients; an IOC where a PV is needed.
 
@@ -105,7 +106,8 @@ fn page_of_a_foreign_origin_is_refused_however_it_is_spelled() {
         [400, 421].contains(&handshake(address, &two).status),
         "two hosts"
     );
-    // The page of a name that leads here as well, as after DNS rebinding: same origin, wrong host.
+    // The page of a name that also resolves to this host, as after DNS rebinding: same origin,
+    // wrong host.
     let rebound = [("Host", "evil.test"), ("Origin", "http://evil.test")];
     assert_eq!(handshake(address, &rebound).status, 421);
     assert_eq!(relay.metric("pvwire_sessions_active"), 0.0);

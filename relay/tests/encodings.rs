@@ -1,7 +1,8 @@
 //! An encoding that the relay doesn't have: text messages on a path without a subprotocol.
 //!
-//! Topology: the relay's stages in this process, from a simulated PV to the sockets of two clients with
-//! pvwire's own encoding and three with an encoding of this test, all with the same set of PVs.
+//! Topology: the relay's stages in this process, from a simulated PV to the sockets of two clients
+//! with pvwire's own encoding and three with an encoding of this test, all with the same set of
+//! PVs.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -302,7 +303,7 @@ fn text_encoding_shares_groups_and_has_one_frame_per_tick() {
         send(client, MessageKind::Text, PV.as_bytes());
     }
 
-    // The client that came last has shared its group since its first tick.
+    // The last client to connect has shared its group since its first tick.
     let mut seen: Vec<Vec<String>> = vec![Vec::new(); texts.len()];
     for (client, seen) in texts.iter_mut().zip(&mut seen) {
         while seen.len() < 30 {
@@ -326,7 +327,8 @@ fn text_encoding_shares_groups_and_has_one_frame_per_tick() {
             assert_eq!(next(client).0, MessageKind::Binary as u8);
         }
     }
-    // A text is no request of pvwire's own encoding, and bytes are none of this one.
+    // A text is not a request in pvwire's own encoding, and binary data is not one in this
+    // encoding.
     send(&mut flats[0], MessageKind::Text, b"x");
     send(&mut texts[0], MessageKind::Binary, b"x");
     for client in [&mut flats[0], &mut texts[0]] {

@@ -53,7 +53,8 @@ fn metadata(line: &Line, value_type: ValueType) {
 }
 
 /// libca's two subscriptions answer one after the other, so a tick may end between value and
-/// metadata. A client forgets the value that it has when the epoch changes: a value of the new
+/// metadata. A client discards its value when the epoch changes: an earlier value of the new epoch
+/// would be discarded too, for good if it doesn't change.
 /// epoch that came before would be forgotten too, for good if it doesn't change.
 #[test]
 fn value_of_a_new_epoch_never_comes_before_the_metadata_that_begins_it() {

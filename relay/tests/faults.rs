@@ -22,8 +22,8 @@ use testbed::{
 const RECORD: &str = r#"record(ao, "$(P)ao") { field(VAL, "1") }"#;
 const PING: RequestBody = RequestBody::Ping { client_time_ns: 1 };
 
-/// Cuts the network between a relay and its IOC, which serves `name` by the port; both find each
-/// other by `variable` alone.
+/// Cuts the network between a relay and its IOC, which serves `name` at the port; they find each
+/// other only through `variable`.
 fn cut_and_mend(network: Network, ioc: &mut SoftIoc, scheme: &str, variable: &str, port: u16) {
     let wire = Wire::lay(port);
     let mut command = relay_command(network);
@@ -41,7 +41,7 @@ fn cut_and_mend(network: Network, ioc: &mut SoftIoc, scheme: &str, variable: &st
     let after = since.elapsed();
     assert!(after < Duration::from_secs(12), "shown after {after:?}");
     assert!(client.pv(&name).is_number(1.0), "the last value is kept");
-    // The client's own connection is as good as ever.
+    // The client's own connection still works.
     client.ask(PING);
 
     ioc.put("ao", "2");
@@ -66,7 +66,7 @@ fn network_that_is_cut_between_relay_and_a_pv_access_server_shows_as_soon() {
     cut_and_mend(network, &mut ioc, "pva://", "EPICS_PVA_NAME_SERVERS", port);
 }
 
-/// An IOC that is found at two addresses ends at the one and goes on at the other.
+/// An IOC that is found at two addresses stops at one and continues at the other.
 fn move_ioc(network: Network, variables: &[(&str, String)], scheme: &str) {
     let start = |network, prefix: &str, value: u32| {
         let record = RECORD.replace("\"1\"", &format!("\"{value}\""));
@@ -106,8 +106,8 @@ fn pv_access_server_that_moves_to_another_address_is_found_there_as_well() {
     move_ioc(network, &[("EPICS_PVA_NAME_SERVERS", servers)], "pva://");
 }
 
-/// Stamps are EPICS's seconds and nanoseconds; every event number has a clock of its own, because an
-/// IOC never lets one go back.
+/// Time stamps are in EPICS seconds and nanoseconds; each event number has a separate clock,
+/// because an IOC never moves one back.
 const JUMPS: &str = "
 import ctypes, time
 from epicscorelibs.path import get_lib
@@ -127,7 +127,7 @@ for i in range(1, 201):
     time.sleep(.005)
 ";
 
-/// What the client must see of the `nth` value.
+/// The `nth` time stamp that the client must see.
 fn jumped_ns(nth: u32) -> i64 {
     let second = [1_000_000_000, 500, 1_500_000_000, 999_999_999][nth as usize % 4];
     (second + i64::from(nth) + 631_152_000) * 1_000_000_000 + i64::from(nth)
@@ -155,7 +155,7 @@ fn ioc_whose_clock_jumps_back_and_forth_loses_no_value_and_no_alarm_and_holds_up
     };
     assert_eq!(some.subscribe_with(&[&name], filter), []);
     ioc.run(JUMPS);
-    // The clock of the filter is the relay's: the last value comes, whatever its stamp says.
+    // The filter uses the relay's clock: the last value arrives, whatever its time stamp is.
     let mut both = [&mut all, &mut some];
     keep_up("the last value", &mut both, |clients| {
         clients
@@ -287,7 +287,7 @@ fn hundred_that_send_their_handshake_byte_by_byte_hold_up_nobody_and_are_gone_so
     slow.into_iter().for_each(|each| each.join().unwrap());
 }
 
-/// A WebSocket of which every byte is ours.
+/// A WebSocket whose bytes the test writes itself.
 fn raw_client(address: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     let request = format!(
@@ -306,7 +306,7 @@ fn raw_client(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// The close code that comes behind whatever else does.
+/// The close code that arrives after any other frames.
 fn close_code(stream: &mut TcpStream) -> u16 {
     loop {
         let mut head = [0; 2];
@@ -332,7 +332,7 @@ fn message_that_was_damaged_on_its_way_ends_that_connection_alone() {
     let relay = Relay::start(Network::new(), &[]);
     let mut other = Client::connect(relay.address());
     let damaged: [&[u8]; 4] = [
-        // A bit that no extension has asked for; no mask; a piece of nothing; a kind that isn't.
+        // A reserved bit; a frame without mask; an empty fragment; an unknown opcode.
         &[0xc2, 0x81, 0, 0, 0, 0, 1],
         &[0x82, 0x01, 1],
         &[0x80, 0x81, 0, 0, 0, 0, 1],
@@ -345,7 +345,7 @@ fn message_that_was_damaged_on_its_way_ends_that_connection_alone() {
         assert_eq!(code, CloseCode::BadFrame.number(), "{bytes:?}");
         other.ask(PING);
     }
-    // Longer than any request: refused by its header alone.
+    // Longer than any request: refused because of its header alone.
     let mut stream = raw_client(relay.address());
     let header = [0x82, 0xff, 0, 0, 0, 0xff, 0, 0, 0, 0, 0, 0, 0, 0];
     stream.write_all(&header).unwrap();
@@ -360,7 +360,7 @@ fn message_that_was_damaged_on_its_way_ends_that_connection_alone() {
 fn client_that_floods_the_relay_with_requests_delays_others_by_less_than_a_second() {
     let network = Network::new();
     let mut ioc = SoftIoc::start(network, RECORD);
-    // One thread writes to all, so that no client escapes the flood.
+    // One thread writes to all clients, so that the flood affects every client.
     let relay = Relay::start(network, &["--shards", "1"]);
     let address = relay.address();
     let name = ioc.name("ao");
@@ -406,7 +406,7 @@ fn floods_of_the_smallest_frames_end_their_own_connections_and_hold_up_nobody() 
     for client in &mut clients {
         client.subscribe_live(&[&name]);
     }
-    // Endless continuation of a message, unsolicited pongs, pings.
+    // Endless continuation frames, unsolicited pongs, and pings.
     let kinds = [(true, 0x00), (false, 0x8a), (false, 0x89)];
     let floods: Vec<_> = kinds
         .into_iter()
@@ -441,7 +441,7 @@ fn floods_of_the_smallest_frames_end_their_own_connections_and_hold_up_nobody() 
     }
     assert!(worst < Duration::from_secs(1), "delayed by {worst:?}");
     for flood in floods {
-        // What the relay didn't read any more may take its last word back.
+        // Unread data may make the system discard the relay's last frame.
         if let Some(code) = flood.join().unwrap() {
             assert_eq!(code, CloseCode::TooManyRequests.number());
         }

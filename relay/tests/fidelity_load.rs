@@ -59,8 +59,9 @@ fn client_that_stalls_while_hundreds_of_pvs_change_their_alarm_once_ends_in_the_
 
     ioc.run(BURST);
     reads.wait_pv(&end, "the end", |pv| pv.is(&Kept::text("over")));
-    // An IOC that has an array's update in its queue leaves the next one out: what it sends then has
-    // the newer elements, but the older time stamp. With the queue empty there is nothing to wait for.
+    // An IOC that has an array's update in its queue leaves the next one out: what it sends then
+    // has the newer elements, but the older time stamp. With the queue empty there is nothing to
+    // wait for.
     ioc.run("ioc('dbpf %sflood.PROC 1' % P)");
     let truth = Truth::ask(network, &names);
     truth.wait_equal(&mut reads);
@@ -73,7 +74,7 @@ fn client_that_stalls_while_hundreds_of_pvs_change_their_alarm_once_ends_in_the_
     assert!(stalled.pv(&busy).skipped > 50, "it hardly was behind");
     let mut severities = [0, 0];
     for name in &names {
-        // On a busy machine the one that reads may be behind for a moment, too, and is told so.
+        // On a busy machine the reading client may also be behind for a moment, and is told so.
         let counted = |pv: &Pv| pv.rows.len() as u64 + pv.skipped;
         let (slow, whole) = (stalled.pv(name), reads.pv(name));
         assert!(whole.skipped <= slow.skipped, "{name}");

@@ -1,7 +1,7 @@
 //! Every kind of PV is right again in every field after an IOC or the relay restarted.
 //!
-//! Topology: a soft IOC with each kind of record, a relay, clients, and an independent Channel Access client for
-//! comparison.
+//! Topology: a soft IOC with each kind of record, a relay, clients, and an independent Channel
+//! Access client for comparison.
 
 use std::collections::HashSet;
 use std::thread;
@@ -53,7 +53,7 @@ fn dead_ioc_leaves_every_kind_of_pv_disconnected_at_once_with_its_last_value() {
     assert_eq!(late.subscribe(&names), []);
     for name in &names {
         for pv in [client.pv(name), late.pv(name)] {
-            // What was true until then is kept beside the state; there is no access any more.
+            // The last known state is kept; there are no access rights any more.
             let mut differences = truth.of(name).differences(pv);
             differences.retain(|field| !field.starts_with("access"));
             assert_eq!(
@@ -75,7 +75,7 @@ fn every_kind_of_pv_is_the_truth_in_every_field_within_two_seconds_of_its_reconn
     client.subscribe_live(&names);
     Truth::ask(network, &names).wait_equal(&mut client);
 
-    // The same types with other values and metadata, then all as it was.
+    // The same types with other values and metadata, then the original ones.
     for variant in [2, 1] {
         ioc.kill();
         client.wait("every PV is disconnected", |client| {
@@ -139,7 +139,7 @@ fn metadata_and_labels_that_changed_while_the_ioc_was_dead_are_shown_though_the_
     }
 }
 
-/// What a PV becomes, one after the other; by the element count alone too.
+/// The consecutive types of a PV; some differ only in the element count.
 const CHAIN: [&str; 10] = [
     "ai",
     "SHORT",
@@ -156,7 +156,7 @@ const CHAIN: [&str; 10] = [
 #[test]
 fn pv_that_is_a_double_then_a_waveform_an_enum_and_a_string_shows_nothing_of_what_it_was() {
     let (network, prefix) = (Network::new(), prefix());
-    // Each begins at another link of the chain.
+    // Each PV starts at another position of the chain.
     let names: Vec<String> = (0..CHAIN.len())
         .map(|start| format!("{prefix}pv{start}"))
         .collect();
@@ -245,7 +245,7 @@ fn relay_that_is_killed_under_load_ends_its_connections_and_its_next_life_tells_
             assert!(killed.elapsed() < Duration::from_secs(1));
             continue;
         }
-        // What stands still can be compared.
+        // Only values that don't change can be compared.
         ioc.run("for i in range(400): ioc('dbpf %scalc%d.SCAN Passive' % (P, i))");
         let stopped = |ioc: &mut SoftIoc| ioc.ask(&format!("dbgf {prefix}calc399.SCAN"));
         eventually("no record is scanned any more", || {

@@ -19,7 +19,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// An IOC with this database, and a client that has all of these records.
+    /// An IOC with this database, and a client that subscribes all of these records.
     fn set(database: &str, records: &[&str]) -> Self {
         let network = Network::new();
         let ioc = SoftIoc::start(network, database);
@@ -36,14 +36,14 @@ impl Stage {
         }
     }
 
-    /// Waits until the client has every field as it is in truth.
+    /// Waits until every field of the client equals the IOC's.
     fn wait_truth(&mut self) -> Truth {
         let truth = Truth::ask(self.network, &self.names);
         truth.wait_equal(&mut self.client);
         truth
     }
 
-    /// Writes a field by its bytes, which need not be text.
+    /// Writes a field as bytes, which need not be valid text.
     fn put_bytes(&mut self, field: &str, bytes: &[u8]) {
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         self.ioc.run(&format!(
@@ -327,7 +327,7 @@ fn long_string_is_whole_by_its_plain_name() {
         stage.wait("full", &Kept::text(&text[..text.len().min(40)]));
         stage.wait_truth();
     }
-    // No value was shown cut, and none twice.
+    // No value was shown truncated, and none twice.
     for record in ["lsi", "lso"] {
         let pv = stage.client.pv(&stage.ioc.name(record));
         let shown: Vec<_> = pv.rows.iter().map(|row| row.value.clone()).collect();
@@ -411,10 +411,10 @@ fn array_of_no_element_of_one_and_an_array_that_can_hold_but_one_are_what_channe
         "#,
         &["many", "one", "byte", "text"],
     );
-    // Nothing was ever in it.
+    // The array never had any element.
     stage.wait("many", &doubles(&[]));
     stage.wait_truth();
-    // Channel Access can't tell an array of at most one from a scalar.
+    // Channel Access can't distinguish an array of at most one element from a scalar.
     stage.wait("one", &Kept::Number(4.0));
     stage.wait("byte", &Kept::Number(65.0));
     stage.wait("text", &Kept::text("a"));

@@ -42,8 +42,8 @@ fn client_with_filter(relay: &Relay, names: &[impl AsRef<str>], filter: Filter) 
     client
 }
 
-/// What a client knows of a counting PV fits itself and the count: each value that there was came or
-/// was left out.
+/// Checks that the client's state of a counting PV is consistent: each value either arrived or was
+/// counted as skipped.
 fn assert_complete(pv: &Pv) {
     let (first, last) = (pv.rows.first().unwrap(), pv.rows.last().unwrap());
     let steps = last.sequence.wrapping_sub(first.sequence);
@@ -53,7 +53,7 @@ fn assert_complete(pv: &Pv) {
     assert_eq!(counted, f64::from(steps), "the record counts by one");
 }
 
-/// The same, and all that was left out was so for this cause.
+/// Also checks that all skipped values have this cause.
 fn assert_accounted(pv: &Pv, cause: SkipCause) {
     assert_complete(pv);
     assert_eq!(pv.skipped, pv.skipped_by(cause), "{:?}", pv.skips);
@@ -212,7 +212,8 @@ fn impossible_filter_is_refused_and_so_is_one_too_many() {
     };
     assert_eq!(problem, RequestProblem::Refused);
     assert_eq!(message, "a deadband is a number from 0 up, not NaN");
-    // What -3 and a rate of 0 are when a client casts them: they would hold back every update.
+    // The values that -3 and a rate of 0 become when a client casts them: they would suppress every
+    // update.
     for (filter, why) in [
         (
             Filter {
@@ -260,9 +261,9 @@ fn impossible_filter_is_refused_and_so_is_one_too_many() {
     let (problem, message) = add(&mut last, 34).unwrap();
     assert_eq!(problem, NameProblem::TooManyFilters);
     assert!(message.contains("32 different filters"), "{message}");
-    // A filter that is there already is shared.
+    // A filter that already exists is shared.
     assert_eq!(add(&mut last, 2), None);
-    // The PV itself may always be had.
+    // The PV without a filter can always be subscribed.
     client.subscribe_live(&[&name]);
     assert_eq!(relay.metric("pvwire_monitors_active"), 1.0);
 }
@@ -278,7 +279,7 @@ fn paced_client_is_brought_up_to_date_once_an_interval_and_at_once_when_it_ends(
     });
     let (from, started) = (client.messages.len(), Instant::now());
     client.wait("four more", |client| client.messages.len() >= from + 4);
-    // The first of them may have come late.
+    // The first of them may have arrived late.
     assert!(started.elapsed() >= Duration::from_millis(2 * 700));
     let all = &client.messages[from..];
     assert!(all.iter().all(|message| message.kind == FrameKind::CatchUp));
@@ -364,7 +365,8 @@ fn what_is_left_out_is_counted_by_cause_at_the_client_and_in_the_relay_alike() {
     assert!(by(&filtering, SkipCause::Filter) > 80);
     assert!(by(&silent, SkipCause::Behind) > 60);
     assert!(by(&paced, SkipCause::Paced) + by(&alone, SkipCause::Paced) > 80);
-    // On a busy machine those who acknowledge may fall behind too, which then is told as that.
+    // On a busy machine the acknowledging clients may fall behind too, which is then reported as
+    // such.
     for (name, cause) in [
         ("filter", SkipCause::Filter),
         ("behind", SkipCause::Behind),

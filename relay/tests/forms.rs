@@ -14,7 +14,7 @@ const RECORDS: &str = r#"
     record(waveform, "$(P)one") { field(FTVL, "CHAR") field(NELM, "1") info(Q:form, "String") }
 "#;
 
-/// The form that a client is told of a PV.
+/// The form of a PV that a client receives.
 fn form(client: &Client, name: &str) -> String {
     let metadata = client.pv(name).metadata.as_ref();
     metadata.map_or_else(String::new, |metadata| metadata.form.clone())

@@ -1,4 +1,5 @@
-//! A put that the server limits or cuts reports the value that the PV holds; a value that the PV can't hold is refused.
+//! A put that the server limits or cuts reports the value that the PV holds; a value that the PV
+//! can't hold is refused.
 //!
 //! Topology: one relay that takes puts, one client, a soft IOC with Channel Access and pvAccess.
 
@@ -29,7 +30,7 @@ const DATABASE: &str = r#"
     record(calcout, "$(P)pulse") {}
 "#;
 
-/// What became of a put: its outcome, its message and what the PV holds if it isn't what was put.
+/// The result of a put: its outcome, its message and the PV's value if it differs from the one put.
 type Put = (Outcome, String, Option<NodeValue>);
 
 fn put(client: &mut Client, name: &str, value: &PutValue, wait: bool) -> Put {
@@ -48,7 +49,7 @@ fn put(client: &mut Client, name: &str, value: &PutValue, wait: bool) -> Put {
     (outcome, message, holds)
 }
 
-/// The same with and without completion, which must come to the same.
+/// Puts with and without completion, which must give the same result.
 fn put_both(client: &mut Client, name: &str, value: &PutValue) -> Put {
     let [with, without] = [true, false].map(|wait| put(client, name, value, wait));
     assert_eq!(with, without, "{name} with and without completion");
@@ -105,7 +106,7 @@ fn put_beyond_the_drive_limit_says_what_the_pv_holds() {
             matches!(holds, Some(NodeValue::Number(_, 10.0))),
             "{holds:?}"
         );
-        // What is written as it is needs no words.
+        // A value that is written unchanged causes no message.
         assert_eq!(
             put_both(&mut client, &limited, &PutValue::Number(2.5)),
             done()
@@ -122,7 +123,7 @@ fn string_or_array_that_a_pv_access_server_cuts_is_told() {
     let (ioc, _relay, mut client) = stage();
     let [string, lso, waveform] =
         ["string", "lso", "doubles"].map(|it| format!("pva://{}", ioc.name(it)));
-    // The last of 20 letters of two bytes is cut in its middle.
+    // The last of 20 two-byte letters is truncated in its middle.
     for long in ["x".repeat(40), "ä".repeat(20)] {
         let (outcome, message, holds) = put_both(&mut client, &string, &text(&long));
         assert_eq!(outcome, Outcome::Done, "{message}");
@@ -172,7 +173,7 @@ fn array_of_whatever_size_is_compared_and_only_short_ones_are_told() {
 fn what_a_record_makes_of_a_put_is_told_by_either_protocol() {
     let (ioc, _relay, mut client) = stage();
     for scheme in ["ca", "pva"] {
-        // A field that goes back by itself.
+        // A field that resets itself.
         let process = format!("{scheme}://{}", ioc.name("ao.PROC"));
         let (outcome, _, holds) = put_both(&mut client, &process, &PutValue::Number(7.0));
         assert_eq!(outcome, Outcome::Done);

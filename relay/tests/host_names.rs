@@ -1,7 +1,7 @@
 //! What users see when an IOC moves to another address behind the same host name.
 //!
-//! Topology: two IOCs with the same PVs at 127.0.0.2 and 127.0.0.3, one name for both in a list of hosts
-//! that is the relay's own, and a client.
+//! Topology: two IOCs with the same PVs at 127.0.0.2 and 127.0.0.3, one name for both in a list of
+//! hosts that is the relay's own, and a client.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use testbed::{Client, Network, Relay, SoftIoc, eventually, prefix, relay_command
 const RECORD: &str = r#"record(ao, "$(P)ao") { field(VAL, "1") }"#;
 const HOST: &str = "ioc.pvwire.test";
 
-/// A list of hosts that says where the IOC is.
+/// A hosts file that contains the IOC's address.
 struct Hosts(PathBuf);
 
 impl Hosts {
@@ -24,7 +24,7 @@ impl Hosts {
     }
 
     fn say(&self, address: &str) {
-        // In place: the relay's mount is of this very file.
+        // Written in place, because the relay has this very file mounted.
         std::fs::write(&self.0, format!("127.0.0.1 localhost\n{address} {HOST}\n")).unwrap();
     }
 
@@ -58,7 +58,7 @@ impl Site {
         SoftIoc::with_pv_access(self.network.at(address), &self.prefix, &record)
     }
 
-    /// A relay that knows the IOC by its host name alone, in this variable.
+    /// A relay that knows the IOC only by its host name, in this variable.
     fn relay(&self, variable: &str, port: u16, flags: &[&str]) -> Relay {
         let mut command = relay_command_with_hosts(self.network, &self.hosts.0);
         command
@@ -71,7 +71,7 @@ impl Site {
     }
 }
 
-/// An IOC ends at one address and goes on at another, which its name then stands for.
+/// An IOC stops at one address and continues at another, to which its name then resolves.
 fn moves(site: &Site, variable: &str, port: u16) {
     let name = &site.name;
     site.hosts.say("127.0.0.2");
@@ -121,7 +121,8 @@ fn pv_access_server_that_moves_behind_its_host_name_is_found_there_by_its_name_s
     moves(&site, "EPICS_PVA_NAME_SERVERS", network.pva_port());
 }
 
-/// While the first IOC lives on, the other takes its name over: all see the other from then on.
+/// While the first IOC keeps running, its name changes to the other: from then on all clients see
+/// the other.
 #[test]
 fn name_that_is_forgotten_for_a_while_changes_nothing_and_one_that_another_ioc_takes_over_leads_there()
  {

@@ -1,4 +1,5 @@
-//! A large value is encoded once, reaches every subscriber whole, newest first, and delays no small value.
+//! A large value is encoded once, reaches every subscriber whole, newest first, and delays no small
+//! value.
 //!
 //! Topology: one relay, a soft IOC with an array that changes its size and its alarm or the relay's
 //! own generators, clients that keep up, stall or come late.
@@ -18,7 +19,8 @@ use testbed::{
 /// Elements of the array when it is large: twice the bytes that make it so.
 const ELEMENTS: usize = 4_000;
 
-/// `wave` becomes what its input is, each time that it is processed; simulated it is in alarm.
+/// `wave` takes the value of its input each time it is processed; in simulation mode it is in
+/// alarm.
 fn database() -> String {
     let list = |count: usize| vec!["1.5"; count].join(",");
     let array = |name: &str, more: &str| {
@@ -52,7 +54,7 @@ const SMALL: How = How {
     trust: None,
 };
 
-/// Times that a test of stalled clients doesn't meet, however busy the machine is.
+/// Time-outs that a test of stalled clients doesn't reach, however busy the machine is.
 const PATIENT: [&str; 4] = ["--ack-window-ms", "60000", "--evict-after-ms", "60000"];
 
 fn bytes_of(value: &Kept) -> usize {
@@ -144,14 +146,14 @@ fn client_that_comes_late_gets_the_large_value_behind_its_snapshot_and_misses_no
     let kinds: Vec<_> = late.messages.iter().map(|message| message.kind).collect();
     assert_eq!(kinds[..2], [FrameKind::Snapshot; 2]);
     assert_eq!(large_of(&late).len(), 1);
-    // One request, one answer: a get has all of it.
+    // One request, one answer: a get receives all of it.
     let (pvs, errors) = late.get(&[&wave], 0);
     assert_eq!(errors, []);
     assert_eq!(
         pvs[0].as_ref().unwrap().now.as_ref().unwrap().value,
         now_value(&late, &wave)
     );
-    // And it goes on as for the others.
+    // It continues as for the others.
     ioc.put("wave.PROC", "1");
     late.wait_pv(&wave, "the next", |pv| pv.rows.len() == 2);
     assert_eq!(late.pv(&wave).skipped, 0);
@@ -185,7 +187,7 @@ for _ in range(80):
         ioc.put("a", &round.to_string());
         truth.wait_number(&names[1], round.into());
         let seen = truth.pv(&names[0]).sequence;
-        // Until now it read nothing.
+        // Until now it has read nothing.
         let mut both = [&mut stalled, &mut truth];
         keep_up("it is brought up to date", &mut both, |clients| {
             let wave = clients[0].pv(&names[0]);
@@ -195,7 +197,7 @@ for _ in range(80):
         let alarm = slow.now.as_ref().unwrap().alarm;
         assert_eq!(alarm.severity == Severity::Major, is_alarmed, "{alarm:?}");
         assert_eq!(slow.sequence, true_pv.sequence);
-        // On a busy machine who reads may fall behind, too.
+        // On a busy machine a reading client may fall behind, too.
         assert_eq!(
             slow.rows.len() as u64 + slow.skipped,
             true_pv.rows.len() as u64 + true_pv.skipped
@@ -335,7 +337,7 @@ fn memory_does_not_grow_with_the_number_of_clients_that_stall_at_a_large_value()
     first.subscribe_live(&[HUGE]);
     let before = relay.resident_bytes();
 
-    // No two clients have the same set, and none reads.
+    // No two clients have the same set, and none of them reads.
     let stalled: Vec<Client> = (0..CLIENTS)
         .map(|n| {
             let mut client = Client::connect_as(relay.address(), SMALL);
@@ -398,7 +400,7 @@ for i in range(1, 121):
         });
     };
     both_have(&names[1], 120.0);
-    // In a later frame, so that all large values of the earlier ones are there.
+    // In a later frame, so that all large values of the earlier ones have arrived.
     ioc.put("b", "1");
     both_have(&names[2], 1.0);
 
@@ -467,12 +469,12 @@ fn stream_is_given_once_to_whoever_was_told_its_token() {
 
     let taken = Stream::open(address, &path);
     assert_eq!(status(&path, &[]), 404, "it was given already");
-    // It is given up before it was used: the client goes on without.
+    // The stream ends before it was used: the client continues without it.
     drop(taken);
     client.subscribe_live(&["sim://waveform(10000,rate_hz=20)"]);
     drop(client);
 
-    // A client that was promised its values by the stream can't have them without.
+    // A client that was promised its values on the stream can't receive them otherwise.
     other.subscribe_live(&["sim://waveform(10000,rate_hz=20)"]);
     other.drop_stream();
     assert_eq!(other.wait_closed(), 4408);
@@ -511,7 +513,7 @@ fn value_beyond_what_a_frame_holds_is_left_out_and_its_clients_stay() {
     });
     ioc.put("a", "1");
     client.wait_number(a, 1.0);
-    // Also who comes now, and who only asks.
+    // This also applies to a new client and to a get.
     let mut late = Client::connect(relay.address());
     late.subscribe_live(&names);
     let (got, errors) = late.get(&[huge, a], 5_000);
@@ -553,7 +555,7 @@ fn get_of_more_than_a_frame_holds_is_answered_for_what_fits() {
     });
     let mut ioc = SoftIoc::start(network, &database.concat());
     records.iter().for_each(|name| fill(&mut ioc, name, PART));
-    // Behind all that.
+    // Queued after all of that.
     ioc.ask("echo filled");
     let relay = Relay::start(network, &PATIENT);
     let mut client = Client::connect(relay.address());

@@ -1,6 +1,7 @@
 //! How the relay starts, refuses to start, and stops.
 //!
-//! Topology: the relay's program with good and bad settings; clients that are connected when it stops.
+//! Topology: the relay's program with good and bad settings; clients that are connected when it
+//! stops.
 
 use std::net::TcpListener;
 
@@ -18,7 +19,7 @@ fn run(configure: impl FnOnce(&mut Command)) -> Output {
     command.output().unwrap()
 }
 
-/// The relay refuses to start, in one line that has all of `parts`.
+/// Checks that the relay refuses to start, with one line that contains all of `parts`.
 fn refused(parts: &[&str], configure: impl FnOnce(&mut Command)) {
     let output = run(configure);
     let error = String::from_utf8(output.stderr).unwrap();
@@ -182,7 +183,7 @@ fn stopping_relay_is_not_ready_at_once_and_then_sends_its_clients_elsewhere_one_
         get(address, "/ready", &[]).status == 503
     });
     assert!(start.elapsed() < Duration::from_millis(500));
-    // It runs on, serves its clients and accepts no new ones.
+    // It keeps running, serves its clients and accepts no new ones.
     assert_eq!(get(address, "/live", &[]).status, 200);
     assert_eq!(handshake(address, &[]).status, 503);
     assert!(clients.iter().all(|client| client.closed.is_none()));

@@ -1,7 +1,7 @@
 //! Authentication by tokens and proxy headers; no client can take another's identity.
 //!
-//! Topology: one relay that requires tokens or trusts a proxy, clients with tokens that the test signs; a soft
-//! IOC where a put matters.
+//! Topology: one relay that requires tokens or trusts a proxy, clients with tokens that the test
+//! signs; a soft IOC where a put matters.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -262,7 +262,7 @@ fn renewal_without_the_group_ends_what_the_group_was_allowed() {
         assert!(client.log_in(&operator));
     }
     holding.subscribe_live(&[&set]);
-    // Nothing has this name, so that the put waits.
+    // No PV has this name, so the put waits.
     let put = waiting.request(RequestBody::Put(PutRequest {
         name: later,
         value: PutValue::Number(7.0),
@@ -294,7 +294,7 @@ fn new_key_is_good_soon_and_the_old_one_no_more() {
     };
     assert!(log_in(&old));
 
-    // Half a file changes nothing.
+    // An incomplete file changes nothing.
     std::fs::write(&path, r#"{"keys": ["#).unwrap();
     assert!(log_in(&old));
     std::fs::write(&path, key_set(&[&new])).unwrap();
@@ -322,7 +322,7 @@ fn key_that_leaves_the_set_ends_the_sessions_that_were_opened_by_it_and_no_other
     let mut renewed = log_in(&removed);
     assert!(renewed.log_in(&kept.token(&claims("jane"))));
 
-    // The same key by another id is the same key.
+    // The same key with another id is the same key.
     let renamed = kept.renamed("renamed");
     std::fs::write(&path, key_set(&[&renamed])).unwrap();
     let since = Instant::now();
@@ -393,7 +393,7 @@ fn url_that_gives_no_keys_any_more_is_complained_of_and_believed_again() {
     eventually("it is mended", || relay.metric("pvwire_keys_stale") == 0.0);
 }
 
-/// Serves `body` to everybody by HTTP.
+/// Serves `body` by HTTP.
 fn serve(body: Arc<Mutex<String>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -466,7 +466,7 @@ fn header_is_believed_from_the_proxy_only_and_said_once() {
     assert_eq!(handshake(address, &[jane, groups, groups]).status, 401);
     drop(relay);
 
-    // The proxy sets the user only, and passes what the client says of its groups.
+    // The proxy sets only the user, and passes the client's own groups header on.
     let relay = start("--trusted-proxy=127.0.0.0/8", &[]);
     let mut client = Client::connect_with(relay.address(), &[jane, groups]);
     assert_eq!(client.hello.as_ref().unwrap().user, "jane");
@@ -529,7 +529,7 @@ fn user_whose_connections_come_too_fast_is_told_so_by_the_answer_to_its_token() 
     let log_in = |token: &str| {
         let mut client = Client::connect(relay.address());
         let is_in = client.log_in(token);
-        // The token is good: the page is to come back with it, later.
+        // The token is valid: the page must reconnect with it later.
         let later = CloseCode::TryAgainLater.number();
         assert!(
             is_in || client.wait_closed() == later,

@@ -1,6 +1,7 @@
-//! The relay, tested from outside: a real IOC, a real relay process and a client that keeps books.
+//! End-to-end tests of the relay: a real IOC, a real relay process and a client that records
+//! everything.
 //!
-//! One program, because each one more would link the whole relay again.
+//! All tests are in one program, because each further program would link the whole relay again.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 

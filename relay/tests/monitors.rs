@@ -41,7 +41,7 @@ fn ioc_serves_one_monitor_per_pv_however_many_clients_there_are_and_none_without
 
     let mut clients = connect_all(relay.address(), 9);
     for (number, client) in clients.iter_mut().enumerate() {
-        // Some have one PV only, some ask twice, some once more by a get.
+        // Some have only one PV, some subscribe twice, and some also send a get.
         client.subscribe_live(&names[number % 2..]);
         client.subscribe_live(&names[1..]);
         assert_eq!(client.get(&names, 0).1, []);
@@ -102,7 +102,7 @@ fn monitor_outlives_the_last_client_by_the_linger() {
     });
     ioc.put("a", "2");
 
-    // The page that is loaded again finds the monitor open, and its snapshot complete.
+    // The reloaded page finds the monitor open, and its snapshot complete.
     let mut second = Client::connect(relay.address());
     second.wait_until_known(&name, |pv| pv.is_number(2.0));
     assert_eq!(second.subscribe(&[&name]), []);

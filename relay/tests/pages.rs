@@ -1,4 +1,5 @@
-//! Who gets the relay's pages and where, what clients cost that ask and don't read, and that probes tell the truth.
+//! Who gets the relay's pages and where, what clients cost that ask and don't read, and that probes
+//! tell the truth.
 //!
 //! Topology: one relay, and plain connections to it.
 
@@ -16,7 +17,7 @@ fn relay(flags: &[&str]) -> Relay {
     Relay::start(Network::new(), flags)
 }
 
-/// Where the relay says that it serves pages and probes.
+/// The address at which the relay reports to serve pages and probes.
 fn admin_address(relay: &Relay) -> SocketAddr {
     let output = relay.output();
     let (_, rest) = output.split_once("pages and probes at http://").unwrap();
@@ -99,7 +100,7 @@ fn client_that_does_not_read_a_long_answer_is_cut_off_and_so_is_what_waits_for_i
         );
         assert!(taken.len() < 200_000, "{} bytes", taken.len());
     }
-    // Who reads gets all.
+    // A client that reads receives everything.
     assert!(get(address, "/status", &[]).body.len() > 225_000);
 }
 

@@ -1,4 +1,5 @@
-//! Each put of a message with several puts has its own outcome, in order, under the rules and limits of single puts.
+//! Each put of a message with several puts has its own outcome, in order, under the rules and
+//! limits of single puts.
 //!
 //! Topology: one relay that takes puts, with an audit file in one test, one client, a soft IOC.
 
@@ -30,7 +31,7 @@ fn number(name: &str, number: f64) -> PutRequest {
     put(name, PutValue::Number(number))
 }
 
-/// Sends all of them in one message; what became of each.
+/// Sends all puts in one message and returns their outcomes.
 fn put_many(
     client: &mut Client,
     puts: Vec<PutRequest>,

@@ -1,4 +1,5 @@
-//! A put writes the given value or says why not, and each client learns the outcome of its own puts.
+//! A put writes the given value or says why not, and each client learns the outcome of its own
+//! puts.
 //!
 //! Topology: one relay that takes puts to some PVs, one or two clients, a soft IOC.
 
@@ -39,7 +40,7 @@ fn put(client: &mut Client, name: &str, value: PutValue) -> (Outcome, String) {
     outcome(client.ask(request(name, value)).0)
 }
 
-/// Puts without completion; both must come to the same.
+/// Puts without completion too; both must give the same result.
 fn put_both(client: &mut Client, name: &str, value: PutValue) -> (Outcome, String) {
     let with = put(client, name, value.clone());
     let without = PutRequest {
@@ -310,7 +311,7 @@ fn put_without_an_answer_in_time_says_whether_anything_was_sent() {
     assert_eq!(late, Outcome::TimedOut);
     assert!(why.contains("may have been done"), "{why}");
     client.wait_number(&slow, 1.0);
-    // The record is still busy with it; a second one must not make the IOC deaf for all the rest.
+    // The record is still busy with it; a second put must not block all other requests to the IOC.
     let (late, why) = outcome(client.ask(short(&slow)).0);
     assert_eq!(late, Outcome::NotConnected);
     assert!(

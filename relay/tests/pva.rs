@@ -246,7 +246,8 @@ fn updates_that_the_server_put_into_others_are_counted_as_far_as_it_says_so() {
     let pv = client.pv(&name);
     let source = pv.skipped_by(SkipCause::Source);
     let came = pv.rows.len() as u64 - 1;
-    // One for each update that others were put into, however many: the wire has a bit and no number.
+    // One for each update that others were put into, however many: the wire has a bit and no
+    // number.
     assert!(
         came + source <= 2000 * u64::from(bursts),
         "{came} came, {source} skipped"

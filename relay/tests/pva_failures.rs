@@ -71,7 +71,7 @@ fn undecodable_pv_says_why_and_the_servers_other_pvs_go_on() {
     client.wait_pv(&good, "more updates", |pv| pv.rows.len() > updates + 10);
 }
 
-/// A service that works on every call for ever.
+/// A service that never finishes a call.
 #[derive(Default)]
 struct Service {
     called: AtomicU32,
@@ -121,7 +121,7 @@ fn call_ends_at_its_service_when_its_client_leaves() {
     eventually("one call has ended", || {
         service.ended.load(Ordering::Acquire) == 1
     });
-    // The other client's call goes on.
+    // The other client's call continues.
     stays.ask(RequestBody::Ping { client_time_ns: 1 });
     assert!(!stays.has_answer(answer));
     assert_eq!(service.ended.load(Ordering::Acquire), 1);

@@ -1,8 +1,8 @@
-//! A field of a pvAccess structure is a PV with its own type, alarm, time and reason; the relay adds nothing that the
-//! server doesn't send.
+//! A field of a pvAccess structure is a PV with its own type, alarm, time and reason; the relay
+//! adds nothing that the server doesn't send.
 //!
-//! Topology: one relay that takes puts, one or two clients, a p4p server of structures or a soft IOC
-//! with pvAccess.
+//! Topology: one relay that takes puts, one or two clients, a p4p server of structures or a soft
+//! IOC with pvAccess.
 
 use pvwire_schema::types::{
     Alarm, ConnectionState, NameProblem, Outcome, PutRequest, PutValue, Reply, RequestBody,

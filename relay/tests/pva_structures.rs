@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use testbed::{Client, Kept, Network, Relay, StructureServer, in_repository, prefix, python};
 
-/// What p4p's client says of PVs.
+/// The values of PVs as seen by p4p's client.
 fn truth(network: Network, names: &[String]) -> Map<String, Value> {
     let script = in_repository("tools/truth_pva.py");
     let mut command = Command::new(python());
@@ -27,7 +27,7 @@ fn truth(network: Network, names: &[String]) -> Map<String, Value> {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// A tree in the form that `truth_pva.py` has.
+/// A tree in the form used by `truth_pva.py`.
 fn shown(node: &Node) -> Value {
     let number = |number: f64| json!(format!("n:{:016x}", number.to_bits()));
     let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
@@ -58,7 +58,7 @@ fn shown(node: &Node) -> Value {
         | NodeValue::UnionArray(nodes)
         | NodeValue::AnyArray(nodes) => json!(list(nodes)),
         NodeValue::Union(Some(held)) | NodeValue::Any(Some(held)) => match held.value {
-            // p4p gives what a union holds without its type.
+            // p4p returns the content of a union without its type.
             NodeValue::Int64(integer) if integer.unsigned_abs() < 1 << 53 => number(integer as f64),
             _ => shown(held),
         },

@@ -1,7 +1,7 @@
-//! The relay serves nothing by a `.pvlist` that p4p's gateway would not serve.
+//! The relay serves no PV that p4p's gateway would not serve with the same `.pvlist`.
 //!
-//! Topology: no network. The relay's reader and p4p's own (`tools/pvlist_oracle.py`) read the same random
-//! lists and decide about the same names.
+//! Topology: no network. The relay's reader and p4p's own (`tools/pvlist_oracle.py`) read the same
+//! random lists and decide about the same names.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -43,7 +43,8 @@ impl Gateway {
         }
     }
 
-    /// Group and level of each name that the list serves; `None` when the gateway doesn't read the list.
+    /// Group and level of each name that the list serves; `None` when the gateway doesn't read the
+    /// list.
     fn judge(&mut self, text: &str, names: &[String]) -> Option<Vec<Option<(String, u8)>>> {
         let question = json!({ "text": text, "names": names });
         writeln!(self.asked, "{question}").unwrap();
@@ -65,7 +66,7 @@ impl Drop for Gateway {
     }
 }
 
-/// What the relay makes of a list.
+/// A list as parsed by the relay.
 struct Relay {
     open: Rules,
     /// Each grants reading in one group, at level 0 and at all levels.
@@ -118,7 +119,7 @@ trait Lists {
 }
 
 impl Lists for Random {
-    /// A piece of a pattern; now and then one that gateways read differently.
+    /// A piece of a pattern; occasionally one that gateways read differently.
     fn piece(&mut self, depth: usize) -> String {
         const PLAIN: [&str; 28] = [
             "A", "B", "SR", ":", "1", "X", "_", "-", ".", ".*", ".+", ".?", "[AB]", "[^A]",
@@ -238,7 +239,7 @@ impl Lists for Random {
 
 /// Compares one list; says whether both read it, and how many names both serve.
 fn compare(gateway: &mut Gateway, text: &str, names: &[String], repeat: &str) -> (bool, usize) {
-    // A list that the relay refuses serves nothing: the start ends.
+    // If the relay refuses a list, it serves nothing, because it does not start.
     let Ok(relay) = Relay::read(text) else {
         return (false, 0);
     };

@@ -141,7 +141,7 @@ fn client_with_many_names_that_nobody_has_gets_no_more_of_them_until_it_gives_so
     eventually("they are closed", || {
         relay.metric("pvwire_monitors_active") == 4.0
     });
-    // Another client has names of its own, and may have the same.
+    // Another client has a separate budget of names, and may request the same ones.
     assert_eq!(good.subscribe(&unknown[3..5]), []);
 
     greedy.unsubscribe(&[unknown[0].as_str()]);
@@ -177,7 +177,7 @@ fn full_relay_takes_no_new_pvs_and_keeps_those_that_it_has() {
 
 #[test]
 fn relay_short_of_memory_refuses_new_clients() {
-    // Less than it needs to start: it is short as soon as it looks.
+    // Less than it needs to start: it is short of memory at its first check.
     let relay = Relay::start(Network::new(), &["--max-memory-mib=1"]);
     eventually("it says so", || {
         relay.output().contains("exceeds max_memory_mib")

@@ -1,5 +1,5 @@
-//! libca reads by the relay's own `recv`: a busy circuit doesn't wake it for every piece, and a lying server can't end
-//! the process.
+//! libca reads by the relay's own `recv`: a busy circuit doesn't wake it for every piece, and a
+//! lying server can't end the process.
 //!
 //! Topology: a soft IOC, lying servers, a relay, a client.
 

@@ -1,6 +1,7 @@
 //! The references in `docs/`, the dashboard and the alerts match the code.
 //!
-//! `PVWIRE_WRITE_REFERENCE=1 cargo test -p pvwire-relay --test relay reference::` writes the references.
+//! `PVWIRE_WRITE_REFERENCE=1 cargo test -p pvwire-relay --test relay reference::` writes the
+//! references.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +18,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Compares a file with what it should be, or writes it.
+/// Compares a file with its expected content, or writes it.
 fn hold(path: &str, expected: &str) {
     let file = root().join(path);
     if std::env::var_os("PVWIRE_WRITE_REFERENCE").is_some() {
@@ -96,7 +97,7 @@ fn variables_of_the_projects_tools_are_accepted() {
 /// Name, type and help of every metric.
 fn metrics() -> BTreeMap<String, (String, String)> {
     let metrics = Metrics::default();
-    // Those with labels are shown from their first event on.
+    // Metrics with labels appear after their first event.
     metrics.closed(CloseCode::Normal);
     metrics.refused(403);
     metrics.operation_ended(Outcome::Failed);
@@ -217,7 +218,8 @@ fn unit_of_systemd_starts_a_relay_that_may_do_nothing_else() {
         "ProtectSystem=strict",
         "CapabilityBoundingSet=",
         "KillSignal=SIGTERM",
-        // With ProtectSystem=strict the only place that lasts, and a mask that leaves the group its right.
+        // With ProtectSystem=strict the only place that lasts, and a mask that leaves the group its
+        // right.
         "LogsDirectory=pvwire",
         "UMask=0027",
     ] {

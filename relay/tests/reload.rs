@@ -1,7 +1,7 @@
 //! What happens to clients and their puts when the operator changes the rules.
 //!
-//! Topology: a relay with a file of rules, or with a site's gateway files, that changes while it runs; a
-//! soft IOC and two clients.
+//! Topology: a relay with a file of rules, or with a site's gateway files, that changes while it
+//! runs; a soft IOC and two clients.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -25,8 +25,8 @@ fn file(ioc: &SoftIoc, end: &str, text: &str) -> PathBuf {
     testbed::file(&name, text)
 }
 
-/// A regular file that can't be opened until this is dropped, at most for 45 s: another process holds a lease
-/// on it, as fcntl(2) describes under F_SETLEASE.
+/// A regular file that can't be opened until this is dropped, at most for 45 s: another process
+/// holds a lease on it, as fcntl(2) describes under F_SETLEASE.
 struct HeldFile(Child);
 
 impl HeldFile {
@@ -59,7 +59,7 @@ impl Drop for HeldFile {
     }
 }
 
-/// Waits until changed files have taken effect so often.
+/// Waits until changed files have taken effect this number of times.
 fn wait_changes(relay: &Relay, count: f64) {
     eventually("the change is in effect", || {
         relay.metric("pvwire_rules_changed_total") == count
@@ -133,7 +133,7 @@ fn puts_obey_the_new_rules_and_pages_see_whether_they_are_taken() {
     assert!(client.pv(set).connection.unwrap().puts);
     assert_eq!(client.put_number(set, 2.0).0, Outcome::Done);
 
-    // Whether puts are taken at all isn't changed by the file while the relay runs.
+    // The file can't change whether puts are permitted at all while the relay runs.
     let none = "allow_put = []\nenable_put = false\n";
     std::fs::write(&rules, none).unwrap();
     client.wait_pv(set, "it takes no puts", |pv| !pv.connection.unwrap().puts);
@@ -230,7 +230,7 @@ fn put_that_waits_is_not_carried_out_after_its_right_was_taken_away() {
         .map(|relay| Client::connect(relay.address()));
     let mut waiting = Vec::new();
     for client in &mut clients {
-        // Nothing has these names yet, so that both wait.
+        // No PV has these names yet, so both puts wait.
         waiting.push([set, secret].map(|name| {
             client.request(RequestBody::Put(PutRequest {
                 name: name.to_owned(),
@@ -305,7 +305,7 @@ fn emptied_or_cut_configuration_changes_nothing_and_opens_no_reading() {
             client.subscribe(&[secret])[0].problem,
             NameProblem::NotAllowed
         );
-        // Also when the operator asks for it: what opens reading is a restart.
+        // Also on the operator's request: opening read access needs a restart.
         relay.signal("HUP");
         std::fs::write(&config, &whole).unwrap();
         eventually("it is mended", || relay.metric("pvwire_rules_stale") == 0.0);
@@ -335,7 +335,7 @@ fn rules_whose_disk_hangs_hold_up_no_probe_and_no_client() {
     assert_eq!(get(relay.address(), "/live", &[]).status, 200);
     Client::connect(relay.address()).subscribe_live(&names);
 
-    // The disk answers again, and others have replaced the file meanwhile.
+    // The disk answers again, and the file was replaced meanwhile.
     std::fs::rename(&path, path.with_extension("hung")).unwrap();
     list("EVALUATION ORDER ALLOW, DENY\n.* DENY\n");
     drop(held);
@@ -390,7 +390,7 @@ fn file_cut_at_a_line_end_counts_as_edited() {
     std::fs::write(&pvlist, ".* ALLOW\n").unwrap();
     wait_changes(&relay, 1.0);
     client.subscribe_live(&[secret]);
-    // Within a line the cut shows.
+    // A cut within a line is detected.
     std::fs::write(&pvlist, ".* ALLOW").unwrap();
     eventually("it is refused", || {
         relay.metric("pvwire_rules_stale") == 1.0

@@ -42,11 +42,11 @@ fn message_that_is_no_request_ends_the_connection() {
         relay.metric("pvwire_sessions_active") == 0.0
     });
     assert_eq!(relay.metric("pvwire_sessions_closed_total"), 6.0);
-    // One client's nonsense is no other's trouble.
+    // One client's invalid request does not affect others.
     Client::connect(relay.address()).ask(RequestBody::Ping { client_time_ns: 1 });
 }
 
-/// A Ping whose kind was changed into one that this version doesn't have.
+/// A Ping whose kind was changed to one that this version doesn't have.
 fn request_of_the_future(id: u32) -> Vec<u8> {
     let body = RequestBody::Ping { client_time_ns: 1 };
     let mut bytes = encode::request(&Request { id, body });
@@ -129,7 +129,7 @@ fn subscriptions_beyond_the_limit_are_refused_one_by_one() {
     let too_many = NameProblem::TooManySubscriptions;
     assert_eq!(problems, [(3, too_many), (5, too_many)]);
     assert_eq!(client.pvs.len(), 3);
-    // The refused ones cost nothing for long, and there is room again when others go.
+    // Refused names take no room, and room is available again when others are released.
     client.unsubscribe(&[&names[0]]);
     assert_eq!(client.subscribe(&names[3..4]), []);
     assert_eq!(client.pvs.len(), 3);
@@ -148,14 +148,14 @@ fn client_with_too_many_open_requests_is_closed() {
     for _ in 0..64 {
         client.request(get.clone());
     }
-    // What needs no waiting is answered still.
+    // Requests that need no waiting are still answered.
     client.ask(RequestBody::Ping { client_time_ns: 1 });
     assert_eq!(client.closed, None);
 
     client.request(get);
 
     assert_eq!(client.wait_closed(), CloseCode::TooManyRequests.number());
-    // Whatever it had asked for is let go.
+    // Everything that it had requested is released.
     eventually("no monitor is left", || {
         relay.metric("pvwire_monitors_active") == 0.0
     });
@@ -181,7 +181,7 @@ fn client_that_asks_and_never_reads_is_dropped_when_too_many_answers_wait() {
     });
 }
 
-/// One of each request; what is sent as nothing asks for a stream of large values.
+/// One request of each kind; `None` requests a stream of large values.
 fn one_of_each() -> Vec<Option<RequestBody>> {
     let unknown = format!("{}nobody", prefix());
     let names = ["sim://counter(rate_hz=50)", "sim://waveform(size=50000)"];
@@ -284,7 +284,7 @@ fn bad_names_are_refused_with_a_reason_and_the_others_served() {
     assert!(errors.iter().all(|error| !error.message.is_empty()));
     client.wait_number(&good, 1.0);
     assert_eq!(client.pv(&good).state(), ConnectionState::Connected);
-    // A get says the same.
+    // A get returns the same.
     let (pvs, errors) = client.get(&names, 0);
     assert_eq!(errors.len(), 6);
     assert!(pvs[2].as_ref().unwrap().is_number(1.0));

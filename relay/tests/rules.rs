@@ -1,4 +1,5 @@
-//! A client reads and writes what the operator's rules allow and nothing else, and learns the rule that decided.
+//! A client reads and writes what the operator's rules allow and nothing else, and learns the rule
+//! that decided.
 //!
 //! Topology: one relay with a file of rules, one client, a soft IOC; or the command `check` alone.
 

@@ -1,6 +1,8 @@
-//! A client whose machine or network is gone is noticed; one that is merely quiet is left alone.
+//! A client whose machine or network is gone is detected; a client that is merely quiet stays
+//! connected.
 //!
-//! Topology: one relay with a short ping interval, clients without PVs, a proxy between relay and client that can be cut.
+//! Topology: one relay with a short ping interval, clients without PVs, a proxy between relay and
+//! client that can be cut.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +31,7 @@ fn client_whose_network_is_gone_is_noticed_though_nothing_is_sent_to_it() {
 
     wire.set(true);
     eventually("they are gone", || {
-        // It says nothing but that it is there when it is asked.
+        // It sends nothing except answers to pings.
         quiet.read_for_a_moment();
         relay.metric("pvwire_sessions_active") == 1.0
     });
@@ -48,7 +50,7 @@ fn client_that_stalls_gets_as_long_for_its_answer_as_one_that_takes_no_data() {
         "--ack-window-ms=1000",
     ];
     let relay = Relay::start(Network::new(), &flags);
-    // Its program does nothing any more; its machine is well.
+    // Its program no longer reads; its machine still works.
     let stalled = Client::connect(relay.address());
     let since = Instant::now();
     eventually("it is closed", || {

@@ -1,4 +1,4 @@
-//! What happens to a client that doesn't keep up, and to the clients beside it.
+//! Effects of a client that doesn't keep up, on itself and on other clients.
 //!
 //! Topology: one soft IOC that makes bursts, one relay, clients that stop reading or acknowledging.
 
@@ -41,7 +41,7 @@ fn database() -> String {
 const RECORDS: [&str; 6] = ["a", "b", "state", "text", "still", "wave"];
 const STEPS: u32 = 1_200;
 
-/// Alarms come and go in it; what comes last is as calm as the beginning for `b`, and not for `a`.
+/// Alarms come and go in it; at the end `b` is without alarm as at the beginning, `a` is not.
 const BURST: &str = "
 import time
 for i in range(1, 1201):
@@ -111,14 +111,14 @@ fn stalled_client_catches_up_to_the_truth_and_counts_what_it_skipped() {
         assert_eq!(slow_now.alarm, truth_now.alarm, "{name}");
         assert_eq!(slow_now.time_ns, truth_now.time_ns, "{name}");
         assert_eq!(slow.sequence, truth.sequence, "{name}");
-        // The others saw all, so their rows are what there was.
+        // The other clients received everything, so their rows are complete.
         assert_eq!(truth.skipped, 0, "{name}");
         assert_eq!(
             slow.rows.len() as u64 + slow.skipped,
             truth.rows.len() as u64,
             "{name}"
         );
-        // What it was told, it was told right.
+        // Everything that it received is correct.
         for row in &slow.rows {
             let place = (row.sequence - truth.rows[0].sequence) as usize;
             let true_row = &truth.rows[place];
@@ -141,7 +141,7 @@ fn stalled_client_catches_up_to_the_truth_and_counts_what_it_skipped() {
     for client in [&same_set, &fewer] {
         assert!(!client.messages.iter().any(Message::is_catch_up));
     }
-    // And it goes on like any other.
+    // It continues like any other client.
     let skipped = stalled.pv(&names[0]).skipped;
     for value in ["1", "2", "3"] {
         ioc.put("a", value);
@@ -196,10 +196,10 @@ fn client_that_reads_but_says_nothing_is_asked_once_and_gets_no_more_until_it_an
                 && clients[1].pv(&names[1]).is_number(2.0)
         },
     );
-    // What it asks is answered all the same; no data comes.
+    // Its requests are still answered; it receives no data.
     silent.ask(RequestBody::Ping { client_time_ns: 1 });
     assert_eq!(silent.messages.len(), frames);
-    // An answer for a part of what it was sent is not enough.
+    // Acknowledging only a part is not enough.
     silent.request(RequestBody::Ack { tick: 1 });
     silent.ask(RequestBody::Ping { client_time_ns: 2 });
     assert_eq!(silent.messages.len(), frames);
@@ -234,7 +234,7 @@ fn pv_that_a_silent_client_subscribes_is_not_counted_as_skipped_when_it_catches_
     ioc.put("ao", "2");
     peer.wait_number(&ao, 2.0);
 
-    // The snapshot is an answer and comes; what the catch-up repeats of it is no news.
+    // The snapshot is an answer and is sent; the catch-up repeats parts of it without changes.
     assert_eq!(silent.subscribe(&[&ao]), []);
     assert!(silent.pv(&ao).is_number(2.0));
     silent.ack();
@@ -317,6 +317,6 @@ fn client_that_neither_reads_nor_answers_is_dropped() {
         relay.metric("pvwire_sessions_active") == 0.0
     });
     assert_eq!(relay.metric("pvwire_sessions_closed_total"), 1.0);
-    // It finds that out when it reads on, without a farewell.
+    // It notices this when it continues to read, without a close frame.
     gone.wait_closed();
 }

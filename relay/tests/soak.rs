@@ -1,10 +1,11 @@
-//! The random run of faults: afterwards every PV in every client equals the IOC's in every field, and no client
-//! of a healthy IOC has waited for its updates.
+//! The random run of faults: afterwards every PV in every client equals the IOC's in every field,
+//! and no client of a healthy IOC has waited for its updates.
 //!
-//! Topology: a soft IOC with a hundred records of all kinds, a relay that reaches it through a proxy, and clients
-//! that read well or badly; all of them stop, stall and restart at random. An independent Channel Access client
-//! then reads the IOC for comparison. A second IOC with three clients stays healthy throughout. `make soak` runs
-//! it; `PVWIRE_SOAK_SECONDS` sets the duration, and `PVWIRE_SOAK_SEED` repeats the driver's choices.
+//! Topology: a soft IOC with a hundred records of all kinds, a relay that reaches it through a
+//! proxy, and clients that read well or badly; all of them stop, stall and restart at random. An
+//! independent Channel Access client then reads the IOC for comparison. A second IOC with three
+//! clients stays healthy throughout. `make soak` runs it; `PVWIRE_SOAK_SECONDS` sets the duration,
+//! and `PVWIRE_SOAK_SEED` repeats the driver's choices.
 
 #![allow(clippy::print_stdout, reason = "it prints its progress")]
 
@@ -223,8 +224,8 @@ impl World {
         self.waits.check();
     }
 
-    /// Random faults for `time`; at its end the relay runs, and mostly the IOC. Of three storms one has an IOC
-    /// that hangs and one a network that is cut, each for longer than any time-out.
+    /// Random faults for `time`; at its end the relay runs, and mostly the IOC. Of three storms one
+    /// has an IOC that hangs and one a network that is cut, each for longer than any time-out.
     fn storm(&mut self, number: usize, time: Duration) {
         if self.ioc.is_none() {
             self.say("the IOC comes back");

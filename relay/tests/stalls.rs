@@ -1,8 +1,8 @@
-//! Every field of every PV is right after an IOC, or the network to it, stalled for longer than the time-out of its
-//! connection.
+//! Every field of every PV is right after an IOC, or the network to it, stalled for longer than the
+//! time-out of its connection.
 //!
-//! Topology: a soft IOC with each kind of record that can be stopped, a proxy to it that can be cut,
-//! a relay, clients, and an independent Channel Access client for comparison.
+//! Topology: a soft IOC with each kind of record that can be stopped, a proxy to it that can be
+//! cut, a relay, clients, and an independent Channel Access client for comparison.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -44,8 +44,8 @@ impl World {
         }
     }
 
-    /// Stalls for longer than the time-outs, then looks at every field of every PV, in a client that
-    /// was there and in a new one.
+    /// Stalls for longer than the time-outs, then looks at every field of every PV, in a client
+    /// that was there and in a new one.
     fn stall(&mut self, relay: &Relay, mut stall: impl FnMut(&mut SoftIoc, bool)) {
         let mut client = Client::connect(relay.address());
         let pva: Vec<String> = (self.names.iter())

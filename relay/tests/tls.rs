@@ -1,7 +1,7 @@
 //! Everything that works by a plain connection works by TLS, and nothing else does.
 //!
-//! Topology: a relay with a certificate that the test made, clients that trust it or don't; a soft IOC
-//! where a PV is needed.
+//! Topology: a relay with a certificate that the test made, clients that trust it or don't; a soft
+//! IOC where a PV is needed.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,5 +1,5 @@
-//! A user has the same name in the IOC as in the relay, so that the IOC's access security decides, by Channel Access and
-//! by pvAccess.
+//! A user has the same name in the IOC as in the relay, so that the IOC's access security decides,
+//! by Channel Access and by pvAccess.
 //!
 //! Topology: one relay behind a proxy that sets the user, clients of two users, a soft IOC
 //! whose access security lets one of them write.

@@ -73,7 +73,8 @@ pub(super) fn ask_and_read_nothing(relay: SocketAddr, time: Duration) -> Attack 
     })
 }
 
-/// Sends the smallest WebSocket frames as fast as the relay reads them, one connection after the other.
+/// Sends the smallest WebSocket frames as fast as the relay reads them, one connection after the
+/// other.
 pub(super) fn flood_with_control_frames(relay: SocketAddr, time: Duration) -> Attack {
     Attack::begin(time, move |until| {
         // Continuations of a message, pongs, pings.

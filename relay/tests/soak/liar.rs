@@ -3,8 +3,8 @@
 use super::watcher::{Address, Watcher};
 use testbed::{How, LyingServer};
 
-/// Lies that crash libca, damage its tables, or concern the IOC's PVs. Not all of them: each needs a circuit, and
-/// the relay has few file descriptors.
+/// Lies that crash libca, damage its tables, or concern the IOC's PVs. Not all of them: each needs
+/// a circuit, and the relay has few file descriptors.
 const TOLD: [&str; 8] = [
     "count",
     "destroyed",

@@ -9,7 +9,8 @@ use super::World;
 use testbed::{Client, How};
 
 impl World {
-    /// A client subscribes and gets large simulated values, reads some or none of them, and disconnects.
+    /// A client subscribes and gets large simulated values, reads some or none of them, and
+    /// disconnects.
     pub(super) fn press_memory(&mut self) {
         let name = "a client asks for more memory than it may have";
         self.say(name);

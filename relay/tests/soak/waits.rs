@@ -1,9 +1,10 @@
-//! Measures how long clients wait for updates of an IOC that stays healthy: in the calm before the first storm,
-//! and during each attack.
+//! Measures how long clients wait for updates of an IOC that stays healthy: in the calm before the
+//! first storm, and during each attack.
 //!
-//! The IOC has counters that process every 100 ms. A wait lasts from the moment when the IOC made an update to
-//! its arrival at the client; when updates were skipped, from the first of them. The IOC's own lateness is
-//! therefore not counted, nor is the time in which the driver has killed the relay.
+//! The IOC has counters that process every 100 ms. A wait lasts from the moment when the IOC made
+//! an update to its arrival at the client; when updates were skipped, from the first of them. The
+//! IOC's own lateness is therefore not counted, nor is the time in which the driver has killed the
+//! relay.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -78,8 +79,8 @@ impl Waits {
         self.windows.new.push(Window { name, begin, end });
     }
 
-    /// Measures the windows that were added since the last call, and fails when an attack made a client wait
-    /// too long.
+    /// Measures the windows that were added since the last call, and fails when an attack made a
+    /// client wait too long.
     pub(super) fn check(&mut self) {
         let mut waits = Vec::new();
         for client in &mut self.clients {
@@ -275,7 +276,8 @@ impl Reader {
                 self.book.lock().unwrap().last.clear();
                 (relay, client) = (known, None);
             }
-            // A connection that an attack has ended is a wait that goes on until there is a next one.
+            // A connection that an attack has ended is a wait that goes on until there is a next
+            // one.
             if !client.as_ref().is_some_and(is_open) {
                 client = relay.and_then(|relay| self.connect(relay));
             }
@@ -324,7 +326,8 @@ mod tests {
         UNIX_EPOCH + Duration::from_millis(millis)
     }
 
-    /// The waits in milliseconds, of updates with a count, the time of the IOC and that of the arrival.
+    /// The waits in milliseconds, of updates with a count, the time of the IOC and that of the
+    /// arrival.
     fn waits(updates: &[(f64, u64, u64)]) -> Vec<u128> {
         let mut book = Book::default();
         for (count, made, arrived) in updates {

@@ -82,9 +82,9 @@ for field, value in [{pairs}]: dbCore.dbpf(field.encode(), bytes.fromhex(value))
 
     /// Updates each text, array and mbbo once more, after a pause.
     ///
-    /// The IOC queues no copies of these. When a second update follows before the first was sent, monitors get
-    /// the second value with the first one's alarm and time stamp, and nothing more; a get then returns something
-    /// that no monitor has seen.
+    /// The IOC queues no copies of these. When a second update follows before the first was sent,
+    /// monitors get the second value with the first one's alarm and time stamp, and nothing more; a
+    /// get then returns something that no monitor has seen.
     pub(super) fn last_words(&mut self) {
         let has_copies = |kind| ANALOG.contains(&kind) || ["bi", "bo", "mbbi"].contains(&kind);
         let mut puts = Vec::new();
