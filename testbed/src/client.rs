@@ -1,4 +1,5 @@
-//! A plain client of the relay: it applies frames as the schema says, and fails when one doesn't fit.
+//! A plain client of the relay: it applies frames as the schema says, and fails when one doesn't
+//! fit.
 
 mod connect;
 mod message;
@@ -125,7 +126,8 @@ impl Client {
         self.how.acks = acks;
     }
 
-    /// Drops the history of frames, rows and states and keeps the present, for a client that lives long.
+    /// Drops the history of frames, rows and states and keeps the present, for a client that lives
+    /// long.
     pub fn forget_history(&mut self) {
         self.messages.clear();
         for pv in self.pvs.values_mut() {
@@ -182,8 +184,8 @@ impl Client {
         self.subscribed(owned, reply)
     }
 
-    /// Subscribes and waits for the snapshot unless the connection ends; returns whether it came. Rules may refuse
-    /// some of the names.
+    /// Subscribes and waits for the snapshot unless the connection ends; returns whether it came.
+    /// Rules may refuse some of the names.
     pub fn try_subscribe(&mut self, names: Vec<String>) -> bool {
         let id = self.request(RequestBody::Subscribe {
             names: names.clone(),

@@ -1,4 +1,5 @@
-//! A pvAccess server that knows just enough of the protocol to do what no real server does on request.
+//! A pvAccess server that knows just enough of the protocol to do what no real server does on
+//! request.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -29,8 +30,8 @@ pub trait Script: Send + Sync + 'static {
     fn init(&self, name: &str) -> Vec<u8>;
     /// The value behind its bits that changed, and the bits of what was squashed.
     fn value(&self, name: &str) -> Vec<u8>;
-    /// A monitor runs; `send` sends a kind and what belongs to it, and is false when the connection is
-    /// gone.
+    /// A monitor runs; `send` sends a kind and what belongs to it, and is false when the connection
+    /// is gone.
     fn run(&self, name: &str, send: &dyn Fn(u8, &[u8]) -> bool) {
         send(0, &self.value(name));
     }
@@ -49,8 +50,8 @@ pub fn structure(id: &str, field: u8) -> Vec<u8> {
     [&[OK, 0x80][..], &text(id), &[1], &text("value"), &[field]].concat()
 }
 
-/// Serves all PVs. Clients search it at this port and are told another one: pvxs doesn't reconnect to the port
-/// at which it searches after it has broken that connection.
+/// Serves all PVs. Clients search it at this port and are told another one: pvxs doesn't reconnect
+/// to the port at which it searches after it has broken that connection.
 pub fn start(search_port: u16, script: Arc<dyn Script>) {
     let searched = TcpListener::bind(("127.0.0.1", search_port)).unwrap();
     let served = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -47,8 +47,8 @@ pub fn try_get(address: SocketAddr, path: &str) -> Option<Answer> {
     Some(answer(head, body))
 }
 
-/// Sends a WebSocket handshake as browsers do, with `headers` added or in place of the usual ones; one with an
-/// empty value is left out. Returns the relay's answer.
+/// Sends a WebSocket handshake as browsers do, with `headers` added or in place of the usual ones;
+/// one with an empty value is left out. Returns the relay's answer.
 pub fn handshake(address: SocketAddr, headers: &[(&str, &str)]) -> Answer {
     let usual = [
         ("Connection", "Upgrade"),

@@ -23,7 +23,8 @@ pub struct SoftIoc {
 }
 
 impl SoftIoc {
-    /// Starts an IOC with a database in which `$(P)` stands for its own prefix, and waits until it runs.
+    /// Starts an IOC with a database in which `$(P)` stands for its own prefix, and waits until it
+    /// runs.
     pub fn start(network: Network, database: &str) -> Self {
         Self::with_prefix(network, &prefix(), database, "")
     }
@@ -50,7 +51,8 @@ impl SoftIoc {
         )
     }
 
-    /// The same with the pvAccess server of EPICS base's own library, which reports squashed updates.
+    /// The same with the pvAccess server of EPICS base's own library, which reports squashed
+    /// updates.
     pub fn with_pv_access_of_base(network: Network, database: &str) -> Self {
         Self::run_main(
             Some(network),
@@ -61,8 +63,8 @@ impl SoftIoc {
         )
     }
 
-    /// The same with a given prefix, as for the restart of an IOC that was killed, and with access security rules
-    /// unless they are empty.
+    /// The same with a given prefix, as for the restart of an IOC that was killed, and with access
+    /// security rules unless they are empty.
     pub fn with_prefix(network: Network, prefix: &str, database: &str, rules: &str) -> Self {
         Self::run_main(
             Some(network),
@@ -73,7 +75,8 @@ impl SoftIoc {
         )
     }
 
-    /// The same in the network of this process's environment, with a database that need not be UTF-8.
+    /// The same in the network of this process's environment, with a database that need not be
+    /// UTF-8.
     pub fn in_environment(prefix: &str, database: &[u8], rules: &str) -> Self {
         Self::run_main(None, prefix, database, rules, CHANNEL_ACCESS)
     }

@@ -11,7 +11,8 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::prefix;
 
-/// The certificates that a client trusts. They live as long as the test, so that [`crate::How`] is `Copy`.
+/// The certificates that a client trusts. They live as long as the test, so that [`crate::How`] is
+/// `Copy`.
 #[derive(Clone, Copy)]
 pub struct Trust(&'static Arc<ClientConfig>);
 

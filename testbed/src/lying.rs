@@ -1,11 +1,13 @@
-//! A Channel Access server that sends false messages: a different lie for each PV, each on its own port.
+//! A Channel Access server that sends false messages: a different lie for each PV, each on its own
+//! port.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use super::{free_port, in_repository, prefix, python};
 
-/// Lies that make libca crash, damage its tables, or accept one server's word about another server's PVs.
+/// Lies that make libca crash, damage its tables, or accept one server's word about another
+/// server's PVs.
 pub const LIES: [&str; 17] = [
     "count",
     "extended",

@@ -86,8 +86,8 @@ impl Network {
     }
 }
 
-/// A port that is free now, for TCP and UDP, below the range of ephemeral ports. No other test of this process
-/// gets it.
+/// A port that is free now, for TCP and UDP, below the range of ephemeral ports. No other test of
+/// this process gets it.
 pub fn free_port() -> u16 {
     static TAKEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
     static NEXT: AtomicU32 = AtomicU32::new(0);

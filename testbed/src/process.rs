@@ -12,7 +12,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts it and waits for a line on stderr that contains `ready`; panics with its output when it ends before.
+    /// Starts it and waits for a line on stderr that contains `ready`; panics with its output when
+    /// it ends before.
     pub(crate) fn start(mut command: Command, ready: &str) -> Self {
         let mut child = command
             .stdin(Stdio::piped())

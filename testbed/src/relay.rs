@@ -40,13 +40,14 @@ pub fn relay_command_with_limit(network: Network, limit: &str) -> Command {
     command
 }
 
-/// The same with this file as `/etc/hosts`; its content may change. Needs the right to mount: root's, or that of
-/// user namespaces.
+/// The same with this file as `/etc/hosts`; its content may change. Needs the right to mount:
+/// root's, or that of user namespaces.
 pub fn relay_command_with_hosts(network: Network, hosts: &Path) -> Command {
     relay_command_with_mount(network, "mount --bind \"$0\" /etc/hosts", hosts)
 }
 
-/// The same with this folder on a disk of 128 KiB. Other processes see it in the relay's `/proc/…/root`.
+/// The same with this folder on a disk of 128 KiB. Other processes see it in the relay's
+/// `/proc/…/root`.
 pub fn relay_command_with_small_disk(network: Network, folder: &Path) -> Command {
     relay_command_with_mount(
         network,

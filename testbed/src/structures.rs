@@ -9,8 +9,8 @@ use crate::{Network, in_repository, python};
 pub struct StructureServer(Process);
 
 impl StructureServer {
-    /// Starts one with this prefix, in a network unless the process's own environment is right, and waits
-    /// until it runs.
+    /// Starts one with this prefix, in a network unless the process's own environment is right, and
+    /// waits until it runs.
     pub fn start(network: Option<Network>, prefix: &str) -> Self {
         let mut command = Command::new(python());
         if let Some(network) = network {

@@ -17,7 +17,8 @@ pub struct Told {
     pub value: Kept,
     pub alarm: Alarm,
     pub time_ns: i64,
-    /// Without what Channel Access doesn't tell: the epoch, and the description unless it was asked for.
+    /// Without what Channel Access doesn't tell: the epoch, and the description unless it was asked
+    /// for.
     pub metadata: Metadata,
     /// The description was asked for, and is compared.
     pub is_described: bool,

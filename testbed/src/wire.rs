@@ -6,8 +6,9 @@ use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
-/// A TCP proxy from 127.0.0.2 to the same port of 127.0.0.1. While it is cut nothing passes, not even the end of a
-/// connection, as in a network without a route; what was sent meanwhile passes when it is repaired.
+/// A TCP proxy from 127.0.0.2 to the same port of 127.0.0.1. While it is cut nothing passes, not
+/// even the end of a connection, as in a network without a route; what was sent meanwhile passes
+/// when it is repaired.
 pub struct Wire {
     cut: Arc<(Mutex<bool>, Condvar)>,
 }
