@@ -22,7 +22,8 @@ pub fn inputs(target: &Target) -> Vec<Vec<u8>> {
     (target.seeds)().into_iter().chain(kept).collect()
 }
 
-/// Writes seeds as files and words as a dictionary for libFuzzer: `FOLDER/seeds/…` and `FOLDER/words`.
+/// Writes seeds as files and words as a dictionary for libFuzzer: `FOLDER/seeds/…` and
+/// `FOLDER/words`.
 ///
 /// # Errors
 /// When a file can't be written.

@@ -99,7 +99,8 @@ pub(crate) fn run(bytes: &[u8]) {
     );
 }
 
-/// An alarm always passes, and so does what comes after the interval unless something else holds it.
+/// An alarm always passes, and so does what comes after the interval unless something else holds
+/// it.
 fn check(filter: Filter) {
     use pvwire_relay::state::filter::Verdict;
     let now = Instant::now();

@@ -1,8 +1,9 @@
-//! Fuzz targets: readers of untrusted input, each with its initial inputs and the properties that must hold.
+//! Fuzz targets: readers of untrusted input, each with its initial inputs and the properties that
+//! must hold.
 //!
-//! Two programs run them: `pvwire-fuzz` changes valid inputs at random (`make fuzz`, any compiler), and
-//! `coverage` searches for inputs that reach new code (`make fuzz-long`, libFuzzer). Both begin with the corpus,
-//! `corpus/TARGET/`, which the tests read, too.
+//! Two programs run them: `pvwire-fuzz` changes valid inputs at random (`make fuzz`, any compiler),
+//! and `coverage` searches for inputs that reach new code (`make fuzz-long`, libFuzzer). Both begin
+//! with the corpus, `corpus/TARGET/`, which the tests read, too.
 
 pub mod corpus;
 mod filters;

@@ -1,8 +1,9 @@
 //! Fuzzes every reader of untrusted input: none may panic or hang.
 //!
-//! `pvwire-fuzz [--seconds N] [--seed N] [TARGET …]` reads the corpus, and then randomly changed inputs for N
-//! seconds per target. `pvwire-fuzz --replay FILE TARGET` reads one input again, `pvwire-fuzz --write FOLDER
-//! TARGET` writes the initial inputs for libFuzzer, and `pvwire-fuzz --list` lists the targets.
+//! `pvwire-fuzz [--seconds N] [--seed N] [TARGET …]` reads the corpus, and then randomly changed
+//! inputs for N seconds per target. `pvwire-fuzz --replay FILE TARGET` reads one input again,
+//! `pvwire-fuzz --write FOLDER TARGET` writes the initial inputs for libFuzzer, and `pvwire-fuzz
+//! --list` lists the targets.
 
 #![forbid(unsafe_code)]
 

@@ -127,7 +127,8 @@ pub(crate) fn run(bytes: &[u8]) {
     });
 }
 
-/// Whether a name is this record, or one of its fields with or without something behind it, to an IOC.
+/// Whether a name is this record, or one of its fields with or without something behind it, to an
+/// IOC.
 fn is_field(name: &str, record: &str) -> bool {
     let Some(rest) = name.strip_prefix(record) else {
         return false;
