@@ -22,7 +22,7 @@ test("IOC killed: disconnected within a second; restarted: right again", async (
   test.info().annotations.push({ type: "disconnected after", description: `${String(tookMs)} ms` });
   expect(tookMs).toBeLessThan(1000);
 
-  // The last value stays and is said to be old; of its alarm nothing is claimed any more.
+  // The last value stays and is marked as outdated; its alarm is no longer shown.
   await expect(demo.inState("disconnected")).toHaveCount(ALL_READBACKS - NOT_THERE + CELLS);
   await expect(demo.readback("RF:VOLTAGE:SET")).not.toHaveAttribute("data-severity");
   await expect(demo.value("RF:VOLTAGE:SET")).toHaveText("2.20 MV");
@@ -47,7 +47,7 @@ test("IOC killed: disconnected within a second; restarted: right again", async (
   await expect(demo.readback("RF:VOLTAGE:SET")).toHaveAttribute("data-severity", "NO_ALARM");
   await expect(demo.frame("RF:VOLTAGE:SET")).toHaveCSS("border-top-style", "solid");
 
-  // And it goes on.
+  // Updates continue.
   await ioc.put("RF:VOLTAGE:SET", 2.7);
   await expect(demo.value("RF:VOLTAGE:SET")).toHaveText("2.70 MV");
   await expect(demo.readback("RF:VOLTAGE:SET")).toHaveAttribute("data-severity", "MAJOR");

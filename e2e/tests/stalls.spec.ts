@@ -21,7 +21,7 @@ test("IOC hangs for 15 s: no news in 3 s, then disconnected, then right", async 
     timeout: SHOWN_WITHIN_MS,
   });
   await expect(demo.condition("RF:VOLTAGE:SET")).toHaveText(/^No news since/);
-  // Nothing that was known passes for present, neither by a word nor by a colour.
+  // No earlier value looks current, neither by text nor by colour.
   await expect(voltage).not.toHaveAttribute("data-severity");
   await expect(message).toHaveAttribute("data-stale", "true");
   await expect(demo.value("OP:MESSAGE")).toHaveText("before the stall");

@@ -47,7 +47,7 @@ test("1,000 PVs at 10 Hz for 10 s: no sequence number is missing", async ({ demo
       `${String(Math.round(stats.bytesPerSecond / 1000))} kB/s`,
   });
 
-  // And what was received is what is shown.
+  // The received values are the ones shown.
   await expect
     .poll(async () => await demo.page.locator('[data-rate="skipped"] dd').innerText())
     .toBe("0");

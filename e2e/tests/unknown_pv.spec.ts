@@ -16,7 +16,7 @@ test("unknown PV: connecting, then not found, and connected once it exists", asy
   await expect(demo.condition(pv)).toHaveText("Not found · still searching");
   await expect(demo.value(pv)).toHaveText("–");
   await expect(demo.readback(pv)).not.toHaveAttribute("data-severity");
-  // The others don't suffer from it.
+  // The other PVs are not affected.
   await expect(demo.readback("RF:VOLTAGE:SET")).toHaveAttribute("data-state", "connected");
 
   const database = testInfo.outputPath("there.db");
