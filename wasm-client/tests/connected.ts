@@ -32,7 +32,7 @@ export async function open(): Promise<FakeSocket> {
 
 export const state = (): string => client.connection.getSnapshot().state;
 
-/** Goes on with another client. */
+/** Continues with another client. */
 export function replaceClient(options?: Partial<ClientOptions>): void {
   client.dispose();
   client = fakeClient(options);

@@ -6,7 +6,7 @@ import { Client, type Surroundings } from "../ts/client/client.js";
 import type { ClientOptions, PvClient } from "../ts/types.js";
 import { golden, wasm, type GoldenName } from "./golden.js";
 
-/** What the last byte of a request's file says it is: the number in its union. */
+/** Request kinds by their number in the union. */
 export type RequestKind =
   | "subscribe"
   | "unsubscribe"
@@ -43,7 +43,7 @@ export interface ReadRequest {
   readonly tick: number;
   /** Of a Subscribe: minimum interval, deadband, one in how many and, with 32 bits, how much of arrays; of a Pace: its interval. */
   readonly filter: readonly number[];
-  /** Of a Get: it wants descriptions too. */
+  /** Of a Get: whether it requests descriptions. */
   readonly describes: boolean;
 }
 
@@ -109,7 +109,7 @@ export function readRequest(bytes: Uint8Array): ReadRequest {
 /** Numbers of the golden snapshot's PVs; the last name was refused. */
 const SNAPSHOT_IDS = [3, 4, 5, 6, 0xffffffff];
 
-/** One connection as a page's WebSocket sees it. */
+/** One connection from the side of a page's WebSocket. */
 export class FakeSocket {
   static all: FakeSocket[] = [];
   binaryType = "blob";
@@ -140,7 +140,7 @@ export class FakeSocket {
     this.closedWith = code;
   }
 
-  /** The relay's turn: the handshake and its first message. */
+  /** The relay's part: the handshake and its first message. */
   open(): void {
     this.readyState = 1;
     this.frame("hello");
@@ -173,7 +173,7 @@ export class FakeSocket {
     this.onmessage?.({ data });
   }
 
-  /** The relay, or the network, ends it. */
+  /** The relay or the network ends the connection. */
   end(code: number): void {
     this.readyState = 3;
     this.onclose?.({ code, reason: "" });
@@ -199,7 +199,7 @@ export function fakeClient(
   return new Client(all, surroundings);
 }
 
-/** Lets everything run that waits for a promise. */
+/** Runs everything that waits for a promise. */
 export async function settle(): Promise<void> {
   for (let turn = 0; turn < 5; turn += 1) await Promise.resolve();
   await vi.dynamicImportSettled();

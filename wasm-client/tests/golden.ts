@@ -38,7 +38,7 @@ const FILES = [
 
 export type GoldenName = (typeof FILES)[number];
 
-/** What a frame's description says, as far as the tests read it. */
+/** A frame's description, as far as the tests read it. */
 export interface Described {
   tick: number;
   numbers: { id: number; timeNs: string; value: number | string }[];
@@ -59,7 +59,7 @@ export function golden(name: GoldenName): ArrayBuffer {
   return (frames.get(name) as { bytes: ArrayBuffer }).bytes.slice(0);
 }
 
-/** What the frame holds. */
+/** The content of a frame. */
 export function describes(name: GoldenName): Described {
   return (frames.get(name) as { described: Described }).described;
 }

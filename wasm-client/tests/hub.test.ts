@@ -1,4 +1,4 @@
-/** Several pages on one connection each see what they would see alone. */
+/** Several pages on one connection each receive what they would receive alone. */
 
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
@@ -144,7 +144,7 @@ describe("pages with one connection", () => {
 });
 
 describe("a page", () => {
-  /** One that says what the test makes it say. */
+  /** A page whose messages the test controls. */
   const quiet = (): { got: unknown[]; say: (request: Request) => void } => {
     const got: unknown[] = [];
     const take = hub.join({ postMessage: (message) => got.push(message) });

@@ -129,7 +129,7 @@ describe("latency", () => {
   });
 
   it("takes stamps within the clocks' uncertainty as present", async () => {
-    // As if all of the way to the relay and back were the way there: the offset is wrong by half of it.
+    // As if the whole round trip were the way to the relay: the offset is wrong by half of it.
     const { getSnapshot } = client.stats;
     vi.spyOn(client.stats, "getSnapshot").mockImplementation(() => ({
       ...getSnapshot(),

@@ -68,7 +68,7 @@ export function show(children: ReactNode): void {
   root.render(<PvProvider client={client}>{children}</PvProvider>);
 }
 
-/** Waits until it holds. */
+/** Waits until the condition is met. */
 export async function until(holds: () => void): Promise<void> {
   await vi.waitFor(holds, { timeout: 10_000 });
 }

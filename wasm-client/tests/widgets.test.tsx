@@ -1,4 +1,4 @@
-/** What each widget says of its PV, in words and to assistive technology. */
+/** The text of each widget for its PV, including that for assistive technology. */
 
 import type { ReactNode } from "react";
 import { describe, expect, it, vi } from "vitest";
