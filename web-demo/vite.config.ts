@@ -6,7 +6,10 @@ import { defineConfig } from "vite";
 /** Where the relay listens on this machine; its own default unless the environment says otherwise. */
 const relayPort = process.env.PVWIRE_RELAY_PORT ?? "8080";
 
-/** Where `make demo` takes the page's requests to break things; otherwise there is no such address. */
+/**
+ * Where `make demo` accepts the page's requests to break things; without it there is no such
+ * address.
+ */
 const controlPort = process.env.PVWIRE_DEMO_CONTROL_PORT;
 
 const relay = {
@@ -29,7 +32,7 @@ const server = {
 
 export default defineConfig({
   plugins: [react()],
-  // GraphiQL's, fetched by the console alone.
+  // Only for GraphiQL, loaded by the console.
   build: { chunkSizeWarningLimit: 800 },
   server,
   preview: server,

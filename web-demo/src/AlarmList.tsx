@@ -26,7 +26,7 @@ export function AlarmList({ prefix }: { readonly prefix: string }): ReactNode {
   );
 }
 
-/** Shown while the list is empty, which it is too before anything is known. */
+/** Shown while the list is empty, also before any state is known. */
 function NoAlarms({ prefix }: { readonly prefix: string }) {
   const isKnown = usePvSelector(
     READBACKS.map(({ pv }) => `${prefix}:${pv}`),
@@ -40,7 +40,7 @@ function NoAlarms({ prefix }: { readonly prefix: string }) {
   );
 }
 
-/** Not the value: this renders with changes of the alarm and the connection only. */
+/** Without the value: it renders only when the alarm or the connection changes. */
 const SELECTION = `{
   status { severity alarmStatus message }
   connection { state connected since lastHeard unresponsive readable reason }

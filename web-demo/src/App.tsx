@@ -12,7 +12,7 @@ import { usePage } from "./pages";
 import { ThousandPvs } from "./ThousandPvs";
 import { Wall } from "./Wall";
 
-/** With GraphiQL, which is larger than the rest of the demo: fetched when the page is opened. */
+/** Contains GraphiQL, which is larger than the rest of the demo: loaded when the page is opened. */
 const Console = lazy(async () => await import("./Console"));
 
 export interface AppProps {

@@ -17,7 +17,7 @@ export function BreakThings(): ReactNode {
   const [answered, setAnswered] = useState<Processes>();
   const [last, setLast] = useState(said);
   if (said !== last) {
-    // What the last button's answer said is older now.
+    // The state from the last button's answer is older now.
     setLast(said);
     setAnswered(undefined);
   }

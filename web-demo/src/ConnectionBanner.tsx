@@ -1,4 +1,4 @@
-/** The banner that appears while the relay is out of reach or doesn't answer. */
+/** The banner that appears while the relay can't be reached or doesn't answer. */
 
 import { useEffect, useState, type ReactNode } from "react";
 import { useClient, useConnection } from "pvwire/react";

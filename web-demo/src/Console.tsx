@@ -10,7 +10,7 @@ import { useDark } from "./theme";
 import "graphiql/style.css";
 import "./console.css";
 
-/** Elements of an array that are printed; what follows them is counted. */
+/** Number of array elements that are printed; the others are counted. */
 const PRINTED_ELEMENTS = 20;
 
 export interface ConsoleProps {
@@ -69,7 +69,7 @@ export default function Console({ client, prefix }: ConsoleProps): ReactNode {
   );
 }
 
-/** Stores nothing in the browser; each example begins as it was written. */
+/** Stores nothing in the browser; each example starts in its original form. */
 class NoStorage implements Storage {
   readonly length = 0;
 
@@ -118,7 +118,7 @@ function label(section: HTMLElement): () => void {
   };
 }
 
-/** Results without what JSON has no form for. */
+/** Results without the values that JSON can't represent. */
 async function* printable(
   results: AsyncIterableIterator<GraphqlResult>,
 ): AsyncGenerator<{ data?: Record<string, unknown> }> {

@@ -64,7 +64,7 @@ export function Header({ prefix, page }: HeaderProps): ReactNode {
   );
 }
 
-/** The connection to the relay, and behind it all PVs of the page: a relay that is well says little of them. */
+/** The connection to the relay, followed by the state of all PVs of the page. */
 function PageStatus() {
   const connection = useConnection();
   const { pvs, severities, states, unresponsive } = usePvSummary();

@@ -79,7 +79,7 @@ function Rate({ name }: { readonly name: string }) {
   );
 }
 
-/** From the IOC's time stamp until the browser has painted it, and where on the way the time goes. */
+/** The time from the IOC's time stamp until the browser has painted the update, and its parts. */
 function LatencyPanel({
   client,
   names,
@@ -134,7 +134,7 @@ function atMost(endMs: number, { endsMs }: Histogram): string {
   return endMs === Infinity ? `over ${String(endsMs.at(-2))} ms` : `≤ ${String(endMs)} ms`;
 }
 
-/** The bars that there is something in, and those between. */
+/** The histogram buckets from the first to the last that is not empty. */
 function Bars({ counts, endsMs }: Pick<Histogram, "counts" | "endsMs">) {
   const all = counts.reduce((sum, count) => sum + count, 0);
   const last = counts.findLastIndex((count) => count > 0);
@@ -158,7 +158,7 @@ function Bars({ counts, endsMs }: Pick<Histogram, "counts" | "endsMs">) {
   );
 }
 
-/** What the relay's `/status` says, as far as it is shown here. */
+/** The parts of the relay's `/status` that are shown here. */
 interface RelayStatus {
   readonly uptimeSeconds: number;
   readonly clients: number;

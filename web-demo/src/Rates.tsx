@@ -1,4 +1,4 @@
-/** What the transport does: all that the client measures of it. */
+/** Statistics of the transport, as measured by the client. */
 
 import type { ReactNode } from "react";
 import { useConnection, useStats } from "pvwire/react";
@@ -8,7 +8,7 @@ import { formatCount, formatOneDigit } from "pvwire/widgets";
 export function Rates(): ReactNode {
   const stats = useStats();
   const isOpen = useConnection().state === "open";
-  // What was measured in the last second is no rate of a connection that is gone.
+  // The last second's measurement is not a rate of a lost connection.
   const rate = (value: number, format: (value: number) => string): string =>
     isOpen ? format(value) : "–";
   const roundTrip = stats.roundTripMs === undefined ? "–" : rate(stats.roundTripMs, formatOneDigit);

@@ -1,4 +1,4 @@
-/** What can be set, in groups: panels of the machine's grid. */
+/** The set points in groups: panels of the machine's grid. */
 
 import type { ReactNode } from "react";
 import { SetPoint } from "pvwire/widgets";

@@ -1,4 +1,7 @@
-/** The storage ring with the beam's current in its middle, and around it what keeps the beam there. */
+/**
+ * The storage ring with the beam current in its centre, surrounded by the subsystems that keep the
+ * beam.
+ */
 
 import type { ReactNode } from "react";
 import type { PvDisplay, PvValue } from "pvwire";
@@ -11,7 +14,7 @@ interface StationSpec {
   readonly notation?: "exponent";
 }
 
-/** From top to bottom; each is beside the place in the ring that its line leads to. */
+/** From top to bottom; each is next to the place in the ring that its line leads to. */
 const LEFT: readonly StationSpec[] = [
   { pv: "RF:VOLTAGE", label: "RF voltage" },
   { pv: "CRYO:TEMP", label: "Cavity temperature" },
@@ -109,7 +112,7 @@ function Ring({ prefix }: { readonly prefix: string }) {
   );
 }
 
-/** Drawn while there is a beam that is known of. */
+/** Drawn while a beam is known to be present. */
 function BeamLine({ name }: { readonly name: string }) {
   const pv = usePv<{
     readonly value: Pick<PvValue, "number"> | null;
@@ -120,7 +123,7 @@ function BeamLine({ name }: { readonly name: string }) {
   return isThere && <circle className="beam" cx={MIDDLE} cy={MIDDLE} r={RADIUS} />;
 }
 
-/** A station's place in the ring: a dot where all is well, else its state's shape. */
+/** A station's place in the ring: a dot if it is normal, otherwise the shape of its state. */
 function Mark({ name, x, y }: { readonly name: string; readonly x: number; readonly y: number }) {
   const { isStale, severity, state } = useCondition(
     usePv<ConditionData>(name, `{ value { number } ${CONDITION_FIELDS} }`),
@@ -227,7 +230,7 @@ function shortOf(text: string): string {
   return old === null ? text : `Old${old[0].slice(3)}`;
 }
 
-/** What the control room says. */
+/** The message of the control room. */
 function OperatorLine({ prefix }: { readonly prefix: string }) {
   const pv = usePv<StationData>(`${prefix}:OP:MESSAGE`, SELECTION);
   const { severity } = useCondition(pv);

@@ -11,7 +11,7 @@ const CELLS = 1000;
 const SELECTION =
   "{ value { string } status { severity } connection { state connected unresponsive } }";
 
-/** What SELECTION selects. */
+/** The result of SELECTION. */
 interface CellData {
   readonly value: Pick<PvValue, "string"> | null;
   readonly status: Pick<PvStatus, "severity">;
@@ -44,7 +44,7 @@ export function ThousandPvs({ client, prefix }: ThousandPvsProps): ReactNode {
 
 const Cell = memo(function Cell({ name }: { readonly name: string }) {
   const pv = usePv<CellData>(name, SELECTION);
-  // An alarm is a statement about the present.
+  // An alarm describes the present: a disconnected PV has no alarm.
   const isPresent = pv?.connection.connected === true && !pv.connection.unresponsive;
   return (
     <span
@@ -66,7 +66,7 @@ interface Measured {
   readonly skipped: number;
 }
 
-/** How many are connected, and what has arrived for these PVs alone. */
+/** Number of connected PVs, and the updates received for these PVs only. */
 function Summary({
   client,
   names,
@@ -102,7 +102,7 @@ function Summary({
   );
 }
 
-/** Tells `onMeasured` once a second until the returned function is called. */
+/** Calls `onMeasured` once a second until the returned function is called. */
 function measureEverySecond(
   client: PvClient,
   names: readonly string[],

@@ -12,7 +12,7 @@ const SELECTION = "{ value { string } status { severity } connection { connected
 
 const COUNTED = "{ status { severity } connection { connected unresponsive } }";
 
-/** What SELECTION selects. */
+/** The result of SELECTION. */
 interface CellData {
   readonly value: Pick<PvValue, "string"> | null;
   readonly status: Pick<PvStatus, "severity">;
@@ -75,7 +75,7 @@ function paintWall(
     columns = Math.max(1, Math.floor(width / CELL.width));
     const rows = Math.ceil(READBACKS / columns);
     room.style.height = `${String(rows * CELL.height)}px`;
-    // No larger than the window: a browser hands the whole canvas on for each frame.
+    // No larger than the window: a browser copies the whole canvas for each frame.
     const height = Math.min(rows * CELL.height, window.innerHeight);
     resize(context, width, height);
     painted.fill(undefined);

@@ -12,7 +12,7 @@ import "./style.css";
 
 declare global {
   interface Window {
-    /** For the console and the end-to-end tests: what the page itself works with. */
+    /** For the console and the end-to-end tests: the client that the page itself uses. */
     __pvwireDemo?: { readonly client: PvClient };
   }
 }

@@ -1,4 +1,4 @@
-/** What a server beside the page says, polled while the page shows it. */
+/** Data of another server, polled while the page shows it. */
 
 import { useEffect, useState } from "react";
 
@@ -9,7 +9,7 @@ export interface Polled<T> {
   readonly atMs: number | undefined;
 }
 
-/** `mayBeAbsent`: where it doesn't answer at first it never will, and isn't asked again. */
+/** `mayBeAbsent`: if the server doesn't answer at first, it is not asked again. */
 export function usePolled<T>(url: string, everyMs: number, mayBeAbsent = false): Polled<T> {
   const [polled, setPolled] = useState<Polled<T>>({ said: undefined, atMs: undefined });
   useEffect(() => {

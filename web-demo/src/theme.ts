@@ -1,4 +1,4 @@
-/** Light or dark: as the system has it, or as the reader chose. */
+/** Light or dark: the system's setting, or the user's choice. */
 
 import { useSyncExternalStore } from "react";
 
@@ -20,12 +20,12 @@ export function storeTheme(theme: Theme): void {
   applyStoredTheme();
 }
 
-/** Called before the first paint, so that a dark room sees no white flash. */
+/** Called before the first paint, so that the page doesn't flash white in a dark room. */
 export function applyStoredTheme(): void {
   document.documentElement.dataset.theme = storedTheme();
 }
 
-/** Whether the page is dark now, for parts of it that CSS alone doesn't tell. */
+/** Whether the page is dark now, for parts that CSS alone doesn't control. */
 export function useDark(): boolean {
   return useSyncExternalStore(watchTheme, isDark);
 }
