@@ -15,7 +15,7 @@ export const PAGES: readonly [PageSpec, ...PageSpec[]] = [
   { id: "health", title: "Health" },
 ];
 
-/** The page of the address's `#/name`; the first page if there is none. */
+/** The page of the address's `#/name`; the first page without a name. */
 export function usePage(): PageSpec {
   const hash = useSyncExternalStore(subscribe, () => window.location.hash);
   return PAGES.find(({ id }) => hash === `#/${id}`) ?? PAGES[0];

@@ -1,4 +1,4 @@
-//! Documents with their variables become plans; a damaged document never stops the engine.
+//! Plans of documents with their variables; a damaged document never stops the engine.
 
 use proptest::prelude::*;
 use pvwire_graphql::{Documents, MAX_DEPTH, MAX_FIELDS, MAX_FRAGMENTS};

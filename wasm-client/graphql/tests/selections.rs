@@ -1,4 +1,4 @@
-//! A selection of one PV becomes a plan; an invalid one is reported with its place.
+//! Plans of selections of one PV, and the errors reported for invalid selections.
 
 use proptest::prelude::*;
 use pvwire_graphql::{EVERYTHING, MAX_BYTES, MAX_DEPTH, part, selection};

@@ -1,4 +1,5 @@
-//! Large values: written in turns, so that they don't delay the small messages of other clients.
+//! Large values: written in slices of bounded length, so that they don't delay the small messages
+//! of other clients.
 //!
 //! While a tick's frames are written, large values are only queued. Then each client with large
 //! values gets turns of bounded length; between two rounds of turns the shard handles new ticks and

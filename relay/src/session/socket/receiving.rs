@@ -1,4 +1,4 @@
-//! The receiving half of a socket: whole messages in turns of bounded length.
+//! The receiving half of a socket: reads whole messages, a bounded number of bytes per turn.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
