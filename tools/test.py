@@ -53,6 +53,15 @@ STEPS = [
         fast=True,
     ),
     Step(
+        "e2e",
+        "end-to-end tests",
+        "cargo build --quiet --locked -p pvwire-relay; npm run --silent test -w pvwire-e2e",
+        cores=0.8,
+        needs=PACKAGE,
+    ),
+    Step("instructions", "instruction counts", f"{MAKE} instructions", cores=1, needs=BUILT),
+    Step("soak", "faults at random", f"{MAKE} soak SECONDS=120", cores=0.2, needs="the relay's tests"),
+    Step(
         "rust", "Rust tests", f"{CARGO_TEST} --workspace --exclude pvwire-relay", cores=1, needs=BUILT
     ),
     Step(
@@ -86,18 +95,11 @@ STEPS = [
         "ts",
         "package tests in Node",
         "cargo build --quiet --locked -p pvwire-relay; npm run --silent test:unit",
-        cores=1.5,
+        cores=1,
         needs=PACKAGE,
         fast=True,
     ),
     Step("ts", "package tests in the browser", "npm run --silent test:browser", cores=1, needs=PACKAGE),
-    Step(
-        "e2e",
-        "end-to-end tests",
-        "cargo build --quiet --locked -p pvwire-relay; npm run --silent test -w pvwire-e2e",
-        cores=1.5,
-        needs=PACKAGE,
-    ),
     # Compiled in a folder of its own, because the shim would be compiled again for other builds.
     Step(
         "rust",
@@ -109,13 +111,11 @@ STEPS = [
         cores=1,
         needs=BUILT,
     ),
-    Step("soak", "faults at random", f"{MAKE} soak SECONDS=120", cores=0.5, needs="the relay's tests"),
-    Step("instructions", "instruction counts", f"{MAKE} instructions", cores=1, needs=BUILT),
     Step("packaging", "the package in other people's apps", f"{MAKE} packaging-test", cores=1, needs=PACKAGE),
-    Step("deploy", "the image's root file system", f"{MAKE} image-check", cores=0.5, needs=BUILT),
-    Step("deploy", "manifests", f"{MAKE} manifests", cores=0.5, needs=INSTALLED),
+    Step("deploy", "the image's root file system", f"{MAKE} image-check", cores=0.2, needs=BUILT),
+    Step("deploy", "manifests", f"{MAKE} manifests", cores=0.2, needs=INSTALLED),
     # Most of it the wait for farewells.
-    Step("deploy", "pods that end", f"{MAKE} pods", cores=0.5, needs=BUILT),
+    Step("deploy", "pods that end", f"{MAKE} pods", cores=0.2, needs=BUILT),
 ]
 
 
