@@ -9,6 +9,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from decisive import decisive_lines, last_lines
+
 ROOT = Path(__file__).resolve().parent.parent
 CORES = 2
 # Rust's test runner names a test after 60 s; it is given this long in all.
@@ -26,6 +28,7 @@ TOTALS = [
     re.compile(r"^\s*Tests\s+(?:(?P<failed>\d+) failed \| )?(?P<passed>\d+) passed", re.M),
     re.compile(r"^\s*(?P<passed>\d+) passed \(\d", re.M),
     re.compile(r"^(?P<passed>\d+) passed, (?P<failed>\d+) failed$", re.M),
+    re.compile(r"^Ran (?P<passed>\d+) tests? in .*\n\nOK", re.M),
 ]
 
 
@@ -69,12 +72,13 @@ class Running:
         self.reader.start()
 
     def read(self):
-        for line in self.process.stdout:
-            self.lines.append(line)
-            if found := SLOW.match(line):
-                self.slow[found[1]] = time.monotonic() + LONGEST_TEST_S - 60
-            elif found := ENDED.match(line):
-                self.slow.pop(found[1], None)
+        with self.process.stdout as output:
+            for line in output:
+                self.lines.append(line)
+                if found := SLOW.match(line):
+                    self.slow[found[1]] = time.monotonic() + LONGEST_TEST_S - 60
+                elif found := ENDED.match(line):
+                    self.slow.pop(found[1], None)
         _, status, used = os.wait4(self.process.pid, 0)
         self.process.returncode = os.waitstatus_to_exitcode(status)
         self.seconds = time.monotonic() - self.began
@@ -132,14 +136,15 @@ class Run:
     keeps_going: bool = False
     running: list = field(default_factory=list)
     sections: dict = field(default_factory=dict)
-    failed: bool = False
+    # Of each step that failed what it is called, why it failed, and the lines that tell it.
+    failures: list = field(default_factory=list)
 
     def to_the_end(self):
         """Runs all steps, by default until one fails: the exit status."""
         began = told = time.monotonic()
         waiting = list(self.steps)
         try:
-            while (waiting or self.running) and (self.keeps_going or not self.failed):
+            while (waiting or self.running) and (self.keeps_going or not self.failures):
                 self.start_what_fits(waiting)
                 self.running[0].reader.join(0.2)
                 for running in self.running:
@@ -158,8 +163,9 @@ class Run:
             for running in self.running:
                 running.end()
         whole = self.report(time.monotonic() - began)
+        self.explain([each.step.name for each in self.running], [step.name for step in waiting])
         print(f"{whole.passed} passed, {whole.failed} failed")
-        return 1 if self.failed else 0
+        return 1 if self.failures else 0
 
     def start_what_fits(self, waiting):
         open_names = {step.name for step in waiting} | {each.step.name for each in self.running}
@@ -183,12 +189,15 @@ class Run:
         came_to = Section(1, passed, failed, running.seconds, running.cpu_s)
         status = running.process.returncode
         if status != 0 or running.too_long:
-            self.failed = True
             # A check that finds something counts nothing.
             came_to.failed = came_to.failed or 1
-            why = running.too_long or f"status {status}"
+            why = f"ended, because {running.too_long}" if running.too_long else f"status {status}"
+            title = f"== {running.step.name} FAILED after {running.seconds:.0f} s: {why}"
+            # What hangs has written last what it did.
+            lines = last_lines(output) if running.too_long else decisive_lines(output)
+            self.failures.append((title, lines))
             print(output)
-            print(f"== {running.step.name} FAILED after {running.seconds:.0f} s: {why}", flush=True)
+            print(title, flush=True)
         else:
             counted = f", {passed} passed" if passed else ""
             print(
@@ -200,6 +209,15 @@ class Run:
             for line in re.findall(r"^NOT RUN: .*", output, re.M):
                 print(f"   {line}", flush=True)
         self.sections.setdefault(running.step.section, Section()).add(came_to)
+
+    def explain(self, ended, waiting):
+        """Says at the very end what failed: of a long output often only the last lines are kept."""
+        for title, lines in self.failures:
+            print(f"\n{title}")
+            for line in lines:
+                print(f"   {line}")
+        if self.failures and (ended or waiting):
+            print(f"\nNot run to the end because of that: {', '.join(ended + waiting)}")
 
     def report(self, elapsed):
         """Counts and times of each section. Steps overlap, so the sections' times are more than the whole."""

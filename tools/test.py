@@ -29,6 +29,13 @@ STEPS = [
     Step("rust", "build of the tests", f"{CARGO_TEST} --quiet --workspace --no-run", cores=1.5, fast=True),
     Step("wasm", "WebAssembly and package", f"{MAKE} wasm", cores=1.5, needs=INSTALLED, fast=True),
     Step("check", "generated code is current", f"{MAKE} regen-check", cores=0.5, needs=BUILT, fast=True),
+    Step(
+        "check",
+        "tests of the test run",
+        f"{TOOLS} -m unittest discover -s tools -p '*_test.py'",
+        cores=0.5,
+        fast=True,
+    ),
     Step("check", "words", f"{TOOLS} tools/words.py", cores=0.5, fast=True),
     Step("check", "links of the documentation", f"{TOOLS} tools/links.py", cores=0.5, fast=True),
     Step(
