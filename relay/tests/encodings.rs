@@ -284,6 +284,11 @@ fn text_encoding_shares_groups_and_has_one_frame_per_tick() {
     let offers = |offered: &str| offered == pvwire_schema::SUBPROTOCOL;
     let (flat, named) = known.select("/ws", offers).unwrap();
     assert_eq!(named, Some(pvwire_schema::SUBPROTOCOL));
+    assert_eq!(known.subprotocols("/ws"), ["pvwire.v1", "pvwire.v1.lz4"]);
+    assert!(known.subprotocols("/lines").is_empty());
+    let paths: Vec<_> = known.paths().into_iter().collect();
+    assert_eq!(paths, ["/lines", "/ws", "/ws/large"]);
+    assert!(known.has_stream("/ws/large") && !known.has_stream("/ws"));
 
     let stages = stages(&known);
     let shard = stages.shard.handle();

@@ -1,9 +1,10 @@
 //! Encodings: the forms in which clients get their messages.
 //!
-//! A client's encoding is chosen at the handshake, by the path and the WebSocket subprotocol, and stays.
-//! A group's frame is made once for each encoding that has members in the group, never per client. Calls
-//! through the traits here are made once per message, never per row.
+//! A client's encoding is chosen at the handshake, by the path and the WebSocket subprotocol, and
+//! doesn't change later. A group's frame is made once for each encoding that has members in the
+//! group, never per client. Calls through the traits here are made once per message, never per row.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -61,12 +62,13 @@ pub enum BadRequest {
         request: u32,
         /// Why.
         problem: RequestProblem,
-        /// The same for people.
+        /// The reason in words, for the user.
         message: String,
     },
 }
 
-/// What an encoding is: who gets it, what its clients send, and what makes its messages.
+/// The properties of an encoding: the handshake that selects it, its clients' requests, and the
+/// encoder of its messages.
 pub trait Format: Send + Sync {
     /// Path of the handshake.
     fn path(&self) -> &'static str;
@@ -83,9 +85,10 @@ pub trait Format: Send + Sync {
     /// When the message is not a request that this relay carries out.
     fn request(&self, message: &[u8]) -> Result<Request, BadRequest>;
 
-    /// Whether an empty binary message asks for large values on an HTTP stream.
-    fn has_stream(&self) -> bool {
-        false
+    /// Path of the HTTP stream on which a client may fetch its large values, below the path of the
+    /// handshake, so that one rule of a proxy leads to both. An empty binary message asks for it.
+    fn stream_path(&self) -> Option<&'static str> {
+        None
     }
 
     /// An encoding whose frames of large values serve this one, too.
@@ -102,7 +105,7 @@ pub type Values<'a> = (&'a Table, &'a [PvId]);
 
 /// Makes the messages of one encoding. It belongs to one thread, so that it may keep its buffers.
 ///
-/// A frame of no bytes says that the encoding has no such message; nothing is sent then.
+/// An encoding without some kind of message returns an empty frame, and nothing is sent.
 pub trait MessageEncoder: Send {
     /// Everything that `changes` brought for the PVs in `set` except large values, which follow it; `None`
     /// when nothing did. With `dirty`, the index of its rows, rows may come in the order of their PVs.
@@ -114,8 +117,8 @@ pub trait MessageEncoder: Send {
         prev_tick: u64,
     ) -> Option<Frame>;
 
-    /// The latest parts of the PVs in `set` that changed after a tick, except large values, which follow
-    /// it, with the cause why the client was left behind.
+    /// The latest parts of the PVs in `set` that changed after a tick, except large values, which
+    /// follow it, with the cause why the client is behind.
     fn catch_up(&mut self, table: &Table, set: &PvSet, since: (u64, SkipCause), tick: u64)
     -> Frame;
 
@@ -206,7 +209,28 @@ impl Encodings {
         self.formats.iter().any(|format| format.path() == path)
     }
 
-    /// What an encoding is.
+    /// Whether clients fetch their large values on this path.
+    #[must_use]
+    pub fn has_stream(&self, path: &str) -> bool {
+        (self.formats.iter()).any(|format| format.stream_path() == Some(path))
+    }
+
+    /// The subprotocols of a path.
+    #[must_use]
+    pub fn subprotocols(&self, path: &str) -> Vec<&'static str> {
+        let formats = self.formats.iter().filter(|format| format.path() == path);
+        formats.filter_map(|format| format.subprotocol()).collect()
+    }
+
+    /// All paths of handshakes and streams, in alphabetical order.
+    #[must_use]
+    pub fn paths(&self) -> BTreeSet<&'static str> {
+        let of = |format: &dyn Format| [Some(format.path()), format.stream_path()];
+        let paths = self.formats.iter().flat_map(|format| of(&**format));
+        paths.flatten().collect()
+    }
+
+    /// The format of an encoding.
     #[must_use]
     pub fn format(&self, encoding: Encoding) -> &dyn Format {
         &*self.formats[encoding.index()]
@@ -225,7 +249,7 @@ impl Encodings {
         &self.encodings
     }
 
-    /// Different frames that a large value may need.
+    /// Number of different frames that a large value may have.
     #[must_use]
     pub fn large_count(&self) -> usize {
         self.large.into()

@@ -19,7 +19,7 @@ use crate::fanout::set::PvSet;
 use crate::ingest::{OpEnd, RowValue};
 use crate::state::table::{ChangedRow, Changes, Entry, Latest, Table, Together};
 
-/// Makes frames. Each thread has one, because it keeps its buffers.
+/// Makes frames. Each thread has one of these, because it keeps its buffers.
 #[derive(Debug, Default)]
 pub struct FrameMaker {
     encoder: FrameEncoder,
@@ -27,7 +27,7 @@ pub struct FrameMaker {
 }
 
 impl FrameMaker {
-    /// Whether the frames from now on have their columns of numbers packed by LZ4.
+    /// Sets whether later frames have their columns of numbers packed by LZ4.
     fn packing(&mut self, packing: bool) {
         self.encoder.packing(packing);
     }
@@ -66,7 +66,7 @@ impl FrameMaker {
     }
 
     fn finish_update(&mut self, changes: &Changes, set: &PvSet) -> Option<Frame> {
-        // A large value's frame follows on that of its tick.
+        // The frame of a large value follows the frame of its tick.
         let follows = changes.large.iter().any(|row| set.contains(row.pv));
         (follows || !self.encoder.is_empty()).then(|| self.finish())
     }
@@ -187,6 +187,9 @@ impl FrameMaker {
 /// Path of the handshake.
 const PATH: &str = "/ws";
 
+/// Path of the stream of large values.
+const STREAM_PATH: &str = "/ws/large";
+
 /// pvwire's own protocol.
 struct Flat {
     subprotocol: &'static str,
@@ -195,7 +198,7 @@ struct Flat {
     large_values_of: Option<Encoding>,
 }
 
-/// pvwire's own protocol, plain and with packed columns: what every relay speaks.
+/// The encodings of pvwire's own protocol, which every relay offers: plain, and with packed columns.
 #[must_use]
 pub fn encodings() -> Encodings {
     let mut encodings = Encodings::default();
@@ -207,7 +210,7 @@ pub fn encodings() -> Encodings {
     encodings.add(Box::new(Flat {
         subprotocol: LZ4_SUBPROTOCOL,
         packs: true,
-        // One value is no column to pack.
+        // A single value isn't packed.
         large_values_of: Some(plain),
     }));
     encodings
@@ -232,7 +235,7 @@ impl Format for Flat {
             Err(error) => error,
         };
         let problem = match error {
-            // Of a kind that this relay doesn't know.
+            // A kind of request that this relay doesn't know.
             DecodeError::Missing(_) => RequestProblem::NotSupported,
             DecodeError::TooMany { .. } => RequestProblem::Refused,
             _ => return Err(BadRequest::Malformed),
@@ -246,8 +249,8 @@ impl Format for Flat {
         })
     }
 
-    fn has_stream(&self) -> bool {
-        true
+    fn stream_path(&self) -> Option<&'static str> {
+        Some(STREAM_PATH)
     }
 
     fn large_values_of(&self) -> Option<Encoding> {
@@ -359,8 +362,8 @@ fn entry(
     {
         encoder.metadata(pv, metadata);
     }
-    // A client that has the old value must not take it for the present one: the large value's frame says
-    // that the PV is back.
+    // A client that has the old value must not take it for the present one: the large value's frame
+    // reports the PV as connected again.
     let is_back =
         kind == FrameKind::CatchUp && entry.connection.state == ConnectionState::Connected;
     if entry.channel_tick > since && !(follows && is_back) {

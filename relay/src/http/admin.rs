@@ -19,23 +19,23 @@ use crate::session::shard::{ClientSeen, ShardHandle};
 use crate::state::registry::Registry;
 use crate::state::tick::TickCounters;
 
-/// PVs that the status page lists.
+/// Maximum number of PVs on the status page.
 const LISTED_PVS: usize = 500;
 
-/// Clients that it lists.
+/// Maximum number of clients on the status page.
 const LISTED_CLIENTS: usize = 500;
 
 /// How long the status page waits for the tick thread.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A thread without a turn for this long hangs. Threads turn at least twice a second, and every
-/// second or two while the relay is overloaded.
+/// A thread without a turn for this long hangs. Threads have a turn at least twice a second, and
+/// every second or two while the relay is overloaded.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 
 /// The page at `/`.
 pub const STATUS_PAGE: &str = include_str!("status.html");
 
-/// Where the answers come from.
+/// Answers operators, with what it reads from the other stages.
 pub struct Admin {
     /// Counters of the data path.
     pub metrics: Arc<Metrics>,
@@ -45,17 +45,17 @@ pub struct Admin {
     pub intake: Arc<Intake>,
     /// Open monitors.
     pub registry: Arc<Registry>,
-    /// Where the tick thread is asked.
+    /// Requests to the tick thread.
     pub control: Arc<ControlQueue>,
-    /// The writers.
+    /// The shards.
     pub shards: Vec<ShardHandle>,
-    /// What clients' PVs and answers take in memory.
+    /// The memory of clients' PVs and answers.
     pub memory: Arc<Memory>,
-    /// What clients are told, too.
+    /// The relay's version and instance, as in the greeting to clients.
     pub hello: Hello,
     /// When the relay started.
     pub started: Instant,
-    /// Where attempts to write are put on record, if they are.
+    /// The audit file, if there is one.
     pub audit: Option<Arc<Audit>>,
     /// Where PVs are searched, see [`search::addresses`](crate::ingest::search::addresses).
     pub searched: Value,
@@ -89,7 +89,7 @@ impl Admin {
         answered.ok().and_then(Result::ok)
     }
 
-    /// For Prometheus, with the number of open `connections`.
+    /// The metrics for Prometheus, with the number of open `connections`.
     pub async fn metrics_text(&self, connections: usize) -> String {
         let now = Instant::now();
         let shards = self.shards.iter();
@@ -159,9 +159,9 @@ impl Admin {
         all
     }
 
-    /// For the status page and for people with curl.
+    /// The data of the status page, which `/status` also serves as JSON.
     pub async fn status(&self) -> Value {
-        // Without an answer the page's numbers say so: the relay is alive but its ticks are not.
+        // Without an answer, the numbers of PVs and groups are 0.
         let overview = self.overview(LISTED_PVS).await.unwrap_or_default();
         let clients = self.clients_seen().await;
         let client = |seen: &ClientSeen| json!({ "address": seen.address, "user": seen.user, "seconds": seen.connected.as_secs(), "bytes": seen.bytes, "inStep": seen.is_in_step });

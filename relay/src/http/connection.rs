@@ -1,10 +1,10 @@
 //! A TCP connection of the HTTP server that tracks whether its client reads.
 //!
-//! The answers of the status page and the metrics are short. A client that asks and doesn't read
-//! would hold a descriptor and up to 4 MiB of the kernel's memory for as long as it likes. So their
-//! send buffer is bounded, and the server ends a connection whose client takes nothing. The send
-//! buffer of a WebSocket or of a stream of large values is left to the kernel: a fixed size would
-//! be the most that a client gets in one round trip.
+//! The answers of the status page and the metrics are short. A client that sends a request and
+//! doesn't read the answer would hold a descriptor and up to 4 MiB of the kernel's memory without
+//! limit of time. So their send buffer is bounded, and the server ends a connection whose client
+//! reads nothing. The send buffer of a WebSocket or of a stream of large values is left to the
+//! kernel: a fixed size would bound what a client gets in one round trip.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -17,32 +17,31 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Unacknowledged bytes of a short answer in the kernel, which takes twice as much memory for them.
+/// Send buffer of a short answer, in bytes; the kernel reserves twice as much memory.
 const ANSWER_BUFFER_BYTES: usize = 64 << 10;
 
-/// After this long without a byte from a client the kernel asks its kernel whether it is still
-/// there.
+/// The kernel probes a client from which no byte came for this long.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(20);
 
-/// How often it asks.
+/// Interval between probes without an answer.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(5);
 
-/// How often it asks in vain.
+/// Probes without an answer after which the connection ends.
 const KEEPALIVE_TRIES: u32 = 6;
 
 /// The state of a connection that hyper holds.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Its answer is short, and its send buffer is bounded before the first byte of it.
+    /// Its answer is short: its send buffer is bounded before the first byte.
     is_short: AtomicBool,
-    /// It is ended without waiting for what was sent to arrive.
+    /// It ends at once; unsent bytes are dropped.
     is_cut: AtomicBool,
-    /// Since when the kernel takes nothing although something waits.
+    /// Since when the kernel takes no bytes although some wait.
     stalled: Mutex<Option<Instant>>,
 }
 
 impl Progress {
-    /// What follows is a short answer.
+    /// Called before a short answer.
     pub fn answers_shortly(&self) {
         self.is_short.store(true, Ordering::Relaxed);
     }
@@ -83,8 +82,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Takes a connection that was accepted. A client whose machine or network is gone is noticed
-    /// within `gone_after`.
+    /// Wraps an accepted connection. A client whose machine or network is gone is detected within
+    /// `gone_after`.
     ///
     /// # Errors
     /// When it has ended already.
@@ -104,7 +103,7 @@ impl Connection {
         })
     }
 
-    /// What the server looks at.
+    /// The connection's progress, for the server.
     #[must_use]
     pub fn progress(&self) -> Arc<Progress> {
         Arc::clone(&self.progress)
@@ -118,13 +117,13 @@ impl Connection {
     pub fn tcp(&self) -> &TcpStream {
         self.tcp
             .as_ref()
-            .expect("nothing is asked of it after its end")
+            .expect("the socket is not used after `into_std`")
     }
 
-    /// The socket without what belongs to the HTTP server.
+    /// Takes the socket out of the HTTP server.
     ///
     /// # Errors
-    /// When the system doesn't let it go.
+    /// When the system refuses.
     pub fn into_std(mut self) -> io::Result<std::net::TcpStream> {
         let tcp = self.tcp.take();
         tcp.ok_or(io::ErrorKind::NotConnected)?.into_std()
@@ -148,7 +147,7 @@ impl Drop for Connection {
         if let Some(tcp) = &self.tcp
             && self.progress.is_cut.load(Ordering::Relaxed)
         {
-            // Then the kernel keeps none of what was sent; a failure leaves that to its time-outs.
+            // Makes the kernel drop unsent bytes at once; if it fails, the kernel's time-outs apply.
             let _ = SockRef::from(tcp).set_linger(Some(Duration::ZERO));
         }
     }

@@ -30,7 +30,7 @@ type Files = [Option<Vec<u8>>; 2];
 #[derive(PartialEq, Eq)]
 struct Found {
     config: Result<Config, ConfigError>,
-    /// The files that it names; for one that can't be read `Rules::read` gives the error.
+    /// The files that it names; `Rules::read` reports those that can't be read.
     files: Files,
 }
 
@@ -109,8 +109,8 @@ impl Reload {
     }
 
     /// Reads the files for ever; `read` reads the configuration as at the start. A change takes
-    /// effect when the next read finds the same, because several files are never written at the
-    /// same moment, or on SIGHUP.
+    /// effect on SIGHUP, or when two reads in a row find it, because several files are never written
+    /// at the same moment.
     pub async fn keep_fresh(
         mut self,
         read: impl Fn() -> Result<Asked, ConfigError> + Send + Sync + 'static,
@@ -239,11 +239,11 @@ fn files(config: &Config) -> Files {
     [&config.pvlist, &config.access_security].map(|path| read_regular(path, MAX_FILE_BYTES).ok())
 }
 
-/// Refuses a file that was emptied or cut off since the last read: a list without its last lines
-/// may allow what they deny.
+/// Refuses a file that was emptied or cut off since the last read: the missing lines may be those
+/// that deny access.
 ///
 /// # Errors
-/// When it is empty, or its last line has lost its end.
+/// When it is empty, or its last line has no end of line any more.
 pub fn refuse_damaged(before: &[u8], after: &[u8]) -> Result<(), Damage> {
     let is_empty = |text: &[u8]| text.iter().all(u8::is_ascii_whitespace);
     if is_empty(after) && !is_empty(before) {

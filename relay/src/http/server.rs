@@ -27,7 +27,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsAcceptor;
 
 pub use self::admission::ProxyHeaders;
-use self::answer::{Answer, Refused, metrics_type, plain, ready, with_type};
+use self::answer::{Answer, Refusal, metrics_type, plain, ready, with_type};
 pub use self::trust::Trust;
 use crate::access::auth::{self, Tokens};
 use crate::config::Pages;
@@ -42,17 +42,17 @@ use crate::ops::shutdown::Readiness;
 /// Time limit for a request, including the TLS handshake.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a client that wants TLS sends first; a method of HTTP begins with a letter.
+/// First byte of a TLS handshake; a method of HTTP begins with a letter.
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// A fatal alert of TLS, `handshake_failure`: what such a client understands.
+/// A fatal TLS alert, `handshake_failure`.
 const TLS_REFUSAL: [u8; 7] = [0x15, 3, 1, 0, 2, 2, 40];
 
 /// Time limit for reading a short answer after the request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often a stream of large values is looked at, and how much longer than a shard's its patience
-/// is.
+/// Interval between checks of a stream of large values. A client may stall for this much longer
+/// than `evict_after` here, so that its shard closes it first.
 const STREAM_CHECK: Duration = Duration::from_secs(5);
 
 /// Shortest time after which the kernel gives up a client whose machine or network is gone.
@@ -61,14 +61,14 @@ const GONE_AFTER: Duration = Duration::from_secs(40);
 /// How long to wait after the system refused a connection, as when file descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long threads that seem to hang are given to show that they don't.
+/// Time in which threads that seem to hang may still make progress.
 const THREADS_MOMENT: Duration = Duration::from_millis(250);
 
 /// The HTTP side of the relay.
 pub struct Server {
     /// Answers for operators.
     pub admin: Admin,
-    /// Whether new clients are welcome.
+    /// Whether new clients are accepted.
     pub readiness: Arc<Readiness>,
     /// The forms in which clients get their messages, and the paths of their handshakes.
     pub encodings: Arc<Encodings>,
@@ -76,17 +76,17 @@ pub struct Server {
     pub trust: Trust,
     /// Maximum number of connected clients.
     pub max_clients: usize,
-    /// Proxies that are believed.
+    /// Proxies whose headers are trusted.
     pub proxies: Vec<auth::Network>,
     /// Headers in which a trusted proxy states a client's identity, with `auth = trusted-header`.
     pub gate: Option<ProxyHeaders>,
     /// The check of tokens, with `auth = jwt`.
     pub tokens: Option<Arc<Tokens>>,
-    /// How many connections each address has, and how fast they come.
+    /// Limits the connections of each address, and how fast they come.
     pub callers: Arc<Callers>,
     /// Whether the clients' listener serves operators' pages.
     pub pages: Pages,
-    /// Whether they are served elsewhere.
+    /// Whether a separate listener serves them.
     pub has_admin_listener: bool,
     /// A client that reads nothing for this long is closed.
     pub evict_after: Duration,
@@ -96,12 +96,12 @@ pub struct Server {
     pub descriptors: Descriptors,
 }
 
-/// What a listener is for.
+/// Who connects to a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Clients, and what else `pages` says.
+    /// Clients, and operators as far as `pages` says.
     Clients,
-    /// Operators and their programs alone.
+    /// Only operators and their programs.
     Operators,
 }
 
@@ -112,9 +112,9 @@ struct Visit {
     progress: Arc<Progress>,
     /// Taken by the client that the connection becomes.
     stay: Mutex<Option<Stay>>,
-    /// Its answer has no end.
+    /// Its answer is a stream of large values.
     streams: AtomicBool,
-    /// It speaks plain HTTP where TLS is wanted.
+    /// It uses plain HTTP on a listener with TLS.
     lacks_tls: bool,
 }
 
@@ -138,20 +138,20 @@ impl Server {
                 }
             };
             let now = std::time::Instant::now();
-            // Even a refusal would need the descriptor for a while.
+            // A refusal would occupy the descriptor for a while, too.
             let was_short = is_short;
             is_short = !self.descriptors.accepted(side == Side::Operators, now);
             if is_short {
                 self.refused(StatusCode::SERVICE_UNAVAILABLE);
                 if !was_short {
                     log::warn!(
-                        "connections are closed at once: the file descriptors that are left are kept for \
-                         EPICS; raise the limit (LimitNOFILE, ulimit -n)"
+                        "new connections are closed at once, because the remaining file descriptors are kept \
+                         for EPICS: raise the limit (LimitNOFILE, ulimit -n)"
                     );
                 }
                 continue;
             }
-            // However many clients there are, operators are let in.
+            // The limits on clients don't apply to operators.
             let stay = if side == Side::Clients {
                 let known = Some(from.ip()).filter(|ip| !self.is_proxy(*ip));
                 let stay = self.callers.enter(known, now);
@@ -189,12 +189,13 @@ impl Server {
         self.admin.metrics.refused(status.as_u16());
     }
 
-    /// Finds out what a new connection speaks, and answers it if that is what this relay speaks.
+    /// Detects whether a new connection begins with TLS, and serves it if the listener expects the
+    /// same.
     async fn converse(self: Arc<Self>, connection: Connection, mut visit: Visit) {
         let until = Instant::now() + HEADER_TIMEOUT;
         let mut first = [0];
         let Ok(Ok(1..)) = timeout_at(until, connection.tcp().peek(&mut first)).await else {
-            return log::debug!("a connection ended before it said anything");
+            return log::debug!("a connection ended before its first byte");
         };
         let from = visit.from;
         let failed = |why: &dyn Display| {
@@ -213,7 +214,7 @@ impl Server {
                 }
             }
             (Some(_), false) => {
-                failed(&"it is plain HTTP");
+                failed(&"the client uses plain HTTP");
                 visit.lacks_tls = true;
                 self.serve_http(connection, visit, until).await;
             }
@@ -260,18 +261,16 @@ impl Server {
     }
 
     /// The answer to a connection's one request. Unless it becomes a WebSocket, the connection ends
-    /// after it: what a client sends before it has read its answer would make the relay hold the
-    /// answers.
+    /// after it: the relay would have to hold the answers to a client that sends requests and reads
+    /// nothing.
     async fn answer(self: &Arc<Self>, request: Request<Incoming>, visit: &Visit) -> Answer {
         let answered = if visit.lacks_tls {
-            Err((
-                StatusCode::BAD_REQUEST,
-                "this port speaks TLS: use https:// and wss://\n",
-            ))
+            let message = "this port accepts TLS only: use https:// and wss://\n";
+            Err((StatusCode::BAD_REQUEST, message).into())
         } else {
             self.answer_request(request, visit).await
         };
-        let mut response = answered.unwrap_or_else(|(status, message)| {
+        let mut response = answered.unwrap_or_else(|Refusal { status, message }| {
             self.refused(status);
             plain(status, message)
         });
@@ -289,24 +288,22 @@ impl Server {
         self: &Arc<Self>,
         request: Request<Incoming>,
         visit: &Visit,
-    ) -> Result<Answer, Refused> {
+    ) -> Result<Answer, Refusal> {
         let path = request.uri().path().to_owned();
         if request.method() != Method::GET {
-            let message = "only GET is known here\n";
+            let message = "only GET is allowed\n";
             return Ok(plain(StatusCode::METHOD_NOT_ALLOWED, message));
         }
-        // Probes may call the relay by whatever name the cluster has for it, however many others
-        // call.
+        // Probes may use any host name, and no limit on connections applies to them.
         match path.as_str() {
             "/live" => return Ok(self.live().await),
             "/ready" => return Ok(self.ready()),
             _ => {}
         }
         if !self.trust.host(request.headers()) {
-            return Err((
-                StatusCode::MISDIRECTED_REQUEST,
-                "this host name is not one of the relay's: the operator adds it by --allow-host\n",
-            ));
+            let message =
+                "this host name is not one of the relay's: the operator adds it by --allow-host\n";
+            return Err((StatusCode::MISDIRECTED_REQUEST, message).into());
         }
         self.admit(request.headers(), visit)?;
         let is_page = ["/", "/status", "/metrics"].contains(&path.as_str());
@@ -323,32 +320,36 @@ impl Server {
             path if visit.side == Side::Clients && self.encodings.has_path(path) => {
                 self.upgrade(request, visit)?
             }
-            "/ws/large" if visit.side == Side::Clients => self.large(&request, visit).await,
-            _ => plain(
-                StatusCode::NOT_FOUND,
-                match visit.side {
-                    Side::Clients => {
-                        "nothing here; try / /status /metrics /live /ready /ws /ws/large\n"
-                    }
-                    Side::Operators => "nothing here; try / /status /metrics /live /ready\n",
-                },
-            ),
+            path if visit.side == Side::Clients && self.encodings.has_stream(path) => {
+                self.large(&request, visit).await
+            }
+            _ => self.not_found(visit.side),
         })
     }
 
-    /// Whether the relay's threads move.
+    /// The answer to an unknown path.
+    fn not_found(&self, side: Side) -> Answer {
+        let mut message = "nothing here; try / /status /metrics /live /ready".to_owned();
+        if side == Side::Clients {
+            for path in self.encodings.paths() {
+                message.extend([" ", path]);
+            }
+        }
+        message.push('\n');
+        plain(StatusCode::NOT_FOUND, message)
+    }
+
+    /// Whether the relay's threads make progress.
     async fn live(&self) -> Answer {
         if self.admin.stuck().is_some() {
-            // After the whole process was stopped for a while they need a moment.
+            // They need a moment after the whole process was stopped for a while.
             tokio::time::sleep(THREADS_MOMENT).await;
         }
         match self.admin.stuck() {
             None => plain(StatusCode::OK, "live\n"),
             Some(why) => {
                 log::error!("not live: {why}");
-                let mut response = with_type(format!("{why}\n"), "text/plain; charset=utf-8");
-                *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-                response
+                plain(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"))
             }
         }
     }
@@ -359,7 +360,7 @@ impl Server {
         ready(self.readiness.unready(), takes_puts)
     }
 
-    /// The large values of the client that was told a token, as a body without end.
+    /// The large values of the client that got the token in the request, as a body without end.
     async fn large(&self, request: &Request<Incoming>, visit: &Visit) -> Answer {
         if !self.trust.origin(request.headers()) {
             return plain(
@@ -377,13 +378,13 @@ impl Server {
             Some(body) => Some(body.await),
             None => None,
         }) else {
-            return plain(StatusCode::NOT_FOUND, "no client was told this token\n");
+            return plain(StatusCode::NOT_FOUND, "no client has this token\n");
         };
         visit.streams.store(true, Ordering::Relaxed);
         let mut response = with_type("", "application/octet-stream");
         *response.body_mut() = Either::Right(body);
         let headers = response.headers_mut();
-        // What nginx must be told, so that it doesn't gather what is to come at once.
+        // Makes nginx forward each piece at once instead of buffering the body.
         headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
         if let Some(origin) = request.headers().get(header::ORIGIN) {
             headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
@@ -393,8 +394,8 @@ impl Server {
     }
 }
 
-/// Tells a client that requests TLS that the relay does not support it, and waits until the client
-/// has closed: unread bytes from the client would make the system discard the answer.
+/// Refuses a TLS handshake, and waits until the client has closed: unread bytes from the client
+/// would make the system discard the answer.
 async fn refuse_tls(tcp: &TcpStream) -> io::Result<()> {
     tcp.writable().await?;
     tcp.try_write(&TLS_REFUSAL)?;

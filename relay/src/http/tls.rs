@@ -12,11 +12,11 @@ use thiserror::Error;
 use crate::ops::file_reads::{FileReads, NO_ANSWER, read_regular};
 use crate::ops::metrics::Metrics;
 
-/// Interval between reads of the files. Their times of change aren't used: a link can come to point
-/// elsewhere.
+/// Interval between reads of the files. Their modification times aren't compared, because a
+/// symbolic link can change its target.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Longest file of a certificate or key, in bytes.
+/// Maximum length of a certificate's or key's file, in bytes.
 const MAX_PEM_BYTES: u64 = 1 << 20;
 
 /// The certificate or its key can't be used.
@@ -152,8 +152,8 @@ fn read(cert: &str, key: &str) -> Result<Files, TlsError> {
     })
 }
 
-/// The configuration for a pair. Each has its own session tickets, so that clients that resume see
-/// the new certificate, too.
+/// The configuration for a pair. Each configuration has separate session tickets, so that a client
+/// that resumes its session sees the new certificate, too.
 fn config(files: &Files, cert: &str, key: &str) -> Result<Arc<ServerConfig>, TlsError> {
     let wrong = |key: &'static str, path: &str, reason: String| TlsError::Pem {
         key,

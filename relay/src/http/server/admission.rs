@@ -1,33 +1,33 @@
-//! Decides which requests are admitted, and as whom: limits on connections, who sees the operators'
-//! pages, and the identity that a trusted proxy states.
+//! Decides which requests are admitted, and with which identity: limits on connections, access to
+//! the operators' pages, and the identity that a trusted proxy states.
 
 use std::net::IpAddr;
 
 use hyper::StatusCode;
 use hyper::header::{self, HeaderMap};
 
-use super::answer::{Refused, too_many};
+use super::answer::{Refusal, too_many};
 use super::trust::{only, same};
 use super::{Server, Side, Visit};
 use crate::access::auth;
 use crate::access::rule::Identity;
 use crate::config::Pages;
 
-/// Where proxies say who called them.
+/// The header in which proxies name the address of their client.
 const FORWARDED_FOR: header::HeaderName = header::HeaderName::from_static("x-forwarded-for");
 
-/// Where a proxy says who a client is.
+/// The headers in which a proxy states a client's identity.
 pub struct ProxyHeaders {
-    /// Name of the user.
+    /// Header with the name of the user.
     pub user: header::HeaderName,
-    /// Names of the groups, with commas between them; `None` when the proxy says none, and what a
-    /// client says itself counts for nothing.
+    /// Header with the names of the groups, separated by commas. `None` when the proxy states no
+    /// groups; then a header that a client sends is ignored.
     pub groups: Option<header::HeaderName>,
 }
 
 impl ProxyHeaders {
-    /// Who a client of a trusted proxy is.
-    fn identity(&self, headers: &HeaderMap) -> Result<Identity, Refused> {
+    /// The identity of a trusted proxy's client.
+    fn identity(&self, headers: &HeaderMap) -> Result<Identity, Refusal> {
         let user = only(headers, self.user.clone()).filter(|user| auth::is_name(user));
         let user = user.ok_or((
             StatusCode::UNAUTHORIZED,
@@ -36,11 +36,11 @@ impl ProxyHeaders {
         let named = self.groups.as_ref();
         let groups = match named.filter(|groups| headers.contains_key(*groups)) {
             None => "",
-            // Of two the client may have sent one.
+            // One of two headers may come from the client.
             Some(groups) => only(headers, groups.clone()).ok_or((
                 StatusCode::UNAUTHORIZED,
-                "the header with your groups came twice or isn't text: the proxy's operator sets it, so that \
-                 what clients send is replaced\n",
+                "the header with your groups came twice or isn't text: the proxy's operator must let the proxy \
+                 replace what clients send\n",
             ))?,
         };
         let groups = groups.split(',').map(str::trim);
@@ -53,8 +53,8 @@ impl ProxyHeaders {
 }
 
 impl Server {
-    /// Whether a connection's address may ask for more than whether the relay is live.
-    pub(super) fn admit(&self, headers: &HeaderMap, visit: &Visit) -> Result<(), Refused> {
+    /// Applies the limits on connections to a request; probes are exempt.
+    pub(super) fn admit(&self, headers: &HeaderMap, visit: &Visit) -> Result<(), Refusal> {
         if visit.side == Side::Operators {
             return Ok(());
         }
@@ -72,7 +72,7 @@ impl Server {
         stay.arrive(now).map_err(too_many)
     }
 
-    /// The address of a trusted proxy's client, if the proxy says it.
+    /// The address of a trusted proxy's client, if the proxy states it.
     pub(super) fn forwarded(&self, headers: &HeaderMap, visit: &Visit) -> Option<IpAddr> {
         if !self.is_proxy(visit.from.ip()) {
             return None;
@@ -83,26 +83,21 @@ impl Server {
         auth::forwarded(entries.into_iter(), &self.proxies)
     }
 
-    /// Whether this request gets operators' pages where clients connect.
-    pub(super) fn check_pages(&self, headers: &HeaderMap, visit: &Visit) -> Result<(), Refused> {
-        if self.has_admin_listener {
-            return Err((
-                StatusCode::NOT_FOUND,
-                "the relay's pages are served elsewhere (admin_listen)\n",
-            ));
-        }
-        match self.pages {
-            Pages::Open => Ok(()),
-            Pages::Off => Err((
-                StatusCode::NOT_FOUND,
-                "the relay's pages are switched off (pages)\n",
-            )),
-            Pages::Login => self.logged_in(headers, visit),
-        }
+    /// Whether this request gets operators' pages on the clients' listener.
+    pub(super) fn check_pages(&self, headers: &HeaderMap, visit: &Visit) -> Result<(), Refusal> {
+        let missing = match self.pages {
+            _ if self.has_admin_listener => {
+                "the relay's pages are served elsewhere (admin_listen)\n"
+            }
+            Pages::Open => return Ok(()),
+            Pages::Login => return self.logged_in(headers, visit),
+            Pages::Off => "the relay's pages are switched off (pages)\n",
+        };
+        Err((StatusCode::NOT_FOUND, missing).into())
     }
 
-    /// Whether a request for a page shows who asks.
-    fn logged_in(&self, headers: &HeaderMap, visit: &Visit) -> Result<(), Refused> {
+    /// Whether a request for a page comes from a user who has logged in.
+    fn logged_in(&self, headers: &HeaderMap, visit: &Visit) -> Result<(), Refusal> {
         let Some(tokens) = &self.tokens else {
             return self.identity(headers, visit).map(drop);
         };
@@ -112,22 +107,21 @@ impl Server {
             .filter(|(scheme, _)| same(scheme, "bearer"))
             .map(|(_, token)| token.trim());
         let is_good = token.is_some_and(|token| tokens.check(token).is_ok());
-        is_good.then_some(()).ok_or((
-            StatusCode::UNAUTHORIZED,
-            "the relay's pages need a valid token: Authorization: Bearer … (pages)\n",
-        ))
+        let message = "the relay's pages need a valid token: Authorization: Bearer … (pages)\n";
+        is_good
+            .then_some(())
+            .ok_or_else(|| (StatusCode::UNAUTHORIZED, message).into())
     }
 
-    /// Who a client is, as far as its handshake says.
-    pub(super) fn identity(&self, headers: &HeaderMap, visit: &Visit) -> Result<Identity, Refused> {
+    /// A client's identity, as far as its handshake states it.
+    pub(super) fn identity(&self, headers: &HeaderMap, visit: &Visit) -> Result<Identity, Refusal> {
         let Some(gate) = &self.gate else {
             return Ok(Identity::default());
         };
         if !self.is_proxy(visit.from.ip()) {
-            return Err((
-                StatusCode::FORBIDDEN,
-                "only the relay's proxies may connect: the operator adds one by --trusted-proxy\n",
-            ));
+            let message =
+                "only the relay's proxies may connect: the operator adds one by --trusted-proxy\n";
+            return Err((StatusCode::FORBIDDEN, message).into());
         }
         gate.identity(headers)
     }

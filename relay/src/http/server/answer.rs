@@ -1,5 +1,7 @@
 //! Answers to HTTP requests, each with the headers that browsers need.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::header::{self, HeaderMap, HeaderValue};
@@ -16,14 +18,24 @@ const READY: &str = "ready\n";
 const READY_TO_READ: &str =
     "ready, but takes no puts: the audit file can't be written (audit_fail = closed)\n";
 
-/// Status and sentence of a handshake that isn't taken.
-pub(super) type Refused = (StatusCode, &'static str);
+/// A refused request: the status of its answer, and one line that says why.
+pub(super) struct Refusal {
+    pub(super) status: StatusCode,
+    pub(super) message: Cow<'static, str>,
+}
+
+impl<M: Into<Cow<'static, str>>> From<(StatusCode, M)> for Refusal {
+    fn from((status, message): (StatusCode, M)) -> Self {
+        let message = message.into();
+        Self { status, message }
+    }
+}
 
 /// An answer; only the stream of large values has a body without end.
 pub(super) type Answer = Response<Either<Full<Bytes>, StreamBody>>;
 
-/// Whether traffic should be sent here, and if not, why. Screens are worth more than puts: a relay
-/// that can't put on record still shows them.
+/// Whether traffic should be sent here, and if not, why. A relay that refuses puts because it can't
+/// record them is ready: it still shows PVs.
 pub(super) fn ready(unready: Option<Unready>, takes_puts: bool) -> Answer {
     let why = match unready {
         None if takes_puts => return plain(StatusCode::OK, READY),
@@ -38,9 +50,9 @@ pub(super) fn ready(unready: Option<Unready>, takes_puts: bool) -> Answer {
     plain(StatusCode::SERVICE_UNAVAILABLE, why)
 }
 
-/// The answer to one connection too many.
-pub(super) fn too_many(why: TooMany) -> Refused {
-    match why {
+/// The refusal of a connection beyond a limit.
+pub(super) fn too_many(why: TooMany) -> Refusal {
+    let (status, message) = match why {
         TooMany::InAll => (
             StatusCode::SERVICE_UNAVAILABLE,
             "the relay is full: try again later\n",
@@ -55,11 +67,12 @@ pub(super) fn too_many(why: TooMany) -> Refused {
             "your address or user connects too fast: try again later, or the relay's operator raises \
              max_new_connections_per_s, or names the proxy that you share in trusted_proxy\n",
         ),
-    }
+    };
+    (status, message).into()
 }
 
-/// What `/metrics` calls its text: Prometheus asks for OpenMetrics, and a browser, which would
-/// download that, gets plain text.
+/// Content type of `/metrics`: OpenMetrics, as Prometheus asks for it, or plain text for browsers,
+/// which would download OpenMetrics.
 pub(super) fn metrics_type(headers: &HeaderMap) -> &'static str {
     let accepted = headers.get_all(header::ACCEPT).iter();
     let accepted: Vec<_> = accepted.filter_map(|value| value.to_str().ok()).collect();
@@ -71,7 +84,11 @@ pub(super) fn metrics_type(headers: &HeaderMap) -> &'static str {
     }
 }
 
-pub(super) fn plain(status: StatusCode, message: &'static str) -> Answer {
+pub(super) fn plain(status: StatusCode, message: impl Into<Cow<'static, str>>) -> Answer {
+    let message = match message.into() {
+        Cow::Borrowed(message) => Bytes::from_static(message.as_bytes()),
+        Cow::Owned(message) => Bytes::from(message),
+    };
     let mut response = with_type(message, "text/plain; charset=utf-8");
     *response.status_mut() = status;
     response

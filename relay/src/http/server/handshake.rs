@@ -1,4 +1,4 @@
-//! The WebSocket handshake: checks it, and hands the socket to a shard.
+//! The WebSocket handshake: checks the request, and hands the socket to a shard.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use tokio_rustls::server::TlsStream;
 use tungstenite::handshake::derive_accept_key;
 
-use super::answer::{Answer, Refused, too_many};
+use super::answer::{Answer, Refusal, too_many};
 use super::trust::{only, same};
 use super::{Server, Visit};
 use crate::access::auth::Peer;
@@ -28,7 +28,7 @@ impl Server {
         self: &Arc<Self>,
         mut request: Request<Incoming>,
         visit: &Visit,
-    ) -> Result<Answer, Refused> {
+    ) -> Result<Answer, Refusal> {
         let headers = request.headers();
         let (key, encoding, subprotocol) = self.check(request.uri().path(), headers)?;
         let identity = self.identity(headers, visit)?;
@@ -92,7 +92,7 @@ impl Server {
         &self,
         path: &str,
         headers: &HeaderMap,
-    ) -> Result<(Vec<u8>, Encoding, Option<&'static str>), Refused> {
+    ) -> Result<(Vec<u8>, Encoding, Option<&'static str>), Refusal> {
         let lists = |name, wanted: &str| {
             let values = headers
                 .get_all(name)
@@ -103,51 +103,48 @@ impl Server {
                 .any(|word| same(word.trim(), wanted))
         };
         if !lists(header::CONNECTION, "upgrade") || !lists(header::UPGRADE, "websocket") {
-            return Err((StatusCode::UPGRADE_REQUIRED, "/ws speaks WebSocket only\n"));
+            let message = format!("{path} accepts WebSocket handshakes only\n");
+            return Err((StatusCode::UPGRADE_REQUIRED, message).into());
         }
         if !lists(header::SEC_WEBSOCKET_VERSION, "13") {
-            return Err((
-                StatusCode::UPGRADE_REQUIRED,
-                "/ws speaks WebSocket version 13 only\n",
-            ));
+            let message = format!("{path} accepts WebSocket version 13 only\n");
+            return Err((StatusCode::UPGRADE_REQUIRED, message).into());
         }
-        let Some(key) = headers.get(header::SEC_WEBSOCKET_KEY) else {
-            return Err((StatusCode::BAD_REQUEST, "Sec-WebSocket-Key is missing\n"));
-        };
+        let key = (headers.get(header::SEC_WEBSOCKET_KEY))
+            .ok_or((StatusCode::BAD_REQUEST, "Sec-WebSocket-Key is missing\n"))?;
         if !self.trust.origin(headers) {
-            return Err((
-                StatusCode::FORBIDDEN,
-                "pages of this origin may not connect: the operator adds it by --allow-origin\n",
-            ));
+            let message =
+                "pages of this origin may not connect: the operator adds it by --allow-origin\n";
+            return Err((StatusCode::FORBIDDEN, message).into());
         }
         let offers = |known: &str| lists(header::SEC_WEBSOCKET_PROTOCOL, known);
-        let (encoding, subprotocol) = self.encodings.select(path, offers).ok_or((
-            StatusCode::BAD_REQUEST,
-            "this relay speaks the subprotocol pvwire.v1\n",
-        ))?;
-        if self.readiness.is_draining() {
-            return Err((StatusCode::SERVICE_UNAVAILABLE, "the relay is stopping\n"));
-        }
-        if self.admin.registry.is_short() {
-            return Err((
-                StatusCode::SERVICE_UNAVAILABLE,
-                "the relay is short of memory (max_memory_mib): try again later\n",
-            ));
-        }
-        if !self.descriptors.has_room(std::time::Instant::now()) {
-            return Err((
-                StatusCode::SERVICE_UNAVAILABLE,
-                "the relay has no file descriptors left for clients: try again later (its operator raises \
-                 LimitNOFILE or ulimit -n)\n",
-            ));
-        }
-        if self.admin.sessions() >= self.max_clients {
-            return Err((
-                StatusCode::SERVICE_UNAVAILABLE,
-                "the relay is full: try again later\n",
-            ));
+        let (encoding, subprotocol) = self.encodings.select(path, offers).ok_or_else(|| {
+            let known = self.encodings.subprotocols(path).join(" or ");
+            let message = format!("{path} needs the WebSocket subprotocol {known}\n");
+            (StatusCode::BAD_REQUEST, message)
+        })?;
+        if let Some(message) = self.full() {
+            return Err((StatusCode::SERVICE_UNAVAILABLE, message).into());
         }
         Ok((key.as_bytes().to_vec(), encoding, subprotocol))
+    }
+
+    /// Why the relay takes no further client at present.
+    fn full(&self) -> Option<&'static str> {
+        if self.readiness.is_draining() {
+            return Some("the relay is stopping\n");
+        }
+        if self.admin.registry.is_short() {
+            return Some("the relay is short of memory (max_memory_mib): try again later\n");
+        }
+        if !self.descriptors.has_room(std::time::Instant::now()) {
+            return Some(
+                "the relay has no file descriptors left for clients: try again later (its operator raises \
+                 LimitNOFILE or ulimit -n)\n",
+            );
+        }
+        let is_full = self.admin.sessions() >= self.max_clients;
+        is_full.then_some("the relay is full: try again later\n")
     }
 }
 

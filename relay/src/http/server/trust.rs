@@ -4,20 +4,20 @@ use std::net::IpAddr;
 
 use hyper::header::{self, HeaderMap, HeaderValue};
 
-/// Which pages and host names are trusted.
+/// The trusted pages and host names.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
-    /// Origins besides those of this host; `*` stands for all.
+    /// Origins in addition to those of this host; `*` stands for all.
     pub origins: Vec<String>,
-    /// Host names besides IP addresses and `localhost`.
+    /// Host names in addition to IP addresses and `localhost`.
     pub hosts: Vec<String>,
-    /// The relay itself speaks TLS.
+    /// The relay's connections use TLS.
     pub encrypted: bool,
 }
 
 impl Trust {
-    /// Whether `Host` is a name that this relay is meant by. A page of a foreign name that resolves
-    /// to this machine is not: that is how DNS rebinding begins.
+    /// Whether `Host` is one of the relay's names. A foreign name that resolves to this machine is
+    /// not: DNS rebinding begins with one.
     pub(super) fn host(&self, headers: &HeaderMap) -> bool {
         let Some(host) = only(headers, header::HOST) else {
             return false;
@@ -44,8 +44,8 @@ impl Trust {
                 .any(|origin| authority(origin).is_some_and(|of| same(of, host)))
     }
 
-    /// Whether the page that asks may connect: one of this host, or one that is listed. Programs
-    /// that are no browsers send no `Origin`.
+    /// Whether the requesting page may connect: one of this host, or one that is listed. Programs
+    /// other than browsers send no `Origin`.
     pub(super) fn origin(&self, headers: &HeaderMap) -> bool {
         if !headers.contains_key(header::ORIGIN) {
             return true;
@@ -54,8 +54,8 @@ impl Trust {
             return false;
         };
         let host = only(headers, header::HOST).unwrap_or_default();
-        // Without a port http and https name the same host, and anybody on the way can change a
-        // page of http.
+        // Without a port, http and https name the same host, and anyone between browser and server
+        // can change a page of http.
         let is_safe = origin.starts_with("https:") || !self.is_reached_encrypted(headers);
         (is_safe && authority(origin).is_some_and(|of| same(of, host)))
             || self
@@ -64,8 +64,8 @@ impl Trust {
                 .any(|known| known == "*" || known.eq_ignore_ascii_case(origin))
     }
 
-    /// Whether the browser speaks TLS with this relay, or with a proxy that says so. A page can't
-    /// set what a proxy says.
+    /// Whether the browser uses TLS to this relay, or to a proxy that says so. A page can't set the
+    /// proxy's header.
     fn is_reached_encrypted(&self, headers: &HeaderMap) -> bool {
         let first = |value: &HeaderValue| {
             let value = value.to_str().unwrap_or_default();
@@ -76,8 +76,8 @@ impl Trust {
     }
 }
 
-/// The value of a header that is there once: of two, who checks may see one and who uses it the
-/// other.
+/// The value of a header that occurs once. Of two, one program may check the first and another use
+/// the second.
 pub(super) fn only(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next().filter(|_| values.next().is_none());

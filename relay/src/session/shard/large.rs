@@ -56,9 +56,9 @@ impl Client {
 }
 
 impl Run {
-    /// The client's next step towards a stream: it asks for the path, or says that it reads the
-    /// stream.
-    pub(super) fn large_way(&mut self, place: usize) -> Result<(), Broken> {
+    /// The client's next step towards a stream: it requests the stream, or confirms that it reads
+    /// it. The client gets `path` relative to the root, with the token.
+    pub(super) fn large_way(&mut self, place: usize, path: &str) -> Result<(), Broken> {
         let client = &mut self.clients[place];
         client.large = match std::mem::replace(&mut client.large, LargeWay::Socket) {
             LargeWay::Socket => {
@@ -68,8 +68,8 @@ impl Run {
                     return Ok(());
                 }
                 let token = u128::from_ne_bytes(random);
-                // Below the WebSocket's, so that a proxy's rule for that leads here too.
-                let path = format!("ws/large?{:x}-{token:032x}", self.number);
+                let path = path.trim_start_matches('/');
+                let path = format!("{path}?{:x}-{token:032x}", self.number);
                 client.socket.answer(&Arc::new(Frame::text(&path)))?;
                 LargeWay::Offered(token)
             }

@@ -52,16 +52,12 @@ impl Run {
             }
             let identity = client.known()?;
             if bytes.is_empty()
-                && self
-                    .context
-                    .encodings
-                    .format(client.id.encoding)
-                    .has_stream()
+                && let Some(path) = format.stream_path()
             {
                 if identity.is_none() {
                     return Err(Broken::NotLoggedIn);
                 }
-                self.large_way(place)?;
+                self.large_way(place, path)?;
                 continue;
             }
             let outcome = self.answerer.take(
