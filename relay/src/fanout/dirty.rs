@@ -78,7 +78,7 @@ impl Dirty {
                 dirty.words.push(word as u32);
             }
         }
-        // Counted first, so that each PV's rows find their place in one more pass.
+        // The numbers of rows of the PVs give the index of each PV's first row.
         dirty.starts.resize(pvs as usize + 1, 0);
         for row in changed {
             let rank = dirty.rank(row.pv.index());
@@ -111,7 +111,7 @@ impl Dirty {
                 picked.push(*row);
             }
         };
-        // The cheaper of the two: asking for each PV of the set, or for each word of the tick.
+        // Whichever is cheaper: a lookup for each PV of the set, or one for each word of the tick.
         if set.len() < self.words.len() {
             for pv in set.ids() {
                 let word = self.bits.get(pv.index() / 64).copied().unwrap_or(0);
@@ -170,7 +170,7 @@ mod tests {
     use proptest::prelude::*;
     use pvwire_schema::types::{Alarm, Severity};
 
-    /// Some have an alarm.
+    /// A row; one in three has an alarm.
     fn row((place, pv): (usize, u32)) -> ChangedRow {
         let alarm = Alarm {
             severity: Severity::Minor,
@@ -187,7 +187,7 @@ mod tests {
     }
 
     proptest! {
-        /// Small sets and large ones take different ways.
+        /// Small and large sets take different branches.
         #[test]
         fn picks_every_wanted_row_once_and_a_pvs_rows_in_order(
             rows in prop::collection::vec(0_u32..700, 0..200),

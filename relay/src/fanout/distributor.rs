@@ -35,7 +35,7 @@ use crate::state::registry::Registry;
 use crate::state::table::{Changes, Now, Table};
 use crate::state::tick::TickSink;
 
-/// How often monitors without clients are looked for.
+/// Interval between searches for monitors without clients.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// A frame that brings clients up to date, and the large values that follow it.
@@ -53,7 +53,7 @@ pub struct Distributor {
     collected: Vec<ControlRequest>,
     groups: Groups,
     gets: Vec<PendingGet>,
-    /// Gets that have all they wait for were left for the next tick.
+    /// Complete gets were left for the next tick.
     has_gets: bool,
     encoders: Encoders,
     large: LargeValues,
@@ -96,7 +96,7 @@ impl Distributor {
             || gets.any(|get| held(&get.ids).any(|id| pvs.contains(id)))
     }
 
-    /// Carries out the requests that were collected; returns what each shard is to do.
+    /// Carries out the requests that were collected; returns the orders for each shard.
     fn carry_out(&mut self, table: &Table, now: Now, tick: u64) -> Vec<Vec<Order>> {
         let mut orders: Vec<Vec<Order>> = Vec::new();
         orders.resize_with(self.shards.len(), Vec::new);
@@ -264,7 +264,7 @@ impl TickSink for Distributor {
             .iter()
             .all(|frame| matches!(frame, GroupFrame::Nothing));
         let gathers = |frame: &&GroupFrame| matches!(frame, GroupFrame::Gather(_));
-        // For one set looking at all rows costs less than sorting them.
+        // For one set, a scan of all rows costs less than sorting them.
         let dirty = (groups.iter().filter(gathers).count() > 1).then(|| Dirty::new(&changes.rows));
         let frames = Arc::new(TickFrames {
             tick,

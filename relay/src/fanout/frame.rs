@@ -11,7 +11,7 @@ use crate::limits::memory::Charge;
 /// Zeros for the end of an array's last word.
 const PADDING: [u8; 8] = [0; 8];
 
-/// A whole WebSocket message, header in front, as it goes to every socket that gets it.
+/// A whole WebSocket message with its header, the same for every receiver.
 ///
 /// Shared as `Arc<Frame>`, so its bytes are not copied again. The elements of a large array are not even
 /// copied into it: they stay where the source put them.
@@ -131,7 +131,7 @@ impl Frame {
         [head, self.tail.clone(), padding]
     }
 
-    /// Updates in it.
+    /// Number of updates in it.
     #[must_use]
     pub fn rows(&self) -> u32 {
         self.rows

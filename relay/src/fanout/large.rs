@@ -34,7 +34,7 @@ pub struct LargeValue {
 /// The frames of one large value in one encoding.
 #[derive(Debug, Default)]
 struct LargeFrames {
-    /// For clients that know the PV's update before, or that they missed it.
+    /// For clients that got the PV's previous update, or know that they missed it.
     next: OnceLock<Arc<Frame>>,
     /// For clients that get their first value of the PV.
     first: OnceLock<Arc<Frame>>,
@@ -109,12 +109,12 @@ pub fn large_steps(values: &[Arc<LargeValue>], set: &PvSet) -> u64 {
 #[derive(Debug)]
 pub struct LargeValues {
     newest: HashMap<PvId, Arc<LargeValue>>,
-    /// Different frames that a value may need.
+    /// Number of different frames that a value may have.
     encodings: usize,
 }
 
 impl LargeValues {
-    /// None yet.
+    /// An empty set.
     #[must_use]
     pub fn new(encodings: &Encodings) -> Self {
         Self {
@@ -123,8 +123,9 @@ impl LargeValues {
         }
     }
 
-    /// The large values of a tick, in order. Their frames say which of their PVs are back, so this is removed from
-    /// `changes`, which are copied only if another sink has them, too.
+    /// The large values of a tick, in order. Their frames report which of their PVs are connected
+    /// again, so this is removed from `changes`, which is copied only if another sink holds it,
+    /// too.
     pub fn of_tick(&mut self, table: &Table, changes: &mut Arc<Changes>) -> Vec<Arc<LargeValue>> {
         let (tick, encodings) = (changes.tick, self.encodings);
         let make = |row: &LargeRow| {
@@ -209,7 +210,7 @@ mod tests {
     }
 
     impl Bench {
-        /// At tick 1 a large PV is there.
+        /// A PV with a large value since tick 1.
         fn new() -> Self {
             let intake = Intake::new();
             let line = Line::open(&intake, PV, false);
@@ -375,7 +376,7 @@ mod tests {
             back
         );
 
-        // Gone again: the frame from before would say that it is there.
+        // Disconnected again: the earlier frame would report it as connected.
         bench.line.event(Event::Disconnected);
         bench.tick();
         let gone = vec![ConnectionState::Disconnected];

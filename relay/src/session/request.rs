@@ -21,7 +21,7 @@ use crate::session::operation::{OpOrder, Operation};
 use crate::state::filter;
 use crate::state::registry::Registry;
 
-/// What became of a request.
+/// The result of reading a request.
 pub enum Outcome {
     /// The answer, and the request's number.
     Answered(Reply, u32),
@@ -147,7 +147,7 @@ impl Answerer {
         Some(self.outcome(asker, body))
     }
 
-    /// What becomes of a request of a client that is known.
+    /// Handles a request of a client whose identity is known.
     fn outcome(&mut self, asker: Asker<'_>, body: RequestBody) -> Outcome {
         match body {
             RequestBody::Authenticate { token } => Outcome::LogIn(asker.request, token),

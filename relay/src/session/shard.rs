@@ -238,7 +238,7 @@ impl Run {
                 if event.token() == WAKER {
                     self.only_acks = false;
                 } else {
-                    // The next piece of a large message must not wait.
+                    // The next piece of a large message is read without delay.
                     self.only_acks &= !(event.is_writable() && self.is_blocked(event.token().0));
                     self.on_event(event);
                 }

@@ -20,8 +20,9 @@ use tungstenite::protocol::WebSocketContext;
 use crate::fanout::frame::Frame;
 use crate::session::transport::{AnyTransport, Transport};
 
-/// Answers and pongs that may wait behind a frame that has begun. The other frames that wait have
-/// bounds of their own: the large values of one tick, of one catch-up or of those answers.
+/// Maximum number of answers and pongs that wait behind a started frame. The other frames that wait
+/// are bounded by what they belong to: the large values of one tick, of one catch-up or of those
+/// answers.
 const MAX_WAITING: usize = 64;
 
 /// Bytes that are written to one client before other clients get their turn.
@@ -95,7 +96,7 @@ impl From<io::Error> for Broken {
 pub struct Socket<T = AnyTransport> {
     stream: Inbound<T>,
     context: WebSocketContext,
-    /// Bytes of the stream that the messages so far took at least; in several frames they took
+    /// Minimum bytes of the stream that the messages so far took; messages in several frames took
     /// more.
     taken: u64,
     /// The read buffer has grown for a large message.
@@ -114,7 +115,7 @@ pub struct Socket<T = AnyTransport> {
     discarded: u64,
 }
 
-/// How far the relay's closing of a connection is.
+/// Progress of the relay's closing of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Closing {
     /// It is open.
@@ -191,7 +192,7 @@ impl<T: Transport> Socket<T> {
         tail.chain(waiting).map(|frame| frame.length()).sum()
     }
 
-    /// Whether what waits is for this client's next turn, and not for the kernel.
+    /// Whether the waiting bytes wait for this client's next turn rather than for the kernel.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.is_blocked() && !self.full
@@ -220,8 +221,8 @@ impl<T: Transport> Socket<T> {
         })
     }
 
-    /// Sends a frame that follows one that was taken: in the client's next turn, behind the frames
-    /// that wait.
+    /// Queues a frame that follows an accepted one: it is sent in the client's next turn, behind
+    /// the frames that wait.
     pub fn follow(&mut self, frame: Arc<Frame>) {
         if self.tail.is_some() {
             let is_answer = false;
@@ -251,7 +252,7 @@ impl<T: Transport> Socket<T> {
         Ok(())
     }
 
-    /// Writes what waits, for one turn; returns how many bytes were written.
+    /// Writes waiting bytes, for one turn; returns how many bytes were written.
     ///
     /// # Errors
     /// When the client is gone.
@@ -274,7 +275,7 @@ impl<T: Transport> Socket<T> {
             };
         }
         if !self.is_blocked() {
-            // A burst of answers must not leave its buffer behind.
+            // Frees the buffer of a burst of answers.
             self.waiting = VecDeque::new();
             self.finish_when_written();
         }

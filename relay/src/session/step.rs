@@ -80,8 +80,8 @@ impl Session {
         }
     }
 
-    /// The interval of a client that waits is over: `Send` when it may be caught up, and the rest
-    /// as for `offer`.
+    /// Called when the interval of a waiting client is over. `Send` means that the client may be
+    /// caught up, the other results are as for `offer`.
     pub fn due(&mut self, blocked: bool, overdue: u64) -> Offer {
         if self.step != Progress::Waiting {
             return Offer::Wait;
@@ -130,7 +130,7 @@ impl Session {
         self.fall_behind(SkipCause::Behind);
     }
 
-    /// The socket took a frame of this tick, or will once it has taken what it began with.
+    /// The socket took a frame of this tick, at least its first byte.
     pub fn sent(&mut self, tick: u64) {
         self.synced = tick;
         self.last_sent = tick;

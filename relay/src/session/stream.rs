@@ -53,10 +53,10 @@ impl Shared {
     }
 }
 
-/// The shard's end. Dropped, it ends the body.
+/// The shard's end. Dropping it ends the body.
 pub struct StreamSender(Arc<Shared>);
 
-/// The HTTP server's end. Dropped, it tells the shard.
+/// The HTTP server's end. Dropping it notifies the shard.
 pub struct StreamBody(Arc<Shared>);
 
 /// Both ends of a stream. It begins with an empty record, so that the client learns at once that no
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// What the body gives now: bytes, or whether it is at its end.
+    /// The body's next piece, if there is one, or its end.
     fn take(body: &mut StreamBody) -> Result<Bytes, bool> {
         let mut context = Context::from_waker(Waker::noop());
         match Pin::new(body).poll_frame(&mut context) {

@@ -18,7 +18,7 @@ use socket2::SockRef;
 /// acknowledged, so a fixed size would bound what a client gets in one round trip.
 const NOTSENT_LOWAT_BYTES: u32 = 64 << 10;
 
-/// Bytes that are encrypted before the kernel has taken those before: one TLS record.
+/// Maximum number of encrypted bytes that the kernel hasn't taken: one TLS record.
 const RECORD_BYTES: usize = 16 << 10;
 
 /// A connection to one client. No call waits.
@@ -42,17 +42,16 @@ pub trait Transport {
     /// Reads some bytes; 0 at the end.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing is there, and others when the client is gone.
+    /// `WouldBlock` when there are no bytes, other errors when the client is gone.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize>;
 
     /// Writes some bytes. While `holds` is true after it, the kernel hasn't taken all of them.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing can be written, and others when the client is gone.
+    /// `WouldBlock` when nothing can be written, other errors when the client is gone.
     fn write(&mut self, slices: &[IoSlice<'_>; 3]) -> io::Result<usize>;
 
-    /// Gives the kernel the bytes that were written and that it hasn't taken; returns how many it
-    /// took.
+    /// Gives the kernel written bytes that it hasn't taken yet; returns how many it took.
     ///
     /// # Errors
     /// When the client is gone.
@@ -62,7 +61,7 @@ pub trait Transport {
     fn holds(&self) -> bool;
 
     /// Tells the client that nothing more follows. Best effort: a dead or stalled peer doesn't
-    /// learn it.
+    /// receive it.
     fn finish(&mut self);
 }
 
@@ -193,7 +192,7 @@ impl Transport for Tls {
             }
             self.connection.read_tls(&mut Encrypted(&mut self.tcp))?;
             if let Err(error) = self.connection.process_new_packets() {
-                // Tells the client what is wrong if the kernel takes it.
+                // Sends the client the TLS alert if the kernel takes it.
                 let _ = self.connection.write_tls(&mut self.tcp.stream);
                 return Err(io::Error::new(io::ErrorKind::InvalidData, error));
             }
@@ -230,7 +229,7 @@ impl Transport for Tls {
 
     fn finish(&mut self) {
         self.connection.send_close_notify();
-        // A client that is gone or takes nothing doesn't get it.
+        // A client that is gone or stalled doesn't receive it.
         let _ = self.flush();
         self.tcp.finish();
     }
@@ -245,7 +244,7 @@ impl Read for Encrypted<'_> {
     }
 }
 
-/// Calls a method of whichever transport it is.
+/// Calls a method of the transport.
 macro_rules! either {
     ($transport:expr, $inner:ident => $call:expr) => {
         match $transport {

@@ -36,8 +36,8 @@ impl From<Filter> for FilterKey {
     }
 }
 
-/// Largest count and longest interval. A larger number was negative or infinite in the client, and would
-/// hold back every update.
+/// Largest count and longest interval. A larger number was negative or infinite in the client, and
+/// no update would pass.
 const LARGEST: u32 = i32::MAX.cast_unsigned();
 
 /// Why a filter is refused.

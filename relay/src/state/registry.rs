@@ -120,7 +120,7 @@ impl Registry {
         self.acquire_filtered(names, None, identity, owner, room)
     }
 
-    /// Like `acquire`, with a filter of updates and who asks for it.
+    /// Like `acquire`, with an update filter and the client that requests it.
     pub fn acquire_filtered(
         &self,
         names: &[String],

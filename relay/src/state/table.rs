@@ -126,7 +126,7 @@ impl Table {
             // sequence has counted it.
             return None;
         }
-        // A part is no use without the row before it.
+        // The changed fields of a structure are useless without the row before.
         let value = if ahead == 1 && entry.latest.is_some() {
             value
         } else {
@@ -163,7 +163,7 @@ impl Table {
     }
 
     /// Applies expired times: a search ends with `NotFound`, a reconnected PV that sends nothing is
-    /// connected, a held update passes.
+    /// shown as connected, a held update passes.
     pub fn pass_time(&mut self, changes: &mut Changes, now: Now) {
         self.give_up_searching(changes, now);
         self.give_up_waiting(changes, now);

@@ -49,7 +49,7 @@ impl AccessCheck {
 fn run(registry: &Registry, control: &ControlQueue, asked: &Receiver<Question>) {
     let _alive = Indispensable(THREAD);
     while let Ok(first) = asked.recv() {
-        // All of these were asked after the present rules came into force.
+        // All of these were requested after the present rules took effect.
         let batch: Vec<_> = std::iter::once(first).chain(asked.try_iter()).collect();
         let (rules, pvs) = registry.to_judge();
         let mut known: HashMap<_, Arc<PvSet>> = HashMap::new();

@@ -60,7 +60,7 @@ impl PendingGet {
         now.instant < until
     }
 
-    /// Whether everything that it waits for is there, or known not to come.
+    /// Whether everything that it waits for has come, or is known not to come.
     fn is_complete(&mut self, table: &Table, now: Now) -> bool {
         let is_settled = |id| {
             let entry = table.entry(id);
@@ -182,7 +182,7 @@ impl Distributor {
         self.gets.push(get);
     }
 
-    /// Answers the gets that have all they wait for, or waited long enough.
+    /// Answers the gets that are complete or whose time is over.
     pub(super) fn answer_gets(
         &mut self,
         table: &Table,

@@ -1,4 +1,4 @@
-//! Subscriptions of clients, within what one client may have.
+//! Subscriptions of clients, within the limits of one client.
 
 use std::collections::HashSet;
 use std::mem;
@@ -12,7 +12,7 @@ use crate::fanout::set::PvSet;
 use crate::limits::subscriptions::SubscriptionLimits;
 use crate::state::table::{Now, Table};
 
-/// What became of a request to subscribe.
+/// The result of a request to subscribe.
 pub(super) struct Subscribed {
     /// The client's group from now on.
     pub(super) group: Option<usize>,
@@ -21,7 +21,7 @@ pub(super) struct Subscribed {
     pub(super) reply: Reply,
 }
 
-/// What a client has while its request to subscribe is carried out, PV by PV.
+/// A client's use of its limits while its request to subscribe is carried out, PV by PV.
 struct Subscriber<'a> {
     limits: SubscriptionLimits,
     table: &'a Table,
@@ -30,7 +30,8 @@ struct Subscriber<'a> {
     wanted: Vec<PvId>,
     /// Elements per second of its simulated PVs.
     load: u64,
-    /// Whether it may have names searched for. Determined when it matters: mostly all PVs are known.
+    /// Whether it may search for further names. Determined when needed, because most requests name
+    /// only known PVs.
     may_search: Option<bool>,
 }
 
@@ -99,7 +100,7 @@ impl Subscriber<'_> {
 }
 
 impl Distributor {
-    /// Subscribes the PVs that the client may have and gives the others back.
+    /// Subscribes the PVs that the client may have and releases the others.
     pub(super) fn subscribe(
         &mut self,
         client: ClientId,
@@ -137,7 +138,8 @@ impl Distributor {
                     fresh.push(*id);
                 }
                 Err(refusal) => {
-                    // Other clients may want the load that a discarded PV made.
+                    // The next sweep comes at once, because other clients may need the load of the
+                    // discarded PV.
                     if refusal.discard && load > 0 {
                         self.next_sweep = None;
                     }

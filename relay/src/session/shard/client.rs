@@ -124,7 +124,7 @@ impl Client {
         Ok(())
     }
 
-    /// Whether something waits for the client to take it.
+    /// Whether bytes wait for the client.
     pub(super) fn is_blocked(&self) -> bool {
         self.socket.is_blocked() || self.large.is_busy()
     }
@@ -141,7 +141,7 @@ impl Client {
         callers.logged_in(&mut self.caller, user, Instant::now())
     }
 
-    /// Bytes that wait for the client to take them.
+    /// Number of bytes that wait for the client.
     pub(super) fn held_bytes(&self) -> usize {
         self.socket.held_bytes() + self.large.held_bytes()
     }
@@ -163,7 +163,7 @@ impl Client {
     /// The heartbeat check: whether the client has sent something since the last one.
     pub(super) fn silence(&mut self, patience: Duration, now: Instant) -> Silence {
         let received = self.socket.received_bytes();
-        // Whether it takes what waits for it is checked elsewhere.
+        // A client that doesn't take what waits for it is checked for stalls instead.
         if self.is_closing() || self.socket.is_blocked() || received != self.heard {
             self.heard = received;
             self.pinged = None;

@@ -14,7 +14,7 @@ use crate::ops::latency::{SENT_SAMPLES, wall_ns};
 use crate::session::socket::{Broken, Written};
 use crate::session::step::Offer;
 
-/// What a client is to get of the ticks.
+/// Which frames of the ticks a client gets.
 #[derive(Default)]
 pub(super) struct Feed {
     /// The group whose frames it gets.
@@ -185,7 +185,7 @@ impl Run {
             Some(GroupFrame::Gather(set)) => (None, set),
         };
         if client.socket.is_ready() {
-            // Its turn comes now, so that no client is behind that only waited for one.
+            // The client gets its turn now: it isn't behind if it only waited for one.
             client.socket.resume()?;
         }
         let steps = || {

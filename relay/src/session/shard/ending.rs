@@ -26,7 +26,7 @@ impl Run {
         let mut waiting = Vec::new();
         let keys = self.new_keys();
         for (place, client) in &mut self.clients {
-            // Memory that a client doesn't take can't be freed.
+            // Memory of bytes that a client doesn't read can't be freed.
             let holds_memory = is_short && client.held_bytes() > HELD_BYTES;
             let evict_after = if holds_memory {
                 evict_after.min(EVICT_WHEN_SHORT)
@@ -86,7 +86,7 @@ impl Run {
         }
     }
 
-    /// Plans when each client is closed in a drain, so that all are by the end of this time.
+    /// Plans when each client is closed in a drain, evenly over this time.
     pub(super) fn drain(&mut self, over: Duration) {
         let count = self.clients.len().max(1) as u32;
         let now = Instant::now();

@@ -29,7 +29,7 @@ pub struct Arrival {
     pub read_ahead: Vec<u8>,
     /// The form of its messages.
     pub encoding: Encoding,
-    /// What the handshake says of the client.
+    /// The client, as the handshake describes it.
     pub peer: Peer,
     /// The budgets that it shares with other connections of its address and user.
     pub caller: Caller,
@@ -83,7 +83,7 @@ impl ShardHandle {
         clients
     }
 
-    /// Clients that it has or is about to have.
+    /// Number of clients, including those that it is about to get.
     #[must_use]
     pub fn clients(&self) -> usize {
         self.mailbox.clients.load(Ordering::Relaxed)
@@ -320,7 +320,7 @@ mod tests {
         let late = (MAX_UNDONE - IN_STEP) as u64;
         assert_eq!(mailbox.late.load(Ordering::Relaxed), late);
         assert!(!mailbox.takes_more(start + LATE * 100), "enough wait");
-        // It gets on, and is waited for again until it is in step.
+        // It makes progress, so ticks wait for it again.
         for _ in 1..MAX_UNDONE {
             mailbox.delivered(start + LATE * 100);
         }

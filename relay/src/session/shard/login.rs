@@ -12,10 +12,10 @@ use crate::access::rule::Identity;
 use crate::fanout::control::ControlRequest;
 use crate::session::socket::Broken;
 
-/// Time that a client has for logging in.
+/// Time in which a client must log in.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Refusal of a token whose key doesn't become known in time.
+/// Refusal of a token whose key is still unknown at the deadline.
 const UNKNOWN_KEY: &str = "the token is signed by a key that isn't known";
 
 /// Whether a client has logged in.
@@ -31,7 +31,7 @@ pub(super) enum Login {
     Done(Option<Shown>),
 }
 
-/// When a good token expires.
+/// The expiry of a valid token.
 pub(super) struct Shown {
     until: SystemTime,
     /// The key that it was signed with; without it the token is no longer valid.
@@ -140,7 +140,7 @@ impl Run {
         Err(self.refuse(place, to, refusal, Broken::NotLoggedIn))
     }
 
-    /// Lets a client in whose token is good.
+    /// Logs in a client whose token is valid.
     fn admit(
         &mut self,
         place: usize,

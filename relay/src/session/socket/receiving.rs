@@ -31,7 +31,7 @@ const MAX_DISCARDED_BYTES: u64 = 64 << 20;
 /// The stream that tungstenite reads; it keeps what tungstenite writes.
 pub(super) struct Inbound<T> {
     pub(super) transport: T,
-    /// What tungstenite wrote.
+    /// Bytes that tungstenite wrote.
     written: Vec<u8>,
     /// Bytes read so far.
     pub(super) received: u64,
@@ -39,7 +39,7 @@ pub(super) struct Inbound<T> {
     turn: ReadTurn,
 }
 
-/// What may still be read from one client in this turn.
+/// How much may still be read from one client in this turn.
 #[derive(Default)]
 struct ReadTurn {
     bytes_left: usize,

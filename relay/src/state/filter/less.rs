@@ -83,7 +83,8 @@ fn decimated(filter: &Filter, of: &Array) -> Option<Array> {
     array(of, extremes)
 }
 
-/// Min/max decimation: the smallest and the largest element of each stretch, in the order of the array.
+/// Min/max decimation: the smallest and the largest element of each section, in the order of the
+/// array.
 fn extremes<const SIZE: usize, T: PartialOrd + Copy>(
     data: &[u8],
     stretches: usize,
@@ -94,7 +95,7 @@ fn extremes<const SIZE: usize, T: PartialOrd + Copy>(
     for nth in 0..stretches {
         let begin = nth * elements.len() / stretches;
         let stretch = &elements[begin..(nth + 1) * elements.len() / stretches];
-        // NaN compares with nothing: it stays only in a stretch without numbers.
+        // NaN compares with nothing: it stays only in a section without numbers.
         let number = |element: &[u8; SIZE]| read(*element).partial_cmp(&read(*element));
         let first = stretch.iter().position(|element| number(element).is_some());
         let mut places = [first.unwrap_or(0); 2];
@@ -230,7 +231,7 @@ mod tests {
         assert_eq!(numbers(ValueType::UInt8), [0.0, 255.0]);
     }
 
-    /// Numbers of all kinds, with peaks among what is alike.
+    /// Numbers of all kinds, with peaks among equal values.
     fn element() -> impl Strategy<Value = f64> {
         prop_oneof![
             8 => Just(0.0),

@@ -13,7 +13,7 @@ use super::{ChangedRow, Changes};
 use crate::ingest::RowValue;
 use crate::limits::memory::PvCharge;
 
-/// Of the small values of one PV that may have any size, one in this many is weighed.
+/// Of the small values of a PV whose values may have any size, one in this many is weighed.
 const WEIGHED_EVERY: u32 = 64;
 
 /// The latest value of a PV.
@@ -258,7 +258,7 @@ impl Entry {
                 latest = large::left_out(&latest, why);
             }
             if self.is_left_out || was_left_out {
-                // A part is no use to clients that don't have the rest.
+                // The changed fields are useless to clients that don't have the others.
                 value = latest.value.clone();
                 small_bytes = large::small_bytes(&value);
             }

@@ -1,6 +1,6 @@
 //! Filtered PVs: entries of the table that follow a PV's entry through a filter.
 //!
-//! A filtered PV carries fewer updates of a PV, or less of its values. It has its own number and its
+//! A filtered PV has fewer updates than its PV, or smaller values. It has its own number and its
 //! own entry, so that all clients with an equal filter share its frames.
 
 use std::cmp::Reverse;
@@ -203,7 +203,7 @@ impl Table {
         }
     }
 
-    /// Lets held updates pass whose time has come.
+    /// Passes the held updates whose time has come.
     pub(super) fn pass_held(&mut self, changes: &mut Changes, now: Now) {
         while let Some(&Reverse((due, pv, opening))) = self.held.peek() {
             if now.instant < due {

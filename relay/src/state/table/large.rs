@@ -19,21 +19,22 @@ use crate::limits::memory::PvCharge;
 /// separate message.
 pub const LARGE_BYTES: usize = 16 << 10;
 
-/// Least bytes of a structure's field in a frame, without its name and contents.
+/// Minimum bytes of a structure's field in a frame, without its name and contents.
 const NODE_BYTES: usize = 24;
 
-/// Most bytes of small values in one frame; values beyond it travel like large ones. Far below the
-/// protocol's limit, because a field of a structure takes more bytes in a frame than are counted here.
+/// Maximum bytes of small values in one frame; values beyond it travel like large ones. Far below
+/// the protocol's limit, because a field of a structure takes more bytes in a frame than are
+/// counted here.
 const TOGETHER_BYTES: usize = 16 << 20;
 
-/// Most bytes of values in one frame: the protocol's limit, less the rest of a frame.
+/// Maximum bytes of values in one frame: the protocol's limit, less the rest of a frame.
 pub const MAX_VALUE_BYTES: usize = MAX_FRAME_BYTES - (2 << 20);
 
 /// A mebibyte.
 pub const MIB: usize = 1 << 20;
 
-/// Most bytes of memory that a value may take in addition to its elements and characters: those of a
-/// table with a million strings.
+/// Maximum bytes of memory that a value may take in addition to its elements and characters: those
+/// of a table with a million strings.
 const MAX_OVERHEAD_BYTES: usize = 64 * MIB;
 
 /// Alarm status `READ` of `alarm.h`: the value can't be read.
@@ -192,7 +193,7 @@ pub(super) fn small_bytes(value: &RowValue) -> Option<usize> {
 struct Space(usize);
 
 impl Space {
-    /// Takes bytes if there are as many.
+    /// Takes bytes if that many are left.
     fn takes(&mut self, bytes: usize) -> bool {
         match self.0.checked_sub(bytes) {
             Some(rest) => {

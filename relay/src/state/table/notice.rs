@@ -1,4 +1,4 @@
-//! What connections, access rights and metadata do to the entry of a PV.
+//! Applies connection events, access rights and metadata to the entry of a PV.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use super::entry::{Entry, Return};
 use super::{Changes, Now, Table};
 use crate::ingest::{Event, Notice};
 
-/// What the table does after an event was applied to its entry.
+/// What the table does after an event was applied to an entry.
 enum Then {
     /// Clients are told if the connection or the access rights changed.
     TellConnection,
