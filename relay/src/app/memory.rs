@@ -17,8 +17,12 @@ const RETURN_CHECK_EVERY: Duration = Duration::from_millis(500);
 /// This many charged bytes that became free are returned once no more become free…
 const MUCH_BYTES: usize = 4 << 20;
 
-/// … and this many at once.
+/// … this many at once…
 const VERY_MUCH_BYTES: usize = 256 << 20;
+
+/// … and any bytes once none became free for this long: PVs are closed some time after their last client
+/// has gone.
+const QUIET: Duration = Duration::from_secs(2);
 
 /// After this time nothing is on its way to clients that have gone.
 const STRAGGLERS: Duration = Duration::from_millis(1500);
@@ -66,15 +70,19 @@ pub(super) async fn watch(registry: Arc<Registry>, readiness: Arc<Readiness>, ma
 pub(super) async fn return_free(server: Arc<Server>) {
     let (mut settled, mut before) = (0_usize, 0);
     let (mut returned, mut released_before) = (0_usize, 0);
-    let mut again = None;
+    let (mut again, mut last_release) = (None, Instant::now());
     loop {
         tokio::time::sleep(RETURN_CHECK_EVERY).await;
         let clients = server.admin.sessions();
         let released = server.admin.memory.released();
         let free = released.wrapping_sub(returned);
         let is_settled = clients == before && clients.abs_diff(settled) >= MANY_CLIENTS;
-        let is_free =
-            free >= MUCH_BYTES && (released == released_before || free >= VERY_MUCH_BYTES);
+        if released != released_before {
+            last_release = Instant::now();
+        }
+        let is_free = free >= MUCH_BYTES
+            && (released == released_before || free >= VERY_MUCH_BYTES)
+            || free > 0 && last_release.elapsed() >= QUIET;
         let is_again = again.is_some_and(|at| Instant::now() >= at);
         if is_settled || is_free || is_again {
             // What was on its way to clients that have gone is free a little later.
