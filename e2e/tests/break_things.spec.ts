@@ -9,16 +9,16 @@ import { Child } from "../fixtures/child";
 import { PYTHON, RELAY, ROOT } from "../fixtures/paths";
 import { test as withoutDemo } from "../fixtures/test";
 
-/** The demo builds its page before it says where that is. */
+/** The demo builds its page before it prints the address. */
 const START_MS = 60_000;
 
-/** The IOC or the relay starts five seconds after its end, and is found again. */
+/** The IOC and the relay are started again five seconds after they ended. */
 const BACK = { timeout: 60_000 };
 
-/** libca and the relay give a connection that is silent some seconds, and two of those. */
+/** libca and the relay each wait some seconds before they consider a silent connection lost. */
 const SILENT = { timeout: 30_000 };
 
-/** One demo for all stories here: what a story breaks it also sees well again. */
+/** One demo for all tests of this file: each test waits until what it broke works again. */
 const test = base.extend<object, { demoUrl: string }>({
   demoUrl: [
     // eslint-disable-next-line no-empty-pattern -- Playwright reads the fixtures it needs from here.
@@ -85,7 +85,7 @@ test.describe("dark", () => {
     await expect(readback(page)).toHaveAttribute("data-state", "connected", BACK);
     await expect(breaking(page)).toContainText("IOC: running.");
 
-    // Only the page itself may do that: what a foreign one can send is refused.
+    // Only the page itself may do this: requests of other pages are refused.
     const foreign = await request.post(new URL("demo/ioc/kill", demoUrl).href);
     expect(foreign.status()).toBe(403);
     const headers = { "X-Pvwire-Demo": "yes" };

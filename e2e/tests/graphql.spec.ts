@@ -4,7 +4,7 @@ import { expect, test, type AppName } from "../fixtures/graphql_apps";
 
 const APPS: readonly AppName[] = ["apollo", "urql"];
 
-/** Without what Apollo adds to every selection. */
+/** Without the fields that Apollo adds to every selection. */
 function plain(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value), (key, held: unknown) =>
     key === "__typename" ? undefined : held,
@@ -207,7 +207,7 @@ for (const name of APPS) {
           display: { description, precision: 5 },
         },
       });
-      // The quality is told only when it changes.
+      // The quality is reported only when it changes.
       for (const other of others) {
         expect(other).toMatchObject({ subscribeChannel: { value, display: null } });
       }

@@ -3,7 +3,7 @@
 import type { Counter, DemoPage } from "../fixtures/demo_page";
 import { expect, test } from "../fixtures/test";
 
-/** As a browser does when another tab is opened, or this one again. */
+/** As a browser does when the user switches to another tab or back. */
 async function turn(demo: DemoPage, state: "hidden" | "visible"): Promise<void> {
   await demo.page.evaluate((now) => {
     Object.defineProperty(document, "visibilityState", { get: () => now, configurable: true });
@@ -11,7 +11,7 @@ async function turn(demo: DemoPage, state: "hidden" | "visible"): Promise<void> 
   }, state);
 }
 
-/** Frames for each time that `N0000` counts, over that many counts or more. */
+/** Number of frames per update of `N0000`, over at least this number of updates. */
 async function framesPerCount(demo: DemoPage, counts: number): Promise<number> {
   const now = async () => ({
     frames: (await demo.freshStats()).framesTotal,
@@ -25,17 +25,17 @@ async function framesPerCount(demo: DemoPage, counts: number): Promise<number> {
   return (last.frames - first.frames) / (last.count - first.count);
 }
 
-/** Values of all 1,000 that were left out because the page was hidden. */
+/** Number of values of all 1,000 PVs that were skipped because the page was hidden. */
 const paced = (counters: readonly Counter[]): number =>
   counters.reduce((sum, { skips }) => sum + skips.paced, 0);
 
-test("hidden page: about a frame a second; seen again: every update", async ({ demo }) => {
+test("hidden page: a frame a second; visible again: every update", async ({ demo }) => {
   await expect(demo.page.locator('.cell[data-state="connected"]')).toHaveCount(1000);
   const seen = await framesPerCount(demo, 50);
   expect(paced(await demo.counters())).toBe(0);
 
   await turn(demo, "hidden");
-  // A catch-up for ten counts, and answers to pings.
+  // One catch-up for ten updates, plus answers to pings.
   const hidden = await framesPerCount(demo, 50);
   expect(hidden).toBeLessThan(Math.min(0.3, seen / 2));
   expect(paced(await demo.counters())).toBeGreaterThan(10_000);
@@ -46,8 +46,8 @@ test("hidden page: about a frame a second; seen again: every update", async ({ d
   await framesPerCount(demo, 20);
   const after = await demo.counters();
   expect(paced(after), "nothing is left out any more").toBe(paced(before));
-  // Each record counts by one, so what has come is known to the last value. On a machine with too much
-  // to do a page may fall behind, which is told as that.
+  // Each record counts by one, so that every missing value is noticed. On an overloaded machine a
+  // page may fall behind, which is counted as such.
   const wrong = after.filter(({ value, sequence, updatesReceived, skips }, index) => {
     const then = before[index];
     if (then === undefined) return true;

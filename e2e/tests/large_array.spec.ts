@@ -1,4 +1,7 @@
-/** Large arrays come by the stream, whole and without a copy, or by the WebSocket without a stream. */
+/**
+ * Large arrays arrive complete and without a copy by the stream, or by the WebSocket if there is no
+ * stream.
+ */
 
 import type { PvClient } from "pvwire";
 
@@ -14,7 +17,7 @@ interface Waveform {
   readonly skips: { readonly behind: number };
 }
 
-/** Shows the waveform until it has come so often; says what was wrong with it. */
+/** Shows the waveform until it has arrived this number of times; returns what was wrong with it. */
 async function watch(demo: DemoPage, times: number) {
   return await demo.page.evaluate(
     async ([name, elements, times]) => {
@@ -27,7 +30,7 @@ async function watch(demo: DemoPage, times: number) {
           if (array == null) return;
           if (array.length !== elements) wrong.push(`${String(array.length)} elements`);
           if (!array.every((value) => Math.abs(value) <= 1)) wrong.push("no sine");
-          // A view on the message, with the few bytes that stand before the elements.
+          // A view on the message, with a few bytes before the elements.
           const before = array.buffer.byteLength - array.byteLength;
           if (before <= 0 || before > 4096) wrong.push(`${String(before)} bytes before`);
           buffers.add(array.buffer);
@@ -37,7 +40,7 @@ async function watch(demo: DemoPage, times: number) {
         });
       });
       const { skipped = 0, skips } = pv.getSnapshot() ?? {};
-      // On a machine with too much to do a page may fall behind, which is told as that.
+      // On an overloaded machine a page may fall behind, which is counted as such.
       const lost = skipped - (skips?.behind ?? 0);
       return { wrong, lost, stats: client.stats.getSnapshot() };
     },
@@ -59,12 +62,12 @@ test("large array: by the stream, complete, without loss or copy", async ({ demo
   expect(wrong).toEqual([]);
   expect(lost).toBe(0);
   expect(stats).toMatchObject({ gapsTotal: 0, reconnectsTotal: 0 });
-  // The first ones come by the WebSocket, until there is a stream, and all others by that.
+  // The first ones arrive by the WebSocket until there is a stream, all others by the stream.
   await expect.poll(async () => await metric(relay.port, streamed)).toBeGreaterThan(0);
   const already = await metric(relay.port, streamed);
   expect((await watch(demo, 4)).wrong).toEqual([]);
   expect((await metric(relay.port, streamed)) - already).toBeGreaterThanOrEqual(3);
-  // It goes on after the relay was away.
+  // It continues after a restart of the relay.
   await relay.restart();
   await expect(demo.connection).toHaveAttribute("data-connection", "open", { timeout: 30_000 });
   expect((await watch(demo, 4)).wrong).toEqual([]);
@@ -72,7 +75,7 @@ test("large array: by the stream, complete, without loss or copy", async ({ demo
 });
 
 test("large array where no stream gets through: by the WebSocket", async ({ demo, relay }) => {
-  // What a proxy answers that knows of no such address.
+  // The answer of a proxy without a rule for this address.
   await demo.page.context().route("**/ws/large?*", async (route) => {
     await route.fulfill({ contentType: "text/html", body: "<!doctype html><title>app</title>" });
   });

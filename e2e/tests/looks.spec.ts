@@ -8,10 +8,7 @@ import { expect } from "@playwright/test";
 import { faultsOf, nameOf, RATIOS, screenOf, screensOf, type Screen } from "../fixtures/screen";
 import { open, showing, test } from "../fixtures/widgets_page";
 
-test("widgets fit at every width and pixel ratio, and plots fill their boxes", async ({
-  page,
-  url,
-}) => {
+test("widgets fit at every width and pixel ratio; plots fill boxes", async ({ page, url }) => {
   const setScreen = await screenOf(page);
   for (const ratio of RATIOS) {
     const screens = screensOf(ratio);

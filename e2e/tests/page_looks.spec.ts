@@ -1,4 +1,4 @@
-/** The demo's pages, whole and legible on every screen, with a real IOC and relay. */
+/** The demo's pages are complete and legible on every screen, with a real IOC and relay. */
 
 import type { Page } from "@playwright/test";
 
@@ -34,9 +34,7 @@ test("every page of the demo fits every screen", async ({ demo }) => {
   }
 });
 
-test("on a phone the first value comes early, and the console's query has the whole width", async ({
-  demo,
-}) => {
+test("on a phone values come early and queries use the whole width", async ({ demo }) => {
   await demo.page.setViewportSize({ width: 390, height: 844 });
   const header = await demo.page.getByRole("banner").boundingBox();
   expect(header?.height).toBeLessThan(140);
@@ -46,13 +44,13 @@ test("on a phone the first value comes early, and the console's query has the wh
   expect((await editor.boundingBox())?.width).toBeGreaterThan(220);
 });
 
-test("the relay's own page fits every screen and says what is written and searched", async ({
+test("the relay's page fits every screen and shows puts and searches", async ({
   page,
   pageUrl,
   relay,
   ioc,
 }) => {
-  // A client, so that there are rows, but not a thousand.
+  // A client, so that the tables have rows, but not a thousand.
   const other = await page.context().newPage();
   await other.goto(`${pageUrl}?prefix=${ioc.prefix}#/beamline`);
   await page.goto(`http://127.0.0.1:${String(relay.port)}/`);

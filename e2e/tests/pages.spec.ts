@@ -7,10 +7,7 @@ for (const colorScheme of ["light", "dark"] as const) {
   test.describe(colorScheme, () => {
     test.use({ colorScheme });
 
-    test("beamline: a set point moves its plot's value, and the camera runs", async ({
-      demo,
-      ioc,
-    }) => {
+    test("beamline: a set point moves its plot, and the camera runs", async ({ demo, ioc }) => {
       await demo.page.getByRole("link", { name: "Beamline" }).click();
       await expect(demo.page.getByRole("heading", { level: 1 })).toContainText("Beamline");
       await demo.setPoint("RF:VOLTAGE:SET").send("1.9");
@@ -47,10 +44,7 @@ test("wall: 5,000 readbacks, said in words too", async ({ demo }) => {
   await expectAccessible(demo.page);
 });
 
-test("health: rates of each PV, what was left out, the latency, and what the relay says", async ({
-  demo,
-  relay,
-}) => {
+test("health: rates, skipped values, latency and the relay's counts", async ({ demo, relay }) => {
   await demo.page.getByRole("link", { name: "Health" }).click();
   const counter = demo.page.getByRole("row", { name: /:N0000/ });
   await expect
@@ -60,7 +54,7 @@ test("health: rates of each PV, what was left out, the latency, and what the rel
     .toBeGreaterThan(5);
   const latency = demo.page.getByLabel("Latency");
   await expect(latency).toContainText(/\d updates; the relay's clock is \d+\.\d ms/);
-  // One machine, one clock.
+  // IOC, relay and browser share one clock.
   await expect(latency).toContainText(/Stamp to callback\s*half ≤ \d+ ms/);
   const relaySays = demo.page.getByLabel("What the relay says");
   await expect(relaySays).toContainText(/Clients\s*1/);

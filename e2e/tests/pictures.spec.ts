@@ -8,12 +8,12 @@ import type { Screen } from "../fixtures/screen";
 import { SoftIoc } from "../fixtures/soft_ioc";
 import { expect, test } from "../fixtures/test";
 
-/** The sides of a canvas are held; what is drawn in it moves. */
+/** The size of a canvas is compared; its content moves. */
 const canvases = (page: Page): Locator[] => [page.locator("canvas")];
 
 test.describe("the demo", () => {
   test.use({
-    // Names are on the pictures; the network is private.
+    // The names are visible in the pictures; the network is private.
     // eslint-disable-next-line no-empty-pattern -- Playwright reads the fixtures it needs from here.
     prefix: async ({}, provide) => {
       await provide("SR");
@@ -43,7 +43,10 @@ test.describe("the demo", () => {
     await expect(page.locator(ready).first()).toBeVisible();
   }
 
-  /** The pages beside the first, on which screens, and how each is shown; given is what moves on it. */
+  /**
+   * The other pages, their screens, and how each is opened; the result is the locator of its moving
+   * parts.
+   */
   const PAGES: readonly (readonly [
     name: string,
     on: readonly (keyof typeof SCREENS)[],
@@ -91,7 +94,7 @@ test.describe("the demo", () => {
     ],
   ];
 
-  // Two stories, one for each worker.
+  // Two tests, one for each worker.
   for (const places of [
     ["phone", "desk"],
     ["tablet", "wall"],
@@ -137,7 +140,7 @@ test.describe("the demo", () => {
   });
 });
 
-/** What `/status` says, as far as the page's picture depends on it. */
+/** The parts of `/status` that the page's picture depends on. */
 interface Status {
   uptimeSeconds: number;
   instance: string;
@@ -161,7 +164,7 @@ interface Status {
 
 const SECONDS = [61, 62];
 
-/** The relay's own answer with figures that are the same in each run, of the second `at`. */
+/** The relay's answer with figures that are the same in each run, for the second `at`. */
 function sameFigures(status: Status, at: number): Status {
   const pv = (name: string, state: string, clients: number, perSecond: number): object => ({
     name,
@@ -216,13 +219,13 @@ function sameFigures(status: Status, at: number): Status {
 }
 
 test.describe("the relay's own page", () => {
-  /** What the page does each second by itself. */
+  /** What the page does every second. */
   async function askNow(page: Page): Promise<void> {
     await page.evaluate("void refresh()");
   }
 
   async function openStatus(page: Page, port: number): Promise<void> {
-    // Rates follow from two answers; a third never comes.
+    // Rates are computed from two answers; there is no third one.
     await page.addInitScript(() => {
       let seconds = 0;
       performance.now = () => 1000 * seconds++;

@@ -4,11 +4,7 @@ import { expect, test } from "../fixtures/test";
 
 const RECONNECT_MS = 30_000;
 
-test("a number that is sent by Enter is at the IOC and on another page", async ({
-  demo,
-  beside,
-  ioc,
-}) => {
+test("Enter sends a number to the IOC, and other pages show it", async ({ demo, beside, ioc }) => {
   const voltage = demo.setPoint("RF:VOLTAGE:SET");
   await expect(voltage.field).toHaveValue("1.40");
   await expect(voltage.hint).toHaveText("0 to 3 MV");
@@ -22,7 +18,7 @@ test("a number that is sent by Enter is at the IOC and on another page", async (
   expect(await ioc.get("RF:VOLTAGE:SET")).toBe("1.755");
 });
 
-test("without limits any finite number is sent, but not nan and inf", async ({ demo, ioc }) => {
+test("without limits any finite number is sent, but no nan or inf", async ({ demo, ioc }) => {
   const voltage = demo.setPoint("RF:VOLTAGE:SET");
   await expect(voltage.hint).toHaveText("0 to 3 MV");
   await voltage.send("-7.5");
@@ -54,11 +50,11 @@ test("typed input is marked unsent and kept; Escape reverts it", async ({ demo, 
   await voltage.field.press("Escape");
   await expect(voltage.row).toHaveAttribute("data-phase", "live");
   await expect(voltage.field).toHaveValue("2.20");
-  // Nor does Enter send what was only shown, with the digits that are not shown cut off.
+  // Enter does not send the displayed text either, which lacks the digits that are not displayed.
   await ioc.put("RF:VOLTAGE:SET", 1.2345);
   await expect(voltage.field).toHaveValue("1.23");
   await voltage.field.press("Enter");
-  // One IOC takes a page's puts in order: this one is written after whatever Enter had sent.
+  // An IOC processes a page's puts in order: this one would be written after one sent by Enter.
   await demo.setPoint("RING:SHOTS:SET").send("13");
   await expect(demo.setPoint("RING:SHOTS:SET").outcome).toContainText("Written");
   expect(await ioc.get("RF:VOLTAGE:SET")).toBe("1.2345");
@@ -82,7 +78,7 @@ test("arrow keys step within limits; Send and Undo match the keys", async ({ dem
   await expect(voltage.field).toBeFocused();
 });
 
-test("a choice from buttons or a list reaches the IOC and other pages", async ({
+test("choices from buttons and lists reach the IOC and other pages", async ({
   demo,
   beside,
   ioc,
@@ -129,11 +125,7 @@ test("a slider writes while it is moved and ends where it was left", async ({
   expect(Number(await ioc.get("MAG:CORR4:SET"))).toBe(1.05);
 });
 
-test("a text arrives as it is, also one in brackets and one of nothing", async ({
-  demo,
-  beside,
-  ioc,
-}) => {
+test("text arrives unchanged, also in brackets and when empty", async ({ demo, beside, ioc }) => {
   const message = demo.setPoint("OP:MESSAGE");
   await expect(message.field).toHaveValue("Beam available to users");
   for (const text of ["Injection at 14:00", "[x] y", "{x}", ""]) {
@@ -147,7 +139,7 @@ test("a text arrives as it is, also one in brackets and one of nothing", async (
   }
 });
 
-test("impossible values are refused with the reason and stay unsent", async ({ demo, ioc }) => {
+test("invalid values are refused with a reason and not sent", async ({ demo, ioc }) => {
   const voltage = demo.setPoint("RF:VOLTAGE:SET");
   await expect(voltage.field).toHaveValue("1.40");
   for (const [text, reason] of [
@@ -170,7 +162,7 @@ test("impossible values are refused with the reason and stay unsent", async ({ d
 });
 
 test("a label that was renamed meanwhile is refused", async ({ demo, beside, ioc }) => {
-  // This page's news are held back until it has asked for what is no choice any more.
+  // This page's updates are held back until it has put a choice that no longer exists.
   const held: (() => void)[] = [];
   let isHeld = false;
   await demo.page.routeWebSocket(/\/ws$/, (socket) => {
@@ -203,10 +195,7 @@ test("a label that was renamed meanwhile is refused", async ({ demo, beside, ioc
   expect(await ioc.get("FB:ORBIT:SET")).toBe("Slow");
 });
 
-test("a record with DISP refuses; without access or a rule nothing can be sent", async ({
-  demo,
-  ioc,
-}) => {
+test("DISP refuses puts; without access or a rule none can be sent", async ({ demo, ioc }) => {
   const phase = demo.setPoint("RF:PHASE:SET");
   await expect(phase.field).toBeEnabled();
   await phase.send("12");
@@ -299,7 +288,7 @@ test("without the relay nothing is sent, now or later", async ({ demo, ioc, rela
 
   await expect(voltage.field).toBeEnabled({ timeout: RECONNECT_MS });
   await expect(voltage.hint).toHaveText("Not sent · the PV has 1.40 MV");
-  // One IOC takes a page's puts in order: this one is written after whatever had been kept.
+  // An IOC processes a page's puts in order: this one would be written after one that was kept.
   await demo.setPoint("RING:SHOTS:SET").send("13");
   await expect(demo.setPoint("RING:SHOTS:SET").outcome).toContainText("Written");
   expect(await ioc.get("RF:VOLTAGE:SET")).toBe("1.4");

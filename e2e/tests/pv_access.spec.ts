@@ -5,7 +5,7 @@ import { writeFileSync } from "node:fs";
 import { DemoPage } from "../fixtures/demo_page";
 import { expect, test } from "../fixtures/test";
 
-/** The page has a place for this name, and the IOC usually no record. */
+/** The page shows this name, but the IOC usually has no such record. */
 const PV = "NOT_THERE";
 
 test.use({ source: "pva" });
@@ -25,7 +25,7 @@ test("a 64-bit integer has all its digits", async ({ ioc, page, pageUrl }, testI
   }
 });
 
-test("fields of structures are PVs; a wrong field lists those known", async ({
+test("fields of structures are PVs; a wrong one lists those known", async ({
   ioc,
   page,
   pageUrl,
@@ -74,7 +74,7 @@ test("fields of structures are PVs; a wrong field lists those known", async ({
 
 test("status and set points are the same as by Channel Access", async ({ demo, ioc }) => {
   await ioc.put("RF:VOLTAGE:SET", 1.5);
-  // pvxs asks a name server that it didn't reach again after ten seconds.
+  // pvxs tries an unreachable name server again after ten seconds.
   await expect(demo.value("RF:VOLTAGE:SET")).toHaveText("1.50 MV", { timeout: 45_000 });
   await ioc.put("OP:MESSAGE", "[x] y");
   await expect(demo.value("OP:MESSAGE")).toHaveText("[x] y");

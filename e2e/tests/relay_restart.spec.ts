@@ -6,7 +6,7 @@ const ALL_READBACKS = 18;
 const NOT_THERE = 1;
 const CELLS = 1000;
 
-test("relay killed: the page says so; restarted: right again without a reload", async ({
+test("relay killed: the page says so; restarted: right, no reload", async ({
   demo,
   ioc,
   relay,
@@ -37,7 +37,7 @@ test("relay killed: the page says so; restarted: right again without a reload", 
   );
   await expect(demo.readback("RF:VOLTAGE:SET")).not.toHaveAttribute("data-severity");
 
-  // What changes meanwhile is there when the relay is.
+  // Changes in the meantime are shown as soon as the relay is back.
   await ioc.put("RF:VOLTAGE:SET", 2.7);
   await ioc.put("OP:MESSAGE", "while the relay was away");
   await relay.restart();
@@ -56,7 +56,7 @@ test("relay killed: the page says so; restarted: right again without a reload", 
 test("relay back after a long time: Try now connects at once", async ({ demo, relay }) => {
   await expect(demo.connection).toHaveAttribute("data-connection", "open");
   await relay.kill();
-  // By then the next attempt is seconds away.
+  // By now the next attempt is seconds away.
   await expect(demo.banner).toContainText(/Attempt (?:[6-9]|\d\d) in [1-9]\.\d s/, {
     timeout: 60_000,
   });

@@ -31,7 +31,7 @@ for (const colorScheme of ["light", "dark"] as const) {
           await demo.page.getByRole("button", { name: /^Execute query/ }).click();
           await expect(demo.page.locator(".result-window")).toContainText("string");
         }
-        // Curves and bars need something to show.
+        // Curves and bars need some data first.
         const { updatesTotal } = await demo.stats();
         await expect
           .poll(async () => (await demo.stats()).updatesTotal, { timeout: 30_000 })
@@ -73,7 +73,7 @@ test("IOC gone", async ({ demo, ioc }) => {
   await save(demo, "demo-ioc-gone-light.png");
 });
 
-/** Every kind of row: alarms of each severity, the name that is not there, rates that are measured. */
+/** Every kind of row: alarms of each severity, a name that was not found, measured rates. */
 async function allIsShown(demo: DemoPage): Promise<void> {
   await expect(demo.page.locator('.cell[data-state="connected"]')).toHaveCount(CELLS);
   await expect(demo.readback("NOT_THERE")).toHaveAttribute("data-state", "notFound");

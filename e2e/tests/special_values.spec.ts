@@ -1,4 +1,4 @@
-/** Values that other clients get wrong appear on the page as the IOC has them. */
+/** Values that other clients show wrongly appear on the page as the IOC has them. */
 
 import { writeFileSync } from "node:fs";
 
@@ -8,10 +8,10 @@ import { DemoPage } from "../fixtures/demo_page";
 import type { SoftIoc } from "../fixtures/soft_ioc";
 import { expect, test } from "../fixtures/test";
 
-/** The page has a place for this name, and the IOC usually no record. */
+/** The page shows this name, but the IOC usually has no such record. */
 const PV = "NOT_THERE";
 
-/** Gives the IOC that record before anybody asks for it. */
+/** Adds that record to the IOC before any client requests it. */
 async function add(ioc: SoftIoc, testInfo: TestInfo, record: string, fields: string) {
   const database = testInfo.outputPath("special.db");
   writeFileSync(database, `record(${record}, "$(P):${PV}") { ${fields} }`);
@@ -35,7 +35,7 @@ test("infinities and NaN are told apart", async ({ ioc, page, pageUrl }, testInf
   }
 });
 
-test("an array of strings is each string, and an empty one stays empty", async ({
+test("an array of strings shows each string, or none when empty", async ({
   ioc,
   page,
   pageUrl,
@@ -85,7 +85,7 @@ test("a record's description is shown and follows a restart", async ({
   await expect(label).toHaveAttribute("title", "What the RF has", { timeout: 45_000 });
 });
 
-test("write access that is taken away and given back follows at once", async ({ demo, ioc }) => {
+test("write access that is withdrawn and granted shows at once", async ({ demo, ioc }) => {
   const access = demo.readback("RF:VOLTAGE:SET").locator("[data-access]");
   await expect(access).toHaveAttribute("data-access", "write");
 

@@ -62,7 +62,7 @@ for (const colorScheme of ["light", "dark"] as const) {
   test.describe(colorScheme, () => {
     test.use({ colorScheme });
 
-    test("a camera's frames and a table's rows, until their server is gone", async ({
+    test("camera frames and table rows, until their server is gone", async ({
       page,
       prefix,
       server,

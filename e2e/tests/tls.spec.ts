@@ -1,4 +1,4 @@
-/** A page gets live values from a relay that speaks TLS itself. */
+/** A page gets live values from a relay with its own TLS. */
 
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -8,7 +8,7 @@ import path from "node:path";
 import { Relay } from "../fixtures/relay";
 import { expect, test } from "../fixtures/test";
 
-// The certificate is of the test's own making: a user has one that the browser trusts.
+// The test makes its own certificate; browsers of users trust the relay's.
 test.use({ ignoreHTTPSErrors: true });
 
 /** A new certificate for 127.0.0.1, as flags for the relay. */
@@ -40,7 +40,7 @@ test("the page uses wss:// and the relay's own page https://", async ({
     await page.goto(`https://${address}/`);
     await expect(page.locator("#about")).toContainText("up for");
 
-    // The page is served by another server, which knows nothing of this relay.
+    // The page comes from another server, which has no proxy to this relay.
     await page.addInitScript((url) => {
       window.WebSocket = class extends WebSocket {
         constructor(_: string | URL, protocols?: string | string[]) {

@@ -1,10 +1,10 @@
-/** A PV that no IOC has, and that appears later. */
+/** A PV that does not exist at first and appears later. */
 
 import { writeFileSync } from "node:fs";
 
 import { expect, test } from "../fixtures/test";
 
-test("unknown PV: connecting, then not found, and connected once it exists", async ({
+test("unknown PV: connecting, not found, connected once it exists", async ({
   demo,
   ioc,
 }, testInfo) => {

@@ -1,4 +1,4 @@
-/** Changes of a record appear on the page as an operator reads them. */
+/** Changes of a record appear on the page as text for operators. */
 
 import { expect, test } from "../fixtures/test";
 

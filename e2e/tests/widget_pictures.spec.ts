@@ -6,14 +6,14 @@ import { expectPicture, on, showAll, SCREENS } from "../fixtures/pictures";
 import { expect } from "../fixtures/test";
 import { condition, open, setAll, showing, SHOWING, test } from "../fixtures/widgets_page";
 
-/** The page's clock stands still: times are the same in each run, and the axis of time doesn't move. */
+/** The page's clock is stopped: times are the same in each run, and the time axis doesn't move. */
 const NOW = "2026-03-01T12:34:56.789Z";
 
 async function openStill(page: Page, url: string): Promise<void> {
   await page.clock.setFixedTime(NOW);
   await open(page, url);
   await page.evaluate(async (begin) => {
-    // A curve of ten seconds after the first value; each point is told of in a flush.
+    // A curve of ten seconds after the first value; each point is delivered in a separate flush.
     for (let at = 0.5; at <= 9; at += 0.5) {
       const value = 42.5 + 20 * Math.sin(at);
       window.relay?.set("STRIP", { value, timeMs: begin + 1000 * at });
@@ -38,10 +38,7 @@ for (const [where, screen] of Object.entries(SCREENS)) {
 
 const DESK = { ...SCREENS.desk, width: 1024 };
 
-test("widgets in alarm, without news, disconnected, without access, without the relay", async ({
-  browser,
-  url,
-}) => {
+test("widgets in alarm and with every fault of access or connection", async ({ browser, url }) => {
   await on(browser, DESK, async (page) => {
     await openStill(page, url);
     const each = async (name: string, words: RegExp | string): Promise<void> => {

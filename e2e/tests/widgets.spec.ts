@@ -51,10 +51,7 @@ for (const colorScheme of ["light", "dark"] as const) {
       }
     });
 
-    test("gone: the last value stays, is said to be old, and can't be set", async ({
-      page,
-      url,
-    }) => {
+    test("gone: the last value stays, marked as old, and can't be set", async ({ page, url }) => {
       await open(page, url);
       await setAll(page, { state: "disconnected" });
       for (const pv of SHOWING) {
@@ -89,7 +86,7 @@ for (const colorScheme of ["light", "dark"] as const) {
       for (const label of SETTING) {
         const hint = setting(page, label).locator('[data-part="hint"]');
         await expect(hint).toContainText(/^Stale: no update since \d\d:\d\d:\d\d/);
-        // A stale value can be the right one: it may be set all the same.
+        // A stale value can still be correct, so the PV can be set.
         await expect(setting(page, label)).toHaveAttribute("data-writable", "true");
       }
       await expectAccessible(page);

@@ -158,7 +158,7 @@ test("cs-web-lib: the published package's own widgets", async ({
   expect(wrong).toEqual([]);
 });
 
-test("Next.js: a client component on a page that the server renders", async ({
+test("Next.js: a client component on a server-rendered page", async ({
   install,
   page,
   pageUrl,

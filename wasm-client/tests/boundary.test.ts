@@ -43,7 +43,7 @@ function callsDuring(work: () => void): Record<string, number> {
 }
 
 describe("the border to WebAssembly", () => {
-  it("is crossed as often for a frame of many rows as for one of few", async () => {
+  it("is crossed equally often for frames of many and of few rows", async () => {
     const socket = await atTheSnapshot();
     const few = callsDuring(() => {
       socket.frame("update");
@@ -81,7 +81,7 @@ describe("the border to WebAssembly", () => {
 });
 
 describe("the module's memory", () => {
-  it("is in no object of the application: arrays outlive its growth", async () => {
+  it("is in no object of applications: arrays outlive its growth", async () => {
     // The module that is loaded already.
     const { memory } = initSync(new Uint8Array());
     const socket = await atTheSnapshot([20, 21, 22, 23, 24]);

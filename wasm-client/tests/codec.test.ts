@@ -49,7 +49,7 @@ describe.each(images.images.map((packed) => [packed.codec, packed.how, packed] a
       );
     });
 
-    it("is refused when its bytes are cut or claim more than there is", async () => {
+    it("is refused when its bytes are cut or claim too much", async () => {
       const bytes = bytesOf(packed);
       const damaged = `The image's ${codec} bytes are damaged`;
       for (const length of [0, 3, 13, bytes.length - 1]) {

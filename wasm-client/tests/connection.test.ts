@@ -199,21 +199,18 @@ describe("a client whose relay is lost", () => {
     ["the network returns", () => view.dispatchEvent(new Event("online"))],
   ];
 
-  it.each(WAKES)(
-    "asks an open connection at once when %s, and finds it dead in 3 s",
-    async (_, wake) => {
-      const socket = await open();
-      socket.frame("pong");
-      vi.advanceTimersByTime(500);
-      wake();
-      wake();
-      expect(socket.sent("ping")).toHaveLength(2);
-      vi.advanceTimersByTime(2999);
-      expect(state()).toBe("open");
-      vi.advanceTimersByTime(1);
-      expect(state()).toBe("lost");
-    },
-  );
+  it.each(WAKES)("pings at once when %s, and finds a dead connection in 3 s", async (_, wake) => {
+    const socket = await open();
+    socket.frame("pong");
+    vi.advanceTimersByTime(500);
+    wake();
+    wake();
+    expect(socket.sent("ping")).toHaveLength(2);
+    vi.advanceTimersByTime(2999);
+    expect(state()).toBe("open");
+    vi.advanceTimersByTime(1);
+    expect(state()).toBe("lost");
+  });
 
   it("asks a quiet relay less often while the page is hidden", async () => {
     seen = "hidden";
@@ -317,7 +314,7 @@ describe("a hidden page", () => {
     vi.unstubAllGlobals();
   });
 
-  it("asks for a trickle, and for every update again when it is seen", async () => {
+  it("requests few updates when hidden, and all when visible again", async () => {
     await open();
     expect(paces()).toEqual([]);
     show("hidden");

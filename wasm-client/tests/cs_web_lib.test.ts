@@ -86,7 +86,7 @@ it("numbers come with all that widgets draw them by", async () => {
   expect(temp.partial).toBe(false);
 });
 
-it("enums, texts, arrays and numbers that are none come as their kind", async () => {
+it("enums, text, arrays and non-numbers keep their kind", async () => {
   const mode = await valueOf("MODE");
   expect([mode.getDoubleValue(), mode.getStringValue()]).toEqual([1, "On"]);
   expect(mode.getDisplay().choices).toEqual(["Off", "On"]);

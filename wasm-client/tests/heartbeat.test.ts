@@ -51,7 +51,7 @@ describe("acknowledgements and pings", () => {
     expect(state()).toBe("lost");
   });
 
-  it("take frames for life, when the answer to a ping waits behind them", async () => {
+  it("count frames as life while the pong waits behind them", async () => {
     const socket = await open();
     vi.advanceTimersByTime(4000);
     socket.frame("update");

@@ -453,7 +453,7 @@ describe("usePvSummary", () => {
     expect(seen.filter(({ shown, summary }) => shown !== summary)).toEqual([]);
   });
 
-  it("counts PVs that come later, and no more those that went, at once", async () => {
+  it("counts PVs as soon as they come, and not after they went", async () => {
     const counted: number[] = [];
     function Summary(): ReactNode {
       counted.push(usePvSummary().pvs);
@@ -480,7 +480,7 @@ describe("usePvSummary", () => {
 });
 
 describe("PvProvider", () => {
-  it("with an address makes one client, in StrictMode too, and ends it", async () => {
+  it("makes one client per address, in StrictMode too, and ends it", async () => {
     vi.stubGlobal("WebSocket", FakeSocket);
     const seen = new Set<PvClient>();
     function Seen(): ReactNode {
@@ -546,7 +546,7 @@ describe("PvProvider", () => {
     vi.advanceTimersByTime(2100);
   });
 
-  it("renders on a server, where nothing is known and nothing is asked", () => {
+  it("renders on a server, without data and without requests", () => {
     const html = renderToString(
       <PvProvider url="/ws">
         <Value />

@@ -152,7 +152,7 @@ describe("ImageView", () => {
     expect(picture.elements).toEqual(new Uint16Array(lz4Image.bytes.buffer));
   });
 
-  it("has the same colours by the graphics card as by the processor", () => {
+  it("has the same colours by graphics card and by processor", () => {
     const canvas = document.createElement("canvas");
     const options = { allowSoftware: true, onFailed: vi.fn() };
     const painter = createGlPainter(canvas, options);
@@ -230,7 +230,7 @@ describe("ImageView", () => {
     expect(rangeOf(Int16Array.of(3, -5, 2))).toEqual([-5, 3]);
   });
 
-  it("gives the elements of cameras the colours of the same numbers", () => {
+  it("gives images of cameras the colours of their numbers", () => {
     const levels = [7, 0, 255, 128, 20, 200];
     const cameras = [
       Uint8Array.from(levels),

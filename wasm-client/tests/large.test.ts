@@ -108,7 +108,7 @@ describe("the body", () => {
 });
 
 describe("a stream of large values", () => {
-  it("is asked for, fetched, and used when its first record has come", async () => {
+  it("is requested, fetched, and used from its first record on", async () => {
     const body = new Body();
     const fetched = serve(body);
     const { stream, socket } = fake();
@@ -124,7 +124,7 @@ describe("a stream of large values", () => {
     stream.close();
   });
 
-  it("lets what comes after an announcement wait, and nothing before it", async () => {
+  it("delays messages after an announcement, and none before it", async () => {
     const body = new Body();
     serve(body);
     const { stream, applied } = fake();

@@ -170,7 +170,7 @@ describe("percentile", () => {
     sumMs: 0,
   });
 
-  it("is the upper bound of the bucket that the given percentage does not exceed", () => {
+  it("is the upper bound of the bucket that holds the percentage", () => {
     expect(percentile(of([50, 49, 1]), 50)).toBe(1);
     expect(percentile(of([50, 49, 1]), 99)).toBe(10);
     expect(percentile(of([50, 49, 1]), 99.5)).toBe(Infinity);

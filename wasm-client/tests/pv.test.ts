@@ -163,7 +163,7 @@ describe("a snapshot", () => {
     });
   });
 
-  it("shows text, a PV that is searched for, and one that was refused", async () => {
+  it("shows text, a PV that is connecting, and a refused one", async () => {
     await atTheSnapshot();
     const text = show("TEXT");
     expect(text.value).toMatchObject({ float: null, string: "Träger läuft", text: "Träger läuft" });
@@ -203,7 +203,7 @@ describe("a 64-bit integer", () => {
 });
 
 describe("a structure", () => {
-  it("shows every kind of field, numeric arrays as views on the message", async () => {
+  it("shows every kind of field, arrays as views on the message", async () => {
     const [first] = GOLDEN_NAMES;
     for (const name of GOLDEN_NAMES) client.pv(name).subscribe(() => undefined);
     const socket = FakeSocket.last;
@@ -463,7 +463,7 @@ describe("get", () => {
     expect(b).toMatchObject({ name: "B", ok: false, error: { code: "TIMED_OUT", pv: "B" } });
   });
 
-  it("is asked again on the next connection, until its time is over", async () => {
+  it("is sent again on the next connection until it times out", async () => {
     const asked = client.get(["A"], { timeoutMs: 1000 });
     await settle();
     FakeSocket.last.open();

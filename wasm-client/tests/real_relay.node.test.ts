@@ -82,7 +82,7 @@ it("the largest 64-bit integer is put by pvAccess and read back", async () => {
   expect(result?.ok === true && result.data.value?.array).toEqual(BigUint64Array.of(most, 0n));
 });
 
-it("putMany has a result for each put; allPermitted sends all or none", async () => {
+it("putMany has a result each; allPermitted sends all or none", async () => {
   const [set, text, locked] = ["SET", "TEXT:SET", "LOCKED"].map(pv) as [string, string, string];
   const puts = [
     [set, 5],
@@ -128,7 +128,7 @@ it("a mutation writes the permitted puts and reports the others", async () => {
   ]);
 });
 
-it("a relay that hangs shows on every PV within 3 s, until it answers", async () => {
+it("a relay that hangs shows on every PV within 3 s", async () => {
   interface Shown {
     readonly status: { readonly quality: string };
     readonly connection: { readonly unresponsive: boolean; readonly lastHeard: string | null };

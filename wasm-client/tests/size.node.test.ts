@@ -25,7 +25,7 @@ const MAX_WIDGETS_GZIP_BYTES = 14 * 1024;
 /** What `pvwire/latency` may add. */
 const MAX_LATENCY_GZIP_BYTES = 2 * 1024;
 
-it("is at most 16 KB of JavaScript, beside the WebAssembly module", async () => {
+it("is at most 16 KB of JavaScript plus the WebAssembly module", async () => {
   const { core, lazy } = await bundle("../ts/index.ts");
   expect(codeOf(core)).toContain("pvwire.v1");
   expect(codeOf(core)).toContain("pvwire_wasm_bg.wasm");

@@ -31,7 +31,7 @@ describe("subscriptions", () => {
     expect(FakeSocket.last.sent("subscribe")).toHaveLength(1);
   });
 
-  it("with other options are others, asked for one filter at a time", async () => {
+  it("with other options are others, subscribed filter by filter", async () => {
     const listen = (name: string, options?: PvOptions): void => {
       client.pv(name, undefined, options).subscribe(() => undefined);
     };
