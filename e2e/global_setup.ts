@@ -8,7 +8,7 @@ import { build } from "vite";
 
 import { PYTHON, ROOT, STILL_THOUSAND_DB, THOUSAND_DB, WEB_DEMO } from "./fixtures/paths";
 
-/** Of Debian's fonts-dejavu-core, the one package that fonts.conf names. */
+/** A font of Debian's fonts-dejavu-core, the only package that fonts.conf uses. */
 const FONT = "/usr/share/fonts/truetype/dejavu/DejaVuSansMono.ttf";
 
 export default async function globalSetup(): Promise<void> {

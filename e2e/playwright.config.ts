@@ -21,12 +21,12 @@ export default defineConfig({
   expect: {
     timeout: 10_000,
   },
-  // One set for all machines: fonts.conf makes them draw alike.
+  // The same fonts on all machines, from fonts.conf.
   snapshotPathTemplate: "pictures/{arg}{ext}",
   reporter: [["list"]],
   use: {
     viewport: { width: 1440, height: 950 },
-    // A trace of a page that changes ten times a second makes its story four times as long.
+    // Tracing a page that changes ten times a second makes its test take four times as long.
     trace: process.env.PVWIRE_TRACE === undefined ? "off" : "retain-on-failure",
     screenshot: "only-on-failure",
     launchOptions: {

@@ -1,14 +1,13 @@
-/** Builds and serves the page, with `/ws` passed on to the relay, so that all is one origin. */
+/** Builds and serves the page and proxies `/ws` to the relay, so that both have one origin. */
 
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vite";
 
-/** Where the relay listens on this machine; its own default unless the environment says otherwise. */
+/** The relay's address on this machine; its default unless the environment sets another. */
 const relayPort = process.env.PVWIRE_RELAY_PORT ?? "8080";
 
 /**
- * Where `make demo` accepts the page's requests to break things; without it there is no such
- * address.
+ * The address at which `make demo` accepts the page's fault requests; undefined otherwise.
  */
 const controlPort = process.env.PVWIRE_DEMO_CONTROL_PORT;
 
@@ -22,7 +21,7 @@ const server = {
   host: "127.0.0.1",
   proxy: {
     "/ws": { ...relay, ws: true },
-    // What the relay says of itself, for the health page.
+    // The relay's status, for the health page.
     "/relay/status": { ...relay, rewrite: () => "/status" },
     ...(controlPort === undefined
       ? {}

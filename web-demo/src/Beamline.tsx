@@ -16,7 +16,7 @@ import { useWide } from "./wide";
 
 const CAMERA_WIDTH = 320;
 
-/** Made by the relay, so that no camera is needed. */
+/** Simulated by the relay, so that no camera is needed. */
 const CAMERA = `sim://camera(width=${String(CAMERA_WIDTH)},height=240,rate_hz=10)`;
 
 const ORBIT = "sim://waveform(size=2000,waves=5,rate_hz=10)";

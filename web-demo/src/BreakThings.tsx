@@ -1,4 +1,4 @@
-/** Buttons that kill or pause the IOC and the relay, where the demo offers that. */
+/** Buttons that kill or pause the IOC and the relay, if the demo offers this. */
 
 import { useState, type ReactNode } from "react";
 

@@ -13,7 +13,7 @@ export function ConnectionBanner(): ReactNode {
   if (connection.silentSinceMs !== undefined) {
     return (
       <section className="banner" data-banner="silent">
-        {/* Its seconds are not read out: they would never stop. */}
+        {/* Screen readers don't read the seconds: they would never stop. */}
         <p>
           <strong role="alert">No news from the relay</strong>{" "}
           <span aria-hidden="true">
@@ -40,7 +40,7 @@ export function ConnectionBanner(): ReactNode {
       </p>
       {connection.state === "lost" && (
         <p className="banner-retry">
-          {/* Not read out: a countdown in an alert would never stop talking. */}
+          {/* Not read by screen readers: a countdown in an alert would never stop. */}
           <span aria-hidden="true">
             {connection.retryInMs === undefined ? (
               "Trying now…"

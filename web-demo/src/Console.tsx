@@ -1,4 +1,4 @@
-/** GraphiQL, which asks the client in this page. */
+/** GraphiQL, which executes documents with the client of this page. */
 
 import { useEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import { GraphiQL } from "graphiql";
@@ -27,7 +27,7 @@ export default function Console({ client, prefix }: ConsoleProps): ReactNode {
   const section = useRef<HTMLElement>(null);
   useEffect(() => (section.current === null ? undefined : label(section.current)), []);
   const running = useRef(new Set<AsyncIterableIterator<GraphqlResult>>());
-  // GraphiQL goes without ending what it began.
+  // GraphiQL does not end its operations when it is removed.
   useEffect(() => {
     const begun = running.current;
     return () => {
@@ -97,8 +97,8 @@ class NoStorage implements Storage {
 const STORAGE = new NoStorage();
 
 /**
- * GraphiQL's editors have no names for those who don't see them, and an answer that is longer than
- * its window can't be scrolled by keys: given here, as soon as an editor is made.
+ * GraphiQL's editors have no accessible names, and long results can't be scrolled with keys: both
+ * are added here as soon as an editor is created.
  */
 function label(section: HTMLElement): () => void {
   const give = (): void => {

@@ -1,4 +1,4 @@
-/** The head of every page: its place, the state of the relay and of all PVs, and the tools. */
+/** The header of every page: navigation, the state of the relay and of all PVs, and the tools. */
 
 import { useState, type ReactNode } from "react";
 import { useConnection, usePvSummary } from "pvwire/react";

@@ -1,4 +1,4 @@
-/** The health page: the connection, what arrives of each PV, and how long updates take. */
+/** The health page: the connection, the updates of each PV, and how long they take. */
 
 import { useMemo, useState, useSyncExternalStore, type ReactNode } from "react";
 import type { PvClient } from "pvwire";
@@ -177,7 +177,7 @@ interface RelayStatus {
 
 const STATUS_EVERY_MS = 2000;
 
-/** The relay's own figures, of all its clients. */
+/** The relay's figures for all of its clients. */
 function RelayPanel() {
   const { atMs, said } = usePolled<RelayStatus>("relay/status", STATUS_EVERY_MS);
   const [last, setLast] = useState({ said, atMs });

@@ -14,7 +14,7 @@ interface StationSpec {
   readonly notation?: "exponent";
 }
 
-/** From top to bottom; each is next to the place in the ring that its line leads to. */
+/** From top to bottom; each is next to the point of the ring that its line leads to. */
 const LEFT: readonly StationSpec[] = [
   { pv: "RF:VOLTAGE", label: "RF voltage" },
   { pv: "CRYO:TEMP", label: "Cavity temperature" },
@@ -75,7 +75,7 @@ function Ring({ prefix }: { readonly prefix: string }) {
       {(["left", "right"] as const).map((side) =>
         LEFT.map((_, row) => {
           const { x, y } = placeOf(row, side);
-          // As far as the card, which covers the rest.
+          // Drawn up to the card, which covers the rest.
           return (
             <line
               key={`${side}${String(row)}`}
@@ -141,7 +141,7 @@ function Mark({ name, x, y }: { readonly name: string; readonly x: number; reado
   );
 }
 
-/** The hero: the current, and what an operator asks next. */
+/** The main figure: the beam current, and the most important other values. */
 function Beam({ prefix }: { readonly prefix: string }) {
   const name = `${prefix}:RING:CURRENT`;
   const pv = usePv<StationData>(name, SELECTION);
@@ -224,7 +224,10 @@ function Station({ label, name, notation }: Omit<StationSpec, "pv"> & { readonly
   );
 }
 
-/** A card has one line for it, whatever it says: the icon says why the value is old, the alarms say it in words. */
+/**
+ * A card has one line for it: the icon shows why the value is outdated, the alarm list says it in
+ * words.
+ */
 function shortOf(text: string): string {
   const old = /old since .*/.exec(text);
   return old === null ? text : `Old${old[0].slice(3)}`;

@@ -38,7 +38,7 @@ export function Wall({ client }: { readonly client: PvClient }): ReactNode {
       <p className="summary" data-summary="wall">
         {summary}
       </p>
-      {/* A canvas knows no style sheet: these have its colours. */}
+      {/* A canvas can't use style sheets: these elements define its colours. */}
       <span ref={palette} hidden>
         {LOOKS.map((look) => (
           <i key={look} className="cell" data-severity={look} />
@@ -88,7 +88,7 @@ function paintWall(
     onSummary(summaryOf(pvs, paintsPerSecond));
   };
 
-  /** Cells in view whose PV changed; all in view when others came into it. */
+  /** Visible cells whose PV changed, or all visible cells after scrolling. */
   const paint = (): void => {
     const now = Math.max(0, canvas.getBoundingClientRect().top - room.getBoundingClientRect().top);
     if (now !== scrolled) {
@@ -111,7 +111,7 @@ function paintWall(
 
   // One listener for all of them is called once per frame.
   const ends = pvs.map((pv) => pv.subscribe(paint));
-  // Counted in the flush that paints, as the header counts: two counts on a page must agree.
+  // Counted in the same flush as the header's counts: two counts on a page must agree.
   const counted = WALL_NAMES.map((name) => client.pv(name, COUNTED));
   ends.push(...counted.map((pv) => pv.subscribe(summarize)));
   const observer = new ResizeObserver(layOut);

@@ -2,10 +2,11 @@
 
 import { useEffect, useState } from "react";
 
-/** `undefined` when it doesn't answer, or with something else than JSON; and when it said so. */
+/** The last answer, and when it arrived. */
 export interface Polled<T> {
+  /** `undefined` if the server doesn't answer, or not with JSON. */
   readonly said: T | undefined;
-  /** On the page's own clock; `undefined` before the first answer or its absence. */
+  /** By the page's clock; `undefined` until the first attempt has ended. */
   readonly atMs: number | undefined;
 }
 
@@ -32,7 +33,7 @@ export function usePolled<T>(url: string, everyMs: number, mayBeAbsent = false):
   return polled;
 }
 
-/** What is there, or nothing: a server that hasn't the address may answer with the page itself. */
+/** The data, or `undefined`: a server without this address may answer with the page itself. */
 export async function fetchJson<T>(url: string, options: RequestInit): Promise<T | undefined> {
   try {
     const answer = await fetch(url, { cache: "no-store", ...options });

@@ -1,11 +1,11 @@
-/** Two apps as they are written for Coniql, one with Apollo Client and one with urql. */
+/** Two apps written for Coniql, one with Apollo Client and one with urql. */
 
 import { ApolloClient, gql, InMemoryCache } from "@apollo/client";
 import { GraphQLWsLink } from "@apollo/client/link/subscriptions";
 import { Client as UrqlClient, subscriptionExchange, type ExchangeIO } from "@urql/core";
 import { createGraphqlClient } from "pvwire/graphql";
 
-/** One app: what it shows is what the tests get. */
+/** One app; the tests read what it shows. */
 export interface App {
   query(document: string, variables?: Record<string, unknown>): Promise<unknown>;
   mutate(document: string, variables?: Record<string, unknown>): Promise<unknown>;
