@@ -259,9 +259,9 @@ impl Core {
         bytes
     }
 
-    /// An owned list of strings is required at the boundary to JavaScript.
-    /// `last_request` its number.
-    // A list of owned strings is what crosses the boundary.
+    /// A request to read as many of these PVs as fit; `taken` is that number, `last_request` the
+    /// request's.
+    // An owned list of strings is required at the boundary to JavaScript.
     #[allow(clippy::needless_pass_by_value)]
     pub fn get(&mut self, names: Vec<String>, timeout_ms: u32, description: bool) -> Vec<u8> {
         let (taken, bytes) = self.session.get(&names, timeout_ms, description);

@@ -8,55 +8,55 @@ schema {
 }
 
 type Query {
-  """The present state of one PV. Null and an error when there is no answer within \`timeout\` seconds."""
+  """The current state of a PV. Null and an error if there is no value within \`timeout\` seconds."""
   getChannel(id: ID!, timeout: Float! = 5): Channel
 
-  """The present state of many PVs, in the order of \`ids\`; null and an error for each without an answer."""
+  """The same for many PVs, in the order of \`ids\`. Null and an error for each without a value."""
   getChannels(ids: [ID!]!, timeout: Float! = 5): [Channel]!
 }
 
 type Mutation {
   """
-  Writes each value to the PV in the same place of \`ids\`, then reads the PVs. Null and an error for
-  each that wasn't written. A value is a number, the label or index of a choice, or text; one that
-  begins with \`[\` is a list in JSON, and \`{"numberType": …, "base64": …}\` an array.
+  Writes each value to the PV with the same index in \`ids\`, then reads the PVs. Null and an error
+  for each PV that was not written. A value is a number, the label or index of a choice, or text;
+  \`[…]\` is a list in JSON, \`{"numberType": …, "base64": …}\` an array.
   """
   putChannels(
     ids: [ID!]!
     values: [String!]!
-    """Seconds that each of the two may take."""
+    """Maximum time in seconds, for the puts and for the reads separately."""
     timeout: Float! = 5
-    """Read only when the record, and all that it set off, has finished processing."""
+    """Wait until the record, and all records that it triggers, have finished processing."""
     wait: Boolean! = false
   ): [Channel]!
 }
 
 type Subscription {
   """
-  One PV: first all of it, then a result for each change of what is selected, in which the objects
-  that didn't change are null.
+  One PV: a complete result, then a result for each change of the selected fields. In later results
+  the objects that did not change are null.
   """
   subscribeChannel(id: ID!): Channel
 
-  """Many PVs: each result holds those that changed, as \`subscribeChannel\` gives them."""
+  """Many PVs: each result contains the PVs that changed, as in \`subscribeChannel\`."""
   subscribeChannels(ids: [ID!]!): [Channel!]!
 }
 
-"""One PV."""
+"""A PV."""
 type Channel {
-  """The name with its source: \`ca://NAME\` also when asked for \`NAME\`."""
+  """The name with its source: \`ca://NAME\` even if \`NAME\` was requested."""
   id: String
   """Null before the first value."""
   value: ChannelValue
-  """Time stamp of the value, as the IOC set it."""
+  """The time stamp that the IOC set; null before the first value, and if the server sends none."""
   time: ChannelTime
-  """What to think of the value."""
+  """Alarm and write access."""
   status: ChannelStatus
-  """How to draw it; null before it is known."""
+  """How to display the value; null until it is known."""
   display: ChannelDisplay
-  """Whether the PV is there."""
+  """Connection state and read access."""
   connection: ChannelConnection
-  """Values that this client was not sent one by one, for whatever cause."""
+  """Number of values that this client did not receive."""
   skipped: Float
   """The same by cause."""
   skips: ChannelSkips
@@ -65,75 +65,75 @@ type Channel {
 """ISO 8601 in UTC with microseconds: \`2026-01-31T12:00:00.123456Z\`."""
 scalar DateTime
 
-"""A JavaScript number: NaN and ±Infinity included."""
+"""A JavaScript number, including NaN and ±Infinity."""
 scalar Double
 
 """A JavaScript \`bigint\`."""
 scalar BigInt
 
-"""A JavaScript typed array of the PV's own element type, or an array of strings. Not for JSON."""
+"""A JavaScript typed array of the PV's element type, or an array of strings. It has no JSON form."""
 scalar TypedArray
 
-"""A JavaScript \`Float64Array\`. Not for JSON."""
+"""A JavaScript \`Float64Array\`. It has no JSON form."""
 scalar Float64Array
 
-"""The fields of a pvAccess structure as a JavaScript object. Not for JSON."""
+"""A pvAccess structure as a JavaScript object. It has no JSON form."""
 scalar Structure
 
-"""A value in the forms that it has."""
+"""A value. Forms that it does not have are null."""
 type ChannelValue {
-  """The number or the index of the choice; null for NaN, ±Infinity, strings and arrays."""
+  """The number, or the index of the choice; null for NaN, ±Infinity, strings and arrays."""
   float: Float
   """
-  As an operator reads it: PREC digits, without a precision the shortest text that reads back as the same
-  number, label of the choice, true or false; arrays shortened.
+  Text for operators: a number with PREC digits, or without a precision the shortest text that is
+  parsed to the same number; the label of a choice; \`true\` or \`false\`; the first elements of an array.
   """
   string(
-    """Append the engineering units, if there are any."""
+    """Append the engineering units, if any."""
     units: Boolean! = false
   ): String
-  """The elements of a numeric array, little-endian; null for all others."""
+  """The elements of a numeric array, little-endian."""
   base64Array(
     """Maximum number of elements; 0 for all."""
     length: Int! = 0
   ): Base64Array
-  """The elements of an array, each as \`string\` would be; null for scalars."""
+  """The elements of an array as text, numbers as in \`string\`."""
   stringArray(
     """Maximum number of elements; 0 for all."""
     length: Int! = 0
   ): [String!]
-  """The number or the index of the choice, whatever it is; null for strings and arrays."""
+  """The number, including NaN and ±Infinity, or the index of the choice."""
   number: Double
-  """The text of a string PV, or in an array of characters; null for all others."""
+  """The text of a string PV or of an array of characters."""
   text: String
-  """All digits of an integer, of 64 bits too; null for all others."""
+  """All digits of an integer, including 64-bit integers."""
   exact: String
-  """The same as a number."""
+  """The same as a JavaScript \`bigint\`."""
   bigint: BigInt
-  """The elements of an array PV, in place; null for scalars."""
+  """The elements of an array: a view on the received message, or strings."""
   array: TypedArray
-  """The elements of a numeric array as doubles, in place if they are; null for all others."""
+  """The elements of a numeric array as doubles, without a copy if they are doubles."""
   float64Array(
     """Maximum number of elements; 0 for all."""
     length: Int! = 0
   ): Float64Array
-  """The fields of a structure; null for all others."""
+  """The fields of a structure."""
   structure: Structure
-  """The elements of an array of structures or unions; null for all others."""
+  """The elements of an array of structures or unions."""
   structures: [Structure]
-  """An NTTable by its columns; null for all others."""
+  """An NTTable."""
   table: Table
-  """An NTNDArray; null for all others."""
+  """An NTNDArray."""
   ndArray: NDArray
 }
 
-"""When the IOC says the value was sampled."""
+"""A time stamp."""
 type ChannelTime {
-  """Past the POSIX epoch, as precise as a double is."""
+  """Seconds past the POSIX epoch, with a fraction."""
   seconds: Float!
-  """Past the last whole second, exact: 0 to 999,999,999."""
+  """Nanoseconds past the last whole second: 0 to 999,999,999."""
   nanoseconds: Int!
-  """Means what the IOC wants it to."""
+  """The IOC defines its meaning."""
   userTag: Int!
   """The same in ISO 8601."""
   datetime: DateTime!
@@ -141,56 +141,56 @@ type ChannelTime {
 
 type ChannelStatus {
   """
-  VALID, WARNING, ALARM or INVALID, as the severity; UNDEFINED while not connected and where the server
-  gives no alarm.
+  VALID, WARNING, ALARM or INVALID, by severity; UNDEFINED while not connected or unresponsive, and
+  if the server sends no alarm.
   """
   quality: String!
-  """The alarm as text; empty without an alarm."""
+  """The alarm message, or why the PV is not connected; empty if there is no alarm."""
   message: String!
-  """Whether the PV may be written now, as far as the IOC is concerned; true where that isn't known."""
+  """Whether the IOC currently grants write access; true if only a put can show it."""
   mutable: Boolean!
   """
-  The last known severity, kept while disconnected; null before the first value and where the server gives
-  no alarm.
+  The last known severity, kept while disconnected; null before the first value and if the server
+  sends no alarm.
   """
   severity: AlarmSeverity
-  """EPICS's name of the alarm condition: NO_ALARM, HIHI, UDF …; null as severity is."""
+  """EPICS name of the alarm condition: NO_ALARM, HIHI, UDF …; null if \`severity\` is null."""
   alarmStatus: String
-  """\`mutable\`, and the relay takes puts to this PV; null when only a put can show it."""
+  """\`mutable\`, and the relay permits puts to this PV; null if only a put can show it."""
   writable: Boolean
 }
 
 type ChannelDisplay {
-  """The record's description; empty when not known."""
+  """The record's description; empty if not known."""
   description: String!
   role: ChannelRole!
-  """TEXTINPUT where the IOC takes values, else TEXTUPDATE."""
+  """TEXTINPUT if the IOC grants write access, otherwise TEXTUPDATE."""
   widget: Widget
-  """What may be written (DRVL to DRVH); null where neither end is given, as the other ranges."""
+  """Control limits (DRVL, DRVH). Like the other ranges, null if there is neither limit."""
   controlRange: Range
-  """What to draw (LOPR to HOPR)."""
+  """Display limits (LOPR, HOPR)."""
   displayRange: Range
-  """LOLO to HIHI."""
+  """Alarm limits (LOLO, HIHI)."""
   alarmRange: Range
-  """LOW to HIGH."""
+  """Warning limits (LOW, HIGH)."""
   warningRange: Range
-  """Engineering units; null for enums and strings, empty when there are none."""
+  """Engineering units; null for enums and strings, empty if there are none."""
   units: String
   """Digits after the decimal point; null for integers, enums and strings."""
   precision: Int
-  """How pvAccess wants a number shown; null when not known."""
+  """The number format of pvAccess; null if not known."""
   form: DisplayForm
-  """Labels of an enum by index; null for all others."""
+  """Labels of an enum."""
   choices: [String!]
   """Element type at the source: Float64, Enum, String …; Unknown before it is known."""
   type: String!
-  """Most elements that the PV can hold; 1 for a scalar."""
+  """Maximum number of elements; 1 for a scalar."""
   elementCount: Int!
   """Identifier of a pvAccess structure, such as \`epics:nt/NTTable:1.0\`; empty for other sources."""
   typeId: String!
 }
 
-"""Null where the source gives no limit."""
+"""Each end is null if there is no limit."""
 type Range {
   min: Float
   max: Float
@@ -198,30 +198,30 @@ type Range {
 
 type ChannelConnection {
   state: ConnectionState!
-  """Only then is the value the present one."""
+  """The value is current only if true."""
   connected: Boolean!
-  """When \`state\` began; null before the relay has answered."""
+  """Start of the state; null before the relay has answered."""
   since: DateTime
-  """When the server was last heard from, while the value may be old; null otherwise."""
+  """Time until which the value was current, while it may be out of date; otherwise null."""
   lastHeard: DateTime
-  """Connected, but the server has stopped answering."""
+  """Connected, but the server has stopped responding, or the relay has for three seconds."""
   unresponsive: Boolean!
-  """Access rights: may be read."""
+  """Read access."""
   readable: Boolean!
-  """Why there is no value: the name is refused, or no read access; null otherwise."""
+  """Why there is no value: name refused, no such field, or no read access; otherwise null."""
   reason: String
 }
 
 type ChannelSkips {
-  """This page didn't keep up."""
+  """The page was too slow."""
   behind: Float!
-  """The page was hidden, and was brought up to date at intervals."""
+  """The page was hidden and was updated at intervals."""
   paced: Float!
-  """An option for fewer updates withheld them."""
+  """Removed by a filter that the page requested."""
   filter: Float!
-  """The relay couldn't take them in fast enough."""
+  """The relay was too slow."""
   relay: Float!
-  """The server or its library put them into others, as far as that is known."""
+  """The server or its library merged them into later updates, as far as this is known."""
   source: Float!
 }
 
@@ -237,26 +237,26 @@ type Table {
 }
 
 type TableColumn {
-  """Name of the field that holds the column."""
+  """Name of the structure's field."""
   name: String!
-  """What to write above it."""
+  """The column's heading."""
   label: String!
-  """The elements, in place."""
+  """The elements."""
   array: TypedArray
   stringArray(length: Int! = 0): [String!]
   """Null for a column of strings."""
   base64Array(length: Int! = 0): Base64Array
 }
 
-"""An image, or other samples of many dimensions."""
+"""An image or another array with dimensions."""
 type NDArray {
   uniqueId: Int
-  """Lengths, the fastest dimension first."""
+  """Sizes, the fastest dimension first."""
   dimensions: [Int!]!
-  """How the samples are compressed; empty when they are not."""
+  """Name of the compression; empty if uncompressed."""
   codec: String!
   numberType: NumberType
-  """The samples, in place."""
+  """The elements."""
   array: TypedArray
   base64Array(length: Int! = 0): Base64Array
   attributes: [NDAttribute!]!
@@ -264,7 +264,7 @@ type NDArray {
 
 type NDAttribute {
   name: String!
-  """Null where it is no scalar."""
+  """Null if it is not a scalar."""
   value: String
   description: String!
 }
@@ -283,7 +283,7 @@ enum NumberType {
   FLOAT64
 }
 
-"""What the IOC lets this client do."""
+"""Access rights at the IOC: read only, write only, both."""
 enum ChannelRole {
   RO
   WO
@@ -313,7 +313,7 @@ enum DisplayForm {
   ENGINEERING
 }
 
-"""As EPICS spells it."""
+"""EPICS alarm severity."""
 enum AlarmSeverity {
   NO_ALARM
   MINOR
@@ -322,16 +322,16 @@ enum AlarmSeverity {
 }
 
 enum ConnectionState {
-  """Searched for, not found yet."""
+  """Being searched for."""
   connecting
-  """Searched for longer than the relay's not-found time; the search goes on."""
+  """Not found within the relay's search time; the search continues."""
   notFound
   connected
-  """Was connected; the last value is kept and is old."""
+  """The connection was lost; the last value is kept."""
   disconnected
-  """The relay itself is out of reach; the last value is kept and is old."""
+  """The relay is unreachable; the last value is kept."""
   relayLost
-  """The relay didn't take the name."""
+  """The relay refused the name."""
   refused
 }
 `;
