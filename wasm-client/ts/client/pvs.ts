@@ -5,7 +5,7 @@ import type { Link } from "../link/link.js";
 import { ALARM, ALL_PARTS, CONNECTION, DESCRIBES } from "../pv/fields.js";
 import type { Locals } from "../pv/local.js";
 import { isLocal, type PvHandle, type PvOwner } from "../pv/pv.js";
-import { isLoaded, Wasm, type Columns } from "../store/core.js";
+import { isLoaded, Wasm, type ArrayRow, type Columns } from "../store/core.js";
 import { Flusher } from "../store/flush.js";
 import { Listeners, Round } from "../store/readable.js";
 import { Slot } from "../store/slot.js";
@@ -206,13 +206,8 @@ export class Pvs implements PvOwner {
   /** Stores the arrays of a message: slot, offset in `data`, count and type of each. */
   keepArrays(arrays: Uint32Array, data: ArrayBuffer): void {
     for (let at = 0; at < arrays.length; at += 4) {
-      const slot = this.#bySlot[arrays[at] as number]?.slot;
-      slot?.keepArray(
-        data,
-        arrays[at + 1] as number,
-        arrays[at + 2] as number,
-        arrays[at + 3] as number,
-      );
+      const [slot, ...place] = arrays.subarray(at, at + 4) as unknown as ArrayRow;
+      this.#bySlot[slot]?.slot?.keepArray(data, ...place);
     }
   }
 

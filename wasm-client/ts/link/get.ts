@@ -1,7 +1,7 @@
 /** Reads of one client: waiting names, open requests, and results. */
 
 import type { Clock, Timer } from "../clock.js";
-import type { Wasm } from "../store/core.js";
+import type { ArrayRow, Wasm } from "../store/core.js";
 import { PvError } from "../errors.js";
 import {
   ALL_PARTS,
@@ -114,8 +114,8 @@ export class Gets {
     const { job, from, to } = piece;
     const slots = job.names.slice(from, to).map((name, index) => new Slot(wasm, name, index, true));
     for (let at = 0; at < arrays.length; at += 4) {
-      const [slot, offset, count, type] = arrays.subarray(at, at + 4) as unknown as Row;
-      slots[slot]?.keepArray(data, offset, count, type);
+      const [slot, ...place] = arrays.subarray(at, at + 4) as unknown as ArrayRow;
+      slots[slot]?.keepArray(data, ...place);
     }
     const errors = wasm.core.name_errors();
     for (let at = 0; at < errors.length; at += 3) {
@@ -179,5 +179,3 @@ export class Gets {
     job.resolve(job.results as GetResult<unknown>[]);
   }
 }
-
-type Row = [number, number, number, number];

@@ -8,27 +8,24 @@ import type { Selected } from "./selected.js";
 
 const nothing = (): undefined => undefined;
 
-/** For hooks of this package. Options written inline are compared by content. */
+/** The same object until its contents change: options written inline are a new one each time. */
+export function useSameOptions(options: PvOptions | undefined): PvOptions {
+  const { deadband, every, float32, maxLength, points, rateHz, stride } = options ?? {};
+  return useMemo(
+    () => ({ deadband, every, float32, maxLength, points, rateHz, stride }),
+    [deadband, every, float32, maxLength, points, rateHz, stride],
+  );
+}
+
+/** The PV that a hook of this package reads. */
 export function usePvStore<T>(
   name: string,
   selection: string | undefined,
   options: PvOptions | undefined,
 ): Readable<T | undefined> {
   const client = useClient();
-  const { deadband, every, float32, maxLength, points, rateHz, stride } = options ?? {};
-  return useMemo(
-    () =>
-      client.pv<T>(name, selection, {
-        deadband,
-        every,
-        float32,
-        maxLength,
-        points,
-        rateHz,
-        stride,
-      }),
-    [client, name, selection, deadband, every, float32, maxLength, points, rateHz, stride],
-  );
+  const same = useSameOptions(options);
+  return useMemo(() => client.pv<T>(name, selection, same), [client, name, selection, same]);
 }
 
 /**
@@ -89,21 +86,12 @@ function usePvsStore(
   options: PvOptions | undefined,
 ): PvsStore {
   const client = useClient();
-  const { deadband, every, float32, maxLength, points, rateHz, stride } = options ?? {};
+  const same = useSameOptions(options);
   // Lists written inline are compared by content.
   const key = JSON.stringify(names);
   return useMemo(
-    () =>
-      pvsStore(client, JSON.parse(key) as string[], selection, {
-        deadband,
-        every,
-        float32,
-        maxLength,
-        points,
-        rateHz,
-        stride,
-      }),
-    [client, key, selection, deadband, every, float32, maxLength, points, rateHz, stride],
+    () => pvsStore(client, JSON.parse(key) as string[], selection, same),
+    [client, key, selection, same],
   );
 }
 

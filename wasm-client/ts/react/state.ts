@@ -11,7 +11,7 @@ import type {
   StatsSnapshot,
 } from "../types.js";
 import { useClient } from "./provider.js";
-import { usePv } from "./pv.js";
+import { usePv, useSameOptions } from "./pv.js";
 
 /** The state of the connection to the relay. */
 export function useConnection(): ConnectionSnapshot {
@@ -31,11 +31,8 @@ export function useStats(): StatsSnapshot {
  */
 export function useRate(name: string, options?: PvOptions): number | undefined {
   const client = useClient();
-  const { deadband, every, float32, maxLength, points, rateHz, stride } = options ?? {};
-  const rate = useMemo(
-    () => rateOf(client, name, { deadband, every, float32, maxLength, points, rateHz, stride }),
-    [client, name, deadband, every, float32, maxLength, points, rateHz, stride],
-  );
+  const same = useSameOptions(options);
+  const rate = useMemo(() => rateOf(client, name, same), [client, name, same]);
   return useSyncExternalStore(rate.subscribe, rate.getSnapshot, () => undefined);
 }
 

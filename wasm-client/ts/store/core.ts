@@ -28,7 +28,6 @@ export interface Columns {
 
 /** The kind of request that a frame answered; the numbers of `ingest.rs`. */
 export const Answered = {
-  nothing: 0,
   hello: 1,
   subscribe: 2,
   unsubscribe: 3,
@@ -52,9 +51,12 @@ export interface Applied {
   readonly dirty: number;
   readonly updatesTotal: number;
   readonly skippedTotal: number;
-  /** Slot, offset in the message, count and type of each array and structure. */
+  /** An `ArrayRow` for each array and structure. */
   readonly arrays: Uint32Array;
 }
+
+/** An array or structure in a message. */
+export type ArrayRow = [slot: number, offset: number, count: number, type: number];
 
 /** The elements of the summary, see `lib.rs`. */
 type Summary = [number, number, number, number, number, number, number, number];

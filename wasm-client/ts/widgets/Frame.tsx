@@ -12,7 +12,7 @@ export interface FrameProps {
   readonly kind: string;
   readonly condition: Condition;
   /** The value as a short text, next to the condition. */
-  readonly summary?: string | undefined;
+  readonly summary: string;
   readonly description?: string | undefined;
   readonly children: ReactNode;
 }
@@ -37,7 +37,7 @@ export function Frame(props: FrameProps): ReactNode {
         <span id={id} title={description === "" ? name : description}>
           {label}
         </span>
-        {summary !== undefined && <span data-part="value">{summary}</span>}
+        <span data-part="value">{summary}</span>
       </p>
       <div className="pvwire-widget-body">{children}</div>
       <p className="pvwire-widget-condition" data-part="condition">

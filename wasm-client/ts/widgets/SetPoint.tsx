@@ -61,8 +61,8 @@ export function SetPoint(props: SetPointProps): ReactNode {
   const isUnsent = entry.phase === "typed" && entry.text !== pv?.value?.string;
   const phase = isUnsent ? "unsent" : entry.phase === "sending" ? "sending" : "live";
   const kind = control ?? controlOf(pv);
-  const age = ageOf(pv, isStale);
   const rest = problem ?? (isUnsent ? "" : hintOf(pv, kind));
+  const hint = [ageOf(pv, isStale), rest].filter(Boolean).join(" · ");
   const Control = CONTROLS[kind];
   return (
     <div
@@ -105,10 +105,8 @@ export function SetPoint(props: SetPointProps): ReactNode {
       </div>
       <div className="pvwire-set-point-note">
         <span id={`${id}hint`} className="pvwire-set-point-hint" data-part="hint">
-          {age}
-          {age !== "" && rest !== "" && " · "}
-          {rest}
-          {isUnsent && (age !== "" || rest !== "") && " · "}
+          {hint}
+          {isUnsent && hint !== "" && " · "}
           {isUnsent && <Unsent pv={problem === undefined ? pv : undefined} />}
         </span>
         <span

@@ -95,15 +95,7 @@ function columnsOf(structure: PvStructure | null): Column[] {
 const isNumber = (cell: PvField | undefined): boolean => cell != null && typeof cell !== "string";
 
 function cellText(cell: PvField | undefined): string {
-  switch (typeof cell) {
-    case "number":
-      return String(Number(cell.toPrecision(9)));
-    case "string":
-      return cell;
-    case "bigint":
-    case "boolean":
-      return String(cell);
-    default:
-      return cell == null ? "" : JSON.stringify(cell);
-  }
+  if (cell == null) return "";
+  if (typeof cell === "object") return JSON.stringify(cell);
+  return String(typeof cell === "number" ? Number(cell.toPrecision(9)) : cell);
 }
