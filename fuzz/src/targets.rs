@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use pvwire_core::ingest::Session;
+use pvwire_core::select::{self, Documents};
 use pvwire_epics::ca::message;
-use pvwire_graphql::Documents;
 use pvwire_relay::access::rule::{Identity, Rules};
 use pvwire_relay::config::{Access, Asked, Config};
 use pvwire_relay::ingest::sim;
 use pvwire_schema::types::Filter;
 use pvwire_schema::{decode, encode};
-use pvwire_wasm::ingest::Session;
 
 use crate::{filters, gateway, names, sockets, tokens};
 
@@ -320,7 +320,7 @@ fn graphql(bytes: &[u8]) {
     let mut documents = Documents::new();
     let kept = [(); 2].map(|()| documents.plan(document, operation, variables));
     assert_eq!(kept, [first.clone(), first], "a kept document is another");
-    let _ = pvwire_graphql::selection(document);
+    let _ = select::selection(document);
 }
 
 const CONFIG: &[&str] = &[

@@ -233,11 +233,12 @@ fn table(heading: &str) -> Vec<(String, Vec<String>)> {
 }
 
 const PLANES: &str = "### Planes of the relay";
+const ENGINE: &str = "### Modules of the engine";
 const FOLDERS: &str = "### Folders of the package";
 
-/// The `pub mod` lines of a file.
+/// The `pub mod` lines of a file, relative to the workspace.
 fn listed(file: &str) -> Vec<String> {
-    let code = code(&fs::read_to_string(relay().join("src").join(file)).unwrap());
+    let code = code(&fs::read_to_string(workspace().join(file)).unwrap());
     code.lines()
         .filter_map(|line| line.trim().strip_prefix("pub mod ")?.strip_suffix(';'))
         .map(str::to_owned)
@@ -275,12 +276,13 @@ fn planes_and_their_modules_are_those_of_the_table() {
     let planes = table(PLANES);
     assert!(planes.len() >= 8, "{planes:?}");
     let names: Vec<_> = planes.iter().map(|(plane, _)| plane.clone()).collect();
-    assert_eq!(listed("lib.rs"), names);
+    assert_eq!(listed("relay/src/lib.rs"), names);
     for (plane, mut modules) in planes {
         if !modules.is_empty() {
             // rustfmt sorts them.
             modules.sort();
-            assert_eq!(listed(&format!("{plane}.rs")), modules, "{plane}");
+            let file = format!("relay/src/{plane}.rs");
+            assert_eq!(listed(&file), modules, "{plane}");
         }
     }
 }
@@ -295,14 +297,27 @@ fn no_module_of_the_relay_names_a_later_one() {
 }
 
 #[test]
+fn no_module_of_the_engine_names_a_later_one() {
+    let rows = table(ENGINE).into_iter();
+    let order: Vec<Module> = rows.map(|(module, _)| vec![module]).collect();
+    let mut names = order.concat();
+    // rustfmt sorts them.
+    names.sort();
+    assert_eq!(listed("client-core/src/lib.rs"), names);
+    let arrows = arrows(&modules(&workspace().join("client-core/src")));
+    assert!(arrows.len() > 30, "the test reads no arrows: {arrows:?}");
+    let wrong = backwards(&order, &arrows);
+    assert!(wrong.is_empty(), "these point backwards: {wrong:?}");
+}
+
+#[test]
 fn modules_in_one_folder_name_each_other_in_one_direction() {
     let mut circles = Vec::new();
     for src in [
         "schema/src",
         "relay/src",
         "relay/epics/src",
-        "wasm-client/src",
-        "wasm-client/graphql/src",
+        "client-core/src",
     ] {
         let modules = modules(&workspace().join(src));
         let arrows = arrows(&modules);
@@ -479,19 +494,29 @@ fn relay_has_no_part_of_the_client_and_no_query_language() {
 
 #[test]
 fn engine_of_the_client_knows_neither_the_browser_nor_wasm_bindgen() {
+    const FOREIGN: [&str; 5] = ["wasm_bindgen", "js_sys", "web_sys", "tokio", "mio"];
+    for package in ["client-core", "schema"] {
+        let manifest = fs::read_to_string(workspace().join(package).join("Cargo.toml")).unwrap();
+        let manifest: toml::Table = manifest.parse().unwrap();
+        let needs = manifest["dependencies"].as_table().unwrap();
+        let foreign = needs
+            .keys()
+            .find(|name| FOREIGN.contains(&&*name.replace('-', "_")));
+        assert_eq!(foreign, None, "{package}");
+    }
+    let engine = workspace().join("client-core");
+    let root = fs::read_to_string(engine.join("src/lib.rs")).unwrap();
+    assert!(root.contains("\n#![forbid(unsafe_code)]\n"));
     let mut read = 0;
-    for file in rust_files(&workspace().join("wasm-client")) {
-        if file.ends_with("wasm-client/src/lib.rs") {
-            continue;
-        }
+    for file in rust_files(&engine) {
         read += 1;
         let code = code(&fs::read_to_string(&file).unwrap());
-        for binding in ["wasm_bindgen", "js_sys", "web_sys"] {
+        for binding in FOREIGN {
             let found = words(&code).any(|word| word == binding);
             assert!(!found, "{} names {binding}", file.display());
         }
     }
-    assert!(read >= 12, "only {read} files were read");
+    assert!(read >= 30, "only {read} files were read");
 }
 
 #[test]

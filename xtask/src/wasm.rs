@@ -1,4 +1,4 @@
-//! Builds the module and its JavaScript in `wasm-client/pkg/` from the Rust of `wasm-client/`.
+//! Builds the module and its JavaScript in `wasm-client/pkg/` from `wasm-client/wasm`.
 
 use std::collections::hash_map::DefaultHasher;
 use std::error::Error;
@@ -27,11 +27,11 @@ const MAX_GLUE_GZIP_BYTES: usize = 15 * 1024;
 const INPUTS: [&str; 8] = [
     "Cargo.lock",
     "Cargo.toml",
+    "client-core/Cargo.toml",
+    "client-core/src",
     "package.json",
     "schema/src",
-    "wasm-client/Cargo.toml",
-    "wasm-client/graphql",
-    "wasm-client/src",
+    "wasm-client/wasm",
     "xtask/src",
 ];
 

@@ -3,10 +3,10 @@
 
 use std::hint::black_box;
 
+use pvwire_core::ingest::Session;
 use pvwire_schema::encode::{self, FrameEncoder, RowMarks};
 use pvwire_schema::types::{Filter, FrameKind, PvId, Request, RequestBody};
 use pvwire_schema::{decode, types};
-use pvwire_wasm::ingest::Session;
 
 use crate::repeat;
 

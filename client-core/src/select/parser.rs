@@ -1,10 +1,10 @@
 //! Parses GraphQL documents into a [`Document`], up to the first syntax error.
 
-use crate::error::fill;
-use crate::lexer::{Lexer, Token, token};
-use crate::schema::{self, LIST, NON_NULL, id};
-use crate::string_value::decode;
-use crate::tree::{Document, Node, Span, kind};
+use crate::select::error::fill;
+use crate::select::lexer::{Lexer, Token, token};
+use crate::select::schema::{self, LIST, NON_NULL, id};
+use crate::select::string_value::decode;
+use crate::select::tree::{Document, Node, Span, kind};
 
 /// Maximum length of a document, in bytes.
 pub const MAX_BYTES: u32 = 512 * 1024;

@@ -1,9 +1,9 @@
 //! Checks that fields with the same key can be merged in the result, through fragments too.
 //! Compares each pair of fields once.
 
-use crate::error::{DocumentError, fill};
-use crate::schema::{Ty, id};
-use crate::tree::{Document, kind};
+use crate::select::error::{DocumentError, fill};
+use crate::select::schema::{Ty, id};
+use crate::select::tree::{Document, kind};
 
 /// Maximum number of comparisons in one document; more would block a page without any benefit.
 const BUDGET: u32 = 2_000_000;

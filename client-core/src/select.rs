@@ -1,7 +1,5 @@
-//! Compiles a GraphQL document to a plan that JavaScript carries out. Contains the language, the
-//! schema and the validation of documents; needs neither a browser nor a network.
-
-#![forbid(unsafe_code)]
+//! Compiles selections and GraphQL documents to plans. Contains the language, the schema and the
+//! validation of documents.
 
 mod error;
 mod lexer;
@@ -21,25 +19,6 @@ pub use plan::MAX_FIELDS;
 
 use parser::Form;
 use tree::{Document, kind};
-
-/// Parts of a PV's state. A plan has a mask of the parts that it reads; an update that touches none
-/// of them does not notify its listeners.
-pub mod part {
-    /// The value changed.
-    pub const VALUE: u32 = 1;
-    /// The time stamp changed.
-    pub const TIME: u32 = 1 << 1;
-    /// Alarm severity or status changed.
-    pub const ALARM: u32 = 1 << 2;
-    /// Units, precision, limits, labels or other metadata changed.
-    pub const METADATA: u32 = 1 << 3;
-    /// The connection state, its start time, or whether the server answers changed.
-    pub const CONNECTION: u32 = 1 << 4;
-    /// Access rights changed.
-    pub const ACCESS: u32 = 1 << 5;
-    /// More updates were skipped.
-    pub const SKIPPED: u32 = 1 << 6;
-}
 
 /// The default selection of `pv(name)`: every field that needs no arguments.
 pub const EVERYTHING: &str = "{ id \

@@ -1,21 +1,16 @@
-//! The JavaScript interface of the browser's Rust: one `Core` that takes messages and whose columns
-//! JavaScript reads in place. All other modules are independent of browsers and tested natively.
+//! The JavaScript interface of `pvwire-core`: one `Core` that takes messages and whose columns
+//! JavaScript reads in place.
 
 #![deny(unsafe_code)]
-
-pub mod format;
-pub mod ingest;
-pub mod store;
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
 
-use pvwire_graphql as graphql;
+use pvwire_core::ingest::Session;
+use pvwire_core::store::{Slot, Store, Text};
+use pvwire_core::{format, select};
 use pvwire_schema::types::{Array, Filter, PutValue, ValueType};
 use wasm_bindgen::prelude::wasm_bindgen;
-
-use crate::ingest::Session;
-use crate::store::{Slot, Store, Text};
 
 /// The standard library's allocator is three times as large.
 #[cfg(target_arch = "wasm32")]
@@ -131,7 +126,7 @@ impl Core {
         self.session.live.clear_dirty();
     }
 
-    /// The number of slots, then the address of each column, in the order of [`store::Columns`].
+    /// The number of slots, then the address of each column, in the order of [`pvwire_core::store::Columns`].
     /// The addresses change when memory grows and when a slot is added.
     #[must_use]
     pub fn columns(&self, answer: bool) -> Vec<usize> {
@@ -490,12 +485,12 @@ impl Core {
     }
 }
 
-/// See [`graphql::selection`]; `*` selects every field.
+/// See [`select::selection`]; `*` selects every field.
 #[wasm_bindgen]
 #[must_use]
 pub fn compile(text: &str) -> String {
-    graphql::selection(if text == "*" {
-        graphql::EVERYTHING
+    select::selection(if text == "*" {
+        select::EVERYTHING
     } else {
         text
     })
@@ -503,11 +498,11 @@ pub fn compile(text: &str) -> String {
 
 thread_local! {
     // Never dropped: it lives as long as the page.
-    static DOCUMENTS: Cell<ManuallyDrop<graphql::Documents>> =
-        const { Cell::new(ManuallyDrop::new(graphql::Documents::new())) };
+    static DOCUMENTS: Cell<ManuallyDrop<select::Documents>> =
+        const { Cell::new(ManuallyDrop::new(select::Documents::new())) };
 }
 
-/// See [`graphql::Documents::plan`]. Compiled documents are kept as long as the page lives.
+/// See [`select::Documents::plan`]. Compiled documents are kept as long as the page lives.
 // An owned string is required at the boundary to JavaScript.
 #[allow(clippy::needless_pass_by_value)]
 #[wasm_bindgen]

@@ -1,6 +1,6 @@
 //! Suggests known names that are similar to an unknown one.
 
-use crate::schema::{Field, Parameter, Type};
+use crate::select::schema::{Field, Parameter, Type};
 
 /// Things that have names.
 pub(crate) enum Names {

@@ -1,7 +1,7 @@
 //! The types, fields, arguments and directives of the schema.
 
 use super::{DirectiveType, Field, Kind, Parameter, TYPENAME, Ty, Type, id};
-use crate::part;
+use crate::store::part;
 
 const fn ty(name: u8) -> Ty {
     Ty { name, wraps: 0 }

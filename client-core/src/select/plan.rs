@@ -1,10 +1,10 @@
 //! Plans the result of an operation once its variables are known: a tree of fields as text, which
 //! JavaScript turns into functions.
 
-use crate::error::{DocumentError, location, push_number, push_quoted};
-use crate::schema::{self, Field, TYPENAME, id};
-use crate::tree::{Document, kind};
-use crate::values::{Given, push_arguments};
+use crate::select::error::{DocumentError, location, push_number, push_quoted};
+use crate::select::schema::{self, Field, TYPENAME, id};
+use crate::select::tree::{Document, kind};
+use crate::select::values::{Given, push_arguments};
 
 /// Maximum number of fields in a result: each takes time in every displayed update.
 pub const MAX_FIELDS: u32 = 50_000;

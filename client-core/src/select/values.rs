@@ -1,11 +1,11 @@
 //! Validates the values of variables and arguments against their types and writes them as JSON.
 //! Numbers keep all their digits.
 
-use crate::error::{DocumentError, fill, push_number, push_quoted};
-use crate::parser::{Form, parse};
-use crate::schema::{Kind, Parameter, Ty, id};
-use crate::suggest::{Names, did_you_mean};
-use crate::tree::{Document, Span, kind, unquoted};
+use crate::select::error::{DocumentError, fill, push_number, push_quoted};
+use crate::select::parser::{Form, parse};
+use crate::select::schema::{Kind, Parameter, Ty, id};
+use crate::select::suggest::{Names, did_you_mean};
+use crate::select::tree::{Document, Span, kind, unquoted};
 
 /// A variable that has a value.
 pub(crate) struct Given {
@@ -195,7 +195,7 @@ impl Coercion<'_> {
             }
             out.push(']');
         } else {
-            problem = crate::values::problem(&self.json, at, ty, true);
+            problem = crate::select::values::problem(&self.json, at, ty, true);
             push_leaf(&self.json, at, ty, out);
         }
         if !problem.is_empty() {

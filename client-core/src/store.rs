@@ -6,8 +6,6 @@
 
 use pvwire_schema::types::{ConnectionState, Detail, Metadata, PvId, SkipCause};
 
-pub use pvwire_graphql::part;
-
 mod connection;
 mod ids;
 mod plain;
@@ -19,6 +17,25 @@ pub use self::plain::Seconds;
 
 /// Index into every column.
 pub type Slot = u32;
+
+/// Parts of a PV's state. A plan has a mask of the parts that it reads; an update that touches none
+/// of them does not notify its listeners.
+pub mod part {
+    /// The value changed.
+    pub const VALUE: u32 = 1;
+    /// The time stamp changed.
+    pub const TIME: u32 = 1 << 1;
+    /// Alarm severity or status changed.
+    pub const ALARM: u32 = 1 << 2;
+    /// Units, precision, limits, labels or other metadata changed.
+    pub const METADATA: u32 = 1 << 3;
+    /// The connection state, its start time, or whether the server answers changed.
+    pub const CONNECTION: u32 = 1 << 4;
+    /// Access rights changed.
+    pub const ACCESS: u32 = 1 << 5;
+    /// More updates were skipped.
+    pub const SKIPPED: u32 = 1 << 6;
+}
 
 /// Kinds of values.
 pub mod kind {

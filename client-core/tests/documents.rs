@@ -1,7 +1,7 @@
 //! Plans of documents with their variables; a damaged document never stops the engine.
 
 use proptest::prelude::*;
-use pvwire_graphql::{Documents, MAX_DEPTH, MAX_FIELDS, MAX_FRAGMENTS};
+use pvwire_core::select::{Documents, MAX_DEPTH, MAX_FIELDS, MAX_FRAGMENTS};
 
 const SCREEN: &str = "
 query Screen($pv: ID! = \"X\", $units: Boolean = true, $skip: Boolean! = false) {

@@ -1,7 +1,8 @@
 //! Plans of selections of one PV, and the errors reported for invalid selections.
 
 use proptest::prelude::*;
-use pvwire_graphql::{EVERYTHING, MAX_BYTES, MAX_DEPTH, part, selection};
+use pvwire_core::select::{EVERYTHING, MAX_BYTES, MAX_DEPTH, selection};
+use pvwire_core::store::part;
 
 fn lines(text: &str) -> String {
     let plan = selection(text);

@@ -1,7 +1,7 @@
 //! The parsed document: one table of nodes that refer to each other by index.
 
-use crate::error::{DocumentError, push_quoted};
-use crate::schema::{Field, Ty, id};
+use crate::select::error::{DocumentError, push_quoted};
+use crate::select::schema::{Field, Ty, id};
 
 /// The kind of a node.
 pub(crate) mod kind {
@@ -240,7 +240,7 @@ impl Document {
 
     /// The content of a string.
     pub(crate) fn string(&self, value: &Node) -> String {
-        crate::string_value::decode(self.name(value), value.kind == kind::BLOCK)
+        crate::select::string_value::decode(self.name(value), value.kind == kind::BLOCK)
     }
 
     /// A value as messages show it: in GraphQL's notation, or with `json` in JavaScript's.

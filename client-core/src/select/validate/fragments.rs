@@ -2,9 +2,9 @@
 //! fragments.
 
 use super::Validator;
-use crate::error::{DocumentError, fill};
-use crate::schema;
-use crate::tree::{Node, kind};
+use crate::select::error::{DocumentError, fill};
+use crate::select::schema;
+use crate::select::tree::{Node, kind};
 
 /// Fields of a type that lead to other types, which have these fields too.
 const LISTS: &[&str] = &["fields", "interfaces", "possibleTypes", "inputFields"];

@@ -58,7 +58,7 @@ fn tokens(sdl: &str) -> Vec<String> {
 
 #[test]
 fn tables_say_the_same_as_the_schema_that_applications_see() {
-    let file = include_str!("../../../ts/graphql/sdl.ts");
+    let file = include_str!("../../../../wasm-client/ts/graphql/sdl.ts");
     let escaped = file.replace("\\`", "'");
     let sdl = escaped
         .split('`')

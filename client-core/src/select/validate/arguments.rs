@@ -1,11 +1,11 @@
 //! Rules about arguments, directives, variables and their values.
 
 use super::{Usage, Validator};
-use crate::error::{DocumentError, fill};
-use crate::schema::{self, Parameter, Ty};
-use crate::suggest::{Names, did_you_mean};
-use crate::tree::{Node, kind};
-use crate::values::problem;
+use crate::select::error::{DocumentError, fill};
+use crate::select::schema::{self, Parameter, Ty};
+use crate::select::suggest::{Names, did_you_mean};
+use crate::select::tree::{Node, kind};
+use crate::select::values::problem;
 
 impl Validator<'_> {
     /// Reports errors in the use of an operation's variables.

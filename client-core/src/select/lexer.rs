@@ -1,12 +1,12 @@
 //! The tokens of a GraphQL document.
 
-use crate::error::{DocumentError, fill, push_hex};
-use crate::string_value::{WRONG, escape};
-use crate::tree::Span;
+use crate::select::error::{DocumentError, fill, push_hex};
+use crate::select::string_value::{WRONG, escape};
+use crate::select::tree::Span;
 
 /// The kind of a token: the byte of its punctuation mark, or one of these.
 pub(crate) mod token {
-    pub(crate) use crate::tree::kind::{BLOCK, FLOAT, INT, STRING};
+    pub(crate) use crate::select::tree::kind::{BLOCK, FLOAT, INT, STRING};
     /// After the last token, and after an invalid one.
     pub(crate) const END: u8 = 0;
     /// A name or a keyword.

@@ -4,11 +4,11 @@
 mod arguments;
 mod fragments;
 
-use crate::error::DocumentError;
-use crate::overlap::Overlaps;
-use crate::schema::{self, Field, Kind, Parameter, Ty, id};
-use crate::suggest::{Names, did_you_mean};
-use crate::tree::{Document, Node, kind};
+use crate::select::error::DocumentError;
+use crate::select::overlap::Overlaps;
+use crate::select::schema::{self, Field, Kind, Parameter, Ty, id};
+use crate::select::suggest::{Names, did_you_mean};
+use crate::select::tree::{Document, Node, kind};
 
 /// `$name` used as a value.
 struct Usage {
