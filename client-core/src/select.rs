@@ -2,6 +2,7 @@
 //! validation of documents.
 
 mod error;
+pub mod execute;
 mod lexer;
 mod overlap;
 mod parser;

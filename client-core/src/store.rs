@@ -95,7 +95,7 @@ const SIMULATED: [&str; 2] = ["sim://", "ssim://"];
 const DIRECT_IDS: u32 = 1 << 20;
 
 /// Prefix of the names of PVs that are local to the page.
-const LOCAL_SCHEME: &str = "loc://";
+pub(crate) const LOCAL_SCHEME: &str = "loc://";
 
 /// Number of causes for skipped values, including the unknown cause.
 pub const CAUSES: usize = SkipCause::ALL.len();

@@ -16,6 +16,13 @@ pub struct NodeView<'a> {
 }
 
 impl<'a> NodeView<'a> {
+    /// The structure whose table is at `position` in a message that was checked.
+    #[must_use]
+    pub fn at(bytes: &'a [u8], position: usize) -> Self {
+        let node = Table::at(bytes, position);
+        Self { node, bytes }
+    }
+
     /// Field name; empty for the root and for array elements.
     #[must_use]
     pub fn name(&self) -> &'a str {

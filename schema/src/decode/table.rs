@@ -173,6 +173,11 @@ pub(super) struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
+    /// The table at `at` of a message that was checked.
+    pub(super) const fn at(bytes: &'a [u8], at: usize) -> Self {
+        Self { bytes, at }
+    }
+
     /// Where it stands in the message.
     pub(super) fn position(self) -> usize {
         self.at

@@ -1,0 +1,302 @@
+//! Objects of GraphQL that are made from arrays and structures: tables, images, and numbers as base64.
+
+use pvwire_schema::types::{Array, Metadata, Node, NodeValue, ValueType};
+
+use super::elements::Elements;
+use super::fields::{Read, length};
+use super::value::Value;
+use crate::format;
+
+/// A field of such an object, with its fields.
+struct Asked<'a> {
+    key: &'a str,
+    name: &'a str,
+    length: u32,
+    inner: Vec<Self>,
+}
+
+/// The fields up to the end of their object.
+fn asked<'a>(lines: &mut std::str::Lines<'a>) -> Vec<Asked<'a>> {
+    let mut fields = Vec::new();
+    while let Some(line) = lines.next() {
+        let mut words = line.splitn(5, ' ');
+        let mut word = || words.next().unwrap_or_default();
+        let (sign, key, name, _, arguments) = (word(), word(), word(), word(), word());
+        let inner = match sign {
+            "{" => asked(lines),
+            "=" => Vec::new(),
+            _ => break,
+        };
+        fields.push(Asked {
+            key,
+            name,
+            length: length(arguments),
+            inner,
+        });
+    }
+    fields
+}
+
+/// The object that `read` makes of the slot's array or structure; `plan` has the lines of its fields.
+pub(super) fn object(
+    read: Read,
+    plan: &str,
+    elements: Option<Elements<'_>>,
+    metadata: &Metadata,
+) -> Value {
+    let fields = asked(&mut plan.lines());
+    let Some(elements) = elements else {
+        return Value::Null;
+    };
+    if let Read::Base64(length) = read {
+        let array = elements.node.is_none().then(|| Array {
+            value_type: elements.value_type,
+            count: elements.count,
+            data: elements.bytes.to_vec().into(),
+        });
+        return base64(array.as_ref(), length, &fields);
+    }
+    let id = &metadata.type_id;
+    let Some(nodes) = elements.node.and_then(contents) else {
+        return Value::Null;
+    };
+    match read {
+        Read::Table if id.starts_with("epics:nt/NTTable:") => table(nodes, &fields),
+        Read::NdArray if id.starts_with("epics:nt/NTNDArray:") => nd_array(nodes, &fields),
+        _ => Value::Null,
+    }
+}
+
+fn contents(node: &Node) -> Option<&[Node]> {
+    match &node.value {
+        NodeValue::Structure(nodes) => Some(nodes),
+        NodeValue::Any(Some(held)) => contents(held),
+        _ => None,
+    }
+}
+
+fn select(fields: &[Asked<'_>], type_name: &str, get: impl Fn(&Asked<'_>) -> Value) -> Value {
+    let value = |field: &Asked<'_>| match field.name.starts_with("__typename") {
+        true => Value::Text(type_name.to_owned()),
+        false => get(field),
+    };
+    Value::Object(
+        (fields
+            .iter()
+            .map(|field| (field.key.to_owned(), value(field))))
+        .collect(),
+    )
+}
+
+fn find<'a>(nodes: &'a [Node], name: &str) -> Option<&'a Node> {
+    nodes.iter().find(|node| node.name == name)
+}
+
+fn array_of(node: Option<&Node>) -> Option<&Array> {
+    match &node?.value {
+        NodeValue::Array(array) => Some(array),
+        NodeValue::Any(Some(held)) => array_of(Some(held)),
+        _ => None,
+    }
+}
+
+fn texts_of(node: Option<&Node>) -> Option<&[String]> {
+    match &node?.value {
+        NodeValue::TextArray(texts) => Some(texts),
+        NodeValue::Any(Some(held)) => texts_of(Some(held)),
+        _ => None,
+    }
+}
+
+fn text_of(node: Option<&Node>) -> String {
+    match node.map(|node| &node.value) {
+        Some(NodeValue::Text(text)) => text.clone(),
+        Some(NodeValue::Any(held)) => text_of(held.as_deref()),
+        _ => String::new(),
+    }
+}
+
+fn limited(count: usize, length: u32) -> usize {
+    match length {
+        0 => count,
+        length => count.min(length as usize),
+    }
+}
+
+fn table(nodes: &[Node], fields: &[Asked<'_>]) -> Value {
+    let labels = texts_of(find(nodes, "labels")).unwrap_or_default();
+    let columns = find(nodes, "value").and_then(contents).unwrap_or_default();
+    select(fields, "Table", |field| match field.name {
+        "labels" => Value::List(labels.iter().cloned().map(Value::Text).collect()),
+        _ => Value::List(
+            (columns.iter().enumerate())
+                .map(|(at, column)| {
+                    let label = labels.get(at).unwrap_or(&column.name);
+                    table_column(column, label, &field.inner)
+                })
+                .collect(),
+        ),
+    })
+}
+
+fn table_column(column: &Node, label: &str, fields: &[Asked<'_>]) -> Value {
+    let array = array_of(Some(column));
+    let texts = texts_of(Some(column));
+    let shown = |texts: &[String], length| {
+        let texts = texts.iter().take(limited(texts.len(), length));
+        Value::List(texts.cloned().map(Value::Text).collect())
+    };
+    select(fields, "TableColumn", |field| match field.name {
+        "name" => Value::Text(column.name.clone()),
+        "label" => Value::Text(label.to_owned()),
+        "array" => match (array, texts) {
+            (Some(array), _) => Value::Array(array.clone()),
+            (_, Some(texts)) => shown(texts, 0),
+            _ => Value::Null,
+        },
+        "stringArray" => match (array, texts) {
+            (Some(array), _) => shown(&plain_texts(array), field.length),
+            (_, Some(texts)) => shown(texts, field.length),
+            _ => Value::Null,
+        },
+        _ => base64(array, field.length, &field.inner),
+    })
+}
+
+/// Each element as the shortest text that reads back.
+fn plain_texts(array: &Array) -> Vec<String> {
+    let words = || array.data.as_chunks::<8>().0.iter();
+    match array.value_type {
+        ValueType::Int64 => words()
+            .map(|word| i64::from_le_bytes(*word).to_string())
+            .collect(),
+        ValueType::UInt64 => words()
+            .map(|word| u64::from_le_bytes(*word).to_string())
+            .collect(),
+        _ => array.numbers().into_iter().map(plain_text).collect(),
+    }
+}
+
+/// As JavaScript writes a number.
+fn plain_text(number: f64) -> String {
+    if number.is_nan() {
+        return "NaN".to_owned();
+    }
+    if number.is_infinite() {
+        return if number > 0.0 {
+            "Infinity"
+        } else {
+            "-Infinity"
+        }
+        .to_owned();
+    }
+    let mut text = Vec::new();
+    format::push_shortest(number + 0.0, false, &mut text);
+    text.into_iter().map(char::from).collect()
+}
+
+fn nd_array(nodes: &[Node], fields: &[Asked<'_>]) -> Value {
+    let samples = find(nodes, "value").and_then(|node| match &node.value {
+        NodeValue::Union(held) => array_of(held.as_deref()),
+        _ => None,
+    });
+    select(fields, "NDArray", |field| match field.name {
+        "uniqueId" => match find(nodes, "uniqueId").map(|node| &node.value) {
+            Some(NodeValue::Number(value_type, number)) if *value_type != ValueType::Boolean => {
+                Value::Number(*number)
+            }
+            _ => Value::Null,
+        },
+        "dimensions" => each(nodes, "dimension", |dimension| {
+            Value::Number(match find(dimension, "size").map(|node| &node.value) {
+                Some(NodeValue::Number(_, number)) => *number,
+                Some(NodeValue::Int64(number)) => *number as f64,
+                Some(NodeValue::UInt64(number)) => *number as f64,
+                _ => f64::NAN,
+            })
+        }),
+        "codec" => {
+            let codec = find(nodes, "codec").and_then(contents).unwrap_or_default();
+            Value::Text(text_of(find(codec, "name")))
+        }
+        "numberType" => samples.map_or(Value::Null, |array| Value::Text(number_type(array).into())),
+        "array" => samples.map_or(Value::Null, |array| Value::Array(array.clone())),
+        "base64Array" => base64(samples, field.length, &field.inner),
+        _ => each(nodes, "attribute", |attribute| {
+            select(&field.inner, "NDAttribute", |field| match field.name {
+                "value" => scalar_text(find(attribute, "value")),
+                "description" => Value::Text(text_of(find(attribute, "descriptor"))),
+                _ => Value::Text(text_of(find(attribute, "name"))),
+            })
+        }),
+    })
+}
+
+/// Something of each structure in a list.
+fn each(nodes: &[Node], name: &str, make: impl Fn(&[Node]) -> Value) -> Value {
+    let list = match find(nodes, name).map(|node| &node.value) {
+        Some(NodeValue::StructureArray(list)) => list.as_slice(),
+        _ => &[],
+    };
+    Value::List(list.iter().filter_map(contents).map(make).collect())
+}
+
+fn scalar_text(node: Option<&Node>) -> Value {
+    match node.map(Value::of) {
+        Some(Value::Boolean(value)) => Value::Text(value.to_string()),
+        Some(Value::Number(number)) => Value::Text(plain_text(number)),
+        Some(Value::Integer(integer)) => Value::Text(integer.to_string()),
+        Some(Value::Text(text)) => Value::Text(text),
+        _ => Value::Null,
+    }
+}
+
+fn number_type(array: &Array) -> &'static str {
+    match array.value_type {
+        ValueType::Float64 => "FLOAT64",
+        ValueType::Float32 => "FLOAT32",
+        ValueType::Int8 => "INT8",
+        ValueType::Int16 => "INT16",
+        ValueType::UInt16 | ValueType::Enum => "UINT16",
+        ValueType::Int32 => "INT32",
+        ValueType::UInt32 => "UINT32",
+        ValueType::Int64 => "INT64",
+        ValueType::UInt64 => "UINT64",
+        _ => "UINT8",
+    }
+}
+
+fn base64(array: Option<&Array>, length: u32, fields: &[Asked<'_>]) -> Value {
+    let Some(array) = array else {
+        return Value::Null;
+    };
+    let size = array.value_type.element_bytes().unwrap_or(1);
+    let count = limited(array.count as usize, length);
+    let bytes = array.data.get(..count * size).unwrap_or(&array.data);
+    select(fields, "Base64Array", |field| {
+        Value::Text(match field.name {
+            "numberType" => number_type(array).to_owned(),
+            _ => base64_of(bytes),
+        })
+    })
+}
+
+fn base64_of(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let mut word = 0_u32;
+        for at in 0..3 {
+            word = word << 8 | u32::from(chunk.get(at).copied().unwrap_or(0));
+        }
+        for digit in 0..4 {
+            let value = word >> (18 - 6 * digit) & 63;
+            text.push(if digit <= chunk.len() {
+                char::from(DIGITS[value as usize])
+            } else {
+                '='
+            });
+        }
+    }
+    text
+}

@@ -1,0 +1,90 @@
+//! Copies of arrays and structures, for hosts that don't keep messages.
+
+use pvwire_schema::decode::NodeView;
+use pvwire_schema::types::{Array, Node, NodeValue, ValueType};
+
+use super::elements::Elements;
+use crate::ingest::ArrayRow;
+use crate::store::{NO_SLOT, Slot};
+
+#[derive(Debug)]
+enum Content {
+    Array(Array),
+    Structure(Node),
+}
+
+/// The arrays and structures of a store's slots.
+#[derive(Debug, Default)]
+pub struct Held {
+    /// By slot.
+    contents: Vec<Option<Content>>,
+}
+
+impl Held {
+    /// Nothing is held yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Copies what `rows` say of a message that was applied: the session's `arrays`.
+    pub fn keep(&mut self, message: &[u8], rows: &[ArrayRow]) {
+        for row in rows.iter().filter(|row| row.slot != NO_SLOT) {
+            let at = row.slot as usize;
+            if self.contents.len() <= at {
+                self.contents.resize_with(at + 1, || None);
+            }
+            let Some(content) = self.contents.get_mut(at) else {
+                continue;
+            };
+            let value_type = u8::try_from(row.value_type).map(ValueType::from_number);
+            let value_type = value_type.unwrap_or_default();
+            if value_type == ValueType::Structure {
+                let node = NodeView::at(message, row.offset as usize).to_node();
+                match content {
+                    // Changed fields apply to a structure that was received as a whole before.
+                    Some(Content::Structure(whole)) if row.count == 0 => merge(whole, node),
+                    _ => *content = Some(Content::Structure(node)),
+                }
+                continue;
+            }
+            let bytes = row.count as usize * value_type.element_bytes().unwrap_or(0);
+            let start = row.offset as usize;
+            let data = message.get(start..start + bytes).unwrap_or_default();
+            *content = Some(Content::Array(Array {
+                value_type,
+                count: row.count,
+                data: data.to_vec().into(),
+            }));
+        }
+    }
+
+    /// The array or structure of a slot that has one.
+    #[must_use]
+    pub fn elements(&self, slot: Slot) -> Option<Elements<'_>> {
+        match self.contents.get(slot as usize)?.as_ref()? {
+            Content::Structure(node) => Some(Elements::structure(node)),
+            Content::Array(array) => Some(Elements {
+                value_type: array.value_type,
+                count: array.count,
+                bytes: &array.data,
+                node: None,
+            }),
+        }
+    }
+}
+
+/// Replaces the fields that changed.
+fn merge(whole: &mut Node, part: Node) {
+    match (&mut whole.value, part.value) {
+        (NodeValue::Structure(fields), NodeValue::Structure(changed)) => {
+            for node in changed {
+                match fields.iter_mut().find(|field| field.name == node.name) {
+                    Some(field) => *field = node,
+                    None => fields.push(node),
+                }
+            }
+        }
+        (value, changed) => *value = changed,
+    }
+}

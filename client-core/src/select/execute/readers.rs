@@ -1,0 +1,453 @@
+//! Reads the fields of one slot.
+
+use pvwire_schema::types::{ConnectionState, Limits, ValueType};
+
+use super::fields::{Presence, Range, Read, constant};
+use super::results::{Cell, Results};
+use super::{Surroundings, lists};
+use crate::format;
+use crate::store::{
+    ACCESS_PUTS, ACCESS_READ, ACCESS_REFUSED, ACCESS_TAKEN, ACCESS_UNKNOWN, ACCESS_WRITE, CAUSES,
+    LOCAL_SCHEME, Slot, Store, Text, kind, state,
+};
+
+const CONNECTING: u8 = ConnectionState::Connecting as u8;
+const NOT_FOUND: u8 = ConnectionState::NotFound as u8;
+const CONNECTED: u8 = ConnectionState::Connected as u8;
+
+/// Severities that EPICS knows.
+const SEVERITIES: u8 = 4;
+
+/// Whether a newly requested PV has enough data to show.
+#[must_use]
+pub fn settled(store: &Store, slot: Slot) -> bool {
+    let at = slot as usize;
+    let columns = &store.columns;
+    if columns.kind[at] != kind::NONE {
+        return true;
+    }
+    // A value follows, unless the PV may not be read.
+    match columns.state[at] {
+        CONNECTING => false,
+        CONNECTED => columns.access[at] & ACCESS_READ == 0,
+        _ => true,
+    }
+}
+
+/// One slot.
+pub(super) struct Reader<'a> {
+    pub(super) store: &'a Store,
+    pub(super) slot: Slot,
+    pub(super) at: usize,
+    pub(super) surroundings: Surroundings<'a>,
+}
+
+impl Reader<'_> {
+    pub(super) fn is_present(&self, presence: Presence) -> bool {
+        let columns = &self.store.columns;
+        let has_value = columns.kind[self.at] != kind::NONE;
+        match presence {
+            Presence::Always => true,
+            Presence::Value => has_value,
+            // On the wire the time is 0 if the server sends no time stamp.
+            Presence::Time => {
+                has_value && (columns.seconds[self.at] != 0.0 || columns.nanoseconds[self.at] != 0)
+            }
+            Presence::Display => columns.metadata_version[self.at] != 0,
+            Presence::Range(range) => {
+                let limits = self.limits(range);
+                !limits.low.is_nan() || !limits.high.is_nan()
+            }
+        }
+    }
+
+    fn limits(&self, range: Range) -> Limits {
+        let metadata = self.store.metadata(self.slot);
+        match range {
+            Range::Control => metadata.control,
+            Range::Display => metadata.display,
+            Range::Alarm => metadata.alarm,
+            Range::Warning => metadata.warning,
+        }
+    }
+
+    fn state(&self) -> u8 {
+        self.store.columns.state[self.at]
+    }
+
+    fn is_connected(&self) -> bool {
+        self.state() == CONNECTED
+    }
+
+    /// When the PV's server or the relay was last heard from; NaN while they answer.
+    fn heard_ms(&self) -> f64 {
+        let ms = self.store.columns.heard_ms[self.at];
+        let relay_ms = self.surroundings.heard_ms;
+        if ms.is_nan()
+            && !relay_ms.is_nan()
+            && !self.store.name(self.slot).starts_with(LOCAL_SCHEME)
+        {
+            return relay_ms;
+        }
+        ms
+    }
+
+    fn is_unresponsive(&self) -> bool {
+        self.is_connected() && !self.heard_ms().is_nan()
+    }
+
+    /// Whether the IOC permits puts; `None` if only a put can show it.
+    fn mutable(&self) -> Option<bool> {
+        let access = self.store.columns.access[self.at];
+        if !self.is_connected() || access & ACCESS_REFUSED != 0 {
+            return Some(false);
+        }
+        if access & ACCESS_TAKEN != 0 {
+            return Some(true);
+        }
+        (access & ACCESS_UNKNOWN == 0).then_some(access & ACCESS_WRITE != 0)
+    }
+
+    fn is_readable(&self) -> bool {
+        self.is_connected() && self.store.columns.access[self.at] & ACCESS_READ != 0
+    }
+
+    /// Why a PV whose server exists isn't found: there is no such field.
+    fn missing_field(&self) -> &str {
+        if self.state() == NOT_FOUND {
+            return &self.store.metadata(self.slot).missing_field;
+        }
+        ""
+    }
+
+    fn severity(&self) -> Option<u8> {
+        Some(self.store.columns.severity[self.at]).filter(|severity| *severity < SEVERITIES)
+    }
+
+    /// The number of a scalar; NaN for a NaN.
+    fn number(&self) -> Option<f64> {
+        let columns = &self.store.columns;
+        let is_number = matches!(columns.kind[self.at], kind::NUMBER | kind::LARGE_INTEGER);
+        is_number.then(|| columns.value[self.at])
+    }
+
+    pub(super) fn read(&self, read: Read, to: &mut Results) {
+        let columns = &self.store.columns;
+        match read {
+            Read::Float => match self.number() {
+                Some(number) if number.is_finite() => to.number(number),
+                _ => to.mark(Cell::Null),
+            },
+            Read::Number => match self.number() {
+                Some(number) => to.number(number),
+                None => to.mark(Cell::Null),
+            },
+            Read::String => self.string(false, to),
+            Read::StringWithUnits => self.string(true, to),
+            Read::Seconds => {
+                to.number(columns.seconds[self.at] + f64::from(columns.nanoseconds[self.at]) / 1e9);
+            }
+            Read::Datetime => {
+                let (seconds, nanoseconds) =
+                    (columns.seconds[self.at], columns.nanoseconds[self.at]);
+                to.times.push(seconds, nanoseconds, &mut to.text);
+                to.end(Cell::Text);
+            }
+            Read::Nanoseconds => to.number(columns.nanoseconds[self.at].into()),
+            Read::UserTag => {
+                let detail = self.store.detail(self.slot);
+                to.number(detail.map_or(0, |detail| detail.user_tag).into());
+            }
+            Read::Id => to.mark(Cell::Id),
+            Read::Skipped => {
+                let skips = columns.skips.get(self.at * CAUSES..(self.at + 1) * CAUSES);
+                to.number(skips.unwrap_or_default().iter().sum::<f64>() + 0.0);
+            }
+            Read::Skips(cause) => to.number(columns.skips[self.at * CAUSES + usize::from(cause)]),
+            Read::Text
+            | Read::Array
+            | Read::Exact
+            | Read::Bigint
+            | Read::Structure
+            | Read::Structures
+            | Read::StringArray(_)
+            | Read::Float64Array(_) => {
+                self.value(read, to);
+            }
+            Read::Quality
+            | Read::Severity
+            | Read::AlarmStatus
+            | Read::Message
+            | Read::Mutable
+            | Read::Writable => self.status(read, to),
+            Read::State
+            | Read::Connected
+            | Read::Since
+            | Read::LastHeard
+            | Read::Unresponsive
+            | Read::Readable
+            | Read::Reason => self.connection(read, to),
+            _ => self.display(read, to),
+        }
+    }
+
+    fn display(&self, read: Read, to: &mut Results) {
+        let metadata = self.store.metadata(self.slot);
+        match read {
+            Read::Low(range) => to.number_or_null(self.limits(range).low),
+            Read::High(range) => to.number_or_null(self.limits(range).high),
+            Read::Type => {
+                let number = u32::from(metadata.value_type.number());
+                to.counted(Cell::Constant, constant::TYPES + number);
+            }
+            Read::ElementCount => to.number(metadata.element_count.into()),
+            Read::Description => to.text_of(&metadata.description),
+            Read::TypeId => to.text_of(&metadata.type_id),
+            Read::Units => to.text_of(&metadata.units),
+            Read::Precision => match metadata.precision {
+                Some(digits) => to.number(digits.into()),
+                None => to.mark(Cell::Null),
+            },
+            Read::Choices if metadata.value_type == ValueType::Enum => {
+                lists::texts(&metadata.choices, 0, to);
+            }
+            Read::Form if !metadata.form.is_empty() => to.text_of(&metadata.form),
+            Read::GraphqlForm if !metadata.form.is_empty() => {
+                let upper = metadata.form.bytes().map(|byte| byte.to_ascii_uppercase());
+                to.text.extend(upper);
+                to.end(Cell::Text);
+            }
+            Read::GraphqlUnits if has_units(metadata.value_type) => to.text_of(&metadata.units),
+            Read::Role | Read::Widget => {
+                let is_readable = self.store.columns.access[self.at] & ACCESS_READ != 0;
+                let (role, widget) = match self.mutable() {
+                    Some(false) => (constant::READ_ONLY, constant::TEXT_UPDATE),
+                    _ if is_readable => (constant::READ_WRITE, constant::TEXT_INPUT),
+                    _ => (constant::WRITE_ONLY, constant::TEXT_INPUT),
+                };
+                to.counted(
+                    Cell::Constant,
+                    if read == Read::Role { role } else { widget },
+                );
+            }
+            _ => to.mark(Cell::Null),
+        }
+    }
+
+    fn status(&self, read: Read, to: &mut Results) {
+        let access = self.store.columns.access[self.at];
+        match read {
+            Read::Quality => {
+                let is_known = self.is_connected() && !self.is_unresponsive();
+                let severity = self.severity().filter(|_| is_known).unwrap_or(SEVERITIES);
+                to.counted(Cell::Constant, constant::QUALITIES + u32::from(severity));
+            }
+            Read::Severity => match self.severity() {
+                Some(0) => to.counted(Cell::Constant, constant::ALARM_STATUSES),
+                Some(severity) => {
+                    to.counted(Cell::Constant, constant::SEVERITIES + u32::from(severity));
+                }
+                None => to.mark(Cell::Null),
+            },
+            Read::AlarmStatus if self.severity().is_none() => to.mark(Cell::Null),
+            Read::AlarmStatus => self.alarm_status(to),
+            Read::Message => self.message(to),
+            Read::Mutable => to.boolean(self.mutable() != Some(false)),
+            _ if access & ACCESS_PUTS == 0 => to.boolean(false),
+            _ => match self.mutable() {
+                Some(mutable) => to.boolean(mutable),
+                None => to.mark(Cell::Null),
+            },
+        }
+    }
+
+    fn alarm_status(&self, to: &mut Results) {
+        let status = u32::from(self.store.columns.alarm_status[self.at]);
+        match status.checked_sub(100) {
+            _ if status < constant::ALARM_STATUS_COUNT => {
+                to.counted(Cell::Constant, constant::ALARM_STATUSES + status);
+            }
+            Some(class) if class < constant::ALARM_CLASS_COUNT => {
+                to.counted(Cell::Constant, constant::ALARM_CLASSES + class);
+            }
+            _ => {
+                format::push_unsigned(status.into(), &mut to.text);
+                to.end(Cell::Text);
+            }
+        }
+    }
+
+    fn message(&self, to: &mut Results) {
+        let now = self.state();
+        let missing = self.missing_field();
+        if now == state::REFUSED {
+            to.text_of(self.store.reason(self.slot));
+        } else if !missing.is_empty() {
+            to.text_of(missing);
+        } else if now != CONNECTED {
+            to.counted(Cell::Constant, constant::NOT_CONNECTED + u32::from(now));
+        } else if self.is_unresponsive() {
+            to.counted(Cell::Constant, constant::NO_NEWS);
+        } else if matches!(self.severity(), None | Some(0)) {
+            to.counted(Cell::Constant, constant::EMPTY);
+        } else {
+            match self.store.detail(self.slot) {
+                Some(detail) if !detail.message.is_empty() => to.text_of(&detail.message),
+                _ => self.alarm_status(to),
+            }
+        }
+    }
+
+    fn connection(&self, read: Read, to: &mut Results) {
+        match read {
+            Read::State => to.counted(Cell::Constant, constant::STATES + u32::from(self.state())),
+            Read::Connected => to.boolean(self.is_connected()),
+            Read::Since => push_time(self.store.columns.since_ms[self.at], to),
+            Read::LastHeard => push_time(self.heard_ms(), to),
+            Read::Unresponsive => to.boolean(self.is_unresponsive()),
+            Read::Readable => to.boolean(self.is_readable()),
+            _ if self.state() == state::REFUSED => to.text_of(self.store.reason(self.slot)),
+            _ if !self.missing_field().is_empty() => to.text_of(self.missing_field()),
+            _ if self.is_connected() && !self.is_readable() => {
+                to.counted(Cell::Constant, constant::NO_READ_ACCESS);
+            }
+            _ => to.mark(Cell::Null),
+        }
+    }
+
+    fn value(&self, read: Read, to: &mut Results) {
+        let kind = self.store.columns.kind[self.at];
+        match (read, kind) {
+            (Read::Text, kind::TEXT) => self.own_text(Cell::Text, to),
+            (Read::Text, kind::ARRAY) => {
+                if !self.characters(to) {
+                    to.mark(Cell::Null);
+                }
+            }
+            (Read::Array, kind::ARRAY) => to.mark(Cell::Array),
+            (Read::Array, kind::TEXT_ARRAY) => self.own_texts(0, to),
+            (Read::Exact, _) => self.exact(Cell::Text, to),
+            (Read::Bigint, _) => self.exact(Cell::Integer, to),
+            (Read::Structure, kind::STRUCTURE) => to.mark(Cell::Structure),
+            (Read::Structures, kind::STRUCTURE) => to.mark(Cell::Structures),
+            (Read::StringArray(length), kind::TEXT_ARRAY) => self.own_texts(length, to),
+            (Read::StringArray(length), kind::ARRAY) => {
+                let elements = self.surroundings.elements;
+                lists::elements_as_texts(elements, self.store.metadata(self.slot), length, to);
+            }
+            (Read::Float64Array(length), kind::ARRAY) => to.counted(Cell::Doubles, length),
+            _ => to.mark(Cell::Null),
+        }
+    }
+
+    /// An integer with all its digits.
+    fn exact(&self, cell: Cell, to: &mut Results) {
+        let columns = &self.store.columns;
+        let number = columns.value[self.at];
+        match columns.kind[self.at] {
+            kind::LARGE_INTEGER => self.own_text(cell, to),
+            kind::NUMBER
+                if number.trunc() == number
+                    && number.is_finite()
+                    && is_integer(self.store.metadata(self.slot).value_type) =>
+            {
+                // Without the sign of a zero.
+                format::push_fixed(number + 0.0, 0, &mut to.text);
+                to.end(cell);
+            }
+            _ => to.mark(Cell::Null),
+        }
+    }
+
+    fn own_text(&self, cell: Cell, to: &mut Results) {
+        if let Text::One(text) = self.store.text(self.slot) {
+            to.text.extend_from_slice(text.as_bytes());
+        }
+        to.end(cell);
+    }
+
+    fn own_texts(&self, length: u32, to: &mut Results) {
+        match self.store.text(self.slot) {
+            Text::Many(list) => lists::texts(list, length, to),
+            Text::None | Text::One(_) => lists::texts(&[], 0, to),
+        }
+    }
+
+    /// Appends the text in an array of characters; `false` if it is another array.
+    fn characters(&self, to: &mut Results) -> bool {
+        match self.surroundings.elements {
+            Some(elements) => lists::characters(elements, to),
+            None => false,
+        }
+    }
+
+    /// The value as an operator reads it.
+    fn string(&self, with_units: bool, to: &mut Results) {
+        let metadata = self.store.metadata(self.slot);
+        let columns = &self.store.columns;
+        let units = if with_units && has_units(metadata.value_type) {
+            metadata.units.as_str()
+        } else {
+            ""
+        };
+        match columns.kind[self.at] {
+            kind::NUMBER => {
+                let value = columns.value[self.at];
+                match lists::choice(metadata, value) {
+                    Some(label) => to.text.extend_from_slice(label.as_bytes()),
+                    None => format::push_number(
+                        value,
+                        metadata.precision,
+                        metadata.value_type,
+                        &mut to.text,
+                    ),
+                }
+            }
+            kind::TEXT | kind::LARGE_INTEGER => {
+                if let Text::One(text) = self.store.text(self.slot) {
+                    to.text.extend_from_slice(text.as_bytes());
+                }
+            }
+            kind::ARRAY => {
+                // NAME.FIELD$ is EPICS's way to ask for a long string.
+                let is_string =
+                    self.store.name(self.slot).ends_with('$') || metadata.form == "String";
+                if !is_string || !lists::push_characters(self.surroundings.elements, to) {
+                    lists::push_array(self.surroundings.elements, metadata, to);
+                }
+            }
+            kind::TEXT_ARRAY => {
+                if let Text::Many(list) = self.store.text(self.slot) {
+                    lists::push_text_array(list, to);
+                }
+            }
+            kind::STRUCTURE => lists::push_structure(self.surroundings.elements, metadata, to),
+            _ => {
+                let text = super::CONSTANTS.get(constant::UNKNOWN_VALUE as usize);
+                to.text.extend_from_slice(text.unwrap_or(&"").as_bytes());
+            }
+        }
+        if !units.is_empty() {
+            to.text.push(b' ');
+            to.text.extend_from_slice(units.as_bytes());
+        }
+        to.end(Cell::Text);
+    }
+}
+
+fn push_time(ms: f64, to: &mut Results) {
+    if ms.is_nan() {
+        to.mark(Cell::Null);
+    } else {
+        format::push_iso(ms, &mut to.text);
+        to.end(Cell::Text);
+    }
+}
+
+fn has_units(value_type: ValueType) -> bool {
+    !matches!(value_type, ValueType::Enum | ValueType::String)
+}
+
+fn is_integer(value_type: ValueType) -> bool {
+    (ValueType::Int8.number()..=ValueType::UInt64.number()).contains(&value_type.number())
+}

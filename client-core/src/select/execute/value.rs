@@ -1,0 +1,144 @@
+//! Values as trees and as JSON, for hosts other than browsers.
+
+use pvwire_schema::types::{Array, Node, NodeValue, ValueType};
+
+use crate::format;
+
+/// A field of a result.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Nothing.
+    Null,
+    /// True or false.
+    Boolean(bool),
+    /// A number; may be NaN or infinite.
+    Number(f64),
+    /// An integer of any size that a source sends.
+    Integer(i128),
+    /// Text.
+    Text(String),
+    /// An array of numbers.
+    Array(Array),
+    /// A list of texts or structures.
+    List(Vec<Self>),
+    /// Fields by key, in the order of the selection.
+    Object(Vec<(String, Self)>),
+}
+
+impl Value {
+    /// The content of a structure's field.
+    #[must_use]
+    pub fn of(node: &Node) -> Self {
+        let list = |nodes: &[Node]| Self::List(nodes.iter().map(Self::of).collect());
+        match &node.value {
+            NodeValue::Empty => Self::Null,
+            NodeValue::Number(ValueType::Boolean, number) => Self::Boolean(*number != 0.0),
+            NodeValue::Number(_, number) => Self::Number(*number),
+            NodeValue::Int64(integer) => Self::Integer((*integer).into()),
+            NodeValue::UInt64(integer) => Self::Integer((*integer).into()),
+            NodeValue::Text(text) => Self::Text(text.clone()),
+            NodeValue::TextArray(texts) => {
+                Self::List(texts.iter().cloned().map(Self::Text).collect())
+            }
+            NodeValue::Array(array) => Self::Array(array.clone()),
+            NodeValue::Structure(nodes) => Self::Object(
+                (nodes.iter().map(|node| (node.name.clone(), Self::of(node)))).collect(),
+            ),
+            NodeValue::StructureArray(nodes)
+            | NodeValue::UnionArray(nodes)
+            | NodeValue::AnyArray(nodes) => list(nodes),
+            NodeValue::Union(None) | NodeValue::Any(None) => Self::Null,
+            NodeValue::Any(Some(held)) => Self::of(held),
+            NodeValue::Union(Some(held)) => Self::Object(vec![
+                ("selected".to_owned(), Self::Text(held.name.clone())),
+                ("value".to_owned(), Self::of(held)),
+            ]),
+        }
+    }
+
+    /// The field of an object with this key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Self> {
+        let Self::Object(fields) = self else {
+            return None;
+        };
+        let mut fields = fields.iter();
+        fields.find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+
+    /// The value as JSON. Numbers that JSON doesn't have are `null`.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut bytes = Vec::new();
+        self.push_json(&mut bytes);
+        String::from_utf8(bytes).unwrap_or_default()
+    }
+
+    fn push_json(&self, to: &mut Vec<u8>) {
+        match self {
+            Self::Null => to.extend_from_slice(b"null"),
+            Self::Boolean(value) => {
+                to.extend_from_slice(if *value { b"true" } else { b"false" });
+            }
+            Self::Number(number) => push_json_number(*number, to),
+            Self::Integer(integer) => to.extend_from_slice(integer.to_string().as_bytes()),
+            Self::Text(text) => format::push_quoted(text, to),
+            Self::Array(array) => push_json_array(array, to),
+            Self::List(list) => {
+                push_list(list.iter(), (b'[', b']'), to, |value, to| {
+                    value.push_json(to)
+                });
+            }
+            Self::Object(fields) => {
+                push_list(fields.iter(), (b'{', b'}'), to, |(key, value), to| {
+                    format::push_quoted(key, to);
+                    to.push(b':');
+                    value.push_json(to);
+                });
+            }
+        }
+    }
+}
+
+fn push_list<T>(
+    items: impl Iterator<Item = T>,
+    (open, close): (u8, u8),
+    to: &mut Vec<u8>,
+    push: impl Fn(T, &mut Vec<u8>),
+) {
+    to.push(open);
+    for (nth, item) in items.enumerate() {
+        if nth > 0 {
+            to.push(b',');
+        }
+        push(item, to);
+    }
+    to.push(close);
+}
+
+fn push_json_number(number: f64, to: &mut Vec<u8>) {
+    if number.is_finite() {
+        // JSON has no sign of a zero.
+        format::push_shortest(number + 0.0, false, to);
+    } else {
+        to.extend_from_slice(b"null");
+    }
+}
+
+fn push_json_array(array: &Array, to: &mut Vec<u8>) {
+    let words = || array.data.as_chunks::<8>().0.iter();
+    match array.value_type {
+        ValueType::Int64 => push_list(words(), (b'[', b']'), to, |word, to| {
+            format::push_signed(i64::from_le_bytes(*word), to);
+        }),
+        ValueType::UInt64 => push_list(words(), (b'[', b']'), to, |word, to| {
+            format::push_unsigned(u64::from_le_bytes(*word), to);
+        }),
+        _ => push_list(
+            array.numbers().into_iter(),
+            (b'[', b']'),
+            to,
+            push_json_number,
+        ),
+    }
+}
