@@ -7,6 +7,7 @@
 
 pub mod corpus;
 mod filters;
+mod formulas;
 mod gateway;
 pub mod mutate;
 mod names;

@@ -13,7 +13,7 @@ use pvwire_relay::ingest::sim;
 use pvwire_schema::types::Filter;
 use pvwire_schema::{decode, encode};
 
-use crate::{filters, gateway, names, sockets, tokens};
+use crate::{filters, formulas, gateway, names, sockets, tokens};
 
 /// One reader.
 #[derive(Clone, Copy)]
@@ -53,6 +53,18 @@ pub const TARGETS: &[Target] = &[
         seeds: || texts(GRAPHQL),
         words: GRAPHQL_WORDS,
         run: graphql,
+    },
+    Target {
+        name: "formulas",
+        seeds: || texts(formulas::FORMULAS),
+        words: formulas::FORMULA_WORDS,
+        run: formulas::formula,
+    },
+    Target {
+        name: "locals",
+        seeds: || texts(formulas::LOCALS),
+        words: formulas::LOCAL_WORDS,
+        run: formulas::local,
     },
     Target {
         name: "config",

@@ -1,0 +1,104 @@
+//! What a formula computes with: values with alarm and time, and the limits of one evaluation.
+
+use std::sync::Arc;
+
+use super::error::Fault;
+use super::value::{Severity, Stamp, Value};
+use super::{MAX_TEXT_BYTES, MAX_WORK};
+
+/// Severity and the message that explains it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Alarm {
+    /// The severity.
+    pub severity: Severity,
+    /// Message; `None` if the severity has none.
+    pub message: Option<Arc<str>>,
+}
+
+impl Alarm {
+    /// The more severe one; `self` if both are equal.
+    #[must_use]
+    pub(super) fn or(self, other: &Self) -> Self {
+        if other.severity > self.severity {
+            other.clone()
+        } else {
+            self
+        }
+    }
+}
+
+/// A value with what belongs to it: an input, or an intermediate result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Operand {
+    /// The value.
+    pub value: Value,
+    /// Its alarm.
+    pub alarm: Alarm,
+    /// Its time stamp; that of constants is the earliest time.
+    pub time: Stamp,
+    /// Its display limits; NaN if it has none.
+    pub display: (f64, f64),
+}
+
+impl Operand {
+    /// A value without alarm, time and limits.
+    #[must_use]
+    pub fn new(value: Value) -> Self {
+        Self {
+            value,
+            alarm: Alarm::default(),
+            time: Stamp::default(),
+            display: (f64::NAN, f64::NAN),
+        }
+    }
+}
+
+/// Counts the elements that an evaluation works on.
+#[derive(Debug, Default)]
+pub(super) struct Work(usize);
+
+impl Work {
+    /// Records work; an error beyond the limit.
+    pub(super) fn add(&mut self, elements: usize) -> Result<(), Fault> {
+        self.0 = self.0.saturating_add(elements);
+        if self.0 > MAX_WORK {
+            return Err(Fault::Work { limit: MAX_WORK });
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn truth(is: bool) -> f64 {
+    f64::from(u8::from(is))
+}
+
+/// Applies a function to each element of an array, or to a number.
+pub(super) fn elements(
+    value: &Value,
+    work: &mut Work,
+    function: impl Fn(f64) -> f64,
+) -> Result<Value, Fault> {
+    let Value::Numbers(numbers) = value else {
+        return Ok(Value::Number(function(value.to_number())));
+    };
+    work.add(numbers.len())?;
+    Ok(Value::Numbers(
+        numbers.iter().map(|number| function(*number)).collect(),
+    ))
+}
+
+/// A value as text of limited length.
+pub(super) fn limited_text(value: &Value, work: &mut Work) -> Result<String, Fault> {
+    work.add(value.elements())?;
+    let limit = MAX_TEXT_BYTES;
+    // Each element has at least a comma and a space.
+    let text = if value.elements() > limit / 2 {
+        return Err(Fault::Text { limit });
+    } else {
+        value.to_text()
+    };
+    if text.len() > limit {
+        return Err(Fault::Text { limit });
+    }
+    Ok(text)
+}
