@@ -6,7 +6,7 @@ import path from "node:path";
 
 import { build } from "vite";
 
-import { PYTHON, ROOT, STILL_THOUSAND_DB, THOUSAND_DB, WEB_DEMO } from "./fixtures/paths";
+import { PYTHON, ROOT, STILL_THOUSAND_DB, THOUSAND_DB, WEB_DEMO } from "../testbed/ts/paths";
 
 /** A font of Debian's fonts-dejavu-core, the only package that fonts.conf uses. */
 const FONT = "/usr/share/fonts/truetype/dejavu/DejaVuSansMono.ttf";

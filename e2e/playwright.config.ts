@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 
 import { defineConfig } from "@playwright/test";
 
-import { FONTS } from "./fixtures/paths";
+import { FONTS } from "../testbed/ts/paths";
 
 /** The system's browser if there is one, else Playwright's own. */
 const chromium =

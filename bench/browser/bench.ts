@@ -14,11 +14,11 @@ import { parseArgs } from "node:util";
 import { chromium, type Browser, type Page } from "playwright";
 import { build, preview } from "vite";
 
-import { privateEpicsNetwork } from "../../e2e/fixtures/epics";
-import { PYTHON, ROOT, THOUSAND_DB } from "../../e2e/fixtures/paths";
-import { freePort } from "../../e2e/fixtures/ports";
-import { Relay } from "../../e2e/fixtures/relay";
-import { SoftIoc } from "../../e2e/fixtures/soft_ioc";
+import { privateEpicsNetwork } from "../../testbed/ts/epics";
+import { PYTHON, ROOT, THOUSAND_DB } from "../../testbed/ts/paths";
+import { freePort } from "../../testbed/ts/ports";
+import { Relay } from "../../testbed/ts/relay";
+import { SoftIoc } from "../../testbed/ts/soft_ioc";
 import { serveConiql } from "./coniql_server";
 import { camera } from "./measure_camera";
 import { wall } from "./measure_wall";

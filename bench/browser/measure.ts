@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 
 import type { CDPSession, Page } from "playwright";
 
-import type { EpicsNetwork } from "../../e2e/fixtures/epics";
+import type { EpicsNetwork } from "../../testbed/ts/epics";
 import { PVS, RATE_HZ } from "./pvs";
 import type { Round, Scenario } from "./report";
 

@@ -6,8 +6,8 @@ import path from "node:path";
 
 import type { CDPSession, Page } from "playwright";
 
-import { Child } from "../../e2e/fixtures/child";
-import { PYTHON } from "../../e2e/fixtures/paths";
+import { Child } from "../../testbed/ts/child";
+import { PYTHON } from "../../testbed/ts/paths";
 import { mainThread, renderers, type Bench, type Measurement } from "./measure";
 import type { Round } from "./report";
 

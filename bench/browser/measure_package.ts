@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { gzipSync } from "node:zlib";
 
-import { ROOT } from "../../e2e/fixtures/paths";
+import { ROOT } from "../../testbed/ts/paths";
 import { bundle, weigh } from "../../wasm-client/tests/weight";
 import type { Measurement } from "./measure";
 import type { Round } from "./report";

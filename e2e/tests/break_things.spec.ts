@@ -5,8 +5,8 @@ import path from "node:path";
 import { expect, test as base, type Locator, type Page } from "@playwright/test";
 
 import { expectAccessible } from "../fixtures/accessible";
-import { Child } from "../fixtures/child";
-import { PYTHON, RELAY, ROOT } from "../fixtures/paths";
+import { Child } from "../../testbed/ts/child";
+import { PYTHON, RELAY, ROOT } from "../../testbed/ts/paths";
 import { test as withoutDemo } from "../fixtures/test";
 
 /** The demo builds its page before it prints the address. */

@@ -2,10 +2,10 @@
 
 import type { Browser, Locator, Page } from "@playwright/test";
 
-import { DEMO_DB, STILL_DB, STILL_THOUSAND_DB } from "../fixtures/paths";
+import { DEMO_DB, STILL_DB, STILL_THOUSAND_DB } from "../../testbed/ts/paths";
 import { expectPicture, on, showAll, SCREENS } from "../fixtures/pictures";
 import type { Screen } from "../fixtures/screen";
-import { SoftIoc } from "../fixtures/soft_ioc";
+import { SoftIoc } from "../../testbed/ts/soft_ioc";
 import { expect, test } from "../fixtures/test";
 
 /** The size of a canvas is compared; its content moves. */

@@ -2,7 +2,7 @@
 
 import path from "node:path";
 
-import { ROOT } from "../fixtures/paths";
+import { ROOT } from "../../testbed/ts/paths";
 import { expect, test } from "../fixtures/test";
 import type { DemoPage } from "../fixtures/demo_page";
 

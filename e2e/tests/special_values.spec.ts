@@ -5,7 +5,7 @@ import { writeFileSync } from "node:fs";
 import type { TestInfo } from "@playwright/test";
 
 import { DemoPage } from "../fixtures/demo_page";
-import type { SoftIoc } from "../fixtures/soft_ioc";
+import type { SoftIoc } from "../../testbed/ts/soft_ioc";
 import { expect, test } from "../fixtures/test";
 
 /** The page shows this name, but the IOC usually has no such record. */

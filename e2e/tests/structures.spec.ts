@@ -6,8 +6,8 @@ import type { Locator } from "@playwright/test";
 import { createServer } from "vite";
 
 import { expectAccessible } from "../fixtures/accessible";
-import { Child } from "../fixtures/child";
-import { PYTHON, ROOT } from "../fixtures/paths";
+import { Child } from "../../testbed/ts/child";
+import { PYTHON, ROOT } from "../../testbed/ts/paths";
 import { expect, test as base } from "../fixtures/test";
 
 const test = base.extend<{ server: Child; url: string }>({

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 
-import { Relay } from "../fixtures/relay";
+import { Relay } from "../../testbed/ts/relay";
 import { expect, test } from "../fixtures/test";
 
 // The test makes its own certificate; browsers of users trust the relay's.

@@ -7,11 +7,11 @@ import path from "node:path";
 
 import { test as base, type Page } from "@playwright/test";
 
-import { Child } from "../../e2e/fixtures/child";
-import { privateEpicsNetwork } from "../../e2e/fixtures/epics";
-import { PYTHON } from "../../e2e/fixtures/paths";
-import { freePort } from "../../e2e/fixtures/ports";
-import { Relay } from "../../e2e/fixtures/relay";
+import { Child } from "../../testbed/ts/child";
+import { privateEpicsNetwork } from "../../testbed/ts/epics";
+import { PYTHON } from "../../testbed/ts/paths";
+import { freePort } from "../../testbed/ts/ports";
+import { Relay } from "../../testbed/ts/relay";
 import { run } from "./command";
 
 export { expect } from "@playwright/test";

@@ -5,7 +5,7 @@ import path from "node:path";
 
 import type { Locator, Page } from "@playwright/test";
 
-import type { Relay } from "../../e2e/fixtures/relay";
+import type { Relay } from "../../testbed/ts/relay";
 import { run, serving } from "./command";
 import { expect, seeLive, test } from "./fixtures";
 import { serveFolder } from "./static_server";

@@ -8,10 +8,10 @@ import path from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { WebSocket as NodeSocket } from "ws";
 
-import { Child } from "../../e2e/fixtures/child.js";
-import { privateEpicsNetwork } from "../../e2e/fixtures/epics.js";
-import { PYTHON } from "../../e2e/fixtures/paths.js";
-import { Relay } from "../../e2e/fixtures/relay.js";
+import { Child } from "../../testbed/ts/child.js";
+import { privateEpicsNetwork } from "../../testbed/ts/epics.js";
+import { PYTHON } from "../../testbed/ts/paths.js";
+import { Relay } from "../../testbed/ts/relay.js";
 import { createGraphqlClient } from "../ts/graphql/index.js";
 import { createClient, type PutResult, type PvClient } from "../ts/index.js";
 import { wasm } from "./golden.js";
