@@ -55,14 +55,11 @@ fi
 [ -z "$(find "$root" -perm /6000 -o -perm /022 -type f)" ] || fail "something in it is setuid or writable"
 
 python=$PWD/.local/venv/bin/python
-read -r ca pva < <("$python" - <<'P'
-import socket
-sockets = [socket.socket() for _ in range(2)]
-for each in sockets:
-    each.bind(("127.0.0.1", 0))
-print(*(each.getsockname()[1] for each in sockets))
-P
-)
+# Ports that no other program gets while this one runs.
+coproc ports { exec "$python" testbed/python/ports.py 2; }
+started+=("$ports_PID")
+read -r ca <&"${ports[0]}"
+read -r pva <&"${ports[0]}"
 export EPICS_CA_ADDR_LIST=127.0.0.1 EPICS_CA_AUTO_ADDR_LIST=NO EPICS_CAS_INTF_ADDR_LIST=127.0.0.1
 export EPICS_CA_SERVER_PORT=$ca EPICS_CA_REPEATER_PORT=$pva EPICS_CAS_BEACON_ADDR_LIST=127.0.0.1
 export EPICS_PVA_ADDR_LIST=127.0.0.1 EPICS_PVA_AUTO_ADDR_LIST=NO EPICS_PVA_BROADCAST_PORT=$pva
@@ -84,12 +81,13 @@ unshare "${as_root[@]}" --mount sh -euc '
   exec setpriv --no-new-privs \
     chroot "$@" "$root" /opt/pvwire/bin/pvwire-relay --listen 127.0.0.1:0 --drain-delay-ms 0' \
   sh "$root" "${user[@]}" > "$work/relay.log" 2>&1 &
-started+=($!)
+relay_pid=$!
+started+=("$relay_pid")
 address=
 for _ in $(seq 600); do
   address=$(sed -n 's/.*listening on http:\/\///p' "$work/relay.log")
   [ -n "$address" ] && break
-  kill -0 "${started[1]}" 2> /dev/null || break
+  kill -0 "$relay_pid" 2> /dev/null || break
   sleep 0.1
 done
 [ -n "$address" ] || { cat "$work/relay.log"; fail "the relay doesn't start in its root file system"; }
@@ -98,6 +96,6 @@ done
 value=$("$python" deploy/client.py "$work/flat" "$address" "$prefix:temp") ||
   { cat "$work/relay.log" "$work/ioc.log"; fail "no value: $value"; }
 [ "$value" = 21.5 ] || fail "the value is $value, expected 21.5"
-kill -TERM "${started[1]}"
-wait "${started[1]}" || fail "the relay didn't end well after SIGTERM"
+kill -TERM "$relay_pid"
+wait "$relay_pid" || fail "the relay didn't end well after SIGTERM"
 echo "1 passed, 0 failed"

@@ -24,6 +24,10 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "testbed/python"))
+
+from ports import free_port  # noqa: E402
+
 MANIFESTS = ROOT / "deploy/kubernetes"
 PYTHON = ROOT / ".local/venv/bin/python"
 HOST = "screens.example.org"
@@ -31,12 +35,6 @@ CLIENTS = 6
 ENDS_WITHIN_S = 10
 STARTS_WITHIN_S = 30
 SERVICE_RESTART = 1012
-
-
-def free_port(kind=socket.SOCK_STREAM):
-    with socket.socket(socket.AF_INET, kind) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def wait_until(what, is_so):
@@ -146,7 +144,7 @@ def epics_ports():
     names = ["EPICS_CA_SERVER_PORT", "EPICS_CA_REPEATER_PORT", "EPICS_PVA_SERVER_PORT"]
     return {
         **{name: str(free_port()) for name in names},
-        "EPICS_PVA_BROADCAST_PORT": str(free_port(socket.SOCK_DGRAM)),
+        "EPICS_PVA_BROADCAST_PORT": str(free_port()),
         "EPICS_CAS_BEACON_ADDR_LIST": "127.0.0.1",
         "EPICS_CAS_AUTO_BEACON_ADDR_LIST": "NO",
     }

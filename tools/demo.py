@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -19,6 +18,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "testbed/python"))
+
+from ports import free_port  # noqa: E402
+
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 RELAY = Path(os.environ.get("PVWIRE_RELAY", TARGET / "release/pvwire-relay"))
 PYTHON = ROOT / ".local/venv/bin/python"
@@ -30,12 +33,6 @@ READY_WITHIN_S = 30
 
 def say(text):
     print(text, flush=True)
-
-
-def free_port(kind=socket.SOCK_STREAM):
-    with socket.socket(socket.AF_INET, kind) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Child:
@@ -145,8 +142,8 @@ def epics_environment():
     environment.update(
         EPICS_CAS_INTF_ADDR_LIST="127.0.0.1",
         EPICS_CA_SERVER_PORT=str(free_port()),
-        EPICS_CA_REPEATER_PORT=str(free_port(socket.SOCK_DGRAM)),
-        EPICS_PVA_BROADCAST_PORT=str(free_port(socket.SOCK_DGRAM)),
+        EPICS_CA_REPEATER_PORT=str(free_port()),
+        EPICS_PVA_BROADCAST_PORT=str(free_port()),
     )
     return environment
 

@@ -13,6 +13,7 @@ mod ioc;
 mod line;
 mod lying;
 mod network;
+mod ports;
 mod process;
 pub mod random;
 pub mod records;
@@ -36,7 +37,8 @@ pub use ioc::SoftIoc;
 #[cfg(feature = "client")]
 pub use line::{Line, Pair, Trust};
 pub use lying::{LIES, LyingServer};
-pub use network::{Network, free_port, prefix};
+pub use network::{Network, prefix};
+pub use ports::free_port;
 #[cfg(feature = "client")]
 pub use relay::{
     Relay, Threads, relay_command, relay_command_with_hosts, relay_command_with_limit,

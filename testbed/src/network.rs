@@ -1,11 +1,10 @@
-//! Ports and PV prefixes that only one test has, and EPICS's variables for them.
+//! The EPICS network and the PV prefix of one test, which no other test has.
 
-use std::collections::HashSet;
-use std::net::{TcpListener, UdpSocket};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{LazyLock, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::free_port;
 
 /// The ports by which one test's IOCs and its relay find each other, on loopback only.
 #[derive(Clone, Copy, Debug)]
@@ -82,23 +81,6 @@ impl Network {
             command
                 .env("EPICS_PVA_ADDR_LIST", "127.0.0.1")
                 .env("EPICS_PVA_NAME_SERVERS", "");
-        }
-    }
-}
-
-/// A port that is free now, for TCP and UDP, below the range of ephemeral ports. No other test of
-/// this process gets it.
-pub fn free_port() -> u16 {
-    static TAKEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let start = std::process::id() * 37 + clock();
-    loop {
-        let next = start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
-        let port = 10_000 + (next % 22_000) as u16;
-        let is_free = TcpListener::bind(("127.0.0.1", port)).is_ok()
-            && UdpSocket::bind(("127.0.0.1", port)).is_ok();
-        if is_free && TAKEN.lock().unwrap().insert(port) {
-            return port;
         }
     }
 }

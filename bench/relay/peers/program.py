@@ -13,7 +13,7 @@ from pathlib import Path
 BENCH = Path(__file__).resolve().parent.parent
 PEERS_PYTHON = BENCH.parent.parent / ".local/peers/bin/python"
 
-sys.path.append(str(BENCH))
+sys.path += [str(BENCH), str(BENCH.parent.parent / "testbed/python")]
 
 
 def arguments(about, add=lambda parser: None):

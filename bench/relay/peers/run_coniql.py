@@ -10,7 +10,8 @@ from pathlib import Path
 
 from program import PEERS_PYTHON, arguments
 
-from processes import TARGET, Children, drain, free_port, wait_for_line
+from ports import free_port
+from processes import TARGET, Children, drain, wait_for_line
 
 SERVER = Path(__file__).with_name("serve_coniql.py")
 

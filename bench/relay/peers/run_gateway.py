@@ -16,7 +16,8 @@ from pathlib import Path
 from program import PEERS_PYTHON, arguments
 
 from ingest import floor_program
-from processes import Children, drain, free_port
+from ports import free_port
+from processes import Children, drain
 
 # Until the clients of a busy machine have all begun.
 BEGUN_S = 1

@@ -13,7 +13,8 @@ import time
 
 from program import arguments
 
-from processes import TARGET, Children, drain, free_port
+from ports import free_port
+from processes import TARGET, Children, drain
 
 # A JVM that starts, and then compiles what it does often.
 PATIENCE_S = 60
