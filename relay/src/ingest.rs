@@ -81,7 +81,7 @@ pub trait Source: Send + Sync {
     fn scheme(&self) -> &'static str;
 
     /// Opens the one monitor of a PV. Doesn't block; events and updates arrive through `line`. Names in
-    /// `Queue::Crowd` may be searched more slowly, so that they don't delay the others.
+    /// `Queue::Crowd` may be found later, so that they don't delay the others.
     ///
     /// # Errors
     /// Why there is no such PV in this source.

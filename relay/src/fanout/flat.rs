@@ -366,7 +366,7 @@ fn entry(
     // reports the PV as connected again.
     let is_back =
         kind == FrameKind::CatchUp && entry.connection.state == ConnectionState::Connected;
-    if entry.channel_tick > since && !(follows && is_back) {
+    if entry.connection_tick > since && !(follows && is_back) {
         encoder.connection(pv, entry.connection);
     }
     if let Some(latest) = &entry.latest

@@ -26,7 +26,7 @@ pub struct LargeValue {
     /// Updates that were left out just before it.
     skips: Skips,
     connection: Connection,
-    channel_tick: u64,
+    connection_tick: u64,
     /// Its frames, by `Encoding::large_index`.
     frames: Box<[LargeFrames]>,
 }
@@ -49,14 +49,14 @@ impl LargeValue {
             latest: row.latest,
             skips: row.skips,
             connection: entry.connection,
-            channel_tick: entry.channel_tick,
+            connection_tick: entry.connection_tick,
             frames: (0..encodings).map(|_| LargeFrames::default()).collect(),
         }
     }
 
     fn is_of(&self, entry: &Entry, latest: &Latest) -> bool {
-        (self.epoch, self.latest.sequence, self.channel_tick)
-            == (entry.epoch(), latest.sequence, entry.channel_tick)
+        (self.epoch, self.latest.sequence, self.connection_tick)
+            == (entry.epoch(), latest.sequence, entry.connection_tick)
     }
 
     /// The PV.

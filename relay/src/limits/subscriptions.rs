@@ -52,7 +52,7 @@ pub struct NewNameLimits {
 /// New names that a client may ask for now.
 #[derive(Clone, Copy, Debug)]
 pub struct NewNames {
-    /// Names that are searched before those of the crowd.
+    /// Names that are searched apart from those of clients with many new names.
     pub fresh: usize,
     /// Names in all.
     pub new: usize,

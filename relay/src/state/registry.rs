@@ -107,9 +107,10 @@ impl Registry {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes hold of PVs that `identity` may read, opening those that aren't open. Each `Ok` wants a
-    /// `release`. `fresh` is how many may be opened before others have to queue with the crowd, and is
-    /// counted down; more than that at once queue there together. What is opened is charged to the `owner`.
+    /// Acquires PVs that `identity` may read, and opens those that aren't open. Each `Ok` must be
+    /// released. Up to `room.fresh` new names, which is counted down, are searched in
+    /// `Queue::Front`; if there are more, all new names are searched in `Queue::Crowd`. Memory is
+    /// charged to the `owner`.
     pub fn acquire(
         &self,
         names: &[String],

@@ -40,7 +40,7 @@ pub enum PutError {
     /// Nothing was written: the condition of the put was no longer met when it was about to be
     /// sent.
     #[error("the PV has changed since")]
-    Moved,
+    Changed,
     /// The server refused; its reason.
     #[error("{0}")]
     Failed(String),
@@ -104,7 +104,7 @@ impl Job {
             return false;
         }
         if self.condition.take().is_some_and(|condition| !condition()) {
-            self.finish(Err(PutError::Moved));
+            self.finish(Err(PutError::Changed));
             return false;
         }
         true
@@ -161,9 +161,9 @@ mod tests {
         assert!(!ticket.cancel(), "it is on its way");
         drop(sent);
         drop(job(None));
-        let (mut moved, _) = job(Some(Box::new(|| false)));
-        assert!(!moved.begin());
-        drop(moved);
+        let (mut changed, _) = job(Some(Box::new(|| false)));
+        assert!(!changed.begin());
+        drop(changed);
         let (mut cancelled, ticket) = job(None);
         assert!(ticket.cancel());
         assert!(!cancelled.begin());
@@ -174,7 +174,7 @@ mod tests {
                 Ok(None),
                 Err(PutError::Interrupted),
                 Err(PutError::NotConnected),
-                Err(PutError::Moved)
+                Err(PutError::Changed)
             ]
         );
     }

@@ -310,7 +310,7 @@ fn condition_is_asked_when_it_is_the_puts_turn() {
         let _ioc = Server::soft_ioc(&prefix, database);
         let client = Client::start().unwrap();
         let ao = Pv::open(&client, &format!("{prefix}ao"));
-        for (holds, result) in [(false, Err(PutError::Moved)), (true, Ok(None))] {
+        for (holds, result) in [(false, Err(PutError::Changed)), (true, Ok(None))] {
             let (told, answer) = mpsc::channel();
             let done = Box::new(move |result| told.send(result).unwrap());
             let condition = Box::new(move || holds);

@@ -254,7 +254,7 @@ pub(super) fn put_end(error: &PutError) -> OpEnd {
         PutError::BadValue(_) | PutError::LongText { .. } => Outcome::BadValue,
         PutError::NoAccess => Outcome::NoAccess,
         PutError::NotConnected => Outcome::NotConnected,
-        PutError::Moved => Outcome::Changed,
+        PutError::Changed => Outcome::Changed,
         PutError::Failed(_) => Outcome::Failed,
         PutError::Interrupted => Outcome::Interrupted,
         _ => Outcome::Unknown,

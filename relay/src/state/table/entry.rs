@@ -91,7 +91,7 @@ pub struct Entry {
     /// Value, time and alarm; `None` until the first update.
     pub latest: Option<Latest>,
     /// Tick of the last change of `connection`; 0 is before all ticks.
-    pub channel_tick: u64,
+    pub connection_tick: u64,
     /// Tick of the last change of `metadata`.
     pub metadata_tick: u64,
     /// Tick of the last update.
@@ -132,7 +132,7 @@ impl Default for Entry {
             },
             metadata: None,
             latest: None,
-            channel_tick: 0,
+            connection_tick: 0,
             metadata_tick: 0,
             value_tick: 0,
             alarm_tick: 0,

@@ -76,7 +76,7 @@ impl Entry {
             .and_then(|newest| self.follow_value(newest, pv, changes, now, moved));
         if moved {
             self.connection = base.connection;
-            self.channel_tick = changes.tick;
+            self.connection_tick = changes.tick;
             changes.connections.push((pv, base.connection));
         }
         due
@@ -185,7 +185,7 @@ impl Table {
             connection: of.connection,
             metadata: of.metadata.clone(),
             latest,
-            channel_tick: tick,
+            connection_tick: tick,
             metadata_tick: tick,
             value_tick: tick,
             alarm_tick: tick,

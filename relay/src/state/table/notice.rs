@@ -46,7 +46,7 @@ impl Table {
                 };
                 entry.connection.since_ns = now.wall_ns;
                 entry.connection.puts = puts;
-                entry.channel_tick = changes.tick;
+                entry.connection_tick = changes.tick;
                 // No change is recorded: no client has the PV yet, and its snapshot has it all.
                 return self.searching.push_back((now.instant, pv, opening));
             }
@@ -85,7 +85,7 @@ impl Table {
             entry.connection.since_ns = now.wall_ns;
         }
         if entry.connection != before {
-            entry.channel_tick = changes.tick;
+            entry.connection_tick = changes.tick;
             changes.connections.push((pv, entry.connection));
         }
     }
