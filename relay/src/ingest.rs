@@ -14,7 +14,7 @@ pub mod weight;
 
 pub use intake::Intake;
 pub use line::{FilteredLine, Line};
-pub use operation::{Call, LastPut, OpDone, OpEnd, OpTicket, Put, Sent};
+pub use operation::{Call, LastPut, OpDone, OpEnd, OpTicket, Put};
 use pvwire_schema::types::Outcome;
 pub use row::{Event, Notice, Row, RowValue};
 use std::error::Error;
@@ -102,10 +102,10 @@ pub trait Source: Send + Sync {
     }
 
     /// Calls a service. Doesn't block; `done` is called once, with the outcome.
-    fn call(&self, _name: &str, _call: Call, done: OpDone) -> Box<dyn OpTicket> {
+    fn call(&self, _name: &str, _call: Call, done: OpDone) -> OpTicket {
         let why = "this source has no services to call";
         done(OpEnd::failed(Outcome::NotSupported, why));
-        Box::new(Sent)
+        OpTicket::ended()
     }
 
     /// Resolves the host names of its servers again and reconnects. Doesn't block; its PVs are
@@ -138,9 +138,9 @@ pub trait Monitor: Send {
 
     /// Writes to the PV as soon as it is connected. Doesn't block; `done` is called once, with the
     /// outcome, unless the put is cancelled.
-    fn put(&self, _put: Put, done: OpDone) -> Box<dyn OpTicket> {
+    fn put(&self, _put: Put, done: OpDone) -> OpTicket {
         let why = "PVs of this source can't be written";
         done(OpEnd::failed(Outcome::NotSupported, why));
-        Box::new(Sent)
+        OpTicket::ended()
     }
 }

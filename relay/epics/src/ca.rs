@@ -225,19 +225,19 @@ impl Channel {
     /// the channel is read afterwards if it is readable, and the answer contains its value if that
     /// differs from the one put. Puts to one channel reach the server in the order of the calls,
     /// and a put with `wait` only after the previous one is answered. `condition` is called just
-    /// before the put is sent. `done` is called once, unless [`Ticket::cancel`] reports that
-    /// nothing will be written; it must be quick, like [`ChannelEvents`].
+    /// before the put is sent. `done` is called once, unless the `ticket` is cancelled before the
+    /// put is sent; it must be quick, like [`ChannelEvents`].
     pub fn put(
         &self,
         value: PutValue,
         wait: bool,
+        ticket: Ticket,
         condition: Option<Condition>,
         done: Done,
-    ) -> Ticket {
-        let (job, ticket) = Job::new(value, wait, condition, done);
+    ) {
+        let job = Job::new(value, wait, ticket, condition, done);
         // Fails if the client was dropped; the job is then dropped with the error and reports it.
         let _ = self.commands.send(Command::Put(self.id, job));
-        ticket
     }
 
     /// Stops the values of this connection; those of the next connection arrive again. Does not

@@ -25,17 +25,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 pub use self::array::SharedArray;
-use self::command::{Command, NewOperation};
+use self::command::Command;
 use self::command_thread::Pvxs;
 pub use self::element::ElementType;
 pub use self::event::{Limits, Metadata, PvaEvents, TypeInfo, Update, Value, ValueKind, memory};
 pub use self::node::{Node, NodeValue};
-use self::request::{Completion, Request};
-pub use self::request::{Gate, OpError, PutOptions, PutValue};
+use self::operation::{Done, OperationState};
+use self::request::Request;
+pub use self::request::{OpError, PutOptions, PutValue};
 pub use crate::ca::BadName;
 use crate::ca::MAX_NAME_BYTES;
 pub use crate::command_thread::StartError;
 use crate::command_thread::{CommandThread, Commands};
+use crate::guard::guard;
+use crate::ticket::Ticket;
 use crate::user::UserName;
 
 /// One context of pvxs, and the pva-cmd thread that creates and ends everything in it.
@@ -101,7 +104,10 @@ impl Client {
         timeout: Duration,
         done: impl FnOnce(Result<Node, OpError>) + Send + 'static,
     ) {
-        self.operate(name, Request::Get, timeout, None, answer(done));
+        let ticket = Ticket::default();
+        // A get changes nothing, so it counts as sent.
+        ticket.begin();
+        self.operate(name, Ok(Request::Get), timeout, ticket, answer(done));
     }
 
     /// Writes a value to the field `value` of a PV. `done` is called exactly once, as for
@@ -118,60 +124,48 @@ impl Client {
         options: PutOptions,
         done: impl FnOnce(Result<Option<Node>, OpError>) + Send + 'static,
     ) {
-        self.put_field(name, "value", value, options, Box::new(|| true), done);
+        self.put_field(name, "value", value, options, Ticket::default(), done);
     }
 
     /// Like [`put`](Self::put), for a field of a PV's structure, given as a path of names separated
-    /// by dots. `gate` is called right before the value is sent; if it returns false, nothing is
-    /// sent.
+    /// by dots. If the `ticket` is cancelled before the value is sent, nothing is sent.
     pub fn put_field(
         &self,
         name: &str,
         field: &str,
         value: PutValue,
         options: PutOptions,
-        gate: Gate,
+        ticket: Ticket,
         done: impl FnOnce(Result<Option<Node>, OpError>) + Send + 'static,
     ) {
-        let done = Completion::new(done);
-        if let Err(invalid) = value.check() {
-            done.complete(Err(invalid));
-            return;
-        }
-        let request = Request::Put {
+        let request = value.check().map(|()| Request::Put {
             field: field.to_owned(),
             value,
             wait: options.wait,
-        };
-        self.operate(name, request, options.timeout, Some(gate), done);
+        });
+        self.operate(name, request, options.timeout, ticket, Box::new(done));
     }
 
     /// Calls the service of a PV with named arguments in an NTURI. `done` is called exactly once,
     /// as for [`get`](Self::get).
     ///
     /// The service is never called twice: if the connection breaks before the answer, the call ends
-    /// as [`Disconnected`](OpError::Disconnected). `gate` is called when the service is found; if
-    /// it returns false, nothing is sent. The returned value can end the call early.
+    /// as [`Disconnected`](OpError::Disconnected). If the `ticket` is cancelled before the service
+    /// is found, nothing is sent. The returned value can end the call early.
     pub fn rpc(
         &self,
         name: &str,
         arguments: Vec<(String, PutValue)>,
         timeout: Duration,
-        gate: Gate,
+        ticket: Ticket,
         done: impl FnOnce(Result<Node, OpError>) + Send + 'static,
     ) -> Stop {
-        let done = answer(done);
-        let stop = |id| Stop {
-            id,
+        let checked = arguments.iter().try_for_each(|(_, value)| value.check());
+        let request = checked.map(|()| Request::Call { arguments });
+        Stop {
+            id: self.operate(name, request, timeout, ticket, answer(done)),
             commands: self.thread.commands().clone(),
-        };
-        let invalid = arguments.iter().find_map(|(_, value)| value.check().err());
-        if let Some(invalid) = invalid {
-            done.complete(Err(invalid));
-            return stop(self.next_id());
         }
-        let request = Request::Call { arguments };
-        stop(self.operate(name, request, timeout, Some(gate), done))
     }
 
     /// Reopens all monitors in a new context, which reads the environment variables of EPICS again
@@ -181,29 +175,39 @@ impl Client {
         self.thread.renew();
     }
 
+    /// Starts an operation, or ends it at once if its request or name is invalid.
     fn operate(
         &self,
         name: &str,
-        request: Request,
+        request: Result<Request, OpError>,
         timeout: Duration,
-        gate: Option<Gate>,
-        done: Completion,
+        ticket: Ticket,
+        done: Done,
     ) -> u64 {
         let id = self.next_id();
-        if let Err(bad) = check(name) {
-            done.complete(Err(OpError::Invalid(bad.to_string())));
-            return id;
-        }
-        let command = Command::Operate(NewOperation {
-            id,
-            name: name.to_owned(),
-            request,
-            timeout,
-            gate,
-            completion: done,
+        let commands = self.thread.commands();
+        let ended = commands.clone();
+        let done = Box::new(move |result| {
+            guard("completion", || done(result));
+            // Fails if the client was dropped, which ends all operations.
+            let _ = ended.send(Command::Done(id));
         });
-        // A command that can't be queued is dropped, which completes the operation.
-        let _ = self.thread.commands().send(command);
+        let state = Arc::new(OperationState::new(ticket, done));
+        let named = check(name).map_err(|bad| OpError::Invalid(bad.to_string()));
+        match request.and_then(|request| named.map(|()| request)) {
+            Ok(request) => {
+                let name = name.to_owned();
+                // A command that can't be queued is dropped, which completes the operation.
+                let _ = commands.send(Command::Operate {
+                    id,
+                    name,
+                    request,
+                    timeout,
+                    state,
+                });
+            }
+            Err(invalid) => state.complete(Err(invalid)),
+        }
         id
     }
 
@@ -258,9 +262,9 @@ fn check(name: &str) -> Result<(), BadName> {
     }
 }
 
-/// A completion for an operation whose answer always is a structure.
-fn answer(done: impl FnOnce(Result<Node, OpError>) + Send + 'static) -> Completion {
-    Completion::new(|result| {
+/// Receives the result of an operation whose answer always is a structure.
+fn answer(done: impl FnOnce(Result<Node, OpError>) + Send + 'static) -> Done {
+    Box::new(|result| {
         done(result.and_then(|node| {
             node.ok_or_else(|| OpError::Remote("the answer is empty".to_owned()))
         }));

@@ -16,12 +16,12 @@ use pvwire_epics::ca::{self, PutError};
 use pvwire_schema::types::{Outcome, ValueType};
 
 use self::look::Looks;
-use self::put::{CaTicket, CaUser, PutOrder, put_end};
+use self::put::{CaUser, PutOrder, put_end};
 use self::value::put_value;
 use self::wiring::Wiring;
-use super::user::{UserClients, UserTicket};
+use super::user::UserClients;
 use super::{
-    Forms, LastPut, Line, Monitor, OpDone, OpEnd, OpTicket, OpenError, Put, Queue, Sent, Source,
+    Forms, LastPut, Line, Monitor, OpDone, OpEnd, OpTicket, OpenError, Put, Queue, Source,
 };
 use crate::limits::contexts::ContextLimits;
 
@@ -159,12 +159,12 @@ impl Monitor for CaMonitor {
         true
     }
 
-    fn put(&self, put: Put, done: OpDone) -> Box<dyn OpTicket> {
+    fn put(&self, put: Put, done: OpDone) -> OpTicket {
         let value = match put_value(put.value) {
             Ok(value) => value,
             Err(why) => {
                 done(OpEnd::failed(Outcome::BadValue, why.to_string()));
-                return Box::new(Sent);
+                return OpTicket::ended();
             }
         };
         let (wiring, expected) = (Arc::clone(&self.wiring), put.expected);
@@ -180,19 +180,20 @@ impl Monitor for CaMonitor {
             users: Arc::clone(&self.users),
             done,
         };
+        let ticket = OpTicket::default();
+        let condition = Box::new(condition);
         let Some(user) = order.user.clone() else {
             let (value, wait) = (order.value.clone(), order.wait);
             let done = Box::new(move |result| order.ended(result));
-            let ticket = (self.channel).put(value, wait, Some(Box::new(condition)), done);
-            return Box::new(CaTicket(ticket));
+            (self.channel).put(value, wait, ticket.of_library(), Some(condition), done);
+            return ticket;
         };
         if self.wiring.lost.load(Ordering::Acquire) {
             (order.done)(put_end(&PutError::NotConnected));
-            return Box::new(Sent);
+            return OpTicket::ended();
         }
-        let ticket = UserTicket::default();
         let (users, name) = (Arc::clone(&order.users), self.wiring.name.to_string());
-        order.put_as(&users, &user, name, ticket.clone(), Box::new(condition));
-        Box::new(ticket)
+        order.put_as(&users, &user, name, ticket.clone(), condition);
+        ticket
     }
 }

@@ -1,8 +1,9 @@
 //! Operations of sources: puts, calls, their outcomes, and the condition of a put.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use pvwire_epics::{Phase, Ticket, pva};
 use pvwire_schema::types::{Expected, Node, NodeValue, Outcome, PutValue};
 
 /// The update of a put may arrive this long after its answer.
@@ -100,21 +101,72 @@ pub struct Call {
 /// block.
 pub type OpDone = Box<dyn FnOnce(OpEnd) + Send>;
 
-/// Ticket of an operation, by which it can be cancelled.
-pub trait OpTicket: Send {
+/// Keeps a user's context, or something in it, from being closed.
+pub(super) type InUse = Arc<()>;
+
+/// Ticket of an operation, by which it can be cancelled. Clones belong to the same operation.
+#[derive(Clone, Debug, Default)]
+pub struct OpTicket(Arc<Parts>);
+
+#[derive(Debug, Default)]
+struct Parts {
+    ticket: Ticket,
+    /// What the operation keeps open.
+    uses: Mutex<Vec<InUse>>,
+    /// Ends a call at its service; empty until the call has begun.
+    stop: OnceLock<pva::Stop>,
+}
+
+impl OpTicket {
+    /// The ticket of an operation that has ended.
+    #[must_use]
+    pub fn ended() -> Self {
+        let ended = Self::default();
+        ended.0.ticket.begin();
+        ended
+    }
+
     /// Cancels the operation. Returns true if nothing was sent; then nothing will be sent, and
     /// there is no outcome. A call that was sent is stopped at the service if possible, and has an
     /// outcome.
-    fn cancel(&self) -> bool;
-}
+    #[must_use]
+    pub fn cancel(&self) -> bool {
+        let is_cancelled = self.0.ticket.cancel();
+        if is_cancelled {
+            self.release();
+        }
+        if let Some(stop) = self.0.stop.get() {
+            stop.stop();
+        }
+        is_cancelled
+    }
 
-/// Ticket of an operation that was sent or has ended.
-#[derive(Debug)]
-pub struct Sent;
+    /// The part by which the library asks whether to send the operation.
+    pub(super) fn of_library(&self) -> Ticket {
+        self.0.ticket.clone()
+    }
 
-impl OpTicket for Sent {
-    fn cancel(&self) -> bool {
-        false
+    /// The call has begun.
+    pub(super) fn called(&self, stop: pva::Stop) {
+        let _ = self.0.stop.set(stop);
+    }
+
+    /// Keeps contexts and channels open until the operation has ended. Returns false if it was
+    /// cancelled before.
+    pub(super) fn keep(&self, uses: Vec<InUse>) -> bool {
+        let mut kept = self.0.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        // Under the lock, because a cancellation releases what is kept.
+        if self.0.ticket.phase() == Phase::Cancelled {
+            return false;
+        }
+        *kept = uses;
+        true
+    }
+
+    /// The operation has ended: closes what it kept open.
+    pub(super) fn release(&self) {
+        let mut kept = self.0.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.clear();
     }
 }
 
@@ -199,6 +251,23 @@ mod tests {
         assert!(last.begin(AT, None, now));
         last.end(true, now);
         assert!(last.begin(AT, Some(AT), now + ECHO));
+    }
+
+    #[test]
+    fn put_is_either_cancelled_or_sent() {
+        let (ticket, context) = (OpTicket::default(), InUse::default());
+        assert!(ticket.keep(vec![Arc::clone(&context)]));
+        assert!(ticket.cancel());
+        assert_eq!(Arc::strong_count(&context), 1);
+        assert!(!ticket.of_library().begin());
+        assert!(!ticket.keep(vec![Arc::clone(&context)]));
+        let sent = OpTicket::default();
+        assert!(sent.of_library().begin());
+        assert!(sent.keep(vec![Arc::clone(&context)]));
+        assert!(!sent.cancel());
+        assert_eq!(Arc::strong_count(&context), 2);
+        sent.release();
+        assert_eq!(Arc::strong_count(&context), 1);
     }
 
     #[test]

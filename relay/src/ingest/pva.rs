@@ -9,18 +9,18 @@ mod wiring;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pvwire_epics::UserName;
 use pvwire_epics::pva::{self, OpError};
 use pvwire_schema::types::Outcome;
 
-use super::user::{ContextError, InUse, UserClient, UserClients, UserTicket};
-use super::user::{as_user, no_context};
+use super::operation::InUse;
+use super::user::{ContextError, UserClient, UserClients, as_user, no_context};
 use super::{
     Call, Event, FormAnswer, Forms, Line, Monitor, OpDone, OpEnd, OpTicket, OpenError, Put, Queue,
-    Sent, Source,
+    Source,
 };
 use crate::limits::contexts::ContextLimits;
 use value::{node, op_end, put_value};
@@ -159,7 +159,7 @@ impl Source for PvaSource {
         }))
     }
 
-    fn call(&self, name: &str, call: Call, done: OpDone) -> Box<dyn OpTicket> {
+    fn call(&self, name: &str, call: Call, done: OpDone) -> OpTicket {
         let arguments = call.arguments.into_iter();
         let arguments = arguments.map(|(name, value)| (name, put_value(value)));
         let ended = |result: Result<pva::Node, OpError>| match result {
@@ -169,13 +169,13 @@ impl Source for PvaSource {
             },
             Err(error) => op_end(&error),
         };
-        let (ticket, arguments) = (CallTicket::default(), arguments.collect());
+        let (ticket, arguments) = (OpTicket::default(), arguments.collect());
         let Some(user) = call.user else {
             let client = &self.shared.client;
             let ended = move |result| done(ended(result));
-            let stop = client.rpc(name, arguments, call.timeout, ticket.gate(), ended);
-            let _ = ticket.stop.set(stop);
-            return Box::new(ticket);
+            let of_call = ticket.of_library();
+            ticket.called(client.rpc(name, arguments, call.timeout, of_call, ended));
+            return ticket;
         };
         let (name, timeout) = (name.to_owned(), call.timeout);
         let job = {
@@ -186,46 +186,19 @@ impl Source for PvaSource {
                         drop(in_use);
                         done(as_user(&user, ended(result)));
                     };
-                    let stop = client
-                        .0
-                        .rpc(&name, arguments, timeout, ticket.gate(), ended);
-                    let _ = ticket.stop.set(stop);
+                    let of_call = ticket.of_library();
+                    ticket.called((client.0).rpc(&name, arguments, timeout, of_call, ended));
                 }
                 Err(why) => done(no_context(&user, &why)),
             }
         };
         self.shared.users.run(&user, Box::new(job));
-        Box::new(ticket)
+        ticket
     }
 
     fn renew(&self) {
         self.shared.client.renew();
         self.shared.users.renew();
-    }
-}
-
-/// Ticket of a call, until its service has answered.
-#[derive(Clone, Default)]
-struct CallTicket {
-    waits: UserTicket,
-    /// Empty until the call has a context.
-    stop: Arc<OnceLock<pva::Stop>>,
-}
-
-impl CallTicket {
-    fn gate(&self) -> pva::Gate {
-        let waits = self.waits.clone();
-        Box::new(move || waits.begin())
-    }
-}
-
-impl OpTicket for CallTicket {
-    fn cancel(&self) -> bool {
-        let is_unsent = self.waits.cancel();
-        if let Some(stop) = self.stop.get() {
-            stop.stop();
-        }
-        is_unsent
     }
 }
 
@@ -237,7 +210,7 @@ struct PvaMonitor {
 }
 
 impl Monitor for PvaMonitor {
-    fn put(&self, put: Put, done: OpDone) -> Box<dyn OpTicket> {
+    fn put(&self, put: Put, done: OpDone) -> OpTicket {
         let wiring = &self.wiring;
         if let Some(end) = wiring.unfit() {
             done(end);
@@ -250,28 +223,26 @@ impl Monitor for PvaMonitor {
         } else if !wiring.begin(put.expected) {
             done(OpEnd::failed(Outcome::Changed, "the PV has changed since"));
         } else {
-            let ticket = UserTicket::default();
-            let (structure, of_put) = (self.structure.clone(), ticket.clone());
-            let wiring = Arc::clone(wiring);
+            let ticket = OpTicket::default();
+            let (client, of_put) = (&self.shared.client, ticket.of_library());
+            let tried = Arc::clone(wiring);
             let ended = move |end: OpEnd| {
-                wiring.has_tried(end.outcome);
+                tried.has_tried(end.outcome);
                 done(end);
             };
-            let client = &self.shared.client;
-            self.wiring
-                .put(client, &structure, put, of_put, Box::new(ended));
-            return Box::new(ticket);
+            wiring.put(client, &self.structure, put, of_put, Box::new(ended));
+            return ticket;
         }
-        Box::new(Sent)
+        OpTicket::ended()
     }
 }
 
 impl PvaMonitor {
     /// Writes through the context of a user.
-    fn put_as(&self, user: String, put: Put, done: OpDone) -> Box<dyn OpTicket> {
-        let ticket = UserTicket::default();
+    fn put_as(&self, user: String, put: Put, done: OpDone) -> OpTicket {
+        let ticket = OpTicket::default();
         let (structure, wiring) = (self.structure.clone(), Arc::clone(&self.wiring));
-        let (whom, of_put) = (user.clone(), ticket.clone());
+        let (whom, of_put) = (user.clone(), ticket.of_library());
         let job = move |client: Result<(&mut PvaUser, InUse), ContextError>| {
             let (client, in_use) = match client {
                 Ok(client) => client,
@@ -287,7 +258,7 @@ impl PvaMonitor {
             wiring.put(&client.0, &structure, put, of_put, Box::new(ended));
         };
         self.shared.users.run(&whom, Box::new(job));
-        Box::new(ticket)
+        ticket
     }
 }
 

@@ -7,14 +7,15 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use pvwire_epics::{Phase, Ticket, UserName};
+use pvwire_epics::UserName;
 use pvwire_schema::types::Outcome;
 
-use super::{OpEnd, OpTicket};
+use super::OpEnd;
+use super::operation::InUse;
 use crate::limits::contexts::ContextLimits;
 
 /// Why an operation didn't get a user's context.
@@ -51,9 +52,6 @@ pub(super) trait UserClient: Sized + 'static {
     /// Resolves the names of the servers again and reconnects.
     fn renew(&self);
 }
-
-/// Keeps a context, or something in it, from being closed.
-pub(super) type InUse = Arc<()>;
 
 /// A job for a user's context. It is also called if there is no context.
 type Job<C> = Box<dyn FnOnce(Result<(&mut C, InUse), ContextError>) + Send>;
@@ -224,54 +222,9 @@ pub(super) fn as_user(user: &str, mut end: OpEnd) -> OpEnd {
     end
 }
 
-/// Ticket of a user's put, which can be cancelled until it is sent. Clones are of the same put.
-#[derive(Clone, Default)]
-pub(super) struct UserTicket(Arc<Progress>);
-
-#[derive(Default)]
-struct Progress {
-    ticket: Ticket,
-    /// What the put keeps open.
-    uses: Mutex<Vec<InUse>>,
-}
-
-impl UserTicket {
-    /// Marks the put as sent. Returns false if it was cancelled before.
-    pub(super) fn begin(&self) -> bool {
-        self.0.ticket.begin()
-    }
-
-    /// Keeps contexts and channels open until the put has ended. Returns false if it was cancelled
-    /// before.
-    pub(super) fn keep(&self, uses: Vec<InUse>) -> bool {
-        let mut kept = self.0.uses.lock().unwrap_or_else(PoisonError::into_inner);
-        // Under the lock, because a cancellation releases what is kept.
-        if self.0.ticket.phase() == Phase::Cancelled {
-            return false;
-        }
-        *kept = uses;
-        true
-    }
-
-    /// The put has ended.
-    pub(super) fn end(&self) {
-        let mut kept = self.0.uses.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.clear();
-    }
-}
-
-impl OpTicket for UserTicket {
-    fn cancel(&self) -> bool {
-        let is_cancelled = self.0.ticket.cancel();
-        if is_cancelled {
-            self.end();
-        }
-        is_cancelled
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
@@ -396,23 +349,5 @@ mod tests {
         let error = run(&clients, "a\nb").unwrap_err();
         assert_eq!(error.to_string(), "the name of the user holds '\\n'");
         assert!(run(&clients, "fine").is_ok());
-    }
-
-    #[test]
-    fn put_is_either_cancelled_or_sent() {
-        let ticket = UserTicket::default();
-        let context = InUse::default();
-        assert!(ticket.keep(vec![Arc::clone(&context)]));
-        assert!(ticket.cancel());
-        assert_eq!(Arc::strong_count(&context), 1);
-        assert!(!ticket.begin());
-        assert!(!ticket.keep(vec![Arc::clone(&context)]));
-        let sent = UserTicket::default();
-        assert!(sent.begin());
-        assert!(sent.keep(vec![Arc::clone(&context)]));
-        assert!(!sent.cancel());
-        assert_eq!(Arc::strong_count(&context), 2);
-        sent.end();
-        assert_eq!(Arc::strong_count(&context), 1);
     }
 }

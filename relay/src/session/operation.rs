@@ -1,4 +1,4 @@
-//! The puts and calls of one shard's clients, from the order to the answer or the time-out.
+//! The puts and calls of one shard's clients, from the request to the answer or the time-out.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::access::auth::Peer;
 use crate::access::rule::Identity;
 use crate::config::Access;
 use crate::fanout::control::{ClientId, ControlQueue, ControlRequest, Peeked};
-use crate::ingest::{Call, OpDone, OpEnd, OpTicket, Put, RowValue, Sent};
+use crate::ingest::{Call, OpDone, OpEnd, OpTicket, Put, RowValue};
 use crate::limits::memory::Owner;
 use crate::state::registry::Registry;
 
@@ -25,91 +25,38 @@ const REFUSALS_RECORDED_EVERY: Duration = Duration::from_secs(1);
 /// this much later.
 const CALL_GRACE: Duration = Duration::from_secs(1);
 
-/// A put or a call.
+/// What an operation does.
 #[derive(Debug)]
-pub enum Operation {
+pub enum Action {
     /// Writes a PV.
     Put(Put),
     /// Calls a service.
     Call(Call),
 }
 
-/// An operation as a client asked for it.
-#[derive(Debug)]
-pub struct OpOrder {
-    /// The client.
-    pub client: ClientId,
-    /// The client's identity.
-    pub identity: Arc<Identity>,
-    /// The owner of the PV's memory if the PV isn't open.
-    pub owner: Arc<Owner>,
-    /// The request's number.
-    pub request: u32,
-    /// Name of the PV or service, with or without a source.
-    pub name: String,
-    /// The put or call.
-    pub operation: Operation,
-    /// How long to wait for the answer.
-    pub timeout: Duration,
-    /// Why it is refused without an attempt.
-    pub held_back: Option<HeldBack>,
-}
-
-/// Why an operation is refused without an attempt.
-#[derive(Debug)]
-pub enum HeldBack {
-    /// The client asks for more than `max_puts_per_s`.
-    TooFast,
-    /// All puts of its request must be permitted, and the put to this PV isn't.
-    Another(String),
-}
-
-impl HeldBack {
-    /// What the client is told.
-    fn end(&self) -> OpEnd {
-        match self {
-            Self::TooFast => {
-                let why = format!("{TOO_FAST}: ask more slowly (max_puts_per_s)");
-                OpEnd::failed(Outcome::NotAllowed, why)
-            }
-            Self::Another(name) => {
-                let why = format!("nothing was written: this relay refuses the put to {name}");
-                OpEnd::failed(Outcome::Withheld, why)
-            }
-        }
-    }
-}
-
-/// The answer to an operation.
-#[derive(Debug, PartialEq)]
-pub struct OpAnswer {
-    /// The client.
-    pub client: ClientId,
-    /// The request's number.
-    pub request: u32,
-    /// Whether it was a call.
-    pub is_call: bool,
-    /// The outcome.
-    pub end: OpEnd,
-}
-
-/// An operation without an answer yet.
-struct Open {
+/// A put or call of a client, until it is answered.
+pub struct Operation {
     client: ClientId,
-    identity: Arc<Identity>,
-    peer: Arc<Peer>,
     request: u32,
+    peer: Arc<Peer>,
+    identity: Arc<Identity>,
+    /// The owner of the PV's memory if the PV isn't open.
+    owner: Arc<Owner>,
     name: String,
     is_call: bool,
     /// `Some` until it is sent: while the old value isn't known, or its record isn't written.
-    held: Option<Operation>,
+    action: Option<Action>,
+    /// `Some` when it is refused without an attempt.
+    refusal: Option<OpEnd>,
+    /// The client asks for more than `max_puts_per_s`.
+    is_too_fast: bool,
     /// `Some` when it is sent.
-    ticket: Option<Box<dyn OpTicket>>,
+    ticket: Option<OpTicket>,
     /// The PV that a put holds.
     pv: Option<PvId>,
     begun: Instant,
-    deadline: Instant,
     timeout: Duration,
+    deadline: Instant,
     /// It is sent when its record is written.
     waits_for_record: bool,
     /// What the audit file records as the values before and after.
@@ -117,10 +64,87 @@ struct Open {
     new: Value,
 }
 
-impl Open {
+/// An operation that has ended, and its outcome.
+pub type Ended = (Operation, OpEnd);
+
+impl Operation {
+    /// An operation on the PV or service `name`, which may begin with a source. Its answer goes to
+    /// `client` under the number `request`.
+    #[must_use]
+    pub fn new(
+        (client, request): (ClientId, u32),
+        peer: &Arc<Peer>,
+        identity: &Arc<Identity>,
+        owner: &Arc<Owner>,
+        (name, action): (String, Action),
+        now: Instant,
+    ) -> Self {
+        let (timeout, grace) = match &action {
+            Action::Put(put) => (put.timeout, Duration::ZERO),
+            Action::Call(call) => (call.timeout, CALL_GRACE),
+        };
+        Self {
+            client,
+            request,
+            peer: Arc::clone(peer),
+            identity: Arc::clone(identity),
+            owner: Arc::clone(owner),
+            name,
+            is_call: matches!(action, Action::Call(_)),
+            action: Some(action),
+            refusal: None,
+            is_too_fast: false,
+            ticket: None,
+            pv: None,
+            begun: now,
+            timeout,
+            deadline: now + timeout + grace,
+            waits_for_record: false,
+            old: Value::Null,
+            new: Value::Null,
+        }
+    }
+
+    /// The client that gets the answer.
+    #[must_use]
+    pub fn client(&self) -> ClientId {
+        self.client
+    }
+
+    /// The number of the answer.
+    #[must_use]
+    pub fn request(&self) -> u32 {
+        self.request
+    }
+
+    /// Whether it is a call.
+    #[must_use]
+    pub fn is_call(&self) -> bool {
+        self.is_call
+    }
+
+    /// Refuses it, because its client asks for more than `max_puts_per_s`.
+    pub fn refuse_too_fast(&mut self) {
+        let why = format!("{TOO_FAST}: ask more slowly (max_puts_per_s)");
+        self.is_too_fast = true;
+        self.refusal = Some(OpEnd::failed(Outcome::NotAllowed, why));
+    }
+
     /// Stops it if nothing was sent; returns whether that is so.
     fn cancel(&self) -> bool {
-        self.ticket.as_ref().is_none_or(|ticket| ticket.cancel())
+        self.ticket.as_ref().is_none_or(OpTicket::cancel)
+    }
+
+    /// What the audit file records as the value after.
+    fn new_value(&self) -> Value {
+        match &self.action {
+            Some(Action::Put(put)) => audit::new_value(&put.value),
+            Some(Action::Call(call)) => {
+                let named = |(name, value): &(String, _)| (name.clone(), audit::new_value(value));
+                Value::Object(call.arguments.iter().map(named).collect())
+            }
+            None => Value::Null,
+        }
     }
 }
 
@@ -131,7 +155,7 @@ pub type Wake = Arc<dyn Fn() + Send + Sync>;
 pub struct Operations {
     registry: Arc<Registry>,
     wake: Wake,
-    open: HashMap<u64, Open>,
+    open: HashMap<u64, Operation>,
     deadlines: BTreeSet<(Instant, u64)>,
     ended: Arc<SegQueue<(u64, OpEnd)>>,
     next: u64,
@@ -149,7 +173,7 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// None yet.
+    /// No operations.
     #[must_use]
     pub fn new(
         shard: usize,
@@ -176,88 +200,40 @@ impl Operations {
         }
     }
 
-    /// Refuses all orders when one of them is refused.
-    pub fn hold_back_unless_all_permitted(&self, orders: &mut [OpOrder]) {
-        let is_refused = |order: &OpOrder| {
-            order.held_back.is_some()
-                || (self.registry)
-                    .permit(&order.name, &order.identity, Access::Put)
-                    .is_err()
+    /// Refuses all puts of a request when one of them is refused.
+    pub fn refuse_unless_all_permitted(&self, puts: &mut [Operation]) {
+        let is_refused = |put: &Operation| {
+            let permitted = || (self.registry).permit(&put.name, &put.identity, Access::Put);
+            put.refusal.is_some() || permitted().is_err()
         };
-        let Some(refused) = orders.iter().position(is_refused) else {
+        let Some(refused) = puts.iter().position(is_refused) else {
             return;
         };
-        let name = orders[refused].name.clone();
-        for order in orders {
-            if !is_refused(order) {
-                order.held_back = Some(HeldBack::Another(name.clone()));
+        let name = &puts[refused].name;
+        let why = format!("nothing was written: this relay refuses the put to {name}");
+        for put in puts {
+            if !is_refused(put) {
+                put.refusal = Some(OpEnd::failed(Outcome::Withheld, why.clone()));
             }
         }
     }
 
-    /// Begins an operation; returns the answer if it is refused.
-    pub fn begin(&mut self, order: OpOrder, peer: &Arc<Peer>, now: Instant) -> Option<OpAnswer> {
+    /// Begins an operation; returns it if it is refused.
+    pub fn begin(&mut self, mut operation: Operation) -> Option<Ended> {
         self.next += 1;
-        let number = self.next;
-        let new = match &order.operation {
-            _ if self.audit.is_none() => Value::Null,
-            Operation::Put(put) => audit::new_value(&put.value),
-            Operation::Call(call) => {
-                let named = |(name, value): &(String, _)| (name.clone(), audit::new_value(value));
-                Value::Object(call.arguments.iter().map(named).collect())
-            }
-        };
-        let grace = match order.operation {
-            Operation::Put(_) => Duration::ZERO,
-            Operation::Call(_) => CALL_GRACE,
-        };
-        let mut open = Open {
-            client: order.client,
-            identity: order.identity,
-            peer: Arc::clone(peer),
-            request: order.request,
-            name: order.name,
-            is_call: matches!(order.operation, Operation::Call(_)),
-            held: Some(order.operation),
-            ticket: None,
-            pv: None,
-            begun: now,
-            deadline: now + order.timeout + grace,
-            timeout: order.timeout,
-            waits_for_record: false,
-            old: Value::Null,
-            new,
-        };
-        let is_too_fast = matches!(order.held_back, Some(HeldBack::TooFast));
-        let permitted = match &order.held_back {
-            Some(why) => Err(why.end()),
-            None if open.is_call => {
-                let permitted = self
-                    .registry
-                    .permit(&open.name, &open.identity, Access::Put);
-                permitted.map_err(OpEnd::from)
-            }
-            None => {
-                let acquired =
-                    self.registry
-                        .acquire_to_put(&open.name, &open.identity, &order.owner);
-                acquired.map(|pv| open.pv = Some(pv)).map_err(OpEnd::from)
-            }
-        };
-        if let Err(mut end) = permitted {
-            if is_too_fast && !self.records_refusal(&mut end, now) {
-                return Some(OpAnswer {
-                    client: open.client,
-                    request: open.request,
-                    is_call: open.is_call,
-                    end,
-                });
-            }
-            return Some(self.answer(number, open, end, now));
+        let (number, now) = (self.next, operation.begun);
+        if self.audit.is_some() {
+            operation.new = operation.new_value();
         }
-        self.deadlines.insert((open.deadline, number));
-        let Some((_, pv)) = self.audit.as_ref().zip(open.pv) else {
-            return self.record_and_send(number, open, now);
+        if let Err(mut end) = self.permitted(&mut operation) {
+            if operation.is_too_fast && !self.records_refusal(&mut end, now) {
+                return Some((operation, end));
+            }
+            return Some(self.finish(number, operation, end, now));
+        }
+        self.deadlines.insert((operation.deadline, number));
+        let Some((_, pv)) = self.audit.as_ref().zip(operation.pv) else {
+            return self.record_and_send(number, operation, now);
         };
         let (peeked, wake) = (Arc::clone(&self.peeked), Arc::clone(&self.wake));
         let answer = Box::new(move |value: Option<&RowValue>| {
@@ -266,44 +242,64 @@ impl Operations {
         });
         let answer = Peeked(answer);
         self.control.push(ControlRequest::Peek { pv, answer });
-        self.open.insert(number, open);
+        self.open.insert(number, operation);
         None
+    }
+
+    /// Whether an operation may be attempted; a put acquires its PV.
+    fn permitted(&self, operation: &mut Operation) -> Result<(), OpEnd> {
+        if let Some(refusal) = operation.refusal.take() {
+            return Err(refusal);
+        }
+        let (name, identity) = (&operation.name, &operation.identity);
+        if operation.is_call {
+            return Ok(self.registry.permit(name, identity, Access::Put)?);
+        }
+        let acquired = self
+            .registry
+            .acquire_to_put(name, identity, &operation.owner);
+        operation.pv = Some(acquired?);
+        Ok(())
     }
 
     /// Sends a permitted operation, after its record is written if that is required; returns the
     /// answer if it is refused.
-    fn record_and_send(&mut self, number: u64, mut open: Open, now: Instant) -> Option<OpAnswer> {
-        match self.put_on_record(number, &open) {
+    fn record_and_send(
+        &mut self,
+        number: u64,
+        mut operation: Operation,
+        now: Instant,
+    ) -> Option<Ended> {
+        match self.put_on_record(number, &operation) {
             Ok(false) => {
-                self.send(number, open);
+                self.send(number, operation);
                 None
             }
             Ok(true) => {
-                open.waits_for_record = true;
+                operation.waits_for_record = true;
                 self.record_deadlines
                     .push_back((now + audit::PATIENCE, number));
-                self.open.insert(number, open);
+                self.open.insert(number, operation);
                 None
             }
             Err(end) => {
-                self.deadlines.remove(&(open.deadline, number));
-                Some(self.answer(number, open, end, now))
+                self.deadlines.remove(&(operation.deadline, number));
+                Some(self.finish(number, operation, end, now))
             }
         }
     }
 
-    fn send(&mut self, number: u64, mut open: Open) {
+    fn send(&mut self, number: u64, mut operation: Operation) {
         let done = self.done(number);
-        open.waits_for_record = false;
-        open.ticket = match (open.held.take(), open.pv) {
-            (Some(Operation::Call(call)), _) => {
-                Some(self.registry.call(&open.name, &open.identity, call, done))
-            }
-            (Some(Operation::Put(put)), Some(pv)) => Some(self.registry.put(pv, put, done)),
+        operation.waits_for_record = false;
+        let (name, identity) = (&operation.name, &operation.identity);
+        operation.ticket = Some(match (operation.action.take(), operation.pv) {
+            (Some(Action::Call(call)), _) => self.registry.call(name, identity, call, done),
+            (Some(Action::Put(put)), Some(pv)) => self.registry.put(pv, put, done),
             // A permitted put has a PV, and nothing is sent twice.
-            (Some(Operation::Put(_)) | None, _) => Some(Box::new(Sent)),
-        };
-        self.open.insert(number, open);
+            (Some(Action::Put(_)) | None, _) => OpTicket::ended(),
+        });
+        self.open.insert(number, operation);
     }
 
     /// Whether a refusal of a too fast operation is logged and recorded: one per second, with the
@@ -331,30 +327,30 @@ impl Operations {
     }
 
     /// Continues with the puts whose old value is known now.
-    fn record_held(&mut self, now: Instant) -> Vec<OpAnswer> {
-        let mut answers = Vec::new();
+    fn record_held(&mut self, now: Instant) -> Vec<Ended> {
+        let mut ended = Vec::new();
         while let Some((number, old)) = self.peeked.pop() {
-            let Some(mut open) = self.take_permitted(number, &mut answers, now) else {
+            let Some(mut operation) = self.take_permitted(number, &mut ended, now) else {
                 continue;
             };
-            open.old = old;
-            answers.extend(self.record_and_send(number, open, now));
+            operation.old = old;
+            ended.extend(self.record_and_send(number, operation, now));
         }
-        answers
+        ended
     }
 
     /// Sends the operations that are recorded now, and refuses those that weren't in time.
-    fn send_recorded(&mut self, now: Instant) -> Vec<OpAnswer> {
-        let mut answers = Vec::new();
+    fn send_recorded(&mut self, now: Instant) -> Vec<Ended> {
+        let mut ended = Vec::new();
         while let Some((number, recorded)) = self.recorded.pop() {
             match recorded {
                 Ok(()) => {
-                    if let Some(open) = self.take_permitted(number, &mut answers, now) {
-                        self.send(number, open);
+                    if let Some(operation) = self.take_permitted(number, &mut ended, now) {
+                        self.send(number, operation);
                     }
                 }
                 Err(why) => {
-                    answers.extend(self.end(number, unrecorded(&why.to_string()), now));
+                    ended.extend(self.end(number, unrecorded(&why.to_string()), now));
                 }
             }
         }
@@ -362,34 +358,34 @@ impl Operations {
             let waits = self
                 .open
                 .get(&number)
-                .is_some_and(|open| open.waits_for_record);
+                .is_some_and(|operation| operation.waits_for_record);
             if waits && now < deadline {
                 break;
             }
             self.record_deadlines.pop_front();
             if waits {
                 let why = format!("not done within {} s", audit::PATIENCE.as_secs());
-                answers.extend(self.end(number, unrecorded(&why), now));
+                ended.extend(self.end(number, unrecorded(&why), now));
             }
         }
-        answers
+        ended
     }
 
     /// A held operation, unless it was given up meanwhile or the present rules forbid it.
     fn take_permitted(
         &mut self,
         number: u64,
-        answers: &mut Vec<OpAnswer>,
+        ended: &mut Vec<Ended>,
         now: Instant,
-    ) -> Option<Open> {
-        self.open.get(&number)?.held.as_ref()?;
-        let open = self.open.remove(&number)?;
-        let identity = &open.identity;
-        match self.registry.permit(&open.name, identity, Access::Put) {
-            Ok(()) => Some(open),
+    ) -> Option<Operation> {
+        self.open.get(&number)?.action.as_ref()?;
+        let operation = self.open.remove(&number)?;
+        let identity = &operation.identity;
+        match self.registry.permit(&operation.name, identity, Access::Put) {
+            Ok(()) => Some(operation),
             Err(refusal) => {
-                self.deadlines.remove(&(open.deadline, number));
-                answers.push(self.answer(number, open, OpEnd::from(refusal), now));
+                self.deadlines.remove(&(operation.deadline, number));
+                ended.push(self.finish(number, operation, OpEnd::from(refusal), now));
                 None
             }
         }
@@ -399,33 +395,33 @@ impl Operations {
     fn attempt<'a>(
         &self,
         number: u64,
-        open: &'a Open,
+        operation: &'a Operation,
         result: &'a str,
         message: &'a str,
         now: Instant,
     ) -> Attempt<'a> {
         Attempt {
-            kind: if open.is_call { "call" } else { "put" },
+            kind: if operation.is_call { "call" } else { "put" },
             number: (self.shard, number),
-            identity: &open.identity,
-            peer: &open.peer.address,
-            origin: &open.peer.origin,
-            pv: &open.name,
-            old: &open.old,
-            new: &open.new,
+            identity: &operation.identity,
+            peer: &operation.peer.address,
+            origin: &operation.peer.origin,
+            pv: &operation.name,
+            old: &operation.old,
+            new: &operation.new,
             result,
             message,
-            latency: now.saturating_duration_since(open.begun),
+            latency: now.saturating_duration_since(operation.begun),
         }
     }
 
     /// Records that an operation begins, if that is required; returns whether the operation waits
     /// for it.
-    fn put_on_record(&self, number: u64, open: &Open) -> Result<bool, OpEnd> {
+    fn put_on_record(&self, number: u64, operation: &Operation) -> Result<bool, OpEnd> {
         let Some(audit) = &self.audit else {
             return Ok(false);
         };
-        let attempt = self.attempt(number, open, "Begun", "", open.begun);
+        let attempt = self.attempt(number, operation, "Begun", "", operation.begun);
         let (recorded, wake) = (Arc::clone(&self.recorded), Arc::clone(&self.wake));
         let told = Box::new(move |result| {
             recorded.push((number, result));
@@ -435,12 +431,14 @@ impl Operations {
         begun.map_err(|why| unrecorded(&why.to_string()))
     }
 
-    /// Records the end of an operation; returns its answer.
-    fn answer(&self, number: u64, open: Open, mut end: OpEnd, now: Instant) -> OpAnswer {
-        let is_call = open.is_call;
+    /// Records the end of an operation, and releases its PV.
+    fn finish(&self, number: u64, operation: Operation, mut end: OpEnd, now: Instant) -> Ended {
+        let is_call = operation.is_call;
         let may_read = |registry: &Registry| {
-            let identity = &open.identity;
-            registry.permit(&open.name, identity, Access::Read).is_ok()
+            let identity = &operation.identity;
+            registry
+                .permit(&operation.name, identity, Access::Read)
+                .is_ok()
         };
         if !is_call && end.result.is_some() && !may_read(&self.registry) {
             end = OpEnd::DONE;
@@ -448,18 +446,13 @@ impl Operations {
         let kind = if is_call { "call" } else { "put" };
         let result = format!("{:?}", end.outcome);
         // Names come from clients and may hold anything.
-        let name: String = open.name.chars().take(MAX_NAME_BYTES).collect();
+        let name: String = operation.name.chars().take(MAX_NAME_BYTES).collect();
         log::info!("{kind} of {name:?}: {result} {:?}", end.message);
         if let Some(audit) = &self.audit {
-            audit.end(&self.attempt(number, &open, &result, &end.message, now));
+            audit.end(&self.attempt(number, &operation, &result, &end.message, now));
         }
-        self.registry.release(open.pv, now);
-        OpAnswer {
-            client: open.client,
-            request: open.request,
-            is_call,
-            end,
-        }
+        self.registry.release(operation.pv, now);
+        (operation, end)
     }
 
     /// The next deadline.
@@ -470,21 +463,21 @@ impl Operations {
         end.into_iter().chain(record).min()
     }
 
-    /// The answers to the operations that have ended or timed out.
-    pub fn answers(&mut self, now: Instant) -> Vec<OpAnswer> {
-        let mut answers = self.record_held(now);
-        answers.extend(self.send_recorded(now));
+    /// The operations that have ended or timed out.
+    pub fn ended(&mut self, now: Instant) -> Vec<Ended> {
+        let mut ended = self.record_held(now);
+        ended.extend(self.send_recorded(now));
         while let Some((number, end)) = self.ended.pop() {
-            answers.extend(self.end(number, end, now));
+            ended.extend(self.end(number, end, now));
         }
         while let Some(&(deadline, number)) = self.deadlines.first()
             && deadline <= now
         {
-            let open = &self.open[&number];
-            let waited = open.timeout.as_millis();
-            let end = if open.waits_for_record {
+            let operation = &self.open[&number];
+            let waited = operation.timeout.as_millis();
+            let end = if operation.waits_for_record {
                 unrecorded(&format!("not done within {waited} ms"))
-            } else if open.cancel() {
+            } else if operation.cancel() {
                 let message = format!(
                     "not sent within {waited} ms, because the PV is not connected or an earlier put \
                      to it is still being processed; nothing was written"
@@ -495,36 +488,36 @@ impl Operations {
                     format!("no answer within {waited} ms; it may have been done, or still be");
                 OpEnd::failed(Outcome::TimedOut, message)
             };
-            answers.extend(self.end(number, end, now));
+            ended.extend(self.end(number, end, now));
         }
-        answers
+        ended
     }
 
     /// Ends the operations that were not sent and that their clients may no longer make.
-    pub fn recheck(&mut self, now: Instant) -> Vec<OpAnswer> {
+    pub fn recheck(&mut self, now: Instant) -> Vec<Ended> {
         self.recheck_of(|_| true, now)
     }
 
-    fn recheck_of(&mut self, asked: impl Fn(&Open) -> bool, now: Instant) -> Vec<OpAnswer> {
+    fn recheck_of(&mut self, asked: impl Fn(&Operation) -> bool, now: Instant) -> Vec<Ended> {
         let refused: Vec<_> = (self.open.iter())
-            .filter(|(_, open)| asked(open))
-            .filter_map(|(number, open)| {
-                let identity = &open.identity;
-                let permitted = self.registry.permit(&open.name, identity, Access::Put);
+            .filter(|(_, operation)| asked(operation))
+            .filter_map(|(number, operation)| {
+                let identity = &operation.identity;
+                let permitted = self.registry.permit(&operation.name, identity, Access::Put);
                 let refusal = permitted.err()?;
-                open.cancel().then_some((*number, refusal))
+                operation.cancel().then_some((*number, refusal))
             })
             .collect();
-        let mut answers = Vec::new();
+        let mut ended = Vec::new();
         for (number, refusal) in refused {
             let message = format!(
                 "nothing was written: rights changed before it was sent; {}",
                 refusal.message
             );
             let end = OpEnd::failed(Outcome::NotAllowed, message);
-            answers.extend(self.end(number, end, now));
+            ended.extend(self.end(number, end, now));
         }
-        answers
+        ended
     }
 
     /// A client has logged in again: checks its operations that were not sent for this identity.
@@ -533,20 +526,20 @@ impl Operations {
         client: ClientId,
         identity: &Arc<Identity>,
         now: Instant,
-    ) -> Vec<OpAnswer> {
-        for open in self.open.values_mut() {
-            if open.client == client {
-                open.identity = Arc::clone(identity);
+    ) -> Vec<Ended> {
+        for operation in self.open.values_mut() {
+            if operation.client == client {
+                operation.identity = Arc::clone(identity);
             }
         }
-        self.recheck_of(|open| open.client == client, now)
+        self.recheck_of(|operation| operation.client == client, now)
     }
 
     /// The client is gone: its operations that were not sent won't be sent.
     pub fn forget(&mut self, client: ClientId, now: Instant) {
-        let of_client = |open: &Open| open.client == client && open.cancel();
+        let of_client = |operation: &Operation| operation.client == client && operation.cancel();
         let numbers: Vec<u64> = (self.open.iter())
-            .filter(|(_, open)| of_client(open))
+            .filter(|(_, operation)| of_client(operation))
             .map(|(number, _)| *number)
             .collect();
         for number in numbers {
@@ -555,10 +548,10 @@ impl Operations {
         }
     }
 
-    fn end(&mut self, number: u64, end: OpEnd, now: Instant) -> Option<OpAnswer> {
-        let open = self.open.remove(&number)?;
-        self.deadlines.remove(&(open.deadline, number));
-        Some(self.answer(number, open, end, now))
+    fn end(&mut self, number: u64, end: OpEnd, now: Instant) -> Option<Ended> {
+        let operation = self.open.remove(&number)?;
+        self.deadlines.remove(&(operation.deadline, number));
+        Some(self.finish(number, operation, end, now))
     }
 }
 

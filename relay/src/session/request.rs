@@ -17,7 +17,7 @@ use crate::limits::memory::Owner;
 use crate::limits::requests::{LONGEST_GET, LONGEST_PUT, timeout};
 use crate::limits::subscriptions::{NameBudget, NewNameLimits};
 use crate::ops::latency::wall_ns;
-use crate::session::operation::{OpOrder, Operation};
+use crate::session::operation::Action;
 use crate::state::filter;
 use crate::state::registry::Registry;
 
@@ -28,9 +28,11 @@ pub enum Outcome {
     /// The fan-out stage answers.
     Control(ControlRequest),
     /// Write PVs in this order, or call a service.
-    Operations {
-        /// The puts, or the call.
-        orders: Vec<OpOrder>,
+    Operate {
+        /// The number of the first answer; those of further ones follow.
+        request: u32,
+        /// The puts or the call, each with the name of the PV or service.
+        actions: Vec<(String, Action)>,
         /// Do none of them unless all are permitted.
         all_permitted: bool,
     },
@@ -54,28 +56,6 @@ struct Asker<'a> {
     identity: &'a Arc<Identity>,
     owner: &'a Arc<Owner>,
     request: u32,
-}
-
-impl Asker<'_> {
-    /// An order whose answer has the number `request`.
-    fn order(
-        &self,
-        request: u32,
-        name: String,
-        operation: Operation,
-        timeout: Duration,
-    ) -> OpOrder {
-        OpOrder {
-            client: self.client,
-            identity: Arc::clone(self.identity),
-            owner: Arc::clone(self.owner),
-            request,
-            name,
-            operation,
-            timeout,
-            held_back: None,
-        }
-    }
 }
 
 /// Turns requests into answers, and into requests to the stages that answer them.
@@ -240,34 +220,32 @@ impl Answerer {
         arguments: Vec<(String, PutValue)>,
         timeout_ms: u32,
     ) -> Outcome {
-        let timeout = timeout(timeout_ms, self.put_timeout, LONGEST_PUT);
-        let call = Operation::Call(Call {
+        let call = Action::Call(Call {
             arguments,
-            timeout,
+            timeout: timeout(timeout_ms, self.put_timeout, LONGEST_PUT),
             user: asker.identity.user.clone(),
         });
-        Outcome::Operations {
-            orders: vec![asker.order(asker.request, name, call, timeout)],
+        Outcome::Operate {
+            request: asker.request,
+            actions: vec![(name, call)],
             all_permitted: false,
         }
     }
 
-    /// The orders for puts; their answers have the numbers from the request's on.
     fn puts(&self, asker: Asker<'_>, puts: Vec<PutRequest>, all_permitted: bool) -> Outcome {
-        let order = |(at, put): (usize, PutRequest)| {
-            let timeout = timeout(put.timeout_ms, self.put_timeout, LONGEST_PUT);
-            let operation = Operation::Put(Put {
+        let action = |put: PutRequest| {
+            let action = Action::Put(Put {
                 value: put.value,
                 wait: put.wait,
                 expected: put.expected,
                 user: asker.identity.user.clone(),
-                timeout,
+                timeout: timeout(put.timeout_ms, self.put_timeout, LONGEST_PUT),
             });
-            let request = asker.request.wrapping_add(at as u32);
-            asker.order(request, put.name, operation, timeout)
+            (put.name, action)
         };
-        Outcome::Operations {
-            orders: puts.into_iter().enumerate().map(order).collect(),
+        Outcome::Operate {
+            request: asker.request,
+            actions: puts.into_iter().map(action).collect(),
             all_permitted,
         }
     }

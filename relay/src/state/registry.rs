@@ -18,7 +18,7 @@ use pvwire_schema::types::{Filter, NameProblem, PvId};
 use crate::access::rule::{Identity, PutsAllowed, Rules};
 use crate::config::Access;
 use crate::ingest::{
-    Call, Event, FilteredLine, Intake, Line, Notice, OpDone, OpTicket, Put, Queue, Sent, Source,
+    Call, Event, FilteredLine, Intake, Line, Notice, OpDone, OpTicket, Put, Queue, Source,
 };
 use crate::limits::connections::Caller;
 use crate::limits::memory::{Owner, PvCharge};
@@ -396,23 +396,17 @@ impl Registry {
     ///
     /// # Panics
     /// When the PV is not held.
-    pub fn put(&self, pv: PvId, put: Put, done: OpDone) -> Box<dyn OpTicket> {
+    pub fn put(&self, pv: PvId, put: Put, done: OpDone) -> OpTicket {
         self.lock().monitored(pv).1.put(put, done)
     }
 
     /// Calls a service. `done` gets the outcome, also if the service can't be called.
-    pub fn call(
-        &self,
-        name: &str,
-        identity: &Identity,
-        call: Call,
-        done: OpDone,
-    ) -> Box<dyn OpTicket> {
+    pub fn call(&self, name: &str, identity: &Identity, call: Call, done: OpDone) -> OpTicket {
         let permitted = self.permit(name, identity, Access::Put);
         match permitted.and_then(|()| Ok(self.source_of(name)?)) {
             Err(refusal) => {
                 done(refusal.into());
-                Box::new(Sent)
+                OpTicket::ended()
             }
             Ok((_, bare, source)) => source.call(bare, call, done),
         }

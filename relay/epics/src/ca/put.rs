@@ -83,18 +83,17 @@ impl Job {
     pub(super) fn new(
         value: PutValue,
         wait: bool,
+        ticket: Ticket,
         condition: Option<Condition>,
         done: Done,
-    ) -> (Self, Ticket) {
-        let ticket = Ticket::default();
-        let job = Self {
+    ) -> Self {
+        Self {
             value,
             wait,
             condition,
-            ticket: ticket.clone(),
+            ticket,
             done: Some(done),
-        };
-        (job, ticket)
+        }
     }
 
     /// Whether to send the put now. If not, `done` was called or dropped.
@@ -150,7 +149,10 @@ mod tests {
         let job = |condition: Option<Condition>| {
             let told = Arc::clone(&told);
             let done: Done = Box::new(move |result| told.lock().unwrap().push(result));
-            Job::new(PutValue::Number(0.0), false, condition, done)
+            let ticket = Ticket::default();
+            let value = PutValue::Number(0.0);
+            let job = Job::new(value, false, ticket.clone(), condition, done);
+            (job, ticket)
         };
         let (mut finished, _) = job(None);
         assert!(finished.begin());

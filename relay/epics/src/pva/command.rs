@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::event::PvaEvents;
-use super::request::{Completion, Gate, Request};
+use super::operation::OperationState;
+use super::request::Request;
 use super::suspects::Verdict;
 
 /// A command for the pva-cmd thread.
@@ -34,21 +35,17 @@ pub(super) enum Command {
     Failed(u64),
     /// Close the monitor with this id.
     Close(u64),
-    /// Start an operation.
-    Operate(NewOperation),
+    /// Start an operation. If the command is dropped before, the operation ends as
+    /// [`Disconnected`](super::OpError::Disconnected).
+    Operate {
+        id: u64,
+        name: String,
+        request: Request,
+        timeout: Duration,
+        state: Arc<OperationState>,
+    },
     /// The operation with this id has ended.
     Done(u64),
     /// Cancel the operation with this id.
     Cancel(u64),
-}
-
-/// An operation to start. If it is dropped before, it ends as
-/// [`Disconnected`](super::OpError::Disconnected).
-pub(super) struct NewOperation {
-    pub(super) id: u64,
-    pub(super) name: String,
-    pub(super) request: Request,
-    pub(super) timeout: Duration,
-    pub(super) gate: Option<Gate>,
-    pub(super) completion: Completion,
 }

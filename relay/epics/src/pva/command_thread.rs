@@ -5,20 +5,21 @@ use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::command::{Command, NewOperation};
+use super::command::Command;
 use super::handle::{Context, Operation, Refused, Subscription};
 use super::isolation::{Isolation, Side, Step};
 use super::monitor_state::{MonitorState, Peers};
 use super::operation::OperationState;
 use super::pacing::Pacing;
-use super::request::{Completion, OpError, Request};
+use super::request::OpError;
 use super::suspects::{Suspects, Verdict};
 use crate::command_thread::{Commands, Contents, Library};
 use crate::guard::guard;
 use crate::liveness::{Circuit, Duty, OnCircuit, Watch, report};
 use crate::throttle::Throttle;
+use crate::ticket::Ticket;
 use crate::user::ContextError;
 
 static UNREADABLE: Throttle = Throttle::new();
@@ -225,7 +226,20 @@ impl Contents for Monitors<'_> {
                 self.isolation.closed(id);
                 self.monitors.remove(&id);
             }
-            Command::Operate(operation) => self.operate(operation),
+            Command::Operate {
+                id,
+                name,
+                request,
+                timeout,
+                state,
+            } => {
+                let started =
+                    Operation::start(&self.contexts.main, &name, &request, Arc::clone(&state));
+                match started {
+                    Ok(operation) => self.started(id, state, operation, timeout),
+                    Err(refused) => state.complete(Err(OpError::Invalid(refused.to_string()))),
+                }
+            }
             Command::Done(id) => {
                 self.operations.remove(&id);
             }
@@ -340,7 +354,7 @@ impl<'context> Monitors<'context> {
             return;
         };
         let commands = self.commands.clone();
-        let done = Completion::new(move |result| {
+        let done = Box::new(move |result| {
             let verdict = match result {
                 Err(OpError::Disconnected) => Verdict::Breaks,
                 Err(OpError::TimedOut | OpError::NotConnected) => Verdict::Unknown,
@@ -349,8 +363,7 @@ impl<'context> Monitors<'context> {
             // Fails if the client was dropped.
             let _ = commands.send(Command::Checked(id, verdict));
         });
-        let commands = self.commands.clone();
-        let state = Arc::new(OperationState::new(id, done, None, true, commands));
+        let state = Arc::new(OperationState::new(Ticket::default(), done));
         let context = self.contexts.checks();
         let started = context
             .and_then(|context| Operation::check(context, &monitor.name, &server, state.clone()));
@@ -412,31 +425,21 @@ impl<'context> Monitors<'context> {
         }
     }
 
-    fn operate(&mut self, operation: NewOperation) {
-        let NewOperation {
-            id,
-            name,
-            request,
-            timeout,
-            gate,
-            completion,
-        } = operation;
-        let changes = !matches!(request, Request::Get);
-        let state = OperationState::new(id, completion, gate, changes, self.commands.clone());
-        let state = Arc::new(state);
-        match Operation::start(&self.contexts.main, &name, &request, Arc::clone(&state)) {
-            Ok(operation) => {
-                let open = OpenOperation {
-                    state,
-                    _operation: operation,
-                };
-                self.operations.insert(id, open);
-                // Without a deadline if it exceeds the range of the clock.
-                if let Some(deadline) = Instant::now().checked_add(timeout) {
-                    self.deadlines.push(Reverse((deadline, id)));
-                }
-            }
-            Err(refused) => state.complete(Err(OpError::Invalid(refused.to_string()))),
+    fn started(
+        &mut self,
+        id: u64,
+        state: Arc<OperationState>,
+        operation: Operation<'context>,
+        timeout: Duration,
+    ) {
+        let open = OpenOperation {
+            state,
+            _operation: operation,
+        };
+        self.operations.insert(id, open);
+        // Without a deadline if it exceeds the range of the clock.
+        if let Some(deadline) = Instant::now().checked_add(timeout) {
+            self.deadlines.push(Reverse((deadline, id)));
         }
     }
 

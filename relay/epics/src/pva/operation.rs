@@ -1,81 +1,62 @@
 //! A get, put or call in progress: the state that its callback and the pva-cmd thread share.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use super::command::Command;
 use super::node::Node;
-use super::request::{Completion, Gate, OpError};
-use crate::command_thread::Commands;
+use super::request::OpError;
+use crate::ticket::{Phase, Ticket};
 
-/// State shared by the callback of one operation and the pva-cmd thread: the completion, until one
-/// of them takes it.
+/// Receives the result of an operation, once: the fetched value or the answer; after a put the
+/// field's value if that differs from the one put.
+pub(super) type Done = Box<dyn FnOnce(Result<Option<Node>, OpError>) + Send>;
+
+/// State of one operation. The client, the callback of the operation and the pva-cmd thread share
+/// it; one of them reports the result. If it is dropped without a result, it reports
+/// [`OpError::Disconnected`].
 pub(super) struct OperationState {
-    id: u64,
-    completion: Mutex<Option<Completion>>,
-    gate: Option<Gate>,
-    /// Whether the request may have reached the server; always true for an operation without side
-    /// effects.
-    sent: AtomicBool,
-    commands: Commands<Command>,
+    done: Mutex<Option<Done>>,
+    /// Shows whether the request may have reached the server. An operation without side effects
+    /// counts as sent from the start.
+    ticket: Ticket,
 }
 
 impl OperationState {
-    pub(super) fn new(
-        id: u64,
-        completion: Completion,
-        gate: Option<Gate>,
-        changes: bool,
-        commands: Commands<Command>,
-    ) -> Self {
-        Self {
-            id,
-            completion: Mutex::new(Some(completion)),
-            gate,
-            sent: AtomicBool::new(!changes),
-            commands,
-        }
+    pub(super) fn new(ticket: Ticket, done: Done) -> Self {
+        let done = Mutex::new(Some(done));
+        Self { done, ticket }
     }
 
     /// Returns whether to send the operation, which is about to be sent.
     pub(super) fn begin_to_send(&self) -> bool {
-        let goes = self.gate.as_ref().is_none_or(|gate| gate());
-        if goes {
-            self.sent.store(true, Ordering::Release);
-        }
-        goes
+        self.ticket.begin()
     }
 
     /// No answer arrived in time. The operation is already cancelled.
     pub(super) fn late(&self) {
-        let sent = self.sent.load(Ordering::Acquire);
-        self.complete(Err(if sent {
-            OpError::TimedOut
-        } else {
-            OpError::NotConnected
-        }));
+        self.complete(Err(self.unless_sent(OpError::TimedOut)));
     }
 
     /// The caller gave it up. The operation is already cancelled.
     pub(super) fn given_up(&self) {
-        let sent = self.sent.load(Ordering::Acquire);
-        self.complete(Err(if sent {
-            OpError::Disconnected
-        } else {
-            OpError::NotConnected
-        }));
+        self.complete(Err(self.unless_sent(OpError::Disconnected)));
+    }
+
+    fn unless_sent(&self, error: OpError) -> OpError {
+        match self.ticket.phase() {
+            Phase::Sent => error,
+            Phase::Waiting | Phase::Cancelled => OpError::NotConnected,
+        }
     }
 
     /// The operation ended with this result, unless it had ended before.
     pub(super) fn complete(&self, result: Result<Option<Node>, OpError>) {
-        let completion = match self.completion.lock() {
-            Ok(mut completion) => completion.take(),
-            Err(_) => None,
-        };
-        if let Some(completion) = completion {
-            completion.complete(result);
-            // Fails if the client was dropped, which ends all operations.
-            let _ = self.commands.send(Command::Done(self.id));
+        let done = self
+            .done
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(done) = done {
+            done(result);
         }
     }
 }
@@ -94,13 +75,11 @@ mod tests {
 
     #[test]
     fn operation_completes_once_also_when_it_is_dropped() {
-        let (commands, _received) = Commands::for_test();
         let results = Arc::new(Mutex::new(Vec::new()));
         let state = |id| {
             let results = Arc::clone(&results);
-            let completion =
-                Completion::new(move |result| results.lock().unwrap().push((id, result)));
-            OperationState::new(id, completion, None, true, commands.clone())
+            let done = Box::new(move |result| results.lock().unwrap().push((id, result)));
+            OperationState::new(Ticket::default(), done)
         };
 
         let answered = state(1);

@@ -3,8 +3,6 @@
 use std::time::Duration;
 
 use super::element::ElementType;
-use super::node::Node;
-use crate::guard::guard;
 
 /// A value to put, or an argument of a procedure.
 ///
@@ -53,9 +51,6 @@ impl PutValue {
     }
 }
 
-/// Called right before a value is sent, from the thread of the context; returns whether to send it.
-pub type Gate = Box<dyn Fn() -> bool + Send + Sync>;
-
 /// How a value is put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PutOptions {
@@ -100,35 +95,6 @@ pub(super) enum Request {
     Call {
         arguments: Vec<(String, PutValue)>,
     },
-}
-
-/// Receives the result of an operation, once: the fetched value or the answer; after a put the
-/// field's value if that differs from the one put. If it is dropped without a call it reports
-/// [`OpError::Disconnected`].
-pub(super) struct Completion(Option<Done>);
-
-type Done = Box<dyn FnOnce(Result<Option<Node>, OpError>) + Send>;
-
-impl Completion {
-    pub(super) fn new(done: impl FnOnce(Result<Option<Node>, OpError>) + Send + 'static) -> Self {
-        Self(Some(Box::new(done)))
-    }
-
-    pub(super) fn complete(mut self, result: Result<Option<Node>, OpError>) {
-        self.call(result);
-    }
-
-    fn call(&mut self, result: Result<Option<Node>, OpError>) {
-        if let Some(done) = self.0.take() {
-            guard("completion", || done(result));
-        }
-    }
-}
-
-impl Drop for Completion {
-    fn drop(&mut self) {
-        self.call(Err(OpError::Disconnected));
-    }
 }
 
 #[cfg(test)]

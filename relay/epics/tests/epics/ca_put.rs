@@ -29,7 +29,8 @@ impl Pv {
     fn begin(&self, value: PutValue, wait: bool) -> (Answer, Ticket) {
         let (told, answer) = mpsc::channel();
         let done = Box::new(move |result| told.send(result).unwrap());
-        let ticket = self.channel.put(value, wait, None, done);
+        let ticket = Ticket::default();
+        (self.channel).put(value, wait, ticket.clone(), None, done);
         (answer, ticket)
     }
 
@@ -314,8 +315,8 @@ fn condition_is_asked_when_it_is_the_puts_turn() {
             let (told, answer) = mpsc::channel();
             let done = Box::new(move |result| told.send(result).unwrap());
             let condition = Box::new(move || holds);
-            ao.channel
-                .put(PutValue::Number(2.0), true, Some(condition), done);
+            let (value, ticket) = (PutValue::Number(2.0), Ticket::default());
+            ao.channel.put(value, true, ticket, Some(condition), done);
             assert_eq!(answer.recv_timeout(DEADLINE), Ok(result));
         }
         ao.recorder.wait_value(0, &OwnValue::Number(2.0));

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
+use pvwire_epics::Ticket;
 use pvwire_epics::ca::{Client, PutValue, circuits_cut_total, paced_reads_total, reads_total};
 
 use crate::support::ca::{OwnValue, Recorder};
@@ -31,7 +32,7 @@ fn updates_and_puts_need_no_recv_and_send_of_ours() {
 
         let (done, result) = channel();
         let done = Box::new(move |outcome| done.send(outcome).unwrap());
-        channel_to_put.put(PutValue::Number(7.5), true, None, done);
+        channel_to_put.put(PutValue::Number(7.5), true, Ticket::default(), None, done);
 
         assert_eq!(result.recv().unwrap(), Ok(None));
         recorder.wait_value(0, &OwnValue::Number(7.5));

@@ -3,10 +3,11 @@
 //! A service of the test's own says what it was asked and when a call was ended.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use pvwire_epics::Ticket;
 use pvwire_epics::pva::{Client, OpError};
 
 use crate::support::{DEADLINE, eventually, in_own_process};
@@ -46,26 +47,27 @@ fn call_that_is_not_wanted_any_more_ends_at_its_service() {
             fake_pva::start(crate::support::pva_search_port(), Arc::clone(&service) as _);
             let client = Client::start().unwrap();
             let (sender, results) = channel();
-            let call = |timeout, wanted: bool| {
+            let call = |timeout, ticket: Ticket| {
                 let sender = sender.clone();
-                let gate = Box::new(move || wanted);
-                client.rpc("service", Vec::new(), timeout, gate, move |result| {
+                client.rpc("service", Vec::new(), timeout, ticket, move |result| {
                     sender.send(result.map(|_| ())).unwrap();
                 })
             };
             let said = || results.recv_timeout(DEADLINE).unwrap();
 
-            let stop = call(DEADLINE, true);
+            let stop = call(DEADLINE, Ticket::default());
             eventually("called", || service.called.load(Ordering::Acquire) == 1);
             stop.stop();
             assert_eq!(said(), Err(OpError::Disconnected));
             eventually("ended", || service.ended.load(Ordering::Acquire) == 1);
 
-            let _late = call(Duration::from_secs(1), true);
+            let _late = call(Duration::from_secs(1), Ticket::default());
             assert_eq!(said(), Err(OpError::TimedOut));
             eventually("ended", || service.ended.load(Ordering::Acquire) == 2);
 
-            let _unwanted = call(Duration::from_secs(1), false);
+            let unwanted = Ticket::default();
+            assert!(unwanted.cancel());
+            let _unwanted = call(Duration::from_secs(1), unwanted);
             assert_eq!(said(), Err(OpError::NotConnected));
             assert_eq!(service.called.load(Ordering::Acquire), 2);
         }
@@ -79,16 +81,12 @@ fn call_that_waits_for_its_service_is_not_sent_after_it_was_stopped() {
         || {
             let client = Client::start().unwrap();
             let (sender, results) = channel();
-            let is_wanted = Arc::new(AtomicBool::new(true));
-            let gate = Arc::clone(&is_wanted);
-            let stop = client.rpc(
-                "service",
-                Vec::new(),
-                DEADLINE,
-                Box::new(move || gate.load(Ordering::Acquire)),
-                move |result| sender.send(result.map(|_| ())).unwrap(),
-            );
-            is_wanted.store(false, Ordering::Release);
+            let ticket = Ticket::default();
+            let of_call = ticket.clone();
+            let stop = client.rpc("service", Vec::new(), DEADLINE, of_call, move |result| {
+                sender.send(result.map(|_| ())).unwrap();
+            });
+            assert!(ticket.cancel());
             stop.stop();
             assert_eq!(
                 results.recv_timeout(DEADLINE).unwrap(),

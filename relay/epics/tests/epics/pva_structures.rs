@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use pvwire_epics::panics_caught;
 use pvwire_epics::pva::{
     Client, ElementType, Monitor, Node, NodeValue, OpError, PutOptions, PutValue, ValueKind,
 };
+use pvwire_epics::{Ticket, panics_caught};
 
 use crate::support::pva::{OwnUpdate, OwnValue, Recorder};
 use crate::support::{DEADLINE, Server, in_own_process, prefix};
@@ -40,7 +40,7 @@ fn call(client: &Client, name: &str, arguments: &[(&str, PutValue)]) -> Result<N
         name,
         arguments,
         DEADLINE,
-        Box::new(|| true),
+        Ticket::default(),
         move |result| {
             sender.send(result).unwrap();
         },
@@ -386,7 +386,7 @@ fn procedure_gets_its_arguments_and_answers_or_fails() {
         recorder.wait_value(0, &OwnValue::Number(2.0));
         let (sender, results) = channel();
         let hang = vec![("hang".to_owned(), PutValue::Boolean(true))];
-        client.rpc(&name, hang, DEADLINE, Box::new(|| true), move |result| {
+        client.rpc(&name, hang, DEADLINE, Ticket::default(), move |result| {
             sender.send(result).unwrap()
         });
         let (before, _) = recorder.wait_value(0, &OwnValue::Number(3.0));

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use pvwire_epics::UserName;
 use pvwire_epics::ca::{self, AccessRights, ChannelEvents, ChannelInfo, Held, PutError};
+use pvwire_epics::{Ticket, UserName};
 use pvwire_schema::types::Outcome;
 
 use super::look::{Look, Looks, What};
 use super::value::held_value;
 use super::wiring::Wiring;
 use super::{LONG_WITHIN, field};
-use crate::ingest::user::{ContextError, InUse, UserClient, UserClients, UserTicket};
-use crate::ingest::user::{as_user, no_context};
+use crate::ingest::operation::InUse;
+use crate::ingest::user::{ContextError, UserClient, UserClients, as_user, no_context};
 use crate::ingest::{OpDone, OpEnd, OpTicket};
 
 /// A put, with everything that is needed to answer it or to send it to another name.
@@ -34,7 +34,7 @@ impl PutOrder {
         users: &UserClients<CaUser>,
         user: &str,
         name: String,
-        ticket: UserTicket,
+        ticket: OpTicket,
         condition: ca::Condition,
     ) {
         let whom = user.to_owned();
@@ -52,15 +52,12 @@ impl PutOrder {
             if !ticket.keep(uses) {
                 return;
             }
-            let of_condition = ticket.clone();
-            let condition = Box::new(move || of_condition.begin() && condition());
-            let (value, wait) = (self.value.clone(), self.wait);
+            let (value, wait, of_put) = (self.value.clone(), self.wait, ticket.of_library());
             let done = Box::new(move |result| {
-                ticket.end();
+                ticket.release();
                 self.ended(result);
             });
-            // The ticket cancels it, by the condition.
-            let _ = (channel.channel).put(value, wait, Some(condition), done);
+            (channel.channel).put(value, wait, of_put, Some(condition), done);
         };
         users.run(user, Box::new(job));
     }
@@ -97,7 +94,7 @@ impl PutOrder {
     fn put_long(self, name: String) {
         if let Some(user) = self.user.clone() {
             let users = Arc::clone(&self.users);
-            let ticket = UserTicket::default();
+            let ticket = OpTicket::default();
             return self.put_as(&users, &user, name, ticket, Box::new(|| true));
         }
         let state = UserChannelState::new(&name, &self.wiring.looks);
@@ -113,7 +110,7 @@ impl PutOrder {
             drop(open);
             self.told(result);
         });
-        let _ = channel.put(value, wait, None, done);
+        channel.put(value, wait, Ticket::default(), None, done);
     }
 
     fn told(self, result: Result<Option<Held>, PutError>) {
@@ -238,14 +235,6 @@ impl ChannelEvents for UserChannelState {
 
     fn field_wanted(&self, question: ca::FieldQuestion) {
         field::find(&self.looks, &self.name, question);
-    }
-}
-
-pub(super) struct CaTicket(pub(super) pvwire_epics::Ticket);
-
-impl OpTicket for CaTicket {
-    fn cancel(&self) -> bool {
-        self.0.cancel()
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use pvwire_epics::Ticket;
 use pvwire_epics::pva::{self, OpError, PvaEvents, TypeInfo, ValueKind};
 use pvwire_schema::types::{
     Alarm, BlobValue, Detail, Expected, Metadata, Outcome, Severity, ValueType,
@@ -11,7 +12,6 @@ use pvwire_schema::types::{
 
 use super::field::{Field, NoSuchField};
 use super::value::{field, limits, node, op_end, put_value, structure, value_type, whole};
-use crate::ingest::user::UserTicket;
 use crate::ingest::{Event, LastPut, Line, OpDone, OpEnd, Put, RowValue};
 
 /// Offset of the alarm status numbers that are pvAccess's alarm classes.
@@ -232,7 +232,7 @@ impl Wiring {
         client: &pva::Client,
         structure: &str,
         put: Put,
-        ticket: UserTicket,
+        ticket: Ticket,
         done: OpDone,
     ) {
         let options = pva::PutOptions {
@@ -240,7 +240,6 @@ impl Wiring {
             timeout: put.timeout,
         };
         let wiring = Arc::clone(self);
-        let gate = Box::new(move || ticket.begin());
         let field = match self.path.as_str() {
             "" => "value".to_owned(),
             path => path.replace('/', "."),
@@ -251,7 +250,7 @@ impl Wiring {
             &field,
             put_value(put.value),
             options,
-            gate,
+            ticket,
             ended,
         );
     }
@@ -274,7 +273,7 @@ impl Wiring {
         self.last_put.begin(newest, expected, Instant::now())
     }
 
-    /// What became of it.
+    /// The outcome of a put.
     fn ended(&self, result: Result<Option<pva::Node>, OpError>) -> OpEnd {
         let end = match result {
             Ok(None) => OpEnd::DONE,

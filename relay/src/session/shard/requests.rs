@@ -10,7 +10,7 @@ use super::Run;
 use crate::fanout::frame::Frame;
 use crate::ingest::OpEnd;
 use crate::limits::requests::{REQUESTS_PER_TURN, TooManyRequests};
-use crate::session::operation::{HeldBack, OpAnswer, OpOrder};
+use crate::session::operation::{Action, Ended, Operation};
 use crate::session::request::Outcome;
 use crate::session::socket::Broken;
 use crate::state::table::{bytes_of_node, is_beyond_a_frame};
@@ -93,10 +93,11 @@ impl Run {
                 }
                 self.context.control.push(request);
             }
-            Outcome::Operations {
-                orders,
+            Outcome::Operate {
+                request,
+                actions,
                 all_permitted,
-            } => self.operate(place, orders, all_permitted)?,
+            } => self.operate(place, request, actions, all_permitted)?,
             Outcome::LogIn(to, token) => self.log_in(place, to, token)?,
             Outcome::Stranger => return Err(Broken::NotLoggedIn),
             Outcome::Silent => {}
@@ -110,24 +111,32 @@ impl Run {
     fn operate(
         &mut self,
         place: usize,
-        mut orders: Vec<OpOrder>,
+        first: u32,
+        actions: Vec<(String, Action)>,
         all_permitted: bool,
     ) -> Result<(), Broken> {
         let now = Instant::now();
         let client = &mut self.clients[place];
-        for order in &mut orders {
+        let Some(identity) = client.known()?.cloned() else {
+            return Err(Broken::NotLoggedIn);
+        };
+        let mut operations = Vec::with_capacity(actions.len());
+        for (at, action) in actions.into_iter().enumerate() {
             client.budget.open()?;
+            let to = (client.id, first.wrapping_add(at as u32));
+            let owner = &client.owner;
+            let mut operation = Operation::new(to, &client.peer, &identity, owner, action, now);
             if !client.budget.take_put(now) {
-                order.held_back = Some(HeldBack::TooFast);
+                operation.refuse_too_fast();
             }
+            operations.push(operation);
         }
-        let peer = Arc::clone(&client.peer);
         if all_permitted {
-            self.operations.hold_back_unless_all_permitted(&mut orders);
+            self.operations.refuse_unless_all_permitted(&mut operations);
         }
-        for order in orders {
-            if let Some(answer) = self.operations.begin(order, &peer, now) {
-                self.answer_operation(&answer)?;
+        for operation in operations {
+            if let Some(ended) = self.operations.begin(operation) {
+                self.answer_operation(&ended)?;
             }
         }
         Ok(())
@@ -135,31 +144,31 @@ impl Run {
 
     /// Answers the puts and calls that have ended.
     pub(super) fn answer_operations(&mut self, now: Instant) {
-        let answers = self.operations.answers(now);
-        self.tell(answers);
+        let ended = self.operations.ended(now);
+        self.tell(ended);
     }
 
     /// Sends clients the answers to their puts and calls.
-    pub(super) fn tell(&mut self, answers: Vec<OpAnswer>) {
-        for answer in answers {
-            let said = self.answer_operation(&answer);
-            if self.serves(answer.client) {
-                self.settle(answer.client.index, said.map(|()| false));
+    pub(super) fn tell(&mut self, ended: Vec<Ended>) {
+        for ended in ended {
+            let (said, id) = (self.answer_operation(&ended), ended.0.client());
+            if self.serves(id) {
+                self.settle(id.index, said.map(|()| false));
             }
         }
     }
 
     /// Sends a client, if it is still connected, the answer to a put or call.
-    pub(super) fn answer_operation(&mut self, answer: &OpAnswer) -> Result<(), Broken> {
-        let id = answer.client;
-        self.context.metrics.operation_ended(answer.end.outcome);
+    pub(super) fn answer_operation(&mut self, (operation, end): &Ended) -> Result<(), Broken> {
+        let id = operation.client();
+        self.context.metrics.operation_ended(end.outcome);
         if !self.serves(id) {
             return Ok(());
         }
         let client = &mut self.clients[id.index];
         client.budget.answered();
-        let (synced, request) = (client.session.synced(), answer.request);
-        let result = answer.end.result.as_ref();
+        let (synced, request) = (client.session.synced(), operation.request());
+        let result = end.result.as_ref();
         let refused = |why: String| {
             let message = format!("the service answered, and its answer is left out: {why}");
             OpEnd::failed(pvwire_schema::types::Outcome::Failed, message)
@@ -171,12 +180,10 @@ impl Run {
             charge.map_err(|too_much| refused(too_much.to_string()))
         };
         let encoder = self.encoders.of(id.encoding);
-        let frame = if let (true, Err(end)) = (answer.is_call, &charge) {
-            encoder.call_answer(synced, request, end)
-        } else if answer.is_call {
-            encoder.call_answer(synced, request, &answer.end)
-        } else {
-            encoder.put_answer(synced, request, &answer.end)
+        let frame = match &charge {
+            Err(end) if operation.is_call() => encoder.call_answer(synced, request, end),
+            _ if operation.is_call() => encoder.call_answer(synced, request, end),
+            _ => encoder.put_answer(synced, request, end),
         };
         let frame = charge.into_iter().fold(frame, Frame::charged);
         client.socket.answer(&Arc::new(frame))
