@@ -9,6 +9,10 @@ async function bytesOf(url: URL): Promise<ArrayBuffer> {
   return bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength);
 }
 
+/** The text of a file. */
+export const textOf = async (url: URL): Promise<string> =>
+  new TextDecoder().decode(await bytesOf(url));
+
 const FILES = [
   "hello",
   "hello_stranger",
@@ -50,8 +54,8 @@ const frames = new Map<GoldenName, { bytes: ArrayBuffer; described: Described }>
 for (const name of FILES) {
   const at = (ending: string): URL =>
     new URL(`../../schema/tests/golden/${name}.${ending}`, import.meta.url);
-  const text = new TextDecoder().decode(await bytesOf(at("json")));
-  frames.set(name, { bytes: await bytesOf(at("bin")), described: JSON.parse(text) as Described });
+  const described = JSON.parse(await textOf(at("json"))) as Described;
+  frames.set(name, { bytes: await bytesOf(at("bin")), described });
 }
 
 /** A frame's bytes, a new copy each time. */
