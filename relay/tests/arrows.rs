@@ -493,7 +493,7 @@ fn relay_has_no_part_of_the_client_and_no_query_language() {
 }
 
 #[test]
-fn engine_of_the_client_knows_neither_the_browser_nor_wasm_bindgen() {
+fn engine_of_the_client_uses_neither_the_dom_nor_wasm_bindgen() {
     const FOREIGN: [&str; 5] = ["wasm_bindgen", "js_sys", "web_sys", "tokio", "mio"];
     for package in ["client-core", "schema"] {
         let manifest = fs::read_to_string(workspace().join(package).join("Cargo.toml")).unwrap();

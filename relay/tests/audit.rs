@@ -80,7 +80,7 @@ pub(crate) const RECORDS: &str = r#"
 "#;
 
 #[test]
-fn every_attempt_is_on_record_with_who_and_what_and_what_became_of_it() {
+fn every_attempt_is_recorded_with_user_value_and_outcome() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, RECORDS);
     let [set, text, locked] = ioc.names(["set", "text", "locked"]);
@@ -154,7 +154,7 @@ fn every_attempt_is_on_record_with_who_and_what_and_what_became_of_it() {
 }
 
 #[test]
-fn put_that_cannot_be_put_on_record_is_refused_before_it_reaches_the_ioc_if_that_is_wanted() {
+fn unrecorded_put_is_refused_before_it_reaches_the_ioc() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, RECORDS);
     let set = ioc.name("set");
@@ -224,7 +224,7 @@ fn put_that_cannot_be_put_on_record_is_refused_before_it_reaches_the_ioc_if_that
 }
 
 #[test]
-fn refused_puts_and_calls_fill_neither_the_audit_file_nor_the_log() {
+fn refused_operations_fill_neither_the_audit_file_nor_the_log() {
     let path = fresh("flood.jsonl");
     let file = format!("--audit-file={}", path.display());
     let flags = ["--enable-put", "--allow-put=X", "--max-puts-per-s=5", &file];
@@ -276,7 +276,7 @@ pub(crate) fn end(relay: &mut Relay) {
 }
 
 #[test]
-fn audit_file_that_is_moved_deleted_or_truncated_goes_on_in_a_new_one_and_all_make_one_chain() {
+fn audit_file_that_is_moved_deleted_or_truncated_goes_on() {
     let path = fresh("rotated.jsonl");
     let old = |number: usize| path.with_extension(format!("jsonl.{number}"));
     let relay = relay_with(&path, &[]);
@@ -344,7 +344,7 @@ fn audit_file_that_is_moved_deleted_or_truncated_goes_on_in_a_new_one_and_all_ma
 }
 
 #[test]
-fn chain_goes_on_after_a_restart_and_says_where_a_crash_cut_it_off() {
+fn chain_continues_after_a_restart_and_shows_where_a_crash_was() {
     let path = fresh("crashed.jsonl");
     let put = |count: usize, in_all: usize| {
         let relay = relay_with(&path, &["--audit-sync=never"]);

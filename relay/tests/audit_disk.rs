@@ -41,7 +41,7 @@ fn relay_with_hanging_disk(network: Network, flags: &[&str]) -> (Relay, File, Pa
 }
 
 #[test]
-fn audit_disk_that_hangs_holds_up_no_client_and_puts_go_on_where_that_is_wanted() {
+fn hanging_audit_disk_delays_no_client_and_puts_go_on() {
     let network = Network::new();
     let mut ioc = SoftIoc::start(network, RECORDS);
     let [set, other] = ioc.names(["set", "text"]);
@@ -94,7 +94,7 @@ fn audit_disk_that_hangs_holds_up_no_client_and_puts_go_on_where_that_is_wanted(
 }
 
 #[test]
-fn audit_disk_that_hangs_has_puts_refused_where_that_is_wanted_and_holds_up_no_client() {
+fn hanging_audit_disk_has_puts_refused_where_that_is_wanted() {
     let network = Network::new();
     let mut ioc = SoftIoc::start(network, RECORDS);
     let set = ioc.name("set");
@@ -174,7 +174,7 @@ fn audit_disk_that_hangs_has_puts_refused_where_that_is_wanted_and_holds_up_no_c
 }
 
 #[test]
-fn relay_whose_audit_disk_hangs_at_the_start_serves_screens_all_the_same() {
+fn relay_whose_audit_disk_hangs_at_the_start_serves_screens() {
     // A pipe without a reader: even opening it blocks.
     let path = fresh("unopened");
     let made = Command::new("mkfifo").arg(&path).status();
@@ -192,7 +192,7 @@ fn relay_whose_audit_disk_hangs_at_the_start_serves_screens_all_the_same() {
 }
 
 #[test]
-fn records_that_a_full_disk_has_no_room_for_are_counted_and_the_file_says_so() {
+fn records_lost_on_a_full_disk_are_counted_in_the_file() {
     let folder = fresh("small");
     fs::create_dir(&folder).unwrap();
     let path = folder.join("puts.jsonl");
@@ -246,7 +246,7 @@ fn records_that_a_full_disk_has_no_room_for_are_counted_and_the_file_says_so() {
 }
 
 #[test]
-fn log_that_is_not_read_holds_up_no_client_and_what_is_lost_is_counted() {
+fn unread_log_delays_no_client_and_counts_its_losses() {
     let flags = ["--shards=1", "--enable-put", "--allow-put=X"];
     let quick = ["--max-puts-per-s=100000", "--max-requests-per-s=100000"];
     let relay = Relay::start(Network::new(), &[&flags[..], &quick].concat());

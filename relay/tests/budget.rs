@@ -121,7 +121,7 @@ fn waveform(name: &str, bytes: usize) -> String {
 }
 
 #[test]
-fn hundreds_of_large_pvs_of_one_client_are_refused_beyond_its_budget_and_memory_comes_back() {
+fn large_pvs_of_one_client_are_refused_beyond_its_budget() {
     let flags = ["--max-memory-mib=400", "--max-memory-per-client-mib=10"];
     let relay = Relay::start(Network::new(), &flags);
     let others = Others::start(relay.address());
@@ -158,7 +158,7 @@ fn hundreds_of_large_pvs_of_one_client_are_refused_beyond_its_budget_and_memory_
 }
 
 #[test]
-fn connections_from_one_address_share_a_budget_and_the_relay_is_not_used_up() {
+fn connections_of_one_address_share_a_budget() {
     let flags = [
         "--max-memory-mib=400",
         "--max-memory-per-client-mib=300",
@@ -179,7 +179,7 @@ fn connections_from_one_address_share_a_budget_and_the_relay_is_not_used_up() {
 }
 
 #[test]
-fn gets_of_a_large_value_share_it_and_none_is_kept_when_the_client_left() {
+fn gets_of_a_large_value_share_it_and_keep_none_afterwards() {
     const GETS: usize = 62;
     const BYTES: usize = 10_000_000;
     let flags = ["--max-memory-mib=2000", "--max-memory-per-client-mib=300"];
@@ -227,7 +227,7 @@ fn gets_of_a_large_value_share_it_and_none_is_kept_when_the_client_left() {
 }
 
 #[test]
-fn get_of_many_large_pvs_copies_none_of_them_and_says_which_are_too_much() {
+fn get_of_many_large_pvs_copies_none_and_names_those_left_out() {
     const BYTES: usize = 4_000_000;
     let network = Network::new();
     let records: Vec<_> = (0..24).map(|n| format!("w{n}")).collect();
@@ -324,7 +324,7 @@ fn values_are_gone_when_their_pvs_are_closed() {
 }
 
 #[test]
-fn relay_that_uses_too_much_memory_says_so_and_serves_again_when_it_uses_less() {
+fn relay_short_of_memory_says_so_and_serves_again_later() {
     // The budget of values is as large as that of the process, so that it can be exceeded.
     let flags = [
         "--max-memory-mib=60",

@@ -28,7 +28,7 @@ fn connect(relay: SocketAddr, client: &str) -> Client {
 }
 
 #[test]
-fn address_with_too_many_connections_is_refused_and_the_others_are_not() {
+fn address_with_too_many_connections_is_refused_and_others_not() {
     let relay = behind_a_proxy(&["--max-connections-per-address=3"]);
     let address = relay.address();
     let mut held: Vec<_> = (0..3).map(|_| connect(address, "192.0.2.7")).collect();
@@ -142,7 +142,7 @@ fn address_that_connects_too_fast_is_refused_for_a_while() {
 }
 
 #[test]
-fn user_that_connects_too_fast_is_refused_wherever_it_comes_from() {
+fn user_who_connects_too_fast_is_refused_from_any_address() {
     let flags = ["--auth=trusted-header", "--max-new-connections-per-s=1"];
     let relay = behind_a_proxy(&flags);
     let shake = |n: usize, user: &str| {
@@ -159,7 +159,7 @@ fn user_that_connects_too_fast_is_refused_wherever_it_comes_from() {
 }
 
 #[test]
-fn thousand_clients_behind_one_address_may_all_come_at_once_with_their_streams() {
+fn thousand_clients_of_one_address_may_come_at_once() {
     let relay = behind_a_proxy(&[]);
     let address = relay.address();
     for n in 0..2_000 {

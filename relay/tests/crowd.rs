@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use testbed::{Client, Network, Relay, SoftIoc};
 
 #[test]
-fn ten_thousand_unknown_names_of_one_client_hold_up_another_by_less_than_a_second() {
+fn ten_thousand_unknown_names_delay_others_by_less_than_1_s() {
     let network = Network::new();
     let ioc = SoftIoc::start(
         network,

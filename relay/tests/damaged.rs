@@ -141,7 +141,7 @@ fn log_in(relay: &Relay, trust: Trust, issuer: &Issuer) -> Client {
 }
 
 #[test]
-fn damaged_file_leaves_what_was_before_and_says_so_once_and_a_mended_one_counts() {
+fn damaged_file_changes_nothing_and_is_reported_once() {
     let issuer = Issuer::es256("one");
     let config = "linger_ms = 7\n[[rule]]\npv = '*noise*'\ndeny = ['read']\n";
     let pvlist = ".* ALLOW\nnoise.* DENY\n";

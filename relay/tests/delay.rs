@@ -59,9 +59,9 @@ fn far_relay(mut command: Command) -> Relay {
 }
 
 #[test]
-fn large_values_come_ten_times_a_second_over_a_round_trip_of_30_ms() {
+fn large_values_come_at_10_hz_over_a_round_trip_of_30_ms() {
     over_a_delay(
-        "delay::large_values_come_ten_times_a_second_over_a_round_trip_of_30_ms",
+        "delay::large_values_come_at_10_hz_over_a_round_trip_of_30_ms",
         30,
         |command| {
             const NAME: &str = "sim://waveform(size=100000,rate_hz=10)";

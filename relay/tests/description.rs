@@ -23,7 +23,7 @@ fn wait_description(client: &mut Client, name: &str, description: &str) {
 }
 
 #[test]
-fn description_by_channel_access_comes_when_it_is_asked_for_and_again_after_a_restart() {
+fn description_by_channel_access_comes_on_request_and_again() {
     let (network, prefix) = (Network::new(), prefix());
     let mut ioc = SoftIoc::with_prefix(network, &prefix, DATABASE, "");
     let relay = Relay::start(network, &[]);
@@ -86,7 +86,7 @@ fn description_is_read_once_for_all_clients() {
 }
 
 #[test]
-fn description_and_long_string_are_gone_with_the_right_to_read_and_come_with_it() {
+fn description_and_long_string_follow_the_right_to_read() {
     let network = Network::new();
     let database = r#"
         record(lso, "$(P)lso") { field(DESC, "Where the beam goes") field(SIZV, "80") }
@@ -131,7 +131,7 @@ fn description_that_no_server_has_leaves_the_pv_as_it_is() {
 }
 
 #[test]
-fn get_that_asks_for_the_description_has_it_though_no_client_asked_before() {
+fn get_with_description_has_it_though_no_client_asked_before() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, DATABASE);
     let relay = Relay::start(network, &[]);
@@ -173,7 +173,7 @@ fn get_that_does_not_ask_for_the_description_does_not_read_it() {
 }
 
 #[test]
-fn description_that_a_hanging_ioc_does_not_tell_comes_when_it_goes_on() {
+fn description_from_a_hanging_ioc_comes_when_it_goes_on() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, DATABASE);
     let relay = Relay::start(network, &[]);

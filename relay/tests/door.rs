@@ -15,7 +15,7 @@ pub(crate) fn subscribe(names: Vec<String>) -> RequestBody {
 }
 
 #[test]
-fn page_of_the_relays_own_host_and_a_listed_one_may_connect_and_a_foreign_one_may_not() {
+fn page_of_the_own_host_or_a_listed_one_may_connect_others_not() {
     let relay = relay(&["--allow-origin", "https://screens.example.org"]);
     let address = relay.address();
     let own = format!("http://{address}");
@@ -36,7 +36,7 @@ fn page_of_the_relays_own_host_and_a_listed_one_may_connect_and_a_foreign_one_ma
 }
 
 #[test]
-fn page_of_http_may_not_connect_where_a_proxy_says_that_the_browser_speaks_https() {
+fn http_page_may_not_connect_where_a_proxy_says_https() {
     let relay = relay(&[]);
     let address = relay.address();
     for (scheme, forwarded, status) in [
@@ -114,7 +114,7 @@ fn page_of_a_foreign_origin_is_refused_however_it_is_spelled() {
 }
 
 #[test]
-fn page_of_any_origin_may_connect_to_a_relay_that_is_told_so_and_takes_no_puts() {
+fn page_of_any_origin_may_connect_to_a_read_only_relay_if_told() {
     let relay = relay(&["--allow-origin=*"]);
     for origin in ["https://evil.test", "null"] {
         let answer = handshake(relay.address(), &[("Origin", origin)]);
@@ -167,7 +167,7 @@ fn status_shows_which_client_takes_how_much_and_who_that_is() {
 }
 
 #[test]
-fn relay_that_is_called_by_a_foreign_name_answers_nothing_but_its_health() {
+fn relay_that_is_called_by_a_foreign_name_answers_only_probes() {
     let relay = relay(&["--allow-host", "pvwire.example.org"]);
     let address = relay.address();
     for (host, status) in [

@@ -57,7 +57,7 @@ fn metadata(line: &Line, value_type: ValueType) {
 /// would be discarded too, for good if it doesn't change.
 /// epoch that came before would be forgotten too, for good if it doesn't change.
 #[test]
-fn value_of_a_new_epoch_never_comes_before_the_metadata_that_begins_it() {
+fn value_of_a_new_epoch_never_comes_before_its_metadata() {
     let intake = Intake::new();
     let line = Line::open(&intake, PV, false);
     let mut stage = Stage {

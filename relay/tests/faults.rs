@@ -51,7 +51,7 @@ fn cut_and_mend(network: Network, ioc: &mut SoftIoc, scheme: &str, variable: &st
 }
 
 #[test]
-fn network_that_is_cut_between_relay_and_ioc_shows_within_ten_seconds_and_heals() {
+fn network_cut_to_an_ioc_shows_within_ten_seconds_and_heals() {
     let network = Network::new();
     let mut ioc = SoftIoc::start(network, RECORD);
     let port = network.server_port();
@@ -59,7 +59,7 @@ fn network_that_is_cut_between_relay_and_ioc_shows_within_ten_seconds_and_heals(
 }
 
 #[test]
-fn network_that_is_cut_between_relay_and_a_pv_access_server_shows_as_soon() {
+fn network_cut_to_a_pva_server_shows_as_soon() {
     let network = Network::new();
     let mut ioc = SoftIoc::with_pv_access(network, &prefix(), RECORD);
     let port = network.pva_port();
@@ -92,14 +92,14 @@ fn move_ioc(network: Network, variables: &[(&str, String)], scheme: &str) {
 }
 
 #[test]
-fn ioc_that_moves_to_another_address_is_found_there_and_shows_its_values() {
+fn ioc_that_moves_to_another_address_is_found_there() {
     let network = Network::new();
     let list = "127.0.0.1 127.0.0.2".to_owned();
     move_ioc(network, &[("EPICS_CA_ADDR_LIST", list)], "ca://");
 }
 
 #[test]
-fn pv_access_server_that_moves_to_another_address_is_found_there_as_well() {
+fn pva_server_that_moves_to_another_address_is_found() {
     let network = Network::new();
     let port = network.pva_port();
     let servers = format!("127.0.0.1:{port} 127.0.0.2:{port}");
@@ -134,7 +134,7 @@ fn jumped_ns(nth: u32) -> i64 {
 }
 
 #[test]
-fn ioc_whose_clock_jumps_back_and_forth_loses_no_value_and_no_alarm_and_holds_up_nothing() {
+fn ioc_whose_clock_jumps_loses_no_value_and_no_alarm() {
     let network = Network::new();
     let mut ioc = SoftIoc::start(
         network,
@@ -189,7 +189,7 @@ fn ioc_whose_clock_jumps_back_and_forth_loses_no_value_and_no_alarm_and_holds_up
 }
 
 #[test]
-fn ioc_restart_does_not_end_a_relay_whose_clients_took_all_file_descriptors() {
+fn ioc_restart_does_not_end_a_relay_without_file_descriptors() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, RECORD);
     let prefix = ioc.prefix().to_owned();
@@ -251,7 +251,7 @@ fn soft_limit_of_file_descriptors_is_raised_at_the_start() {
 }
 
 #[test]
-fn hundred_that_send_their_handshake_byte_by_byte_hold_up_nobody_and_are_gone_soon() {
+fn hundred_slow_handshakes_delay_no_client_and_end_soon() {
     let relay = Relay::start(Network::new(), &[]);
     let address = relay.address();
     let gone = Arc::new(Mutex::new(0));
@@ -328,7 +328,7 @@ fn close_code(stream: &mut TcpStream) -> u16 {
 }
 
 #[test]
-fn message_that_was_damaged_on_its_way_ends_that_connection_alone() {
+fn message_damaged_on_its_way_ends_only_that_connection() {
     let relay = Relay::start(Network::new(), &[]);
     let mut other = Client::connect(relay.address());
     let damaged: [&[u8]; 4] = [
@@ -357,7 +357,7 @@ fn message_that_was_damaged_on_its_way_ends_that_connection_alone() {
 }
 
 #[test]
-fn client_that_floods_the_relay_with_requests_delays_others_by_less_than_a_second() {
+fn client_that_floods_requests_delays_others_by_less_than_1_s() {
     let network = Network::new();
     let mut ioc = SoftIoc::start(network, RECORD);
     // One thread writes to all clients, so that the flood affects every client.
@@ -395,7 +395,7 @@ fn client_that_floods_the_relay_with_requests_delays_others_by_less_than_a_secon
 }
 
 #[test]
-fn floods_of_the_smallest_frames_end_their_own_connections_and_hold_up_nobody() {
+fn floods_of_the_smallest_frames_end_only_their_connections() {
     let network = Network::new();
     let mut ioc = SoftIoc::start(network, RECORD);
     let relay = Relay::start(network, &["--shards", "2"]);
@@ -492,7 +492,7 @@ fn large_request_in_many_pieces_is_still_answered() {
 }
 
 #[test]
-fn shard_that_hangs_holds_up_its_own_clients_alone_and_catches_up_to_the_truth() {
+fn hanging_shard_delays_only_its_clients_and_catches_up() {
     let network = Network::new();
     let mut ioc = SoftIoc::start(network, RECORD);
     let name = ioc.name("ao");

@@ -23,7 +23,7 @@ ioc('dbpf %send over' % P)
 ";
 
 #[test]
-fn client_that_stalls_while_hundreds_of_pvs_change_their_alarm_once_ends_in_the_truth() {
+fn client_that_stalls_during_an_alarm_flood_ends_in_the_truth() {
     let (network, prefix) = (Network::new(), prefix());
     let mut database: String = (0..ALARMED)
         .map(|number| record("ao", &format!("{prefix}a{number}"), 0))
@@ -86,8 +86,7 @@ fn client_that_stalls_while_hundreds_of_pvs_change_their_alarm_once_ends_in_the_
 }
 
 #[test]
-fn write_access_that_is_taken_away_is_gone_for_every_pv_of_the_group_and_stays_so_for_late_clients()
-{
+fn write_access_taken_from_a_group_is_gone_for_each_of_its_pvs() {
     let (network, prefix) = (Network::new(), prefix());
     let rules = format!(
         "ASG(DEFAULT) {{ RULE(1, READ) RULE(1, WRITE) }}

@@ -94,7 +94,7 @@ fn every_kind_of_pv_is_the_truth_in_every_field() {
 }
 
 #[test]
-fn name_that_no_ioc_has_is_not_found_after_five_seconds_unless_said_otherwise() {
+fn unknown_name_is_not_found_after_five_seconds_by_default() {
     let network = Network::new();
     let relay = Relay::start(network, &[]);
     let mut client = Client::connect(relay.address());
@@ -110,7 +110,7 @@ fn name_that_no_ioc_has_is_not_found_after_five_seconds_unless_said_otherwise() 
 }
 
 #[test]
-fn any_metadata_that_changes_while_connected_is_the_truth_within_a_tick_or_two() {
+fn metadata_that_changes_while_connected_is_right_within_ticks() {
     let analog = |record: &str| {
         format!(
             r#"record({record}, "$(P){record}") {{
@@ -180,7 +180,7 @@ fn any_metadata_that_changes_while_connected_is_the_truth_within_a_tick_or_two()
 }
 
 #[test]
-fn alarm_limit_that_a_record_has_stands_beside_those_that_it_has_not() {
+fn alarm_limits_that_a_record_lacks_are_absent() {
     let analog = |record: &str| {
         format!(
             r#"record({record}, "$(P){record}") {{
@@ -201,7 +201,7 @@ fn alarm_limit_that_a_record_has_stands_beside_those_that_it_has_not() {
 }
 
 #[test]
-fn array_of_strings_is_each_string_whole_whatever_is_in_it_and_however_many_there_are() {
+fn each_string_of_an_array_of_strings_is_whole() {
     let mut stage = Stage::set(
         r#"record(waveform, "$(P)texts") { field(FTVL, "STRING") field(NELM, "5") }"#,
         &["texts"],
@@ -226,7 +226,7 @@ fn array_of_strings_is_each_string_whole_whatever_is_in_it_and_however_many_ther
 }
 
 #[test]
-fn numbers_that_are_infinite_or_none_are_told_apart_in_scalars_arrays_and_limits() {
+fn infinite_numbers_and_nan_are_told_apart_everywhere() {
     let mut stage = Stage::set(
         r#"
         record(ao, "$(P)ao") { field(HIHI, "Inf") field(HHSV, "MAJOR") field(HOPR, "Inf") }
@@ -274,7 +274,7 @@ fn numbers_that_are_infinite_or_none_are_told_apart_in_scalars_arrays_and_limits
 }
 
 #[test]
-fn string_of_any_length_is_whole_when_it_is_asked_as_a_long_string() {
+fn string_of_any_length_is_whole_as_a_long_string() {
     let database = ["lsi", "lso"].map(|record| {
         format!(
             r#"record({record}, "$(P){record}") {{ field(SIZV, "3001") field(MPST, "Always") }}"#
@@ -401,7 +401,7 @@ fn text_that_is_no_utf8_is_read_as_latin_1() {
 }
 
 #[test]
-fn array_of_no_element_of_one_and_an_array_that_can_hold_but_one_are_what_channel_access_says() {
+fn arrays_of_no_and_one_element_are_what_channel_access_says() {
     let mut stage = Stage::set(
         r#"
         record(waveform, "$(P)many") { field(FTVL, "DOUBLE") field(NELM, "5") }

@@ -66,7 +66,7 @@ fn skipped(relay: &Relay, cause: &str) -> u64 {
 }
 
 #[test]
-fn at_most_one_update_in_the_interval_comes_and_the_last_one_always() {
+fn one_update_at_most_in_an_interval_and_always_the_last_one() {
     let (mut ioc, relay) = start(COUNTING);
     let name = ioc.name("n");
     let mut whole = client_with_filter(&relay, &[&name], ALL);
@@ -101,7 +101,7 @@ fn at_most_one_update_in_the_interval_comes_and_the_last_one_always() {
 }
 
 #[test]
-fn deadband_lets_pass_what_differs_by_more_and_every_change_of_the_alarm() {
+fn deadband_passes_larger_differences_and_every_alarm_change() {
     let (mut ioc, relay) = start(SETTABLE);
     let name = ioc.name("a");
     let mut whole = client_with_filter(&relay, &[&name], ALL);
@@ -129,7 +129,7 @@ fn deadband_lets_pass_what_differs_by_more_and_every_change_of_the_alarm() {
 }
 
 #[test]
-fn one_in_so_many_comes_and_the_change_of_the_alarm_at_once() {
+fn one_in_n_comes_and_alarm_changes_come_at_once() {
     let (mut ioc, relay) = start(SETTABLE);
     let name = ioc.name("a");
     let mut whole = client_with_filter(&relay, &[&name], ALL);
@@ -155,7 +155,7 @@ fn one_in_so_many_comes_and_the_change_of_the_alarm_at_once() {
 }
 
 #[test]
-fn equal_filters_get_the_same_bytes_and_a_lost_ioc_shows_in_each() {
+fn equal_filters_get_the_same_bytes_and_each_shows_a_lost_ioc() {
     let (ioc, relay) = start(COUNTING);
     let names = ioc.names(["n", "m"]);
     let third = Filter { every: 3, ..ALL };
@@ -269,7 +269,7 @@ fn impossible_filter_is_refused_and_so_is_one_too_many() {
 }
 
 #[test]
-fn paced_client_is_brought_up_to_date_once_an_interval_and_at_once_when_it_ends() {
+fn paced_client_is_updated_once_an_interval_and_at_its_end() {
     let (ioc, relay) = start(COUNTING);
     let names = ioc.names(["n", "m"]);
     let mut client = client_with_filter(&relay, &names, ALL);
@@ -298,7 +298,7 @@ fn paced_client_is_brought_up_to_date_once_an_interval_and_at_once_when_it_ends(
 }
 
 #[test]
-fn what_is_left_out_is_counted_by_cause_at_the_client_and_in_the_relay_alike() {
+fn skipped_values_are_counted_by_cause_in_client_and_relay() {
     let network = Network::new();
     let mut ioc = SoftIoc::start(network, COUNTING);
     let flags = ["--ack-window-ms", "400", "--evict-after-ms", "60000"];
@@ -308,7 +308,7 @@ fn what_is_left_out_is_counted_by_cause_at_the_client_and_in_the_relay_alike() {
     let mut filtering = client_with_filter(&relay, &names, Filter { every: 7, ..ALL });
     let mut paced = client_with_filter(&relay, &names, ALL);
     paced.request(RequestBody::Pace { interval_ms: 300 });
-    // A set of its own: its frames are made by the shard.
+    // A set that no other client has: the shard makes its frames.
     let mut alone = client_with_filter(&relay, &names[..1], ALL);
     alone.request(RequestBody::Pace { interval_ms: 500 });
     let silent = How {

@@ -21,7 +21,7 @@ fn form(client: &Client, name: &str) -> String {
 }
 
 #[test]
-fn array_of_characters_with_the_form_of_a_string_is_told_as_a_text_by_channel_access() {
+fn character_array_with_form_string_is_shown_as_a_text() {
     let network = Network::new();
     let prefix = prefix();
     let mut ioc = SoftIoc::with_pv_access(network, &prefix, RECORDS);
@@ -55,7 +55,7 @@ fn array_of_characters_with_the_form_of_a_string_is_told_as_a_text_by_channel_ac
 }
 
 #[test]
-fn array_of_characters_of_an_ioc_without_pv_access_stays_an_array_of_bytes() {
+fn character_array_of_an_ioc_without_pva_stays_bytes() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, RECORDS);
     let relay = Relay::start(network, &[]);

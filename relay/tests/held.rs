@@ -152,7 +152,7 @@ fn string_or_array_that_a_pv_access_server_cuts_is_told() {
 }
 
 #[test]
-fn array_of_whatever_size_is_compared_and_only_short_ones_are_told() {
+fn array_of_any_size_is_compared_and_only_short_ones_returned() {
     let network = Network::new();
     let database = r#"record(waveform, "$(P)big") { field(FTVL, "DOUBLE") field(NELM, "9000") }"#;
     let ioc = SoftIoc::with_pv_access(network, &prefix(), database);
@@ -188,7 +188,7 @@ fn what_a_record_makes_of_a_put_is_told_by_either_protocol() {
 }
 
 #[test]
-fn number_that_channel_access_or_the_record_cannot_hold_is_refused_with_what_would_fit() {
+fn number_that_ca_or_the_record_cannot_hold_is_refused() {
     let (ioc, _relay, mut client) = stage();
     let name = ioc.name("int64");
     client.subscribe_live(&[&name]);
@@ -229,7 +229,7 @@ fn number_that_channel_access_or_the_record_cannot_hold_is_refused_with_what_wou
 }
 
 #[test]
-fn element_that_the_array_cannot_hold_is_refused_with_what_would_fit() {
+fn element_that_the_array_cannot_hold_is_refused_with_a_reason() {
     let (ioc, _relay, mut client) = stage();
     for (record, bad, fits) in [
         ("INT64", 2.7, "integer"),
@@ -268,7 +268,7 @@ fn element_that_the_array_cannot_hold_is_refused_with_what_would_fit() {
 }
 
 #[test]
-fn text_longer_than_a_string_of_channel_access_is_put_whole_or_refused_with_what_would_fit() {
+fn text_longer_than_a_ca_string_is_put_whole_or_refused() {
     let (ioc, _relay, mut client) = stage();
     let [lso, string, text_array] = ioc.names(["lso", "string", "letters"]);
     client.subscribe_live(&[&lso]);

@@ -101,21 +101,21 @@ fn moves(site: &Site, variable: &str, port: u16) {
 }
 
 #[test]
-fn ioc_that_moves_behind_its_host_name_is_found_there_by_a_search() {
+fn ioc_that_moves_behind_its_host_name_is_found_by_a_search() {
     let network = Network::new();
     let site = Site::new(network, "ca");
     moves(&site, "EPICS_CA_ADDR_LIST", network.server_port());
 }
 
 #[test]
-fn ioc_that_moves_behind_its_host_name_is_found_there_by_its_name_server() {
+fn ioc_that_moves_behind_its_host_name_is_found_by_name_server() {
     let network = Network::new();
     let site = Site::new(network, "ca");
     moves(&site, "EPICS_CA_NAME_SERVERS", network.server_port());
 }
 
 #[test]
-fn pv_access_server_that_moves_behind_its_host_name_is_found_there_by_its_name_server() {
+fn pva_server_that_moves_behind_its_host_name_is_found() {
     let network = Network::new();
     let site = Site::new(network, "pva");
     moves(&site, "EPICS_PVA_NAME_SERVERS", network.pva_port());
@@ -124,8 +124,7 @@ fn pv_access_server_that_moves_behind_its_host_name_is_found_there_by_its_name_s
 /// While the first IOC keeps running, its name changes to the other: from then on all clients see
 /// the other.
 #[test]
-fn name_that_is_forgotten_for_a_while_changes_nothing_and_one_that_another_ioc_takes_over_leads_there()
- {
+fn name_that_another_ioc_takes_over_leads_there() {
     let network = Network::new();
     let site = Site::new(network, "ca");
     let name = &site.name;

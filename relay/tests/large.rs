@@ -116,7 +116,7 @@ fn large_value_is_encoded_once_for_clients_of_different_sets() {
 }
 
 #[test]
-fn client_that_comes_late_gets_the_large_value_behind_its_snapshot_and_misses_nothing() {
+fn late_client_gets_the_large_value_after_its_snapshot() {
     let network = Network::new();
     let mut ioc = SoftIoc::start(network, &database());
     let relay = Relay::start(network, &[]);
@@ -164,7 +164,7 @@ fn now_value(client: &Client, name: &str) -> Kept {
 }
 
 #[test]
-fn stalled_client_skips_whole_large_values_and_no_change_of_their_alarm() {
+fn stalled_client_skips_large_values_and_no_alarm_change() {
     let network = Network::new();
     let mut ioc = SoftIoc::start(network, &database());
     let relay = Relay::start(network, &PATIENT);
@@ -284,7 +284,7 @@ fn pv_that_comes_back_is_not_present_before_its_large_value_is() {
 const HUGE: &str = "sim://waveform(1000000,rate_hz=2)";
 
 #[test]
-fn scalars_of_others_keep_coming_while_a_huge_value_is_taken_slowly_or_fast() {
+fn scalars_keep_coming_while_another_client_takes_a_huge_value() {
     let relay = Relay::start(Network::new(), &PATIENT);
     let counter = "sim://counter(rate_hz=50)";
     let mut peer = Client::connect(relay.address());
@@ -329,7 +329,7 @@ fn scalars_of_others_keep_coming_while_a_huge_value_is_taken_slowly_or_fast() {
 }
 
 #[test]
-fn memory_does_not_grow_with_the_number_of_clients_that_stall_at_a_large_value() {
+fn memory_does_not_grow_with_clients_stalled_at_a_large_value() {
     const CLIENTS: usize = 40;
     const BYTES: usize = 8_000_000;
     let relay = Relay::start(Network::new(), &PATIENT);
@@ -362,7 +362,7 @@ fn memory_does_not_grow_with_the_number_of_clients_that_stall_at_a_large_value()
 }
 
 #[test]
-fn client_that_fetches_its_large_values_gets_the_same_frames_in_the_same_order() {
+fn stream_of_large_values_has_the_same_frames_in_the_same_order() {
     let network = Network::new();
     let mut ioc = SoftIoc::start(network, &database());
     let relay = Relay::start(network, &[]);
@@ -419,7 +419,7 @@ for i in range(1, 121):
 }
 
 #[test]
-fn client_that_falls_behind_on_its_stream_gets_the_newest_and_nothing_of_others_waits_for_it() {
+fn client_behind_on_its_stream_gets_the_newest_and_delays_none() {
     let relay = Relay::start(Network::new(), &PATIENT);
     let counter = "sim://counter(rate_hz=50)";
     let mut slow = Client::connect(relay.address());
@@ -485,7 +485,7 @@ fn stream_is_given_once_to_whoever_was_told_its_token() {
 }
 
 #[test]
-fn value_beyond_what_a_frame_holds_is_left_out_and_its_clients_stay() {
+fn value_larger_than_a_frame_is_left_out_and_its_clients_stay() {
     const SURPLUS: usize = 270_000_000;
     let network = Network::new();
     let database = format!(

@@ -32,7 +32,7 @@ fn refused(parts: &[&str], configure: impl FnOnce(&mut Command)) {
 }
 
 #[test]
-fn bad_settings_end_the_relay_with_64_and_one_line_that_says_which_value_and_what_would_fit() {
+fn bad_settings_end_the_relay_with_64_and_one_line() {
     refused(
         &["--linger-ms", "linger_ms", "\"soon\"", "milliseconds"],
         |command| {
@@ -163,7 +163,7 @@ fn help_and_version_end_well() {
 }
 
 #[test]
-fn stopping_relay_is_not_ready_at_once_and_then_sends_its_clients_elsewhere_one_by_one() {
+fn stopping_relay_is_not_ready_and_closes_clients_one_by_one() {
     let flags = [
         "--drain-delay-ms",
         "1000",

@@ -173,7 +173,7 @@ fn client_that_shows_nothing_is_closed_in_time() {
 }
 
 #[test]
-fn end_of_a_token_is_announced_and_then_ends_the_connection_unless_a_newer_one_comes() {
+fn end_of_a_token_is_announced_and_ends_the_connection() {
     let issuer = Issuer::es256("one");
     let path = file("keys_end.json", &key_set(&[&issuer]));
     let relay = relay(Network::new(), path.to_str().unwrap(), &[]);
@@ -199,7 +199,7 @@ fn end_of_a_token_is_announced_and_then_ends_the_connection_unless_a_newer_one_c
 }
 
 #[test]
-fn user_and_groups_of_a_token_decide_and_the_wrong_users_put_never_reaches_the_ioc() {
+fn user_and_groups_of_a_token_decide_about_puts() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, r#"record(ao, "$(P)set") { field(VAL, "1") }"#);
     let set = ioc.name("set");
@@ -309,7 +309,7 @@ fn new_key_is_good_soon_and_the_old_one_no_more() {
 }
 
 #[test]
-fn key_that_leaves_the_set_ends_the_sessions_that_were_opened_by_it_and_no_others() {
+fn key_that_leaves_the_set_ends_only_its_own_sessions() {
     let (removed, kept) = (Issuer::es256("removed"), Issuer::eddsa("kept"));
     let path = file("keys_removed.json", &key_set(&[&removed, &kept]));
     let relay = relay(Network::new(), path.to_str().unwrap(), &[]);
@@ -340,7 +340,7 @@ fn key_that_leaves_the_set_ends_the_sessions_that_were_opened_by_it_and_no_other
 }
 
 #[test]
-fn set_that_lost_all_keys_is_refused_and_the_last_ones_are_good_for_a_bounded_time() {
+fn set_without_keys_is_refused_and_old_keys_last_a_bounded_time() {
     let issuer = Issuer::es256("one");
     let path = file("keys_lost.json", &key_set(&[&issuer]));
     let keep = ["--jwt-keys-keep-ms=6000"];
@@ -376,7 +376,7 @@ fn set_that_lost_all_keys_is_refused_and_the_last_ones_are_good_for_a_bounded_ti
 }
 
 #[test]
-fn url_that_gives_no_keys_any_more_is_complained_of_and_believed_again() {
+fn url_without_keys_is_reported_and_used_again_later() {
     let (old, new) = (Issuer::es256("old"), Issuer::es256("new"));
     let body = Arc::new(Mutex::new(key_set(&[&old])));
     let relay = relay(Network::new(), &serve(Arc::clone(&body)), &[]);
@@ -482,7 +482,7 @@ fn header_is_believed_from_the_proxy_only_and_said_once() {
 }
 
 #[test]
-fn relay_that_others_reach_does_not_start_without_authentication() {
+fn relay_beyond_loopback_does_not_start_without_authentication() {
     for (flags, part) in [
         (&["--listen=0.0.0.0:0"][..], "allow_anonymous"),
         (&["--listen=[::]:0"], "allow_anonymous"),
@@ -520,7 +520,7 @@ fn relay_that_others_reach_does_not_start_without_authentication() {
 }
 
 #[test]
-fn user_whose_connections_come_too_fast_is_told_so_by_the_answer_to_its_token() {
+fn user_whose_connections_come_too_fast_learns_it_at_login() {
     let issuer = Issuer::es256("one");
     let path = file("keys_fast.json", &key_set(&[&issuer]));
     let more = ["--max-new-connections-per-s=1"];

@@ -23,7 +23,7 @@ fn served(ioc: &mut SoftIoc) -> Vec<(String, u32)> {
 }
 
 #[test]
-fn ioc_serves_one_monitor_per_pv_however_many_clients_there_are_and_none_without() {
+fn ioc_serves_one_monitor_per_pv_whatever_the_number_of_clients() {
     let network = Network::new();
     let mut ioc = SoftIoc::start(
         network,
@@ -122,7 +122,7 @@ fn served_by_pv_access(ioc: &mut SoftIoc) -> usize {
 }
 
 #[test]
-fn pv_access_server_serves_one_monitor_per_structure_whatever_is_asked_of_it() {
+fn pva_server_serves_one_monitor_per_structure() {
     let network = Network::new();
     let database = r#"
         record(ao, "$(P)a") { field(VAL, "1") field(PINI, "YES") }

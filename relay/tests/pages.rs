@@ -25,7 +25,7 @@ fn admin_address(relay: &Relay) -> SocketAddr {
 }
 
 #[test]
-fn clients_that_pipeline_and_do_not_read_get_one_answer_each_and_hold_nothing() {
+fn clients_that_pipeline_without_reading_get_one_answer_each() {
     let relay = relay(&[]);
     let address = relay.address();
     let requests = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\n\r\n").repeat(500);
@@ -65,7 +65,7 @@ fn second_request_of_a_connection_is_not_answered() {
 }
 
 #[test]
-fn client_that_does_not_read_a_long_answer_is_cut_off_and_so_is_what_waits_for_it() {
+fn client_that_does_not_read_a_long_answer_is_cut_off() {
     let relay = relay(&[]);
     let address = relay.address();
     let mut client = Client::connect(address);
@@ -105,7 +105,7 @@ fn client_that_does_not_read_a_long_answer_is_cut_off_and_so_is_what_waits_for_i
 }
 
 #[test]
-fn pages_are_served_where_operators_are_and_no_longer_where_clients_are() {
+fn pages_are_served_to_operators_and_not_to_clients() {
     let relay = relay(&["--admin-listen=127.0.0.1:0"]);
     let (clients, operators) = (relay.address(), admin_address(&relay));
     for path in ["/", "/status", "/metrics"] {
@@ -127,7 +127,7 @@ fn pages_are_served_where_operators_are_and_no_longer_where_clients_are() {
 }
 
 #[test]
-fn operators_are_answered_while_connections_use_up_the_file_descriptors() {
+fn operators_are_answered_while_file_descriptors_run_out() {
     let command = relay_command_with_limit(Network::new(), "-n 256");
     let relay = Relay::spawn(command, &["--admin-listen=127.0.0.1:0"]);
     let (clients, operators) = (relay.address(), admin_address(&relay));
@@ -145,7 +145,7 @@ fn operators_are_answered_while_connections_use_up_the_file_descriptors() {
 }
 
 #[test]
-fn pages_can_be_switched_off_and_need_a_login_if_the_operator_says_so() {
+fn pages_can_be_switched_off_or_need_a_login() {
     let off = relay(&["--pages=off"]);
     let gated = relay(&[
         "--pages=login",
@@ -173,7 +173,7 @@ fn pages_can_be_switched_off_and_need_a_login_if_the_operator_says_so() {
 }
 
 #[test]
-fn relay_whose_thread_hangs_is_not_live_and_says_which_and_is_again_when_it_goes_on() {
+fn relay_whose_thread_hangs_is_not_live_and_names_the_thread() {
     let (command, threads) = Threads::of(Network::new());
     let relay = Relay::spawn(command, &["--shards=2"]);
     let (address, mut orders) = (relay.address(), threads.orders());

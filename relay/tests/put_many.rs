@@ -50,7 +50,7 @@ fn put_many(
 }
 
 #[test]
-fn puts_of_one_message_are_sent_in_order_and_each_has_its_own_outcome_and_record() {
+fn puts_of_one_message_are_sent_in_order_with_an_outcome_each() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, RECORDS);
     let names = ioc.names(["set1", "set2", "locked"]);
@@ -117,7 +117,7 @@ fn puts_of_one_message_are_sent_in_order_and_each_has_its_own_outcome_and_record
 }
 
 #[test]
-fn none_is_sent_when_one_is_not_permitted_and_the_client_wants_all_or_none() {
+fn none_is_sent_when_one_is_not_permitted_and_all_are_required() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, RECORDS);
     let names = ioc.names(["set1", "set2", "locked"]);
@@ -150,7 +150,7 @@ fn none_is_sent_when_one_is_not_permitted_and_the_client_wants_all_or_none() {
 }
 
 #[test]
-fn each_put_of_a_message_counts_against_the_limit_of_puts_a_second() {
+fn each_put_of_a_message_counts_against_max_puts_per_s() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, RECORDS);
     let a = ioc.name("set1");
@@ -173,7 +173,7 @@ fn each_put_of_a_message_counts_against_the_limit_of_puts_a_second() {
 }
 
 #[test]
-fn message_with_more_puts_than_it_may_hold_is_refused_as_a_whole_and_the_connection_stays() {
+fn message_with_too_many_puts_is_refused_as_a_whole() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, RECORDS);
     let a = ioc.name("set1");

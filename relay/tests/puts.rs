@@ -203,7 +203,7 @@ fn relay_takes_no_puts_unless_it_is_told_to_and_a_rule_fits() {
 }
 
 #[test]
-fn puts_that_race_learn_each_its_own_outcome_and_all_clients_end_at_the_same_value() {
+fn racing_puts_have_an_outcome_each_and_all_clients_agree() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, r#"record(ao, "$(P)ao") {}"#);
     let relay = Relay::start(network, &ALL);

@@ -57,7 +57,7 @@ fn bytes<const N: usize>(elements: &[[u8; N]]) -> Vec<u8> {
 }
 
 #[test]
-fn records_of_every_kind_show_value_alarm_time_and_how_to_draw_them() {
+fn records_of_every_kind_show_value_alarm_time_and_metadata() {
     let (network, prefix) = (Network::new(), prefix());
     let ioc = SoftIoc::with_pv_access(network, &prefix, DATABASE);
     let relay = Relay::start(network, &["--default-source", "pva"]);
@@ -115,7 +115,7 @@ fn records_of_every_kind_show_value_alarm_time_and_how_to_draw_them() {
 }
 
 #[test]
-fn changes_of_value_alarm_and_metadata_arrive_and_an_ioc_that_comes_back_is_right() {
+fn changes_arrive_and_an_ioc_that_comes_back_is_right() {
     let (network, prefix) = (Network::new(), prefix());
     let mut ioc = SoftIoc::with_pv_access(network, &prefix, DATABASE);
     let relay = Relay::start(network, &[]);
@@ -225,7 +225,7 @@ fn fields_of_a_structure_are_pvs_and_share_its_one_monitor() {
 }
 
 #[test]
-fn updates_that_the_server_put_into_others_are_counted_as_far_as_it_says_so() {
+fn updates_squashed_by_the_server_are_counted_as_far_as_known() {
     let network = Network::with_searches_by_udp();
     let database = r#"record(ao, "$(P)n") { field(VAL, "0") field(PINI, "YES") }"#;
     let mut ioc = SoftIoc::with_pv_access_of_base(network, database);

@@ -358,7 +358,7 @@ fn put_to_a_name_that_no_server_has_was_certainly_not_written() {
 }
 
 #[test]
-fn right_to_write_is_unknown_until_a_put_is_tried_and_then_remembered() {
+fn right_to_write_is_unknown_until_a_put_is_tried() {
     let network = Network::new();
     let database = r#"
         record(ao, "$(P)open") { field(VAL, "1") field(PINI, "YES") }

@@ -73,7 +73,7 @@ fn tree<'a>(client: &'a Client, name: &str) -> &'a Node {
 }
 
 #[test]
-fn structures_of_every_kind_are_what_an_independent_client_sees_field_by_field() {
+fn structures_are_what_an_independent_client_sees() {
     let (network, prefix) = (Network::new(), prefix());
     let _server = StructureServer::start(Some(network), &prefix);
     let relay = Relay::start(network, &["--default-source", "pva"]);
@@ -148,7 +148,7 @@ fn structures_of_every_kind_are_what_an_independent_client_sees_field_by_field()
 }
 
 #[test]
-fn scalars_arrays_and_enums_of_every_type_are_what_an_independent_client_sees() {
+fn values_of_every_type_are_what_an_independent_client_sees() {
     let (network, prefix) = (Network::new(), prefix());
     let _server = StructureServer::start(Some(network), &prefix);
     let relay = Relay::start(network, &["--default-source", "pva"]);

@@ -263,7 +263,7 @@ fn compare(gateway: &mut Gateway, text: &str, names: &[String], repeat: &str) ->
 }
 
 #[test]
-fn relay_serves_nothing_by_a_pvlist_that_the_gateway_of_p4p_does_not_serve() {
+fn relay_serves_nothing_that_p4ps_gateway_does_not_serve() {
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let asked = std::env::var("PVWIRE_SEED").ok();
     let seed = asked.map_or(clock.as_nanos() as u64, |seed| seed.parse().unwrap());

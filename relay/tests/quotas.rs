@@ -37,7 +37,7 @@ fn client_that_floods_is_closed_and_the_others_are_served() {
 }
 
 #[test]
-fn puts_beyond_the_limit_are_refused_with_the_reason_and_never_reach_the_ioc() {
+fn puts_beyond_the_limit_are_refused_and_never_reach_the_ioc() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, RECORD);
     let set = ioc.name("set");
@@ -80,7 +80,7 @@ fn puts_beyond_the_limit_are_refused_with_the_reason_and_never_reach_the_ioc() {
 }
 
 #[test]
-fn new_names_come_only_so_fast_and_those_that_others_have_are_free() {
+fn new_names_are_limited_in_rate_and_known_names_are_free() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, RECORD);
     let set = ioc.name("set");
@@ -114,7 +114,7 @@ fn new_names_come_only_so_fast_and_those_that_others_have_are_free() {
 }
 
 #[test]
-fn client_with_many_names_that_nobody_has_gets_no_more_of_them_until_it_gives_some_up() {
+fn client_gets_no_more_unknown_names_until_it_gives_some_up() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, RECORD);
     let set = ioc.name("set");
@@ -186,7 +186,7 @@ fn relay_short_of_memory_refuses_new_clients() {
 }
 
 #[test]
-fn user_with_too_many_connections_is_sent_away_and_other_users_are_not() {
+fn user_with_too_many_connections_is_refused_and_others_not() {
     let flags = [
         "--auth=trusted-header",
         "--trusted-proxy=127.0.0.1",

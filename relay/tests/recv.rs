@@ -23,7 +23,7 @@ fn relay_exports_the_function_that_libca_reads_by() {
 }
 
 #[test]
-fn server_that_lies_is_cut_and_nobody_elses_pvs_notice() {
+fn server_that_lies_is_cut_and_other_servers_pvs_stay() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, COUNTER);
     let liar = LyingServer::start(&LIES);

@@ -67,7 +67,7 @@ fn wait_changes(relay: &Relay, count: f64) {
 }
 
 #[test]
-fn client_that_may_not_read_a_pv_any_more_loses_it_at_once_and_is_told_which_rule_it_was() {
+fn client_that_may_no_longer_read_a_pv_loses_it_and_learns_why() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, RECORDS);
     let names = ioc.names(["set", "secret"]);
@@ -150,7 +150,7 @@ fn puts_obey_the_new_rules_and_pages_see_whether_they_are_taken() {
 }
 
 #[test]
-fn file_with_an_error_changes_nothing_and_is_complained_of_until_it_is_mended() {
+fn file_with_an_error_changes_nothing_and_is_reported() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, RECORDS);
     let names = ioc.names(["set", "secret"]);
@@ -209,7 +209,7 @@ fn signal_has_the_rules_read_at_once_and_does_not_end_the_relay() {
 }
 
 #[test]
-fn put_that_waits_is_not_carried_out_after_its_right_was_taken_away() {
+fn waiting_put_is_not_sent_after_its_right_was_taken_away() {
     let network = Network::new();
     let prefix = prefix();
     let names = ["set", "secret"].map(|record| format!("{prefix}{record}"));
@@ -270,7 +270,7 @@ fn put_that_waits_is_not_carried_out_after_its_right_was_taken_away() {
 }
 
 #[test]
-fn emptied_or_cut_configuration_changes_nothing_and_opens_no_reading() {
+fn emptied_or_cut_configuration_changes_nothing() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, RECORDS);
     let names = ioc.names(["set", "secret"]);

@@ -61,7 +61,7 @@ fn request_of_the_future(id: u32) -> Vec<u8> {
 }
 
 #[test]
-fn request_of_an_unknown_kind_is_answered_and_the_connection_stays() {
+fn request_of_an_unknown_kind_is_answered_and_ends_nothing() {
     let relay = relay(&[]);
     let mut client = Client::connect(relay.address());
 
@@ -76,7 +76,7 @@ fn request_of_an_unknown_kind_is_answered_and_the_connection_stays() {
 }
 
 #[test]
-fn request_with_too_many_names_is_refused_and_the_connection_stays() {
+fn request_with_too_many_names_is_refused_and_ends_nothing() {
     let relay = relay(&[]);
     let mut client = Client::connect(relay.address());
     let names = vec!["x".to_owned(); MAX_NAMES + 1];
@@ -162,7 +162,7 @@ fn client_with_too_many_open_requests_is_closed() {
 }
 
 #[test]
-fn client_that_asks_and_never_reads_is_dropped_when_too_many_answers_wait() {
+fn client_that_never_reads_its_answers_is_dropped() {
     let relay = relay(&[]);
     let small = How {
         receive_buffer: Some(4096),
@@ -223,7 +223,7 @@ fn one_of_each() -> Vec<Option<RequestBody>> {
 }
 
 #[test]
-fn client_that_is_gone_before_its_answers_takes_nobody_with_it() {
+fn client_that_is_gone_before_its_answers_affects_no_other() {
     for flags in [&[][..], &["--enable-put", "--allow-put=*"]] {
         let relay = relay(flags);
         let requests = one_of_each();

@@ -16,7 +16,7 @@ const RECORDS: &str = r#"
 "#;
 
 #[test]
-fn put_that_no_rule_allows_never_reaches_the_ioc_and_says_which_rule_it_was() {
+fn put_that_no_rule_allows_never_reaches_the_ioc() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, RECORDS);
     let names = ioc.names(["set", "locked", "secret"]);
@@ -83,7 +83,7 @@ fn put_that_no_rule_allows_never_reaches_the_ioc_and_says_which_rule_it_was() {
 }
 
 #[test]
-fn pv_that_a_client_may_not_read_is_refused_by_name_and_never_searched_for() {
+fn pv_that_a_client_may_not_read_is_never_searched_for() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, RECORDS);
     let names = ioc.names(["set", "secret"]);

@@ -14,7 +14,7 @@ use testbed::{Client, How, Network, Relay, Wire, eventually};
 const PING: RequestBody = RequestBody::Ping { client_time_ns: 1 };
 
 #[test]
-fn client_whose_network_is_gone_is_noticed_though_nothing_is_sent_to_it() {
+fn client_whose_network_is_gone_is_detected_without_traffic() {
     let flags = [
         "--ping-after-ms=500",
         "--evict-after-ms=500",
@@ -43,7 +43,7 @@ fn client_whose_network_is_gone_is_noticed_though_nothing_is_sent_to_it() {
 }
 
 #[test]
-fn client_that_stalls_gets_as_long_for_its_answer_as_one_that_takes_no_data() {
+fn stalled_client_gets_as_long_for_its_pong_as_for_its_data() {
     let flags = [
         "--ping-after-ms=500",
         "--evict-after-ms=3000",

@@ -19,7 +19,7 @@ fn start(flags: &[&str]) -> (Relay, Client) {
 }
 
 #[test]
-fn every_generator_is_connected_described_readable_and_not_writable() {
+fn every_generator_is_connected_described_and_read_only() {
     let (_relay, mut client) = start(&["--enable-put", "--allow-put=*"]);
     let cases = [
         ("sim://sine", ValueType::Float64, 1),
@@ -122,7 +122,7 @@ fn clients_of_one_name_share_one_generator() {
 }
 
 #[test]
-fn name_that_no_generator_can_be_made_of_is_refused_with_what_would_fit() {
+fn name_of_an_impossible_generator_is_refused_with_a_reason() {
     let (_relay, mut client) = start(&[]);
     let errors = client.subscribe(&[
         "sim://cosine",
@@ -235,7 +235,7 @@ fn simulated_pvs_are_off_unless_the_operator_enables_them() {
 }
 
 #[test]
-fn client_whose_simulated_pvs_make_too_much_gets_no_more_until_it_gives_some_up() {
+fn simulated_pvs_of_one_client_are_refused_beyond_its_load() {
     const LARGE: &str = "sim://waveform(1000000,rate_hz=40,amplitude=";
     let large = |n: u32| format!("{LARGE}{n})");
     let (relay, mut greedy) = start(&["--linger-ms=0"]);
@@ -252,7 +252,7 @@ fn client_whose_simulated_pvs_make_too_much_gets_no_more_until_it_gives_some_up(
     assert_eq!(errors.len(), 1, "{errors:?}");
     let message = &errors[0].message;
     assert!(message.contains("unsubscribe some first"), "{message}");
-    // Another client has a share of its own, until all is given away.
+    // Another client has a separate share, until the whole load is used.
     let mut good = Client::connect(relay.address());
     assert_eq!(good.subscribe(&[large(4)]), []);
     greedy.unsubscribe(&[&*large(1)]);

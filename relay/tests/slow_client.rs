@@ -56,7 +56,7 @@ ioc('dbpf %stext end' % P)
 ";
 
 #[test]
-fn stalled_client_catches_up_to_the_truth_and_counts_what_it_skipped() {
+fn stalled_client_catches_up_and_counts_what_it_skipped() {
     let network = Network::new();
     let mut ioc = SoftIoc::start(network, &database());
     // It stalls for longer than the usual times allow on a busy machine.
@@ -170,7 +170,7 @@ fn is_probe(client: &Client) -> bool {
 }
 
 #[test]
-fn client_that_reads_but_says_nothing_is_asked_once_and_gets_no_more_until_it_answers() {
+fn client_that_reads_and_says_nothing_is_probed_once() {
     let network = Network::new();
     let mut ioc = SoftIoc::start(network, ticking());
     let flags = ["--ack-window-ms", "400", "--evict-after-ms", "60000"];
@@ -216,7 +216,7 @@ fn client_that_reads_but_says_nothing_is_asked_once_and_gets_no_more_until_it_an
 }
 
 #[test]
-fn pv_that_a_silent_client_subscribes_is_not_counted_as_skipped_when_it_catches_up() {
+fn pv_that_a_silent_client_subscribes_is_not_counted_as_skipped() {
     let network = Network::new();
     let mut ioc = SoftIoc::start(network, ticking());
     let relay = Relay::start(

@@ -131,7 +131,7 @@ fn picture(pv: &Pv) -> String {
 }
 
 #[test]
-fn every_field_is_the_truth_after_an_ioc_hung_for_longer_than_the_time_out() {
+fn every_field_is_right_after_an_ioc_hung_beyond_the_time_out() {
     let mut world = World::new();
     let relay = Relay::start(world.network, &PUTS);
     world.stall(&relay, |ioc, stalls| match stalls {
@@ -141,7 +141,7 @@ fn every_field_is_the_truth_after_an_ioc_hung_for_longer_than_the_time_out() {
 }
 
 #[test]
-fn every_field_is_the_truth_after_the_network_was_cut_for_longer_than_the_time_out() {
+fn every_field_is_right_after_a_network_cut_beyond_the_time_out() {
     let mut world = World::new();
     let ports = [world.network.server_port(), world.network.pva_port()];
     let wires = ports.map(Wire::lay);
@@ -158,7 +158,7 @@ fn every_field_is_the_truth_after_the_network_was_cut_for_longer_than_the_time_o
 }
 
 #[test]
-fn ioc_that_hangs_for_a_moment_is_said_to_be_silent_and_an_idle_one_is_not() {
+fn ioc_that_hangs_for_a_moment_is_unresponsive_an_idle_one_not() {
     let mut world = World::new();
     let relay = Relay::start(world.network, &PUTS);
     let mut client = Client::connect(relay.address());

@@ -19,7 +19,7 @@ fn states(pv: &Pv) -> Vec<ConnectionState> {
 }
 
 #[test]
-fn name_that_nobody_has_is_not_found_and_connects_when_an_ioc_comes() {
+fn unknown_name_is_not_found_and_connects_when_an_ioc_comes() {
     let (network, prefix) = (Network::new(), prefix());
     let relay = Relay::start(network, &["--not-found-after-ms", "300"]);
     let mut client = Client::connect(relay.address());
@@ -87,7 +87,7 @@ fn metrics_say_how_many_pvs_are_gone() {
 }
 
 #[test]
-fn killed_ioc_shows_within_a_second_and_is_right_again_after_its_restart() {
+fn killed_ioc_shows_within_1_s_and_is_right_after_its_restart() {
     let (network, prefix) = (Network::new(), prefix());
     let database = |value: u32, units: &str, label: &str| {
         format!(
@@ -242,7 +242,7 @@ const ENUM: Life = Life {
 };
 
 #[test]
-fn record_of_another_type_after_a_restart_leaves_nothing_of_the_old_one() {
+fn record_of_another_type_after_a_restart_shows_nothing_old() {
     let (network, prefix) = (Network::new(), prefix());
     let relay = Relay::start(network, &[]);
     let mut client = Client::connect(relay.address());
@@ -359,7 +359,7 @@ fn access_rights_are_those_of_the_iocs_rules_and_follow_them() {
 }
 
 #[test]
-fn value_that_may_not_be_read_any_more_is_withdrawn_from_every_client_until_it_may() {
+fn value_that_may_no_longer_be_read_is_withdrawn_from_clients() {
     let (network, prefix) = (Network::new(), prefix());
     let rules = format!(
         "ASG(DEFAULT) {{ RULE(1, READ) RULE(1, WRITE) }}

@@ -42,7 +42,7 @@ fn get_answers_with_the_value_and_subscribes_nothing() {
 }
 
 #[test]
-fn get_of_a_name_that_nobody_has_says_so_and_answers_the_others() {
+fn get_of_an_unknown_name_says_so_and_answers_the_others() {
     let (ioc, _relay, mut client) = start(r#"record(ao, "$(P)ao") { field(VAL, "3.5") }"#);
     let [known, unknown] = ioc.names(["ao", "nobody"]);
     let start = Instant::now();
@@ -81,7 +81,7 @@ fn unsubscribed_pv_is_silent_and_the_others_go_on() {
 }
 
 #[test]
-fn pv_that_is_subscribed_again_keeps_its_id_and_comes_in_a_new_snapshot() {
+fn pv_that_is_subscribed_again_keeps_its_id() {
     let (mut ioc, _relay, mut client) =
         start(r#"record(ao, "$(P)ao") { field(VAL, "1") field(PINI, "YES") }"#);
     let name = ioc.name("ao");
@@ -111,7 +111,7 @@ fn pv_that_is_subscribed_again_keeps_its_id_and_comes_in_a_new_snapshot() {
 }
 
 #[test]
-fn late_client_gets_the_value_of_a_pv_that_hardly_changes_at_once() {
+fn late_client_gets_the_value_of_a_rarely_changing_pv_at_once() {
     let (ioc, relay, mut first) =
         start(r#"record(ao, "$(P)ao") { field(VAL, "7") field(PINI, "YES") }"#);
     let name = ioc.name("ao");

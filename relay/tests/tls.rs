@@ -64,7 +64,7 @@ fn page_status_and_live_values_come_by_one_encrypted_port() {
 }
 
 #[test]
-fn client_that_stalled_behind_tls_catches_up_and_counts_what_it_missed() {
+fn client_that_stalled_behind_tls_catches_up_and_counts_losses() {
     let (pair, trust) = Pair::new();
     let relay = start(Network::new(), &pair, &PATIENT);
     let (counter, wave) = (
@@ -111,7 +111,7 @@ fn client_that_stalled_behind_tls_catches_up_and_counts_what_it_missed() {
 }
 
 #[test]
-fn large_value_comes_whole_through_tls_by_the_socket_and_by_the_stream() {
+fn large_value_comes_whole_through_tls_on_socket_and_stream() {
     let (pair, trust) = Pair::new();
     let relay = start(Network::new(), &pair, &PATIENT);
     let huge = "sim://waveform(400000,rate_hz=4)";
@@ -148,7 +148,7 @@ fn large_value_comes_whole_through_tls_by_the_socket_and_by_the_stream() {
 }
 
 #[test]
-fn new_certificate_is_shown_to_new_clients_and_the_old_ones_live_on() {
+fn new_certificate_is_for_new_clients_and_old_ones_live_on() {
     let network = Network::new();
     let mut ioc = SoftIoc::start(network, RECORD);
     let (pair, first) = Pair::new();
@@ -198,7 +198,7 @@ fn new_certificate_is_shown_to_new_clients_and_the_old_ones_live_on() {
 }
 
 #[test]
-fn who_speaks_plain_to_an_encrypted_port_is_told_so_and_gets_nothing() {
+fn plain_client_of_an_encrypted_port_is_told_so() {
     let (pair, trust) = Pair::new();
     let relay = start(Network::new(), &pair, &[]);
     for path in ["/", "/ws", "/status", "/metrics", "/ready"] {
@@ -212,7 +212,7 @@ fn who_speaks_plain_to_an_encrypted_port_is_told_so_and_gets_nothing() {
 }
 
 #[test]
-fn who_wants_tls_of_a_plain_port_is_refused_in_words_that_tls_has() {
+fn tls_client_of_a_plain_port_is_refused_by_a_tls_alert() {
     let (_pair, trust) = Pair::new();
     let relay = Relay::start(Network::new(), &[]);
     let mut line = Line::connect(relay.address(), Some(trust));
@@ -276,7 +276,7 @@ fn dawdle(address: SocketAddr, trust: Trust) -> Vec<thread::JoinHandle<Duration>
 }
 
 #[test]
-fn client_that_takes_its_time_in_the_handshake_is_gone_soon_and_holds_up_nobody() {
+fn slow_handshake_is_ended_soon_and_delays_no_other_client() {
     let (pair, trust) = Pair::new();
     let relay = start(Network::new(), &pair, &[]);
     let slow = dawdle(relay.address(), trust);
@@ -290,7 +290,7 @@ fn client_that_takes_its_time_in_the_handshake_is_gone_soon_and_holds_up_nobody(
 }
 
 #[test]
-fn record_that_was_damaged_on_its_way_ends_that_connection_alone() {
+fn record_damaged_on_its_way_ends_only_that_connection() {
     let (pair, trust) = Pair::new();
     let relay = start(Network::new(), &pair, &[]);
     let mut other = Client::connect_as(relay.address(), trusting(trust));

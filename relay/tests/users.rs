@@ -64,7 +64,7 @@ fn number(number: f64) -> PutValue {
 }
 
 #[test]
-fn ioc_lets_its_user_write_by_channel_access_and_refuses_another_by_name() {
+fn ioc_lets_its_user_write_by_ca_and_refuses_another_by_name() {
     let network = Network::new();
     let ioc = SoftIoc::with_prefix(network, &prefix(), RECORDS, ONLY_JANE);
     let names = ioc.names(["gap", "current", "mode"]);
@@ -116,7 +116,7 @@ fn ioc_lets_its_user_write_by_channel_access_and_refuses_another_by_name() {
 }
 
 #[test]
-fn ioc_lets_its_user_write_by_pv_access_and_refuses_another_by_name() {
+fn ioc_lets_its_user_write_by_pva_and_refuses_another_by_name() {
     let network = Network::new();
     let ioc = SoftIoc::with_pv_access_and_rules(network, RECORDS, ONLY_JANE);
     let gap = format!("pva://{}", ioc.name("gap"));
@@ -139,7 +139,7 @@ fn ioc_lets_its_user_write_by_pv_access_and_refuses_another_by_name() {
 }
 
 #[test]
-fn somebody_without_a_name_is_the_relay_to_the_ioc() {
+fn anonymous_client_is_the_relay_to_the_ioc() {
     let network = Network::new();
     let ioc = SoftIoc::with_pv_access_and_rules(network, RECORDS, ONLY_JANE);
     let gap = ioc.name("gap");
@@ -156,7 +156,7 @@ fn somebody_without_a_name_is_the_relay_to_the_ioc() {
 }
 
 #[test]
-fn user_writes_again_after_the_ioc_was_restarted_and_not_while_it_is_gone() {
+fn user_writes_again_after_the_ioc_restarted_and_not_before() {
     let network = Network::new();
     let prefix = prefix();
     let ioc = SoftIoc::with_prefix(network, &prefix, RECORDS, ONLY_JANE);
@@ -180,7 +180,7 @@ fn user_writes_again_after_the_ioc_was_restarted_and_not_while_it_is_gone() {
 }
 
 #[test]
-fn put_of_a_user_to_a_pv_that_nobody_has_is_given_up_and_nobody_is_taken_for_another() {
+fn put_of_a_user_to_an_unknown_pv_is_given_up() {
     let network = Network::new();
     let _ioc = SoftIoc::with_prefix(network, &prefix(), RECORDS, ONLY_JANE);
     let relay = Relay::start(network, &BY_NAME);

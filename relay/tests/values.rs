@@ -40,7 +40,7 @@ pub(crate) fn sequences(rows: &[RowSeen]) -> Vec<u32> {
 }
 
 #[test]
-fn one_snapshot_answers_a_subscribe_with_all_that_is_known_of_each_pv() {
+fn one_snapshot_answers_a_subscribe_with_all_that_is_known() {
     let (ioc, _relay, mut first) = start(
         r#"
         record(ai, "$(P)ai") {
@@ -415,7 +415,7 @@ fn clients_of_one_set_get_the_same_bytes() {
 }
 
 #[test]
-fn client_that_wants_columns_packed_gets_the_same_in_fewer_bytes() {
+fn packed_columns_have_the_same_values_in_fewer_bytes() {
     let records = (0..40).map(|n| {
         format!(r#"record(calc, "$(P)c{n}") {{ field(CALC, "VAL+1") field(SCAN, ".1 second") }}"#)
     });

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn workspace_is_the_one_that_xtask_runs_in_not_the_one_it_was_compiled_in() {
+    fn workspace_is_the_one_that_xtask_runs_in() {
         let compiled_in = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let other = compiled_in.join("target/another-workspace");
         fs::create_dir_all(other.join("xtask")).unwrap();

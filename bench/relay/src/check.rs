@@ -352,7 +352,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn large_value_in_a_frame_of_its_own_follows_on_that_of_its_tick() {
+    fn frame_of_a_large_value_follows_the_frame_of_its_tick() {
         let counts = after(&[
             message(FrameKind::Update, 2, 1, &[]),
             message(FrameKind::CatchUp, 2, 2, &[at(8.0, 4)]),
@@ -412,7 +412,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn array_counts_by_its_first_element_and_every_other_must_follow() {
+    fn array_counts_by_its_first_element_and_all_must_follow() {
         let faults = |elements: &[f64]| {
             let counts = after(&[array(elements)]);
             (counts.missing, counts.repeated, counts.wrong_values)

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn quiet_circuit_is_asked_and_unresponsive_only_when_it_does_not_answer() {
+    fn quiet_circuit_is_probed_and_unresponsive_without_an_answer() {
         let mut bench = Bench::new();
         assert_eq!(bench.looks(5), [(PROBE_AFTER, Duty::Probe(7))]);
         bench.bytes_come();

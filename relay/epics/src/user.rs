@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn user_is_presented_while_the_context_is_created_and_in_that_thread_alone() {
+    fn user_is_presented_only_while_the_context_is_created() {
         let jane = UserName::new("jane").unwrap();
         let own = ask(256);
         let asked = create_as(Some(&jane), || {

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn value_is_the_same_until_its_pv_has_another_and_kept_while_it_is_used() {
+    fn value_is_shared_while_it_is_used_until_its_pv_has_another() {
         const { assert!(LARGE_BYTES < 20_000) };
         let mut bench = Bench::new();
         let (first, again) = (bench.changed(0), bench.changed(0));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn client_gets_each_value_once_that_no_frame_can_hold_together_with_the_others() {
+    fn client_gets_values_that_exceed_one_frame_together_once_each() {
         const PVS: u32 = 2048;
         let mut bench = Bench::new();
         let value = BlobValue::array(ValueType::UInt8, 16_384, vec![7; 16_384]);

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn send_buffer_is_bounded_for_short_answers_and_left_to_the_kernel_for_others() {
+    fn send_buffer_is_bounded_for_short_answers_only() {
         run(async {
             for is_short in [true, false] {
                 let (mut connection, _far) = pair().await;
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn client_that_takes_nothing_is_seen_to_stall_and_one_that_takes_something_is_not() {
+    fn client_that_takes_nothing_stalls_and_one_that_reads_does_not() {
         run(async {
             let (mut connection, far) = pair().await;
             let progress = connection.progress();

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn full_ring_keeps_the_newest_of_each_pv_and_its_sequence_tells_the_gap() {
+    fn full_ring_keeps_the_newest_of_each_pv_and_counts_the_gap() {
         let intake = Arc::new(Intake::with_ring(2));
         let (a, b) = (
             Line::open(&intake, PvId(1), false),

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn networks_are_searched_by_broadcast_unless_a_variable_disables_it() {
+    fn networks_are_searched_by_broadcast_unless_disabled() {
         let said = addresses(|_| None);
         assert_eq!(
             said[0],

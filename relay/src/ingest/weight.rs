@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn absent_elements_and_empty_strings_count_by_the_memory_they_take() {
+    fn absent_elements_and_empty_strings_count_by_their_memory() {
         let texts = BlobValue::TextArray(vec![String::new(); 1000]);
         assert_eq!(Weight::of(&texts).bytes(), 1000 * size_of::<String>());
         let absent = vec![Node::default(); 1000];

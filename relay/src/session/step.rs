@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn client_with_a_full_socket_is_caught_up_once_from_where_it_was() {
+    fn client_with_a_full_socket_is_caught_up_once() {
         let mut session = Session::default();
         session.sent(7);
         assert_eq!(session.offer(true, 0), Offer::Skip);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn client_that_acknowledges_nothing_is_probed_once_and_waits_for_its_word() {
+    fn client_that_acknowledges_nothing_is_probed_once() {
         let mut session = Session::default();
         session.sent(7);
         assert_eq!(session.offer(false, 6), Offer::Send);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn paced_client_is_caught_up_when_its_interval_is_over_and_something_was_new() {
+    fn paced_client_is_caught_up_at_the_end_of_its_interval() {
         let mut session = Session::default();
         session.sent(7);
         session.acknowledged(7);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn paced_client_that_says_nothing_is_probed_when_its_interval_is_over() {
+    fn silent_paced_client_is_probed_at_the_end_of_its_interval() {
         let mut session = Session::default();
         session.pace(true);
         session.offer(false, 0);

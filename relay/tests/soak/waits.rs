@@ -210,7 +210,7 @@ impl Book {
     }
 }
 
-/// A client in a thread of its own that reads all the time.
+/// A client in a separate thread that reads all the time.
 struct Steady {
     book: Arc<Mutex<Book>>,
     stop: Arc<AtomicBool>,

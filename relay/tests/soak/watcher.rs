@@ -1,4 +1,4 @@
-//! Clients in threads of their own, which stall, fall silent and reconnect on order.
+//! Clients in separate threads, which stall, fall silent and reconnect on command.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -51,7 +51,7 @@ fn joined(pieces: &Pieces) -> Vec<u8> {
 }
 
 #[test]
-fn answer_with_many_large_arrays_holds_all_of_them_and_copies_none() {
+fn answer_with_many_large_arrays_holds_all_and_copies_none() {
     let array = |value_type, bytes: Vec<u8>| Array {
         value_type,
         count: bytes.len() as u32,

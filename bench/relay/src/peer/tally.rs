@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn pv_that_stops_is_behind_by_all_but_the_one_that_may_be_on_its_way() {
+    fn pv_that_stops_is_behind_by_all_but_one_update() {
         let (mut first, mut second) = (Tally::new(2), Tally::new(1));
         for value in 101..=108 {
             first.take(0, f64::from(value));

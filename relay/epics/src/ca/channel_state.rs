@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn channel_that_was_closed_is_lost_and_subscribed_anew() {
+    fn closed_channel_is_lost_and_subscribed_again() {
         let (state, recorder, _received) = state();
         state.on_connected(SCALAR, BOTH, None);
         subscribe(&state);
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn old_subscription_is_ignored_from_the_connect_with_another_type_on() {
+    fn old_subscription_is_ignored_after_a_change_of_type() {
         let (state, recorder, _received) = state();
         state.on_connected(SCALAR, BOTH, None);
         subscribe(&state);
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn type_that_changed_again_before_subscribing_is_subscribed_last() {
+    fn type_that_changed_twice_before_subscribing_is_right() {
         let (state, _, received) = state();
         state.on_connected(SCALAR, BOTH, None);
         let shape = state.shape_to_subscribe().unwrap();

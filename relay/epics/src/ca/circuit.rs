@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_of_a_small_server_share_one_circuit_and_those_of_a_large_one_fill_several() {
+    fn small_server_has_one_circuit_and_a_large_one_several() {
         let few = open(&mut Circuits::default(), 5_000, |_| "ioc:5064".to_owned());
         assert_eq!(priorities(&few), [5_000]);
         let many = open(&mut Circuits::default(), 52_000, |_| "ioc:5064".to_owned());
@@ -195,14 +195,14 @@ mod tests {
     }
 
     #[test]
-    fn hundred_servers_of_two_hundred_channels_have_one_circuit_each() {
+    fn hundred_servers_of_200_channels_have_one_circuit_each() {
         let has = |id: u64| format!("ioc{}:5064", id % 100);
         let places = open(&mut Circuits::default(), 20_000, has);
         assert_eq!(priorities(&places), [20_000]);
     }
 
     #[test]
-    fn names_that_no_server_has_are_waited_for_no_longer_than_a_moment() {
+    fn names_that_no_server_has_are_awaited_only_for_a_moment() {
         let mut circuits = Circuits::default();
         let start = Instant::now();
         for id in 0..SEARCHED_AT_A_TIME as u64 {

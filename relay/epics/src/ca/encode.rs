@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn number_that_the_field_behind_a_wider_channel_cannot_hold_is_refused() {
+    fn number_beyond_the_field_behind_its_channel_is_refused() {
         let int64 = Target {
             field: FieldKind::Integers {
                 least: i64::MIN.into(),

@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_that_follow_each_other_are_waited_for_the_longer_the_fewer_come() {
+    fn pieces_are_awaited_longer_the_fewer_come() {
         let read = (AT_ONCE, PIECE);
         let waits = pauses(&[(LATE, PIECE), read, read, read, read, read]);
         let longer = [1, 2, 4, 8, 8].map(|times| SHORTEST * times);

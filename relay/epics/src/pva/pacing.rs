@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_await_their_first_value() {
+    fn number_of_monitors_without_a_first_value_is_limited() {
         let (mut pacing, start) = (Pacing::default(), Instant::now());
         (0..1_010).for_each(|id| pacing.add(id));
 

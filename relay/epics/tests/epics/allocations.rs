@@ -61,9 +61,9 @@ fn check<C>(records: &[&str], open: impl Fn(&str, Arc<Counter>) -> C) {
 }
 
 #[test]
-fn scalar_update_of_channel_access_allocates_nothing_on_its_way_to_the_sink() {
+fn scalar_update_of_ca_allocates_nothing_on_its_way_to_the_sink() {
     in_own_process!(
-        "scalar_update_of_channel_access_allocates_nothing_on_its_way_to_the_sink",
+        "scalar_update_of_ca_allocates_nothing_on_its_way_to_the_sink",
         || {
             let database = br#"
                 record(calc, "$(P)number") { field(CALC, "VAL+1") field(SCAN, ".1 second") }
@@ -86,9 +86,9 @@ fn scalar_update_of_channel_access_allocates_nothing_on_its_way_to_the_sink() {
 }
 
 #[test]
-fn scalar_update_of_pv_access_allocates_nothing_on_its_way_to_the_sink() {
+fn scalar_update_of_pva_allocates_nothing_on_its_way_to_the_sink() {
     in_own_process!(
-        "scalar_update_of_pv_access_allocates_nothing_on_its_way_to_the_sink",
+        "scalar_update_of_pva_allocates_nothing_on_its_way_to_the_sink",
         || {
             let database = r#"
                 record(calc, "$(P)number") { field(CALC, "VAL+1") field(SCAN, ".1 second") }

@@ -338,9 +338,9 @@ fn circuits() -> usize {
 }
 
 #[test]
-fn thousands_of_channels_of_one_server_share_few_circuits_and_not_one() {
+fn thousands_of_channels_of_one_server_share_few_circuits() {
     in_own_process!(
-        "thousands_of_channels_of_one_server_share_few_circuits_and_not_one",
+        "thousands_of_channels_of_one_server_share_few_circuits",
         || {
             const CHANNELS: usize = 12_000;
             struct First(AtomicUsize);

@@ -219,9 +219,9 @@ fn completion_waits_for_the_record_and_no_completion_does_not() {
 }
 
 #[test]
-fn put_before_the_connection_is_sent_at_the_connect_unless_it_is_cancelled() {
+fn put_before_the_connection_is_sent_later_unless_cancelled() {
     in_own_process!(
-        "put_before_the_connection_is_sent_at_the_connect_unless_it_is_cancelled",
+        "put_before_the_connection_is_sent_later_unless_cancelled",
         || {
             let database = b"
                 record(mbbo, \"$(P)early\") { field(ZRST, \"zero\") field(ONST, \"one\") }

@@ -75,9 +75,9 @@ fn call_that_is_not_wanted_any_more_ends_at_its_service() {
 }
 
 #[test]
-fn call_that_waits_for_its_service_is_not_sent_after_it_was_stopped() {
+fn stopped_call_that_waits_for_its_service_is_not_sent() {
     in_own_process!(
-        "call_that_waits_for_its_service_is_not_sent_after_it_was_stopped",
+        "stopped_call_that_waits_for_its_service_is_not_sent",
         || {
             let client = Client::start().unwrap();
             let (sender, results) = channel();

@@ -321,9 +321,9 @@ fn killed_ioc_disconnects_and_comes_back_with_another_type() {
 }
 
 #[test]
-fn thousands_of_monitors_all_connect_beside_as_many_absent_names() {
+fn thousands_of_monitors_connect_beside_as_many_absent_names() {
     in_own_process!(
-        "thousands_of_monitors_all_connect_beside_as_many_absent_names",
+        "thousands_of_monitors_connect_beside_as_many_absent_names",
         || {
             #[derive(Default)]
             struct Counter(AtomicU64);

@@ -275,11 +275,9 @@ fn array_is_put_whole_in_the_type_of_the_record() {
 }
 
 #[test]
-fn waveform_takes_a_scalar_as_its_one_element_as_by_channel_access() {
-    in_own_process!(
-        "waveform_takes_a_scalar_as_its_one_element_as_by_channel_access",
-        || {
-            let database = r#"
+fn waveform_takes_a_scalar_as_one_element_as_by_ca() {
+    in_own_process!("waveform_takes_a_scalar_as_one_element_as_by_ca", || {
+        let database = r#"
                 record(waveform, "$(P)double") { field(FTVL, "DOUBLE") field(NELM, "8") }
                 record(waveform, "$(P)float") { field(FTVL, "FLOAT") field(NELM, "8") }
                 record(waveform, "$(P)short") { field(FTVL, "SHORT") field(NELM, "8") }
@@ -287,66 +285,65 @@ fn waveform_takes_a_scalar_as_its_one_element_as_by_channel_access() {
                 record(waveform, "$(P)string") { field(FTVL, "STRING") field(NELM, "8") }
                 record(waveform, "$(P)char") { field(FTVL, "CHAR") field(NELM, "8") }
             "#;
-            let prefix = prefix();
-            let _ioc = Server::ioc(&prefix, database);
-            let client = Client::start().unwrap();
-            let bytes = |record: &str| match value(&client, &format!("{prefix}{record}")) {
-                NodeValue::Array { data, .. } => data.as_ref().to_vec(),
-                other => panic!("{other:?} is no array"),
-            };
-            let put = |record: &str, value| put(&client, &format!("{prefix}{record}"), value);
-            let good = [
-                (
-                    "double",
-                    PutValue::Number(0.1),
-                    0.1_f64.to_ne_bytes().to_vec(),
-                ),
-                ("double", text("-2.5"), (-2.5_f64).to_ne_bytes().to_vec()),
-                (
-                    "float",
-                    PutValue::Number(0.5),
-                    0.5_f32.to_ne_bytes().to_vec(),
-                ),
-                (
-                    "short",
-                    PutValue::Number(-2.0),
-                    (-2_i16).to_ne_bytes().to_vec(),
-                ),
-                ("short", PutValue::Int64(7), 7_i16.to_ne_bytes().to_vec()),
-                (
-                    "ulong64",
-                    PutValue::UInt64(u64::MAX),
-                    u64::MAX.to_ne_bytes().to_vec(),
-                ),
-                ("char", text("ready"), b"ready".to_vec()),
-                ("char", PutValue::Number(-1.0), vec![255]),
-            ];
-            for (record, sent, shown) in good {
-                assert_eq!(put(record, sent.clone()), Ok(None), "{record} {sent:?}");
-                assert_eq!(bytes(record), shown, "{record} {sent:?}");
-            }
-            assert_eq!(put("string", text("µm")), Ok(None));
-            assert_eq!(
-                value(&client, &format!("{prefix}string")),
-                NodeValue::TextArray(vec!["µm".to_owned()])
-            );
-            for (record, unfit) in [
-                ("short", PutValue::Number(1.5)),
-                ("short", PutValue::Number(40_000.0)),
-                ("short", text("abc")),
-                ("double", text("abc")),
-                ("char", PutValue::Number(300.0)),
-            ] {
-                let before = bytes(record);
-                let result = put(record, unfit.clone());
-                assert!(
-                    matches!(result, Err(OpError::Invalid(_))),
-                    "{record} {unfit:?}: {result:?}"
-                );
-                assert_eq!(bytes(record), before);
-            }
+        let prefix = prefix();
+        let _ioc = Server::ioc(&prefix, database);
+        let client = Client::start().unwrap();
+        let bytes = |record: &str| match value(&client, &format!("{prefix}{record}")) {
+            NodeValue::Array { data, .. } => data.as_ref().to_vec(),
+            other => panic!("{other:?} is no array"),
+        };
+        let put = |record: &str, value| put(&client, &format!("{prefix}{record}"), value);
+        let good = [
+            (
+                "double",
+                PutValue::Number(0.1),
+                0.1_f64.to_ne_bytes().to_vec(),
+            ),
+            ("double", text("-2.5"), (-2.5_f64).to_ne_bytes().to_vec()),
+            (
+                "float",
+                PutValue::Number(0.5),
+                0.5_f32.to_ne_bytes().to_vec(),
+            ),
+            (
+                "short",
+                PutValue::Number(-2.0),
+                (-2_i16).to_ne_bytes().to_vec(),
+            ),
+            ("short", PutValue::Int64(7), 7_i16.to_ne_bytes().to_vec()),
+            (
+                "ulong64",
+                PutValue::UInt64(u64::MAX),
+                u64::MAX.to_ne_bytes().to_vec(),
+            ),
+            ("char", text("ready"), b"ready".to_vec()),
+            ("char", PutValue::Number(-1.0), vec![255]),
+        ];
+        for (record, sent, shown) in good {
+            assert_eq!(put(record, sent.clone()), Ok(None), "{record} {sent:?}");
+            assert_eq!(bytes(record), shown, "{record} {sent:?}");
         }
-    );
+        assert_eq!(put("string", text("µm")), Ok(None));
+        assert_eq!(
+            value(&client, &format!("{prefix}string")),
+            NodeValue::TextArray(vec!["µm".to_owned()])
+        );
+        for (record, unfit) in [
+            ("short", PutValue::Number(1.5)),
+            ("short", PutValue::Number(40_000.0)),
+            ("short", text("abc")),
+            ("double", text("abc")),
+            ("char", PutValue::Number(300.0)),
+        ] {
+            let before = bytes(record);
+            let result = put(record, unfit.clone());
+            assert!(
+                matches!(result, Err(OpError::Invalid(_))),
+                "{record} {unfit:?}: {result:?}"
+            );
+            assert_eq!(bytes(record), before);
+        }
+    });
 }
 
 #[test]

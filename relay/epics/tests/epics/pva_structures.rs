@@ -320,9 +320,9 @@ fn scalars_that_no_record_has_are_watched_and_put() {
 }
 
 #[test]
-fn put_is_done_when_the_server_says_so_and_refused_with_its_reason() {
+fn put_is_done_when_the_server_says_so_or_refused_with_a_reason() {
     in_own_process!(
-        "put_is_done_when_the_server_says_so_and_refused_with_its_reason",
+        "put_is_done_when_the_server_says_so_or_refused_with_a_reason",
         || {
             let prefix = prefix();
             let _server = Server::structures(&prefix);

@@ -144,7 +144,7 @@ impl LogFile {
             if let Err(TryLockError::WouldBlock) = file.try_lock() {
                 return Err(io::Error::new(
                     ErrorKind::ResourceBusy,
-                    "another process writes to it: give each relay a file of its own",
+                    "another process writes to it: give each relay a separate file",
                 ));
             }
             tail = read_tail(&file, bytes)?;

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn page_of_http_on_the_own_host_may_not_connect_where_that_is_reached_by_https() {
+    fn http_page_of_the_own_host_may_not_connect_to_an_https_relay() {
         let encrypted = Trust {
             encrypted: true,
             ..trust()
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_the_same_host_and_listed_ones_may_connect_and_no_others() {
+    fn only_pages_of_the_same_host_and_listed_ones_may_connect() {
         for (host, origin, may) in [
             ("127.0.0.1:8080", Some("http://127.0.0.1:8080"), true),
             ("127.0.0.1:8080", None, true),

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn long_string_has_a_name_of_its_own_unless_it_is_that() {
+    fn long_string_has_a_separate_name() {
         assert_eq!(long_name("A").as_deref(), Some("A.VAL$"));
         assert_eq!(long_name("A.").as_deref(), Some("A.VAL$"));
         assert_eq!(long_name("A.INP").as_deref(), Some("A.INP$"));

@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn field_has_its_own_type_and_the_alarm_and_time_that_are_nearest() {
+    fn field_has_its_own_type_and_the_nearest_alarm_and_time() {
         let root = site();
         let gap = Field::find(&root, "gap/value").unwrap();
         assert_eq!(gap.value(), RowValue::Number(2.5));

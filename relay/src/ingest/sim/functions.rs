@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn load_is_the_rate_of_elements_and_at_least_one_value_per_second() {
+    fn load_is_the_rate_of_elements_and_at_least_one_value_per_s() {
         for (name, load) in [
             ("waveform(1000,rate_hz=10)", 10_640),
             ("waveform(1000,rate_hz=0.001)", 1_064),

@@ -302,7 +302,7 @@ mod tests {
     use mio::{Poll, Token};
 
     #[test]
-    fn shard_that_does_nothing_is_waited_for_only_a_moment_and_its_queue_is_bounded() {
+    fn idle_shard_delays_ticks_only_briefly_and_its_queue_is_bounded() {
         let poll = Poll::new().unwrap();
         let mailbox = Mailbox::new(Waker::new(poll.registry(), Token(0)).unwrap());
         let start = Instant::now();

@@ -144,7 +144,7 @@ fn callers(addresses: usize, from_each: usize) -> Vec<Caller> {
 }
 
 #[test]
-fn one_monitor_serves_every_filter_and_equal_filters_share_a_number() {
+fn one_monitor_serves_all_filters_and_equal_ones_share_a_number() {
     let (registry, counted) = registry();
     let base = one(&registry, "TEMP").unwrap();
     let pv = filtered(&registry, 2).unwrap();

@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn filtered_pv_begins_complete_and_follows_connection_and_metadata() {
+    fn filtered_pv_begins_complete_and_follows_its_pv() {
         let mut bench = Bench::new();
         let line = connected(&mut bench);
         let _filtered = open(&bench, TENTH);
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn held_update_passes_before_a_disconnection_and_the_first_one_after_it_at_once() {
+    fn held_update_passes_before_a_disconnection() {
         let mut bench = Bench::new();
         let line = connected(&mut bench);
         let _filtered = open(&bench, TENTH);
