@@ -1,8 +1,8 @@
 """Runs a command in a network namespace whose only way out leads, with a delay, to another one.
 
 `delayed_network.py ROUND_TRIP_MS COMMAND…`: COMMAND has the address 10.203.0.1. A program that is to run
-at the other end, at 10.203.0.2, is started with the words of DELAYED_FAR_END before it. Both ends have a
-loopback of their own. Needs no rights where user namespaces are allowed, and /dev/net/tun.
+at the other end, at 10.203.0.2, is started with the words of DELAYED_FAR_END before it. Each end has a
+separate loopback. Needs no rights where user namespaces are allowed, and /dev/net/tun.
 
 Ends with COMMAND's status, or with 77 and a line that says why when the namespaces can't be made.
 """

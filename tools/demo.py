@@ -48,7 +48,7 @@ class Child:
     def start(self):
         self.said = []
         self.paused = False
-        # A session of its own: Ctrl-C reaches this program alone, which then ends the children.
+        # A separate session: Ctrl-C reaches this program alone, which then ends the children.
         self.process = subprocess.Popen(
             self.command,
             cwd=self.cwd,

@@ -35,7 +35,7 @@ needs() {
 }
 
 # What of the relay's runs under the thread sanitizer. The whole program doesn't: it makes sure that it
-# is alone when it sets EPICS's variables, and the sanitizer has a thread of its own by then.
+# is alone when it sets EPICS's variables, and the sanitizer has started a thread by then.
 relay_tests=(-p pvwire-relay --lib)
 
 # run NAME: the tests under that sanitizer.
@@ -45,7 +45,7 @@ run() {
   rm -rf "${reports:?}/$name" "$log"
   mkdir -p "$reports/$name"
   local sanitized common="log_path=$root/$reports/$name/report"
-  # Each test starts itself again as a process of its own, which writes its reports to a file and
+  # Each test starts itself again as a separate process, which writes its reports to a file and
   # ends with an error if it had any. Build scripts run on the host and are not instrumented.
   sanitized=(env -u CARGO_ENCODED_RUSTFLAGS \
     RUSTC_BOOTSTRAP=1 \
@@ -61,7 +61,7 @@ run() {
     "${sanitized[@]}" "${relay_tests[@]}" >> "$log" 2>&1 || status=$?
   fi
 
-  # A program's result is its last such line: the output of a test that failed has one of its own.
+  # A program's result is its last such line: the output of a test that failed contains one, too.
   read -r passed failed < <(awk '
     /^ +Running / { passed += p; failed += f; p = f = 0 }
     /^test result:/ { p = $4; f = $6 }

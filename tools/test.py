@@ -107,7 +107,7 @@ STEPS = [
         fast=True,
     ),
     Step("ts", "package tests in the browser", "npm run --silent test:browser", cores=1, needs=PACKAGE),
-    # Compiled in a folder of its own, because the shim would be compiled again for other builds.
+    # Compiled in a separate folder, because the shim would be compiled again for other builds.
     Step(
         "rust",
         "EPICS clients without replaced functions",

@@ -1,7 +1,7 @@
 """Prints the records behind the table of 1,000 PVs: each counts up by one at 10 Hz.
 
 A value that counts by one lets a test see from the value alone that none was missed. Each begins at
-a number of its own, so that a cell that shows another PV's value would be seen.
+a different number, so that a cell that shows another PV's value would be seen.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The state of PVs as EPICS itself reports it. A Channel Access client of its own, to compare everybody else with.
+"""The state of PVs as EPICS itself reports it. A separate Channel Access client, to compare all others with.
 
 It shares no code with the relay: libca by ctypes, a new client context each time it runs, a get of
 each PV's time and control structures, decoded here by the layout of EPICS base's db_access.h. Of a

@@ -1,4 +1,4 @@
-"""The state of PVs as pvAccess itself reports it. A client of its own, by p4p, to compare the relay with.
+"""The state of PVs as pvAccess itself reports it. A separate client, by p4p, to compare the relay with.
 
 `truth_pva.py NAME …` prints one JSON object: each name to its whole structure, or null where no
 server has answered in time. A structure is an object of its fields; numbers of up to 32 bits and

@@ -38,7 +38,7 @@ const decode: Measurement = {
     "What does one update cost in the page's thread, from the message to the application's callback?",
   about:
     `Frames of ${String(PVS)} updates, recorded from a relay and played to the client as fast as it takes` +
-    " them, every PV with a callback or a GraphQL subscription of its own; the same updates as Coniql's messages, one by one, to" +
+    " them, every PV with its own callback or GraphQL subscription; the same updates as Coniql's messages, one by one, to" +
     " `JSON.parse`, graphql-ws and Apollo. CPU time of the page's main thread; least of 15 passes a round.",
   settings: { pvs: PVS },
   labels: {
@@ -86,7 +86,7 @@ const WAY_WARM_UP_NS = 1e9;
 const WAY_PASSES = 15;
 const WAY_PASS_MS = 60;
 
-/** Every way in a page of its own: what the engine has learnt of another doesn't help or harm it. */
+/** Runs each way in a separate page, so that what the JavaScript engine has optimised for another has no effect. */
 async function costs({ open, relayUrl }: Bench): Promise<Round> {
   const names = pvNames();
   const { recording, sizes } = await open(

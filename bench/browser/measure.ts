@@ -13,7 +13,7 @@ const LEAST_SHARE = 0.9;
 
 /** What every measurement finds. */
 export interface Bench {
-  /** A new page in a browser of its own, so that nothing is left of the one before. */
+  /** A new page in a new browser, so that nothing remains of the previous one. */
   readonly open: <T>(work: (page: Page) => Promise<T>) => Promise<T>;
   readonly relayUrl: string;
   readonly coniqlUrl: string;

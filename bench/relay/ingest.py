@@ -173,7 +173,7 @@ def array_figures(scenario, run, counters, copied):
 
 
 def copies(children, scenario, iocs, folder):
-    """How often each kind of thread copies a whole array for one update, by a run of its own in
+    """How often each kind of thread copies a whole array for one update, by a separate run in
     which the copying functions of the C library count."""
     library, counts = folder / "copies.so", folder / "copies"
     source = Path(__file__).with_name("copies.c")

@@ -33,7 +33,7 @@ def about(scenario, rounds):
         else ""
     )
     picked = {
-        "random": " Each client has a set of its own, by chance.",
+        "random": " Each client has its own random set.",
         "slice": " No two clients have a PV in common.",
     }.get(scenario.get("pick"), "")
     kind = KINDS[scenario["kind"]]

@@ -238,7 +238,7 @@ def without_rounds(result):
 
 
 def measure_point(name, label, settings):
-    """All rounds of one point of a scenario, with IOCs of its own."""
+    """All rounds of one point of a scenario, with separate IOCs."""
     prefix = "BENCH" + "".join(random.choices(string.ascii_uppercase, k=6))
     measured, repeated = [], 0
     with tempfile.TemporaryDirectory() as folder, Children() as children:

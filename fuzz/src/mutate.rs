@@ -82,7 +82,7 @@ fn change(random: &mut Random, bytes: &mut Vec<u8>, seeds: &[Vec<u8>], words: &[
         0 if length > 0 => bytes[at] ^= 1 << random.below(8),
         1 if length > 0 => bytes[at] = random.number() as u8,
         2 | 3 => {
-            // In flatbuffers all that matters lies at multiples of its own size.
+            // In flatbuffers every scalar is aligned to its size.
             let size = [1, 2, 4, 8][random.below(4)];
             let number = random.one_of(NUMBERS).copied().unwrap_or(0).to_le_bytes();
             let at = at / size * size;

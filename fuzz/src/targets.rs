@@ -245,7 +245,7 @@ fn ingest(mut bytes: &[u8]) {
     while let Some((length, rest)) = bytes.split_first_chunk::<4>() {
         let length = (u32::from_le_bytes(*length) as usize).min(rest.len());
         let (frame, rest) = rest.split_at(length);
-        // As the browser does, from a place of its own that flatbuffers can be read from.
+        // Copied to an aligned buffer, as in the browser.
         let frame = frame.to_vec();
         let before = session.last_tick();
         if session.apply(&frame).is_err() {

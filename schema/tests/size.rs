@@ -29,7 +29,7 @@ fn packed_bytes_per_update(value: impl Fn(u32) -> f64) -> f64 {
     encoder.finish().len() as f64 / 1000.0
 }
 
-/// What a converter of 16 bits reads, in millivolts, each signal at a level of its own.
+/// What a converter of 16 bits reads, in millivolts, each signal at a different level.
 #[test]
 fn packed_reading_of_a_converter_takes_at_most_nine_bytes() {
     let noise = |n: u32| n.wrapping_mul(2_654_435_761) >> 16;

@@ -45,7 +45,7 @@ NAME_VALUE = Type(
     [("name", "as"), ("value", "ad"), ("descriptor", "s"), ALARM, STAMP],
     id="epics:nt/NTNameValue:1.0",
 )
-# Fields of every kind, of which one has an alarm and a time stamp of its own.
+# Fields of every kind, of which one has its own alarm and time stamp.
 SITE = Type(
     [
         ("gap", ("S", None, [("value", "d"), ("offset", "f"), ALARM, STAMP,

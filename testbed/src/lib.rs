@@ -1,6 +1,6 @@
 //! IOCs, relays, networks and a client of the relay for the tests of this workspace.
 //!
-//! Everything listens on loopback with ports and PV prefixes of its own, is waited for by a line
+//! Everything listens on loopback with private ports and PV prefixes, is waited for by a line
 //! that it prints, and is killed by process id when it is dropped.
 
 #[cfg(feature = "client")]

@@ -69,7 +69,7 @@ fn relay_command_with_mount(network: Network, mount: &str, path: &Path) -> Comma
     // A mount namespace, by itself or with a user who may mount in it.
     let Some(flags) = ["-m", "-rm"].into_iter().find(may) else {
         panic!(
-            "this test gives the relay files of its own by unshare(1) and mount(8), and this machine lets \
+            "this test gives the relay private files by unshare(1) and mount(8), and this machine lets \
              neither root nor a user namespace do that"
         );
     };

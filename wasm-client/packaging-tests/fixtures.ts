@@ -35,11 +35,11 @@ interface PackagingWorker {
 interface PackagingTest {
   pageUrl: string;
   relayUrl: string;
-  /** Makes an app from its template in a folder of its own and installs the package in it; gives its folder. */
+  /** Makes an app from its template in a separate folder and installs the package in it; gives its folder. */
   install: (app: string) => Promise<string>;
   /** Opens the page and waits until it shows a PV that changes. */
   seeLive: (url: string) => Promise<void>;
-  /** A record that may be written, and a relay of its own. */
+  /** A record that may be written, and a separate relay. */
   records: { prefix: string; putRelay: Relay };
 }
 

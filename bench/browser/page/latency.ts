@@ -15,7 +15,7 @@ export interface LatencyFigures {
   readonly updates_per_s: number;
 }
 
-/** Each PV has a listener of its own, as each widget has. */
+/** Each PV has its own listener, as each widget has. */
 export async function latency(
   url: string,
   names: readonly string[],

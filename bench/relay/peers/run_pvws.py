@@ -1,7 +1,7 @@
 """CPU time of an update that PVWS delivers, and the updates that it leaves out.
 
-BENCH_PVWS is a command that serves `ws://127.0.0.1:$PVWS_PORT/pvws/pv`, in a process of its own that is
-the command's (by exec). It gets EPICS's variables. Prints one line of JSON.
+BENCH_PVWS is a command that serves `ws://127.0.0.1:$PVWS_PORT/pvws/pv`, in the
+command's process (by exec). It gets EPICS's variables. Prints one line of JSON.
 """
 
 import json

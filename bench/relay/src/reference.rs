@@ -1,9 +1,9 @@
-//! Did this client get the very bytes that were already found right?
+//! Compares a client's bytes with bytes that were already found right.
 //!
 //! Clients of one set of PVs get the same frames. Each of them is decoded and checked once, with the
 //! state that all of them are in; a client that gets the same bytes from the same state can't be
-//! wrong in another way, so that comparing the bytes is the whole check. A client that gets others
-//! is checked by itself, with a state of its own, until it is in step again.
+//! wrong in another way, so that comparing the bytes is the whole check. A client that gets
+//! other bytes is decoded separately, with a separate state, until it is in step again.
 
 use std::collections::VecDeque;
 
@@ -151,7 +151,7 @@ impl Reference {
         }
     }
 
-    /// Gives a client a state of its own: that after the frames that it got.
+    /// Gives a client a separate state: the one after the frames that it got.
     fn leave(&mut self, follower: &mut Follower) -> Result<(), BadStream> {
         if let (Follower::InStep(next), Some(states)) = (&*follower, &self.states) {
             let left = self
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn client_that_misses_a_frame_is_found_out_and_the_others_are_not_blamed() {
+    fn client_that_misses_a_frame_is_found_and_no_other_is_blamed() {
         let mut clients = Clients::new(2);
         clients.take(0, &update(2, 8.0));
         clients.take(0, &update(3, 9.0));
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn client_that_was_behind_is_checked_alone_until_it_is_where_the_others_are() {
+    fn client_that_was_behind_is_checked_alone_until_in_step() {
         for late_first in [false, true] {
             let mut clients = Clients::new(2);
             let (late, other) = if late_first { (0, 1) } else { (1, 0) };

@@ -197,7 +197,7 @@ impl Hall {
         Ok(())
     }
 
-    /// Its relay is gone: it tries again after a while of its own.
+    /// Its relay is gone: it tries again after a random time.
     fn lost(&mut self, index: usize) {
         let now = Instant::now();
         let slot = &mut self.slots[index];

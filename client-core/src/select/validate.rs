@@ -131,7 +131,7 @@ impl Validator<'_> {
     }
 
     /// Reports children of one kind that share a name: all of them in one error, or with `each`
-    /// every one after the first in an error of its own.
+    /// every one after the first in a separate error.
     fn unique(&mut self, parent: u32, kind: u8, each: bool, template: &str) {
         let document = self.document;
         if document.count(parent, kind) < 2 {

@@ -11,7 +11,7 @@ const NAN: u64 = 0x7ff8 << 48;
 
 const TAG_SHIFT: u32 = 46;
 
-/// Lengths from this one on take a cell of their own.
+/// Lengths from this one on take a separate cell.
 const LONG: usize = (1 << 14) - 1;
 
 /// What a cell contains. The numbers are those of `ts/store/results.ts`.
