@@ -5,7 +5,7 @@
 
 mod blob;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 mod requests;
 mod rows;
 

@@ -2,11 +2,62 @@
 //! executes them, and evaluates formulas.
 //!
 //! The crate does no I/O and knows neither a browser nor an operating system: messages arrive as
-//! bytes, requests leave as bytes, and time is passed in. `wasm-client/wasm` is its interface for
+//! bytes, requests leave as bytes, and time is passed in. It has no global state; several clients in
+//! one process are independent. It compiles natively and for WebAssembly.
+//!
+//! # Embedding
+//!
+//! A native program uses an [`Engine`](engine::Engine) and holds the WebSocket itself, with the
+//! subprotocol `pvwire.v1`. After each message, and when [`due`](engine::Engine::due) says so, it
+//! sends what [`requests`](engine::Engine::requests) returns, which includes acknowledgements and
+//! pings. When the connection is lost, it reports that and connects again: the engine subscribes
+//! every PV again, and until then each PV keeps its last value and is marked as outdated.
+//!
+//! ```no_run
+//! use std::time::{Duration, SystemTime};
+//! use pvwire_core::engine::{Engine, Event, Filter, Put, PutValue};
+//! use pvwire_core::select;
+//!
+//! # trait Socket { fn send(&mut self, bytes: Vec<u8>); fn receive(&mut self, until: Option<SystemTime>) -> Option<Vec<u8>>; }
+//! # fn connect() -> Box<dyn Socket> { unimplemented!() }
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let selection = select::program("{ value { string(units: true) } status { severity } }")?;
+//! let mut engine = Engine::new();
+//! engine.open(["SR:CURRENT", "SR:LIFETIME"], Filter::ALL);
+//!
+//! let mut socket = connect();
+//! engine.connected(SystemTime::now());
+//! engine.put([Put::new("SR:SETPOINT", PutValue::Number(200.0))], false);
+//! loop {
+//!     for request in engine.requests(SystemTime::now())? {
+//!         socket.send(request);
+//!     }
+//!     if let Some(message) = socket.receive(engine.due()) {
+//!         engine.receive(message, SystemTime::now())?;
+//!     }
+//!     for change in engine.changes() {
+//!         if let Some(view) = engine.read(change.pv) {
+//!             println!("{} is {}: {}", view.name(), view, view.select(&selection).to_json());
+//!         }
+//!     }
+//!     for event in engine.events() {
+//!         if let Event::Put(_, Err(error)) = event {
+//!             eprintln!("{error}");
+//!         }
+//!     }
+//! }
+//! # }
+//! ```
+//!
+//! `examples/read_pvs.rs` is a whole program over `tungstenite`.
+//!
+//! A host that schedules requests itself, as the browser's TypeScript does, uses the
+//! [`Session`](ingest::Session) below the engine; `wasm-client/wasm` is its interface for
 //! JavaScript.
 
 #![forbid(unsafe_code)]
 
+pub mod engine;
 pub mod format;
 pub mod formula;
 pub mod ingest;

@@ -15,6 +15,8 @@ mod validate;
 mod values;
 
 use error::DocumentError;
+pub use error::SelectionError;
+use execute::Program;
 pub use parser::{MAX_BYTES, MAX_DEPTH, MAX_FRAGMENTS, MAX_TOKENS};
 pub use plan::MAX_FIELDS;
 
@@ -55,6 +57,27 @@ fn compile(text: &str, bare: bool) -> Document {
 pub fn selection(text: &str) -> String {
     let document = compile(text, true);
     finish(&document, FIRST, "")
+}
+
+/// Compiles a selection set for one PV to a program, which [`execute`] runs.
+///
+/// # Errors
+/// When the text is not a selection of a PV's fields.
+pub fn program(text: &str) -> Result<Program, SelectionError> {
+    let document = compile(text, true);
+    let failed = |error: &DocumentError| SelectionError::of(error, text);
+    if let Some(error) = document.errors.first() {
+        return Err(failed(error));
+    }
+    let (given, errors) = values::coerce(&document, FIRST, "");
+    let (plan, error) = plan::plan(&document, FIRST, &given);
+    if let Some(error) = errors.first().or(error.as_ref()) {
+        return Err(failed(error));
+    }
+    Program::new(&plan, false).map_err(|unknown| {
+        let message = error::fill("A PV has no field \"%\".", &[&unknown.0]);
+        failed(&DocumentError::new(&[], &message, &[]))
+    })
 }
 
 /// Index of a document's first definition.

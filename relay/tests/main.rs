@@ -17,6 +17,7 @@ mod damaged;
 mod delay;
 mod description;
 mod door;
+mod embedding;
 mod encodings;
 mod epochs;
 mod faults;

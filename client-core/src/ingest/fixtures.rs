@@ -6,14 +6,14 @@ use pvwire_schema::types::{Connection, ConnectionState, Filter, FrameKind};
 use super::Session;
 use crate::store::Slot;
 
-pub(super) const ALL: Filter = Filter {
+pub(crate) const ALL: Filter = Filter {
     min_interval_ms: 0,
     deadband: 0.0,
     every: 0,
     ..Filter::ALL
 };
 
-pub(super) fn golden(name: &str) -> Vec<u8> {
+pub(crate) fn golden(name: &str) -> Vec<u8> {
     let path = format!(
         "{}/../schema/tests/golden/{name}.bin",
         env!("CARGO_MANIFEST_DIR")
@@ -22,7 +22,7 @@ pub(super) fn golden(name: &str) -> Vec<u8> {
 }
 
 /// A session that requested the PVs of the golden snapshot and received the snapshot.
-pub(super) fn at_the_snapshot() -> (Session, Vec<Slot>) {
+pub(crate) fn at_the_snapshot() -> (Session, Vec<Slot>) {
     let mut session = Session::new();
     session.apply(&golden("hello")).unwrap();
     let slots: Vec<Slot> = ["TEMP", "MODE", "TEXT", "NONE", ""]
@@ -34,7 +34,7 @@ pub(super) fn at_the_snapshot() -> (Session, Vec<Slot>) {
     (session, slots)
 }
 
-pub(super) fn frame(
+pub(crate) fn frame(
     kind: FrameKind,
     tick: u64,
     prev: u64,
@@ -46,7 +46,7 @@ pub(super) fn frame(
     encoder.finish().to_vec()
 }
 
-pub(super) fn connected() -> Connection {
+pub(crate) fn connected() -> Connection {
     Connection {
         puts: false,
         heard_ns: 0,

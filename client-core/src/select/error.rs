@@ -1,5 +1,43 @@
 //! Errors of a GraphQL document and their locations, in the shape that GraphQL prescribes.
 
+use std::fmt;
+
+/// The first error of a selection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SelectionError {
+    /// What is wrong and what was expected.
+    pub message: String,
+    /// Line of the error, from 1.
+    pub line: u32,
+    /// Column of the error, from 1, in UTF-16 units.
+    pub column: u32,
+}
+
+impl SelectionError {
+    pub(crate) fn of(error: &DocumentError, text: &str) -> Self {
+        let place = error.places.first().copied().unwrap_or(0);
+        let (line, column) = location(text, place);
+        Self {
+            message: error.message.clone(),
+            line,
+            column,
+        }
+    }
+}
+
+impl fmt::Display for SelectionError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            message,
+            line,
+            column,
+        } = self;
+        write!(out, "{message} (line {line}, column {column})")
+    }
+}
+
+impl std::error::Error for SelectionError {}
+
 /// One error of the `errors` of a GraphQL response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DocumentError {

@@ -1,5 +1,6 @@
-//! Copies of arrays and structures, for hosts that don't keep messages.
+//! The arrays and structures of slots, for hosts that don't keep messages.
 
+use bytes::Bytes;
 use pvwire_schema::decode::NodeView;
 use pvwire_schema::types::{Array, Node, NodeValue, ValueType};
 
@@ -29,6 +30,15 @@ impl Held {
 
     /// Copies what `rows` say of a message that was applied: the session's `arrays`.
     pub fn keep(&mut self, message: &[u8], rows: &[ArrayRow]) {
+        self.keep_each(message, rows, |data| data.to_vec().into());
+    }
+
+    /// The same without a copy of arrays: each shares the memory of its message.
+    pub fn share(&mut self, message: &Bytes, rows: &[ArrayRow]) {
+        self.keep_each(message, rows, |data| message.slice_ref(data));
+    }
+
+    fn keep_each(&mut self, message: &[u8], rows: &[ArrayRow], bytes_of: impl Fn(&[u8]) -> Bytes) {
         for row in rows.iter().filter(|row| row.slot != NO_SLOT) {
             let at = row.slot as usize;
             if self.contents.len() <= at {
@@ -54,8 +64,26 @@ impl Held {
             *content = Some(Content::Array(Array {
                 value_type,
                 count: row.count,
-                data: data.to_vec().into(),
+                data: bytes_of(data),
             }));
+        }
+    }
+
+    /// The array of a slot whose value is one.
+    #[must_use]
+    pub fn array(&self, slot: Slot) -> Option<&Array> {
+        match self.contents.get(slot as usize)?.as_ref()? {
+            Content::Array(array) => Some(array),
+            Content::Structure(_) => None,
+        }
+    }
+
+    /// The structure of a slot whose value is one.
+    #[must_use]
+    pub fn structure(&self, slot: Slot) -> Option<&Node> {
+        match self.contents.get(slot as usize)?.as_ref()? {
+            Content::Structure(node) => Some(node),
+            Content::Array(_) => None,
         }
     }
 

@@ -1,0 +1,353 @@
+//! One client of one relay, for programs that embed the engine.
+//!
+//! An [`Engine`] does no I/O and reads no clock. The program around it holds the connection: it
+//! passes each message to [`Engine::receive`], sends what [`Engine::requests`] returns, and reads
+//! PVs with [`Engine::read`]. Everything that can be done for many PVs takes and returns many.
+
+mod link;
+mod operations;
+mod pulse;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::{Duration, SystemTime};
+
+pub use pvwire_schema::types::{
+    Array, Filter, Hello, Metadata, NameError, Node, Outcome, PutValue, Severity, ValueType,
+};
+
+pub use self::link::ReceiveError;
+pub use self::operations::{CallError, Got, Put, PutDone, PutError, Ticket};
+pub use self::pulse::NoAnswer;
+pub use self::view::{Alarm, State, TimeStamp, Value, View};
+
+use self::operations::Operations;
+use self::pulse::Pulse;
+use crate::ingest::Session;
+use crate::select::execute::Held;
+use crate::store::Slot;
+
+/// A PV that an [`Engine`] holds, from [`Engine::open`] to [`Engine::close`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Pv {
+    slot: Slot,
+    /// Distinguishes it from a closed PV with the same slot.
+    opening: u32,
+}
+
+/// A PV that changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The PV.
+    pub pv: Pv,
+    /// What changed: a combination of the constants of [`crate::store::part`].
+    pub parts: u32,
+}
+
+/// Something that happened on the connection, or the answer to an operation.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// The relay accepted the connection; PVs are being subscribed.
+    Opened(Hello),
+    /// The relay requires a token: call [`Engine::authenticate`].
+    TokenWanted,
+    /// A get was answered.
+    Got(Ticket, Got),
+    /// A put ended. Each put has one outcome.
+    Put(Ticket, Result<PutDone, PutError>),
+    /// A call of a service ended, with the service's answer.
+    Called(Ticket, Result<Node, CallError>),
+}
+
+/// State of the connection as the engine knows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Link {
+    /// There is no connection.
+    #[default]
+    Lost,
+    /// The relay has not yet sent Hello, or requires a token.
+    Opening,
+    Open,
+}
+
+/// Whether a PV's description is requested. Channel Access reads it separately.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Description {
+    #[default]
+    NotWanted,
+    Wanted,
+    Requested,
+}
+
+/// What the engine knows of a slot besides the store.
+#[derive(Debug, Default)]
+struct Opened {
+    filter: Filter,
+    opening: u32,
+    is_open: bool,
+    description: Description,
+}
+
+/// One client of one relay; see the [module](self).
+///
+/// Several engines in one process are independent. Times are passed in as `now`. They are compared
+/// with each other and with the relay's clock; if the clock is set back, acknowledgements and pings
+/// continue from the new time.
+#[derive(Debug, Default)]
+pub struct Engine {
+    session: Session,
+    /// Arrays and structures of the open PVs.
+    held: Held,
+    link: Link,
+    /// By slot.
+    pvs: Vec<Opened>,
+    /// PVs to be subscribed, in order.
+    wanted: Vec<Slot>,
+    /// Closed PVs whose slots are released when no Subscribe is open.
+    closed: Vec<Slot>,
+    /// Number of the open Subscribe.
+    subscribing: Option<u32>,
+    interval: Duration,
+    silent_since: Option<SystemTime>,
+    operations: Operations,
+    pulse: Pulse,
+    /// Requests that wait for nothing else.
+    outgoing: Vec<Vec<u8>>,
+    events: Vec<Event>,
+}
+
+impl Engine {
+    /// An engine without a connection and without PVs.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Opens PVs, all with the same filter, and returns them in the order of their names. A name
+    /// that the relay refuses gets the state [`State::Refused`].
+    pub fn open<N: AsRef<str>>(
+        &mut self,
+        names: impl IntoIterator<Item = N>,
+        filter: Filter,
+    ) -> Vec<Pv> {
+        let pvs = names.into_iter().map(|name| {
+            let slot = self.session.live.add(name.as_ref());
+            if self.pvs.len() <= slot as usize {
+                self.pvs.resize_with(slot as usize + 1, Opened::default);
+            }
+            let opened = &mut self.pvs[slot as usize];
+            *opened = Opened {
+                filter,
+                opening: opened.opening.wrapping_add(1),
+                is_open: true,
+                ..Opened::default()
+            };
+            self.wanted.push(slot);
+            let opening = opened.opening;
+            Pv { slot, opening }
+        });
+        pvs.collect()
+    }
+
+    /// Closes PVs. The relay ends their subscriptions when no other open PV has the same name.
+    pub fn close(&mut self, pvs: &[Pv]) {
+        for pv in pvs {
+            if self.is_open(*pv) {
+                self.pvs[pv.slot as usize].is_open = false;
+                self.closed.push(pv.slot);
+            }
+        }
+        self.wanted.retain(|slot| self.pvs[*slot as usize].is_open);
+    }
+
+    /// The present state of a PV; `None` if it was closed.
+    #[must_use]
+    pub fn read(&self, pv: Pv) -> Option<View<'_>> {
+        let store = &self.session.live;
+        let view = || {
+            View::new(
+                store.name(pv.slot),
+                store,
+                pv.slot,
+                &self.held,
+                self.silent_since.map_or(f64::NAN, epoch_ms),
+            )
+        };
+        self.is_open(pv).then(view)
+    }
+
+    /// The PVs that changed since this was last called.
+    pub fn changes(&mut self) -> Vec<Change> {
+        let store = &mut self.session.live;
+        let changed = store.dirty().iter().filter_map(|slot| {
+            let opened = self.pvs.get(*slot as usize)?;
+            let pv = Pv {
+                slot: *slot,
+                opening: opened.opening,
+            };
+            let parts = store.columns.parts[*slot as usize];
+            opened.is_open.then_some(Change { pv, parts })
+        });
+        let changes = changed.collect();
+        store.clear_dirty();
+        changes
+    }
+
+    /// What happened since this was last called, in order.
+    pub fn events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Requests descriptions of PVs that are served by Channel Access; they appear in the PVs'
+    /// metadata. PVs of pvAccess have them without a request.
+    pub fn describe(&mut self, pvs: &[Pv]) {
+        for pv in pvs {
+            if self.is_open(*pv) {
+                let description = &mut self.pvs[pv.slot as usize].description;
+                if *description == Description::NotWanted {
+                    *description = Description::Wanted;
+                }
+            }
+        }
+    }
+
+    /// Requests updates at this interval only, as a hidden page does; zero requests every update
+    /// again. Holds for later connections too.
+    pub fn pace(&mut self, interval: Duration) {
+        self.interval = interval;
+        if self.link == Link::Open {
+            self.outgoing.push(self.session.pace(millis(interval)));
+        }
+    }
+
+    /// Identifies the user, when the relay requires it or before a token expires.
+    pub fn authenticate(&mut self, token: &str) {
+        let request = self.session.authenticate(token.to_owned());
+        self.outgoing.push(request);
+    }
+
+    /// Reads PVs once, without a subscription. The relay waits up to `timeout` for PVs that are not
+    /// connected. With `describe`, includes descriptions that Channel Access reads separately. The
+    /// answer is an [`Event::Got`]; without a connection the get waits for the next one.
+    pub fn get<N: Into<String>>(
+        &mut self,
+        names: impl IntoIterator<Item = N>,
+        timeout: Duration,
+        describe: bool,
+    ) -> Ticket {
+        let names = names.into_iter().map(Into::into).collect();
+        let timeout_ms = millis(timeout);
+        self.operations
+            .get(names, timeout_ms, describe, &mut self.events)
+    }
+
+    /// Writes PVs, in order, and returns a ticket for each. With `all_permitted` nothing is written
+    /// unless all of them may be written. Each put ends with one [`Event::Put`]. A put is never sent
+    /// later: without a connection it fails at once.
+    pub fn put(&mut self, puts: impl IntoIterator<Item = Put>, all_permitted: bool) -> Vec<Ticket> {
+        let bound = puts.into_iter().map(|put| {
+            let only_if = put.only_if.map(|pv| self.is_open(pv).then_some(pv.slot));
+            (put, only_if)
+        });
+        let puts = bound.collect();
+        let connected = self.link != Link::Lost;
+        self.operations
+            .put(puts, all_permitted, connected, &mut self.events)
+    }
+
+    /// Calls a pvAccess service with these arguments. Ends with one [`Event::Called`]; without a
+    /// connection it fails at once.
+    pub fn call(
+        &mut self,
+        name: &str,
+        arguments: Vec<(String, PutValue)>,
+        timeout: Duration,
+    ) -> Ticket {
+        let connected = self.link != Link::Lost;
+        let timeout_ms = millis(timeout);
+        self.operations
+            .call(name, arguments, timeout_ms, connected, &mut self.events)
+    }
+
+    /// Records that a connection to the relay was made. The subprotocol is `pvwire.v1`.
+    pub fn connected(&mut self, now: SystemTime) {
+        self.link = Link::Opening;
+        self.pulse.start(now);
+    }
+
+    /// Records that the connection was lost: every PV's value is outdated from now on. Puts and
+    /// calls end; PVs and gets are requested again on the next connection.
+    pub fn disconnected(&mut self, now: SystemTime) {
+        let heard_ms = self.pulse.heard().map_or(f64::NAN, epoch_ms);
+        self.session.relay_lost(epoch_ms(now), heard_ms);
+        self.link = Link::Lost;
+        self.silent_since = None;
+        self.subscribing = None;
+        self.outgoing.clear();
+        self.operations.lost(&mut self.events);
+    }
+
+    /// The requests to send now, in this order.
+    ///
+    /// # Errors
+    /// When the relay does not answer: close the connection, report it with
+    /// [`Engine::disconnected`] and connect again.
+    pub fn requests(&mut self, now: SystemTime) -> Result<Vec<Vec<u8>>, NoAnswer> {
+        if self.link == Link::Lost {
+            return Ok(Vec::new());
+        }
+        let mut requests = std::mem::take(&mut self.outgoing);
+        self.pulse.check(now)?;
+        if self.link == Link::Open {
+            self.release(&mut requests);
+            self.subscribe(&mut requests);
+            self.describe_wanted(&mut requests);
+            self.operations
+                .send(&mut self.session, &mut requests, &mut self.events);
+            self.pulse.requests(now, &mut self.session, &mut requests);
+            self.silent_since = self.pulse.silent_since(now);
+        }
+        Ok(requests)
+    }
+
+    /// When to call [`Engine::requests`] again at the latest, even if no message arrives and
+    /// nothing is opened or written before; `None` without a connection.
+    #[must_use]
+    pub fn due(&self) -> Option<SystemTime> {
+        let is_silent = self.silent_since.is_some();
+        let due = || self.pulse.due(self.link == Link::Open, is_silent);
+        (self.link != Link::Lost).then(due)
+    }
+
+    /// Since when the relay is silent, if it had not answered a ping when [`Engine::requests`] was
+    /// last called. Show the values as unconfirmed since then.
+    #[must_use]
+    pub fn silent_since(&self) -> Option<SystemTime> {
+        self.silent_since
+    }
+
+    /// The number of updates received and the number of values skipped, of all PVs.
+    #[must_use]
+    pub fn totals(&self) -> (u64, u64) {
+        let store = &self.session.live;
+        (store.updates_total(), store.skipped_total())
+    }
+
+    fn is_open(&self, pv: Pv) -> bool {
+        let opened = self.pvs.get(pv.slot as usize);
+        opened.is_some_and(|opened| opened.is_open && opened.opening == pv.opening)
+    }
+}
+
+/// Milliseconds past the POSIX epoch.
+fn epoch_ms(time: SystemTime) -> f64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0.0, |since| since.as_secs_f64() * 1e3)
+}
+
+fn millis(duration: Duration) -> u32 {
+    u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,512 @@
+//! Gets, puts and calls: waiting and open ones, and their results.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use pvwire_schema::limits::MAX_PUTS;
+use pvwire_schema::types::{NameError, NameProblem, Node, Outcome, PutValue};
+
+use super::{Event, Pv, View, millis};
+use crate::ingest::Session;
+use crate::select::execute::Held;
+use crate::store::{Slot, Store};
+
+/// Maximum number of open requests of these kinds; the relay accepts 64 of any kind.
+const MAX_OPEN: usize = 48;
+
+/// Identifies a get, put or call of one engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket(u64);
+
+/// A value to write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Put {
+    /// Name of the PV.
+    pub name: String,
+    /// The value.
+    pub value: PutValue,
+    /// Whether the answer waits until the IOC has processed the record (put-completion).
+    pub wait: bool,
+    /// How long the relay waits for the IOC's answer.
+    pub timeout: Duration,
+    /// Write only if the PV is still at the update that this open PV shows.
+    pub only_if: Option<Pv>,
+}
+
+impl Put {
+    /// A put that does not wait for completion, with a timeout of ten seconds.
+    pub fn new(name: impl Into<String>, value: PutValue) -> Self {
+        Self {
+            name: name.into(),
+            value,
+            wait: false,
+            timeout: Duration::from_secs(10),
+            only_if: None,
+        }
+    }
+}
+
+/// What the server answered to a put that was carried out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PutDone {
+    /// The value that the PV has now, if it differs from the one written; `message` says why.
+    pub readback: Option<Node>,
+    /// Empty if the value was written as given.
+    pub message: String,
+}
+
+/// Why a put was not carried out, or may not have been.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PutError {
+    /// The relay or the IOC answered that it failed.
+    #[error("{message}")]
+    Failed {
+        /// The kind of failure.
+        outcome: Outcome,
+        /// The reason.
+        message: String,
+    },
+    /// There is no connection to the relay.
+    #[error("there is no connection to the relay; nothing was sent")]
+    NotConnected,
+    /// The connection to the relay was lost before the answer.
+    #[error("the connection to the relay was lost before the answer; the put may have been done")]
+    Lost,
+    /// `only_if` names a PV that was closed or shows no current update.
+    #[error("the PV that the put is bound to shows no current update; nothing was sent")]
+    NoUpdate,
+    /// Another put of the same `all_permitted` group can't be sent.
+    #[error("the puts can't be sent as one group; nothing was sent")]
+    Withheld,
+}
+
+impl PutError {
+    /// Whether the value may have been written nevertheless.
+    #[must_use]
+    pub fn may_be_written(&self) -> bool {
+        match self {
+            Self::Failed { outcome, .. } => matches!(
+                outcome,
+                Outcome::Unknown | Outcome::TimedOut | Outcome::Interrupted
+            ),
+            Self::Lost => true,
+            _ => false,
+        }
+    }
+}
+
+/// Why a call of a service has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The relay or the service answered that it failed.
+    #[error("{message}")]
+    Failed {
+        /// The kind of failure.
+        outcome: Outcome,
+        /// The reason.
+        message: String,
+    },
+    /// There is no connection to the relay.
+    #[error("there is no connection to the relay; nothing was sent")]
+    NotConnected,
+    /// The connection to the relay was lost before the answer.
+    #[error("the connection to the relay was lost before the answer; the call may have been done")]
+    Lost,
+}
+
+/// The answer to a get.
+#[derive(Debug, Default)]
+pub struct Got {
+    pieces: Vec<Piece>,
+}
+
+/// The answer to one request: a part of the names.
+#[derive(Debug)]
+struct Piece {
+    /// Index of its first name.
+    from: usize,
+    names: Vec<String>,
+    store: Store,
+    held: Held,
+    errors: Vec<NameError>,
+}
+
+impl Got {
+    /// The PVs in the order of the names, each with its state or the error.
+    pub fn iter(&self) -> impl Iterator<Item = Result<View<'_>, &NameError>> {
+        self.pieces.iter().flat_map(|piece| {
+            piece.names.iter().enumerate().map(|(at, name)| {
+                let error = piece.errors.iter().find(|error| error.index as usize == at);
+                match error {
+                    Some(error) => Err(error),
+                    None => Ok(View::new(
+                        name,
+                        &piece.store,
+                        at as Slot,
+                        &piece.held,
+                        f64::NAN,
+                    )),
+                }
+            })
+        })
+    }
+}
+
+/// An operation that has not been sent yet.
+#[derive(Debug)]
+enum Waiting {
+    /// Names of a get from this index on.
+    Get(Ticket, usize, Vec<String>),
+    /// Puts that are sent together as far as they fit.
+    Puts(Vec<(Ticket, Put, Option<Slot>)>, bool),
+    Call(Ticket, String, Vec<(String, PutValue)>, u32),
+}
+
+/// An operation whose answer is expected.
+#[derive(Debug)]
+enum Open {
+    Get(Ticket, usize, Vec<String>),
+    /// The puts of one message have the same first ticket.
+    Put(Ticket, Ticket),
+    Call(Ticket),
+}
+
+/// A get of which some names have no answer yet.
+#[derive(Debug)]
+struct Get {
+    ticket: Ticket,
+    timeout_ms: u32,
+    describe: bool,
+    /// Number of names without an answer.
+    missing: usize,
+    got: Got,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Operations {
+    last: u64,
+    waiting: VecDeque<Waiting>,
+    open: Vec<(u32, Open)>,
+    gets: Vec<Get>,
+}
+
+impl Operations {
+    fn ticket(&mut self) -> Ticket {
+        self.last += 1;
+        Ticket(self.last)
+    }
+
+    pub(super) fn get(
+        &mut self,
+        names: Vec<String>,
+        timeout_ms: u32,
+        describe: bool,
+        events: &mut Vec<Event>,
+    ) -> Ticket {
+        let ticket = self.ticket();
+        if names.is_empty() {
+            events.push(Event::Got(ticket, Got::default()));
+            return ticket;
+        }
+        self.gets.push(Get {
+            ticket,
+            timeout_ms,
+            describe,
+            missing: names.len(),
+            got: Got::default(),
+        });
+        self.waiting.push_back(Waiting::Get(ticket, 0, names));
+        ticket
+    }
+
+    /// Each put comes with the slot that it is bound to, `Some(None)` if that PV is closed.
+    pub(super) fn put(
+        &mut self,
+        puts: Vec<(Put, Option<Option<Slot>>)>,
+        all_permitted: bool,
+        connected: bool,
+        events: &mut Vec<Event>,
+    ) -> Vec<Ticket> {
+        let puts: Vec<_> = puts.into_iter().map(|put| (self.ticket(), put)).collect();
+        let tickets = puts.iter().map(|(ticket, _)| *ticket).collect();
+        let closed = puts.iter().any(|(_, (_, slot))| *slot == Some(None));
+        let withheld = all_permitted && (closed || puts.len() > MAX_PUTS);
+        let mut group = Vec::new();
+        for (ticket, (put, slot)) in puts {
+            let error = match slot {
+                _ if !connected => PutError::NotConnected,
+                Some(None) => PutError::NoUpdate,
+                _ if withheld => PutError::Withheld,
+                _ => {
+                    group.push((ticket, put, slot.flatten()));
+                    continue;
+                }
+            };
+            events.push(Event::Put(ticket, Err(error)));
+        }
+        while !group.is_empty() {
+            let rest = group.split_off(group.len().min(MAX_PUTS));
+            let puts = std::mem::replace(&mut group, rest);
+            self.waiting.push_back(Waiting::Puts(puts, all_permitted));
+        }
+        tickets
+    }
+
+    pub(super) fn call(
+        &mut self,
+        name: &str,
+        arguments: Vec<(String, PutValue)>,
+        timeout_ms: u32,
+        connected: bool,
+        events: &mut Vec<Event>,
+    ) -> Ticket {
+        let ticket = self.ticket();
+        if connected {
+            let call = Waiting::Call(ticket, name.to_owned(), arguments, timeout_ms);
+            self.waiting.push_back(call);
+        } else {
+            events.push(Event::Called(ticket, Err(CallError::NotConnected)));
+        }
+        ticket
+    }
+
+    /// Makes as many requests as the relay accepts.
+    pub(super) fn send(
+        &mut self,
+        session: &mut Session,
+        requests: &mut Vec<Vec<u8>>,
+        events: &mut Vec<Event>,
+    ) {
+        while let Some(next) = self.waiting.front() {
+            let count = match next {
+                Waiting::Puts(puts, _) => puts.len(),
+                Waiting::Get(..) | Waiting::Call(..) => 1,
+            };
+            if self.open.len() + count > MAX_OPEN {
+                return;
+            }
+            match self.waiting.pop_front() {
+                Some(Waiting::Get(ticket, from, names)) => {
+                    requests.extend(self.send_get(session, ticket, from, names));
+                }
+                Some(Waiting::Puts(puts, all_permitted)) => {
+                    requests.extend(self.send_puts(session, puts, all_permitted, events));
+                }
+                Some(Waiting::Call(ticket, name, arguments, timeout_ms)) => {
+                    requests.push(session.rpc(&name, arguments, timeout_ms));
+                    self.open.push((session.last_request(), Open::Call(ticket)));
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn send_get(
+        &mut self,
+        session: &mut Session,
+        ticket: Ticket,
+        from: usize,
+        mut names: Vec<String>,
+    ) -> Option<Vec<u8>> {
+        let get = self.gets.iter().find(|get| get.ticket == ticket)?;
+        let (taken, bytes) = session.get(&names, get.timeout_ms, get.describe);
+        let rest = names.split_off(taken);
+        if !rest.is_empty() {
+            let rest = Waiting::Get(ticket, from + taken, rest);
+            self.waiting.push_front(rest);
+        }
+        let open = Open::Get(ticket, from, names);
+        self.open.push((session.last_request(), open));
+        Some(bytes)
+    }
+
+    fn send_puts(
+        &mut self,
+        session: &mut Session,
+        puts: Vec<(Ticket, Put, Option<Slot>)>,
+        all_permitted: bool,
+        events: &mut Vec<Event>,
+    ) -> Option<Vec<u8>> {
+        let mut staged = Vec::new();
+        let mut withheld = false;
+        for (ticket, put, slot) in puts {
+            let (name, value) = (put.name.clone(), put.value.clone());
+            let result = session.stage_put(name, value, put.wait, millis(put.timeout), slot);
+            if result.is_ok() {
+                staged.push((ticket, put, slot));
+            } else {
+                events.push(Event::Put(ticket, Err(PutError::NoUpdate)));
+                withheld = all_permitted;
+            }
+        }
+        let (taken, bytes) = session.put(all_permitted);
+        if withheld || all_permitted && taken < staged.len() {
+            for (ticket, ..) in staged {
+                events.push(Event::Put(ticket, Err(PutError::Withheld)));
+            }
+            return None;
+        }
+        let rest = staged.split_off(taken);
+        if !rest.is_empty() {
+            self.waiting.push_front(Waiting::Puts(rest, all_permitted));
+        }
+        let first = staged.first()?.0;
+        let mut request = session.last_request().wrapping_sub(taken as u32);
+        for (ticket, ..) in staged {
+            request = request.wrapping_add(1);
+            self.open.push((request, Open::Put(ticket, first)));
+        }
+        Some(bytes)
+    }
+
+    fn ended(&mut self, request: u32) -> Option<Open> {
+        let at = self.open.iter().position(|(id, _)| *id == request)?;
+        Some(self.open.remove(at).1)
+    }
+
+    /// A get was answered; its PVs are in the session's `answer`.
+    pub(super) fn got(
+        &mut self,
+        request: u32,
+        session: &mut Session,
+        held: Held,
+        events: &mut Vec<Event>,
+    ) {
+        let Some(Open::Get(ticket, from, names)) = self.ended(request) else {
+            return;
+        };
+        let store = std::mem::take(&mut session.answer);
+        let mut errors = std::mem::take(&mut session.name_errors);
+        for index in store.len()..names.len() {
+            errors.push(NameError {
+                index: index as u32,
+                problem: NameProblem::Unknown,
+                message: "the relay's answer leaves the PV out".to_owned(),
+            });
+        }
+        let piece = Piece {
+            from,
+            names,
+            store,
+            held,
+            errors,
+        };
+        self.add_piece(ticket, piece, events);
+    }
+
+    fn add_piece(&mut self, ticket: Ticket, piece: Piece, events: &mut Vec<Event>) {
+        let Some(at) = self.gets.iter().position(|get| get.ticket == ticket) else {
+            return;
+        };
+        let get = &mut self.gets[at];
+        get.missing = get.missing.saturating_sub(piece.names.len());
+        get.got.pieces.push(piece);
+        if get.missing == 0 {
+            let mut got = self.gets.remove(at).got;
+            got.pieces.sort_by_key(|piece| piece.from);
+            events.push(Event::Got(ticket, got));
+        }
+    }
+
+    pub(super) fn put_done(
+        &mut self,
+        request: u32,
+        session: &mut Session,
+        readback: Option<Node>,
+        events: &mut Vec<Event>,
+    ) {
+        let message = std::mem::take(&mut session.error);
+        if let Some(Open::Put(ticket, _)) = self.ended(request) {
+            let result = match session.outcome {
+                Outcome::Done => Ok(PutDone { readback, message }),
+                outcome => Err(PutError::Failed { outcome, message }),
+            };
+            events.push(Event::Put(ticket, result));
+        }
+    }
+
+    pub(super) fn called(
+        &mut self,
+        request: u32,
+        session: &mut Session,
+        value: Option<Node>,
+        events: &mut Vec<Event>,
+    ) {
+        let message = std::mem::take(&mut session.error);
+        if let Some(Open::Call(ticket)) = self.ended(request) {
+            let result = match session.outcome {
+                Outcome::Done => Ok(value.unwrap_or_default()),
+                outcome => Err(CallError::Failed { outcome, message }),
+            };
+            events.push(Event::Called(ticket, result));
+        }
+    }
+
+    /// A request was refused as a whole; returns `false` if it wasn't one of these.
+    pub(super) fn refused(&mut self, request: u32, message: &str, events: &mut Vec<Event>) -> bool {
+        let (outcome, message) = (Outcome::NotSupported, message.to_owned());
+        match self.ended(request) {
+            None => return false,
+            Some(Open::Get(ticket, from, names)) => {
+                let error = |index| NameError {
+                    index: index as u32,
+                    problem: NameProblem::Unknown,
+                    message: message.clone(),
+                };
+                let piece = Piece {
+                    from,
+                    errors: (0..names.len()).map(error).collect(),
+                    held: Held::new(),
+                    store: Store::new(),
+                    names,
+                };
+                self.add_piece(ticket, piece, events);
+            }
+            Some(Open::Call(ticket)) => {
+                let error = CallError::Failed { outcome, message };
+                events.push(Event::Called(ticket, Err(error)));
+            }
+            Some(Open::Put(ticket, group)) => {
+                let same = |open: &Open| matches!(open, Open::Put(_, other) if *other == group);
+                let others = self.open.extract_if(.., |(_, open)| same(open));
+                let others = others.filter_map(|(_, open)| match open {
+                    Open::Put(ticket, _) => Some(ticket),
+                    Open::Get(..) | Open::Call(_) => None,
+                });
+                for ticket in [ticket].into_iter().chain(others) {
+                    let message = message.clone();
+                    let error = PutError::Failed { outcome, message };
+                    events.push(Event::Put(ticket, Err(error)));
+                }
+            }
+        }
+        true
+    }
+
+    /// The connection was lost: puts and calls end, gets are sent again on the next one.
+    pub(super) fn lost(&mut self, events: &mut Vec<Event>) {
+        let mut gets = VecDeque::new();
+        for (_, open) in std::mem::take(&mut self.open) {
+            match open {
+                Open::Get(ticket, from, names) => gets.push_back(Waiting::Get(ticket, from, names)),
+                Open::Put(ticket, _) => events.push(Event::Put(ticket, Err(PutError::Lost))),
+                Open::Call(ticket) => events.push(Event::Called(ticket, Err(CallError::Lost))),
+            }
+        }
+        for waiting in std::mem::take(&mut self.waiting) {
+            match waiting {
+                Waiting::Puts(puts, _) => events.extend(
+                    puts.into_iter()
+                        .map(|(ticket, ..)| Event::Put(ticket, Err(PutError::NotConnected))),
+                ),
+                Waiting::Call(ticket, ..) => {
+                    events.push(Event::Called(ticket, Err(CallError::NotConnected)));
+                }
+                get @ Waiting::Get(..) => gets.push_back(get),
+            }
+        }
+        self.waiting = gets;
+    }
+}

@@ -1,0 +1,278 @@
+//! The state of one PV as plain values.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use pvwire_schema::types::{Array, ConnectionState, Metadata, Node, Severity, SkipCause};
+
+use crate::format::fixed;
+use crate::select::execute::{self, Held, Program, Surroundings};
+use crate::store::{
+    ACCESS_PUTS, ACCESS_READ, ACCESS_REFUSED, ACCESS_TAKEN, ACCESS_WRITE, CAUSES, SEVERITY_UNKNOWN,
+    Slot, Store, Text, kind, state,
+};
+
+/// A PV's value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Value<'a> {
+    /// A floating point number, an integer of at most 53 bits, or the index of an enum's choice.
+    Number(f64),
+    /// An integer of 64 bits.
+    Integer(i128),
+    /// A string.
+    Text(&'a str),
+    /// An array of strings.
+    Texts(&'a [String]),
+    /// An array of numbers; its elements share the message's memory.
+    Array(&'a Array),
+    /// A structure.
+    Structure(&'a Node),
+    /// A value of a type that this version does not know.
+    Unknown,
+}
+
+/// When the IOC says the value was sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeStamp {
+    /// The time.
+    pub time: SystemTime,
+    /// The user tag; 0 by default.
+    pub user_tag: i32,
+}
+
+/// A PV's alarm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alarm<'a> {
+    /// The severity.
+    pub severity: Severity,
+    /// The alarm condition of Channel Access, or 100 plus the alarm status class of pvAccess.
+    pub status: u16,
+    /// The message; may be empty.
+    pub message: &'a str,
+}
+
+/// A PV's connection state. It is independent of the alarm severity: a PV that is not connected
+/// keeps its last value, which is outdated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum State<'a> {
+    /// The relay searches for the PV.
+    Connecting,
+    /// No server has answered for the PV.
+    NotFound,
+    /// The value is current.
+    Connected,
+    /// The PV's server can't be reached.
+    Disconnected,
+    /// The relay can't be reached.
+    RelayLost,
+    /// The relay refused the name, for this reason.
+    Refused(&'a str),
+}
+
+/// The state of one PV at this moment.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    name: &'a str,
+    store: &'a Store,
+    slot: Slot,
+    held: &'a Held,
+    /// When the relay was last heard from if it doesn't answer; NaN otherwise.
+    heard_ms: f64,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(
+        name: &'a str,
+        store: &'a Store,
+        slot: Slot,
+        held: &'a Held,
+        heard_ms: f64,
+    ) -> Self {
+        Self {
+            name,
+            store,
+            slot,
+            held,
+            heard_ms,
+        }
+    }
+
+    /// The name that was requested.
+    #[must_use]
+    pub fn name(&self) -> &'a str {
+        self.name
+    }
+
+    /// The last value; `None` if none has arrived.
+    #[must_use]
+    pub fn value(&self) -> Option<Value<'a>> {
+        let text = self.store.text(self.slot);
+        let value = match (self.store.columns.kind[self.at()], text) {
+            (kind::NONE, _) => return None,
+            (kind::NUMBER, _) => Some(Value::Number(self.store.columns.value[self.at()])),
+            (kind::TEXT, Text::One(text)) => Some(Value::Text(text)),
+            (kind::TEXT_ARRAY, Text::Many(texts)) => Some(Value::Texts(texts)),
+            (kind::LARGE_INTEGER, Text::One(digits)) => digits.parse().ok().map(Value::Integer),
+            (kind::ARRAY, _) => self.held.array(self.slot).map(Value::Array),
+            (kind::STRUCTURE, _) => self.held.structure(self.slot).map(Value::Structure),
+            _ => None,
+        };
+        Some(value.unwrap_or(Value::Unknown))
+    }
+
+    /// What a compiled selection selects of the PV.
+    #[must_use]
+    pub fn select(&self, selection: &Program) -> execute::Value {
+        let surroundings = Surroundings {
+            heard_ms: self.heard_ms,
+            elements: self.held.elements(self.slot),
+        };
+        execute::value(selection, self.store, self.slot, surroundings)
+    }
+
+    /// The label of an enum's value.
+    #[must_use]
+    pub fn choice(&self) -> Option<&'a str> {
+        let Some(Value::Number(index)) = self.value() else {
+            return None;
+        };
+        let choices = &self.metadata()?.choices;
+        let label = choices.get(index as usize)?;
+        (index >= 0.0).then_some(label)
+    }
+
+    /// The time stamp; `None` if the server sends none.
+    #[must_use]
+    pub fn time(&self) -> Option<TimeStamp> {
+        let columns = &self.store.columns;
+        let (seconds, nanoseconds) = (columns.seconds[self.at()], columns.nanoseconds[self.at()]);
+        if seconds == 0.0 && nanoseconds == 0 {
+            return None;
+        }
+        let epoch = SystemTime::UNIX_EPOCH;
+        let past = Duration::from_secs(seconds.abs() as u64);
+        let whole = if seconds < 0.0 {
+            epoch.checked_sub(past)
+        } else {
+            epoch.checked_add(past)
+        };
+        Some(TimeStamp {
+            time: whole?.checked_add(Duration::from_nanos(nanoseconds.into()))?,
+            user_tag: (self.store.detail(self.slot)).map_or(0, |detail| detail.user_tag),
+        })
+    }
+
+    /// The alarm; `None` if the server sends none.
+    #[must_use]
+    pub fn alarm(&self) -> Option<Alarm<'a>> {
+        let columns = &self.store.columns;
+        let severity = columns.severity[self.at()];
+        let detail = self.store.detail(self.slot);
+        (severity != SEVERITY_UNKNOWN).then(|| Alarm {
+            severity: Severity::from_number(severity),
+            status: columns.alarm_status[self.at()],
+            message: detail.map_or("", |detail| &detail.message),
+        })
+    }
+
+    /// Type, units, limits, choices and other metadata; `None` before they arrive.
+    #[must_use]
+    pub fn metadata(&self) -> Option<&'a Metadata> {
+        let version = self.store.columns.metadata_version[self.at()];
+        (version != 0).then(|| self.store.metadata(self.slot))
+    }
+
+    /// The connection state.
+    #[must_use]
+    pub fn state(&self) -> State<'a> {
+        match self.store.columns.state[self.at()] {
+            state::RELAY_LOST => State::RelayLost,
+            state::REFUSED => State::Refused(self.store.reason(self.slot)),
+            wire => match ConnectionState::from_number(wire) {
+                ConnectionState::Connecting => State::Connecting,
+                ConnectionState::NotFound => State::NotFound,
+                ConnectionState::Connected => State::Connected,
+                ConnectionState::Disconnected => State::Disconnected,
+            },
+        }
+    }
+
+    /// When the connection state began, if that is known.
+    #[must_use]
+    pub fn since(&self) -> Option<SystemTime> {
+        epoch_time(self.store.columns.since_ms[self.at()])
+    }
+
+    /// When the PV's server was last heard from, if the PV is disconnected or its server does not
+    /// answer: the value was current until then.
+    #[must_use]
+    pub fn last_heard(&self) -> Option<SystemTime> {
+        epoch_time(self.store.columns.heard_ms[self.at()])
+    }
+
+    /// Whether the value may be read.
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        self.access() & ACCESS_READ != 0
+    }
+
+    /// Whether a put of this client can be expected to succeed: the relay permits puts, and the
+    /// IOC's access rights or this client's last put say so.
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        let access = self.access();
+        let permitted = access & ACCESS_TAKEN != 0
+            || access & ACCESS_WRITE != 0 && access & ACCESS_REFUSED == 0;
+        permitted && access & ACCESS_PUTS != 0
+    }
+
+    /// How many values were skipped since the PV was opened, for each cause.
+    pub fn skipped(&self) -> impl Iterator<Item = (SkipCause, u64)> + use<'a> {
+        let skips = &self.store.columns.skips[self.at() * CAUSES..][..CAUSES];
+        let causes = SkipCause::ALL.iter().copied();
+        causes.zip(skips.iter().map(|count| *count as u64))
+    }
+
+    fn access(&self) -> u8 {
+        self.store.columns.access[self.at()]
+    }
+
+    fn at(&self) -> usize {
+        self.slot as usize
+    }
+}
+
+/// The value as an operator reads it: the choice of an enum, or a number with the PV's precision
+/// and units.
+impl fmt::Display for View<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(choice) = self.choice() {
+            return out.write_str(choice);
+        }
+        let metadata = self.metadata();
+        match self.value() {
+            None => out.write_str("no value")?,
+            Some(Value::Number(number)) => match metadata.and_then(|known| known.precision) {
+                Some(digits) => out.write_str(&fixed(number, digits.max(0) as usize))?,
+                None => write!(out, "{number}")?,
+            },
+            Some(Value::Integer(integer)) => write!(out, "{integer}")?,
+            Some(Value::Text(text)) => out.write_str(text)?,
+            Some(Value::Texts(texts)) => write!(out, "{texts:?}")?,
+            Some(Value::Array(array)) => write!(out, "[{} × {:?}]", array.count, array.value_type)?,
+            Some(Value::Structure(node)) => write!(out, "structure {}", node.type_id)?,
+            Some(Value::Unknown) => out.write_str("a value of unknown type")?,
+        }
+        match metadata {
+            Some(known) if !known.units.is_empty() => write!(out, " {}", known.units),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn epoch_time(ms: f64) -> Option<SystemTime> {
+    let since = Duration::try_from_secs_f64(ms / 1e3).ok()?;
+    SystemTime::UNIX_EPOCH.checked_add(since)
+}
