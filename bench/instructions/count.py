@@ -15,7 +15,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-PROGRAM = TARGET / "release/pvwire-instructions"
+PROGRAM = TARGET / "debug/pvwire-instructions"
+# What is counted is compiled as in a release, all else as in the tests, which have built most of it: the
+# counts are those of a release build. --examples gives dependencies the features that they have in tests.
+BUILD = "cargo build --quiet --locked --workspace --examples --bin pvwire-instructions --config"
+COUNTED_CRATES = Path(__file__).with_name("counted.toml")
 BASELINE = Path(__file__).with_name("baseline.json")
 
 # More than the compiler's mood when code elsewhere changes and another processor's memcpy; less than
@@ -65,8 +69,7 @@ def main():
     parser.add_argument("--write", action="store_true", help="accept the counts as the baseline")
     parser.add_argument("--profiles", type=Path, help="keep callgrind's profiles in this folder")
     arguments = parser.parse_args()
-    build = "cargo build --quiet --locked --release -p pvwire-instructions"
-    subprocess.run(build.split(), cwd=ROOT, check=True)
+    subprocess.run([*BUILD.split(), COUNTED_CRATES], cwd=ROOT, check=True)
 
     baseline = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
     counted, failed = {}, []
