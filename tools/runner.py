@@ -41,8 +41,8 @@ class Step:
     command: str
     # Cores that it keeps busy.
     cores: float = CORES
-    # A step that must have passed before; ignored where that step isn't run.
-    needs: str | None = None
+    # Steps that must have passed before; those that aren't run don't count.
+    needs: tuple[str, ...] = ()
     fast: bool = False
     only_fast: bool = False
 
@@ -171,7 +171,7 @@ class Run:
         open_names = {step.name for step in waiting} | {each.step.name for each in self.running}
         free = CORES - sum(each.step.cores for each in self.running)
         for step in list(waiting):
-            if step.needs in open_names:
+            if open_names.intersection(step.needs):
                 continue
             if step.cores > free + 0.01:
                 if step.cores > 1:

@@ -21,7 +21,7 @@ def ran(steps, keeps_going=False):
 class Runs(unittest.TestCase):
     def test_run_that_passes_counts_its_tests(self):
         counted = "echo 'test result: ok. 7 passed; 0 failed; 0 ignored'"
-        status, output = ran([Step("a", "first", counted), Step("b", "second", "true", needs="first")])
+        status, output = ran([Step("a", "first", counted), Step("b", "second", "true", needs=("first",))])
         self.assertEqual(status, 0)
         self.assertLess(output.index("ok: first"), output.index("== second"))
         self.assertTrue(output.endswith("7 passed, 0 failed\n"))

@@ -10,7 +10,13 @@ import sys
 
 from runner import Run, Step
 
-CARGO_TEST = "cargo test --locked"
+# All packages, even where only one's tests run: a crate's features depend on which packages are chosen, and
+# with other features it would be built again, with all that use it.
+CARGO_TEST = "cargo test --locked --workspace"
+# A program of the workspace: --examples gives it the features of the tests, too.
+CARGO_BUILD = "cargo build --quiet --locked --workspace --examples"
+WITH_RELAY = '[ -n "${IN_TEST_RUN:-}" ] || cargo build --quiet --locked -p pvwire-relay; '
+PROGRAMS = "${CARGO_TARGET_DIR:-target}/debug"
 MAKE = "make --no-print-directory"
 TOOLS = ".local/venv/bin/python"
 
@@ -18,17 +24,34 @@ TOOLS = ".local/venv/bin/python"
 BUILT = "build of the tests"
 INSTALLED = "npm packages and browser"
 PACKAGE = "WebAssembly and package"
+DOCUMENTED = "rustdoc"
+COUNTED = "instruction counts"
+RELAY = "the relay's tests"
 
-# Cores: how many of the two a step keeps busy. A step starts when the step that it needs has passed and its
-# cores are free. Earlier steps go first; those that need all cores are not overtaken.
+# Cores: how many of the two a step keeps busy. A step starts when those that it needs have passed and its
+# cores are free. Earlier steps go first; those that need more than one core are not overtaken.
 STEPS = [
     Step("check", "rustfmt", "cargo fmt --all --check", cores=0.5, fast=True),
-    Step("setup", "npm packages and browser", "tools/setup.sh browser", cores=0.5),
+    Step("setup", INSTALLED, "tools/setup.sh browser", cores=0.5),
     Step("setup", "npm packages", "tools/setup.sh", cores=0.5, only_fast=True),
     # What all Rust steps run is built once, so that none of them waits for another's build.
-    Step("rust", "build of the tests", f"{CARGO_TEST} --quiet --workspace --no-run", cores=1.5, fast=True),
-    Step("wasm", "WebAssembly and package", f"{MAKE} wasm", cores=1.5, needs=INSTALLED, fast=True),
-    Step("check", "generated code is current", f"{MAKE} regen-check", cores=0.5, needs=BUILT, fast=True),
+    Step(
+        "rust",
+        BUILT,
+        f"{CARGO_TEST} --quiet --no-run;"
+        f" {CARGO_BUILD} --bin pvwire-relay --bin pvwire-fuzz --bin xtask",
+        cores=1.5,
+        fast=True,
+    ),
+    Step("wasm", PACKAGE, f"{MAKE} wasm", cores=1, needs=(BUILT, INSTALLED, "npm packages"), fast=True),
+    Step(
+        "e2e",
+        "end-to-end tests",
+        f"{WITH_RELAY}npm run --silent test -w pvwire-e2e",
+        cores=0.7,
+        needs=(PACKAGE,),
+    ),
+    Step("rust", "units of Rust", f"{CARGO_TEST} --lib --bins", cores=1, needs=(BUILT,), fast=True),
     Step(
         "check",
         "tests of the test run",
@@ -41,72 +64,65 @@ STEPS = [
     Step(
         "check", "figures of the documentation", f"{TOOLS} bench/relay/plots.py --check", cores=0.5, fast=True
     ),
-    Step("check", "licences and sources", f"{MAKE} deny", cores=0.5, needs=INSTALLED, fast=True),
-    Step("check", "advisories", f"{MAKE} advisories", cores=0.5, needs=INSTALLED),
-    # They mostly wait for IOCs and relays: more of them at a time than there are cores.
-    Step(
-        "rust",
-        "the relay's tests",
-        f"RUST_TEST_THREADS=6 {CARGO_TEST} -p pvwire-relay",
-        cores=1.2,
-        needs=BUILT,
-    ),
+    Step("check", "licences and sources", f"{MAKE} deny", cores=0.5, needs=(INSTALLED,), fast=True),
+    Step("check", "advisories", f"{MAKE} advisories", cores=0.5, needs=(INSTALLED,)),
+    Step("deploy", "manifests", f"{MAKE} manifests", cores=0.2, needs=(INSTALLED,)),
+    Step("check", "generated code is current", f"{MAKE} regen-check", cores=0.5, needs=(BUILT,), fast=True),
+    # These three build much. Until then no other step asks cargo for anything: it would wait for its lock.
     Step(
         "check",
         "clippy",
         "cargo clippy --quiet --locked --workspace --all-targets -- -D warnings",
-        cores=0.8,
-        needs=BUILT,
+        cores=1.2,
+        needs=(BUILT, "units of Rust"),
         fast=True,
-    ),
-    Step(
-        "e2e",
-        "end-to-end tests",
-        "cargo build --quiet --locked -p pvwire-relay; npm run --silent test -w pvwire-e2e",
-        cores=0.8,
-        needs=PACKAGE,
-    ),
-    Step("instructions", "instruction counts", f"{MAKE} instructions", cores=1, needs=BUILT),
-    Step("soak", "faults at random", f"{MAKE} soak SECONDS=120", cores=0.2, needs="the relay's tests"),
-    Step(
-        "rust", "Rust tests", f"{CARGO_TEST} --workspace --exclude pvwire-relay", cores=1, needs=BUILT
-    ),
-    Step(
-        "rust",
-        "units of Rust",
-        f"{CARGO_TEST} --workspace --lib",
-        cores=1,
-        needs=BUILT,
-        only_fast=True,
     ),
     Step(
         "check",
-        "rustdoc",
+        DOCUMENTED,
         "RUSTDOCFLAGS='-D warnings' cargo doc --quiet --locked --workspace --no-deps"
-        " --document-private-items",
-        cores=1,
-        needs="clippy",
+        " --document-private-items --lib --bins --examples",
+        cores=1.2,
+        needs=("clippy",),
     ),
-    Step("check", "eslint and prettier", "npm run --silent lint", cores=1, needs=PACKAGE, fast=True),
-    Step("check", "TypeScript", "npm run --silent typecheck", cores=1, needs=PACKAGE, fast=True),
-    Step("rust", "a stranger's reader", f"{MAKE} stranger", cores=0.5, needs=BUILT),
-    # The corpus, and 5 s for each reader, in the build of the tests.
+    Step("instructions", COUNTED, f"{MAKE} instructions", cores=1.2, needs=(BUILT, DOCUMENTED)),
+    # They mostly wait for IOCs and relays: more of them at a time than there are cores.
     Step(
         "rust",
-        "fuzzed input",
-        "cargo run --quiet --locked -p pvwire-fuzz -- --seconds 5",
-        cores=1,
-        needs=BUILT,
+        RELAY,
+        f"RUST_TEST_THREADS=6 {CARGO_TEST} --test relay",
+        cores=1.2,
+        needs=(BUILT, COUNTED),
     ),
+    # Most of it is a fixed time.
+    Step("soak", "faults at random", f"{MAKE} soak SECONDS=120", cores=0.2, needs=(RELAY,)),
+    Step(
+        "packaging",
+        "the package in other people's apps",
+        f"{MAKE} packaging-test",
+        cores=1,
+        needs=(PACKAGE,),
+    ),
+    Step(
+        "rust",
+        "tests of the other crates",
+        f"RUST_TEST_THREADS=4 {CARGO_TEST} --exclude pvwire-relay --test '*'; {CARGO_TEST} --doc",
+        cores=0.5,
+        needs=(BUILT, COUNTED),
+    ),
+    Step("check", "eslint and prettier", "npm run --silent lint", cores=1, needs=(PACKAGE,), fast=True),
+    # The corpus, and 5 s for each reader, in the build of the tests.
+    Step("rust", "fuzzed input", f"{PROGRAMS}/pvwire-fuzz --seconds 5", cores=1, needs=(BUILT,)),
+    Step("check", "TypeScript", "npm run --silent typecheck", cores=1, needs=(PACKAGE,), fast=True),
     Step(
         "ts",
         "package tests in Node",
-        "cargo build --quiet --locked -p pvwire-relay; npm run --silent test:unit",
+        f"{WITH_RELAY}npm run --silent test:unit",
         cores=1,
-        needs=PACKAGE,
+        needs=(PACKAGE,),
         fast=True,
     ),
-    Step("ts", "package tests in the browser", "npm run --silent test:browser", cores=1, needs=PACKAGE),
+    Step("ts", "package tests in the browser", "npm run --silent test:browser", cores=1, needs=(PACKAGE,)),
     # Compiled in a separate folder, because the shim would be compiled again for other builds.
     Step(
         "rust",
@@ -116,13 +132,12 @@ STEPS = [
         " $plain --lib; $plain --test epics -- ca_without_recv puts_of_every values_of_every"
         " arrays_of_every structures_arrive scalars_of_every",
         cores=1,
-        needs=BUILT,
+        needs=(BUILT,),
     ),
-    Step("packaging", "the package in other people's apps", f"{MAKE} packaging-test", cores=1, needs=PACKAGE),
-    Step("deploy", "the image's root file system", f"{MAKE} image-check", cores=0.2, needs=BUILT),
-    Step("deploy", "manifests", f"{MAKE} manifests", cores=0.2, needs=INSTALLED),
+    Step("rust", "a stranger's reader", f"{MAKE} stranger", cores=0.5, needs=(BUILT,)),
+    Step("deploy", "the image's root file system", f"{MAKE} image-check", cores=0.2, needs=(BUILT,)),
     # Most of it the wait for farewells.
-    Step("deploy", "pods that end", f"{MAKE} pods", cores=0.2, needs=BUILT),
+    Step("deploy", "pods that end", f"{MAKE} pods", cores=0.2, needs=(BUILT,)),
 ]
 
 
@@ -142,6 +157,9 @@ def main():
             step for step in STEPS if not step.only_fast and arguments.only in (None, step.section)
         ]
     environment = dict(os.environ, CARGO_TERM_COLOR="never", FORCE_COLOR="0", CI="true")
+    if BUILT in {step.name for step in steps}:
+        # Makefile and steps don't build again what that step builds.
+        environment["IN_TEST_RUN"] = "1"
     return Run(steps, environment, arguments.keep_going).to_the_end()
 
 

@@ -9,7 +9,6 @@ pub mod corpus;
 mod filters;
 mod formulas;
 mod gateway;
-mod ingest;
 pub mod mutate;
 mod names;
 mod sockets;
