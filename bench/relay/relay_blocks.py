@@ -28,6 +28,20 @@ PVWS_US = (12, 15)
 PVWS_FAN_OUT_US = (24, 36)
 
 
+def log_log(axes, x, y):
+    """Both axes are logarithmic and have these labels."""
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+
+
+def points_and_source(found, columns):
+    """The table of a result's points, and where it is from."""
+    yield from points_table(found, columns)
+    yield from ["", source(found)]
+
+
 def goals_block():
     listed = goals.measured(json.loads(goals.GOALS.read_text()), RESULTS)
     yield from table(("Goal", "Bound", "Measured", "", "From"), goals.rows(listed))
@@ -112,10 +126,7 @@ def one_client_block():
         alpha=0.3,
         label="PVWS",
     )
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("updates/s to one client")
-    axes.set_ylabel("% of a core")
+    log_log(axes, "updates/s to one client", "% of a core")
     axes.legend()
     save(drawing, "one-client")
     yield from picture("one-client", "CPU for one client by updates a second")
@@ -127,8 +138,7 @@ def one_client_block():
         ("latency_p50_ms", "50 % after, ms"),
         ("latency_p99_ms", "99 % after, ms"),
     )
-    yield from points_table(found, columns)
-    yield from ["", source(found)]
+    yield from points_and_source(found, columns)
 
 
 def monitors_block():
@@ -150,10 +160,7 @@ def monitors_block():
         )
     axes.axhspan(*PVWS_FAN_OUT_US, color=ORANGE, alpha=0.3, label="PVWS, many clients")
     axes.axhline(CONIQL_US, color=GREY, linestyle="--", label="Coniql, one client")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("delivered updates/s")
-    axes.set_ylabel("µs of CPU per delivered update")
+    log_log(axes, "delivered updates/s", "µs of CPU per delivered update")
     axes.legend(fontsize=8, ncols=2)
     save(drawing, "monitors")
     yield from picture("monitors", "CPU per delivered update by updates a second and clients")
@@ -166,8 +173,7 @@ def monitors_block():
         ("latency_p99_ms", "99 % after, ms"),
         ("relay_rss_mb", "relay, MB"),
     )
-    yield from points_table(found, columns)
-    yield from ["", source(found)]
+    yield from points_and_source(found, columns)
 
 
 def sweep_block(name, columns):
@@ -176,8 +182,7 @@ def sweep_block(name, columns):
         if not found:
             yield from missing(name)
             return
-        yield from points_table(found, columns)
-        yield from ["", source(found)]
+        yield from points_and_source(found, columns)
 
     return block
 
@@ -218,8 +223,7 @@ def latency_block():
     axes.legend()
     save(drawing, "latency")
     yield from picture("latency", "Latency percentiles by number of clients")
-    yield from points_table(found, [(key, f"{label}, ms") for key, label in steps.items()])
-    yield from ["", source(found)]
+    yield from points_and_source(found, [(key, f"{label}, ms") for key, label in steps.items()])
 
 
 def waveforms_block():
@@ -238,10 +242,7 @@ def waveforms_block():
         axes.errorbar(
             lengths, cores, spread(points, key), marker="o", color=colour, label=label
         )
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("doubles in the waveform, at 10 Hz")
-    axes.set_ylabel("cores")
+    log_log(axes, "doubles in the waveform, at 10 Hz", "cores")
     axes.legend()
     save(drawing, "waveforms")
     yield from picture("waveforms", "CPU of one waveform at 10 Hz by its length")
@@ -254,8 +255,7 @@ def waveforms_block():
         ("latency_p50_ms", "50 % after, ms"),
         ("latency_p99_ms", "99 % after, ms"),
     )
-    yield from points_table(found, columns)
-    yield from ["", source(found)]
+    yield from points_and_source(found, columns)
 
 
 def figures_block(names):

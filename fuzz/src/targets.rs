@@ -4,16 +4,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use pvwire_core::ingest::Session;
 use pvwire_core::select::{self, Documents};
 use pvwire_epics::ca::message;
 use pvwire_relay::access::rule::{Identity, Rules};
 use pvwire_relay::config::{Access, Asked, Config};
 use pvwire_relay::ingest::sim;
-use pvwire_schema::types::Filter;
 use pvwire_schema::{decode, encode};
 
-use crate::{filters, formulas, gateway, names, sockets, tokens};
+use crate::{filters, formulas, gateway, ingest, names, sockets, tokens};
 
 /// One reader.
 #[derive(Clone, Copy)]
@@ -46,7 +44,7 @@ pub const TARGETS: &[Target] = &[
         name: "ingest",
         seeds: sequences,
         words: &[],
-        run: ingest,
+        run: ingest::run,
     },
     Target {
         name: "graphql",
@@ -234,31 +232,6 @@ fn sequences() -> Vec<Vec<u8>> {
 /// A frame behind its length, so that the next one can follow.
 fn framed(frame: &[u8]) -> Vec<u8> {
     [&(frame.len() as u32).to_le_bytes(), frame].concat()
-}
-
-/// What the browser's store makes of frames one after the other.
-fn ingest(mut bytes: &[u8]) {
-    let mut session = Session::new();
-    let names = ["a", "b", "c", "d"].map(|name| session.live.add(name));
-    session.subscribe(&names, Filter::default());
-    session.get(&["e".to_owned(), "f".to_owned()], 0, true);
-    while let Some((length, rest)) = bytes.split_first_chunk::<4>() {
-        let length = (u32::from_le_bytes(*length) as usize).min(rest.len());
-        let (frame, rest) = rest.split_at(length);
-        // Copied to an aligned buffer, as in the browser.
-        let frame = frame.to_vec();
-        let before = session.last_tick();
-        if session.apply(&frame).is_err() {
-            assert_eq!(
-                session.last_tick(),
-                before,
-                "what is no frame changed something"
-            );
-        }
-        bytes = rest;
-    }
-    let _ = session.ack();
-    session.live.clear_dirty();
 }
 
 const GRAPHQL: &[&str] = &[

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Nanoseconds of CPU by thread name.
 pub(crate) type Times = BTreeMap<String, u64>;
@@ -89,6 +89,59 @@ pub(crate) fn between(start: &Times, end: &Times) -> Times {
         )
     };
     end.iter().map(used).collect()
+}
+
+/// Measures what a process and this program use from one moment to another.
+pub(crate) struct Meter {
+    pid: u32,
+    page_faults: u64,
+    own: Times,
+    waited_ns: [u64; 2],
+    by_thread: Times,
+    started: Instant,
+}
+
+/// What was used from one moment to another.
+pub(crate) struct Used {
+    pub(crate) seconds: f64,
+    /// CPU time of the process.
+    pub(crate) by_thread: Times,
+    pub(crate) page_faults: u64,
+    pub(crate) waited_ns: u64,
+    /// CPU time of this program.
+    pub(crate) own: Times,
+    pub(crate) own_waited_ns: u64,
+}
+
+impl Meter {
+    pub(crate) fn start(pid: u32) -> io::Result<Self> {
+        let own_pid = std::process::id();
+        Ok(Self {
+            pid,
+            page_faults: page_faults(pid)?,
+            own: by_thread(own_pid)?,
+            waited_ns: [waited_ns(pid)?, waited_ns(own_pid)?],
+            by_thread: by_thread(pid)?,
+            started: Instant::now(),
+        })
+    }
+
+    pub(crate) fn started(&self) -> Instant {
+        self.started
+    }
+
+    pub(crate) fn stop(&self) -> io::Result<Used> {
+        let own_pid = std::process::id();
+        let [waited, own_waited] = self.waited_ns;
+        Ok(Used {
+            seconds: self.started.elapsed().as_secs_f64(),
+            by_thread: between(&self.by_thread, &by_thread(self.pid)?),
+            page_faults: page_faults(self.pid)? - self.page_faults,
+            own: between(&self.own, &by_thread(own_pid)?),
+            waited_ns: waited_ns(self.pid)?.saturating_sub(waited),
+            own_waited_ns: waited_ns(own_pid)?.saturating_sub(own_waited),
+        })
+    }
 }
 
 #[cfg(test)]

@@ -14,11 +14,12 @@ use serde_json::{Value, json};
 
 use crate::check::Counts;
 use crate::client::{Client, Reading};
-use crate::cpu;
+use crate::cpu::Meter;
 use crate::latency::Delays;
 use crate::memory::{self, Held};
 use crate::record::Record;
 use crate::reference::Reference;
+use crate::seconds;
 use crate::sets::{self, Pick};
 use crate::wire::masked;
 
@@ -46,25 +47,47 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 /// Rest before memory is read, so that buffers of the connecting are given back.
 const SETTLE: Duration = Duration::from_secs(1);
 
+#[derive(clap::Args)]
 pub(crate) struct Plan {
-    pub(crate) relay: String,
-    pub(crate) pid: u32,
-    pub(crate) clients: usize,
-    pub(crate) names: PathBuf,
-    /// PVs of each client; all of them unless it is said.
-    pub(crate) each: Option<usize>,
-    pub(crate) pick: Pick,
-    /// Clients want columns packed.
-    pub(crate) lz4: bool,
-    /// Clients that read nothing from the end of connecting to the end of the measurement.
-    pub(crate) stalled: usize,
-    /// All connect at once, with none before the others.
-    pub(crate) storm: bool,
-    pub(crate) warm_up: Duration,
-    pub(crate) window: Duration,
-    /// How often memory is read in the measurement.
-    pub(crate) sample_every: Option<Duration>,
-    pub(crate) record: Option<PathBuf>,
+    /// Relay, as 127.0.0.1:8080.
+    #[arg(long)]
+    relay: String,
+    /// Process whose CPU time is measured.
+    #[arg(long)]
+    pid: u32,
+    /// Number of clients.
+    #[arg(long)]
+    clients: usize,
+    /// File with one PV name a line; every PV counts up by one.
+    #[arg(long)]
+    names: PathBuf,
+    /// PVs of each client (default: all).
+    #[arg(long)]
+    each: Option<usize>,
+    /// Which PVs these are.
+    #[arg(long, value_enum, default_value_t = Pick::Same)]
+    pick: Pick,
+    /// Clients ask for packed columns.
+    #[arg(long)]
+    lz4: bool,
+    /// Number of clients that read nothing from the end of connecting to the end of the measurement.
+    #[arg(long, default_value_t = 0)]
+    stalled: usize,
+    /// All clients connect at once, with none before the others.
+    #[arg(long)]
+    storm: bool,
+    /// Seconds before the measurement starts.
+    #[arg(long = "warm-up-s", default_value = "3", value_name = "SECONDS", value_parser = seconds)]
+    warm_up: Duration,
+    /// Seconds of the measurement.
+    #[arg(long = "seconds", value_name = "SECONDS", value_parser = seconds)]
+    window: Duration,
+    /// Seconds from one reading of the memory to the next in the measurement.
+    #[arg(long = "sample-every-s", value_name = "SECONDS", value_parser = seconds)]
+    sample_every: Option<Duration>,
+    /// Where the first client's messages are written, for the calibration.
+    #[arg(long)]
+    record: Option<PathBuf>,
 }
 
 /// Clients and what they share.
@@ -96,94 +119,47 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
     crowd.awake = plan.clients - plan.stalled;
     let connected = memory::held(plan.pid)?;
     crowd.run_for(plan.warm_up)?;
-    let (mut skipped_before, mut missing_before, mut repeated_before) = (0, 0, 0);
-    for client in &mut crowd.clients {
-        // Those that had to wait while others connected may have fallen behind, and the kernel gives
-        // a connection the buffers for large messages only when it has seen some.
-        skipped_before += std::mem::take(&mut client.counts.skipped);
-        // An IOC that is asked for thousands of monitors may leave values out, and doesn't say so.
-        missing_before += std::mem::take(&mut client.counts.missing);
-        // One that is behind with an array sends newer elements early, and then once more.
-        repeated_before += std::mem::take(&mut client.counts.repeated);
-    }
+    let before_measurement = crowd.forget_losses();
     eprintln!("the measurement begins");
 
-    crowd.delays = Delays::default();
     crowd.record = (plan.record.as_ref()).map(|_| (Instant::now(), Record::default()));
     let counts_before: Vec<Counts> = crowd.clients.iter().map(|client| client.counts).collect();
-    let faults_before = cpu::page_faults(plan.pid)?;
-    let own_pid = std::process::id();
-    let own_before = cpu::by_thread(own_pid)?;
-    let waited_before = [cpu::waited_ns(plan.pid)?, cpu::waited_ns(own_pid)?];
-    let cpu_before = cpu::by_thread(plan.pid)?;
-    let start = Instant::now();
-    for client in &mut crowd.clients {
-        client.last_heard = start;
-        client.longest_silence = Duration::ZERO;
-    }
-    crowd.longest_pause = Duration::ZERO;
-    crowd.last_round = start;
-    let samples = crowd.measure(plan, start)?;
-    let seconds = start.elapsed().as_secs_f64();
-    let used = cpu::between(&cpu_before, &cpu::by_thread(plan.pid)?);
-    let page_faults = cpu::page_faults(plan.pid)? - faults_before;
-    let own = cpu::between(&own_before, &cpu::by_thread(own_pid)?);
-    let waited = [cpu::waited_ns(plan.pid)?, cpu::waited_ns(own_pid)?];
-    let [relay_waited, own_waited] =
-        [0, 1].map(|whose| waited[whose].saturating_sub(waited_before[whose]));
-    let at_end = memory::held(plan.pid)?;
-    let mut at_end = at_end.json();
-    if plan.stalled > 0 {
-        let port = plan
-            .relay
-            .rsplit(':')
-            .next()
-            .and_then(|port| port.parse().ok());
-        at_end["relayTcpKb"] = memory::relay_end_kb(port.ok_or("the relay has no port")?)?.into();
-    }
+    let meter = Meter::start(plan.pid)?;
+    crowd.begin(meter.started());
+    let samples = crowd.measure(plan, meter.started())?;
+    let used = meter.stop()?;
+    let at_end = memory_at_end(plan)?;
 
-    let (mut counts, mut of_awake) = (Counts::default(), Counts::default());
-    for (place, client) in crowd.clients.iter().enumerate() {
-        if place < crowd.awake {
-            counts.add(&client.counts.since(&counts_before[place]));
-            of_awake.add(&client.counts);
-        }
-    }
-    let silences = (crowd.clients.iter().take(crowd.awake)).map(|client| client.longest_silence);
-    let silent = (silences.clone())
-        .filter(|silence| *silence > LONGEST_SILENCE)
-        .count();
-    let longest_silence = silences.max().unwrap_or_default();
+    let (counts, of_awake) = crowd.counts_since(&counts_before);
+    let awake = crowd.clients.iter().take(crowd.awake);
+    let silences: Vec<_> = awake.map(|client| client.longest_silence).collect();
+    let silent = |silence: &&Duration| **silence > LONGEST_SILENCE;
     let latency = crowd.delays.json();
     let longest_pause = crowd.longest_pause;
     if let (Some((_, record)), Some(path)) = (crowd.record.take(), &plan.record) {
         record.write(path)?;
     }
-    let resumed = if plan.stalled > 0 {
-        Some(crowd.resume()?)
-    } else {
-        None
-    };
+    let resumed = (plan.stalled > 0).then(|| crowd.resume()).transpose()?;
     Ok(json!({
         "clients": plan.clients - plan.stalled,
         "pvs": crowd.pvs(plan)?,
         "firstValues": durations_json(&first_values),
         "firstValuesMs": first_values.last().map_or(0.0, millis),
-        "seconds": seconds,
+        "seconds": used.seconds,
         "counts": counts.json(),
         "faults": of_awake.faults_json(),
-        "skippedBefore": skipped_before,
-        "missingBefore": missing_before,
-        "repeatedBefore": repeated_before,
-        "silentClients": silent,
-        "longestSilenceMs": millis(&longest_silence),
+        "skippedBefore": before_measurement.skipped,
+        "missingBefore": before_measurement.missing,
+        "repeatedBefore": before_measurement.repeated,
+        "silentClients": silences.iter().filter(silent).count(),
+        "longestSilenceMs": silences.iter().max().map_or(0.0, millis),
         "latency": latency,
-        "relayCpuNsByThread": used,
-        "relayCpuNs": used.values().sum::<u64>(),
-        "relayPageFaults": page_faults,
-        "relayWaitedNs": relay_waited,
-        "ownCpuNs": own.values().sum::<u64>(),
-        "ownWaitedNs": own_waited,
+        "relayCpuNs": used.by_thread.values().sum::<u64>(),
+        "relayCpuNsByThread": used.by_thread,
+        "relayPageFaults": used.page_faults,
+        "relayWaitedNs": used.waited_ns,
+        "ownCpuNs": used.own.values().sum::<u64>(),
+        "ownWaitedNs": used.own_waited_ns,
         "ownLongestPauseMs": millis(&longest_pause),
         "memory": {
             "before": before.json(),
@@ -193,6 +169,16 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
         },
         "resumed": resumed,
     }))
+}
+
+/// What the relay holds at the end of the measurement; for stalled clients, also its ends of TCP.
+fn memory_at_end(plan: &Plan) -> Result<Value, Box<dyn Error>> {
+    let mut at_end = memory::held(plan.pid)?.json();
+    if plan.stalled > 0 {
+        let (_, port) = plan.relay.rsplit_once(':').ok_or("the relay has no port")?;
+        at_end["relayTcpKb"] = memory::relay_end_kb(port.parse()?)?.into();
+    }
+    Ok(at_end)
 }
 
 fn millis(duration: &Duration) -> f64 {
@@ -253,6 +239,43 @@ impl Crowd {
             last_round: Instant::now(),
             longest_pause: Duration::ZERO,
         })
+    }
+
+    /// Forgets the losses before the measurement and returns them.
+    ///
+    /// Clients that had to wait while others connected may have fallen behind, and the kernel gives
+    /// a connection the buffers for large messages only when it has seen some. An IOC that is asked
+    /// for thousands of monitors may leave values out, and doesn't say so. One that is behind with
+    /// an array sends newer elements early, and then once more.
+    fn forget_losses(&mut self) -> Counts {
+        let mut lost = Counts::default();
+        for client in &mut self.clients {
+            lost.skipped += std::mem::take(&mut client.counts.skipped);
+            lost.missing += std::mem::take(&mut client.counts.missing);
+            lost.repeated += std::mem::take(&mut client.counts.repeated);
+        }
+        lost
+    }
+
+    /// The measurement begins.
+    fn begin(&mut self, start: Instant) {
+        self.delays = Delays::default();
+        for client in &mut self.clients {
+            client.last_heard = start;
+            client.longest_silence = Duration::ZERO;
+        }
+        self.longest_pause = Duration::ZERO;
+        self.last_round = start;
+    }
+
+    /// Counts of the clients that read: since `before`, and all.
+    fn counts_since(&self, before: &[Counts]) -> (Counts, Counts) {
+        let (mut since, mut all) = (Counts::default(), Counts::default());
+        for (client, before) in self.clients.iter().zip(before).take(self.awake) {
+            since.add(&client.counts.since(before));
+            all.add(&client.counts);
+        }
+        (since, all)
     }
 
     /// PVs of each client.

@@ -15,6 +15,7 @@ use tungstenite::{ClientRequestBuilder, Message, WebSocket, client};
 
 use crate::cpu;
 use crate::latency::Delays;
+use crate::seconds;
 pub(crate) use dialect::{Dialect, Selection};
 use dialect::{Said, Speaker};
 use tally::{Counts, Tally, behind};
@@ -28,18 +29,38 @@ const TURN: usize = 1_000;
 /// How long the server may take until every PV of every client has a value.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+#[derive(clap::Args)]
 pub(crate) struct Plan {
-    pub(crate) server: String,
-    pub(crate) path: String,
-    pub(crate) dialect: Dialect,
-    pub(crate) selection: Selection,
-    pub(crate) pid: u32,
-    pub(crate) clients: usize,
-    /// PVs of each client, one client's after the other's; all of them when it isn't given.
-    pub(crate) each: Option<usize>,
-    pub(crate) names: PathBuf,
-    pub(crate) warm_up: Duration,
-    pub(crate) window: Duration,
+    /// Server, as 127.0.0.1:8080.
+    #[arg(long)]
+    server: String,
+    /// Path of its WebSocket.
+    #[arg(long, default_value = "/ws")]
+    path: String,
+    /// Its protocol.
+    #[arg(long)]
+    dialect: Dialect,
+    /// What is requested of a server that lets clients choose.
+    #[arg(long, default_value = "values")]
+    selection: Selection,
+    /// Process whose CPU time is measured.
+    #[arg(long)]
+    pid: u32,
+    /// Number of clients.
+    #[arg(long)]
+    clients: usize,
+    /// PVs of each client, one client's after the other's (default: all for each).
+    #[arg(long)]
+    each: Option<usize>,
+    /// File with one PV name a line; every PV counts up by one.
+    #[arg(long)]
+    names: PathBuf,
+    /// Seconds before the measurement starts.
+    #[arg(long = "warm-up-s", default_value = "3", value_name = "SECONDS", value_parser = seconds)]
+    warm_up: Duration,
+    /// Seconds of the measurement.
+    #[arg(long = "seconds", value_name = "SECONDS", value_parser = seconds)]
+    window: Duration,
 }
 
 struct Client<'a> {

@@ -30,12 +30,20 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
+#[derive(clap::Args)]
 pub(crate) struct Plan {
-    pub(crate) relay: String,
-    /// Where clients find one afterwards.
-    pub(crate) next: String,
-    pub(crate) clients: usize,
-    pub(crate) names: PathBuf,
+    /// Relay, as 127.0.0.1:8080.
+    #[arg(long)]
+    relay: String,
+    /// The next one, if it listens elsewhere.
+    #[arg(long)]
+    next: Option<String>,
+    /// Number of clients.
+    #[arg(long)]
+    clients: usize,
+    /// File with one PV name a line.
+    #[arg(long)]
+    names: PathBuf,
 }
 
 /// One client, connected or about to be.
@@ -226,11 +234,8 @@ impl Hall {
         let was_lost = self.slots[index].lost.is_some();
         self.slots[index].attempts += u32::from(was_lost);
         let (subscribe, now) = (self.subscribe.clone(), Instant::now());
-        let relay = if was_lost {
-            &self.plan.next
-        } else {
-            &self.plan.relay
-        };
+        let next = self.plan.next.as_ref().filter(|_| was_lost);
+        let relay = next.unwrap_or(&self.plan.relay);
         match Client::connect(relay, subscribe, self.pvs, false, now, None) {
             Ok(mut client) => {
                 let interest = Interest::READABLE | Interest::WRITABLE;

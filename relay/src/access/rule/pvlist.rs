@@ -305,11 +305,9 @@ mod tests {
         PvList::parse("site.pvlist", text).unwrap()
     }
 
-    fn find(list: &PvList, scheme: &str, name: &str) -> Result<(String, u8, String), String> {
+    fn find(list: &PvList, scheme: &str, name: &str) -> Result<(String, u8, String), NotServed> {
         let found = list.find(&Names::new(scheme, name));
-        found
-            .map(|(place, why)| (place.group.clone(), place.level, why))
-            .map_err(|why| why.to_string())
+        found.map(|(place, why)| (place.group.clone(), place.level, why))
     }
 
     const LIST: &str = "\
@@ -348,7 +346,9 @@ mod tests {
             ("SR:A:SETX", found("DEFAULT", 1, "site.pvlist:3 (.* ALLOW)")),
             (
                 "SR:SECRET:1",
-                Err("site.pvlist:7 (SR:SECRET:.* DENY)".into()),
+                Err(NotServed::Denied(
+                    "site.pvlist:7 (SR:SECRET:.* DENY)".into(),
+                )),
             ),
         ] {
             assert_eq!(find(&list, "ca", name), expected, "{name}");
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn pv_that_no_line_names_is_not_served() {
         let list = list("SR:.* ALLOW\n");
-        let no = Err("site.pvlist: no line allows it".to_owned());
+        let no = Err(NotServed::NotListed("site.pvlist".into()));
         assert_eq!(find(&list, "ca", "LI:X"), no);
         assert_eq!(find(&self::list("# nothing\n"), "ca", "X"), no);
     }
@@ -373,7 +373,7 @@ mod tests {
             ("pva", "SECRET/value"),
             ("pva", "SECRET.DESC/alarm/status"),
         ] {
-            let denied = find(&list, scheme, name).unwrap_err();
+            let denied = find(&list, scheme, name).unwrap_err().to_string();
             assert_eq!(denied, "site.pvlist:2 (SECRET DENY)", "{name}");
         }
         assert!(find(&list, "ca", "SECRETS").is_ok());
