@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 
 import { defineConfig } from "@playwright/test";
 
+import { DEADLINE_MS } from "../testbed/ts/deadline";
 import { FONTS } from "../testbed/ts/paths";
 
 /** The system's browser if there is one, else Playwright's own. */
@@ -17,13 +18,13 @@ export default defineConfig({
   outputDir: "test-results",
   workers: 2,
   forbidOnly: true,
-  timeout: 90_000,
+  timeout: 6 * DEADLINE_MS,
   expect: {
-    timeout: 10_000,
+    timeout: DEADLINE_MS,
   },
   // The same fonts on all machines, from fonts.conf.
   snapshotPathTemplate: "pictures/{arg}{ext}",
-  reporter: [["list"]],
+  reporter: [["list"], ["./failures.ts"]],
   use: {
     viewport: { width: 1440, height: 950 },
     // Tracing a page that changes ten times a second makes its test take four times as long.

@@ -3,6 +3,8 @@
 import { playwright } from "@vitest/browser-playwright";
 import { defineConfig } from "vitest/config";
 
+import { DEADLINE_MS } from "../testbed/ts/deadline.ts";
+
 // vitest lists failures with it, and Node 20 lacks it.
 if (!("groupBy" in Map)) {
   const groupBy = <K, T>(items: Iterable<T>, keyOf: (item: T) => K): Map<K, T[]> => {
@@ -15,11 +17,19 @@ if (!("groupBy" in Map)) {
 
 const executablePath = process.env.PVWIRE_CHROMIUM ?? "/usr/bin/chromium";
 
+/** A test waits for several things, one after the other. */
+const deadlines = {
+  testTimeout: 2 * DEADLINE_MS,
+  hookTimeout: 2 * DEADLINE_MS,
+  expect: { poll: { timeout: DEADLINE_MS } },
+};
+
 export default defineConfig({
   test: {
     projects: [
       {
         test: {
+          ...deadlines,
           name: "node",
           environment: "node",
           include: ["tests/*.test.ts"],
@@ -41,6 +51,7 @@ export default defineConfig({
           ],
         },
         test: {
+          ...deadlines,
           name: "browser",
           include: ["tests/*.test.ts", "tests/*.test.tsx"],
           exclude: ["tests/*.node.test.ts"],

@@ -2,10 +2,12 @@
 
 import path from "node:path";
 
-import { expect, test as base, type Locator, type Page } from "@playwright/test";
+import { expect, type Locator, type Page } from "@playwright/test";
 
 import { expectAccessible } from "../fixtures/accessible";
+import { test as base } from "../fixtures/base";
 import { Child } from "../../testbed/ts/child";
+import { DEADLINE_MS } from "../../testbed/ts/deadline";
 import { PYTHON, RELAY, ROOT } from "../../testbed/ts/paths";
 import { test as withoutDemo } from "../fixtures/test";
 
@@ -31,9 +33,9 @@ const test = base.extend<object, { demoUrl: string }>({
       });
       const [, url = ""] = await demo.waitForOutput(/The page: +(\S+)/, START_MS);
       await provide(url);
-      await demo.end(20_000);
+      await demo.end();
     },
-    { scope: "worker", timeout: START_MS + 20_000 },
+    { scope: "worker", timeout: START_MS + DEADLINE_MS },
   ],
 });
 

@@ -23,7 +23,7 @@ const test = base.extend<{ server: Child; url: string }>({
   },
 
   url: async ({ prefix, relay, server }, provide) => {
-    await server.waitForOutput(/serving/, 20_000);
+    await server.waitForOutput(/serving/);
     const page = await createServer({
       root: path.join(ROOT, "e2e/pages/structures"),
       cacheDir: path.join(ROOT, ".local/e2e/vite-structures"),

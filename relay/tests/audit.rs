@@ -9,8 +9,7 @@ use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::Duration;
-use testbed::{Client, Network, Relay, SoftIoc, eventually, prefix, relay_command};
+use testbed::{Client, DEADLINE, Network, Relay, SoftIoc, eventually, prefix, relay_command};
 pub(crate) const PING: RequestBody = RequestBody::Ping { client_time_ns: 1 };
 
 pub(crate) fn fresh(name: &str) -> PathBuf {
@@ -272,7 +271,7 @@ pub(crate) fn put(name: &str) -> RequestBody {
 /// Stops a relay as an operator does, after everything was written.
 pub(crate) fn end(relay: &mut Relay) {
     relay.signal("INT");
-    assert!(relay.wait_end(Duration::from_secs(10)).success());
+    assert!(relay.wait_end(DEADLINE).success());
 }
 
 #[test]

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use pvwire_schema::close::CloseCode;
 
-use testbed::{Client, Network, Relay, connect_all, file, get, handshake, keep_up, relay_command};
+use testbed::{
+    Client, DEADLINE, Network, Relay, connect_all, file, get, handshake, keep_up, relay_command,
+};
 
 fn run(configure: impl FnOnce(&mut Command)) -> Output {
     let mut command = relay_command(Network::new());
@@ -224,7 +226,7 @@ fn second_signal_ends_the_relay_at_once() {
 
     let start = Instant::now();
     relay.signal("TERM");
-    let status = relay.wait_end(Duration::from_secs(5));
+    let status = relay.wait_end(DEADLINE);
 
     assert_eq!(status.code(), Some(0));
     assert!(
@@ -250,7 +252,7 @@ fn relay_without_clients_waits_as_promised_before_it_ends() {
         assert_eq!(get(address, "/live", &[]).status, 200);
     }
     assert!(relay.runs());
-    assert_eq!(relay.wait_end(Duration::from_secs(5)).code(), Some(0));
+    assert_eq!(relay.wait_end(DEADLINE).code(), Some(0));
     assert!(start.elapsed() >= Duration::from_secs(1));
 }
 
@@ -258,7 +260,7 @@ fn relay_without_clients_waits_as_promised_before_it_ends() {
 fn relay_without_clients_ends_at_once_by_ctrl_c() {
     let mut relay = Relay::start(Network::new(), &["--drain-delay-ms", "60000"]);
     relay.signal("INT");
-    assert_eq!(relay.wait_end(Duration::from_secs(5)).code(), Some(0));
+    assert_eq!(relay.wait_end(DEADLINE).code(), Some(0));
 }
 
 #[test]
@@ -268,7 +270,7 @@ fn relay_whose_last_client_leaves_ends_before_its_time() {
     let client = Client::connect(relay.address());
     relay.signal("TERM");
     drop(client);
-    assert_eq!(relay.wait_end(Duration::from_secs(5)).code(), Some(0));
+    assert_eq!(relay.wait_end(DEADLINE).code(), Some(0));
 }
 
 #[test]

@@ -2,8 +2,6 @@
 //!
 //! Topology: one relay, one or two clients; an IOC where a PV is needed.
 
-use std::time::Duration;
-
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::encode;
 use pvwire_schema::limits::{MAX_NAME_BYTES, MAX_NAMES, MAX_REQUEST_BYTES};
@@ -11,7 +9,7 @@ use pvwire_schema::types::{
     ConnectionState, NameProblem, PutRequest, PutValue, PvId, Reply, Request, RequestBody,
     RequestProblem,
 };
-use testbed::{Client, How, Network, Relay, SoftIoc, eventually, get, prefix};
+use testbed::{Client, DEADLINE, How, Network, Relay, SoftIoc, eventually, get, prefix};
 
 use crate::door::{relay, subscribe};
 
@@ -295,9 +293,7 @@ fn half_a_request_is_not_waited_for_for_ever() {
     use std::io::{Read, Write};
     let relay = relay(&[]);
     let mut stream = std::net::TcpStream::connect(relay.address()).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(10)))
-        .unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
     stream
         .write_all(b"GET /status HTTP/1.1\r\nHost: 12")
         .unwrap();

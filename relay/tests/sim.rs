@@ -3,14 +3,13 @@
 //! Topology: one relay, one or two clients.
 
 use std::f64::consts::TAU;
-use std::time::Duration;
 
 use pvwire_schema::types::{
     ConnectionState, NameProblem, Outcome, PutRequest, PutValue, Reply, RequestBody, Severity,
     ValueType,
 };
 
-use testbed::{Client, Kept, Network, Relay, eventually, keep_up, relay_command};
+use testbed::{Client, DEADLINE, Kept, Network, Relay, eventually, keep_up, relay_command};
 
 fn start(flags: &[&str]) -> (Relay, Client) {
     let relay = Relay::start(Network::new(), flags);
@@ -186,7 +185,7 @@ fn relay_with_busy_generators_stops_when_it_is_told() {
     client.subscribe_live(&names);
     relay.signal("TERM");
     assert_eq!(client.wait_closed(), 1012);
-    assert!(relay.wait_end(Duration::from_secs(15)).success());
+    assert!(relay.wait_end(DEADLINE).success());
 }
 
 #[test]

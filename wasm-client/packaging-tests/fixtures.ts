@@ -5,8 +5,9 @@ import { cp, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 
-import { test as base, type Page } from "@playwright/test";
+import { expect, type Page } from "@playwright/test";
 
+import { test as base } from "../../e2e/fixtures/base";
 import { Child } from "../../testbed/ts/child";
 import { privateEpicsNetwork } from "../../testbed/ts/epics";
 import { PYTHON } from "../../testbed/ts/paths";
@@ -14,7 +15,7 @@ import { freePort } from "../../testbed/ts/ports";
 import { Relay } from "../../testbed/ts/relay";
 import { run } from "./command";
 
-export { expect } from "@playwright/test";
+export { expect };
 
 const PACKAGE = path.resolve(import.meta.dirname, "..");
 const APPS = path.join(import.meta.dirname, "apps");
@@ -110,7 +111,7 @@ export const test = base.extend<PackagingTest, PackagingWorker>({
       args: ["-m", "epicscorelibs.ioc", "-m", `P=${prefix}`, "-d", SET_POINT_DB],
       env: network.env,
     });
-    await ioc.waitForOutput(/complete/, 20_000);
+    await ioc.waitForOutput(/complete/);
     const putRelay = await Relay.start(network, [
       `--allow-origin=http://127.0.0.1:${String(port)}`,
       "--enable-put",
@@ -141,9 +142,9 @@ export async function seeLive(page: Page, url: string, relay: Relay): Promise<vo
   const shown = async (): Promise<string> => await page.locator("output").innerText();
   try {
     // A counter: three updates after the first that is seen are no accident.
-    await base.expect.poll(shown, { message: "a PV is shown" }).toMatch(/^\d+$/);
+    await expect.poll(shown, { message: "a PV is shown" }).toMatch(/^\d+$/);
     const first = Number(await shown());
-    await base.expect
+    await expect
       .poll(async () => Number(await shown()), { message: "the PV changes" })
       .toBeGreaterThan(first + 2);
   } catch (error) {

@@ -2,6 +2,7 @@
 
 import { defineConfig } from "@playwright/test";
 
+import { DEADLINE_MS } from "../../testbed/ts/deadline";
 import { CHROMIUM } from "./chromium";
 
 export default defineConfig({
@@ -12,8 +13,8 @@ export default defineConfig({
   forbidOnly: true,
   // The first installation fetches 300 MB, on a machine that others use too.
   timeout: 600_000,
-  expect: { timeout: 30_000 },
-  reporter: [["list"]],
+  expect: { timeout: DEADLINE_MS },
+  reporter: [["list"], ["../../e2e/failures.ts"]],
   use: {
     launchOptions: {
       ...(CHROMIUM === undefined ? {} : { executablePath: CHROMIUM }),

@@ -1,6 +1,6 @@
 /** The connection for cs-web-lib keeps what cs-web-lib's published interface promises. */
 
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, expect, it } from "vitest";
 
 import {
   createCsWebLibConnection,
@@ -11,6 +11,7 @@ import {
 import type { PvClient } from "../ts/index.js";
 import { createFakeRelay, type FakeRelay } from "../ts/testing/index.js";
 import { wasm } from "./golden.js";
+import { until } from "./until.js";
 
 let relay: FakeRelay;
 let client: PvClient;
@@ -62,7 +63,7 @@ afterEach(() => {
 
 async function valueOf(name: string): Promise<CsValue> {
   connection.subscribe(name, { double: true });
-  await vi.waitFor(() => {
+  await until(() => {
     expect(values.get(name)?.at(-1)?.getAlarm().quality).toMatch(/valid|warning|alarm/);
   });
   return values.get(name)?.at(-1) as CsValue;
@@ -100,15 +101,15 @@ it("alarms, access and the connection follow", async () => {
   await valueOf("TEMP");
   expect(states.get("TEMP")?.at(-1)).toEqual({ isConnected: true, isReadonly: false });
   relay.set("TEMP", { value: 90, severity: "MAJOR", alarmStatus: 3 });
-  await vi.waitFor(() => {
+  await until(() => {
     expect(values.get("TEMP")?.at(-1)?.getAlarm()).toEqual({ quality: "alarm", message: "HIHI" });
   });
   relay.set("TEMP", { mutable: false });
-  await vi.waitFor(() => {
+  await until(() => {
     expect(states.get("TEMP")?.at(-1)).toEqual({ isConnected: true, isReadonly: true });
   });
   relay.lose();
-  await vi.waitFor(() => {
+  await until(() => {
     expect(states.get("TEMP")?.at(-1)).toEqual({ isConnected: false, isReadonly: true });
   });
   expect(values.get("TEMP")?.at(-1)?.getAlarm().quality).toBe("undefined");
@@ -118,14 +119,14 @@ it("alarms, access and the connection follow", async () => {
 it("an unresponsive PV is not connected and has no known alarm", async () => {
   await valueOf("TEMP");
   relay.set("TEMP", { unresponsive: true });
-  await vi.waitFor(() => {
+  await until(() => {
     expect(states.get("TEMP")?.at(-1)).toEqual({ isConnected: false, isReadonly: false });
   });
   const old = values.get("TEMP")?.at(-1);
   expect(old?.getAlarm()).toEqual({ quality: "undefined", message: "no news" });
   expect(old?.getDoubleValue()).toBe(21.54);
   relay.set("TEMP", { unresponsive: false });
-  await vi.waitFor(() => {
+  await until(() => {
     expect(states.get("TEMP")?.at(-1)).toEqual({ isConnected: true, isReadonly: false });
   });
   expect(values.get("TEMP")?.at(-1)?.getAlarm()).toEqual({ quality: "valid", message: "" });
@@ -137,7 +138,7 @@ it("puts report their result; unsubscribed PVs stop", async () => {
   connection.putPv("MODE", { value: { stringValue: "Off" } });
   connection.putPv("TEMP", { value: { stringValue: "x" } });
   connection.putPv("TEMP", { value: {} });
-  await vi.waitFor(() => {
+  await until(() => {
     expect(failed.sort()).toEqual(['TEMP: "x" is no number', "TEMP: there is no value to write"]);
   });
   expect(relay.puts).toEqual([
@@ -145,7 +146,7 @@ it("puts report their result; unsubscribed PVs stop", async () => {
     { name: "MODE", value: "Off" },
     { name: "TEMP", value: "x" },
   ]);
-  await vi.waitFor(() => {
+  await until(() => {
     expect(values.get("TEMP")?.at(-1)?.getDoubleValue()).toBe(30);
   });
   connection.unsubscribe("TEMP");

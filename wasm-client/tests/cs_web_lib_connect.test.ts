@@ -1,6 +1,6 @@
 /** Actions of cs-web-lib's widgets reach the relay, and its answers reach their store. */
 
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, expect, it } from "vitest";
 
 import {
   connectCsWebLib,
@@ -10,6 +10,7 @@ import {
 import type { PvClient } from "../ts/index.js";
 import { createFakeRelay, type FakeRelay } from "../ts/testing/index.js";
 import { wasm } from "./golden.js";
+import { until } from "./until.js";
 
 type Action = Parameters<CsStore["dispatch"]>[0];
 
@@ -56,7 +57,7 @@ it("a PV is had from its first widget to its last", async () => {
   const action = { type: "subscribe", payload: { componentId: "a", pvName: "TEMP" } };
   expect(store.dispatch(action)).toBe(action);
   ask("subscribe", "b");
-  await vi.waitFor(() => {
+  await until(() => {
     expect(lastNumber()).toBe(21.5);
   });
   expect(told("connection_changed").at(-1)).toEqual({
@@ -65,14 +66,14 @@ it("a PV is had from its first widget to its last", async () => {
   });
   ask("unsubscribe", "a");
   relay.set("TEMP", 22);
-  await vi.waitFor(() => {
+  await until(() => {
     expect(lastNumber()).toBe(22);
   });
   ask("unsubscribe", "b");
   ask("unsubscribe", "b");
   relay.set("TEMP", 23);
   ask("subscribe", "c", "OTHER");
-  await vi.waitFor(() => {
+  await until(() => {
     expect(lastNumber()).toBe(1);
   });
   expect(told("value_changed").filter(({ pvName }) => pvName === "TEMP")).toHaveLength(2);
@@ -89,7 +90,7 @@ it("writes and device queries are answered, other actions pass", async () => {
     type: "write_pv",
     payload: { pvName: "TEMP", value: { value: { stringValue: "hot" } } },
   });
-  await vi.waitFor(() => {
+  await until(() => {
     expect(failed).toEqual(['TEMP: "hot" is no number']);
   });
   expect(relay.puts).toEqual([
@@ -116,7 +117,7 @@ it("names that aren't taken are left to cs-web-lib", async () => {
     "query_device",
   ]);
   ask("subscribe", "a");
-  await vi.waitFor(() => {
+  await until(() => {
     expect(lastNumber()).toBe(21.5);
   });
 });
@@ -125,7 +126,7 @@ it("once ended, nothing comes and the store is as it was", async () => {
   const { dispatch } = store;
   const end = connect();
   ask("subscribe", "a");
-  await vi.waitFor(() => {
+  await until(() => {
     expect(lastNumber()).toBe(21.5);
   });
   end();

@@ -1,7 +1,7 @@
 /** Widgets look the same on pages with other style sheets. */
 
 import { createRoot } from "react-dom/client";
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, expect, it } from "vitest";
 
 import { PvProvider } from "../ts/react/index.js";
 import { createFakeRelay } from "../ts/testing/index.js";
@@ -21,6 +21,7 @@ import "../ts/widgets/widgets.css";
 import poster from "./pages/poster.css?raw";
 import vite from "./pages/vite.css?raw";
 import vite5 from "./pages/vite_5.css?raw";
+import { until } from "./until.js";
 
 const NAMES =
   "Readback SetPoint EnumChoice slider text Led ByteMonitor Meter strip wave image table";
@@ -89,16 +90,13 @@ async function open(css: string, width?: number): Promise<HTMLElement> {
       <TableView name="TABLE" />
     </PvProvider>,
   );
-  await vi.waitFor(
-    () => {
-      expect(page.textContent).toContain("21.5 °C");
-      expect(page.querySelectorAll(".u-over")).toHaveLength(2);
-      expect(page.querySelectorAll("td")).toHaveLength(4);
-      expect(page.querySelector(".pvwire-image canvas")).toHaveProperty("hidden", false);
-      expect(page.querySelector(".pvwire-image canvas"), "painted").toHaveProperty("width", 3);
-    },
-    { timeout: 10_000 },
-  );
+  await until(() => {
+    expect(page.textContent).toContain("21.5 °C");
+    expect(page.querySelectorAll(".u-over")).toHaveLength(2);
+    expect(page.querySelectorAll("td")).toHaveLength(4);
+    expect(page.querySelector(".pvwire-image canvas")).toHaveProperty("hidden", false);
+    expect(page.querySelector(".pvwire-image canvas"), "painted").toHaveProperty("width", 3);
+  });
   await new Promise(requestAnimationFrame);
   return page;
 }

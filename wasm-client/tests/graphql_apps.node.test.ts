@@ -13,6 +13,7 @@ import {
 } from "../ts/graphql/index.js";
 import type { PvClient } from "../ts/index.js";
 import { fakeClient, FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
+import { until } from "./until.js";
 
 let pvs: PvClient;
 let client: GraphqlClient;
@@ -58,12 +59,12 @@ describe("Apollo Client", () => {
       const subscription = apollo()
         .subscribe({ query: gql(TEMP), fetchPolicy })
         .subscribe((result) => told.push(result.data));
-      await vi.waitFor(() => {
+      await until(() => {
         expect(told).toHaveLength(1);
       });
       expect(told[0]).toMatchObject(firstOfTemp);
       FakeSocket.last.frame("update");
-      await vi.waitFor(() => {
+      await until(() => {
         expect(told).toHaveLength(2);
       });
       expect(told[1]).toMatchObject({
@@ -130,12 +131,12 @@ describe("urql", () => {
     const subscription = urql()
       .subscription(TEMP, {})
       .subscribe((result) => told.push(result.data));
-    await vi.waitFor(() => {
+    await until(() => {
       expect(told).toHaveLength(1);
     });
     expect(told[0]).toMatchObject(firstOfTemp);
     FakeSocket.last.frame("update");
-    await vi.waitFor(() => {
+    await until(() => {
       expect(told).toHaveLength(2);
     });
     subscription.unsubscribe();

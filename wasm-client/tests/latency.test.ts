@@ -16,6 +16,7 @@ import {
   type FakeRelay,
 } from "../ts/testing/index.js";
 import { wasm } from "./golden.js";
+import { until } from "./until.js";
 
 const RELAY_AHEAD_MS = 5000;
 
@@ -75,7 +76,7 @@ describe("latency", () => {
         called = true;
       }),
     );
-    await vi.waitFor(() => {
+    await until(() => {
       expect(called).toBe(true);
     });
   }
@@ -89,7 +90,7 @@ describe("latency", () => {
     });
     relay.set("TEMP", { value, timeMs });
     clock.advance(ms);
-    await vi.waitFor(() => {
+    await until(() => {
       expect(called).toBe(true);
     });
     end();
@@ -102,7 +103,7 @@ describe("latency", () => {
     clock.advance(1000);
     expect(latency.getSnapshot().stampToCallback.count).toBe(0);
     await change(22, 30);
-    await vi.waitFor(() => {
+    await until(() => {
       clock.advance(1000);
       expect(latency.getSnapshot().stampToPaint.count).toBe(1);
     });
@@ -121,7 +122,7 @@ describe("latency", () => {
     await firstValue();
     clock.advance(1000);
     await change(22, 30, clock.epochMs() + 60_000);
-    await vi.waitFor(() => {
+    await until(() => {
       clock.advance(1000);
       expect(latency.getSnapshot().fromTheFuture).toBe(1);
     });
@@ -142,7 +143,7 @@ describe("latency", () => {
     expect(latency.getSnapshot().clock?.uncertaintyMs).toBe(20);
     await change(22, 0);
     await change(23, 0, clock.epochMs() + 1000);
-    await vi.waitFor(() => {
+    await until(() => {
       clock.advance(1000);
       expect(latency.getSnapshot().fromTheFuture).toBe(1);
     });

@@ -47,14 +47,14 @@ beforeAll(async () => {
     args: ["-m", "pvxslibs.ioc", "-m", `P=${prefix}`, "-d", database],
     env: { PVXS_QSRV_ENABLE: "YES", ...network.env },
   });
-  await ioc.waitForOutput(/complete/, 20_000);
+  await ioc.waitForOutput(/complete/);
   const flags = ["--config", rules, "--enable-put", `--allow-put=${prefix}:*SET`];
   relay = await Relay.start(network, flags);
   const url = `ws://127.0.0.1:${String(relay.port)}/ws`;
   // Node 20 has none.
   const webSocket = NodeSocket as unknown as typeof WebSocket;
   client = createClient({ url, webSocket, ...(wasm && { wasm }) });
-}, 60_000);
+});
 
 afterAll(async () => {
   client.dispose();

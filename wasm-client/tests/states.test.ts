@@ -1,6 +1,6 @@
 /** A PV without a connection shows its last value as old, or no value. */
 
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import type { PvClient, PvData } from "../ts/index.js";
 import {
@@ -10,6 +10,7 @@ import {
   type FakeRelay,
 } from "../ts/testing/index.js";
 import { wasm } from "./golden.js";
+import { until } from "./until.js";
 
 let clock: FakeClock;
 let relay: FakeRelay;
@@ -58,7 +59,7 @@ describe("a PV whose server doesn't answer", () => {
     const before = told;
     const heard = new Date(clock.epochMs()).toISOString();
     await change({ unresponsive: true });
-    await vi.waitFor(() => {
+    await until(() => {
       expect(told).toBe(before + 1);
     });
     expect(temp().value?.number).toBe(21.5);

@@ -2,7 +2,7 @@
 
 import type { ReactNode } from "react";
 import { createRoot, type Root } from "react-dom/client";
-import { afterEach, beforeEach, vi } from "vitest";
+import { afterEach, beforeEach } from "vitest";
 
 import type { PvClient, PvStructure } from "../ts/index.js";
 import { PvProvider } from "../ts/react/index.js";
@@ -68,10 +68,7 @@ export function show(children: ReactNode): void {
   root.render(<PvProvider client={client}>{children}</PvProvider>);
 }
 
-/** Waits until the condition is met. */
-export async function until(holds: () => void): Promise<void> {
-  await vi.waitFor(holds, { timeout: 10_000 });
-}
+export { until } from "./until.js";
 
 export const part = (name: string): string =>
   page.querySelector(`[data-part="${name}"]`)?.textContent ?? "";

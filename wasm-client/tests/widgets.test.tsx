@@ -1,7 +1,7 @@
 /** The text of each widget for its PV, including that for assistive technology. */
 
 import type { ReactNode } from "react";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { userEvent } from "vitest/browser";
 
 import { decimate } from "../ts/widgets/decimate.js";
@@ -190,7 +190,7 @@ describe("Readback", () => {
       await set(value);
       expect(below.text(), "behind once the browser skips it").not.toBe(seen.text());
     };
-    await vi.waitFor(isBehind, { timeout: 10_000 });
+    await until(isBehind);
     await until(() => {
       expect(below.text(), "not for long").toBe(seen.text());
     });
