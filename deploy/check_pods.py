@@ -26,6 +26,7 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "testbed/python"))
 
+from child import Child, Failed, listens, says  # noqa: E402
 from ports import free_port  # noqa: E402
 
 MANIFESTS = ROOT / "deploy/kubernetes"
@@ -37,49 +38,24 @@ STARTS_WITHIN_S = 30
 SERVICE_RESTART = 1012
 
 
-def wait_until(what, is_so):
-    deadline = time.monotonic() + STARTS_WITHIN_S
-    while not is_so():
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"never: {what}")
-        time.sleep(0.02)
-
-
-def listens(port):
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-class Container:
+class Container(Child):
     """A process that stands for a container."""
 
     def __init__(self, name, spec, command, environment, isolated, stop_signal, console=None):
-        self.name, self.spec, self.stop_signal = name, spec, stop_signal
+        self.spec, self.stop_signal = spec, stop_signal
         if isolated:
             as_user = [] if os.getuid() == 0 else ["--map-root-user"]
             command = ["unshare", *as_user, "--pid", "--fork", "--kill-child", *command]
-        self.log = tempfile.TemporaryFile()
-        self.process = subprocess.Popen(
-            [str(word) for word in command],
-            env=environment,
-            stdin=console or subprocess.DEVNULL,
-            stdout=self.log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        self.pid = self.process.pid
+        super().__init__(name, command, environment, stdin=console or subprocess.DEVNULL)
+        self.inside = self.pid
         if isolated:
             children = Path(f"/proc/{self.pid}/task/{self.pid}/children")
-            wait_until(f"{name} runs", lambda: children.read_text().split())
-            self.pid = int(children.read_text().split()[0])
-
-    def said(self):
-        self.log.seek(0)
-        return self.log.read().decode(errors="replace")
+            self.wait_until(lambda _: children.read_text().split())
+            self.inside = int(children.read_text().split()[0])
 
     def signal(self, number):
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, number)
+            os.kill(self.inside, number)
 
     def stop(self):
         """As the kubelet: first the preStop hook, then the image's stop signal."""
@@ -156,7 +132,7 @@ def relay_container(program, spec, ports, isolated):
     for name in ("EPICS_CA_NAME_SERVERS", "EPICS_PVA_NAME_SERVERS"):
         environment.pop(name, None)
     container = Container("relay", spec, [program], environment, isolated, signal.SIGTERM)
-    return container, lambda: listens(ports["relay"])
+    return container, lambda _: listens(ports["relay"])
 
 
 def web_container(documents, spec, ports, isolated, folder):
@@ -174,7 +150,7 @@ def web_container(documents, spec, ports, isolated, folder):
     command = [program, "-e", "stderr", "-c", folder / "nginx.conf", "-p", folder]
     # The image of nginx has SIGQUIT as its stop signal: it waits for what it serves.
     container = Container("web", spec, command, dict(os.environ), isolated, signal.SIGQUIT)
-    return container, lambda: listens(ports["web"])
+    return container, lambda _: listens(ports["web"])
 
 
 def ioc_container(spec, ports, isolated, folder, console):
@@ -182,7 +158,7 @@ def ioc_container(spec, ports, isolated, folder, console):
     command = [PYTHON, "-u", ROOT / "tools/softioc.py", "-d", folder / "one.db"]
     environment = environment_of(spec, ports)
     container = Container("ioc", spec, command, environment, isolated, signal.SIGTERM, console)
-    return container, lambda: "IOC Running" in container.said()
+    return container, says("IOC Running")
 
 
 def end_all(containers, sidecars, grace):
@@ -229,9 +205,9 @@ def check(path, program):
             stack.callback(container.process.kill)
             (sidecars if spec in pod.get("initContainers", []) else ordinary).append(container)
             try:
-                wait_until(f"{container.name} is ready", is_ready)
-            except RuntimeError as error:
-                return [f"{error}: {container.said()}"]
+                container.wait_until(is_ready)
+            except Failed as error:
+                return [str(error)]
         has_web = any(container.name == "web" for container in ordinary)
         clients = [Client(ports["web" if has_web else "relay"]) for _ in range(CLIENTS)]
         took = end_all(ordinary, sidecars, pod["terminationGracePeriodSeconds"])

@@ -20,6 +20,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "testbed/python"))
 
+from child import Child, Failed, says  # noqa: E402
+from network import private_network  # noqa: E402
 from ports import free_port  # noqa: E402
 
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
@@ -28,66 +30,20 @@ PYTHON = ROOT / ".local/venv/bin/python"
 PREFIX = "DEMO"
 
 RESTART_AFTER_S = 5
-READY_WITHIN_S = 30
 
 
 def say(text):
     print(text, flush=True)
 
 
-class Child:
-    """A process, the end of what it said, and the pid to end it by."""
+class Part(Child):
+    """A process of the demo, which the page can pause."""
 
-    def __init__(self, name, command, environment, cwd=ROOT):
-        self.name = name
-        self.command = [str(word) for word in command]
-        self.environment = environment
-        self.cwd = cwd
-        self.start()
+    paused = False
 
     def start(self):
-        self.said = []
         self.paused = False
-        # A separate session: Ctrl-C reaches this program alone, which then ends the children.
-        self.process = subprocess.Popen(
-            self.command,
-            cwd=self.cwd,
-            env=self.environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        threading.Thread(target=self.listen, args=(self.process,), daemon=True).start()
-
-    def listen(self, process):
-        for line in process.stdout:
-            self.said.append(line.rstrip())
-            del self.said[:-50]
-
-    @property
-    def pid(self):
-        return self.process.pid
-
-    def is_running(self):
-        return self.process.poll() is None
-
-    def wait_until(self, is_ready):
-        deadline = time.monotonic() + READY_WITHIN_S
-        while not is_ready(self):
-            if not self.is_running():
-                self.give_up(f"ended with status {self.process.returncode}")
-            if time.monotonic() > deadline:
-                self.give_up(f"was not ready within {READY_WITHIN_S} s")
-            time.sleep(0.05)
-
-    def give_up(self, what):
-        sys.exit("\n".join([f"{self.name} {what}. It said:", *self.said]))
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
+        super().start()
 
     def pause(self):
         """As a machine that hangs: its connections stay and nothing comes of them."""
@@ -111,17 +67,6 @@ class Child:
             # What is paused ends when it goes on.
             self.resume()
 
-    def end_for_sure(self, deadline):
-        try:
-            self.process.wait(max(0.1, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
-
-def says(text):
-    return lambda child: any(text in line for line in child.said)
-
 
 def answers(url):
     def ask(_):
@@ -134,27 +79,13 @@ def answers(url):
     return ask
 
 
-def epics_environment():
-    environment = dict(os.environ)
-    for protocol in ("CA", "PVA"):
-        environment[f"EPICS_{protocol}_ADDR_LIST"] = "127.0.0.1"
-        environment[f"EPICS_{protocol}_AUTO_ADDR_LIST"] = "NO"
-    environment.update(
-        EPICS_CAS_INTF_ADDR_LIST="127.0.0.1",
-        EPICS_CA_SERVER_PORT=str(free_port()),
-        EPICS_CA_REPEATER_PORT=str(free_port()),
-        EPICS_PVA_BROADCAST_PORT=str(free_port()),
-    )
-    return environment
-
-
 def start_ioc(environment):
     thousand = ROOT / ".local/thousand.db"
     records = [PYTHON, ROOT / "tools/thousand_db.py"]
     thousand.write_bytes(subprocess.run(records, check=True, capture_output=True).stdout)
     databases = ["-d", ROOT / "web-demo/ioc/demo.db", "-d", thousand]
     command = [PYTHON, "-u", ROOT / "tools/softioc.py", "--access", ROOT / "web-demo/ioc/demo.acf"]
-    ioc = Child("IOC", [*command, "-m", f"P={PREFIX}", *databases], environment)
+    ioc = Part("IOC", [*command, "-m", f"P={PREFIX}", *databases], environment, ROOT)
     ioc.wait_until(says("IOC Running"))
     return ioc
 
@@ -166,7 +97,7 @@ def start_relay(environment, port):
     puts = ["--enable-put", "--allow-put", f"{PREFIX}:*:SET", "--allow-put", f"{PREFIX}:OP:MESSAGE"]
     # The page shows simulated PVs too.
     command = [RELAY, "--listen", f"127.0.0.1:{port}", "--enable-sim", *quick, *puts]
-    relay = Child("relay", command, environment)
+    relay = Part("relay", command, environment, ROOT)
     relay.wait_until(answers(f"http://127.0.0.1:{port}/ready"))
     return relay
 
@@ -243,7 +174,7 @@ def start_page(port, relay_port, control_port):
     if build.returncode != 0:
         sys.exit("the page could not be built")
     command = ["node", vite, "preview", "--port", port, "--strictPort", "--logLevel", "error"]
-    page = Child("page", command, environment, cwd=ROOT / "web-demo")
+    page = Part("page", command, environment, ROOT / "web-demo")
     page.wait_until(answers(f"http://127.0.0.1:{port}/"))
     return page
 
@@ -259,7 +190,7 @@ def keep_running(children):
                 child.start()
                 say(f"the {child.name} is back; kill it with: kill -9 {child.pid}")
         time.sleep(0.2)
-    page.give_up("ended")
+    raise page.failed("ended")
 
 
 def main():
@@ -273,7 +204,7 @@ def main():
     signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))
     children = []
     try:
-        environment = epics_environment()
+        environment = {**os.environ, **private_network()}
         say("starting the IOC …")
         children.append(start_ioc(environment))
         say("starting the relay …")
@@ -298,13 +229,15 @@ def main():
         keep_running(children)
     except KeyboardInterrupt:
         say("\nending …")
+    except Failed as error:
+        sys.exit(str(error))
     finally:
         # The page first: what it shows has no more meaning when the others go.
         for child in reversed(children):
             child.end()
         deadline = time.monotonic() + 10
         for child in children:
-            child.end_for_sure(deadline)
+            child.end_until(deadline)
     return 0
 
 

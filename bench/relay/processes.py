@@ -7,15 +7,15 @@ import resource
 import signal
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
-from collections import deque
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.append(str(ROOT / "testbed/python"))
 
+from child import drain  # noqa: E402
+from network import private_network  # noqa: E402
 from ports import free_port  # noqa: E402
 
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
@@ -116,13 +116,6 @@ def wait_for_line(stream, pattern, what):
     sys.exit(f"{what} ended before it was ready:\n{''.join(lines)}")
 
 
-def drain(stream):
-    """Keeps reading, so that no child blocks on a full pipe, and keeps its last lines."""
-    last = deque(maxlen=50)
-    threading.Thread(target=last.extend, args=(stream,), daemon=True).start()
-    return last
-
-
 class Iocs:
     """The IOCs of a scenario, the file with the names of their PVs, and how clients find them."""
 
@@ -130,23 +123,10 @@ class Iocs:
         self.names = folder / "names"
         self.processes = []
         self.environment = dict(os.environ)
-        access, repeater, pva = free_port(), free_port(), []
-        self.environment.update(
-            EPICS_CA_ADDR_LIST="127.0.0.1",
-            EPICS_CA_AUTO_ADDR_LIST="NO",
-            EPICS_CA_SERVER_PORT=str(access),
-            EPICS_CA_REPEATER_PORT=str(repeater),
-            EPICS_CAS_INTF_ADDR_LIST="127.0.0.1",
-            EPICS_CAS_BEACON_ADDR_LIST="127.0.0.1",
-            EPICS_CAS_AUTO_BEACON_ADDR_LIST="NO",
-            EPICS_CAS_BEACON_PORT=str(repeater),
-            EPICS_PVA_ADDR_LIST="",
-            EPICS_PVA_AUTO_ADDR_LIST="NO",
-            EPICS_PVA_BROADCAST_PORT=str(free_port()),
-            EPICS_PVAS_INTF_ADDR_LIST="127.0.0.1",
-            EPICS_PVAS_BEACON_ADDR_LIST="127.0.0.1",
-            EPICS_PVAS_AUTO_BEACON_ADDR_LIST="NO",
-        )
+        self.environment.update(private_network())
+        # Without IOCs of pvAccess there is no server of it.
+        del self.environment["EPICS_PVA_NAME_SERVERS"]
+        pva = []
         kind = "pva" if scenario["protocol"] == "pva" or "elements" in scenario else "ca"
         names, databases = database(scenario, prefix)
         for number, records in enumerate(databases):

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from program import PEERS_PYTHON, arguments
 
+from child import drain
 from ports import free_port
-from processes import TARGET, Children, drain, wait_for_line
+from processes import TARGET, Children, wait_for_line
 
 SERVER = Path(__file__).with_name("serve_coniql.py")
 

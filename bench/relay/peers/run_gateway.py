@@ -6,7 +6,6 @@ one line of JSON.
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -15,9 +14,10 @@ from pathlib import Path
 
 from program import PEERS_PYTHON, arguments
 
+from child import drain, listens
 from ingest import floor_program
 from ports import free_port
-from processes import Children, drain
+from processes import Children
 
 # Until the clients of a busy machine have all begun.
 BEGUN_S = 1
@@ -53,9 +53,8 @@ def settings(port):
 def wait_until_it_listens(port, said):
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
-        with socket.socket() as tcp:
-            if tcp.connect_ex(("127.0.0.1", port)) == 0:
-                return
+        if listens(port):
+            return
         time.sleep(0.1)
     sys.exit(f"the gateway doesn't listen; it said:\n{''.join(said)}")
 

@@ -6,15 +6,15 @@ command's process (by exec). It gets EPICS's variables. Prints one line of JSON.
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
 
 from program import arguments
 
+from child import drain, listens
 from ports import free_port
-from processes import TARGET, Children, drain
+from processes import TARGET, Children
 
 # A JVM that starts, and then compiles what it does often.
 PATIENCE_S = 60
@@ -23,9 +23,8 @@ PATIENCE_S = 60
 def wait_until_it_listens(port):
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
-        with socket.socket() as tcp:
-            if tcp.connect_ex(("127.0.0.1", port)) == 0:
-                return
+        if listens(port):
+            return
         time.sleep(0.2)
     sys.exit("PVWS doesn't listen")
 
