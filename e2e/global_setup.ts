@@ -1,17 +1,18 @@
 /** Before the first story: builds the demo page and the database of 1,000 records. */
 
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 
 import { build } from "vite";
 
+import { PAGE_FOLDER } from "./fixtures/page_folder";
 import { PYTHON, ROOT, STILL_THOUSAND_DB, THOUSAND_DB, WEB_DEMO } from "../testbed/ts/paths";
 
 /** A font of Debian's fonts-dejavu-core, the only package that fonts.conf uses. */
 const FONT = "/usr/share/fonts/truetype/dejavu/DejaVuSansMono.ttf";
 
-export default async function globalSetup(): Promise<void> {
+export default async function globalSetup(): Promise<() => void> {
   if (!existsSync(FONT)) {
     throw new Error(`${FONT} is not there: make setup-browser installs fonts-dejavu-core`);
   }
@@ -22,9 +23,16 @@ export default async function globalSetup(): Promise<void> {
   writeFileSync(THOUSAND_DB, thousand);
   const still = 'field(SCAN, "Passive") field(PINI, "YES")';
   writeFileSync(STILL_THOUSAND_DB, thousand.replaceAll('field(SCAN, ".1 second")', still));
+  // In a folder of this run: a page that is replaced while a story loads it fails that story.
+  const page = mkdtempSync(path.join(path.dirname(THOUSAND_DB), "page-"));
+  process.env[PAGE_FOLDER] = page;
   await build({
     root: WEB_DEMO,
     configFile: path.join(WEB_DEMO, "vite.config.ts"),
     logLevel: "error",
+    build: { outDir: page, emptyOutDir: true },
   });
+  return () => {
+    rmSync(page, { recursive: true });
+  };
 }

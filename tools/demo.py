@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.request
@@ -160,7 +161,7 @@ class ControlRequest(BaseHTTPRequestHandler):
         pass
 
 
-def start_page(port, relay_port, control_port):
+def start_page(port, relay_port, control_port, folder):
     environment = dict(
         os.environ,
         PVWIRE_RELAY_PORT=str(relay_port),
@@ -169,11 +170,13 @@ def start_page(port, relay_port, control_port):
     )
     vite = ROOT / "node_modules/vite/bin/vite.js"
     build = subprocess.run(
-        ["node", vite, "build", "--logLevel", "error"], cwd=ROOT / "web-demo", env=environment
+        ["node", vite, "build", "--outDir", folder, "--emptyOutDir", "--logLevel", "error"],
+        cwd=ROOT / "web-demo",
+        env=environment,
     )
     if build.returncode != 0:
         sys.exit("the page could not be built")
-    command = ["node", vite, "preview", "--port", port, "--strictPort", "--logLevel", "error"]
+    command = ["node", vite, "preview", "--outDir", folder, "--port", port, "--strictPort", "--logLevel", "error"]
     page = Part("page", command, environment, ROOT / "web-demo")
     page.wait_until(answers(f"http://127.0.0.1:{port}/"))
     return page
@@ -203,6 +206,8 @@ def main():
     # A terminal that is closed: the relay takes that signal for another one.
     signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))
     children = []
+    # Another demo or the tests may serve a page at the same time, which this build must not replace.
+    folder = tempfile.TemporaryDirectory(prefix="pvwire-demo-")
     try:
         environment = {**os.environ, **private_network()}
         say("starting the IOC …")
@@ -212,7 +217,7 @@ def main():
         say("building and serving the page …")
         ioc, relay = children
         control = Control(ioc, relay)
-        children.append(start_page(port, relay_port, control.port))
+        children.append(start_page(port, relay_port, control.port, folder.name))
         say(
             f"""
   The page:            http://127.0.0.1:{port}/
@@ -238,6 +243,7 @@ def main():
         deadline = time.monotonic() + 10
         for child in children:
             child.end_until(deadline)
+        folder.cleanup()
     return 0
 
 

@@ -22,11 +22,12 @@ const test = base.extend<{ server: Child; url: string }>({
     await server.kill();
   },
 
-  url: async ({ prefix, relay, server }, provide) => {
+  url: async ({ prefix, relay, server }, provide, { parallelIndex }) => {
     await server.waitForOutput(/serving/);
     const page = await createServer({
       root: path.join(ROOT, "e2e/pages/structures"),
-      cacheDir: path.join(ROOT, ".local/e2e/vite-structures"),
+      // Two workers must not write to one cache.
+      cacheDir: path.join(ROOT, `.local/e2e/vite-structures-${String(parallelIndex)}`),
       configFile: false,
       logLevel: "silent",
       server: {
