@@ -109,12 +109,14 @@ fn check(filter: Filter) {
         steps: 1,
         numbers: Some((1.0, f64::NAN)),
         urgent: true,
+        is_array: false,
     };
     assert_eq!(gate.verdict(candidate, now), Verdict::Pass);
     let later = now + Duration::from_millis(filter.min_interval_ms.into());
     let many = Candidate {
         steps: u32::MAX,
         urgent: false,
+        is_array: false,
         ..candidate
     };
     assert_eq!(gate.verdict(many, later), Verdict::Pass);

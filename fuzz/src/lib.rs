@@ -12,6 +12,7 @@ mod gateway;
 mod ingest;
 pub mod mutate;
 mod names;
+mod pvws;
 mod sockets;
 pub mod targets;
 mod tokens;

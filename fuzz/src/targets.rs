@@ -11,7 +11,7 @@ use pvwire_relay::config::{Access, Asked, Config};
 use pvwire_relay::ingest::sim;
 use pvwire_schema::{decode, encode};
 
-use crate::{filters, formulas, gateway, ingest, names, sockets, tokens};
+use crate::{filters, formulas, gateway, ingest, names, pvws, sockets, tokens};
 
 /// One reader.
 #[derive(Clone, Copy)]
@@ -111,6 +111,12 @@ pub const TARGETS: &[Target] = &[
         seeds: filters::seeds,
         words: &[],
         run: filters::run,
+    },
+    Target {
+        name: "pvws",
+        seeds: || texts(pvws::SEEDS),
+        words: pvws::WORDS,
+        run: pvws::run,
     },
     Target {
         name: "sockets",

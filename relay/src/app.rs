@@ -25,7 +25,6 @@ use self::ingest::Ingest;
 use self::stop::StopSignals;
 use crate::access::keys;
 use crate::config::{Asked, Config, ConfigError};
-use crate::fanout::flat;
 use crate::http::reload::Reload;
 use crate::http::tls::Tls;
 use crate::limits::Limits;
@@ -73,7 +72,7 @@ pub async fn run(
         memory: Memory::new(limits.memory),
         metrics: Arc::clone(&metrics),
         hello: http::hello(&config)?,
-        encodings: Arc::new(flat::encodings()),
+        encodings: Arc::new(delivery::encodings(&config)),
     };
     let access = Access::start(&config).await?;
     let delivery = Delivery::start(&config, &shared, &ingest, &access)?;

@@ -97,6 +97,16 @@ pub struct Config {
     pub audit_sync: AuditSync,
     /// How long a put waits for its completion, unless the request says otherwise.
     pub put_timeout: Duration,
+    /// Whether clients of PVWS are served.
+    pub pvws: bool,
+    /// Their source of names without a prefix.
+    pub pvws_default_type: String,
+    /// Whether they may write what the rules allow.
+    pub pvws_write: bool,
+    /// Minimum interval between two updates of a PV to them.
+    pub pvws_throttle: Duration,
+    /// The same while the value is an array.
+    pub pvws_array_throttle: Duration,
     /// Shortest tick.
     pub shortest_tick: Duration,
     /// Longest tick.
@@ -214,6 +224,11 @@ impl Default for Config {
             audit_fail_closed: false,
             audit_sync: AuditSync::EverySecond,
             put_timeout: Duration::from_secs(10),
+            pvws: false,
+            pvws_default_type: "ca".into(),
+            pvws_write: true,
+            pvws_throttle: Duration::from_millis(100),
+            pvws_array_throttle: Duration::from_millis(500),
             shortest_tick: Duration::from_millis(5),
             longest_tick: Duration::from_millis(100),
             shards: std::thread::available_parallelism().map_or(1, usize::from),
@@ -289,6 +304,10 @@ impl Config {
         environment: &BTreeMap<String, String>,
     ) -> Result<(), ConfigError> {
         for key in KEYS {
+            // The relay's own variable wins.
+            if let Some((variable, text)) = variable::of_pvws(key, environment) {
+                self.apply(&format!("environment variable {variable}"), key, &[text])?;
+            }
             let variable = variable::of(key);
             if let Some(text) = environment.get(&variable) {
                 let values: Vec<_> = if key.is_list() {

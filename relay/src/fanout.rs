@@ -1,6 +1,7 @@
 //! Fan-out: the bytes that each set of PVs gets at a tick.
 
 pub mod control;
+pub mod dialogue;
 pub mod dirty;
 pub mod distributor;
 pub mod encoding;

@@ -16,7 +16,7 @@ pub use intake::Intake;
 pub use line::{FilteredLine, Line};
 pub use operation::{Call, LastPut, OpDone, OpEnd, OpTicket, Put};
 use pvwire_schema::types::Outcome;
-pub use row::{Event, Notice, Row, RowValue};
+pub use row::{Event, Form, Notice, Row, RowValue};
 use std::error::Error;
 
 /// The queue in which a name waits for its search.

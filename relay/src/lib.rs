@@ -19,6 +19,8 @@ pub mod state;
 
 pub mod fanout;
 
+pub mod doors;
+
 pub mod session;
 
 pub mod http;

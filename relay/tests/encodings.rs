@@ -15,7 +15,7 @@ use pvwire_relay::fanout::control::ControlQueue;
 use pvwire_relay::fanout::dirty::Dirty;
 use pvwire_relay::fanout::distributor::Distributor;
 use pvwire_relay::fanout::encoding::{
-    BadRequest, Encoding, Encodings, Format, MessageEncoder, MessageKind, Values,
+    BadRequest, Described, Encoding, Encodings, Format, MessageEncoder, MessageKind, Values,
 };
 use pvwire_relay::fanout::flat;
 use pvwire_relay::fanout::frame::Frame;
@@ -33,7 +33,7 @@ use pvwire_relay::state::registry::Registry;
 use pvwire_relay::state::table::{Changes, Latest, Table};
 use pvwire_relay::state::tick::{TickLimits, Ticker};
 use pvwire_schema::types::{
-    Connection, Filter, FrameKind, Hello, PvId, Reply, Request, RequestBody, SkipCause,
+    Filter, FrameKind, Hello, PvId, Reply, Request, RequestBody, SkipCause,
 };
 
 use testbed::DEADLINE;
@@ -133,7 +133,7 @@ impl MessageEncoder for LineEncoder {
         tick: u64,
         pv: PvId,
         (latest, _): (&Latest, SkipCause),
-        _connection: Connection,
+        _of: Described<'_>,
     ) -> Frame {
         Self::lines(tick, [(pv, &latest.value)].into_iter())
     }

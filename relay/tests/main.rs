@@ -41,6 +41,7 @@ mod pva_failures;
 mod pva_fields;
 mod pva_structures;
 mod pvlists;
+mod pvws;
 mod quotas;
 #[cfg(feature = "interpose")]
 mod recv;

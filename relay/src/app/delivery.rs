@@ -9,9 +9,11 @@ use super::StartError;
 use super::access::Access;
 use super::ingest::Ingest;
 use crate::config::Config;
+use crate::doors::pvws::Pvws;
 use crate::fanout::control::ControlQueue;
 use crate::fanout::distributor::Distributor;
 use crate::fanout::encoding::Encodings;
+use crate::fanout::flat;
 use crate::fanout::output::FrameSink;
 use crate::limits::Limits;
 use crate::limits::connections::{Callers, Users};
@@ -39,6 +41,15 @@ pub(super) struct Delivery {
     pub(super) control: Arc<ControlQueue>,
     pub(super) handles: Vec<ShardHandle>,
     pub(super) ticks: Arc<TickCounters>,
+}
+
+/// The forms in which clients get their messages: pvwire's own, and those of the doors that are on.
+pub(super) fn encodings(config: &Config) -> Encodings {
+    let mut encodings = flat::encodings();
+    if config.pvws {
+        encodings.add(Box::new(Pvws::new(config)));
+    }
+    encodings
 }
 
 impl Delivery {

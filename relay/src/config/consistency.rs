@@ -103,6 +103,11 @@ impl Config {
                 }
             }
         }
+        if self.pvws && self.auth == Auth::Jwt {
+            let expected = "false together with auth = jwt: clients of PVWS have no tokens; use auth = \
+                            trusted-header, or a separate relay for them";
+            return refuse("pvws", "true", expected);
+        }
         let defaults = Self::default();
         for (mode, name, keys) in [
             (Auth::Jwt, "jwt", &JWT_KEYS[..]),

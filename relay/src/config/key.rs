@@ -309,6 +309,36 @@ pub(super) const KEYS: &[Key] = &[
         1,
         "How long a put waits for its completion, unless the request says otherwise"
     ),
+    boolean!(
+        "pvws",
+        pvws,
+        "Serve clients of PVWS at /pvws/pv, unchanged. Not with auth = jwt, because these clients have no tokens"
+    ),
+    one!(
+        "pvws_default_type",
+        "SOURCE",
+        pvws_default_type,
+        source,
+        String::clone,
+        "Source of names without a prefix for clients of PVWS: ca or pva. PVWS's own variable PV_DEFAULT_TYPE is read too"
+    ),
+    boolean!(
+        "pvws_write",
+        pvws_write,
+        "Let clients of PVWS write what enable_put and the rules allow them. PVWS's own variable PV_WRITE_SUPPORT is read too"
+    ),
+    millis!(
+        "pvws_throttle_ms",
+        pvws_throttle,
+        0,
+        "Minimum interval between two updates of a PV to clients of PVWS; changes of alarm and connection pass at once. PVWS's own variable PV_THROTTLE_MS is read too"
+    ),
+    millis!(
+        "pvws_array_throttle_ms",
+        pvws_array_throttle,
+        0,
+        "Like pvws_throttle_ms, while the value is an array. PVWS's own variable PV_ARRAY_THROTTLE_MS is read too"
+    ),
     millis!(
         "shortest_tick_ms",
         shortest_tick,

@@ -26,6 +26,51 @@ fn read(
 }
 
 #[test]
+fn variables_of_pvws_set_its_keys_unless_the_relays_own_do() {
+    let environment = |pairs: &[(&str, &str)]| {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
+    };
+    let of_pvws = [
+        ("PV_DEFAULT_TYPE", "pva"),
+        ("PV_WRITE_SUPPORT", "false"),
+        ("PV_THROTTLE_MS", "1000"),
+        ("PV_ARRAY_THROTTLE_MS", "10000"),
+        ("PVWIRE_PVWS_THROTTLE_MS", "20"),
+    ];
+    let read = |environment| {
+        let arguments = ["pvwire-relay".to_owned(), "--pvws".to_owned()];
+        match Config::read(&arguments, &environment, |_| unreachable!()) {
+            Ok(Asked::Run(config)) => Ok(*config),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => Err(error.to_string()),
+        }
+    };
+    let config = read(environment(&of_pvws)).unwrap();
+    assert_eq!(config.pvws_default_type, "pva");
+    assert!(config.pvws && !config.pvws_write);
+    assert_eq!(config.pvws_throttle.as_millis(), 20);
+    assert_eq!(config.pvws_array_throttle.as_millis(), 10_000);
+    let wrong = read(environment(&[("PV_THROTTLE_MS", "soon")])).unwrap_err();
+    assert!(
+        wrong.contains("environment variable PV_THROTTLE_MS"),
+        "{wrong}"
+    );
+    let keys = [
+        ("PVWIRE_AUTH", "jwt"),
+        ("PVWIRE_JWT_KEYS", "keys.json"),
+        ("PVWIRE_JWT_AUDIENCE", "pvwire"),
+    ];
+    let with_tokens = read(environment(&keys)).unwrap_err();
+    assert!(
+        with_tokens.contains("clients of PVWS have no tokens"),
+        "{with_tokens}"
+    );
+}
+
+#[test]
 fn flag_wins_over_environment_over_file_over_default() {
     let file = "linger_ms = 1\nget_timeout_ms = 2\nmax_clients = 3\n";
     let environment = [

@@ -42,6 +42,23 @@ pub(super) fn of(key: &Key) -> String {
     format!("{PREFIX}{}", key.name.to_ascii_uppercase())
 }
 
+/// Variables of PVWS, and the keys that they set.
+const OF_PVWS: [(&str, &str); 4] = [
+    ("PV_DEFAULT_TYPE", "pvws_default_type"),
+    ("PV_WRITE_SUPPORT", "pvws_write"),
+    ("PV_THROTTLE_MS", "pvws_throttle_ms"),
+    ("PV_ARRAY_THROTTLE_MS", "pvws_array_throttle_ms"),
+];
+
+/// The variable of PVWS that sets a key, with its value, if it is set.
+pub(super) fn of_pvws<'a>(
+    key: &Key,
+    environment: &'a BTreeMap<String, String>,
+) -> Option<(&'static str, &'a str)> {
+    let (variable, _) = OF_PVWS.iter().find(|(_, name)| *name == key.name)?;
+    Some((variable, environment.get(*variable)?))
+}
+
 /// Refuses unknown variables and invalid log levels.
 pub(super) fn check(environment: &BTreeMap<String, String>) -> Result<(), ConfigError> {
     let settings: Vec<_> = (KEYS.iter().map(of))

@@ -252,6 +252,9 @@ impl TickSink for Distributor {
         let mut changes = Arc::clone(changes);
         let tick = changes.tick;
         let large = self.large.of_tick(table, &mut changes);
+        for door in self.groups.doors() {
+            self.encoders.of(door).begin(table, &changes, now);
+        }
         let groups = self.groups.frames(&changes, &mut self.encoders);
         let mut orders = self.carry_out(table, now, tick);
         self.answer_gets(table, now, tick, &mut orders);

@@ -9,14 +9,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use pvwire_schema::types::{
-    Connection, FrameKind, PvId, Reply, Request, RequestProblem, SkipCause,
+    Connection, FrameKind, Metadata, PvId, Reply, Request, RequestProblem, SkipCause,
 };
 
+use crate::fanout::dialogue::Dialogue;
 use crate::fanout::dirty::Dirty;
 use crate::fanout::frame::Frame;
 use crate::fanout::set::PvSet;
-use crate::ingest::OpEnd;
-use crate::state::table::{Changes, Latest, Table};
+use crate::ingest::{Form, OpEnd};
+use crate::state::table::{Changes, Latest, Now, Table};
 
 /// One of the relay's `Encodings`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -91,6 +92,12 @@ pub trait Format: Send + Sync {
         None
     }
 
+    /// The side of one client of a door; `None` for requests that `request` reads one by one. Clients of a door
+    /// acknowledge nothing: only what the socket takes says whether they keep up.
+    fn dialogue(&self) -> Option<Box<dyn Dialogue>> {
+        None
+    }
+
     /// An encoding whose frames of large values serve this one, too.
     fn large_values_of(&self) -> Option<Encoding> {
         None
@@ -100,6 +107,15 @@ pub trait Format: Send + Sync {
     fn encoder(&self) -> Box<dyn MessageEncoder>;
 }
 
+/// What is known of the PV of a large value beside the value.
+#[derive(Clone, Copy, Debug)]
+pub struct Described<'a> {
+    /// Connection and access rights.
+    pub connection: Connection,
+    /// Its form and metadata, if it is for the clients of a door.
+    pub form: Option<&'a (Arc<Form>, Arc<Metadata>)>,
+}
+
 /// Values of PVs for an answer: the table and the PVs in it.
 pub type Values<'a> = (&'a Table, &'a [PvId]);
 
@@ -107,6 +123,10 @@ pub type Values<'a> = (&'a Table, &'a [PvId]);
 ///
 /// An encoding without some kind of message returns an empty frame, and nothing is sent.
 pub trait MessageEncoder: Send {
+    /// Prepares what all groups share of a tick. Called on the tick thread before the tick's other messages are
+    /// made, and only for encodings whose `Format` has a dialogue and that have clients.
+    fn begin(&mut self, _table: &Table, _changes: &Changes, _now: Now) {}
+
     /// Everything that `changes` brought for the PVs in `set` except large values, which follow it; `None`
     /// when nothing did. With `dirty`, the index of its rows, rows may come in the order of their PVs.
     fn update(
@@ -130,7 +150,7 @@ pub trait MessageEncoder: Send {
         tick: u64,
         pv: PvId,
         latest: (&Latest, SkipCause),
-        connection: Connection,
+        of: Described<'_>,
     ) -> Frame;
 
     /// An answer with everything that is known of the PVs. Large values are left out of a snapshot and follow
@@ -162,6 +182,8 @@ pub trait MessageEncoder: Send {
 pub struct Encodings {
     formats: Vec<Box<dyn Format>>,
     encodings: Vec<Encoding>,
+    /// Those of doors.
+    doors: Vec<Encoding>,
     large: u8,
 }
 
@@ -184,6 +206,9 @@ impl Encodings {
         };
         let index = self.formats.len() as u8;
         let encoding = Encoding { index, large };
+        if format.dialogue().is_some() {
+            self.doors.push(encoding);
+        }
         self.formats.push(format);
         self.encodings.push(encoding);
         encoding
@@ -247,6 +272,12 @@ impl Encodings {
     #[must_use]
     pub fn all(&self) -> &[Encoding] {
         &self.encodings
+    }
+
+    /// Those of doors: the tick thread makes all their frames.
+    #[must_use]
+    pub fn doors(&self) -> &[Encoding] {
+        &self.doors
     }
 
     /// Number of different frames that a large value may have.

@@ -12,7 +12,7 @@ use pvwire_schema::{LZ4_SUBPROTOCOL, SUBPROTOCOL};
 
 use crate::fanout::dirty::{Dirty, Picked};
 use crate::fanout::encoding::{
-    BadRequest, Encoding, Encodings, Format, MessageEncoder, MessageKind, Values,
+    BadRequest, Described, Encoding, Encodings, Format, MessageEncoder, MessageKind, Values,
 };
 use crate::fanout::frame::{Frame, HEADER_ROOM};
 use crate::fanout::set::PvSet;
@@ -291,9 +291,9 @@ impl MessageEncoder for FrameMaker {
         tick: u64,
         pv: PvId,
         latest: (&Latest, SkipCause),
-        connection: Connection,
+        of: Described<'_>,
     ) -> Frame {
-        Self::large(self, kind, tick, pv, latest, connection)
+        Self::large(self, kind, tick, pv, latest, of.connection)
     }
 
     fn reply_with(

@@ -8,11 +8,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use prometheus_client::metrics::counter::Counter;
-use pvwire_schema::types::{Connection, ConnectionState, FrameKind, PvId, SkipCause, Skips};
+use pvwire_schema::types::{
+    Connection, ConnectionState, FrameKind, Metadata, PvId, SkipCause, Skips,
+};
 
-use crate::fanout::encoding::{Encoders, Encoding, Encodings};
+use crate::fanout::encoding::{Described, Encoders, Encoding, Encodings};
 use crate::fanout::frame::Frame;
 use crate::fanout::set::PvSet;
+use crate::ingest::Form;
 use crate::state::table::{Changes, Entry, LargeRow, Latest, Table, Together};
 
 /// An update of one PV that is sent in a separate frame.
@@ -27,6 +30,8 @@ pub struct LargeValue {
     skips: Skips,
     connection: Connection,
     connection_tick: u64,
+    /// Its form and metadata, if it is for the clients of a door.
+    form: Option<(Arc<Form>, Arc<Metadata>)>,
     /// Its frames, by `Encoding::large_index`.
     frames: Box<[LargeFrames]>,
 }
@@ -50,6 +55,7 @@ impl LargeValue {
             skips: row.skips,
             connection: entry.connection,
             connection_tick: entry.connection_tick,
+            form: (entry.form()).and_then(|form| Some((Arc::clone(form), entry.metadata.clone()?))),
             frames: (0..encodings).map(|_| LargeFrames::default()).collect(),
         }
     }
@@ -91,7 +97,11 @@ impl LargeValue {
             made.inc();
             let latest = (&self.latest, self.cause());
             let encoder = encoders.of(encoding);
-            Arc::new(encoder.large(kind, self.tick, self.pv, latest, self.connection))
+            let of = Described {
+                connection: self.connection,
+                form: self.form.as_ref(),
+            };
+            Arc::new(encoder.large(kind, self.tick, self.pv, latest, of))
         });
         Arc::clone(frame)
     }
@@ -196,7 +206,7 @@ mod tests {
     use crate::ingest::{Event, Intake, Line, RowValue};
     use crate::state::table::{LARGE_BYTES, Now};
     use pvwire_schema::decode;
-    use pvwire_schema::types::{Alarm, BlobValue, Metadata, Reply, Severity, ValueType};
+    use pvwire_schema::types::{Alarm, BlobValue, Reply, Severity, ValueType};
     use std::time::{Duration, Instant};
 
     const PV: PvId = PvId(0);

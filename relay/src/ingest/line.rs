@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use pvwire_schema::types::{Alarm, BlobValue, Detail, Expected, Filter, PvId};
 
 use super::intake::Intake;
-use super::row::{Event, Notice, Row, RowValue};
+use super::row::{Event, Form, Notice, Row, RowValue};
 use crate::ingest::weight::Weight;
 use crate::limits::memory::PvCharge;
 use crate::ops::latency::AgeCounter;
@@ -226,7 +226,7 @@ impl FilteredLine {
         intake: &Arc<Intake>,
         pv: PvId,
         base: PvId,
-        filter: Filter,
+        (filter, form): (Filter, Option<Arc<Form>>),
         charge: Option<Arc<PvCharge>>,
     ) -> Self {
         let line = Self {
@@ -237,6 +237,7 @@ impl FilteredLine {
         line.event(Event::FilteredOpened {
             base,
             filter,
+            form,
             charge,
         });
         line

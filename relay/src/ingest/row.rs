@@ -33,6 +33,22 @@ impl RowValue {
     }
 }
 
+/// The form in which the clients of a door get a PV.
+///
+/// Their messages name the PV as they wrote it and say whether they may write it. Clients for whom both are
+/// equal get the same bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Form {
+    /// The name as the clients wrote it.
+    pub spelling: String,
+    /// Prefix of the PV's name.
+    pub scheme: &'static str,
+    /// The relay's rules let these clients write the PV.
+    pub may_write: bool,
+    /// Least time between two updates while the value is an array; the filter has that of other values.
+    pub array_interval_ms: u32,
+}
+
 /// One update of one PV.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -122,6 +138,8 @@ pub enum Event {
         base: PvId,
         /// Selects its updates.
         filter: Filter,
+        /// Set for the clients of a door.
+        form: Option<Arc<Form>>,
         /// Charged with the memory of its value.
         charge: Option<Arc<PvCharge>>,
     },

@@ -84,6 +84,12 @@ impl RequestBudget {
         Ok(())
     }
 
+    /// Whether one more request may be opened.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.open < MAX_OPEN_REQUESTS
+    }
+
     /// A request that was opened has its answer.
     pub fn answered(&mut self) {
         self.open -= 1;

@@ -9,17 +9,19 @@ use pvwire_schema::types::{
 };
 
 use crate::access::rule::Identity;
+use crate::config::Access;
 use crate::fanout::control::{ClientId, ControlRequest, Get};
+use crate::fanout::dialogue::WantedPv;
 use crate::fanout::encoding::{BadRequest, Format};
-use crate::ingest::{Call, Put};
+use crate::ingest::{Call, Form, Put};
 use crate::limits::connections::Caller;
 use crate::limits::memory::Owner;
 use crate::limits::requests::{LONGEST_GET, LONGEST_PUT, timeout};
-use crate::limits::subscriptions::{NameBudget, NewNameLimits};
+use crate::limits::subscriptions::{NameBudget, NewNameLimits, NewNames};
 use crate::ops::latency::wall_ns;
 use crate::session::operation::Action;
 use crate::state::filter;
-use crate::state::registry::Registry;
+use crate::state::registry::{Refusal, Registry};
 
 /// The result of reading a request.
 pub enum Outcome {
@@ -250,6 +252,46 @@ impl Answerer {
         }
     }
 
+    /// Acquires PVs for the client of a door. The PVs that it may not write have forms that say so.
+    pub fn acquire_forms(
+        &mut self,
+        (client, caller, identity, owner): (ClientId, &Caller, &Arc<Identity>, &Arc<Owner>),
+        wanted: Vec<WantedPv>,
+    ) -> Vec<(Arc<Form>, Result<PvId, Refusal>)> {
+        let registry = Arc::clone(&self.registry);
+        let judged = wanted.into_iter().map(|WantedPv { name, filter, form }| {
+            let permitted = || registry.permit(&name, identity, Access::Put).is_ok();
+            let may_write = form.may_write && permitted();
+            let form = Arc::new(Form { may_write, ..form });
+            (name, filter, form)
+        });
+        let asked: Vec<_> = judged.collect();
+        let acquired = self.acquire_new(client, caller, |left| {
+            registry.acquire_forms(&asked, caller, identity, owner, left)
+        });
+        let forms = asked.into_iter().map(|(_, _, form)| form);
+        forms.zip(acquired).collect()
+    }
+
+    /// Acquires PVs within the client's budget of new names.
+    fn acquire_new(
+        &mut self,
+        client: ClientId,
+        caller: &Caller,
+        acquire: impl FnOnce(&mut NewNames) -> Vec<Result<PvId, Refusal>>,
+    ) -> Vec<Result<PvId, Refusal>> {
+        let now = Instant::now();
+        let budget =
+            (self.names.entry(client)).or_insert_with(|| NameBudget::new(self.new_names, now));
+        let mut left = budget.left(now);
+        left.new = left.new.min(caller.names_left(now));
+        let new = left.new;
+        let acquired = acquire(&mut left);
+        budget.spend(new - left.new, left.fresh, now);
+        caller.take_names(new - left.new);
+        acquired
+    }
+
     fn acquire(
         &mut self,
         asker: Asker<'_>,
@@ -264,17 +306,12 @@ impl Answerer {
             ..
         } = asker;
         let mut errors = Vec::new();
-        let now = Instant::now();
-        let budget =
-            (self.names.entry(client)).or_insert_with(|| NameBudget::new(self.new_names, now));
-        let mut left = budget.left(now);
-        left.new = left.new.min(caller.names_left(now));
-        let new = left.new;
+        let registry = Arc::clone(&self.registry);
         let filter = filter.map(|filter| (filter, caller));
-        let acquired = (self.registry).acquire_filtered(names, filter, identity, owner, &mut left);
+        let acquired = self.acquire_new(client, caller, |left| {
+            registry.acquire_filtered(names, filter, identity, owner, left)
+        });
         let acquired = acquired.into_iter().enumerate();
-        budget.spend(new - left.new, left.fresh, now);
-        caller.take_names(new - left.new);
         let ids = acquired.map(|(index, outcome)| {
             outcome.unwrap_or_else(|refusal| {
                 let (problem, message) = (refusal.problem, refusal.message);

@@ -6,6 +6,7 @@
 
 mod client;
 mod delivery;
+mod dialogue;
 mod ending;
 mod handle;
 mod heartbeat;
@@ -360,6 +361,9 @@ impl Run {
             self.context.limits,
             now,
         );
+        if let Some(dialogue) = self.context.encodings.format(encoding).dialogue() {
+            client.talk(dialogue);
+        }
         let identity = Arc::clone(&client.identity);
         let is_full = client.take_permit(&self.context.users, &identity).is_err();
         self.clients.insert(client);

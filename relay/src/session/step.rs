@@ -50,6 +50,8 @@ pub struct Session {
     first_unacked: u64,
     /// It is behind because it doesn't acknowledge, not because its socket is full.
     unacknowledged: bool,
+    /// It acknowledges what it has processed.
+    acknowledges: bool,
 }
 
 impl Default for Session {
@@ -62,11 +64,21 @@ impl Default for Session {
             last_sent: 0,
             first_unacked: 0,
             unacknowledged: false,
+            acknowledges: true,
         }
     }
 }
 
 impl Session {
+    /// Of a client whose protocol has no acknowledgements: it is behind when its socket takes nothing.
+    #[must_use]
+    pub fn without_acknowledgements() -> Self {
+        Self {
+            acknowledges: false,
+            ..Self::default()
+        }
+    }
+
     /// Asks whether a tick's frame may be sent. `blocked`: bytes wait for the socket already.
     /// `overdue`: ticks up to this one should have been acknowledged by now.
     pub fn offer(&mut self, blocked: bool, overdue: u64) -> Offer {
@@ -134,7 +146,7 @@ impl Session {
     pub fn sent(&mut self, tick: u64) {
         self.synced = tick;
         self.last_sent = tick;
-        if self.first_unacked == 0 {
+        if self.first_unacked == 0 && self.acknowledges {
             self.first_unacked = tick;
         }
     }

@@ -2,27 +2,34 @@
 //!
 //! There is no I/O and no clock here: times are passed in.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pvwire_schema::types::Filter;
+
+use crate::ingest::Form;
 
 mod less;
 
 pub use self::less::less_of;
 
-/// A filter as part of a key. Two are equal if the same updates pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// A filter as part of a key. Two are equal if the same updates pass in the same form.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FilterKey {
     min_interval_ms: u32,
     deadband_bits: u64,
     every: u32,
     /// For arrays: stride, length, points, and whether elements have 32 bits.
     less: (u32, u32, u32, bool),
+    form: Option<Arc<Form>>,
 }
 
-impl From<Filter> for FilterKey {
-    fn from(filter: Filter) -> Self {
+impl FilterKey {
+    /// The key of a filter and, for the clients of a door, a form.
+    #[must_use]
+    pub fn new(filter: Filter, form: Option<Arc<Form>>) -> Self {
         Self {
+            form,
             min_interval_ms: filter.min_interval_ms,
             deadband_bits: filter.deadband.to_bits(),
             every: filter.every,
@@ -103,6 +110,8 @@ pub struct Candidate {
     pub numbers: Option<(f64, f64)>,
     /// It must pass.
     pub urgent: bool,
+    /// Whether it is an array.
+    pub is_array: bool,
 }
 
 /// What happens to an update.
@@ -120,6 +129,8 @@ pub enum Verdict {
 #[derive(Clone, Copy, Debug)]
 pub struct Gate {
     filter: Filter,
+    /// In place of the filter's interval while the value is an array.
+    array_interval_ms: u32,
     passed: Instant,
 }
 
@@ -129,7 +140,17 @@ impl Gate {
     pub fn new(filter: Filter, now: Instant) -> Self {
         Self {
             filter,
+            array_interval_ms: filter.min_interval_ms,
             passed: now,
+        }
+    }
+
+    /// The same gate with another least interval between arrays.
+    #[must_use]
+    pub fn with_array_interval(self, array_interval_ms: u32) -> Self {
+        Self {
+            array_interval_ms,
+            ..self
         }
     }
 
@@ -151,7 +172,12 @@ impl Gate {
         if within || candidate.steps < every {
             return Verdict::Leave;
         }
-        let open = self.passed + Duration::from_millis(min_interval_ms.into());
+        let interval_ms = if candidate.is_array {
+            self.array_interval_ms
+        } else {
+            min_interval_ms
+        };
+        let open = self.passed + Duration::from_millis(interval_ms.into());
         if now < open {
             return Verdict::Hold(open);
         }
@@ -181,6 +207,7 @@ mod tests {
             steps,
             numbers: Some(numbers),
             urgent: false,
+            is_array: false,
         };
         Gate::new(filter, start).verdict(candidate, start + Duration::from_millis(after_ms))
     }
@@ -242,11 +269,33 @@ mod tests {
             steps: 1,
             numbers: Some((1.0, 1.0)),
             urgent: true,
+            is_array: false,
         };
         assert_eq!(
             Gate::new(filter, start).verdict(candidate, start),
             Verdict::Pass
         );
+    }
+
+    #[test]
+    fn arrays_of_a_door_have_their_own_interval() {
+        let start = Instant::now();
+        let filter = Filter {
+            min_interval_ms: 100,
+            ..ALL
+        };
+        let gate = Gate::new(filter, start).with_array_interval(500);
+        let later = start + Duration::from_millis(100);
+        let mut candidate = Candidate {
+            steps: 1,
+            numbers: None,
+            urgent: false,
+            is_array: false,
+        };
+        assert_eq!(gate.verdict(candidate, later), Verdict::Pass);
+        candidate.is_array = true;
+        let held = Verdict::Hold(start + Duration::from_millis(500));
+        assert_eq!(gate.verdict(candidate, later), held);
     }
 
     #[test]
@@ -257,7 +306,7 @@ mod tests {
             ..ALL
         };
         assert_eq!(checked(minus_nothing), Ok(None));
-        let key = |filter| FilterKey::from(checked(filter).unwrap().unwrap());
+        let key = |filter| FilterKey::new(checked(filter).unwrap().unwrap(), None);
         let tenth = Filter { every: 10, ..ALL };
         assert_eq!(
             key(tenth),

@@ -18,7 +18,7 @@ use pvwire_schema::types::{Filter, NameProblem, PvId};
 use crate::access::rule::{Identity, PutsAllowed, Rules};
 use crate::config::Access;
 use crate::ingest::{
-    Call, Event, FilteredLine, Intake, Line, Notice, OpDone, OpTicket, Put, Queue, Source,
+    Call, Event, FilteredLine, Form, Intake, Line, Notice, OpDone, OpTicket, Put, Queue, Source,
 };
 use crate::limits::connections::Caller;
 use crate::limits::memory::{Owner, PvCharge};
@@ -32,6 +32,9 @@ pub use name::Refusal;
 /// Why new PVs and clients are refused while the process uses too much memory.
 pub const SHORT_OF_MEMORY: &str = "the relay uses more memory than max_memory_mib allows and takes no new PVs or \
                                    clients until it uses less: try again later, or the operator raises the limit";
+
+/// The filter of a PV, its form for the clients of a door, and the client that asks for it.
+type Narrowed<'a> = (Filter, Option<Arc<Form>>, &'a Caller);
 
 /// The PVs that are open, and the sources that open them.
 pub struct Registry {
@@ -130,18 +133,46 @@ impl Registry {
         owner: &Arc<Owner>,
         room: &mut NewNames,
     ) -> Vec<Result<PvId, Refusal>> {
+        let narrowed = filter.map(|(filter, caller)| (filter, None, caller));
+        let asked = names.iter().map(|name| (&**name, narrowed.clone()));
+        self.acquire_each(&asked.collect::<Vec<_>>(), identity, owner, room)
+    }
+
+    /// Like `acquire_filtered`, with a filter and a form for each PV.
+    pub fn acquire_forms(
+        &self,
+        asked: &[(String, Filter, Arc<Form>)],
+        caller: &Caller,
+        identity: &Identity,
+        owner: &Arc<Owner>,
+        room: &mut NewNames,
+    ) -> Vec<Result<PvId, Refusal>> {
+        let asked = asked.iter().map(|(name, filter, form)| {
+            let narrowed = (*filter, Some(Arc::clone(form)), caller);
+            (&**name, Some(narrowed))
+        });
+        self.acquire_each(&asked.collect::<Vec<_>>(), identity, owner, room)
+    }
+
+    fn acquire_each(
+        &self,
+        names: &[(&str, Option<Narrowed<'_>>)],
+        identity: &Identity,
+        owner: &Arc<Owner>,
+        room: &mut NewNames,
+    ) -> Vec<Result<PvId, Refusal>> {
         let mut open = self.lock();
-        let new = names.iter().filter(|name| !self.is_open(&open, name));
+        let new = names.iter().filter(|(name, _)| !self.is_open(&open, name));
         let fresh = room.fresh;
         let is_crowd = new.take(fresh + 1).count() > fresh;
         if is_crowd {
             room.fresh = 0;
         }
-        let acquire = |name: &String| {
+        let acquire = |(name, narrowed): &(&str, Option<Narrowed<'_>>)| {
             self.permit(name, identity, Access::Read)?;
             let base = self.acquire_one(&mut open, name, owner, room)?;
-            filter.map_or(Ok(base), |(filter, caller)| {
-                self.acquire_filter(&mut open, base, filter, (caller, owner))
+            narrowed.clone().map_or(Ok(base), |narrowed| {
+                self.acquire_filter(&mut open, base, narrowed, owner)
             })
         };
         let acquired = names.iter().map(acquire).collect();
@@ -156,11 +187,12 @@ impl Registry {
         &self,
         open: &mut Open,
         base: PvId,
-        filter: Filter,
-        (caller, owner): (&Caller, &Arc<Owner>),
+        (filter, form, caller): Narrowed<'_>,
+        owner: &Arc<Owner>,
     ) -> Result<PvId, Refusal> {
-        let key = FilterKey::from(filter);
-        if let Some(&id) = open.by_filter.get(&(base, key)) {
+        let key = FilterKey::new(filter, form.clone());
+        let place = (base, key.clone());
+        if let Some(&id) = open.by_filter.get(&place) {
             // The filtered PV holds it already.
             open.slot_mut(base).holders -= 1;
             open.slot_mut(id).holders += 1;
@@ -193,7 +225,7 @@ impl Registry {
             }
         };
         filtered.push(id);
-        let line = FilteredLine::open(&self.intake, id, base, filter, Some(charge));
+        let line = FilteredLine::open(&self.intake, id, base, (filter, form), Some(charge));
         let slot = Slot {
             name,
             holders: 1,
@@ -206,7 +238,7 @@ impl Registry {
                 _line: line,
             },
         };
-        open.by_filter.insert((base, key), id);
+        open.by_filter.insert(place, id);
         open.insert(id, slot);
         Ok(id)
     }

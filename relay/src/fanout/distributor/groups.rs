@@ -6,7 +6,7 @@ use std::sync::Arc;
 use slab::Slab;
 
 use crate::fanout::control::ClientId;
-use crate::fanout::encoding::{Encoders, Encodings, SharedFrames};
+use crate::fanout::encoding::{Encoders, Encoding, Encodings, SharedFrames};
 use crate::fanout::output::GroupFrame;
 use crate::fanout::set::PvSet;
 use crate::state::table::Changes;
@@ -28,6 +28,8 @@ pub(super) struct Groups {
     groups: Slab<Group>,
     by_set: HashMap<Arc<PvSet>, usize>,
     encodings: usize,
+    /// Encodings of doors, with the number of their clients in groups.
+    doors: Vec<(Encoding, usize)>,
 }
 
 impl Groups {
@@ -37,6 +39,7 @@ impl Groups {
             groups: Slab::new(),
             by_set: HashMap::new(),
             encodings: encodings.all().len(),
+            doors: encodings.doors().iter().map(|door| (*door, 0)).collect(),
         }
     }
 
@@ -58,6 +61,20 @@ impl Groups {
             .unwrap_or_default()
     }
 
+    /// The doors that have clients.
+    pub(super) fn doors(&self) -> impl Iterator<Item = Encoding> + '_ {
+        let used = self.doors.iter().filter(|(_, clients)| *clients > 0);
+        used.map(|(door, _)| *door)
+    }
+
+    /// Counts a client of a door that joins or leaves a group.
+    fn count(&mut self, encoding: Encoding, change: isize) {
+        let door = self.doors.iter_mut().find(|(door, _)| *door == encoding);
+        if let Some((_, clients)) = door {
+            *clients = clients.saturating_add_signed(change);
+        }
+    }
+
     /// Encodes a tick for each group. The frame of a group with one member is left to the client's shard.
     pub(super) fn frames(&mut self, changes: &Changes, encoders: &mut Encoders) -> Vec<GroupFrame> {
         let numbers = self.groups.iter().map(|(number, _)| number + 1).max();
@@ -66,7 +83,8 @@ impl Groups {
             return frames;
         }
         for (number, group) in &mut self.groups {
-            if group.members == 1 {
+            let of_door = |(door, _): &(Encoding, usize)| group.by_encoding[door.index()] > 0;
+            if group.members == 1 && !self.doors.iter().any(of_door) {
                 group.last_tick = 0;
                 frames[number] = GroupFrame::Gather(Arc::clone(&group.set));
                 continue;
@@ -95,6 +113,7 @@ impl Groups {
         let group = &mut self.groups[number];
         group.members += 1;
         group.by_encoding[client.encoding.index()] += 1;
+        self.count(client.encoding, 1);
         self.members.insert(client, number);
         Some(number)
     }
@@ -103,6 +122,7 @@ impl Groups {
         let Some(number) = self.members.remove(&client) else {
             return;
         };
+        self.count(client.encoding, -1);
         let group = &mut self.groups[number];
         group.members -= 1;
         group.by_encoding[client.encoding.index()] -= 1;

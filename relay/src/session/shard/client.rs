@@ -7,12 +7,14 @@ use pvwire_schema::close::CloseCode;
 
 use super::ShardLimits;
 use super::delivery::Feed;
+use super::dialogue::Conversation;
 use super::handle::ClientSeen;
 use super::large_way::LargeWay;
 use super::login::Login;
 use crate::access::auth::Peer;
 use crate::access::rule::Identity;
 use crate::fanout::control::ClientId;
+use crate::fanout::dialogue::Dialogue;
 use crate::limits::connections::{
     Caller, Callers, Permit, Stay, TooMany, TooManyConnections, Users,
 };
@@ -55,6 +57,8 @@ pub(super) struct Client {
     pub(super) session: Session,
     pub(super) feed: Feed,
     pub(super) large: LargeWay,
+    /// Set for a client of a door.
+    pub(super) conversation: Option<Conversation>,
     /// Bytes that were sent over its stream.
     pub(super) streamed: u64,
     /// It is in the queue for a turn of writing.
@@ -103,6 +107,7 @@ impl Client {
             session: Session::default(),
             feed: Feed::default(),
             large: LargeWay::Socket,
+            conversation: None,
             streamed: 0,
             awaits_turn: false,
             heard: 0,
@@ -110,6 +115,12 @@ impl Client {
             stalled_since: None,
             closing: None,
         }
+    }
+
+    /// Lets a client of a door talk as its protocol does.
+    pub(super) fn talk(&mut self, dialogue: Box<dyn Dialogue>) {
+        self.conversation = Some(Conversation::new(dialogue));
+        self.session = Session::without_acknowledgements();
     }
 
     /// Counts this connection among those of `identity`'s user, unless it is counted already.

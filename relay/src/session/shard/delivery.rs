@@ -262,6 +262,9 @@ impl Run {
                 metrics.updates_sent.inc_by(u64::from(rows));
                 client.follow_up(large.iter(), true, &mut self.encoders, metrics);
                 self.settle(id.index, said.map(|()| false));
+                if self.serves(id) {
+                    self.go_on(id.index);
+                }
             }
             Order::CaughtUp {
                 frame, large, tick, ..

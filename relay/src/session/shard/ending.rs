@@ -76,6 +76,7 @@ impl Run {
     pub(super) fn recheck(&mut self) {
         let refused = self.operations.recheck(Instant::now());
         self.tell(refused);
+        self.judge_conversations();
         for (_, client) in &self.clients {
             if !client.is_closing() {
                 self.context.control.push(ControlRequest::CheckAccess {

@@ -39,6 +39,9 @@ impl Client {
         let made = &metrics.large_frames_encoded;
         for value in values {
             let frame = value.frame(is_first, self.id.encoding, encoders, made);
+            if frame.length() == 0 {
+                continue;
+            }
             metrics.large_frames_sent.inc();
             metrics.updates_sent.inc_by(u64::from(frame.rows()));
             metrics.bytes_sent.inc_by(frame.length() as u64);

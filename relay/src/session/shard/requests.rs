@@ -24,6 +24,12 @@ impl From<TooManyRequests> for Broken {
 impl Run {
     /// Reads the requests that have come; returns whether the client made progress.
     pub(super) fn read(&mut self, place: usize) -> Result<bool, Broken> {
+        let heard = self.read_turn(place)?;
+        self.ask_for_changes(place)?;
+        Ok(heard)
+    }
+
+    fn read_turn(&mut self, place: usize) -> Result<bool, Broken> {
         if self.clients[place].socket.is_closing() {
             if self.clients[place].socket.discard()? {
                 self.again.insert(place);
@@ -49,6 +55,10 @@ impl Run {
             let format = self.context.encodings.format(client.id.encoding);
             if kind != format.requests() {
                 return Err(Broken::BadMessage);
+            }
+            if client.conversation.is_some() {
+                self.converse(place, &bytes)?;
+                continue;
             }
             let identity = client.known()?;
             if bytes.is_empty()
@@ -108,7 +118,7 @@ impl Run {
     }
 
     /// Begins the puts or the call of one request; each put counts as one request.
-    fn operate(
+    pub(super) fn operate(
         &mut self,
         place: usize,
         first: u32,
@@ -167,6 +177,9 @@ impl Run {
         }
         let client = &mut self.clients[id.index];
         client.budget.answered();
+        if client.conversation.is_some() {
+            return self.tell_put(id.index, operation.request(), end);
+        }
         let (synced, request) = (client.session.synced(), operation.request());
         let result = end.result.as_ref();
         let refused = |why: String| {

@@ -128,7 +128,7 @@ impl Open {
                 self.lingering.push((since, id));
                 return;
             }
-            Shows::Filtered { base, key, .. } => (*base, *key),
+            Shows::Filtered { base, key, .. } => (*base, key.clone()),
         };
         // No linger: opening a filtered PV again costs the IOC nothing.
         self.by_filter.remove(&(base, key));

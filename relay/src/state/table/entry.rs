@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pvwire_schema::types::{
-    Alarm, Connection, ConnectionState, Detail, Metadata, PvId, Skips, ValueType,
+    Alarm, BlobValue, Connection, ConnectionState, Detail, Metadata, PvId, Skips, ValueType,
 };
 
 use super::filtered::Filtered;
@@ -43,6 +43,14 @@ impl Latest {
             }
             _ => None,
         }
+    }
+
+    /// Whether it is a list of numbers or texts.
+    pub(super) fn is_array(&self) -> bool {
+        let RowValue::Blob(blob) = &self.value else {
+            return false;
+        };
+        matches!(**blob, BlobValue::Array(_) | BlobValue::TextArray(_))
     }
 
     /// Whether it differs in what a filter never withholds: alarm and alarm message. A user tag doesn't

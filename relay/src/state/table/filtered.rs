@@ -11,6 +11,7 @@ use std::time::Instant;
 use pvwire_schema::types::{ConnectionState, Filter, PvId, Skips};
 
 use super::{Changes, Entry, Latest, Now, Table};
+use crate::ingest::Form;
 use crate::limits::memory::PvCharge;
 use crate::state::filter::{Candidate, Gate, Verdict, less_of};
 
@@ -20,6 +21,8 @@ pub(super) struct Filtered {
     base: PvId,
     gate: Gate,
     filter: Filter,
+    /// Set for the clients of a door.
+    form: Option<Arc<Form>>,
     /// Updates that were lost before the table since the last one that passed.
     lost: Skips,
     /// An update is held, and the time at which it passes is in `Table::held`.
@@ -40,6 +43,12 @@ impl Filtered {
 }
 
 impl Entry {
+    /// The form in which the clients of a door get this PV; `None` for other PVs.
+    #[must_use]
+    pub fn form(&self) -> Option<&Arc<Form>> {
+        self.filtered.as_ref()?.form.as_ref()
+    }
+
     /// Brings a filtered PV up to date with its PV, `base`. `lost` were lost just before its newest
     /// update. Returns the time of the next look, if an update is held from now on.
     fn follow(
@@ -103,6 +112,7 @@ impl Entry {
             steps,
             numbers: before.and_then(|before| before.numbers(newest, self.metadata.as_deref())),
             urgent: urgent || before.is_none_or(|before| newest.is_news_after(before)),
+            is_array: newest.is_array(),
         };
         match filtered.gate.verdict(candidate, now.instant) {
             Verdict::Leave => None,
@@ -165,15 +175,20 @@ impl Table {
         now: Now,
         (pv, opening): (PvId, u32),
         base: PvId,
-        filter: Filter,
+        (filter, form): (Filter, Option<Arc<Form>>),
         charge: Option<Arc<PvCharge>>,
     ) {
         let of = &mut self.entries[base.index()];
         of.filtered_pvs.push(pv);
+        let mut gate = Gate::new(filter, now.instant);
+        if let Some(form) = &form {
+            gate = gate.with_array_interval(form.array_interval_ms);
+        }
         let filtered = Filtered {
             base,
-            gate: Gate::new(filter, now.instant),
+            gate,
             filter,
+            form,
             lost: Skips::NONE,
             is_due: false,
         };
@@ -245,7 +260,7 @@ mod tests {
     const INTERVAL: Duration = Duration::from_millis(100);
 
     fn open(bench: &Bench, filter: Filter) -> FilteredLine {
-        FilteredLine::open(&bench.intake, FILTERED, PV, filter, None)
+        FilteredLine::open(&bench.intake, FILTERED, PV, (filter, None), None)
     }
 
     /// The filtered PV's rows of a tick: value, and how many updates were withheld before it.

@@ -31,9 +31,11 @@ impl Table {
             Event::FilteredOpened {
                 base,
                 filter,
+                form,
                 charge,
             } => {
                 let numbers = (pv, opening);
+                let filter = (filter, form);
                 return self.open_filtered(changes.tick, now, numbers, base, filter, charge);
             }
             Event::Opened { puts, charge } => {

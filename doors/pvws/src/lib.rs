@@ -1,0 +1,25 @@
+//! The protocol of PVWS (PV Web Socket): names, client messages, and the texts of updates.
+//!
+//! There is no I/O and no clock here: the relay owns the sockets, the PVs and the times. What clients see is
+//! what PVWS sends, key by key; `docs/how-to/move-from-pvws.md` lists the differences.
+
+#![forbid(unsafe_code)]
+
+mod array;
+mod java;
+mod json;
+mod life;
+mod message;
+mod name;
+mod socket;
+mod text;
+mod update;
+mod vtype;
+mod websocket;
+
+pub use life::{Life, State};
+pub use message::{Message, Written, read};
+pub use name::{Dialect, Target, target};
+pub use socket::{Reply, Settings, Socket, Wanted};
+pub use vtype::{Sample, Value};
+pub use websocket::text_message;

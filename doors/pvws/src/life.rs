@@ -1,0 +1,318 @@
+//! The life of a PV in its clients' messages: what those that are in step have been told.
+//!
+//! All clients of one form (a PV under one spelling, with one right to write) that are in step were told the
+//! same, so that each text is made once for all of them. A newcomer and a client that was behind are told the
+//! present state instead, from which the same texts go on.
+
+use pvwire_schema::types::Metadata;
+
+use crate::name::Dialect;
+use crate::update;
+use crate::vtype::{Sample, VType};
+use crate::websocket::text_message;
+
+/// What is known of a PV now.
+#[derive(Clone, Copy, Debug)]
+pub struct State<'a> {
+    /// Whether it is connected.
+    pub is_connected: bool,
+    /// Whether its search has found nothing so far.
+    pub is_not_found: bool,
+    /// Whether its clients may not write it.
+    pub readonly: bool,
+    /// Its type and display.
+    pub metadata: Option<&'a Metadata>,
+    /// Its newest value.
+    pub latest: Option<Sample<'a>>,
+    /// The relay's clock, in nanoseconds past the POSIX epoch.
+    pub now_ns: i64,
+}
+
+impl<'a> State<'a> {
+    /// Metadata and value, if there is something to show.
+    fn shown(&self) -> Option<(&'a Metadata, Sample<'a>)> {
+        self.metadata.zip(self.latest).filter(|_| self.is_connected)
+    }
+}
+
+/// What clients were told of a PV that they see.
+#[derive(Clone, Debug, PartialEq)]
+struct Shown {
+    vtype: VType,
+    severity: Option<&'static str>,
+    block: Vec<u8>,
+    readonly: bool,
+}
+
+/// Writes the messages of one form of a PV.
+#[derive(Debug)]
+pub struct Life {
+    dialect: Dialect,
+    head: Vec<u8>,
+    shown: Option<Shown>,
+    /// The class of the value that was shown last.
+    last: Option<VType>,
+    is_not_found: bool,
+    text: Vec<u8>,
+}
+
+impl Life {
+    /// A PV under the name that its clients asked for; they know `state` already.
+    #[must_use]
+    pub fn new(spelling: &str, dialect: Dialect, state: &State<'_>) -> Self {
+        let mut life = Self {
+            dialect,
+            head: update::head(spelling),
+            shown: None,
+            last: None,
+            is_not_found: state.is_not_found,
+            text: Vec::new(),
+        };
+        life.shown = life.now(state);
+        life.last = life.shown.as_ref().map(|shown| shown.vtype);
+        life
+    }
+
+    /// Whether clients see a value.
+    #[must_use]
+    pub fn is_shown(&self) -> bool {
+        self.shown.is_some()
+    }
+
+    /// What clients that are told `state` know.
+    fn now(&self, state: &State<'_>) -> Option<Shown> {
+        let (metadata, sample) = state.shown()?;
+        let vtype = VType::of(sample.value, metadata, self.dialect);
+        let mut block = Vec::new();
+        update::block(&mut block, vtype, metadata, self.dialect);
+        Some(Shown {
+            vtype,
+            severity: update::severity(vtype, &sample),
+            block,
+            readonly: state.readonly,
+        })
+    }
+
+    /// Appends what a new client is told; returns the number of values. A value that goes `apart` is left to
+    /// `large`.
+    pub fn newcomer(&mut self, out: &mut Vec<u8>, state: &State<'_>, apart: bool) -> u32 {
+        match (state.shown(), self.now(state)) {
+            (Some(_), Some(_)) if apart => 0,
+            (Some((metadata, sample)), Some(now)) => {
+                self.first(out, &now, metadata, &sample);
+                1
+            }
+            _ => {
+                if state.is_not_found {
+                    self.readonly_alone(out, state.now_ns);
+                }
+                0
+            }
+        }
+    }
+
+    /// The first message of a value, twice: with metadata, and plain. Both say whether the PV may be written,
+    /// because some clients read that in the first, some in the second.
+    fn first(&mut self, out: &mut Vec<u8>, now: &Shown, metadata: &Metadata, sample: &Sample<'_>) {
+        let readonly = Some(now.readonly);
+        let block = Some(&now.block[..]);
+        self.value(
+            out,
+            now.vtype,
+            (block, now.severity),
+            sample,
+            metadata,
+            readonly,
+        );
+        self.value(out, now.vtype, (None, None), sample, metadata, readonly);
+    }
+
+    /// Appends what follows from a change of connection, access or metadata, or from a first value. `came_back`:
+    /// the connection was lost and made again since the last call. `has_new`: the value is new. `apart`: the
+    /// value is left to `large`. Returns the number of values.
+    pub fn refresh(
+        &mut self,
+        out: &mut Vec<u8>,
+        state: &State<'_>,
+        came_back: bool,
+        has_new: bool,
+        apart: bool,
+    ) -> u32 {
+        let Some(((metadata, sample), now)) = state.shown().zip(self.now(state)) else {
+            self.refresh_unshown(out, state);
+            return 0;
+        };
+        self.is_not_found = false;
+        self.last = Some(now.vtype);
+        let before = self.shown.replace(now.clone());
+        if apart && has_new {
+            return 0;
+        }
+        let Some(before) = before.filter(|_| !came_back) else {
+            self.first(out, &now, metadata, &sample);
+            return 1;
+        };
+        let is_renewed = (before.vtype, &before.block) != (now.vtype, &now.block);
+        let readonly = (before.readonly != now.readonly).then_some(now.readonly);
+        if !has_new && !is_renewed && readonly.is_none() {
+            return 0;
+        }
+        let block = is_renewed.then_some(&now.block[..]);
+        let severity = now
+            .severity
+            .filter(|_| is_renewed || before.severity != now.severity);
+        self.value(
+            out,
+            now.vtype,
+            (block, severity),
+            &sample,
+            metadata,
+            readonly,
+        );
+        1
+    }
+
+    fn refresh_unshown(&mut self, out: &mut Vec<u8>, state: &State<'_>) {
+        if let Some(shown) = self.shown.take() {
+            self.gone(out, shown.vtype, state.now_ns);
+        } else if state.is_not_found && !self.is_not_found {
+            self.readonly_alone(out, state.now_ns);
+        }
+        self.is_not_found = state.is_not_found;
+    }
+
+    /// Appends one update of a PV that is shown.
+    pub fn row(&mut self, out: &mut Vec<u8>, metadata: &Metadata, sample: &Sample<'_>) {
+        let vtype = VType::of(sample.value, metadata, self.dialect);
+        let severity = update::severity(vtype, sample);
+        let Some(shown) = &mut self.shown else {
+            return;
+        };
+        let is_renewed = shown.vtype != vtype;
+        let is_news = is_renewed || shown.severity != severity;
+        if is_renewed {
+            shown.vtype = vtype;
+            shown.block.clear();
+            update::block(&mut shown.block, vtype, metadata, self.dialect);
+            self.last = Some(vtype);
+        }
+        shown.severity = severity;
+        let block = is_renewed.then(|| shown.block.clone());
+        let severity = severity.filter(|_| is_news);
+        self.value(
+            out,
+            vtype,
+            (block.as_deref(), severity),
+            sample,
+            metadata,
+            None,
+        );
+    }
+
+    /// Appends what a client that was behind is told: everything if it `needs_all`, because more than the value
+    /// changed, otherwise value and severity. Returns the number of values.
+    pub fn catch_up(
+        &mut self,
+        out: &mut Vec<u8>,
+        state: &State<'_>,
+        needs_all: bool,
+        apart: bool,
+    ) -> u32 {
+        match (state.shown(), self.now(state)) {
+            (Some(_), Some(_)) if apart => 0,
+            (Some((metadata, sample)), Some(now)) => {
+                let block = needs_all.then_some(&now.block[..]);
+                let readonly = needs_all.then_some(now.readonly);
+                self.value(
+                    out,
+                    now.vtype,
+                    (block, now.severity),
+                    &sample,
+                    metadata,
+                    readonly,
+                );
+                1
+            }
+            _ if !needs_all => 0,
+            _ => {
+                if let Some(last) = self.last {
+                    self.gone(out, last, state.now_ns);
+                } else if state.is_not_found {
+                    self.readonly_alone(out, state.now_ns);
+                }
+                0
+            }
+        }
+    }
+
+    /// A value of many elements with everything that is known of its PV, for all clients of its form.
+    #[must_use]
+    pub fn large(spelling: &str, dialect: Dialect, state: &State<'_>) -> Option<Vec<u8>> {
+        let (metadata, sample) = state.shown()?;
+        let mut life = Self::new(spelling, dialect, state);
+        let now = life.shown.clone()?;
+        let mut out = Vec::new();
+        let told = (Some(&now.block[..]), now.severity);
+        let readonly = Some(now.readonly);
+        life.value(&mut out, now.vtype, told, &sample, metadata, readonly);
+        Some(out)
+    }
+
+    fn value(
+        &mut self,
+        out: &mut Vec<u8>,
+        vtype: VType,
+        (block, severity): (Option<&[u8]>, Option<&'static str>),
+        sample: &Sample<'_>,
+        metadata: &Metadata,
+        readonly: Option<bool>,
+    ) {
+        let text = &mut self.text;
+        text.clear();
+        text.extend_from_slice(&self.head);
+        text.extend_from_slice(block.unwrap_or_default());
+        write_severity(text, severity);
+        update::value(text, vtype, sample, metadata, self.dialect);
+        update::end(text, readonly, sample.time_ns);
+        text_message(out, text);
+        if text.capacity() > MOST_KEPT {
+            *text = Vec::new();
+        }
+    }
+
+    /// The connection is lost. PVWS says so by a value that is no number, of values with a class also by their
+    /// severity.
+    fn gone(&mut self, out: &mut Vec<u8>, vtype: VType, now_ns: i64) {
+        let text = &mut self.text;
+        text.clear();
+        text.extend_from_slice(&self.head);
+        write_severity(text, vtype.name().map(|_| "INVALID"));
+        update::no_value(text, vtype);
+        update::end(text, None, now_ns);
+        text_message(out, text);
+    }
+
+    /// The only message of a PV that isn't found.
+    fn readonly_alone(&mut self, out: &mut Vec<u8>, now_ns: i64) {
+        let text = &mut self.text;
+        text.clear();
+        text.extend_from_slice(&self.head);
+        update::end(text, Some(true), now_ns);
+        text_message(out, text);
+    }
+}
+
+/// Bytes that a form keeps for its next text.
+const MOST_KEPT: usize = 1 << 10;
+
+fn write_severity(text: &mut Vec<u8>, severity: Option<&'static str>) {
+    if let Some(severity) = severity {
+        update::key(text, "severity");
+        text.push(b'"');
+        text.extend_from_slice(severity.as_bytes());
+        text.push(b'"');
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,300 @@
+use pvwire_schema::types::{Alarm, Array, BlobValue, Limits, Severity, ValueType};
+
+use super::*;
+use crate::vtype::Value;
+
+mod values;
+
+const CALM: Alarm = Alarm {
+    severity: Severity::NoAlarm,
+    status: 0,
+};
+
+const HIGH: Alarm = Alarm {
+    severity: Severity::Minor,
+    status: 4,
+};
+
+/// 2024-02-29T23:59:59.5Z.
+const TIME_NS: i64 = 1_709_251_199_500_000_000;
+
+const TIME: &str = r#""seconds":1709251199,"nanos":500000000}"#;
+
+fn metadata(value_type: ValueType) -> Metadata {
+    Metadata {
+        value_type,
+        element_count: 1,
+        units: "mm".to_owned(),
+        precision: (value_type == ValueType::Float64).then_some(3),
+        display: Limits {
+            low: 0.0,
+            high: 10.0,
+        },
+        warning: Limits {
+            low: 0.0,
+            high: 0.0,
+        },
+        ..Metadata::default()
+    }
+}
+
+fn sample(value: Value<'_>) -> Sample<'_> {
+    Sample {
+        value,
+        alarm: CALM,
+        message: "",
+        time_ns: TIME_NS,
+    }
+}
+
+fn state<'a>(metadata: &'a Metadata, value: Value<'a>) -> State<'a> {
+    State {
+        is_connected: true,
+        is_not_found: false,
+        readonly: false,
+        metadata: Some(metadata),
+        latest: Some(sample(value)),
+        now_ns: TIME_NS,
+    }
+}
+
+const SEARCHED: State<'_> = State {
+    is_connected: false,
+    is_not_found: false,
+    readonly: true,
+    metadata: None,
+    latest: None,
+    now_ns: TIME_NS,
+};
+
+/// The texts in a sequence of messages.
+fn texts(mut bytes: &[u8]) -> Vec<String> {
+    let mut texts = Vec::new();
+    while !bytes.is_empty() {
+        assert_eq!(bytes[0], 0x81);
+        let (length, rest) = match bytes[1] {
+            126 => (
+                usize::from(u16::from_be_bytes([bytes[2], bytes[3]])),
+                &bytes[4..],
+            ),
+            length => (usize::from(length), &bytes[2..]),
+        };
+        let (text, rest) = rest.split_at(length);
+        let text = String::from_utf8(text.to_vec()).unwrap();
+        let read: serde_json::Result<serde_json::Value> = serde_json::from_str(&text);
+        assert!(read.is_ok(), "{text}");
+        texts.push(text);
+        bytes = rest;
+    }
+    texts
+}
+
+fn newcomer(dialect: Dialect, state: &State<'_>) -> Vec<String> {
+    let mut out = Vec::new();
+    Life::new("X", dialect, state).newcomer(&mut out, state, false);
+    texts(&out)
+}
+
+fn array(value_type: ValueType, data: &[u8]) -> BlobValue {
+    let size = value_type.element_bytes().unwrap();
+    BlobValue::Array(Array {
+        value_type,
+        count: (data.len() / size) as u32,
+        data: data.to_vec().into(),
+    })
+}
+
+fn row(life: &mut Life, metadata: &Metadata, sample: &Sample<'_>) -> String {
+    let mut out = Vec::new();
+    life.row(&mut out, metadata, sample);
+    texts(&out).remove(0)
+}
+
+fn refresh(life: &mut Life, state: &State<'_>, came_back: bool, has_new: bool) -> Vec<String> {
+    let mut out = Vec::new();
+    life.refresh(&mut out, state, came_back, has_new, false);
+    texts(&out)
+}
+
+#[test]
+fn update_has_value_and_time_and_a_severity_that_changed() {
+    let metadata = metadata(ValueType::Float64);
+    let calm = sample(Value::Number(1.0));
+    let mut life = Life::new("X", Dialect::Ca, &state(&metadata, Value::Number(0.0)));
+    let plain = format!(r#"{{"type":"update","pv":"X","value":1.0,{TIME}"#);
+    assert_eq!(row(&mut life, &metadata, &calm), plain);
+    let high = Sample {
+        alarm: HIGH,
+        ..calm
+    };
+    let minor = format!(r#"{{"type":"update","pv":"X","severity":"MINOR","value":1.0,{TIME}"#);
+    assert_eq!(row(&mut life, &metadata, &high), minor);
+    assert_eq!(row(&mut life, &metadata, &high), plain);
+}
+
+#[test]
+fn severity_of_enums_texts_and_arrays_is_updated_too() {
+    let (text, numbers) = (
+        BlobValue::Text("a".to_owned()),
+        array(ValueType::Int16, &[1, 0]),
+    );
+    let labels = Metadata {
+        choices: vec!["off".to_owned()],
+        ..metadata(ValueType::Enum)
+    };
+    for (metadata, value) in [
+        (labels, Value::Number(0.0)),
+        (metadata(ValueType::String), Value::Blob(&text)),
+        (metadata(ValueType::Int16), Value::Blob(&numbers)),
+    ] {
+        let mut life = Life::new("X", Dialect::Ca, &state(&metadata, value));
+        let alarm = HIGH;
+        let update = row(
+            &mut life,
+            &metadata,
+            &Sample {
+                alarm,
+                ..sample(value)
+            },
+        );
+        assert!(
+            update.contains(r#""pv":"X","severity":"MINOR","#),
+            "{update}"
+        );
+    }
+}
+
+#[test]
+fn lost_connection_is_told_by_what_each_class_can_say() {
+    let (text, numbers) = (
+        BlobValue::Text("a".to_owned()),
+        array(ValueType::Int16, &[1, 0]),
+    );
+    let labels = Metadata {
+        choices: vec!["off".to_owned()],
+        ..metadata(ValueType::Enum)
+    };
+    let texts = BlobValue::TextArray(vec!["a".to_owned()]);
+    let nan = r#""severity":"INVALID","value":"NaN""#;
+    for (metadata, value, expected) in [
+        (metadata(ValueType::Float64), Value::Number(0.0), nan),
+        (labels, Value::Number(0.0), nan),
+        (metadata(ValueType::String), Value::Blob(&text), nan),
+        (
+            metadata(ValueType::Int16),
+            Value::Blob(&numbers),
+            r#""severity":"INVALID","b64srt":"""#,
+        ),
+        (
+            metadata(ValueType::String),
+            Value::Blob(&texts),
+            r#""value":"NaN""#,
+        ),
+    ] {
+        let there = state(&metadata, value);
+        let mut life = Life::new("X", Dialect::Ca, &there);
+        let gone = State {
+            is_connected: false,
+            ..there
+        };
+        let message = format!(r#"{{"type":"update","pv":"X",{expected},{TIME}"#);
+        assert_eq!(refresh(&mut life, &gone, false, false), [message]);
+        assert!(refresh(&mut life, &gone, false, false).is_empty());
+        // Back: everything again, as a new client is told.
+        let back = refresh(&mut life, &there, false, true);
+        assert_eq!(back, newcomer(Dialect::Ca, &there));
+    }
+}
+
+#[test]
+fn connection_that_came_back_within_a_tick_is_told_as_new() {
+    let metadata = metadata(ValueType::Float64);
+    let there = state(&metadata, Value::Number(0.0));
+    let mut life = Life::new("X", Dialect::Ca, &there);
+    assert_eq!(
+        refresh(&mut life, &there, true, true),
+        newcomer(Dialect::Ca, &there)
+    );
+}
+
+#[test]
+fn pv_that_is_not_found_has_one_message_without_a_value() {
+    let mut life = Life::new("X", Dialect::Ca, &SEARCHED);
+    assert!(newcomer(Dialect::Ca, &SEARCHED).is_empty());
+    let lost = State {
+        is_not_found: true,
+        ..SEARCHED
+    };
+    let message = format!(r#"{{"type":"update","pv":"X","readonly":true,{TIME}"#);
+    for told in [
+        refresh(&mut life, &lost, false, false),
+        newcomer(Dialect::Ca, &lost),
+    ] {
+        assert_eq!(told, std::slice::from_ref(&message));
+    }
+    assert!(refresh(&mut life, &lost, false, false).is_empty());
+}
+
+#[test]
+fn changed_metadata_comes_with_a_value_and_unchanged_not_at_all() {
+    let before = metadata(ValueType::Float64);
+    let there = state(&before, Value::Number(0.0));
+    let mut life = Life::new("X", Dialect::Ca, &there);
+    assert!(refresh(&mut life, &there, false, false).is_empty());
+    let after = Metadata {
+        units: "m".to_owned(),
+        ..before
+    };
+    let changed = refresh(&mut life, &state(&after, Value::Number(0.0)), false, false);
+    assert_eq!(changed.len(), 1);
+    let begin = r#"{"type":"update","pv":"X","vtype":"VDouble","units":"m","#;
+    assert!(changed[0].starts_with(begin), "{}", changed[0]);
+    assert!(
+        changed[0].contains(r#""value":0.0,"seconds":"#),
+        "{}",
+        changed[0]
+    );
+}
+
+#[test]
+fn changed_right_to_write_comes_with_the_value() {
+    let metadata = metadata(ValueType::Float64);
+    let mut there = state(&metadata, Value::Number(0.0));
+    let mut life = Life::new("X", Dialect::Ca, &there);
+    there.readonly = true;
+    let message = format!(r#"{{"type":"update","pv":"X","value":0.0,"readonly":true,{TIME}"#);
+    assert_eq!(refresh(&mut life, &there, false, false), [message]);
+}
+
+#[test]
+fn class_that_changes_brings_its_metadata() {
+    let labels = Metadata {
+        choices: vec!["off".to_owned()],
+        ..metadata(ValueType::Enum)
+    };
+    let mut life = Life::new("X", Dialect::Ca, &state(&labels, Value::Number(0.0)));
+    let beyond = row(&mut life, &labels, &sample(Value::Number(1.0)));
+    assert!(beyond.contains(r#""vtype":"VShort""#), "{beyond}");
+    let again = row(&mut life, &labels, &sample(Value::Number(0.0)));
+    assert!(again.contains(r#""vtype":"VEnum""#), "{again}");
+}
+
+#[test]
+fn client_that_was_behind_is_told_the_severity_in_any_case() {
+    let metadata = metadata(ValueType::Float64);
+    let there = state(&metadata, Value::Number(0.0));
+    let mut life = Life::new("X", Dialect::Ca, &there);
+    let mut told = |state: &State<'_>, needs_all| {
+        let mut out = Vec::new();
+        life.catch_up(&mut out, state, needs_all, false);
+        texts(&out).join("")
+    };
+    let value = format!(r#"{{"type":"update","pv":"X","severity":"NONE","value":0.0,{TIME}"#);
+    assert_eq!(told(&there, false), value);
+    assert!(told(&there, true).contains(r#""vtype":"VDouble","#));
+    let gone = State {
+        is_connected: false,
+        ..there
+    };
+    assert!(told(&gone, true).contains(r#""severity":"INVALID","value":"NaN""#));
+}

@@ -1,0 +1,379 @@
+//! One client's socket: the names that it has subscribed, and what it still has to be told.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::mem;
+
+use pvwire_schema::types::{PutValue, PvId};
+
+use crate::json;
+use crate::message::{Message, Written, read};
+use crate::name::{Dialect, Target, target};
+
+/// What is the same for all sockets.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Source of names without a prefix.
+    pub default: Dialect,
+    /// Whether clients may write, as far as the relay's rules allow it.
+    pub writes: bool,
+    /// Maximum number of names of one socket.
+    pub max_names: usize,
+}
+
+/// What a message asks for at once.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// Send this text.
+    Text(Vec<u8>),
+    /// Send the message back.
+    Echo,
+    /// Send a WebSocket ping.
+    Ping,
+    /// Write a PV; `Socket::put_failed` takes the number.
+    Put {
+        /// Number of the put.
+        number: u32,
+        /// The relay's name of the PV.
+        name: String,
+        /// The value.
+        value: PutValue,
+    },
+}
+
+/// A name to be subscribed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// As the client wrote it.
+    pub spelling: String,
+    /// The PV.
+    pub target: Target,
+}
+
+/// A subscribed name.
+#[derive(Debug)]
+struct Held {
+    /// `None` when this door has no such source.
+    target: Option<Target>,
+    /// Set when the relay has accepted it.
+    pv: Option<PvId>,
+    is_writable: bool,
+    /// It is in `wanted`.
+    is_wanted: bool,
+}
+
+/// The state of one socket.
+#[derive(Debug)]
+pub struct Socket {
+    settings: Settings,
+    pvs: BTreeMap<String, Held>,
+    wanted: VecDeque<String>,
+    cleared: Vec<PvId>,
+    /// Names of the PVs that are being written.
+    puts: HashMap<u32, String>,
+    last_put: u32,
+}
+
+impl Socket {
+    /// A socket without names.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            pvs: BTreeMap::new(),
+            wanted: VecDeque::new(),
+            cleared: Vec::new(),
+            puts: HashMap::new(),
+            last_put: 0,
+        }
+    }
+
+    /// Takes a client's message.
+    pub fn take(&mut self, text: &str) -> Option<Reply> {
+        match read(text) {
+            Message::Subscribe(names) => return self.subscribe(names),
+            Message::Clear(names) => self.clear(&names),
+            Message::List => return Some(Reply::Text(self.list())),
+            Message::Write { pv, value } => return Some(self.write(pv, value)),
+            Message::Ping => return Some(Reply::Ping),
+            Message::Echo => return Some(Reply::Echo),
+            Message::Unknown => {}
+        }
+        None
+    }
+
+    fn subscribe(&mut self, names: Vec<String>) -> Option<Reply> {
+        let mut left_out = 0;
+        for name in names {
+            if self.pvs.contains_key(&name) {
+                continue;
+            }
+            if self.pvs.len() >= self.settings.max_names {
+                left_out += 1;
+                continue;
+            }
+            let target = target(&name, self.settings.default);
+            let is_wanted = target.is_some();
+            if is_wanted {
+                self.wanted.push_back(name.clone());
+            }
+            let held = Held {
+                target,
+                pv: None,
+                is_writable: false,
+                is_wanted,
+            };
+            self.pvs.insert(name, held);
+        }
+        let most = self.settings.max_names;
+        (left_out > 0).then(|| {
+            let message = format!(
+                "{left_out} PVs are left out: a client may subscribe {most} (max_subscriptions)"
+            );
+            Reply::Text(error(&message))
+        })
+    }
+
+    fn clear(&mut self, names: &[String]) {
+        for name in names {
+            if let Some(held) = self.pvs.remove(name) {
+                self.cleared.extend(held.pv);
+            }
+        }
+    }
+
+    fn list(&self) -> Vec<u8> {
+        let mut text = br#"{"type":"list","pvs":["#.to_vec();
+        for (index, name) in self.pvs.keys().enumerate() {
+            if index > 0 {
+                text.push(b',');
+            }
+            json::string(&mut text, name);
+        }
+        text.extend_from_slice(b"]}");
+        text
+    }
+
+    fn write(&mut self, pv: String, value: Written) -> Reply {
+        let refused = |message: &str| Reply::Text(error(message));
+        let Some(held) = self.pvs.get(&pv) else {
+            return refused(&format!("Cannot write unknown PV {pv}"));
+        };
+        if !self.settings.writes {
+            return refused("PV_WRITE_SUPPORT is disabled");
+        }
+        let Some(target) = &held.target else {
+            return refused(&format!(
+                "Cannot write {pv}: this server has no such PV type"
+            ));
+        };
+        let Written::Value(value) = value else {
+            return refused(&format!(
+                "Cannot write {pv}: a list must hold numbers only or strings only, and an object can't be written"
+            ));
+        };
+        let name = target.name.clone();
+        self.last_put = self.last_put.wrapping_add(1);
+        self.puts.insert(self.last_put, pv);
+        Reply::Put {
+            number: self.last_put,
+            name,
+            value,
+        }
+    }
+
+    /// A put has ended.
+    pub fn put_done(&mut self, number: u32) {
+        self.puts.remove(&number);
+    }
+
+    /// A put has failed; returns the text that says so.
+    pub fn put_failed(&mut self, number: u32, why: &str) -> Vec<u8> {
+        let name = self.puts.remove(&number).unwrap_or_default();
+        error(&format!("Cannot write {name}: {why}"))
+    }
+
+    /// Whether there is something to subscribe or to end.
+    #[must_use]
+    pub fn has_changes(&self) -> bool {
+        !self.cleared.is_empty() || !self.wanted.is_empty()
+    }
+
+    /// The subscriptions that end, once each.
+    pub fn cleared(&mut self) -> Vec<PvId> {
+        mem::take(&mut self.cleared)
+    }
+
+    /// The next names to be subscribed, up to `most`.
+    pub fn wanted(&mut self, most: usize) -> Vec<Wanted> {
+        let mut wanted = Vec::new();
+        while wanted.len() < most
+            && let Some(spelling) = self.wanted.pop_front()
+        {
+            // It may have been cleared, and subscribed again, since.
+            if let Some(held) = self.pvs.get_mut(&spelling)
+                && mem::take(&mut held.is_wanted)
+                && let Some(target) = held.target.clone()
+            {
+                wanted.push(Wanted { spelling, target });
+            }
+        }
+        wanted
+    }
+
+    /// A name is subscribed.
+    pub fn accepted(&mut self, spelling: &str, pv: PvId, is_writable: bool) {
+        if let Some(held) = self.pvs.get_mut(spelling) {
+            (held.pv, held.is_writable) = (Some(pv), is_writable);
+        }
+    }
+
+    /// A name is refused; returns the text that says so.
+    #[must_use]
+    pub fn refused(spelling: &str, why: &str) -> Vec<u8> {
+        error(&format!("Cannot subscribe {spelling}: {why}"))
+    }
+
+    /// The right to write may have changed: subscribes again the PVs of which it did.
+    pub fn judge_again(&mut self, may_write: impl Fn(&Target) -> bool) {
+        for (spelling, held) in &mut self.pvs {
+            let Some(target) = &held.target else {
+                continue;
+            };
+            if let Some(pv) = held.pv
+                && may_write(target) != held.is_writable
+            {
+                self.cleared.push(pv);
+                self.wanted.push_back(spelling.clone());
+                (held.pv, held.is_wanted) = (None, true);
+            }
+        }
+    }
+}
+
+fn error(message: &str) -> Vec<u8> {
+    let mut text = br#"{"type":"error","message":"#.to_vec();
+    json::string(&mut text, message);
+    text.push(b'}');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn socket() -> Socket {
+        Socket::new(Settings {
+            default: Dialect::Ca,
+            writes: true,
+            max_names: 4,
+        })
+    }
+
+    fn text(reply: Option<Reply>) -> String {
+        match reply {
+            Some(Reply::Text(text)) => String::from_utf8(text).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn wanted(socket: &mut Socket) -> Vec<String> {
+        let wanted = socket.wanted(100).into_iter();
+        wanted.map(|wanted| wanted.spelling).collect()
+    }
+
+    #[test]
+    fn name_is_subscribed_once_and_each_spelling_for_itself() {
+        let mut socket = socket();
+        let subscribe = r#"{"type":"subscribe","pvs":["X","ca://X","X","nosuch://X"]}"#;
+        assert_eq!(socket.take(subscribe), None);
+        assert_eq!(wanted(&mut socket), ["X", "ca://X"]);
+        assert_eq!(socket.take(subscribe), None);
+        assert!(!socket.has_changes());
+        let list = text(socket.take(r#"{"type":"list"}"#));
+        assert_eq!(list, r#"{"type":"list","pvs":["X","ca://X","nosuch://X"]}"#);
+    }
+
+    #[test]
+    fn cleared_name_can_be_subscribed_again() {
+        let mut socket = socket();
+        socket.take(r#"{"type":"subscribe","pvs":["X"]}"#);
+        assert_eq!(wanted(&mut socket), ["X"]);
+        socket.accepted("X", PvId(3), true);
+        socket.take(r#"{"type":"clear","pvs":["Y","X"]}"#);
+        socket.take(r#"{"type":"subscribe","pvs":["X"]}"#);
+        assert!(socket.has_changes());
+        assert_eq!(socket.cleared(), [PvId(3)]);
+        assert_eq!(wanted(&mut socket), ["X"]);
+    }
+
+    #[test]
+    fn name_that_is_cleared_before_its_turn_is_not_subscribed() {
+        let mut socket = socket();
+        socket.take(r#"{"type":"subscribe","pvs":["X","Y"]}"#);
+        socket.take(r#"{"type":"clear","pvs":["X"]}"#);
+        socket.take(r#"{"type":"subscribe","pvs":["X"]}"#);
+        assert_eq!(wanted(&mut socket), ["X", "Y"]);
+        assert_eq!(socket.cleared(), []);
+    }
+
+    #[test]
+    fn names_beyond_the_limit_are_left_out_and_counted() {
+        let mut socket = socket();
+        let told = text(socket.take(r#"{"type":"subscribe","pvs":["a","b","c","d","e","f"]}"#));
+        let expected = "2 PVs are left out: a client may subscribe 4 (max_subscriptions)";
+        assert!(told.contains(expected), "{told}");
+    }
+
+    #[test]
+    fn put_goes_to_a_subscribed_name_and_its_failure_names_the_pv() {
+        let mut socket = socket();
+        let put = r#"{"type":"write","pv":"X","value":5}"#;
+        let unknown = r#"{"type":"error","message":"Cannot write unknown PV X"}"#;
+        assert_eq!(text(socket.take(put)), unknown);
+        socket.take(r#"{"type":"subscribe","pvs":["X","nosuch://X"]}"#);
+        let (number, name, value) = (1, "ca://X".to_owned(), PutValue::Number(5.0));
+        let expected = Reply::Put {
+            number,
+            name,
+            value,
+        };
+        assert_eq!(socket.take(put), Some(expected));
+        let failed = String::from_utf8(socket.put_failed(1, "no")).unwrap();
+        assert_eq!(failed, r#"{"type":"error","message":"Cannot write X: no"}"#);
+        for (pv, value) in [("X", r#"["a",5]"#), ("X", "{}"), ("nosuch://X", "5")] {
+            let put = format!(r#"{{"type":"write","pv":"{pv}","value":{value}}}"#);
+            assert!(text(socket.take(&put)).contains("Cannot write"), "{put}");
+        }
+        socket.settings.writes = false;
+        let disabled = r#"{"type":"error","message":"PV_WRITE_SUPPORT is disabled"}"#;
+        assert_eq!(text(socket.take(put)), disabled);
+    }
+
+    #[test]
+    fn changed_right_to_write_subscribes_again() {
+        let mut socket = socket();
+        socket.take(r#"{"type":"subscribe","pvs":["X","Y"]}"#);
+        wanted(&mut socket);
+        socket.accepted("X", PvId(1), true);
+        socket.accepted("Y", PvId(2), false);
+        socket.judge_again(|_| false);
+        assert_eq!(socket.cleared(), [PvId(1)]);
+        assert_eq!(wanted(&mut socket), ["X"]);
+    }
+
+    #[test]
+    fn echo_and_ping_are_passed_on_and_the_rest_is_silence() {
+        let mut socket = socket();
+        assert_eq!(socket.take(r#"{"type": "echo"}"#), Some(Reply::Echo));
+        assert_eq!(socket.take(r#"{"type":"ping"}"#), Some(Reply::Ping));
+        for silent in [
+            "{}",
+            "[]",
+            "x",
+            r#"{"type":"subscribe"}"#,
+            r#"{"type":"x"}"#,
+        ] {
+            assert_eq!(socket.take(silent), None, "{silent}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Values that PVWS sends as the text of their Java object: lists of strings, booleans, tables, images, and
+//! structures that are none of EPICS's normative types.
+
+use std::fmt::Write;
+
+use pvwire_schema::types::{
+    Alarm, Array, BlobValue, Metadata, Node, NodeValue, Severity, ValueType,
+};
+
+use crate::java;
+use crate::name::Dialect;
+use crate::vtype::{Sample, Value};
+
+/// Status of an alarm by Channel Access, in the order of `alarm.h`.
+const CONDITIONS: [&str; 22] = [
+    "NO_ALARM",
+    "READ_ALARM",
+    "WRITE_ALARM",
+    "HIHI_ALARM",
+    "HIGH_ALARM",
+    "LOLO_ALARM",
+    "LOW_ALARM",
+    "STATE_ALARM",
+    "COS_ALARM",
+    "COMM_ALARM",
+    "TIMEOUT_ALARM",
+    "HW_LIMIT_ALARM",
+    "CALC_ALARM",
+    "SCAN_ALARM",
+    "LINK_ALARM",
+    "SOFT_ALARM",
+    "BAD_SUB_ALARM",
+    "UDF_ALARM",
+    "DISABLE_ALARM",
+    "SIMM_ALARM",
+    "READ_ACCESS_ALARM",
+    "WRITE_ACCESS_ALARM",
+];
+
+/// Status classes of pvAccess.
+const CLASSES: [&str; 8] = [
+    "NONE",
+    "DEVICE",
+    "DRIVER",
+    "RECORD",
+    "DB",
+    "CONF",
+    "UNDEFINED",
+    "CLIENT",
+];
+
+/// First number of the status classes of pvAccess in `Alarm::status`.
+const FIRST_CLASS: u16 = 100;
+
+/// The name of a severity.
+pub(crate) fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::NoAlarm => "NONE",
+        Severity::Minor => "MINOR",
+        Severity::Major => "MAJOR",
+        Severity::Invalid => "INVALID",
+    }
+}
+
+/// The text of a value that has neither class nor severity in PVWS's messages.
+pub(crate) fn other(sample: &Sample<'_>, metadata: &Metadata, dialect: Dialect) -> String {
+    let end = format!(
+        "{}, {}]",
+        alarm(sample.alarm, sample.message, dialect),
+        java::instant(sample.time_ns)
+    );
+    match sample.value {
+        Value::Number(truth) => format!("VBoolean[{}, {end}", truth != 0.0),
+        Value::Blob(BlobValue::TextArray(texts)) => {
+            list("VStringArray", texts.iter().map(String::as_str), &end)
+        }
+        Value::Blob(BlobValue::Array(array)) => elements(array, metadata, &end),
+        Value::Blob(BlobValue::Structure(node) | BlobValue::StructurePart(node)) => {
+            if node.type_id.starts_with("epics:nt/NTNDArray:") {
+                format!("VImage[{end}")
+            } else {
+                format!("VTable[{}, {end}", structure(node))
+            }
+        }
+        Value::Blob(blob) => format!("{blob:?}"),
+    }
+}
+
+fn elements(array: &Array, metadata: &Metadata, end: &str) -> String {
+    let numbers = array.numbers();
+    if array.value_type == ValueType::Boolean {
+        let truths = numbers.iter().map(|number| match *number {
+            0.0 => "false",
+            _ => "true",
+        });
+        return list("VBooleanArray", truths, end);
+    }
+    let label = |number: &f64| match metadata.choices.get(*number as usize) {
+        Some(label) => label.clone(),
+        None => number.to_string(),
+    };
+    let labels: Vec<_> = numbers.iter().map(label).collect();
+    list("VEnumArray", labels.iter().map(String::as_str), end)
+}
+
+fn list<'a>(class: &str, elements: impl Iterator<Item = &'a str>, end: &str) -> String {
+    let elements: Vec<_> = elements.collect();
+    let (count, elements) = (elements.len(), elements.join(", "));
+    format!("{class}[[{elements}], size [{count}], {end}")
+}
+
+/// Severity, status class and name of an alarm.
+fn alarm(alarm: Alarm, message: &str, dialect: Dialect) -> String {
+    let class = alarm.status.checked_sub(FIRST_CLASS);
+    let class = class.and_then(|class| CLASSES.get(usize::from(class)));
+    let condition = CONDITIONS.get(usize::from(alarm.status));
+    let name = match dialect {
+        Dialect::Pva if !message.is_empty() => message,
+        _ => condition.copied().unwrap_or(CONDITIONS[0]),
+    };
+    let (severity, class) = (severity(alarm.severity), class.copied().unwrap_or("NONE"));
+    format!("{severity}({class}) - {name}")
+}
+
+/// The fields of a structure, one a line, each after its type.
+pub(crate) fn structure(node: &Node) -> String {
+    let mut text = String::new();
+    write_node(&mut text, node, 0);
+    text.truncate(text.trim_end().len());
+    text
+}
+
+fn write_node(text: &mut String, node: &Node, depth: usize) {
+    let indent = "    ".repeat(depth);
+    let name = &node.name;
+    let mut line = |kind: &str, value: &dyn std::fmt::Display| {
+        // Writing to a String can't fail.
+        let _ = writeln!(text, "{indent}{kind} {name} {value}");
+    };
+    match &node.value {
+        NodeValue::Empty => line("null", &""),
+        NodeValue::Number(value_type, number) => line(kind(*value_type), number),
+        NodeValue::Int64(integer) => line("long", integer),
+        NodeValue::UInt64(integer) => line("ulong", integer),
+        NodeValue::Text(string) => line("string", string),
+        NodeValue::TextArray(strings) => line("string[]", &format!("{strings:?}")),
+        NodeValue::Array(array) => {
+            let kind = format!("{}[]", kind(array.value_type));
+            line(&kind, &format!("{:?}", array.numbers()));
+        }
+        NodeValue::Structure(fields)
+        | NodeValue::StructureArray(fields)
+        | NodeValue::UnionArray(fields)
+        | NodeValue::AnyArray(fields) => {
+            line("structure", &node.type_id);
+            for field in fields {
+                write_node(text, field, depth + 1);
+            }
+        }
+        NodeValue::Union(field) | NodeValue::Any(field) => {
+            line("union", &"");
+            if let Some(field) = field {
+                write_node(text, field, depth + 1);
+            }
+        }
+    }
+}
+
+/// The name of an element type in pvAccess.
+fn kind(value_type: ValueType) -> &'static str {
+    match value_type {
+        ValueType::Float64 => "double",
+        ValueType::Float32 => "float",
+        ValueType::Int8 => "byte",
+        ValueType::UInt8 => "ubyte",
+        ValueType::Int16 => "short",
+        ValueType::UInt16 => "ushort",
+        ValueType::Int32 => "int",
+        ValueType::UInt32 => "uint",
+        ValueType::Int64 => "long",
+        ValueType::UInt64 => "ulong",
+        ValueType::Boolean => "boolean",
+        ValueType::Enum => "enum_t",
+        ValueType::String => "string",
+        ValueType::Unknown | ValueType::Structure | ValueType::Union | ValueType::Any => "any",
+    }
+}

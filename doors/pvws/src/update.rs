@@ -1,0 +1,188 @@
+//! The text of one update: `type`, `pv`, metadata, value, `readonly`, `seconds` and `nanos`, in this order.
+
+use pvwire_schema::types::{BlobValue, Limits, Metadata};
+
+use crate::name::Dialect;
+use crate::vtype::{Sample, VType, Value};
+use crate::{array, java, json, text};
+
+/// The beginning of each update of a PV under the name that a client asked for.
+pub(crate) fn head(spelling: &str) -> Vec<u8> {
+    let mut head = br#"{"type":"update","pv":"#.to_vec();
+    json::string(&mut head, spelling);
+    head
+}
+
+/// Appends the metadata of a PV, without its severity. Values without a class have none.
+pub(crate) fn block(out: &mut Vec<u8>, vtype: VType, metadata: &Metadata, dialect: Dialect) {
+    let Some(name) = vtype.name() else {
+        return;
+    };
+    key(out, "vtype");
+    json::string(out, name);
+    if vtype.has_display() {
+        display(out, vtype, metadata, dialect);
+    } else if vtype == VType::Enum {
+        key(out, "labels");
+        for (index, label) in metadata.choices.iter().enumerate() {
+            out.push(if index == 0 { b'[' } else { b',' });
+            json::string(out, label);
+        }
+        out.push(b']');
+    }
+}
+
+fn display(out: &mut Vec<u8>, vtype: VType, metadata: &Metadata, dialect: Dialect) {
+    key(out, "units");
+    json::string(out, &metadata.units);
+    key(out, "description");
+    match dialect {
+        Dialect::Ca => out.extend_from_slice(b"null"),
+        Dialect::Pva => json::string(out, &metadata.description),
+    }
+    if let Some(digits) = digits(vtype, metadata) {
+        key(out, "precision");
+        java::integer(out, digits.into());
+    }
+    for (low, high, limits) in [
+        ("min", "max", metadata.display),
+        ("warn_low", "warn_high", metadata.warning),
+        ("alarm_low", "alarm_high", metadata.alarm),
+    ] {
+        let (least, most) = range(limits);
+        key(out, low);
+        java::limit(out, least);
+        key(out, high);
+        java::limit(out, most);
+    }
+}
+
+/// Digits behind the point; `None` where they don't say how to show the number.
+fn digits(vtype: VType, metadata: &Metadata) -> Option<i16> {
+    let form = metadata.form.to_ascii_lowercase();
+    if ["hex", "exponential", "string"].contains(&&*form) {
+        return None;
+    }
+    let known = metadata.precision.filter(|digits| *digits >= 0);
+    if vtype.is_integer() && metadata.precision.is_none() {
+        return Some(0);
+    }
+    known
+}
+
+/// The range that limits make: a missing one is open, and the lower is the smaller.
+fn range(limits: Limits) -> (f64, f64) {
+    match (limits.low, limits.high) {
+        (low, high) if low.is_nan() && high.is_nan() => (f64::NAN, f64::NAN),
+        (low, high) if low.is_nan() => (f64::NEG_INFINITY, high),
+        (low, high) if high.is_nan() => (low, f64::INFINITY),
+        (low, high) if low > high => (high, low),
+        (low, high) => (low, high),
+    }
+}
+
+/// The severity of a value; `None` for values that have none.
+pub(crate) fn severity(vtype: VType, sample: &Sample<'_>) -> Option<&'static str> {
+    vtype.name()?;
+    Some(match sample.value {
+        Value::Blob(BlobValue::Structure(_) | BlobValue::StructurePart(_)) => "UNDEFINED",
+        _ => text::severity(sample.alarm.severity),
+    })
+}
+
+/// Appends a value under its key.
+pub(crate) fn value(
+    out: &mut Vec<u8>,
+    vtype: VType,
+    sample: &Sample<'_>,
+    metadata: &Metadata,
+    dialect: Dialect,
+) {
+    match (vtype, sample.value) {
+        (VType::Array(_, width), Value::Blob(BlobValue::Array(of))) => {
+            key(out, width.key());
+            array::base64(out, of, width);
+        }
+        (VType::Double | VType::Float, Value::Number(number)) => {
+            key(out, "value");
+            if number.is_finite() {
+                java::double(out, number);
+            } else {
+                out.extend_from_slice(b"\"NaN\"");
+            }
+        }
+        (VType::Integer(class), Value::Number(number)) => {
+            key(out, "value");
+            // The only class whose numbers may come without their sign.
+            let is_byte = class == "VByte";
+            let number = number as i64;
+            java::integer(
+                out,
+                if is_byte {
+                    i64::from(number as i8)
+                } else {
+                    number
+                },
+            );
+        }
+        (_, Value::Blob(BlobValue::Int64(integer))) => {
+            key(out, "value");
+            java::integer(out, *integer);
+        }
+        (_, Value::Blob(BlobValue::UInt64(integer))) => {
+            key(out, "value");
+            java::integer(out, integer.cast_signed());
+        }
+        (VType::Enum, Value::Number(index)) => {
+            key(out, "value");
+            java::integer(out, index as i64);
+            key(out, "text");
+            let label = metadata.choices.get(index as usize);
+            json::string(out, label.map_or("", String::as_str));
+        }
+        (VType::String, Value::Blob(BlobValue::Text(string))) => {
+            key(out, "text");
+            json::string(out, string);
+        }
+        (VType::String, Value::Blob(BlobValue::Structure(node))) => {
+            key(out, "text");
+            json::string(out, &text::structure(node));
+        }
+        _ => {
+            key(out, "text");
+            json::string(out, &text::other(sample, metadata, dialect));
+        }
+    }
+}
+
+/// Appends what stands for the value of a PV that is no longer connected.
+pub(crate) fn no_value(out: &mut Vec<u8>, vtype: VType) {
+    if let VType::Array(_, width) = vtype {
+        // A word would stay over the array in clients that merge.
+        key(out, width.key());
+        out.extend_from_slice(b"\"\"");
+    } else {
+        key(out, "value");
+        out.extend_from_slice(b"\"NaN\"");
+    }
+}
+
+/// Appends access and time, and ends the update.
+pub(crate) fn end(out: &mut Vec<u8>, readonly: Option<bool>, time_ns: i64) {
+    if let Some(readonly) = readonly {
+        key(out, "readonly");
+        out.extend_from_slice(if readonly { b"true" } else { b"false" });
+    }
+    key(out, "seconds");
+    java::integer(out, time_ns.div_euclid(1_000_000_000));
+    key(out, "nanos");
+    java::integer(out, time_ns.rem_euclid(1_000_000_000));
+    out.push(b'}');
+}
+
+/// Appends a comma and a key.
+pub(crate) fn key(out: &mut Vec<u8>, name: &str) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+}

@@ -1,0 +1,122 @@
+//! Values, and the classes that PVWS gives them: the `vtype` of a PV's first message.
+
+use pvwire_schema::types::{Alarm, BlobValue, Metadata, ValueType};
+
+use crate::array::Width;
+use crate::name::Dialect;
+
+/// A value of a PV.
+#[derive(Clone, Copy, Debug)]
+pub enum Value<'a> {
+    /// A number, or an enum's index.
+    Number(f64),
+    /// Any other value.
+    Blob(&'a BlobValue),
+}
+
+/// One value of a PV.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample<'a> {
+    /// The value.
+    pub value: Value<'a>,
+    /// Its alarm.
+    pub alarm: Alarm,
+    /// The alarm's message.
+    pub message: &'a str,
+    /// Nanoseconds past the POSIX epoch.
+    pub time_ns: i64,
+}
+
+/// The class of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VType {
+    Double,
+    Float,
+    /// An integer of this class.
+    Integer(&'static str),
+    Enum,
+    String,
+    /// An array of this class, under the key of its width.
+    Array(&'static str, Width),
+    /// Sent by its text alone, without class and severity.
+    Other,
+}
+
+impl VType {
+    /// Of a value with this metadata.
+    pub(crate) fn of(value: Value<'_>, metadata: &Metadata, dialect: Dialect) -> Self {
+        let number = |index| number(metadata, index, dialect);
+        match value {
+            Value::Number(index) => number(index),
+            Value::Blob(BlobValue::Text(_)) => Self::String,
+            Value::Blob(BlobValue::Int64(_)) => Self::Integer("VLong"),
+            Value::Blob(BlobValue::UInt64(_)) => Self::Integer("VULong"),
+            Value::Blob(BlobValue::Array(array)) => match Width::of(array, dialect) {
+                Some((name, width)) => Self::Array(name, width),
+                None => Self::Other,
+            },
+            Value::Blob(BlobValue::Structure(node) | BlobValue::StructurePart(node)) => {
+                let is_known = ["epics:nt/NTTable:", "epics:nt/NTNDArray:"]
+                    .iter()
+                    .any(|known| node.type_id.starts_with(known));
+                if is_known { Self::Other } else { Self::String }
+            }
+            Value::Blob(BlobValue::TextArray(_)) => Self::Other,
+        }
+    }
+
+    /// The `vtype`; `None` for values that have none.
+    pub(crate) fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Double => Some("VDouble"),
+            Self::Float => Some("VFloat"),
+            Self::Integer(name) | Self::Array(name, _) => Some(name),
+            Self::Enum => Some("VEnum"),
+            Self::String => Some("VString"),
+            Self::Other => None,
+        }
+    }
+
+    /// Whether units and limits belong to it.
+    pub(crate) fn has_display(self) -> bool {
+        matches!(
+            self,
+            Self::Double | Self::Float | Self::Integer(_) | Self::Array(..)
+        )
+    }
+
+    /// Whether its elements are integers, of which PVWS says that they have no digits behind the point.
+    pub(crate) fn is_integer(self) -> bool {
+        match self {
+            Self::Integer(_) => true,
+            Self::Array(_, width) => !matches!(width, Width::Double | Width::Float),
+            _ => false,
+        }
+    }
+}
+
+fn number(metadata: &Metadata, index: f64, dialect: Dialect) -> VType {
+    VType::Integer(match metadata.value_type {
+        ValueType::Float32 => return VType::Float,
+        ValueType::Enum if index >= 0.0 && index < metadata.choices.len() as f64 => {
+            return VType::Enum;
+        }
+        ValueType::Boolean => return VType::Other,
+        ValueType::Int8 => "VByte",
+        // A byte of Channel Access has no sign of its own; PVWS takes it for signed.
+        ValueType::UInt8 if dialect == Dialect::Ca => "VByte",
+        ValueType::UInt8 => "VUByte",
+        ValueType::Int16 | ValueType::Enum => "VShort",
+        ValueType::UInt16 => "VUShort",
+        ValueType::Int32 => "VInt",
+        ValueType::UInt32 => "VUInt",
+        ValueType::Int64 => "VLong",
+        ValueType::UInt64 => "VULong",
+        ValueType::Float64
+        | ValueType::Unknown
+        | ValueType::String
+        | ValueType::Structure
+        | ValueType::Union
+        | ValueType::Any => return VType::Double,
+    })
+}

@@ -1,0 +1,175 @@
+//! The door for clients of PVWS, at `/pvws/pv`.
+//!
+//! The tick thread writes each update's text once per form, and puts the texts of a group's PVs together once. A
+//! form is a PV under one spelling with one right to write: what else a message holds is the same for all.
+
+mod texts;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pvwire_pvws::{Dialect, Reply, Settings, Socket, Target};
+use pvwire_schema::types::{Filter, NameProblem, Outcome, PvId, Request};
+
+use self::texts::Texts;
+use crate::config::Config;
+use crate::fanout::dialogue::{Ask, Dialogue, WantedPv};
+use crate::fanout::encoding::{BadRequest, Format, MessageEncoder, MessageKind};
+use crate::fanout::frame::Frame;
+use crate::ingest::{Form, OpEnd};
+
+/// Path of the handshake.
+const PATH: &str = "/pvws/pv";
+
+/// Opcode of a WebSocket ping.
+const PING: u8 = 0x9;
+
+/// Names that are subscribed at a time.
+const MOST_AT_A_TIME: usize = 10_000;
+
+/// The door.
+#[derive(Clone, Copy, Debug)]
+pub struct Pvws {
+    settings: Settings,
+    /// Least interval between two updates.
+    interval_ms: u32,
+    /// The same while the value is an array.
+    array_interval_ms: u32,
+}
+
+impl Pvws {
+    /// The door as the operator wants it.
+    #[must_use]
+    pub fn new(config: &Config) -> Self {
+        let millis = |interval: Duration| {
+            let most = i32::MAX.cast_unsigned();
+            u32::try_from(interval.as_millis()).map_or(most, |millis| millis.min(most))
+        };
+        Self {
+            settings: Settings {
+                default: Dialect::of(&config.pvws_default_type).unwrap_or(Dialect::Ca),
+                writes: config.pvws_write,
+                max_names: config.max_subscriptions,
+            },
+            interval_ms: millis(config.pvws_throttle),
+            array_interval_ms: millis(config.pvws_array_throttle),
+        }
+    }
+}
+
+impl Format for Pvws {
+    fn path(&self) -> &'static str {
+        PATH
+    }
+
+    fn subprotocol(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn requests(&self) -> MessageKind {
+        MessageKind::Text
+    }
+
+    fn request(&self, _message: &[u8]) -> Result<Request, BadRequest> {
+        Err(BadRequest::Malformed)
+    }
+
+    fn dialogue(&self) -> Option<Box<dyn Dialogue>> {
+        Some(Box::new(Side {
+            socket: Socket::new(self.settings),
+            door: *self,
+        }))
+    }
+
+    fn encoder(&self) -> Box<dyn MessageEncoder> {
+        Box::new(Texts::default())
+    }
+}
+
+/// One client's side.
+struct Side {
+    socket: Socket,
+    door: Pvws,
+}
+
+fn text(text: &[u8]) -> Frame {
+    Frame::message(MessageKind::Text as u8, text)
+}
+
+impl Dialogue for Side {
+    fn take(&mut self, message: &[u8]) -> Option<Ask> {
+        // The connection has checked that it is UTF-8.
+        let asked = std::str::from_utf8(message).ok()?;
+        Some(match self.socket.take(asked)? {
+            Reply::Text(answer) => Ask::Send(text(&answer)),
+            Reply::Echo => Ask::Send(text(message)),
+            Reply::Ping => Ask::Send(Frame::message(PING, &[])),
+            Reply::Put {
+                number,
+                name,
+                value,
+            } => Ask::Put {
+                number,
+                name,
+                value,
+            },
+        })
+    }
+
+    fn has_changes(&self) -> bool {
+        self.socket.has_changes()
+    }
+
+    fn cleared(&mut self) -> Vec<PvId> {
+        self.socket.cleared()
+    }
+
+    fn wanted(&mut self) -> Vec<WantedPv> {
+        let Pvws {
+            settings,
+            interval_ms,
+            array_interval_ms,
+        } = self.door;
+        let wanted = self.socket.wanted(MOST_AT_A_TIME).into_iter();
+        let wanted = wanted.map(|wanted| WantedPv {
+            name: wanted.target.name,
+            filter: Filter {
+                min_interval_ms: interval_ms,
+                ..Filter::ALL
+            },
+            form: Form {
+                spelling: wanted.spelling,
+                scheme: wanted.target.dialect.scheme(),
+                may_write: settings.writes,
+                array_interval_ms,
+            },
+        });
+        wanted.collect()
+    }
+
+    fn accepted(&mut self, form: &Arc<Form>, pv: PvId) {
+        self.socket.accepted(&form.spelling, pv, form.may_write);
+    }
+
+    fn refused(&mut self, form: &Form, problem: NameProblem, message: &str) -> Option<Frame> {
+        match problem {
+            // PVWS doesn't answer names that can't be those of PVs.
+            NameProblem::NoSuchSource | NameProblem::BadName => None,
+            _ => Some(text(&Socket::refused(&form.spelling, message))),
+        }
+    }
+
+    fn put_ended(&mut self, number: u32, end: &OpEnd) -> Option<Frame> {
+        if end.outcome == Outcome::Done {
+            self.socket.put_done(number);
+            return None;
+        }
+        Some(text(&self.socket.put_failed(number, &end.message)))
+    }
+
+    fn judge_again(&mut self, may_write: &dyn Fn(&str) -> bool) {
+        let writes = self.door.settings.writes;
+        let judged = |target: &Target| writes && may_write(&target.name);
+        self.socket.judge_again(judged);
+    }
+}

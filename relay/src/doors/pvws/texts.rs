@@ -1,0 +1,325 @@
+//! The texts of updates: each is written once per tick and form, and copied into the frame of each group.
+
+use std::sync::Arc;
+
+use pvwire_pvws::{Dialect, Life, Sample, State, Value};
+use pvwire_schema::types::{Alarm, ConnectionState, FrameKind, PvId, Reply, SkipCause};
+
+use crate::fanout::dirty::Dirty;
+use crate::fanout::encoding::{Described, MessageEncoder, Values};
+use crate::fanout::frame::Frame;
+use crate::fanout::set::PvSet;
+use crate::ingest::{Form, OpEnd, RowValue};
+use crate::ops::latency::wall_ns;
+use crate::state::table::{ChangedRow, Changes, Entry, Latest, Now, Table, Together};
+
+/// A form with what its clients were told.
+#[derive(Debug)]
+struct FormLife {
+    form: Arc<Form>,
+    life: Life,
+    /// Tick in which everything new of it was told together.
+    refreshed: u64,
+    /// The alarm of the last update that was told.
+    alarm: Alarm,
+}
+
+/// Bytes of one or more messages about one PV.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    pv: PvId,
+    begin: usize,
+    end: usize,
+    rows: u32,
+}
+
+/// Writes the texts. The tick thread's knows the forms; the shards' make only large values.
+#[derive(Debug, Default)]
+pub(super) struct Texts {
+    /// By the number of the PV.
+    lives: Vec<Option<Box<FormLife>>>,
+    /// The tick's messages.
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+fn dialect(form: &Form) -> Dialect {
+    Dialect::of(form.scheme).unwrap_or(Dialect::Ca)
+}
+
+fn value(value: &RowValue) -> Value<'_> {
+    match value {
+        RowValue::Number(number) => Value::Number(*number),
+        RowValue::Blob(blob) | RowValue::Structure { whole: blob, .. } => Value::Blob(blob),
+    }
+}
+
+fn sample(latest: &Latest) -> Sample<'_> {
+    Sample {
+        value: value(&latest.value),
+        alarm: latest.alarm,
+        message: (latest.detail.as_ref()).map_or("", |detail| &detail.message),
+        time_ns: latest.time_ns,
+    }
+}
+
+fn alarm(entry: &Entry) -> Alarm {
+    let latest = entry.latest.as_ref();
+    latest.map_or(Alarm::NONE, |latest| latest.alarm)
+}
+
+fn state<'a>(entry: &'a Entry, form: &Form, now_ns: i64) -> State<'a> {
+    let connection = &entry.connection;
+    State {
+        is_connected: entry.is_complete(),
+        is_not_found: connection.state == ConnectionState::NotFound,
+        readonly: !(connection.write && connection.puts && form.may_write),
+        metadata: entry.metadata.as_deref(),
+        latest: entry.latest.as_ref().map(sample),
+        now_ns,
+    }
+}
+
+impl Texts {
+    /// A form that clients were told of.
+    fn known(&mut self, pv: PvId, entry: &Entry) -> Option<&mut FormLife> {
+        let known = self.lives.get_mut(pv.index())?.as_deref_mut()?;
+        // The number may have passed to another PV.
+        let is_same = entry
+            .form()
+            .is_some_and(|form| Arc::ptr_eq(form, &known.form));
+        is_same.then_some(known)
+    }
+
+    /// A form, and what is known of its PV. A new form begins with that.
+    fn form<'a>(
+        &mut self,
+        pv: PvId,
+        entry: &'a Entry,
+        now_ns: i64,
+    ) -> Option<(&mut Life, State<'a>)> {
+        let form = entry.form()?;
+        let state = state(entry, form, now_ns);
+        if self.known(pv, entry).is_none() {
+            if pv.index() >= self.lives.len() {
+                self.lives.resize_with(pv.index() + 1, || None);
+            }
+            self.lives[pv.index()] = Some(Box::new(FormLife {
+                form: Arc::clone(form),
+                life: Life::new(&form.spelling, dialect(form), &state),
+                refreshed: 0,
+                alarm: alarm(entry),
+            }));
+        }
+        let known = self.lives[pv.index()].as_deref_mut()?;
+        Some((&mut known.life, state))
+    }
+
+    /// Tells everything that is new of a PV in one message, or two of a first value.
+    fn refresh(&mut self, table: &Table, changes: &Changes, pv: PvId, now_ns: i64) {
+        let Some(entry) = table.get(pv) else { return };
+        let begin = self.bytes.len();
+        let mut bytes = std::mem::take(&mut self.bytes);
+        let mut rows = 0;
+        if let Some(known) = self.known(pv, entry)
+            && known.refreshed != changes.tick
+        {
+            known.refreshed = changes.tick;
+            known.alarm = alarm(entry);
+            let was_away = |(of, connection): &(PvId, _)| {
+                let connection: &pvwire_schema::types::Connection = connection;
+                *of == pv && connection.state != ConnectionState::Connected
+            };
+            let came_back = changes.connections.iter().any(was_away);
+            let has_new = entry.value_tick == changes.tick;
+            let apart = changes.large.iter().any(|row| row.pv == pv);
+            let state = state(entry, &known.form, now_ns);
+            rows = (known.life).refresh(&mut bytes, &state, came_back, has_new, apart);
+        }
+        self.bytes = bytes;
+        self.add(pv, begin, rows);
+    }
+
+    fn add(&mut self, pv: PvId, begin: usize, rows: u32) {
+        let end = self.bytes.len();
+        if end > begin {
+            self.spans.push(Span {
+                pv,
+                begin,
+                end,
+                rows,
+            });
+        }
+    }
+
+    /// Tells one update.
+    fn row(&mut self, table: &Table, changes: &Changes, row: &ChangedRow, now_ns: i64) {
+        let pv = row.pv;
+        let Some(Some(known)) = self.lives.get_mut(pv.index()) else {
+            return;
+        };
+        if known.refreshed == changes.tick {
+            return;
+        }
+        let entry = table.entry(pv);
+        let is_plain = known.life.is_shown()
+            && entry
+                .form()
+                .is_some_and(|form| Arc::ptr_eq(form, &known.form));
+        let (Some(metadata), Some(latest), true) = (&entry.metadata, &entry.latest, is_plain)
+        else {
+            return self.refresh(table, changes, pv, now_ns);
+        };
+        known.alarm = row.alarm.unwrap_or(known.alarm);
+        let begin = self.bytes.len();
+        let whole = match &row.value {
+            RowValue::Structure { whole, .. } => Value::Blob(whole),
+            other => value(other),
+        };
+        let sample = Sample {
+            value: whole,
+            alarm: known.alarm,
+            time_ns: row.time_ns,
+            ..sample(latest)
+        };
+        known.life.row(&mut self.bytes, metadata, &sample);
+        self.add(pv, begin, 1);
+    }
+
+    fn errors(reply: &Reply, out: &mut Vec<u8>) {
+        if let Reply::Subscribed { errors, .. } = reply {
+            for error in errors {
+                let text = serde_json::json!({"type": "error", "message": error.message});
+                pvwire_pvws::text_message(out, text.to_string().as_bytes());
+            }
+        }
+    }
+}
+
+fn nothing() -> Frame {
+    Frame::raw(Vec::new())
+}
+
+impl MessageEncoder for Texts {
+    fn begin(&mut self, table: &Table, changes: &Changes, now: Now) {
+        self.bytes.clear();
+        self.spans.clear();
+        let connections = changes.connections.iter().map(|(pv, _)| *pv);
+        let metadata = changes.metadata.iter().map(|(pv, _)| *pv);
+        for pv in connections.chain(metadata) {
+            self.refresh(table, changes, pv, now.wall_ns);
+        }
+        for row in &changes.rows {
+            self.row(table, changes, row, now.wall_ns);
+        }
+        for row in &changes.large {
+            self.refresh(table, changes, row.pv, now.wall_ns);
+        }
+    }
+
+    fn update(
+        &mut self,
+        changes: &Changes,
+        _dirty: Option<&Dirty>,
+        set: &PvSet,
+        _prev_tick: u64,
+    ) -> Option<Frame> {
+        let mine = || self.spans.iter().filter(|span| set.contains(span.pv));
+        let length = mine().map(|span| span.end - span.begin).sum();
+        let mut bytes = Vec::with_capacity(length);
+        let mut rows = 0;
+        for span in mine() {
+            bytes.extend_from_slice(&self.bytes[span.begin..span.end]);
+            rows += span.rows;
+        }
+        // A large value follows on its tick's frame.
+        let follows = || changes.large.iter().any(|row| set.contains(row.pv));
+        (!bytes.is_empty() || follows()).then(|| Frame::raw(bytes).with_rows(rows))
+    }
+
+    fn catch_up(
+        &mut self,
+        table: &Table,
+        set: &PvSet,
+        (since, _): (u64, SkipCause),
+        _tick: u64,
+    ) -> Frame {
+        let (mut out, mut rows, mut together) = (Vec::new(), 0, Together::default());
+        let now_ns = wall_ns();
+        for &pv in set.ids() {
+            let entry = table.entry(pv);
+            let latest = entry.latest.as_ref();
+            let has_new = entry.value_tick > since;
+            let apart = has_new && latest.is_some_and(|latest| !together.takes(&latest.value));
+            let needs_all = entry.connection_tick > since || entry.metadata_tick > since;
+            if (has_new || needs_all)
+                && let Some((life, state)) = self.form(pv, entry, now_ns)
+            {
+                rows += life.catch_up(&mut out, &state, needs_all, apart);
+            }
+        }
+        Frame::raw(out).with_rows(rows)
+    }
+
+    fn large(
+        &mut self,
+        _kind: FrameKind,
+        _tick: u64,
+        _pv: PvId,
+        (latest, _): (&Latest, SkipCause),
+        of: Described<'_>,
+    ) -> Frame {
+        let Some((form, metadata)) = of.form else {
+            return nothing();
+        };
+        let connection = of.connection;
+        let state = State {
+            is_connected: connection.state == ConnectionState::Connected,
+            is_not_found: false,
+            readonly: !(connection.write && connection.puts && form.may_write),
+            metadata: Some(metadata),
+            latest: Some(sample(latest)),
+            now_ns: latest.time_ns,
+        };
+        let text = Life::large(&form.spelling, dialect(form), &state);
+        text.map_or_else(nothing, |text| Frame::raw(text).with_rows(1))
+    }
+
+    fn reply_with(
+        &mut self,
+        _kind: FrameKind,
+        _tick: u64,
+        _to: u32,
+        reply: &Reply,
+        (table, ids): Values<'_>,
+    ) -> Frame {
+        let (mut out, mut rows, mut together) = (Vec::new(), 0, Together::default());
+        Self::errors(reply, &mut out);
+        let now_ns = wall_ns();
+        for &pv in ids {
+            let entry = table.entry(pv);
+            let latest = entry.latest.as_ref();
+            let apart = latest.is_some_and(|latest| !together.takes(&latest.value));
+            if let Some((life, state)) = self.form(pv, entry, now_ns) {
+                rows += life.newcomer(&mut out, &state, apart);
+            }
+        }
+        Frame::raw(out).with_rows(rows)
+    }
+
+    fn answer(&mut self, _tick: u64, _to: u32, _reply: &Reply) -> Frame {
+        nothing()
+    }
+
+    fn put_answer(&mut self, _tick: u64, _to: u32, _end: &OpEnd) -> Frame {
+        nothing()
+    }
+
+    fn call_answer(&mut self, _tick: u64, _to: u32, _end: &OpEnd) -> Frame {
+        nothing()
+    }
+
+    fn probe(&mut self, _tick: u64) -> Frame {
+        nothing()
+    }
+}

@@ -1,0 +1,178 @@
+//! Conversations with clients of doors: their messages, and the subscriptions that follow from them.
+//!
+//! A client of a door may send a message for each of its PVs. What a turn's messages subscribe and end is asked
+//! for together, and the next time when that is answered, so that no number of messages fills a queue.
+
+use std::sync::Arc;
+
+use pvwire_schema::types::{Outcome, PutValue, PvId};
+
+use super::Run;
+use crate::config::Access;
+use crate::fanout::control::ControlRequest;
+use crate::fanout::dialogue::{Ask, Dialogue};
+use crate::fanout::frame::Frame;
+use crate::ingest::{OpEnd, Put};
+use crate::session::operation::Action;
+use crate::session::socket::Broken;
+
+/// One client's conversation.
+pub(super) struct Conversation {
+    pub(super) dialogue: Box<dyn Dialogue>,
+    /// Requests to the fan-out stage without an answer.
+    open: usize,
+}
+
+impl Conversation {
+    pub(super) fn new(dialogue: Box<dyn Dialogue>) -> Self {
+        Self { dialogue, open: 0 }
+    }
+}
+
+impl Run {
+    /// Takes a message of a client of a door.
+    pub(super) fn converse(&mut self, place: usize, message: &[u8]) -> Result<(), Broken> {
+        let client = &mut self.clients[place];
+        if client.known()?.is_none() {
+            return Err(Broken::NotLoggedIn);
+        }
+        let asked = (client.conversation.as_mut()).and_then(|with| with.dialogue.take(message));
+        match asked {
+            None => Ok(()),
+            Some(Ask::Send(frame)) => client.socket.answer(&Arc::new(frame)),
+            Some(Ask::Put {
+                number,
+                name,
+                value,
+            }) => self.put_named(place, number, name, value),
+        }
+    }
+
+    fn put_named(
+        &mut self,
+        place: usize,
+        number: u32,
+        name: String,
+        value: PutValue,
+    ) -> Result<(), Broken> {
+        let timeout = self.context.limits.put_timeout;
+        let client = &mut self.clients[place];
+        if !client.budget.has_room() {
+            let end = OpEnd::failed(
+                Outcome::NotAllowed,
+                "too many writes wait for their answers",
+            );
+            return self.tell_put(place, number, &end);
+        }
+        let put = Put {
+            value,
+            wait: false,
+            expected: None,
+            user: client.identity.user.clone(),
+            timeout,
+        };
+        self.operate(place, number, vec![(name, Action::Put(put))], false)
+    }
+
+    /// Tells a client of a door how its put ended.
+    pub(super) fn tell_put(
+        &mut self,
+        place: usize,
+        number: u32,
+        end: &OpEnd,
+    ) -> Result<(), Broken> {
+        let client = &mut self.clients[place];
+        let with = client.conversation.as_mut();
+        match with.and_then(|with| with.dialogue.put_ended(number, end)) {
+            Some(frame) => client.socket.answer(&Arc::new(frame)),
+            None => Ok(()),
+        }
+    }
+
+    /// A request of a client was answered: asks for what it has subscribed and ended meanwhile.
+    pub(super) fn go_on(&mut self, place: usize) {
+        let with = self.clients[place].conversation.as_mut();
+        if let Some(with) = with {
+            with.open = with.open.saturating_sub(1);
+            let asked = self.ask_for_changes(place);
+            self.settle(place, asked.map(|()| false));
+        }
+    }
+
+    /// Asks for the subscriptions that clients of doors began and ended.
+    pub(super) fn ask_for_changes(&mut self, place: usize) -> Result<(), Broken> {
+        let client = &mut self.clients[place];
+        let Some(with) = &mut client.conversation else {
+            return Ok(());
+        };
+        if with.open > 0 || !with.dialogue.has_changes() {
+            return Ok(());
+        }
+        let (id, request, control) = (client.id, 0, &self.context.control);
+        let ids = with.dialogue.cleared();
+        if !ids.is_empty() {
+            client.budget.open()?;
+            with.open += 1;
+            control.push(ControlRequest::Unsubscribe {
+                client: id,
+                request,
+                ids,
+            });
+        }
+        let wanted = with.dialogue.wanted();
+        let asker = (id, &client.caller, &client.identity, &client.owner);
+        let mut told: Vec<Frame> = Vec::new();
+        let mut ids: Vec<PvId> = Vec::new();
+        for (form, acquired) in self.answerer.acquire_forms(asker, wanted) {
+            match acquired {
+                Ok(pv) => {
+                    with.dialogue.accepted(&form, pv);
+                    ids.push(pv);
+                }
+                Err(refusal) => {
+                    let (problem, message) = (refusal.problem, &refusal.message);
+                    told.extend(with.dialogue.refused(&form, problem, message));
+                }
+            }
+        }
+        if !ids.is_empty() {
+            let subscribe = ControlRequest::Subscribe {
+                client: id,
+                request,
+                ids,
+                errors: Vec::new(),
+            };
+            if let Err(too_many) = client.budget.open() {
+                self.answerer.withdraw(subscribe);
+                return Err(too_many.into());
+            }
+            with.open += 1;
+            control.push(subscribe);
+        }
+        for frame in told {
+            client.socket.answer(&Arc::new(frame))?;
+        }
+        Ok(())
+    }
+
+    /// The rules have changed: clients of doors get the PVs anew that they may write now or no longer.
+    pub(super) fn judge_conversations(&mut self) {
+        let registry = Arc::clone(&self.context.registry);
+        let mut changed = Vec::new();
+        for (place, client) in &mut self.clients {
+            if client.is_closing() {
+                continue;
+            }
+            if let Some(with) = &mut client.conversation {
+                let identity = Arc::clone(&client.identity);
+                let may_write = |name: &str| registry.permit(name, &identity, Access::Put).is_ok();
+                with.dialogue.judge_again(&may_write);
+                changed.push(place);
+            }
+        }
+        for place in changed {
+            let asked = self.ask_for_changes(place);
+            self.settle(place, asked.map(|()| false));
+        }
+    }
+}

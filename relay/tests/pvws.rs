@@ -1,0 +1,11 @@
+//! Clients of PVWS use the relay as if it were PVWS.
+//!
+//! Topology: soft IOCs with Channel Access and pvAccess, a relay with `--pvws`, WebSocket clients that know
+//! nothing but text messages.
+
+mod client;
+mod life;
+mod limits;
+mod messages;
+mod puts;
+mod values;

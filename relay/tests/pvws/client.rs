@@ -1,0 +1,144 @@
+//! A client of PVWS: a WebSocket with text messages.
+
+use std::net::{SocketAddr, TcpStream};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use testbed::{DEADLINE, Relay};
+use tungstenite::client::{ClientRequestBuilder, client};
+use tungstenite::{Message, WebSocket};
+
+/// A connected client.
+pub(super) struct Pvws {
+    socket: WebSocket<TcpStream>,
+    echoes: u32,
+}
+
+impl Pvws {
+    pub(super) fn connect(relay: &Relay) -> Self {
+        Self::try_connect(relay.address(), &[]).unwrap()
+    }
+
+    /// Connects with these headers.
+    pub(super) fn try_connect(
+        address: SocketAddr,
+        headers: &[(&str, &str)],
+    ) -> Result<Self, String> {
+        Self::over(TcpStream::connect(address).unwrap(), address, headers)
+    }
+
+    /// Connects with so small a buffer that it soon is full when this client reads nothing.
+    pub(super) fn connect_slow(relay: &Relay) -> Self {
+        use socket2::{Domain, Socket, Type};
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.set_recv_buffer_size(4096).unwrap();
+        socket.connect(&relay.address().into()).unwrap();
+        Self::over(socket.into(), relay.address(), &[]).unwrap()
+    }
+
+    fn over(
+        stream: TcpStream,
+        address: SocketAddr,
+        headers: &[(&str, &str)],
+    ) -> Result<Self, String> {
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        let uri = format!("ws://{address}/pvws/pv").parse().unwrap();
+        let mut request = ClientRequestBuilder::new(uri);
+        for (name, value) in headers {
+            request = request.with_header(*name, *value);
+        }
+        let (socket, response) = client(request, stream).map_err(|error| error.to_string())?;
+        assert!(!response.headers().contains_key("sec-websocket-protocol"));
+        Ok(Self { socket, echoes: 0 })
+    }
+
+    pub(super) fn send(&mut self, message: &Value) {
+        self.send_text(&message.to_string());
+    }
+
+    pub(super) fn send_text(&mut self, text: &str) {
+        self.socket.send(Message::text(text)).unwrap();
+    }
+
+    pub(super) fn subscribe(&mut self, names: &[&str]) {
+        self.send(&json!({"type": "subscribe", "pvs": names}));
+    }
+
+    pub(super) fn write(&mut self, pv: &str, value: Value) {
+        self.send(&json!({"type": "write", "pv": pv, "value": value}));
+    }
+
+    /// The next message of any kind.
+    pub(super) fn next_message(&mut self) -> Message {
+        self.socket.read().expect("a message in time")
+    }
+
+    /// The text of the next message that isn't a ping.
+    pub(super) fn next_text(&mut self) -> String {
+        self.read_text().expect("a text in time")
+    }
+
+    fn read_text(&mut self) -> tungstenite::Result<String> {
+        loop {
+            match self.socket.read()? {
+                Message::Text(text) => return Ok(text.to_string()),
+                Message::Ping(_) | Message::Pong(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    pub(super) fn next(&mut self) -> Value {
+        serde_json::from_str(&self.next_text()).unwrap()
+    }
+
+    /// Messages until one of them fits, which is the last.
+    pub(super) fn until(&mut self, what: &str, fits: impl Fn(&Value) -> bool) -> Vec<Value> {
+        let deadline = Instant::now() + DEADLINE;
+        let mut seen = Vec::new();
+        loop {
+            let message = match self.read_text() {
+                Ok(text) => serde_json::from_str(&text).unwrap(),
+                Err(error) => panic!("never: {what}: {error}; {seen:#?}"),
+            };
+            let is_last = fits(&message);
+            seen.push(message);
+            if is_last {
+                return seen;
+            }
+            assert!(Instant::now() < deadline, "never: {what}; {seen:#?}");
+        }
+    }
+
+    /// The update of this PV that fits, with all messages before it.
+    pub(super) fn update(&mut self, pv: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
+        let of_pv = |message: &Value| message["pv"] == *pv && fits(message);
+        self.until(&format!("{pv}: {what}"), of_pv).pop().unwrap()
+    }
+
+    /// What was sent before the answer to an echo that is sent now.
+    pub(super) fn so_far(&mut self) -> Vec<Value> {
+        self.echoes += 1;
+        let echo = json!({"type": "echo", "number": self.echoes});
+        self.send(&echo);
+        let mut seen = self.until("the echo", |message| *message == echo);
+        seen.pop();
+        seen
+    }
+
+    /// The close code, after whatever comes before it.
+    pub(super) fn close_code(&mut self) -> u16 {
+        loop {
+            match self.socket.read() {
+                Ok(Message::Close(frame)) => return frame.unwrap().code.into(),
+                Ok(_) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+/// Flags of a relay with the door, and more.
+pub(super) fn flags<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&["--pvws", "--pvws-throttle-ms", "0"], more].concat()
+}

@@ -1,0 +1,183 @@
+//! The life of a PV: connection, loss and return of its IOC, alarms, metadata, rights.
+
+use serde_json::{Value, json};
+use testbed::{Network, Relay, SoftIoc, prefix};
+
+use super::client::{Pvws, flags};
+
+fn database(units: &str) -> String {
+    format!(
+        r#"
+        record(ao, "$(P)ao") {{
+            field(VAL, "1") field(EGU, "{units}") field(PINI, "YES") field(HIGH, "5") field(HSV, "MINOR")
+        }}
+        record(mbbo, "$(P)enum") {{
+            field(VAL, "0") field(ZRST, "off") field(ONST, "on") field(ONSV, "MAJOR") field(PINI, "YES")
+        }}
+        record(stringout, "$(P)text") {{ field(VAL, "hello") field(PINI, "YES") }}
+        record(waveform, "$(P)wave") {{
+            field(FTVL, "SHORT") field(NELM, "4") field(INP, [1, 2]) field(PINI, "YES")
+        }}
+        "#
+    )
+}
+
+/// An update without its type, name and time.
+fn inner(update: &Value) -> Value {
+    let mut update = update.clone();
+    let fields = update.as_object_mut().unwrap();
+    for key in ["type", "pv", "seconds", "nanos"] {
+        assert!(fields.remove(key).is_some(), "{key}");
+    }
+    update
+}
+
+#[test]
+fn first_two_messages_have_the_value_and_the_right_to_write() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, &database("V"));
+    let name = ioc.name("ao");
+    for (more, readonly) in [
+        (&[][..], true),
+        (&["--enable-put", "--allow-put", "*"], false),
+        (&["--enable-put", "--allow-put", "other*"], true),
+        (
+            &["--enable-put", "--allow-put", "*", "--pvws-write=false"],
+            true,
+        ),
+    ] {
+        let relay = Relay::start(network, &flags(more));
+        let mut client = Pvws::connect(&relay);
+        client.subscribe(&[&name]);
+        let (first, second) = (client.next(), client.next());
+        assert_eq!(first["vtype"], "VDouble");
+        for update in [&first, &second] {
+            assert_eq!(update["value"], 1.0);
+            assert_eq!(update["readonly"], readonly, "{more:?}");
+        }
+        assert_eq!(inner(&second), json!({"value": 1.0, "readonly": readonly}));
+    }
+}
+
+#[test]
+fn killed_ioc_is_told_as_each_class_can_and_its_return_as_new() {
+    let (network, prefix) = (Network::new(), prefix());
+    let ioc = SoftIoc::with_prefix(network, &prefix, &database("V"), "");
+    let relay = Relay::start(network, &flags(&[]));
+    let mut client = Pvws::connect(&relay);
+    let names = ["ao", "enum", "text", "wave"].map(|record| ioc.name(record));
+    client.subscribe(&names.each_ref().map(String::as_str));
+    for name in &names {
+        let mut one = Pvws::connect(&relay);
+        one.subscribe(&[name]);
+        one.update(name, "its value", |update| update["vtype"].is_string());
+    }
+    client.so_far();
+
+    ioc.kill();
+    let mut gone: Vec<_> = (0..4).map(|_| client.next()).collect();
+    gone.sort_by_key(|update| names.iter().position(|name| update["pv"] == **name));
+    let gone: Vec<_> = gone.iter().map(inner).collect();
+    let nan = json!({"severity": "INVALID", "value": "NaN"});
+    let array = json!({"severity": "INVALID", "b64srt": ""});
+    assert_eq!(gone, [nan.clone(), nan.clone(), nan, array]);
+    assert!(client.so_far().is_empty());
+    // A new client hears nothing of a PV that is gone.
+    let mut late = Pvws::connect(&relay);
+    late.subscribe(&[&names[0]]);
+
+    let _ioc = SoftIoc::with_prefix(network, &prefix, &database("A"), "");
+    let mut back = std::collections::BTreeMap::<String, Vec<Value>>::new();
+    while back.len() < 4 || back.values().any(|updates| updates.len() < 2) {
+        let update = client.next();
+        let name = update["pv"].as_str().unwrap().to_owned();
+        back.entry(name).or_default().push(update);
+    }
+    for (name, key) in names.iter().zip(["value", "value", "text", "b64srt"]) {
+        let [first, second, ..] = &back[name][..] else {
+            panic!("{back:?}");
+        };
+        assert!(
+            first["vtype"].is_string() && !first["readonly"].is_null(),
+            "{first}"
+        );
+        assert!(
+            second["vtype"].is_null() && !second["readonly"].is_null(),
+            "{second}"
+        );
+        assert!(first[key] != "NaN" && first[key] == second[key], "{first}");
+    }
+    assert_eq!(back[&names[0]][0]["units"], "A");
+    late.update(&names[0], "its value", |update| update["units"] == "A");
+}
+
+#[test]
+fn name_that_is_never_found_has_one_message_without_a_value() {
+    let (network, prefix) = (Network::new(), prefix());
+    let relay = Relay::start(network, &flags(&["--not-found-after-ms", "300"]));
+    let mut client = Pvws::connect(&relay);
+    let name = format!("ca://{prefix}ao");
+    client.subscribe(&[&name]);
+    let update = client.next();
+    assert_eq!(
+        (&update["pv"], inner(&update)),
+        (&json!(name), json!({"readonly": true}))
+    );
+    let _ioc = SoftIoc::with_prefix(network, &prefix, &database("V"), "");
+    let found = client.next();
+    assert_eq!(
+        (&found["vtype"], &found["value"]),
+        (&json!("VDouble"), &json!(1.0))
+    );
+}
+
+#[test]
+fn severity_comes_with_the_value_that_changes_it() {
+    let network = Network::new();
+    let mut ioc = SoftIoc::start(network, &database("V"));
+    let relay = Relay::start(network, &flags(&[]));
+    let mut client = Pvws::connect(&relay);
+    let [ao, mode] = ioc.names(["ao", "enum"]);
+    for name in [&ao, &mode] {
+        client.subscribe(&[name]);
+        client.update(name, "its value", |update| update["vtype"].is_string());
+        client.update(name, "its value again", |update| update["vtype"].is_null());
+    }
+    for (field, value, expected) in [
+        ("ao", "2", json!({"value": 2.0})),
+        ("ao", "6", json!({"severity": "MINOR", "value": 6.0})),
+        ("ao", "7", json!({"value": 7.0})),
+        ("ao", "1", json!({"severity": "NONE", "value": 1.0})),
+        (
+            "enum",
+            "1",
+            json!({"severity": "MAJOR", "value": 1, "text": "on"}),
+        ),
+        (
+            "enum",
+            "0",
+            json!({"severity": "NONE", "value": 0, "text": "off"}),
+        ),
+    ] {
+        ioc.put(field, value);
+        assert_eq!(inner(&client.next()), expected);
+    }
+}
+
+#[test]
+fn changed_units_come_with_a_value() {
+    let network = Network::new();
+    let mut ioc = SoftIoc::start(network, &database("V"));
+    let relay = Relay::start(network, &flags(&[]));
+    let mut client = Pvws::connect(&relay);
+    let name = ioc.name("ao");
+    client.subscribe(&[&name]);
+    client.update(&name, "its value", |update| update["units"] == "V");
+    client.update(&name, "its value again", |update| update["units"].is_null());
+    ioc.put("ao.EGU", "kV");
+    let changed = client.update(&name, "its units", |update| update["units"] == "kV");
+    assert_eq!(
+        (&changed["value"], &changed["vtype"]),
+        (&json!(1.0), &json!("VDouble"))
+    );
+}

@@ -1,0 +1,194 @@
+//! Throttle, slow clients, many names, and the relay's stop.
+
+use std::time::Instant;
+
+use pvwire_schema::close::CloseCode;
+use serde_json::{Value, json};
+use testbed::{Client, Network, Relay, SoftIoc, eventually, relay_command};
+
+use super::client::{Pvws, flags};
+
+const DATABASE: &str = r#"
+record(longout, "$(P)n") { field(VAL, "0") field(PINI, "YES") field(HIGH, "9000") field(HSV, "MINOR") }
+record(waveform, "$(P)source") { field(FTVL, "SHORT") field(NELM, "4000") field(INP, "[ELEMENTS]") }
+record(waveform, "$(P)many") { field(FTVL, "SHORT") field(NELM, "4000") field(INP, "$(P)source") }
+record(waveform, "$(P)wave") {
+    field(FTVL, "SHORT") field(NELM, "4") field(INP, "$(P)n CP") field(PINI, "YES")
+}
+"#;
+
+fn database() -> String {
+    DATABASE.replace("ELEMENTS", &vec!["1"; 4_000].join(","))
+}
+
+/// Counts to the number in the `{}`, as fast as it can.
+const COUNT: &str = "
+for i in range(1, {} + 1):
+    ioc('dbpf %sn %d' % (P, i))
+";
+
+fn count(ioc: &mut SoftIoc, to: u32) {
+    ioc.run(&COUNT.replace("{}", &to.to_string()));
+}
+
+#[test]
+fn throttle_delivers_the_first_value_and_the_last() {
+    let network = Network::new();
+    let mut ioc = SoftIoc::start(network, &database());
+    let mut command = relay_command(network);
+    command.envs([("PV_THROTTLE_MS", "300"), ("PV_ARRAY_THROTTLE_MS", "600")]);
+    let relay = Relay::spawn(command, &["--pvws"]);
+    let [number, wave] = ioc.names(["n", "wave"]);
+    let mut client = Pvws::connect(&relay);
+    client.subscribe(&[&number]);
+    client.update(&number, "its value again", |update| {
+        update["vtype"].is_null()
+    });
+    let start = Instant::now();
+    count(&mut ioc, 1_000);
+    let mut seen = 1;
+    while client.update(&number, "a value", |_| true)["value"] != 1_000 {
+        seen += 1;
+    }
+    let most = start.elapsed().as_millis() / 300 + 2;
+    assert!(seen <= most, "{seen} updates in {:?}", start.elapsed());
+    // Arrays have their own interval.
+    client.subscribe(&[&wave]);
+    client.update(&wave, "its value again", |update| {
+        update["vtype"].is_null() && update["b64srt"].is_string()
+    });
+    let (mut numbers, mut arrays) = (Vec::new(), Vec::new());
+    for value in ["1", "2", "3"] {
+        ioc.put("n", value);
+    }
+    let start = Instant::now();
+    while numbers.last() != Some(&json!(3)) || arrays.last() != Some(&json!("AwA=")) {
+        let update = client.next();
+        if update["pv"] == *number {
+            numbers.push(update["value"].clone());
+        } else {
+            arrays.push(update["b64srt"].clone());
+        }
+    }
+    let most = start.elapsed().as_millis() / 600 + 2;
+    assert!(arrays.len() as u128 <= most, "{arrays:?}");
+}
+
+#[test]
+fn clients_with_the_same_names_get_the_same_bytes() {
+    let network = Network::new();
+    let mut ioc = SoftIoc::start(network, &database());
+    let relay = Relay::start(network, &flags(&[]));
+    let name = ioc.name("n");
+    let mut clients = [(); 3].map(|()| Pvws::connect(&relay));
+    for client in &mut clients {
+        client.subscribe(&[&name]);
+        client.update(&name, "its value again", |update| update["vtype"].is_null());
+    }
+    let encoded = relay.metric("pvwire_frames_encoded_total");
+    count(&mut ioc, 50);
+    let texts = clients.each_mut().map(|client| {
+        let mut texts = Vec::new();
+        while texts
+            .last()
+            .is_none_or(|text: &String| !text.contains("\"value\":50,"))
+        {
+            texts.push(client.next_text());
+        }
+        texts
+    });
+    assert_eq!(texts[0].len(), 50);
+    assert!(texts.iter().all(|other| *other == texts[0]));
+    assert_eq!(
+        relay.metric("pvwire_frames_encoded_total"),
+        encoded,
+        "no private frames"
+    );
+}
+
+#[test]
+fn slow_client_gets_the_newest_state_and_is_counted() {
+    let network = Network::new();
+    let mut ioc = SoftIoc::start(network, &database());
+    let more = ["--evict-after-ms", "60000", "--pvws-array-throttle-ms", "0"];
+    let relay = Relay::start(network, &flags(&more));
+    let [number, many] = ioc.names(["n", "many"]);
+    let (mut slow, mut other) = (Pvws::connect_slow(&relay), Pvws::connect(&relay));
+    for client in [&mut slow, &mut other] {
+        client.subscribe(&[&number, &many]);
+        client.update(&number, "its value again", |update| {
+            update["vtype"].is_null()
+        });
+    }
+    // The slow client reads nothing while megabytes of arrays come.
+    ioc.run(
+        "
+import time
+for i in range(1, 9501):
+    ioc('dbpf %sn %d' % (P, i))
+    if i % 10 == 0: ioc('dbpf %smany.PROC 1' % P)
+    if i % 20 == 0: time.sleep(.002)
+",
+    );
+    other.update(&number, "the last value", |update| update["value"] == 9_500);
+    eventually("frames were skipped", || {
+        relay.metric("pvwire_frames_skipped_total") > 0.0
+    });
+    let mut merged = serde_json::Map::new();
+    let mut last = 0;
+    while merged.get("value") != Some(&Value::from(9_500)) {
+        let update = slow.next();
+        if update["pv"] == *number {
+            let value = update["value"].as_u64().unwrap();
+            assert!(value >= last, "{value} after {last}");
+            last = value;
+            merged.extend(update.as_object().unwrap().clone());
+        }
+    }
+    let skipped = relay.metric("pvwire_updates_skipped_total{cause=\"behind\"}");
+    assert!(skipped > 0.0);
+    assert_eq!(
+        merged["severity"], "MINOR",
+        "a change of alarm isn't skipped"
+    );
+}
+
+#[test]
+fn many_subscriptions_of_one_name_each_are_taken() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, &database());
+    let relay = Relay::start(network, &flags(&[]));
+    let mut client = Pvws::connect(&relay);
+    let name = ioc.name("n");
+    let names: Vec<_> = (0..500)
+        .map(|n| format!("{name}.{{\"dbnd\":{{\"abs\":{n}}}}}"))
+        .collect();
+    for name in &names {
+        client.subscribe(&[name]);
+    }
+    let mut missing: std::collections::HashSet<_> = names.iter().map(String::as_str).collect();
+    while !missing.is_empty() {
+        let update = client.next();
+        missing.remove(update["pv"].as_str().unwrap());
+    }
+}
+
+#[test]
+fn clients_are_closed_when_the_relay_stops() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, &database());
+    let relay = Relay::start(
+        network,
+        &flags(&["--drain-delay-ms", "0", "--drain-spread-ms", "100"]),
+    );
+    let name = ioc.name("n");
+    let mut native = Client::connect(relay.address());
+    native.subscribe(&[&name]);
+    native.wait_number(&name, 0.0);
+    let mut client = Pvws::connect(&relay);
+    client.subscribe(&[&name]);
+    client.update(&name, "its value", |update| update["vtype"].is_string());
+    assert_eq!(relay.metric("pvwire_monitors_active"), 1.0);
+    relay.signal("TERM");
+    assert_eq!(client.close_code(), CloseCode::ServiceRestart.number());
+}

@@ -1,0 +1,176 @@
+//! Writes, under the relay's rules.
+
+use serde_json::json;
+use testbed::{Network, Relay, SoftIoc, file, prefix, relay_command};
+
+use super::client::{Pvws, flags};
+
+const DATABASE: &str = r#"
+record(ao, "$(P)ao") { field(VAL, "1") field(PINI, "YES") }
+record(mbbo, "$(P)enum") { field(ZRST, "off") field(ONST, "on") field(PINI, "YES") }
+record(stringout, "$(P)text") { field(VAL, "old") field(PINI, "YES") }
+record(waveform, "$(P)wave") { field(FTVL, "DOUBLE") field(NELM, "4") field(PINI, "YES") }
+record(waveform, "$(P)chars") { field(FTVL, "CHAR") field(NELM, "16") field(PINI, "YES") }
+"#;
+
+const PUTS: [&str; 3] = ["--enable-put", "--allow-put", "*"];
+
+#[test]
+fn written_values_arrive_and_are_told() {
+    let network = Network::new();
+    let ioc = SoftIoc::with_pv_access(network, &prefix(), DATABASE);
+    let relay = Relay::start(
+        network,
+        &flags(&[&PUTS[..], &["--pvws-array-throttle-ms", "0"]].concat()),
+    );
+    let mut client = Pvws::connect(&relay);
+    for scheme in ["ca", "pva"] {
+        for (record, value, key, expected) in [
+            ("ao", json!(2.5), "value", json!(2.5)),
+            ("ao", json!("3.5"), "value", json!(3.5)),
+            ("enum", json!("on"), "text", json!("on")),
+            ("enum", json!(0), "text", json!("off")),
+            ("text", json!("new"), "text", json!("new")),
+            ("text", json!(true), "text", json!("true")),
+            ("text", json!(null), "text", json!("null")),
+            ("text", json!(""), "text", json!("")),
+            (
+                "wave",
+                json!([1.5, 2]),
+                "b64dbl",
+                json!("AAAAAAAA+D8AAAAAAAAAQA=="),
+            ),
+        ] {
+            let name = format!("{scheme}://{}", ioc.name(record));
+            client.subscribe(&[&name]);
+            client.write(&name, value);
+            client.update(&name, &format!("{expected}"), |update| {
+                update[key] == expected
+            });
+            client.send(&json!({"type": "clear", "pvs": [name]}));
+        }
+    }
+    // The text of an array of characters ends with a zero.
+    let chars = ioc.name("chars");
+    client.subscribe(&[&chars]);
+    client.write(&chars, json!("hi"));
+    client.update(&chars, "the text", |update| {
+        update["b64byt"]
+            .as_str()
+            .is_some_and(|base64| base64.starts_with("aGkA") || base64 == "aGk=")
+    });
+}
+
+#[test]
+fn put_that_fails_is_answered_by_an_error_that_names_the_pv() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, DATABASE);
+    let relay = Relay::start(network, &flags(&PUTS));
+    let mut client = Pvws::connect(&relay);
+    let [ao, mode] = ioc.names(["ao", "enum"]);
+    client.write(&ao, json!(5));
+    let unknown = json!({"type": "error", "message": format!("Cannot write unknown PV {ao}")});
+    assert_eq!(client.next(), unknown);
+    for (name, value) in [
+        (&mode, json!("nosuch")),
+        (&ao, json!("abc")),
+        (&ao, json!({})),
+    ] {
+        client.subscribe(&[name]);
+        client.write(name, value);
+        let answers = client.until("an error", |message| message["type"] == "error");
+        let message = answers.last().unwrap()["message"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        assert!(
+            message.starts_with(&format!("Cannot write {name}: ")),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn puts_are_refused_without_a_rule_and_where_the_door_takes_none() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, DATABASE);
+    let name = ioc.name("ao");
+    for (more, variable, expected) in [
+        (&[][..], None, "Cannot write"),
+        (&PUTS, Some("false"), "PV_WRITE_SUPPORT is disabled"),
+    ] {
+        let mut command = relay_command(network);
+        command.envs(variable.map(|value| ("PV_WRITE_SUPPORT", value)));
+        let relay = Relay::spawn(command, &flags(more));
+        let mut client = Pvws::connect(&relay);
+        client.subscribe(&[&name]);
+        client.write(&name, json!(5));
+        let answers = client.until("an error", |message| message["type"] == "error");
+        let message = answers.last().unwrap()["message"].as_str().unwrap();
+        assert!(message.contains(expected), "{message}");
+        let seen = client.so_far();
+        assert!(seen.iter().all(|update| update["value"] != 5.0), "{seen:?}");
+    }
+}
+
+#[test]
+fn write_before_the_first_connection_is_done_when_it_comes() {
+    let (network, prefix) = (Network::new(), prefix());
+    let relay = Relay::start(network, &flags(&PUTS));
+    let mut client = Pvws::connect(&relay);
+    let name = format!("{prefix}ao");
+    client.subscribe(&[&name]);
+    client.write(&name, json!(7));
+    let _ioc = SoftIoc::with_prefix(network, &prefix, DATABASE, "");
+    client.update(&name, "the value", |update| update["value"] == 7.0);
+}
+
+#[test]
+fn right_to_write_follows_the_rules_of_each_user() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, DATABASE);
+    let name = ioc.name("ao");
+    let rules = |user: &str| {
+        format!("enable_put = true\n[[rule]]\nuser = \"{user}\"\npv = \"*\"\nallow = \"put\"\n")
+    };
+    let path = file(
+        &format!("{}pvws.toml", prefix().replace(':', "-")),
+        &rules("ann"),
+    );
+    let config = path.to_str().unwrap();
+    let relay = Relay::start(
+        network,
+        &flags(&[
+            "--config",
+            config,
+            "--auth",
+            "trusted-header",
+            "--trusted-proxy",
+            "127.0.0.0/8",
+        ]),
+    );
+    let connect = |user: &str| {
+        let headers = [("X-Forwarded-User", user)];
+        let mut client = Pvws::try_connect(relay.address(), &headers).unwrap();
+        client.subscribe(&[&name]);
+        client
+    };
+    let (mut ann, mut bob) = (connect("ann"), connect("bob"));
+    for (client, readonly) in [(&mut ann, false), (&mut bob, true)] {
+        let update = client.update(&name, "its rights", |update| update["vtype"].is_string());
+        assert_eq!(update["readonly"], readonly);
+        client.update(&name, "its rights again", |update| {
+            update["readonly"] == readonly
+        });
+    }
+    bob.write(&name, json!(5));
+    let answers = bob.until("an error", |message| message["type"] == "error");
+    assert!(answers.iter().all(|message| message["value"] != 5.0));
+    // New rules turn it round.
+    std::fs::write(&path, rules("bob")).unwrap();
+    relay.signal("HUP");
+    ann.update(&name, "no right", |update| update["readonly"] == true);
+    bob.update(&name, "the right", |update| update["readonly"] == false);
+    bob.write(&name, json!(6));
+    ann.update(&name, "the value", |update| update["value"] == 6.0);
+}
