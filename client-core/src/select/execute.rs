@@ -9,6 +9,7 @@ mod apart;
 mod elements;
 mod fields;
 mod held;
+mod lines;
 mod lists;
 mod readers;
 mod results;
@@ -27,7 +28,8 @@ pub use self::value::Value;
 
 use crate::store::{Slot, Store};
 
-use self::fields::{Presence, Read, presence, read_of};
+use self::fields::{Parent, Presence, Read, read_of};
+use self::lines::{Line, Lines};
 use self::readers::Reader;
 
 /// Every part, including those that no field reads: everything is read.
@@ -38,7 +40,7 @@ pub const ALL_PARTS: u32 = u32::MAX;
 struct Step {
     /// Parts that it reads; for an object those of its fields too.
     mask: u32,
-    key: Box<str>,
+    key: Box<[u8]>,
     action: Action,
 }
 
@@ -47,12 +49,12 @@ enum Action {
     /// Reads a field.
     Read(Read),
     /// The name of the object's type.
-    Name(Box<str>),
+    Name(Box<[u8]>),
     /// An object: its fields are the steps up to this one.
     Object(Presence, usize),
     /// An object of a structure: a table, an image, or numbers as base64. Its fields are the lines of
     /// a plan.
-    Apart(Read, Box<str>),
+    Apart(Read, Box<[u8]>),
 }
 
 /// A selection of one PV's fields, as instructions.
@@ -84,11 +86,11 @@ impl Program {
     /// When the plan has a field that PVs don't have, or only PVs of GraphQL have.
     pub fn new(plan: &str, graphql: bool) -> Result<Self, UnknownField> {
         let mut compiler = Compiler {
-            lines: plan.lines(),
+            lines: Lines::new(plan.as_bytes()),
             program: Self::default(),
             graphql,
         };
-        compiler.object("")?;
+        compiler.object(Parent::Channel)?;
         Ok(compiler.program)
     }
 
@@ -100,86 +102,70 @@ impl Program {
 }
 
 struct Compiler<'a> {
-    lines: std::str::Lines<'a>,
+    lines: Lines<'a>,
     program: Program,
     graphql: bool,
 }
 
-impl Compiler<'_> {
+impl<'a> Compiler<'a> {
     /// Compiles the lines up to the end of an object; returns the parts that it reads.
-    fn object(&mut self, path: &str) -> Result<u32, UnknownField> {
+    fn object(&mut self, parent: Parent) -> Result<u32, UnknownField> {
         let mut all = 0;
-        while let Some(line) = self.lines.next() {
-            let mut words = line.splitn(5, ' ');
-            let mut word = || words.next().unwrap_or_default();
-            let (sign, key, name, mask, arguments) = (word(), word(), word(), word(), word());
-            if sign != "{" && sign != "=" {
-                break;
-            }
-            let mut mask = mask.parse().unwrap_or(0);
+        while let Some(line) = self.lines.next().filter(|line| line.is_field()) {
             let at = self.program.steps.len();
-            let action = match name.split_once(':') {
-                Some((_, named)) => Action::Name(named.into()),
-                None => self.action(path, name, arguments)?,
-            };
-            let is_object = matches!(action, Action::Object(..));
-            let is_apart = matches!(action, Action::Apart(..));
+            let mut mask = line.mask;
+            let (action, inner) = self.action(parent, &line)?;
             self.program.steps.push(Step {
                 mask,
-                key: key.into(),
+                key: line.key.into(),
                 action,
             });
-            if is_object {
-                let inner = if path.is_empty() {
-                    name.to_owned()
-                } else {
-                    [path, ".", name].concat()
-                };
-                mask |= self.object(&inner)?;
+            if let Some(inner) = inner {
+                mask |= self.object(inner)?;
                 let end = self.program.steps.len();
                 if let Some(step) = self.program.steps.get_mut(at) {
                     step.mask = mask;
-                    step.action = Action::Object(presence(&inner), end);
+                    step.action = Action::Object(inner.presence(), end);
                 }
-            } else if sign == "{" && !is_apart {
-                return Err(UnknownField([path, ".", name].concat()));
             }
             all |= mask;
         }
         Ok(all)
     }
 
-    fn action(&mut self, path: &str, name: &str, arguments: &str) -> Result<Action, UnknownField> {
-        let Some(read) = read_of(path, name, arguments, self.graphql) else {
-            return Err(UnknownField([path, ".", name].concat()));
+    /// The path of a field that is not in the schema, down to a leaf of it.
+    fn unknown(&mut self, parent: Parent, mut line: Line<'a>) -> UnknownField {
+        let mut path = String::from(parent.path());
+        while let Some(inner) = line.is_object().then(|| self.lines.next()).flatten() {
+            line.push_name(&mut path);
+            path.push('.');
+            line = inner;
+        }
+        line.push_name(&mut path);
+        UnknownField(path)
+    }
+
+    /// What a field does, and for an object with fields in the program which one it is.
+    fn action(
+        &mut self,
+        parent: Parent,
+        line: &Line<'a>,
+    ) -> Result<(Action, Option<Parent>), UnknownField> {
+        if let Some(named) = line.type_name() {
+            return Ok((Action::Name(named.into()), None));
+        }
+        let read = read_of(parent, line.name, line.arguments, self.graphql);
+        let Some(read) = read else {
+            return Err(self.unknown(parent, *line));
         };
         self.program.needs |= read.needs();
         Ok(match read {
-            Read::Object => Action::Object(Presence::Always, 0),
+            Read::Object(inner) => (Action::Object(Presence::Always, 0), Some(inner)),
             Read::Base64(_) | Read::Table | Read::NdArray => {
-                Action::Apart(read, self.skip_object().into())
+                (Action::Apart(read, self.lines.skip_object().into()), None)
             }
-            _ => Action::Read(read),
+            _ => (Action::Read(read), None),
         })
-    }
-
-    /// The lines up to the end of an object.
-    fn skip_object(&mut self) -> String {
-        let mut text = String::new();
-        let mut depth = 1;
-        for line in self.lines.by_ref() {
-            match line.as_bytes().first() {
-                Some(b'{') => depth += 1,
-                Some(b'}') => depth -= 1,
-                _ => {}
-            }
-            if depth == 0 {
-                break;
-            }
-            text.push_str(line);
-            text.push('\n');
-        }
-        text
     }
 }
 
@@ -238,7 +224,7 @@ fn run(
         let affected = parts == ALL_PARTS || step.mask & parts != 0;
         match &step.action {
             Action::Read(read) if affected => reader.read(*read, results),
-            Action::Apart(_, _) if affected => results.mark(Cell::Apart),
+            Action::Apart(read, _) if affected => reader.apart(*read, results),
             Action::Read(_) | Action::Apart(..) | Action::Name(_) => {}
             Action::Object(presence, end) => {
                 let inside = if *presence == Presence::Always {

@@ -1,50 +1,42 @@
 //! Objects of GraphQL that are made from arrays and structures: tables, images, and numbers as base64.
 
-use pvwire_schema::types::{Array, Metadata, Node, NodeValue, ValueType};
+use pvwire_schema::types::{Array, Node, NodeValue, ValueType};
 
 use super::elements::Elements;
-use super::fields::{Read, length};
-use super::value::Value;
+use super::fields::Read;
+use super::lines::{Line, Lines};
+use super::value::{Value, text};
 use crate::format;
 
 /// A field of such an object, with its fields.
 struct Asked<'a> {
-    key: &'a str,
-    name: &'a str,
+    key: &'a [u8],
+    name: &'a [u8],
     length: u32,
     inner: Vec<Self>,
 }
 
 /// The fields up to the end of their object.
-fn asked<'a>(lines: &mut std::str::Lines<'a>) -> Vec<Asked<'a>> {
+fn asked<'a>(lines: &mut Lines<'a>) -> Vec<Asked<'a>> {
     let mut fields = Vec::new();
-    while let Some(line) = lines.next() {
-        let mut words = line.splitn(5, ' ');
-        let mut word = || words.next().unwrap_or_default();
-        let (sign, key, name, _, arguments) = (word(), word(), word(), word(), word());
-        let inner = match sign {
-            "{" => asked(lines),
-            "=" => Vec::new(),
-            _ => break,
-        };
+    while let Some(line) = lines.next().filter(Line::is_field) {
         fields.push(Asked {
-            key,
-            name,
-            length: length(arguments),
-            inner,
+            key: line.key,
+            name: line.name,
+            length: Line::length(line.arguments),
+            inner: if line.is_object() {
+                asked(lines)
+            } else {
+                Vec::new()
+            },
         });
     }
     fields
 }
 
 /// The object that `read` makes of the slot's array or structure; `plan` has the lines of its fields.
-pub(super) fn object(
-    read: Read,
-    plan: &str,
-    elements: Option<Elements<'_>>,
-    metadata: &Metadata,
-) -> Value {
-    let fields = asked(&mut plan.lines());
+pub(super) fn object(read: Read, plan: &[u8], elements: Option<Elements<'_>>) -> Value {
+    let fields = asked(&mut Lines::new(plan));
     let Some(elements) = elements else {
         return Value::Null;
     };
@@ -56,14 +48,12 @@ pub(super) fn object(
         });
         return base64(array.as_ref(), length, &fields);
     }
-    let id = &metadata.type_id;
     let Some(nodes) = elements.node.and_then(contents) else {
         return Value::Null;
     };
     match read {
-        Read::Table if id.starts_with("epics:nt/NTTable:") => table(nodes, &fields),
-        Read::NdArray if id.starts_with("epics:nt/NTNDArray:") => nd_array(nodes, &fields),
-        _ => Value::Null,
+        Read::Table => table(nodes, &fields),
+        _ => nd_array(nodes, &fields),
     }
 }
 
@@ -76,16 +66,11 @@ fn contents(node: &Node) -> Option<&[Node]> {
 }
 
 fn select(fields: &[Asked<'_>], type_name: &str, get: impl Fn(&Asked<'_>) -> Value) -> Value {
-    let value = |field: &Asked<'_>| match field.name.starts_with("__typename") {
+    let value = |field: &Asked<'_>| match field.name.starts_with(b"__typename") {
         true => Value::Text(type_name.to_owned()),
         false => get(field),
     };
-    Value::Object(
-        (fields
-            .iter()
-            .map(|field| (field.key.to_owned(), value(field))))
-        .collect(),
-    )
+    Value::Object((fields.iter().map(|field| (text(field.key), value(field)))).collect())
 }
 
 fn find<'a>(nodes: &'a [Node], name: &str) -> Option<&'a Node> {
@@ -127,7 +112,7 @@ fn table(nodes: &[Node], fields: &[Asked<'_>]) -> Value {
     let labels = texts_of(find(nodes, "labels")).unwrap_or_default();
     let columns = find(nodes, "value").and_then(contents).unwrap_or_default();
     select(fields, "Table", |field| match field.name {
-        "labels" => Value::List(labels.iter().cloned().map(Value::Text).collect()),
+        b"labels" => Value::List(labels.iter().cloned().map(Value::Text).collect()),
         _ => Value::List(
             (columns.iter().enumerate())
                 .map(|(at, column)| {
@@ -147,14 +132,14 @@ fn table_column(column: &Node, label: &str, fields: &[Asked<'_>]) -> Value {
         Value::List(texts.cloned().map(Value::Text).collect())
     };
     select(fields, "TableColumn", |field| match field.name {
-        "name" => Value::Text(column.name.clone()),
-        "label" => Value::Text(label.to_owned()),
-        "array" => match (array, texts) {
+        b"name" => Value::Text(column.name.clone()),
+        b"label" => Value::Text(label.to_owned()),
+        b"array" => match (array, texts) {
             (Some(array), _) => Value::Array(array.clone()),
             (_, Some(texts)) => shown(texts, 0),
             _ => Value::Null,
         },
-        "stringArray" => match (array, texts) {
+        b"stringArray" => match (array, texts) {
             (Some(array), _) => shown(&plain_texts(array), field.length),
             (_, Some(texts)) => shown(texts, field.length),
             _ => Value::Null,
@@ -201,13 +186,13 @@ fn nd_array(nodes: &[Node], fields: &[Asked<'_>]) -> Value {
         _ => None,
     });
     select(fields, "NDArray", |field| match field.name {
-        "uniqueId" => match find(nodes, "uniqueId").map(|node| &node.value) {
+        b"uniqueId" => match find(nodes, "uniqueId").map(|node| &node.value) {
             Some(NodeValue::Number(value_type, number)) if *value_type != ValueType::Boolean => {
                 Value::Number(*number)
             }
             _ => Value::Null,
         },
-        "dimensions" => each(nodes, "dimension", |dimension| {
+        b"dimensions" => each(nodes, "dimension", |dimension| {
             Value::Number(match find(dimension, "size").map(|node| &node.value) {
                 Some(NodeValue::Number(_, number)) => *number,
                 Some(NodeValue::Int64(number)) => *number as f64,
@@ -215,17 +200,19 @@ fn nd_array(nodes: &[Node], fields: &[Asked<'_>]) -> Value {
                 _ => f64::NAN,
             })
         }),
-        "codec" => {
+        b"codec" => {
             let codec = find(nodes, "codec").and_then(contents).unwrap_or_default();
             Value::Text(text_of(find(codec, "name")))
         }
-        "numberType" => samples.map_or(Value::Null, |array| Value::Text(number_type(array).into())),
-        "array" => samples.map_or(Value::Null, |array| Value::Array(array.clone())),
-        "base64Array" => base64(samples, field.length, &field.inner),
+        b"numberType" => {
+            samples.map_or(Value::Null, |array| Value::Text(number_type(array).into()))
+        }
+        b"array" => samples.map_or(Value::Null, |array| Value::Array(array.clone())),
+        b"base64Array" => base64(samples, field.length, &field.inner),
         _ => each(nodes, "attribute", |attribute| {
             select(&field.inner, "NDAttribute", |field| match field.name {
-                "value" => scalar_text(find(attribute, "value")),
-                "description" => Value::Text(text_of(find(attribute, "descriptor"))),
+                b"value" => scalar_text(find(attribute, "value")),
+                b"description" => Value::Text(text_of(find(attribute, "descriptor"))),
                 _ => Value::Text(text_of(find(attribute, "name"))),
             })
         }),
@@ -275,7 +262,7 @@ fn base64(array: Option<&Array>, length: u32, fields: &[Asked<'_>]) -> Value {
     let bytes = array.data.get(..count * size).unwrap_or(&array.data);
     select(fields, "Base64Array", |field| {
         Value::Text(match field.name {
-            "numberType" => number_type(array).to_owned(),
+            b"numberType" => number_type(array).to_owned(),
             _ => base64_of(bytes),
         })
     })

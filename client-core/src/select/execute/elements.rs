@@ -12,6 +12,8 @@ pub struct Elements<'a> {
     pub count: u32,
     /// Its elements, or the first of them; see [`needs`](super::needs).
     pub bytes: &'a [u8],
+    /// Its characters are one text, whatever the metadata say.
+    pub is_text: bool,
     /// The structure; `None` where its fields are read elsewhere.
     pub node: Option<&'a Node>,
 }
@@ -31,6 +33,7 @@ impl<'a> Elements<'a> {
             value_type: ValueType::Structure,
             count,
             bytes: &[],
+            is_text: false,
             node: Some(node),
         }
     }

@@ -1,12 +1,13 @@
 //! The fields that programs read, by their paths in the schema, and texts that many of them show.
 
+use super::lines::Line;
 use super::needs;
 
 /// A field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Read {
     /// An object with fields.
-    Object,
+    Object(Parent),
     Id,
     Skipped,
     /// Values skipped for the cause of this number.
@@ -90,123 +91,193 @@ impl Read {
     }
 }
 
-fn range(path: &str) -> Option<Range> {
-    Some(match path.rsplit('.').next()? {
-        "controlRange" => Range::Control,
-        "displayRange" => Range::Display,
-        "alarmRange" => Range::Alarm,
-        "warningRange" => Range::Warning,
-        _ => return None,
-    })
+/// An object that has fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Parent {
+    Channel,
+    Value,
+    Time,
+    Status,
+    Display,
+    Connection,
+    Skips,
+    Range(Range),
 }
 
-pub(super) fn presence(path: &str) -> Presence {
-    match path {
-        "value" => Presence::Value,
-        "time" => Presence::Time,
-        "display" => Presence::Display,
-        _ => range(path).map_or(Presence::Always, Presence::Range),
+impl Parent {
+    pub(super) fn presence(self) -> Presence {
+        match self {
+            Self::Value => Presence::Value,
+            Self::Time => Presence::Time,
+            Self::Display => Presence::Display,
+            Self::Range(range) => Presence::Range(range),
+            Self::Channel | Self::Status | Self::Connection | Self::Skips => Presence::Always,
+        }
+    }
+
+    /// Its path up to the names of its fields.
+    pub(super) fn path(self) -> &'static str {
+        match self {
+            Self::Channel => "",
+            Self::Value => "value.",
+            Self::Time => "time.",
+            Self::Status => "status.",
+            Self::Display | Self::Range(_) => "display.",
+            Self::Connection => "connection.",
+            Self::Skips => "skips.",
+        }
     }
 }
 
-/// How the field `name` of the object at `path` is read; `None` if there is no such field.
-pub(super) fn read_of(path: &str, name: &str, arguments: &str, graphql: bool) -> Option<Read> {
-    Some(match path {
-        "" => match name {
-            "id" => Read::Id,
-            "skipped" => Read::Skipped,
-            "value" | "time" | "status" | "display" | "connection" | "skips" => Read::Object,
-            _ => return None,
-        },
-        "value" => return value(name, arguments, graphql),
-        "time" => match name {
-            "datetime" => Read::Datetime,
-            "seconds" => Read::Seconds,
-            "nanoseconds" => Read::Nanoseconds,
-            "userTag" => Read::UserTag,
-            _ => return None,
-        },
-        "status" => match name {
-            "quality" => Read::Quality,
-            "severity" => Read::Severity,
-            "alarmStatus" => Read::AlarmStatus,
-            "message" => Read::Message,
-            "mutable" => Read::Mutable,
-            "writable" => Read::Writable,
-            _ => return None,
-        },
-        "display" => return display(name, graphql),
-        "connection" => match name {
-            "state" => Read::State,
-            "connected" => Read::Connected,
-            "since" => Read::Since,
-            "lastHeard" => Read::LastHeard,
-            "unresponsive" => Read::Unresponsive,
-            "readable" => Read::Readable,
-            "reason" => Read::Reason,
-            _ => return None,
-        },
-        "skips" => Read::Skips(match name {
-            "relay" => 1,
-            "source" => 2,
-            "filter" => 3,
-            "behind" => 4,
-            "paced" => 5,
-            _ => return None,
-        }),
-        _ => match name {
-            "min" => Read::Low(range(path)?),
-            "max" => Read::High(range(path)?),
-            _ => return None,
-        },
+/// The name of a field, and how it is read.
+type Named = (&'static str, Read);
+
+static CHANNEL: &[Named] = &[
+    ("id", Read::Id),
+    ("value", Read::Object(Parent::Value)),
+    ("time", Read::Object(Parent::Time)),
+    ("status", Read::Object(Parent::Status)),
+    ("display", Read::Object(Parent::Display)),
+    ("connection", Read::Object(Parent::Connection)),
+    ("skipped", Read::Skipped),
+    ("skips", Read::Object(Parent::Skips)),
+];
+
+static VALUE: &[Named] = &[
+    ("float", Read::Float),
+    ("string", Read::String),
+    ("number", Read::Number),
+    ("text", Read::Text),
+    ("array", Read::Array),
+    ("exact", Read::Exact),
+    ("bigint", Read::Bigint),
+    ("structure", Read::Structure),
+    ("structures", Read::Structures),
+];
+
+/// Values in the form of GraphQL.
+static GRAPHQL_VALUE: &[Named] = &[
+    ("stringArray", Read::StringArray(0)),
+    ("float64Array", Read::Float64Array(0)),
+    ("base64Array", Read::Base64(0)),
+    ("table", Read::Table),
+    ("ndArray", Read::NdArray),
+];
+
+static TIME: &[Named] = &[
+    ("datetime", Read::Datetime),
+    ("seconds", Read::Seconds),
+    ("nanoseconds", Read::Nanoseconds),
+    ("userTag", Read::UserTag),
+];
+
+static STATUS: &[Named] = &[
+    ("quality", Read::Quality),
+    ("severity", Read::Severity),
+    ("alarmStatus", Read::AlarmStatus),
+    ("message", Read::Message),
+    ("mutable", Read::Mutable),
+    ("writable", Read::Writable),
+];
+
+static DISPLAY: &[Named] = &[
+    ("units", Read::Units),
+    ("precision", Read::Precision),
+    ("choices", Read::Choices),
+    ("type", Read::Type),
+    ("elementCount", Read::ElementCount),
+    ("description", Read::Description),
+    ("typeId", Read::TypeId),
+    ("form", Read::Form),
+    ("controlRange", Read::Object(Parent::Range(Range::Control))),
+    ("displayRange", Read::Object(Parent::Range(Range::Display))),
+    ("alarmRange", Read::Object(Parent::Range(Range::Alarm))),
+    ("warningRange", Read::Object(Parent::Range(Range::Warning))),
+];
+
+/// Metadata in the form of GraphQL.
+static GRAPHQL_DISPLAY: &[Named] = &[
+    ("units", Read::GraphqlUnits),
+    ("form", Read::GraphqlForm),
+    ("role", Read::Role),
+    ("widget", Read::Widget),
+];
+
+static CONNECTION: &[Named] = &[
+    ("state", Read::State),
+    ("connected", Read::Connected),
+    ("since", Read::Since),
+    ("lastHeard", Read::LastHeard),
+    ("unresponsive", Read::Unresponsive),
+    ("readable", Read::Readable),
+    ("reason", Read::Reason),
+];
+
+static SKIPS: &[Named] = &[
+    ("relay", Read::Skips(1)),
+    ("source", Read::Skips(2)),
+    ("filter", Read::Skips(3)),
+    ("behind", Read::Skips(4)),
+    ("paced", Read::Skips(5)),
+];
+
+impl Parent {
+    fn fields(self) -> &'static [Named] {
+        match self {
+            Self::Channel => CHANNEL,
+            Self::Value => VALUE,
+            Self::Time => TIME,
+            Self::Status => STATUS,
+            Self::Display => DISPLAY,
+            Self::Connection => CONNECTION,
+            Self::Skips => SKIPS,
+            Self::Range(_) => &[],
+        }
+    }
+
+    /// The fields that only GraphQL documents may select.
+    fn graphql_fields(self) -> &'static [Named] {
+        match self {
+            Self::Value => GRAPHQL_VALUE,
+            Self::Display => GRAPHQL_DISPLAY,
+            _ => &[],
+        }
+    }
+}
+
+/// How the field `name` of an object is read; `None` if there is no such field.
+pub(super) fn read_of(
+    parent: Parent,
+    name: &[u8],
+    arguments: &[u8],
+    graphql: bool,
+) -> Option<Read> {
+    if let Parent::Range(range) = parent {
+        let is_low = name == b"min";
+        return Some(if is_low {
+            Read::Low(range)
+        } else {
+            Read::High(range)
+        });
+    }
+    let length = Line::length(arguments);
+    let read = graphql
+        .then(|| find(parent.graphql_fields(), name))
+        .flatten();
+    Some(match read.or_else(|| find(parent.fields(), name))? {
+        Read::String if arguments.ends_with(b"true}") => Read::StringWithUnits,
+        Read::StringArray(_) => Read::StringArray(length),
+        Read::Float64Array(_) => Read::Float64Array(length),
+        Read::Base64(_) => Read::Base64(length),
+        read => read,
     })
 }
 
-fn value(name: &str, arguments: &str, graphql: bool) -> Option<Read> {
-    Some(match name {
-        "float" => Read::Float,
-        "number" => Read::Number,
-        "string" if arguments.contains("true") => Read::StringWithUnits,
-        "string" => Read::String,
-        "text" => Read::Text,
-        "array" => Read::Array,
-        "exact" => Read::Exact,
-        "bigint" => Read::Bigint,
-        "structure" => Read::Structure,
-        "structures" => Read::Structures,
-        _ if !graphql => return None,
-        "stringArray" => Read::StringArray(length(arguments)),
-        "float64Array" => Read::Float64Array(length(arguments)),
-        "base64Array" => Read::Base64(length(arguments)),
-        "table" => Read::Table,
-        "ndArray" => Read::NdArray,
-        _ => return None,
-    })
-}
-
-fn display(name: &str, graphql: bool) -> Option<Read> {
-    Some(match name {
-        "type" => Read::Type,
-        "elementCount" => Read::ElementCount,
-        "description" => Read::Description,
-        "typeId" => Read::TypeId,
-        "form" if graphql => Read::GraphqlForm,
-        "form" => Read::Form,
-        "units" if graphql => Read::GraphqlUnits,
-        "units" => Read::Units,
-        "precision" => Read::Precision,
-        "choices" => Read::Choices,
-        "controlRange" | "displayRange" | "alarmRange" | "warningRange" => Read::Object,
-        "role" if graphql => Read::Role,
-        "widget" if graphql => Read::Widget,
-        _ => return None,
-    })
-}
-
-/// The number in `{"length":10}`; 0 without one, and for a negative one.
-pub(super) fn length(arguments: &str) -> u32 {
-    let number = arguments.rsplit(':').next().unwrap_or_default();
-    number.trim_end_matches('}').parse().unwrap_or(0)
+fn find(fields: &[Named], name: &[u8]) -> Option<Read> {
+    let mut fields = fields.iter();
+    fields
+        .find(|(known, _)| known.as_bytes() == name)
+        .map(|(_, read)| *read)
 }
 
 /// Texts that don't depend on the PV; a cell has the index of one of them.

@@ -96,6 +96,7 @@ impl Held {
                 value_type: array.value_type,
                 count: array.count,
                 bytes: &array.data,
+                is_text: false,
                 node: None,
             }),
         }

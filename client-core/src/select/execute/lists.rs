@@ -131,8 +131,10 @@ pub(super) fn push_characters(elements: Option<Elements<'_>>, to: &mut Results) 
     }
     let characters = bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default();
     if let Ok(text) = str::from_utf8(characters) {
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        to.text.extend_from_slice(text.as_bytes());
+        // A decoder of browsers drops a byte order mark.
+        let text = text.as_bytes();
+        let text = text.strip_prefix(&[0xef, 0xbb, 0xbf]).unwrap_or(text);
+        to.text.extend_from_slice(text);
         return true;
     }
     for byte in characters {

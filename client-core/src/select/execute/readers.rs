@@ -315,6 +315,18 @@ impl Reader<'_> {
         }
     }
 
+    /// Whether an object can be made from the slot's array or structure.
+    pub(super) fn apart(&self, read: Read, to: &mut Results) {
+        let id = &self.store.metadata(self.slot).type_id;
+        let can = match (read, self.store.columns.kind[self.at]) {
+            (Read::Base64(_), kind::ARRAY) => true,
+            (Read::Table, kind::STRUCTURE) => id.starts_with("epics:nt/NTTable:"),
+            (Read::NdArray, kind::STRUCTURE) => id.starts_with("epics:nt/NTNDArray:"),
+            _ => false,
+        };
+        to.mark(if can { Cell::Apart } else { Cell::Null });
+    }
+
     fn value(&self, read: Read, to: &mut Results) {
         let kind = self.store.columns.kind[self.at];
         match (read, kind) {
@@ -410,8 +422,10 @@ impl Reader<'_> {
             }
             kind::ARRAY => {
                 // NAME.FIELD$ is EPICS's way to ask for a long string.
-                let is_string =
-                    self.store.name(self.slot).ends_with('$') || metadata.form == "String";
+                let elements = self.surroundings.elements;
+                let is_string = elements.is_some_and(|elements| elements.is_text)
+                    || metadata.form == "String"
+                    || self.store.name(self.slot).as_bytes().last() == Some(&b'$');
                 if !is_string || !lists::push_characters(self.surroundings.elements, to) {
                     lists::push_array(self.surroundings.elements, metadata, to);
                 }

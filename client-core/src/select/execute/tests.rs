@@ -366,5 +366,5 @@ fn graphql_shows_elements_as_text_and_as_doubles() {
 fn fields_of_graphql_alone_are_refused_elsewhere() {
     let plan = selection("{ value { float table { labels } } }");
     let error = Program::new(&plan, false).unwrap_err();
-    assert_eq!(error, UnknownField("value.table".into()));
+    assert_eq!(error, UnknownField("value.table.labels".into()));
 }

@@ -5,7 +5,7 @@ use pvwire_schema::types::{Array, ValueType};
 use super::apart;
 use super::elements::Elements;
 use super::results::{Cell, Cells, Content, Results, Units};
-use super::value::Value;
+use super::value::{Value, text};
 use super::{ALL_PARTS, Action, CONSTANTS, Presence, Program, Surroundings, execute};
 use crate::store::{Slot, Store};
 
@@ -45,13 +45,11 @@ impl Tree<'_> {
             at += 1;
             let value = match &step.action {
                 Action::Read(_) => self.cell(),
-                Action::Name(name) => Value::Text(name.as_ref().to_owned()),
-                Action::Apart(read, plan) => {
-                    // Its cell says only that it is here.
-                    self.cell();
-                    let metadata = self.store.metadata(self.slot);
-                    apart::object(*read, plan, self.elements, metadata)
-                }
+                Action::Name(name) => Value::Text(text(name)),
+                Action::Apart(read, plan) => match self.cells.next() {
+                    Content::Other(Cell::Apart, _) => apart::object(*read, plan, self.elements),
+                    _ => Value::Null,
+                },
                 Action::Object(presence, end) => {
                     let inner = at;
                     at = *end;
@@ -64,7 +62,7 @@ impl Tree<'_> {
                     }
                 }
             };
-            fields.push((step.key.as_ref().to_owned(), value));
+            fields.push((text(&step.key), value));
         }
         Value::Object(fields)
     }

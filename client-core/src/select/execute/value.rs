@@ -25,6 +25,11 @@ pub enum Value {
     Object(Vec<(String, Self)>),
 }
 
+/// A key or a name.
+pub(super) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
 impl Value {
     /// The content of a structure's field.
     #[must_use]

@@ -1,0 +1,105 @@
+//! Reads the lines of a plan. By bytes, because the standard library's searches in text take several
+//! kilobytes of a browser's module.
+
+/// The lines of a plan.
+#[derive(Clone, Debug)]
+pub(super) struct Lines<'a>(&'a [u8]);
+
+/// One line: a field, or the end of an object.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Line<'a> {
+    sign: u8,
+    pub(super) key: &'a [u8],
+    pub(super) name: &'a [u8],
+    pub(super) mask: u32,
+    /// A JSON object, or empty.
+    pub(super) arguments: &'a [u8],
+}
+
+/// Takes the bytes up to an end, which is taken too, or all.
+fn take<'a>(from: &mut &'a [u8], end: u8) -> &'a [u8] {
+    let at = from.iter().position(|byte| *byte == end);
+    let (taken, rest) = from.split_at(at.unwrap_or(from.len()));
+    *from = rest.get(1..).unwrap_or_default();
+    taken
+}
+
+/// The decimal number at the start of some bytes.
+fn number(bytes: &[u8]) -> u32 {
+    let mut number = 0_u32;
+    for byte in bytes {
+        if !byte.is_ascii_digit() {
+            break;
+        }
+        number = number.wrapping_mul(10).wrapping_add(u32::from(byte - b'0'));
+    }
+    number
+}
+
+impl<'a> Lines<'a> {
+    pub(super) const fn new(plan: &'a [u8]) -> Self {
+        Self(plan)
+    }
+
+    /// The next line; `None` after the last one.
+    pub(super) fn next(&mut self) -> Option<Line<'a>> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let mut rest = take(&mut self.0, b'\n');
+        let sign = take(&mut rest, b' ').first().copied().unwrap_or(0);
+        Some(Line {
+            sign,
+            key: take(&mut rest, b' '),
+            name: take(&mut rest, b' '),
+            mask: number(take(&mut rest, b' ')),
+            arguments: rest,
+        })
+    }
+
+    /// Takes the lines up to the end of an object.
+    pub(super) fn skip_object(&mut self) -> &'a [u8] {
+        let all = self.0;
+        let mut depth = 1;
+        while depth > 0 {
+            match self.next().map(|line| line.sign) {
+                Some(b'{') => depth += 1,
+                Some(b'=') => {}
+                Some(_) => depth -= 1,
+                None => break,
+            }
+        }
+        all.get(..all.len() - self.0.len()).unwrap_or_default()
+    }
+}
+
+impl<'a> Line<'a> {
+    /// Whether it is a field, not the end of an object.
+    pub(super) fn is_field(&self) -> bool {
+        self.is_object() || self.sign == b'='
+    }
+
+    /// Whether lines of fields follow.
+    pub(super) fn is_object(&self) -> bool {
+        self.sign == b'{'
+    }
+
+    /// Appends the field's name.
+    pub(super) fn push_name(&self, to: &mut String) {
+        to.extend(self.name.iter().copied().map(char::from));
+    }
+
+    /// The type that a field is the name of, for `__typename`.
+    pub(super) fn type_name(&self) -> Option<&'a [u8]> {
+        let mut name = self.name;
+        let before = take(&mut name, b':');
+        (before.len() < self.name.len()).then_some(name)
+    }
+
+    /// The number in the arguments `{"length":10}`; 0 without one, and for a negative one.
+    pub(super) fn length(arguments: &[u8]) -> u32 {
+        let mut rest = arguments;
+        take(&mut rest, b':');
+        number(rest)
+    }
+}
