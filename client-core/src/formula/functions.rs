@@ -183,7 +183,7 @@ impl<'a> Call<'a> {
         self.arguments.get(at).map_or(&NONE, |one| &one.value)
     }
 
-    /// The argument as a number; NaN if it is none.
+    /// The argument as a number; NaN if it is not a number.
     fn number(&self, at: usize) -> f64 {
         self.value(at).to_number()
     }

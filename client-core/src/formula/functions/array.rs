@@ -149,7 +149,7 @@ pub(super) fn part(call: &mut Call<'_>) -> Result {
     }
 }
 
-/// The index of the first element that equals the value; -1 if there is none.
+/// The index of the first element that equals the value; -1 if no element does.
 pub(super) fn index(call: &mut Call<'_>) -> Result {
     let found = match (call.value(0), call.value(1)) {
         (Value::Texts(texts), Value::Text(_) | Value::Enum { .. }) => {
@@ -174,7 +174,7 @@ pub(super) fn min(call: &mut Call<'_>) -> Result {
     Ok(Value::Number(extremes(call.numbers(0)?).0))
 }
 
-/// The smallest and the largest number; NaN if there is none.
+/// The smallest and the largest number; NaN without numbers.
 fn extremes(numbers: &[f64]) -> (f64, f64) {
     let start = (f64::NAN, f64::NAN);
     // The result of `min` and `max` with NaN is the other number.

@@ -155,7 +155,7 @@ impl Run {
         Ok(())
     }
 
-    /// The rules have changed: clients of doors get the PVs anew that they may write now or no longer.
+    /// The rules have changed: clients of doors get PVs again whose permission to write has changed.
     pub(super) fn judge_conversations(&mut self) {
         let registry = Arc::clone(&self.context.registry);
         let mut changed = Vec::new();
