@@ -143,9 +143,9 @@ test("invalid values are refused with a reason and not sent", async ({ demo, ioc
   const voltage = demo.setPoint("RF:VOLTAGE:SET");
   await expect(voltage.field).toHaveValue("1.40");
   for (const [text, reason] of [
-    ["abc", '"abc" is no number'],
-    ["", '"" is no number'],
-    ["1,5", '"1,5" is no number'],
+    ["abc", '"abc" is not a number'],
+    ["", '"" is not a number'],
+    ["1,5", '"1,5" is not a number'],
     ["3.5", "3.5 is not within 0 to 3 MV"],
   ] as const) {
     await voltage.send(text);
@@ -189,7 +189,7 @@ test("a label that was renamed meanwhile is refused", async ({ demo, beside, ioc
   for (const pass of held) pass();
 
   await expect(feedback.outcome).toHaveText(
-    'Refused: "Fast" is no choice; the PV has: Off, Slow, Turbo',
+    'Refused: "Fast" is not a choice; the PV has: Off, Slow, Turbo',
   );
   await expect(feedback.button("Turbo")).toHaveAttribute("aria-pressed", "false");
   expect(await ioc.get("FB:ORBIT:SET")).toBe("Slow");
@@ -265,7 +265,7 @@ test("two pages that set one PV get their own results", async ({ demo, beside, i
   await Promise.all([one.type("1.8"), two.type("much")]);
   await Promise.all([one.field.press("Enter"), two.field.press("Enter")]);
   await expect(one.outcome).toContainText("Written");
-  await expect(two.outcome).toHaveText('Refused: "much" is no number');
+  await expect(two.outcome).toHaveText('Refused: "much" is not a number');
   await expect(two.hint).toHaveText("Not sent · the PV has 1.80 MV");
   await two.field.press("Escape");
   await expect(two.field).toHaveValue("1.80");

@@ -128,7 +128,7 @@ fn string_or_array_that_a_pv_access_server_cuts_is_told() {
         let (outcome, message, holds) = put_both(&mut client, &string, &text(&long));
         assert_eq!(outcome, Outcome::Done, "{message}");
         let Some(NodeValue::Text(held)) = holds else {
-            panic!("{holds:?} is no text")
+            panic!("{holds:?} is not a text")
         };
         assert_ne!(held, long);
         assert!(message.starts_with("the PV now holds \""), "{message}");
@@ -195,15 +195,15 @@ fn number_that_ca_or_the_record_cannot_hold_is_refused() {
     for (value, why) in [
         (text("9007199254740993"), "pva://"),
         (PutValue::Int64(9_007_199_254_740_993), "pva://"),
-        (text("1.5"), "no integer"),
-        (PutValue::Number(1.5), "no integer"),
+        (text("1.5"), "not an integer"),
+        (PutValue::Number(1.5), "not an integer"),
         (
             PutValue::Number(1e19),
             "-9223372036854775808 to 9223372036854775807",
         ),
         (text("1e19"), "-9223372036854775808 to 9223372036854775807"),
-        (PutValue::Number(f64::NAN), "no integer"),
-        (PutValue::Number(f64::INFINITY), "no integer"),
+        (PutValue::Number(f64::NAN), "not an integer"),
+        (PutValue::Number(f64::INFINITY), "not an integer"),
         (
             text("9223372036854775808"),
             "-9223372036854775808 to 9223372036854775807",

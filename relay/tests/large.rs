@@ -60,7 +60,7 @@ const PATIENT: [&str; 4] = ["--ack-window-ms", "60000", "--evict-after-ms", "600
 fn bytes_of(value: &Kept) -> usize {
     match value {
         Kept::Array(ValueType::Float64, bytes) => bytes.len(),
-        other => panic!("{other:?} is no array"),
+        other => panic!("{other:?} is not an array"),
     }
 }
 
@@ -538,7 +538,7 @@ fn value_larger_than_a_frame_is_left_out_and_its_clients_stay() {
 fn bytes_of_any(value: &Kept) -> usize {
     match value {
         Kept::Array(_, bytes) => bytes.len(),
-        other => panic!("{other:?} is no array"),
+        other => panic!("{other:?} is not an array"),
     }
 }
 

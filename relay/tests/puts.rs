@@ -144,14 +144,14 @@ fn put_that_cannot_be_done_says_why_and_writes_nothing() {
 
     assert_eq!(
         put_both(&mut client, ao, text("abc")),
-        bad("\"abc\" is no number")
+        bad("\"abc\" is not a number")
     );
     let precise = PutValue::Int64(9_007_199_254_740_993);
     assert!(put_both(&mut client, ao, precise).1.contains("exactly"));
     let choices = "the PV has: zero, one, two";
-    let unknown = bad(&format!("\"Nope\" is no choice; {choices}"));
+    let unknown = bad(&format!("\"Nope\" is not a choice; {choices}"));
     assert_eq!(put_both(&mut client, mbbo, text("Nope")), unknown);
-    let ninth = bad(&format!("9 is no index; {choices}"));
+    let ninth = bad(&format!("9 is not an index; {choices}"));
     assert_eq!(put_both(&mut client, mbbo, PutValue::Number(9.0)), ninth);
     let (outcome, why) = put_both(&mut client, disp, PutValue::Number(5.0));
     assert_eq!(outcome, Outcome::Failed);
@@ -224,7 +224,7 @@ fn racing_puts_have_an_outcome_each_and_all_clients_agree() {
         assert_eq!(outcome(one.wait_answer(good).0), done());
         let (outcome, why) = outcome(two.wait_answer(wrong).0);
         assert_eq!(outcome, Outcome::BadValue);
-        assert_eq!(why, format!("\"bad {n}\" is no number"));
+        assert_eq!(why, format!("\"bad {n}\" is not a number"));
     }
     one.wait_number(&ao, 19.0);
     two.wait_number(&ao, 19.0);

@@ -54,22 +54,13 @@ impl CloseCode {
         self as u16
     }
 
-    /// Whether reconnecting can help.
-    #[must_use]
-    pub const fn reconnecting_helps(self) -> bool {
-        !matches!(
-            self,
-            Self::Normal | Self::RequestTooLarge | Self::BadRequest
-        )
-    }
-
     /// The reason as the relay sends it.
     #[must_use]
     pub const fn reason(self) -> &'static str {
         match self {
             Self::Normal => "done",
-            Self::BadFrame => "not WebSocket as RFC 6455 has it",
-            Self::BadText => "text that is no UTF-8",
+            Self::BadFrame => "not a valid WebSocket frame (RFC 6455)",
+            Self::BadText => "text that is not UTF-8",
             Self::RequestTooLarge => "request too large: ask for fewer PVs at a time",
             Self::RelayFault => "relay fault: see the relay's log",
             Self::ServiceRestart => "relay is restarting",

@@ -275,7 +275,7 @@ fn tell_jump(view: &FrameView<'_>, row: &NumberRow, before: f64, steps: u32) {
     }
 }
 
-/// An array as the number that it counts by; one that doesn't count is no number.
+/// An array as the number that it counts by; one that doesn't count is not a number.
 fn first_element(blob: &BlobView<'_>) -> NumberRow {
     let elements = blob.data.as_chunks::<8>().0;
     let first = (elements.first())

@@ -244,7 +244,7 @@ mod tests {
                 .value;
 
             let Value::Array(array) = value else {
-                panic!("{value:?} is no array")
+                panic!("{value:?} is not an array")
             };
             assert_eq!(array.count, count);
             assert_eq!(array.bytes.len(), 2 * count as usize);

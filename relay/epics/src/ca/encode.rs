@@ -179,7 +179,7 @@ fn encode_choice(target: &Target<'_>, text: &str) -> Result<Encoded, PutError> {
         }
         (None, Err(_)) => {
             let choices = listed(target.choices);
-            return bad(format!("{text:?} is no choice; {choices}"));
+            return bad(format!("{text:?} is not a choice; {choices}"));
         }
     };
     push_number(&mut bytes, target, index)?;
@@ -210,7 +210,7 @@ fn push_text_element(bytes: &mut Vec<u8>, target: &Target<'_>, text: &str) -> Re
         NativeType::Enum => {
             let one = encode_choice(target, text)?;
             if one.dbr_type != target.native as chtype {
-                return bad(format!("{text:?} is no choice"));
+                return bad(format!("{text:?} is not a choice"));
             }
             bytes.extend(one.bytes);
             Ok(())
@@ -244,7 +244,7 @@ fn parse_number(text: &str) -> Result<f64, PutError> {
         Some(number) => Ok(number.into()),
         None => trimmed
             .parse()
-            .map_err(|_| PutError::BadValue(format!("{text:?} is no number"))),
+            .map_err(|_| PutError::BadValue(format!("{text:?} is not a number"))),
     }
 }
 
@@ -277,7 +277,7 @@ fn within(field: FieldKind, number: f64) -> Result<(), PutError> {
     };
     if number.fract() != 0.0 || !number.is_finite() {
         return bad(format!(
-            "{number} is no integer, and the PV takes only those"
+            "{number} is not an integer, and the PV takes only integers"
         ));
     }
     if !(least..=most).contains(&(number as i128)) {
@@ -309,7 +309,7 @@ fn push_number(bytes: &mut Vec<u8>, target: &Target<'_>, number: f64) -> Result<
     let integer = |low: i64, high: i64| -> Result<i64, PutError> {
         if number.fract() != 0.0 || !number.is_finite() {
             return bad(format!(
-                "{number} is no integer, and the PV takes only those"
+                "{number} is not an integer, and the PV takes only integers"
             ));
         }
         if number < low as f64 || number > high as f64 {
@@ -345,7 +345,10 @@ fn push_number(bytes: &mut Vec<u8>, target: &Target<'_>, number: f64) -> Result<
             };
             let index = integer(0, u16::MAX.into())? as u16;
             if usize::from(index) >= known {
-                return bad(format!("{index} is no index; {}", listed(target.choices)));
+                return bad(format!(
+                    "{index} is not an index; {}",
+                    listed(target.choices)
+                ));
             }
             bytes.extend(index.to_ne_bytes());
         }
@@ -406,8 +409,8 @@ mod tests {
             let encoded = encode(&double, &text(given)).unwrap();
             assert_eq!(encoded.bytes, f64::to_ne_bytes(number));
         }
-        assert_eq!(why(&double, text("abc")), "\"abc\" is no number");
-        assert_eq!(why(&double, text("")), "\"\" is no number");
+        assert_eq!(why(&double, text("abc")), "\"abc\" is not a number");
+        assert_eq!(why(&double, text("")), "\"\" is not a number");
     }
 
     #[test]
@@ -415,7 +418,7 @@ mod tests {
         let long = scalar(NativeType::Long);
         assert_eq!(
             why(&long, PutValue::Number(2.9)),
-            "2.9 is no integer, and the PV takes only those"
+            "2.9 is not an integer, and the PV takes only integers"
         );
         assert_eq!(
             why(&long, PutValue::Number(3e9)),
@@ -423,7 +426,7 @@ mod tests {
         );
         assert_eq!(
             why(&scalar(NativeType::Short), PutValue::Number(f64::NAN)),
-            "NaN is no integer, and the PV takes only those"
+            "NaN is not an integer, and the PV takes only integers"
         );
         assert!(why(&scalar(NativeType::Float), PutValue::Number(1e300)).contains("too large"));
         assert!(why(&scalar(NativeType::String), text(&"x".repeat(40))).contains("40 bytes"));
@@ -446,11 +449,11 @@ mod tests {
         }
         assert_eq!(
             why(&target, text("Nope")),
-            "\"Nope\" is no choice; the PV has: Off, On, 7"
+            "\"Nope\" is not a choice; the PV has: Off, On, 7"
         );
         assert_eq!(
             why(&target, PutValue::Number(9.0)),
-            "9 is no index; the PV has: Off, On, 7"
+            "9 is not an index; the PV has: Off, On, 7"
         );
     }
 
@@ -516,7 +519,7 @@ mod tests {
             "9007199254740993 is more than Channel Access can carry exactly; write it by pva://"
         );
         for value in [PutValue::Number(1.5), text("nan"), text("1.5")] {
-            assert!(why(&int64, value).contains("no integer"));
+            assert!(why(&int64, value).contains("not an integer"));
         }
         for value in [PutValue::Number(1e19), text("9223372036854775808")] {
             assert!(why(&int64, value).contains("-9223372036854775808 to 9223372036854775807"));

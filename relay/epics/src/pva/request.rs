@@ -44,7 +44,7 @@ impl PutValue {
             Ok(())
         } else {
             Err(OpError::Invalid(format!(
-                "{} bytes are no array of {element:?}",
+                "{} bytes are not an array of {element:?}",
                 bytes.len()
             )))
         }

@@ -151,7 +151,7 @@ fn refused_put_says_why_and_writes_nothing() {
         let open = |name: &str| Pv::open(&client, &format!("{prefix}{name}"));
 
         let ao = open("ao");
-        assert_eq!(ao.why_not(text("abc")), "\"abc\" is no number");
+        assert_eq!(ao.why_not(text("abc")), "\"abc\" is not a number");
         assert!(
             ao.why_not(PutValue::Numbers(vec![1.0, 2.0]))
                 .contains("2 elements")
@@ -160,11 +160,11 @@ fn refused_put_says_why_and_writes_nothing() {
         let choices = "the PV has: zero, one, two";
         assert_eq!(
             mbbo.why_not(text("Nope")),
-            format!("\"Nope\" is no choice; {choices}")
+            format!("\"Nope\" is not a choice; {choices}")
         );
         assert_eq!(
             mbbo.why_not(PutValue::Number(9.0)),
-            format!("9 is no index; {choices}")
+            format!("9 is not an index; {choices}")
         );
         let disp = open("disp");
         assert!(disp.why_not(PutValue::Number(5.0)).contains("DISP"));

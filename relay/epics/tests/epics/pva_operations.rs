@@ -240,7 +240,7 @@ fn array_is_put_whole_in_the_type_of_the_record() {
         };
         let elements = |record: &str| match value(&client, &format!("{prefix}{record}")) {
             NodeValue::Array { element, data, .. } => (element, data.as_ref().to_vec()),
-            other => panic!("{other:?} is no array"),
+            other => panic!("{other:?} is not an array"),
         };
         let put = |record: &str, value| put(&client, &format!("{prefix}{record}"), value);
 
@@ -290,7 +290,7 @@ fn waveform_takes_a_scalar_as_one_element_as_by_ca() {
         let client = Client::start().unwrap();
         let bytes = |record: &str| match value(&client, &format!("{prefix}{record}")) {
             NodeValue::Array { data, .. } => data.as_ref().to_vec(),
-            other => panic!("{other:?} is no array"),
+            other => panic!("{other:?} is not an array"),
         };
         let put = |record: &str, value| put(&client, &format!("{prefix}{record}"), value);
         let good = [

@@ -51,7 +51,7 @@ fn call(client: &Client, name: &str, arguments: &[(&str, PutValue)]) -> Result<N
 fn tree(update: &OwnUpdate) -> &Node {
     match &update.value {
         OwnValue::Structure(node) => node,
-        other => panic!("{other:?} is no structure"),
+        other => panic!("{other:?} is not a structure"),
     }
 }
 
@@ -78,7 +78,7 @@ fn numbers(value: &NodeValue) -> Vec<f64> {
             };
             numbers.iter().copied().map(f64::from_ne_bytes).collect()
         }
-        other => panic!("{other:?} is no array of doubles"),
+        other => panic!("{other:?} is not an array of doubles"),
     }
 }
 

@@ -209,7 +209,7 @@ pub(super) mod testing {
     pub(in crate::ingest::sim) fn number(value: &RowValue) -> f64 {
         match value {
             RowValue::Number(number) => *number,
-            RowValue::Blob(_) | RowValue::Structure { .. } => panic!("{value:?} is no number"),
+            RowValue::Blob(_) | RowValue::Structure { .. } => panic!("{value:?} is not a number"),
         }
     }
 
@@ -217,9 +217,9 @@ pub(super) mod testing {
         match value {
             RowValue::Blob(blob) => match &**blob {
                 BlobValue::Array(array) => array.numbers(),
-                _ => panic!("{value:?} is no array"),
+                _ => panic!("{value:?} is not an array"),
             },
-            RowValue::Number(_) | RowValue::Structure { .. } => panic!("{value:?} is no array"),
+            RowValue::Number(_) | RowValue::Structure { .. } => panic!("{value:?} is not an array"),
         }
     }
 }
