@@ -142,10 +142,8 @@ const readable: Reader = (slot, columns) =>
 const text = (slot: Slot, columns: Columns): string | null => {
   const kind = columns.kind[slot.index];
   if (kind === Kind.text) return slot.text(columns);
-  if (kind !== Kind.array) return null;
-  const array = slot.array();
-  const characters = array instanceof Uint8Array || array instanceof Int8Array;
-  return characters ? textOf(array) : null;
+  if (kind !== Kind.array || !/^U?Int8$/.test(slot.elementType)) return null;
+  return textOf(slot.array() as Uint8Array | Int8Array);
 };
 
 /** Decodes text as EPICS writes it: up to the first NUL, in UTF-8 or otherwise in Latin-1. */

@@ -116,6 +116,11 @@ export class Slot {
     this.#parts.push({ buffer, offset });
   }
 
+  /** Type of the array's elements. */
+  get elementType(): PvType {
+    return (this.#bytes ?? NO_BYTES).type;
+  }
+
   array(): NumericArray {
     const { buffer, offset, count, type } = this.#bytes ?? NO_BYTES;
     this.#array ??= numericArray(buffer, offset, count, type);
