@@ -7,7 +7,7 @@ use super::elements::Elements;
 use super::results::{Cell, Cells, Content, Results, Units};
 use super::value::{Value, text};
 use super::{ALL_PARTS, Action, CONSTANTS, Presence, Program, Surroundings, execute};
-use crate::store::{Slot, Store};
+use crate::store::{Slot, Store, kind};
 
 /// Everything that a program selects of one slot.
 #[must_use]
@@ -19,11 +19,14 @@ pub fn value(
 ) -> Value {
     let mut results = Results::new(Units::Utf8);
     execute(program, store, slot, ALL_PARTS, surroundings, &mut results);
+    // A host may still hold an array or a structure that another kind of value has replaced.
+    let kind = store.columns.kind[slot as usize];
+    let is_current = matches!(kind, kind::ARRAY | kind::STRUCTURE);
     let mut tree = Tree {
         program,
         store,
         slot,
-        elements: surroundings.elements,
+        elements: surroundings.elements.filter(|_| is_current),
         cells: Cells::new(&results, 0),
     };
     tree.object(0, program.steps.len())
