@@ -161,10 +161,13 @@ class Relay {
     };
     const all = { ...before.all, ...parts };
     const { metadata } = before.all;
+    const { metadata: next } = parts;
+    const type = metadata?.type ?? "Unknown";
+    const isRetyped = type !== "Unknown" && type !== (next?.type ?? "Unknown");
     const isOther =
       metadata !== undefined &&
-      parts.metadata !== undefined &&
-      (metadata.epoch !== parts.metadata.epoch || metadata.type !== parts.metadata.type);
+      next !== undefined &&
+      (isRetyped || (metadata.epoch ?? 0) !== (next.epoch ?? 0));
     const skipped = Object.values(parts.skips ?? {}).reduce((sum, count) => sum + count, 0);
     const entry: PvEntry = {
       id: before.id,

@@ -1,0 +1,164 @@
+//! The vectors of `tests/vectors`: the plain executor and the engine give the expected results.
+
+use std::fs;
+
+use serde_json::{Value as Json, json};
+
+use crate::document;
+use crate::native::Native;
+use crate::reference::Form;
+use crate::results::{
+    ByEngine, ByPlain, Plain, Reader, Subscription, ids, operation, program, query, refused,
+    root_programs,
+};
+use pvwire_core::select::EVERYTHING;
+
+const FILES: [&str; 11] = [
+    "numbers",
+    "texts",
+    "arrays",
+    "structures",
+    "metadata",
+    "times",
+    "states",
+    "access",
+    "selections",
+    "subscriptions",
+    "queries",
+];
+
+/// Whether two results are the same; 1 and 1.0 are the same number.
+pub(crate) fn same(a: &Json, b: &Json) -> bool {
+    match (a, b) {
+        (Json::Number(a), Json::Number(b)) => a.as_f64() == b.as_f64(),
+        (Json::Array(a), Json::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+        }
+        (Json::Object(a), Json::Object(b)) => {
+            let is_in = |(key, a): (&String, &Json)| b.get(key).is_some_and(|b| same(a, b));
+            a.len() == b.len() && a.iter().all(is_in)
+        }
+        (a, b) => a == b,
+    }
+}
+
+/// Results that differ from the expected ones.
+type Differences = Vec<String>;
+
+fn check(what: &str, case: &Json, at: usize, given: &Json, found: &mut Differences) {
+    let expected = &case["steps"][at]["expected"];
+    if !same(given, expected) {
+        let name = &case["name"];
+        found.push(format!(
+            "{what}: {name}, step {at}\n  is  {given}\n  not {expected}"
+        ));
+    }
+}
+
+fn select(case: &Json, text: &str, found: &mut Differences) {
+    let name = case["pv"].as_str().unwrap_or("PV");
+    let steps = case["steps"].as_array().expect("steps");
+    let program = match program(text) {
+        Ok(program) => program,
+        Err(message) => {
+            let expected = steps[0]["expected"]["$error"].as_str().expect("an error");
+            assert!(expected.contains(&message), "{message}\n{expected}");
+            return;
+        }
+    };
+    let user = case["user"].as_str().unwrap_or("");
+    let fields = document::selection(if text == "*" { EVERYTHING } else { text });
+    let mut plain = Plain::new(user, &[name]);
+    let mut native = Native::new(user, &[name], &steps[0]["event"]);
+    for (at, step) in steps.iter().enumerate() {
+        plain.change(&step["event"], at == 0);
+        if at > 0 {
+            native.change(&step["event"]);
+        }
+        let reader = ByPlain(&plain, &fields, Form::Selection);
+        check("reference", case, at, &reader.read(name), found);
+        check("engine", case, at, &native.read(&program, name), found);
+    }
+}
+
+fn execute(case: &Json, found: &mut Differences) {
+    let text = case["document"].as_str().expect("a document");
+    let steps = case["steps"].as_array().expect("steps");
+    let name = case["operation"].as_str();
+    let variables = match &case["variables"] {
+        Json::Null => String::new(),
+        variables => variables.to_string(),
+    };
+    if let Some(refusal) = refused(text, name, &variables) {
+        check("document", case, 0, &json!([refusal]), found);
+        return;
+    }
+    let (operation, variables) = operation(case);
+    let names: Vec<String> = operation.fields.iter().flat_map(ids).collect();
+    let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
+    names.dedup();
+    let mut plain = Plain::new("", &names);
+    if operation.kind != "subscription" {
+        plain.change(&steps[0]["event"], true);
+        let problem = steps[0]["expected"][0]["errors"][0]["message"].as_str();
+        // The plan of the document says this.
+        if problem.is_some_and(|problem| problem.starts_with("Argument")) {
+            return;
+        }
+        let given = query(&plain, &operation);
+        check("reference", case, 0, &json!([given]), found);
+        return;
+    }
+    let Some(root) = operation.fields.first() else {
+        check("reference", case, 0, &json!([{ "data": {} }]), found);
+        return;
+    };
+    let programs = root_programs(text, name, &variables);
+    let mut native = Native::new("", &names, &steps[0]["event"]);
+    let mut by_plain = Subscription::new(root);
+    let mut by_engine = Subscription::new(root);
+    for (at, step) in steps.iter().enumerate() {
+        plain.change(&step["event"], at == 0);
+        if at > 0 {
+            native.change(&step["event"]);
+        }
+        let reader = ByPlain(&plain, &root.fields, Form::Graphql);
+        let given: Vec<Json> = by_plain.next(&reader).into_iter().collect();
+        check("reference", case, at, &given.into(), found);
+        let given: Vec<Json> = by_engine
+            .next(&ByEngine(&native, &programs[0]))
+            .into_iter()
+            .collect();
+        check("engine", case, at, &given.into(), found);
+    }
+}
+
+#[test]
+fn vectors_are_what_the_reference_and_the_engine_give() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors");
+    let mut found = Differences::new();
+    let mut cases = 0;
+    for file in FILES {
+        let text = fs::read_to_string(format!("{folder}/{file}.json")).expect("a file");
+        let vectors: Json = serde_json::from_str(&text).expect("JSON");
+        for case in vectors["cases"].as_array().expect("cases") {
+            cases += 1;
+            match (&case["selection"], &case["document"]) {
+                (_, Json::String(_)) => execute(case, &mut found),
+                (Json::String(own), _) => select(case, own, &mut found),
+                _ => select(
+                    case,
+                    vectors["selection"].as_str().unwrap_or("*"),
+                    &mut found,
+                ),
+            }
+        }
+    }
+    assert!(cases > 500);
+    assert!(
+        found.is_empty(),
+        "{} differ\n{}",
+        found.len(),
+        found.join("\n")
+    );
+}

@@ -1,0 +1,113 @@
+//! Random states and selections: the engine gives what the plain executor gives.
+
+use std::env;
+use std::fs;
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, TestRunner};
+use serde_json::{Value as Json, json};
+
+use crate::cases::same;
+use crate::document;
+use crate::native::Native;
+use crate::random_cases::case;
+use crate::reference::Form;
+use crate::results::{
+    ByEngine, ByPlain, Plain, Reader, Subscription, operation, program, root_programs,
+};
+
+/// The results of the plain executor and of the engine in each step.
+fn results(case: &Json) -> (Vec<Json>, Vec<Json>) {
+    let steps = case["steps"].as_array().expect("steps");
+    let user = case["user"].as_str().unwrap_or("");
+    let mut plain = Plain::new(user, &["PV"]);
+    let mut native = Native::new(user, &["PV"], &steps[0]["event"]);
+    let (mut by_plain, mut by_engine) = (Vec::new(), Vec::new());
+    let mut each = |look: &mut dyn FnMut(&Plain, &Native) -> (Json, Json)| {
+        for (at, step) in steps.iter().enumerate() {
+            plain.change(&step["event"], at == 0);
+            if at > 0 {
+                native.change(&step["event"]);
+            }
+            let (one, other) = look(&plain, &native);
+            by_plain.push(one);
+            by_engine.push(other);
+        }
+    };
+    if let Some(text) = case["selection"].as_str() {
+        let program = program(text).expect("a selection");
+        let fields = document::selection(text);
+        each(&mut |plain, native| {
+            let reader = ByPlain(plain, &fields, Form::Selection);
+            (reader.read("PV"), native.read(&program, "PV"))
+        });
+    } else {
+        let text = case["document"].as_str().expect("a document");
+        let (operation, _) = operation(case);
+        let root = &operation.fields[0];
+        let programs = root_programs(text, None, "");
+        let (mut first, mut second) = (Subscription::new(root), Subscription::new(root));
+        each(&mut |plain, native| {
+            let reader = ByPlain(plain, &root.fields, Form::Graphql);
+            let one: Vec<Json> = first.next(&reader).into_iter().collect();
+            let other = second.next(&ByEngine(native, &programs[0]));
+            (one.into(), other.into_iter().collect::<Vec<Json>>().into())
+        });
+    }
+    (by_plain, by_engine)
+}
+
+fn words() -> impl Strategy<Value = Vec<u32>> {
+    prop::collection::vec(any::<u32>(), 0..600)
+}
+
+/// `PVWIRE_ORACLE_CASES=100000` runs that many.
+#[test]
+fn random_states_and_selections_give_what_the_reference_gives() {
+    let cases =
+        env::var("PVWIRE_ORACLE_CASES").map_or(2000, |cases| cases.parse().expect("a number"));
+    let config = Config {
+        cases,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let mut runner = TestRunner::new(config);
+    let outcome = runner.run(&words(), |words| {
+        let case = case(words);
+        let (by_plain, by_engine) = results(&case);
+        for (at, (one, other)) in by_plain.iter().zip(&by_engine).enumerate() {
+            prop_assert!(
+                same(one, other),
+                "step {at} of {case}\nengine    {other}\nreference {one}"
+            );
+        }
+        Ok(())
+    });
+    outcome.unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// `PVWIRE_WRITE_CASES=FILE` writes random cases with the reference's results, for
+/// `wasm-client/tests/vectors.test.ts` with `PVWIRE_CASES=FILE`.
+#[test]
+fn random_cases_are_written_for_other_hosts() {
+    let Ok(file) = env::var("PVWIRE_WRITE_CASES") else {
+        return;
+    };
+    let count: usize =
+        env::var("PVWIRE_ORACLE_CASES").map_or(500, |count| count.parse().expect("a number"));
+    let mut runner = TestRunner::new(Config::default());
+    let cases: Vec<Json> = (0..count)
+        .map(|at| {
+            let mut case = case(words().new_tree(&mut runner).expect("words").current());
+            let (by_plain, _) = results(&case);
+            case["name"] = format!("random {at}").into();
+            for (at, result) in by_plain.into_iter().enumerate() {
+                case["steps"][at]["expected"] = result;
+            }
+            case
+        })
+        .collect();
+    let vectors = json!({ "about": "Random cases.", "cases": cases });
+    fs::write(file, vectors.to_string()).expect("a file that can be written");
+}
