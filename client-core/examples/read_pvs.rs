@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let url = arguments.next().ok_or("usage: read_pvs URL PV...")?;
     let selection = select::program(SELECTION)?;
     let mut engine = Engine::new();
-    engine.open(arguments, Filter::ALL);
+    engine.open(arguments, Filter::ALL, SystemTime::now());
 
     let mut handshake = url.into_client_request()?;
     let subprotocol = HeaderValue::from_static("pvwire.v1");

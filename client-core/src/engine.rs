@@ -4,6 +4,7 @@
 //! passes each message to [`Engine::receive`], sends what [`Engine::requests`] returns, and reads
 //! PVs with [`Engine::read`]. Everything that can be done for many PVs takes and returns many.
 
+mod computed;
 mod link;
 mod operations;
 mod pulse;
@@ -23,6 +24,7 @@ pub use self::operations::{CallError, Got, Put, PutDone, PutError, Ticket};
 pub use self::pulse::NoAnswer;
 pub use self::view::{Alarm, State, TimeStamp, Value, View};
 
+use self::computed::Computed;
 use self::operations::Operations;
 use self::pulse::Pulse;
 use crate::ingest::Session;
@@ -82,12 +84,22 @@ enum Description {
     Requested,
 }
 
+/// Where the values of a PV come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Origin {
+    #[default]
+    Relay,
+    Local,
+    Formula,
+}
+
 /// What the engine knows of a slot besides the store.
 #[derive(Debug, Default)]
 struct Opened {
     filter: Filter,
     opening: u32,
     is_open: bool,
+    origin: Origin,
     description: Description,
 }
 
@@ -101,6 +113,7 @@ pub struct Engine {
     session: Session,
     /// Arrays and structures of the open PVs.
     held: Held,
+    computed: Computed,
     link: Link,
     /// By slot.
     pvs: Vec<Opened>,
@@ -127,29 +140,41 @@ impl Engine {
     }
 
     /// Opens PVs, all with the same filter, and returns them in the order of their names. A name
-    /// that the relay refuses gets the state [`State::Refused`].
+    /// that is refused gets the state [`State::Refused`].
+    ///
+    /// Formulas (`` =`A` * 2 ``) and local PVs (`loc://x(1)`) are PVs without a part of the relay.
+    /// The engine opens a formula's inputs, with the formula's filter, and evaluates it in
+    /// [`Engine::changes`].
     pub fn open<N: AsRef<str>>(
         &mut self,
         names: impl IntoIterator<Item = N>,
         filter: Filter,
+        now: SystemTime,
     ) -> Vec<Pv> {
-        let pvs = names.into_iter().map(|name| {
-            let slot = self.session.live.add(name.as_ref());
-            if self.pvs.len() <= slot as usize {
-                self.pvs.resize_with(slot as usize + 1, Opened::default);
-            }
-            let opened = &mut self.pvs[slot as usize];
-            *opened = Opened {
-                filter,
-                opening: opened.opening.wrapping_add(1),
-                is_open: true,
-                ..Opened::default()
-            };
+        let names = names.into_iter();
+        names
+            .map(|name| self.open_one(name.as_ref(), filter, now))
+            .collect()
+    }
+
+    fn open_one(&mut self, name: &str, filter: Filter, now: SystemTime) -> Pv {
+        let slot = self.session.live.add(name);
+        if self.pvs.len() <= slot as usize {
+            self.pvs.resize_with(slot as usize + 1, Opened::default);
+        }
+        let opening = self.pvs[slot as usize].opening.wrapping_add(1);
+        self.pvs[slot as usize] = Opened {
+            filter,
+            opening,
+            is_open: true,
+            ..Opened::default()
+        };
+        let origin = self.open_computed(slot, name, filter, now);
+        if origin == Origin::Relay {
             self.wanted.push(slot);
-            let opening = opened.opening;
-            Pv { slot, opening }
-        });
-        pvs.collect()
+        }
+        self.pvs[slot as usize].origin = origin;
+        Pv { slot, opening }
     }
 
     /// Closes PVs. The relay ends their subscriptions when no other open PV has the same name.
@@ -158,6 +183,7 @@ impl Engine {
             if self.is_open(*pv) {
                 self.pvs[pv.slot as usize].is_open = false;
                 self.closed.push(pv.slot);
+                self.close_computed(pv.slot);
             }
         }
         self.wanted.retain(|slot| self.pvs[*slot as usize].is_open);
@@ -179,8 +205,10 @@ impl Engine {
         self.is_open(pv).then(view)
     }
 
-    /// The PVs that changed since this was last called.
+    /// The PVs that changed since this was last called. Formulas whose inputs changed are evaluated
+    /// now, once for all their changes.
     pub fn changes(&mut self) -> Vec<Change> {
+        self.evaluate();
         let store = &mut self.session.live;
         let changed = store.dirty().iter().filter_map(|slot| {
             let opened = self.pvs.get(*slot as usize)?;
@@ -246,16 +274,23 @@ impl Engine {
 
     /// Writes PVs, in order, and returns a ticket for each. With `all_permitted` nothing is written
     /// unless all of them may be written. Each put ends with one [`Event::Put`]. A put is never sent
-    /// later: without a connection it fails at once.
-    pub fn put(&mut self, puts: impl IntoIterator<Item = Put>, all_permitted: bool) -> Vec<Ticket> {
-        let bound = puts.into_iter().map(|put| {
+    /// later: without a connection it fails at once. Local PVs are written at once, without the
+    /// relay.
+    pub fn put(
+        &mut self,
+        puts: impl IntoIterator<Item = Put>,
+        all_permitted: bool,
+        now: SystemTime,
+    ) -> Vec<Ticket> {
+        let mut waiting = Vec::new();
+        for put in puts {
             let only_if = put.only_if.map(|pv| self.is_open(pv).then_some(pv.slot));
-            (put, only_if)
-        });
-        let puts = bound.collect();
+            let done = self.put_computed(&put.name, &put.value, now);
+            waiting.push((put, only_if, done));
+        }
         let connected = self.link != Link::Lost;
         self.operations
-            .put(puts, all_permitted, connected, &mut self.events)
+            .put(waiting, all_permitted, connected, &mut self.events)
     }
 
     /// Calls a pvAccess service with these arguments. Ends with one [`Event::Called`]; without a
@@ -296,10 +331,11 @@ impl Engine {
     /// When the relay does not answer: close the connection, report it with
     /// [`Engine::disconnected`] and connect again.
     pub fn requests(&mut self, now: SystemTime) -> Result<Vec<Vec<u8>>, NoAnswer> {
+        let mut requests = std::mem::take(&mut self.outgoing);
         if self.link == Link::Lost {
+            self.release(&mut requests);
             return Ok(Vec::new());
         }
-        let mut requests = std::mem::take(&mut self.outgoing);
         self.pulse.check(now)?;
         if self.link == Link::Open {
             self.release(&mut requests);

@@ -23,11 +23,13 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let selection = select::program("{ value { string(units: true) } status { severity } }")?;
 //! let mut engine = Engine::new();
-//! engine.open(["SR:CURRENT", "SR:LIFETIME"], Filter::ALL);
+//! let names = ["SR:CURRENT", "SR:LIFETIME", "=`SR:CURRENT` * `SR:LIFETIME`"];
+//! engine.open(names, Filter::ALL, SystemTime::now());
 //!
 //! let mut socket = connect();
 //! engine.connected(SystemTime::now());
-//! engine.put([Put::new("SR:SETPOINT", PutValue::Number(200.0))], false);
+//! let put = Put::new("SR:SETPOINT", PutValue::Number(200.0));
+//! engine.put([put], false, SystemTime::now());
 //! loop {
 //!     for request in engine.requests(SystemTime::now())? {
 //!         socket.send(request);

@@ -9,11 +9,13 @@ use pvwire_schema::types::{ConnectionState, Detail, Metadata, PvId, SkipCause};
 mod connection;
 mod ids;
 mod plain;
+mod shown;
 #[cfg(test)]
 mod tests;
 mod value;
 
 pub use self::plain::Seconds;
+pub use self::shown::Shown;
 
 /// Index into every column.
 pub type Slot = u32;

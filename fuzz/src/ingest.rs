@@ -47,10 +47,14 @@ fn session(bytes: &[u8]) {
 fn engine(bytes: &[u8]) {
     let mut engine = Engine::new();
     let mut now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
-    let pvs = engine.open(["a", "b", "c", "d"], Filter::ALL);
+    let pvs = engine.open(
+        ["a", "b", "c", "d", "=`a` + `b`", "loc://e(1)"],
+        Filter::ALL,
+        now,
+    );
     engine.connected(now);
     engine.get(["e", "f"], Duration::ZERO, true);
-    let tickets = engine.put(["g", "h"].map(put), false);
+    let tickets = engine.put(["g", "h"].map(put), false, now);
     engine.call("i", Vec::new(), Duration::ZERO);
     let everything = select::program(EVERYTHING).ok();
     let mut ended = Vec::new();

@@ -92,7 +92,9 @@ fn example_prints_a_selection_of_pvs_as_they_change() {
         "#,
     );
     let relay = Relay::start(network, &[]);
-    let names = ioc.names(["ao", "bo"]);
+    let [ao, bo] = ioc.names(["ao", "bo"]);
+    let formula = format!("=`{ao}` * 2");
+    let names = [ao, bo, formula];
     let example = Example::start(&relay, &names);
     let line = |pv: usize, text: &str, severity: &str, state: &str| {
         format!(
@@ -102,10 +104,13 @@ fn example_prints_a_selection_of_pvs_as_they_change() {
         )
     };
     example.prints(&line(0, "21.50 mA", "NO_ALARM", "connected"));
+    example.prints(&line(2, "43", "NO_ALARM", "connected"));
     ioc.put("bo", "1");
     example.prints(&line(1, "on", "NO_ALARM", "connected"));
     ioc.put("ao", "30.25");
     example.prints(&line(0, "30.25 mA", "MINOR", "connected"));
+    example.prints(&line(2, "60.5", "MINOR", "connected"));
     ioc.kill();
     example.prints(&line(0, "30.25 mA", "MINOR", "disconnected"));
+    example.prints(&line(2, "60.5", "MINOR", "disconnected"));
 }

@@ -17,7 +17,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Maximum size of the module when compressed as a web server does, because a page on a slow link
 /// waits for it.
-const MAX_WASM_GZIP_BYTES: usize = 60 * 1024;
+const MAX_WASM_GZIP_BYTES: usize = 62 * 1024;
 
 /// Maximum compressed size of the generated JavaScript; `size.node.test.ts` also checks that of the
 /// package's own JavaScript.

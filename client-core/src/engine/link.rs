@@ -7,7 +7,7 @@ use pvwire_schema::decode::{DecodeError, NodeView};
 use pvwire_schema::limits::MAX_NAMES;
 use pvwire_schema::types::Node;
 
-use super::{Description, Engine, Event, Link, Opened, millis};
+use super::{Description, Engine, Event, Link, Opened, Origin, millis};
 use crate::ingest::{Answered, ArrayRow};
 use crate::select::execute::Held;
 use crate::store::{NO_SLOT, Slot};
@@ -106,7 +106,7 @@ impl Engine {
     fn subscribe_all(&mut self) {
         self.wanted.clear();
         for (slot, opened) in self.pvs.iter_mut().enumerate() {
-            if opened.is_open {
+            if opened.is_open && opened.origin == Origin::Relay {
                 self.wanted.push(slot as Slot);
             }
             if opened.description == Description::Requested {

@@ -154,6 +154,9 @@ impl Got {
     }
 }
 
+/// See [`Operations::put`].
+type Asked = (Put, Option<Option<Slot>>, Option<Result<PutDone, PutError>>);
+
 /// An operation that has not been sent yet.
 #[derive(Debug)]
 enum Waiting {
@@ -221,30 +224,33 @@ impl Operations {
         ticket
     }
 
-    /// Each put comes with the slot that it is bound to, `Some(None)` if that PV is closed.
+    /// Each put comes with the slot that it is bound to, `Some(None)` if that PV is closed, and with
+    /// its end if it was done without the relay.
     pub(super) fn put(
         &mut self,
-        puts: Vec<(Put, Option<Option<Slot>>)>,
+        puts: Vec<Asked>,
         all_permitted: bool,
         connected: bool,
         events: &mut Vec<Event>,
     ) -> Vec<Ticket> {
         let puts: Vec<_> = puts.into_iter().map(|put| (self.ticket(), put)).collect();
         let tickets = puts.iter().map(|(ticket, _)| *ticket).collect();
-        let closed = puts.iter().any(|(_, (_, slot))| *slot == Some(None));
-        let withheld = all_permitted && (closed || puts.len() > MAX_PUTS);
+        let of_relay = puts.iter().filter(|(_, (.., done))| done.is_none());
+        let is_closed = puts.iter().any(|(_, (_, slot, _))| *slot == Some(None));
+        let withheld = all_permitted && (is_closed || of_relay.count() > MAX_PUTS);
         let mut group = Vec::new();
-        for (ticket, (put, slot)) in puts {
-            let error = match slot {
-                _ if !connected => PutError::NotConnected,
-                Some(None) => PutError::NoUpdate,
-                _ if withheld => PutError::Withheld,
+        for (ticket, (put, slot, done)) in puts {
+            let result = match (done, slot) {
+                (Some(done), _) => done,
+                _ if !connected => Err(PutError::NotConnected),
+                (None, Some(None)) => Err(PutError::NoUpdate),
+                _ if withheld => Err(PutError::Withheld),
                 _ => {
                     group.push((ticket, put, slot.flatten()));
                     continue;
                 }
             };
-            events.push(Event::Put(ticket, Err(error)));
+            events.push(Event::Put(ticket, result));
         }
         while !group.is_empty() {
             let rest = group.split_off(group.len().min(MAX_PUTS));

@@ -84,7 +84,7 @@ fn value(engine: &Engine, pv: Pv) -> Option<Value<'_>> {
 #[test]
 fn open_pvs_are_subscribed_and_read_on_each_connection() {
     let mut engine = Engine::new();
-    let pvs = engine.open(["A", "B"], Filter::ALL);
+    let pvs = engine.open(["A", "B"], Filter::ALL, at(0.0));
     assert_eq!(sent(&mut engine, 0.0), [], "there is no connection");
     assert_eq!(engine.due(), None);
     for seconds in [0.0, 100.0] {
@@ -116,9 +116,9 @@ fn each_filter_and_later_pvs_have_a_subscribe_of_their_own() {
         min_interval_ms: 1000,
         ..Filter::ALL
     };
-    engine.open(["A"], Filter::ALL);
-    engine.open(["A"], slow);
-    engine.open(["B"], Filter::ALL);
+    engine.open(["A"], Filter::ALL, at(0.0));
+    engine.open(["A"], slow, at(0.0));
+    engine.open(["B"], Filter::ALL, at(0.0));
     connect(&mut engine, 0.0);
     let requests = sent(&mut engine, 0.0);
     assert_eq!(requests, [(1, subscribe_of(&["A", "B"]))]);
@@ -134,7 +134,7 @@ fn each_filter_and_later_pvs_have_a_subscribe_of_their_own() {
 #[test]
 fn closed_pvs_are_released_after_the_open_subscribe() {
     let mut engine = Engine::new();
-    let pvs = engine.open(["A", "B"], Filter::ALL);
+    let pvs = engine.open(["A", "B"], Filter::ALL, at(0.0));
     connect(&mut engine, 0.0);
     assert_eq!(sent(&mut engine, 0.0).len(), 1);
     engine.close(&pvs[..1]);
@@ -147,7 +147,7 @@ fn closed_pvs_are_released_after_the_open_subscribe() {
     let ids = vec![PvId(1)];
     assert_eq!(requests[0].1, RequestBody::Unsubscribe { ids });
 
-    let again = engine.open(["C"], Filter::ALL);
+    let again = engine.open(["C"], Filter::ALL, at(0.0));
     assert_ne!(again[0], pvs[0], "even in the same slot");
     assert!(engine.read(pvs[0]).is_none());
     engine.close(&pvs);
@@ -157,7 +157,7 @@ fn closed_pvs_are_released_after_the_open_subscribe() {
 #[test]
 fn frames_are_acknowledged_at_the_relays_interval() {
     let mut engine = Engine::new();
-    engine.open(["A"], Filter::ALL);
+    engine.open(["A"], Filter::ALL, at(0.0));
     connect(&mut engine, 0.0);
     sent(&mut engine, 0.0);
     subscribed(&mut engine, 0.0, 1, 1..2);
@@ -217,7 +217,7 @@ fn connection_without_hello_is_given_up() {
 #[test]
 fn token_is_requested_before_anything_is_subscribed() {
     let mut engine = Engine::new();
-    engine.open(["A"], Filter::ALL);
+    engine.open(["A"], Filter::ALL, at(0.0));
     engine.pace(Duration::from_secs(1));
     engine.connected(at(0.0));
     let asks = Hello {
@@ -251,10 +251,10 @@ fn done(outcome: Outcome) -> Reply {
 #[test]
 fn each_put_has_one_outcome_with_and_without_a_connection() {
     let mut engine = Engine::new();
-    let early = engine.put([put("A")], false);
+    let early = engine.put([put("A")], false, at(0.0));
     connect(&mut engine, 0.0);
     engine.events();
-    let tickets = engine.put([put("A"), put("B")], false);
+    let tickets = engine.put([put("A"), put("B")], false, at(0.0));
     assert_ne!(early[0], tickets[0]);
     let requests = sent(&mut engine, 0.0);
     let [(1, RequestBody::PutMany { puts, .. })] = requests.as_slice() else {
@@ -271,11 +271,11 @@ fn each_put_has_one_outcome_with_and_without_a_connection() {
     assert_eq!([*first, *second], tickets[..]);
     assert!(!error.may_be_written());
 
-    engine.put([put("A")], false);
+    engine.put([put("A")], false, at(0.0));
     assert_eq!(sent(&mut engine, 0.0).len(), 1);
-    engine.put([put("B")], false);
+    engine.put([put("B")], false, at(0.0));
     engine.disconnected(at(1.0));
-    engine.put([put("C")], false);
+    engine.put([put("C")], false, at(0.0));
     let ends = engine.events().into_iter().map(|event| match event {
         Event::Put(_, Err(error)) => (error.may_be_written(), error),
         other => panic!("{other:?}"),
@@ -291,7 +291,7 @@ fn each_put_has_one_outcome_with_and_without_a_connection() {
 #[test]
 fn put_bound_to_an_update_is_sent_only_while_one_is_shown() {
     let mut engine = Engine::new();
-    let pvs = engine.open(["A"], Filter::ALL);
+    let pvs = engine.open(["A"], Filter::ALL, at(0.0));
     connect(&mut engine, 0.0);
     sent(&mut engine, 0.0);
     let bound = || Put {
@@ -299,7 +299,7 @@ fn put_bound_to_an_update_is_sent_only_while_one_is_shown() {
         ..put("A")
     };
     engine.events();
-    engine.put([bound(), put("B")], true);
+    engine.put([bound(), put("B")], true, at(0.0));
     assert_eq!(sent(&mut engine, 0.0), []);
     let errors = engine.events();
     let [Event::Put(_, Err(first)), Event::Put(_, Err(second))] = errors.as_slice() else {
@@ -307,7 +307,7 @@ fn put_bound_to_an_update_is_sent_only_while_one_is_shown() {
     };
     assert_eq!((first, second), (&PutError::NoUpdate, &PutError::Withheld));
     subscribed(&mut engine, 0.0, 1, 1..2);
-    engine.put([bound()], false);
+    engine.put([bound()], false, at(0.0));
     let requests = sent(&mut engine, 0.0);
     let put = requests.iter().find_map(|(_, body)| match body {
         RequestBody::Put(put) => put.expected,
@@ -373,7 +373,7 @@ fn get_longer_than_a_request_is_answered_as_one() {
 #[test]
 fn arrays_share_the_message_and_structures_merge_their_parts() {
     let mut engine = Engine::new();
-    let pvs = engine.open(["WAVE", "TABLE"], Filter::ALL);
+    let pvs = engine.open(["WAVE", "TABLE"], Filter::ALL, at(0.0));
     connect(&mut engine, 0.0);
     sent(&mut engine, 0.0);
     subscribed(&mut engine, 0.0, 1, 1..3);
@@ -414,7 +414,7 @@ fn arrays_share_the_message_and_structures_merge_their_parts() {
 #[test]
 fn compiled_selection_reads_a_view() {
     let mut engine = Engine::new();
-    let pvs = engine.open(["A"], Filter::ALL);
+    let pvs = engine.open(["A"], Filter::ALL, at(0.0));
     connect(&mut engine, 0.0);
     sent(&mut engine, 0.0);
     subscribed(&mut engine, 0.0, 1, 5..6);
@@ -426,4 +426,52 @@ fn compiled_selection_reads_a_view() {
     );
     let error = select::program("{ value { flaot } }").unwrap_err();
     assert_eq!((error.line, error.column), (1, 11), "{error}");
+}
+
+#[test]
+fn formula_is_evaluated_once_for_all_changes_of_its_inputs() {
+    let mut engine = Engine::new();
+    let names = ["=`A` + `loc://gain` * 2", "loc://gain(5)", "=`A"];
+    let pvs = engine.open(names, Filter::ALL, at(0.0));
+    assert!(matches!(
+        engine.read(pvs[2]).unwrap().state(),
+        State::Refused(reason) if !reason.is_empty()
+    ));
+    connect(&mut engine, 0.0);
+    assert_eq!(sent(&mut engine, 0.0), [(1, subscribe_of(&["A"]))]);
+    engine.changes();
+    let state = |engine: &Engine| format!("{:?}", engine.read(pvs[0]).unwrap().state());
+    assert_eq!(state(&engine), "Connecting");
+    subscribed(&mut engine, 0.0, 1, 3..4);
+    let changed: Vec<_> = engine.changes().iter().map(|change| change.pv).collect();
+    assert!(changed.contains(&pvs[0]), "{changed:?}");
+    assert_eq!(
+        value(&engine, pvs[0]),
+        Some(Value::Number(3.0)),
+        "gain is 0"
+    );
+
+    let tickets = engine.put(
+        [Put::new("loc://gain", PutValue::Number(4.0))],
+        false,
+        at(1.0),
+    );
+    let events = engine.events();
+    assert!(matches!(events.last(), Some(Event::Put(put, Ok(_))) if *put == tickets[0]));
+    engine.changes();
+    assert_eq!(value(&engine, pvs[0]), Some(Value::Number(11.0)));
+    assert_eq!(value(&engine, pvs[1]), Some(Value::Number(4.0)));
+    assert!(engine.read(pvs[1]).unwrap().is_writable());
+
+    engine.put([put("=`A`"), put("loc://")], false, at(1.0));
+    let failed = |event: &Event| matches!(event, Event::Put(_, Err(PutError::Failed { .. })));
+    assert!(engine.events().iter().all(failed));
+    engine.disconnected(at(2.0));
+    engine.changes();
+    assert_eq!(state(&engine), "RelayLost");
+    assert_eq!(engine.read(pvs[1]).unwrap().state(), State::Connected);
+    engine.close(&pvs);
+    engine.requests(at(2.0)).unwrap();
+    connect(&mut engine, 3.0);
+    assert_eq!(sent(&mut engine, 3.0), [], "inputs are closed too");
 }

@@ -3,8 +3,8 @@
 use pvwire_schema::types::{Connection, ConnectionState, PvId};
 
 use super::{
-    ACCESS_PUTS, ACCESS_READ, ACCESS_REFUSED, ACCESS_TAKEN, ACCESS_UNKNOWN, ACCESS_WRITE,
-    LOCAL_SCHEME, NO_SLOT, SIMULATED, Slot, Store, part, state,
+    ACCESS_PUTS, ACCESS_READ, ACCESS_REFUSED, ACCESS_TAKEN, ACCESS_UNKNOWN, ACCESS_WRITE, NO_SLOT,
+    SIMULATED, Slot, Store, part, state,
 };
 
 impl Store {
@@ -38,7 +38,7 @@ impl Store {
         }
     }
 
-    fn set_heard(&mut self, slot: Slot, heard_ms: f64) {
+    pub(super) fn set_heard(&mut self, slot: Slot, heard_ms: f64) {
         let before = std::mem::replace(&mut self.columns.heard_ms[slot as usize], heard_ms);
         if before.to_bits() != heard_ms.to_bits() {
             self.touch(slot, part::CONNECTION);
@@ -114,9 +114,10 @@ impl Store {
         for slot in 0..self.names.len() as Slot {
             self.ids[slot as usize] = PvId::NONE;
             self.next[slot as usize] = NO_SLOT;
-            let local = self.names[slot as usize].starts_with(LOCAL_SCHEME);
             let at = slot as usize;
-            if !local && self.columns.state[at] != state::RELAY_LOST {
+            if !super::shown::is_of_page(&self.names[at])
+                && self.columns.state[at] != state::RELAY_LOST
+            {
                 // A value that was already outdated keeps its earlier time.
                 let was_present = self.columns.state[at] == ConnectionState::Connected.number()
                     && self.columns.heard_ms[at].is_nan();

@@ -40,13 +40,7 @@ impl Held {
 
     fn keep_each(&mut self, message: &[u8], rows: &[ArrayRow], bytes_of: impl Fn(&[u8]) -> Bytes) {
         for row in rows.iter().filter(|row| row.slot != NO_SLOT) {
-            let at = row.slot as usize;
-            if self.contents.len() <= at {
-                self.contents.resize_with(at + 1, || None);
-            }
-            let Some(content) = self.contents.get_mut(at) else {
-                continue;
-            };
+            let content = self.place(row.slot);
             let value_type = u8::try_from(row.value_type).map(ValueType::from_number);
             let value_type = value_type.unwrap_or_default();
             if value_type == ValueType::Structure {
@@ -67,6 +61,24 @@ impl Held {
                 data: bytes_of(data),
             }));
         }
+    }
+
+    /// Sets the array of a slot whose value does not come in a message.
+    pub fn set_array(&mut self, slot: Slot, array: Array) {
+        *self.place(slot) = Some(Content::Array(array));
+    }
+
+    /// The same of a structure.
+    pub fn set_structure(&mut self, slot: Slot, structure: Node) {
+        *self.place(slot) = Some(Content::Structure(structure));
+    }
+
+    fn place(&mut self, slot: Slot) -> &mut Option<Content> {
+        let at = slot as usize;
+        if self.contents.len() <= at {
+            self.contents.resize_with(at + 1, || None);
+        }
+        &mut self.contents[at]
     }
 
     /// The array of a slot whose value is one.

@@ -1,0 +1,379 @@
+//! Local PVs and formulas among the PVs of an engine: `loc://x(1)` and `` =`A` * 2 ``.
+
+use std::time::SystemTime;
+
+use pvwire_schema::types::{Array, Filter, Node, NodeValue, Outcome, PutValue, ValueType};
+
+use super::{Engine, Origin, PutDone, PutError, Pv, State, View, epoch_ms};
+use crate::format::push_shortest;
+use crate::formula::value::{Severity, Stamp, Value};
+use crate::formula::{self, Alarm, Context, Formula, Input, Operand};
+use crate::local::{self, Locals};
+use crate::store::{SEVERITY_UNKNOWN, Shown, Slot, part};
+
+/// Parts that a formula reads of its inputs.
+const READ: u32 = part::VALUE | part::TIME | part::ALARM | part::METADATA | part::CONNECTION;
+
+/// The largest integer that a double represents together with its neighbours.
+const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
+
+#[derive(Debug, Default)]
+pub(super) struct Computed {
+    locals: Locals,
+    /// Slots of open local PVs, with the keys of their values.
+    shown: Vec<(Slot, String)>,
+    /// Those that are inputs of others come first.
+    formulas: Vec<Linked>,
+    context: Context,
+}
+
+/// An open formula and its inputs.
+#[derive(Debug)]
+struct Linked {
+    slot: Slot,
+    formula: Formula,
+    inputs: Vec<Pv>,
+    is_new: bool,
+}
+
+impl Engine {
+    /// Sets the difference between local time and UTC, for the times in texts of formulas; zero by
+    /// default.
+    pub fn set_utc_offset_seconds(&mut self, seconds: i32) {
+        self.computed.context.utc_offset_seconds = seconds;
+    }
+
+    /// Opens a local PV or a formula, if the name is one. Returns where the PV comes from.
+    pub(super) fn open_computed(
+        &mut self,
+        slot: Slot,
+        name: &str,
+        filter: Filter,
+        now: SystemTime,
+    ) -> Origin {
+        if let Some(text) = formula::expression(name) {
+            match Formula::parse(text) {
+                Ok(formula) => self.link(slot, formula, filter, now),
+                Err(error) => self.session.live.refuse(slot, &error.to_string()),
+            }
+            return Origin::Formula;
+        }
+        if !name.starts_with(local::SCHEME) {
+            return Origin::Relay;
+        }
+        let opened = local::key(name).map(str::to_owned);
+        match opened.and_then(|key| Ok((key, self.computed.locals.open(name)?.clone()))) {
+            Ok((key, local)) => {
+                self.computed.shown.push((slot, key));
+                self.show_local(slot, local.value, local.severity, now);
+            }
+            Err(error) => self.session.live.refuse(slot, &error.to_string()),
+        }
+        Origin::Local
+    }
+
+    /// A formula cannot be in its own text: there are no circles.
+    fn link(&mut self, slot: Slot, formula: Formula, filter: Filter, now: SystemTime) {
+        let context = &mut self.computed.context;
+        context.now = stamp(now);
+        context.random ^= u64::from(context.now.nanoseconds).rotate_left(32);
+        let inputs = self.open(formula.inputs(), filter, now);
+        self.computed.formulas.push(Linked {
+            slot,
+            formula,
+            inputs,
+            is_new: true,
+        });
+    }
+
+    pub(super) fn close_computed(&mut self, slot: Slot) {
+        self.computed.shown.retain(|(shown, _)| *shown != slot);
+        let formulas = &mut self.computed.formulas;
+        if let Some(at) = formulas.iter().position(|linked| linked.slot == slot) {
+            let linked = formulas.remove(at);
+            self.close(&linked.inputs);
+        }
+    }
+
+    /// Writes a local PV; `None` if the relay has the PV.
+    pub(super) fn put_computed(
+        &mut self,
+        name: &str,
+        value: &PutValue,
+        now: SystemTime,
+    ) -> Option<Result<PutDone, PutError>> {
+        let failed = |outcome, message| Some(Err(PutError::Failed { outcome, message }));
+        if formula::expression(name).is_some() {
+            let message = "a formula can't be written".to_owned();
+            return failed(Outcome::NotAllowed, message);
+        }
+        if !name.starts_with(local::SCHEME) {
+            return None;
+        }
+        let key = match local::key(name) {
+            Ok(key) => key,
+            Err(error) => return failed(Outcome::BadName, error.to_string()),
+        };
+        let local = match self.computed.locals.write(name, &written(value)) {
+            Ok(local) => local.clone(),
+            Err(error) => return failed(Outcome::BadValue, error.to_string()),
+        };
+        let shown = self.computed.shown.iter();
+        let slots = shown
+            .filter(|(_, shown)| shown == key)
+            .map(|(slot, _)| *slot);
+        for slot in slots.collect::<Vec<_>>() {
+            self.show_local(slot, local.value.clone(), local.severity, now);
+        }
+        Some(Ok(PutDone::default()))
+    }
+
+    /// Evaluates the formulas whose inputs changed.
+    pub(super) fn evaluate(&mut self) {
+        let mut formulas = std::mem::take(&mut self.computed.formulas);
+        for linked in &mut formulas {
+            let parts = &self.session.live.columns.parts;
+            let changed = |pv: &Pv| parts[pv.slot as usize] & READ != 0;
+            if linked.is_new || linked.inputs.iter().any(changed) {
+                linked.is_new = false;
+                self.evaluate_one(linked);
+            }
+        }
+        self.computed.formulas = formulas;
+    }
+
+    fn evaluate_one(&mut self, linked: &Linked) {
+        let views: Vec<_> = (linked.inputs.iter())
+            .filter_map(|pv| Some((pv.slot, self.read(*pv)?)))
+            .collect();
+        let inputs: Vec<_> = views.iter().map(|(_, view)| input(view)).collect();
+        let leader = leader(&views).map(|(slot, view)| (slot, refusal(&view)));
+        let store = &mut self.session.live;
+        match leader {
+            Some((_, Some(reason))) if store.reason(linked.slot) == reason => {}
+            Some((_, Some(reason))) => store.refuse(linked.slot, &reason),
+            Some((slot, None)) => store.follow(linked.slot, slot),
+            None => {}
+        }
+        let context = &mut self.computed.context;
+        if let Some(result) = linked.formula.evaluate(&inputs, context) {
+            self.show(linked.slot, &result, false);
+        }
+    }
+
+    fn show_local(&mut self, slot: Slot, value: Value, severity: Severity, now: SystemTime) {
+        let mut operand = Operand::new(value);
+        operand.alarm.severity = severity;
+        operand.time = stamp(now);
+        self.show(slot, &operand, true);
+    }
+
+    /// Shows the value of a local PV, which is writable, or of a formula.
+    fn show(&mut self, slot: Slot, operand: &Operand, writable: bool) {
+        let mut choices: &[String] = &[];
+        let mut precision = None;
+        let (value_type, value) = match &operand.value {
+            Value::Number(number) => {
+                precision = writable.then(|| digits_of(*number));
+                (ValueType::Float64, PutValue::Number(*number))
+            }
+            Value::Integer(integer) if integer.unsigned_abs() <= MAX_SAFE_INTEGER => {
+                (ValueType::Int64, PutValue::Number(*integer as f64))
+            }
+            Value::Integer(integer) => (ValueType::Int64, PutValue::Int64(*integer)),
+            Value::Boolean(value) => (
+                ValueType::Boolean,
+                PutValue::Number(f64::from(u8::from(*value))),
+            ),
+            Value::Text(text) => (ValueType::String, PutValue::Text(text.as_ref().to_owned())),
+            Value::Enum { index, labels } => {
+                choices = labels;
+                (ValueType::Enum, PutValue::Number(f64::from(*index)))
+            }
+            Value::Numbers(numbers) => {
+                let array = doubles(numbers);
+                self.held.set_array(slot, array.clone());
+                (ValueType::Float64, PutValue::Array(array))
+            }
+            Value::Texts(texts) => (ValueType::String, PutValue::TextArray(texts.to_vec())),
+            Value::Table(labels) => {
+                self.held.set_structure(slot, table(labels));
+                (ValueType::Structure, PutValue::Number(0.0))
+            }
+        };
+        let severity = operand.alarm.severity;
+        let wire = pvwire_schema::types::Severity::from_number(severity as u8);
+        let message = operand.alarm.message.as_deref().unwrap_or_default();
+        let shown = Shown {
+            value_type,
+            precision,
+            severity: (severity != Severity::Undefined).then_some(wire),
+            seconds: operand.time.seconds as f64,
+            nanoseconds: operand.time.nanoseconds,
+            writable,
+        };
+        self.session
+            .live
+            .show(slot, &value, &shown, message, choices);
+    }
+}
+
+/// An input whose PV is connected and has a value.
+fn input(view: &View<'_>) -> Input {
+    let (State::Connected, Some(value)) = (view.state(), view.value()) else {
+        return Input::Disconnected;
+    };
+    let alarm = view.alarm();
+    let severity = alarm.map_or(SEVERITY_UNKNOWN, |alarm| alarm.severity.number());
+    let message = alarm.map_or("", |alarm| alarm.message);
+    let display = view.metadata().map(|known| known.display);
+    Input::Connected(Operand {
+        value: operand(view, value),
+        alarm: Alarm {
+            severity: Severity::from_number(severity),
+            message: (severity != 0 && !message.is_empty()).then(|| message.into()),
+        },
+        time: view
+            .time()
+            .map_or_else(Stamp::default, |time| stamp(time.time)),
+        display: display.map_or((f64::NAN, f64::NAN), |limits| (limits.low, limits.high)),
+    })
+}
+
+fn operand(view: &View<'_>, value: super::Value<'_>) -> Value {
+    let metadata = view.metadata();
+    let value_type = metadata.map_or(ValueType::Unknown, |known| known.value_type);
+    let choices = metadata.map_or(&[][..], |known| &known.choices);
+    match value {
+        super::Value::Number(index) if !choices.is_empty() => Value::Enum {
+            index: index as i32,
+            labels: choices.into(),
+        },
+        super::Value::Number(number) => match value_type {
+            ValueType::Boolean => Value::Boolean(number != 0.0),
+            ValueType::Int8
+            | ValueType::UInt8
+            | ValueType::Int16
+            | ValueType::UInt16
+            | ValueType::Int32
+            | ValueType::UInt32
+            | ValueType::Int64
+            | ValueType::UInt64
+                if number.fract() == 0.0 =>
+            {
+                Value::Integer(number as i64)
+            }
+            _ => Value::Number(number),
+        },
+        super::Value::Integer(integer) => {
+            i64::try_from(integer).map_or(Value::Number(integer as f64), Value::Integer)
+        }
+        super::Value::Text(text) => Value::text(text),
+        super::Value::Texts(texts) => Value::Texts(texts.into()),
+        super::Value::Array(array) => {
+            // NAME.FIELD$ is EPICS's way to request a long string.
+            let is_text = metadata.is_some_and(|known| known.form == "String");
+            if is_text || view.name().ends_with('$') {
+                let end = array.data.iter().position(|byte| *byte == 0);
+                let bytes = &array.data[..end.unwrap_or(array.data.len())];
+                Value::text(&String::from_utf8_lossy(bytes))
+            } else {
+                Value::Numbers(array.numbers().into())
+            }
+        }
+        // A structure is not a number.
+        super::Value::Structure(_) | super::Value::Unknown => Value::Number(f64::NAN),
+    }
+}
+
+/// The input whose connection state the formula has: the first one that is not connected, otherwise
+/// one whose server doesn't answer, otherwise the one that was connected last.
+fn leader<'a>(inputs: &[(Slot, View<'a>)]) -> Option<(Slot, View<'a>)> {
+    let gone = inputs
+        .iter()
+        .find(|(_, view)| view.state() != State::Connected);
+    let latest = || {
+        let rank = |view: &View<'_>| (view.last_heard().is_some(), view.since());
+        inputs.iter().max_by_key(|(_, view)| rank(view))
+    };
+    gone.or_else(latest).copied()
+}
+
+/// Why an input was refused, with its name.
+fn refusal(view: &View<'_>) -> Option<String> {
+    match view.state() {
+        State::Refused(reason) => Some(format!("{}: {reason}", view.name())),
+        _ => None,
+    }
+}
+
+/// A value that a program writes.
+fn written(value: &PutValue) -> Value {
+    match value {
+        PutValue::Number(number) => {
+            // As text, 3 is "3" and not the double's "3.0".
+            let is_integer = number.fract() == 0.0 && number.abs() <= MAX_SAFE_INTEGER as f64;
+            if is_integer && (*number != 0.0 || number.is_sign_positive()) {
+                Value::Integer(*number as i64)
+            } else {
+                Value::Number(*number)
+            }
+        }
+        PutValue::Int64(integer) => Value::Integer(*integer),
+        PutValue::UInt64(integer) => {
+            i64::try_from(*integer).map_or(Value::Number(*integer as f64), Value::Integer)
+        }
+        PutValue::Text(text) => Value::text(text),
+        PutValue::TextArray(texts) => Value::Texts(texts.as_slice().into()),
+        PutValue::Array(array) => Value::Numbers(array.numbers().into()),
+    }
+}
+
+fn doubles(numbers: &[f64]) -> Array {
+    let bytes = numbers.iter().flat_map(|number| number.to_le_bytes());
+    Array {
+        value_type: ValueType::Float64,
+        count: numbers.len() as u32,
+        data: bytes.collect::<Vec<_>>().into(),
+    }
+}
+
+/// A table without rows.
+fn table(labels: &[String]) -> Node {
+    let field = |name: &str, value| Node {
+        name: name.to_owned(),
+        value,
+        ..Node::default()
+    };
+    let empty = |label: &String| field(label, NodeValue::TextArray(Vec::new()));
+    let columns = labels.iter().map(empty).collect();
+    Node {
+        name: String::new(),
+        type_id: "epics:nt/NTTable:1.0".to_owned(),
+        value: NodeValue::Structure(vec![
+            field("labels", NodeValue::TextArray(labels.to_vec())),
+            field("value", NodeValue::Structure(columns)),
+        ]),
+    }
+}
+
+/// Decimal places of the shortest text that reads back as the same number.
+fn digits_of(number: f64) -> i16 {
+    let mut text = Vec::new();
+    push_shortest(number, false, &mut text);
+    let point = text.iter().position(|byte| *byte == b'.');
+    let places = point.map_or(0, |point| text.len() - point - 1);
+    // An exponent has no places.
+    let plain = text.iter().all(|byte| *byte != b'e');
+    if plain { places as i16 } else { 0 }
+}
+
+fn stamp(time: SystemTime) -> Stamp {
+    let ms = epoch_ms(time);
+    let seconds = (ms / 1e3).floor();
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    Stamp {
+        seconds: seconds as i64,
+        nanoseconds: since.map_or(0, |since| since.subsec_nanos()),
+    }
+}

@@ -1,0 +1,126 @@
+//! Slots whose values come from the page and not from the relay: local PVs and formulas.
+
+use pvwire_schema::decode::DetailRow;
+use pvwire_schema::types::{Alarm, ConnectionState, Metadata, PutValue, Severity, ValueType};
+
+use super::{ACCESS_PUTS, ACCESS_READ, ACCESS_WRITE, LOCAL_SCHEME, Slot, Store, Text, kind, part};
+
+/// Beginnings of the names of such PVs: `loc://x`, `=A + B` and `eq://A + B`.
+const OF_PAGE: [&str; 3] = [LOCAL_SCHEME, "=", "eq://"];
+
+/// Whether the relay has no part in a PV of this name.
+pub(super) fn is_of_page(name: &str) -> bool {
+    OF_PAGE.iter().any(|start| name.starts_with(start))
+}
+
+/// What belongs to a value that the page shows.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// Type of the value.
+    pub value_type: ValueType,
+    /// Digits after the point, if they are fixed.
+    pub precision: Option<i16>,
+    /// `None` if it is undefined.
+    pub severity: Option<Severity>,
+    /// Time stamp: whole seconds past the POSIX epoch.
+    pub seconds: f64,
+    /// Time stamp: the remaining nanoseconds.
+    pub nanoseconds: u32,
+    /// The application may write the PV.
+    pub writable: bool,
+}
+
+impl Store {
+    /// Shows a value of the page, with its alarm message and the labels of an enum. The PV is
+    /// connected since its time stamp unless it already was.
+    pub fn show(
+        &mut self,
+        slot: Slot,
+        value: &PutValue,
+        shown: &Shown,
+        message: &str,
+        choices: &[String],
+    ) {
+        let at = slot as usize;
+        if self.columns.state[at] != ConnectionState::Connected.number() {
+            let now_ms = shown.seconds * 1000.0 + f64::from(shown.nanoseconds) / 1e6;
+            self.set_state(slot, ConnectionState::Connected.number(), now_ms);
+        }
+        let access = if shown.writable {
+            ACCESS_READ | ACCESS_WRITE | ACCESS_PUTS
+        } else {
+            ACCESS_READ
+        };
+        if self.columns.access[at] != access {
+            self.columns.access[at] = access;
+            self.touch(slot, part::ACCESS);
+        }
+        let is_table = shown.value_type == ValueType::Structure;
+        self.set_metadata(
+            slot,
+            &Metadata {
+                value_type: shown.value_type,
+                element_count: match value {
+                    PutValue::TextArray(texts) if !is_table => texts.len() as u32,
+                    PutValue::Array(array) => array.count,
+                    _ => 1,
+                },
+                precision: shown.precision,
+                choices: choices.to_vec(),
+                type_id: if is_table { "epics:nt/NTTable:1.0" } else { "" }.to_owned(),
+                ..Metadata::default()
+            },
+        );
+        self.show_value(slot, value, is_table);
+        self.set_time(slot, shown.seconds, shown.nanoseconds);
+        let alarm = shown.severity.map(|severity| Alarm {
+            severity,
+            status: 0,
+        });
+        self.set_alarm(slot, alarm);
+        let detail = DetailRow {
+            row: 0,
+            user_tag: 0,
+            message,
+        };
+        self.set_detail(slot, (!message.is_empty()).then_some(detail));
+        let sequence = self.columns.sequence[at].wrapping_add(1);
+        self.count(slot, sequence);
+    }
+
+    fn show_value(&mut self, slot: Slot, value: &PutValue, is_table: bool) {
+        match value {
+            _ if is_table => self.set_opaque(slot, kind::STRUCTURE),
+            PutValue::Number(number) => self.set_number(slot, *number),
+            PutValue::Int64(integer) => {
+                let text = Text::One(integer.to_string());
+                self.set_text(slot, kind::LARGE_INTEGER, text, *integer as f64);
+            }
+            PutValue::UInt64(integer) => {
+                let text = Text::One(integer.to_string());
+                self.set_text(slot, kind::LARGE_INTEGER, text, *integer as f64);
+            }
+            PutValue::Text(text) => {
+                self.set_text(slot, kind::TEXT, Text::One(text.clone()), f64::NAN);
+            }
+            PutValue::TextArray(texts) => {
+                let texts = Text::Many(texts.clone());
+                self.set_text(slot, kind::TEXT_ARRAY, texts, f64::NAN);
+            }
+            PutValue::Array(_) => self.set_opaque(slot, kind::ARRAY),
+        }
+    }
+
+    /// Gives a formula the connection state of one of its inputs, which is not refused.
+    pub fn follow(&mut self, slot: Slot, input: Slot) {
+        let from = input as usize;
+        let columns = &self.columns;
+        let (now, since_ms, heard_ms) = (
+            columns.state[from],
+            columns.since_ms[from],
+            columns.heard_ms[from],
+        );
+        self.set_heard(slot, heard_ms);
+        self.set_state(slot, now, since_ms);
+    }
+}
