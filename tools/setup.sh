@@ -62,6 +62,16 @@ python() {
   mark python tools/requirements.txt
 }
 
+# Clients of PVWS as their users have them, for the tests of the door.
+pvws_clients() {
+  done_for pvws_clients tools/pvws_clients.txt && [ -d .local/pvws-clients/nova ] && return
+  say "Clients of PVWS (.local/pvws-clients)"
+  rm -rf .local/pvws-clients
+  .local/venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+    --require-hashes --target .local/pvws-clients -r tools/pvws_clients.txt
+  mark pvws_clients tools/pvws_clients.txt
+}
+
 npm_packages() {
   done_for npm package-lock.json && [ -d node_modules ] && return
   say "npm packages (node_modules)"
@@ -113,6 +123,7 @@ tools
 compilers
 rust
 python
+pvws_clients
 [ "${1:-}" = rust ] && exit
 npm_packages
 case "${1:-}" in

@@ -7,5 +7,6 @@ mod client;
 mod life;
 mod limits;
 mod messages;
+mod ornl;
 mod puts;
 mod values;
