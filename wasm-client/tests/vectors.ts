@@ -169,10 +169,12 @@ class Relay {
       next !== undefined &&
       (isRetyped || (metadata.epoch ?? 0) !== (next.epoch ?? 0));
     const skipped = Object.values(parts.skips ?? {}).reduce((sum, count) => sum + count, 0);
+    const value = parts.value ?? (isOther ? undefined : before.value);
+    const isSent = value !== undefined && isUpdate(parts);
     const entry: PvEntry = {
       id: before.id,
-      sequence: (isOther ? 0 : before.sequence) + (isUpdate(parts) ? 1 + skipped : 0),
-      value: parts.value ?? (isOther ? undefined : before.value),
+      sequence: (isOther ? 0 : before.sequence) + (isSent ? 1 + skipped : 0),
+      value,
       time: parts.time === undefined ? before.time : parts.time,
       alarm: parts.alarm === undefined ? before.alarm : parts.alarm,
       all,
@@ -333,6 +335,14 @@ async function flush(): Promise<void> {
   await settle();
 }
 
+/** Makes the puts whose outcome an event gives. */
+async function put(client: Client, event: Event): Promise<void> {
+  for (const [name, parts] of Object.entries(event)) {
+    if ("put" in parts) void client.put(name, 1);
+  }
+  await flush();
+}
+
 /** The snapshot after each step. */
 async function select(
   client: Client,
@@ -348,10 +358,7 @@ async function select(
       if (at === 0) pv.subscribe(() => undefined);
       await flush();
       mustBeWell(client, event);
-      if ((event[name] as Parts | undefined)?.put !== undefined) {
-        void client.put(name, 1);
-        await flush();
-      }
+      await put(client, event);
       results.push(tagged(pv.getSnapshot()));
     } catch (error) {
       if (!(error instanceof SelectionError)) throw error;
@@ -383,8 +390,9 @@ async function execute(
       );
     }
     await flush();
-    await flush();
     mustBeWell(client, event);
+    // A mutation puts by itself.
+    await put(client, query.startsWith("subscription") ? event : {});
     results.push(told);
     told = [];
   }

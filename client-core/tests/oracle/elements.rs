@@ -223,7 +223,9 @@ fn table(pv: &Pv, of: &Json, field: &Field) -> Json {
         .flatten()
         .enumerate()
         .map(|(at, column)| {
-            let array = Some(shown(column)).filter(is_array).unwrap_or(Json::Null);
+            let is_compound = ["Structure", "Union", "Any"].contains(&column["type"].as_str().unwrap_or(""));
+            let array = Some(shown(column)).filter(|of| !is_compound && is_array(of));
+            let array = array.unwrap_or(Json::Null);
             let label = labels.get(at).cloned();
             let name = name_of(column);
             json!({ "name": name, "label": label.unwrap_or_else(|| name.clone().into()), "array": array })

@@ -5,7 +5,7 @@ use std::fs;
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use proptest::test_runner::{Config, TestRunner};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value as Json, json};
 
 use crate::cases::same;
@@ -72,7 +72,12 @@ fn random_states_and_selections_give_what_the_reference_gives() {
         failure_persistence: None,
         ..Config::default()
     };
-    let mut runner = TestRunner::new(config);
+    // The same cases in each run, unless more are asked for.
+    let mut runner = if env::var("PVWIRE_ORACLE_CASES").is_ok() {
+        TestRunner::new(config)
+    } else {
+        TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
+    };
     let outcome = runner.run(&words(), |words| {
         let case = case(words);
         let (by_plain, by_engine) = results(&case);
@@ -100,8 +105,12 @@ fn random_cases_are_written_for_other_hosts() {
     let cases: Vec<Json> = (0..count)
         .map(|at| {
             let mut case = case(words().new_tree(&mut runner).expect("words").current());
-            let (by_plain, _) = results(&case);
             case["name"] = format!("random {at}").into();
+            // The package repeats arrays that are equal, so that later results may differ.
+            if case.get("document").is_some() {
+                case["steps"].as_array_mut().expect("steps").truncate(1);
+            }
+            let (by_plain, _) = results(&case);
             for (at, result) in by_plain.into_iter().enumerate() {
                 case["steps"][at]["expected"] = result;
             }
