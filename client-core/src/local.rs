@@ -83,7 +83,7 @@ impl fmt::Display for LocalError {
                 )
             }
             Self::Write { value, holds } => {
-                write!(f, "{value} can't be written: the PV holds {holds}")
+                write!(f, "{value} is not {holds}, but the PV holds one")
             }
             Self::Choice { value, labels } => {
                 write!(
@@ -154,7 +154,7 @@ impl Local {
                 Value::Integer(integer) => Value::Integer(*integer),
                 _ => Value::Integer(scalar(value).ok_or_else(|| refused("an integer"))? as i64),
             },
-            Type::Boolean => Value::Boolean(truth(value).ok_or_else(|| refused("true or false"))?),
+            Type::Boolean => Value::Boolean(truth(value).ok_or_else(|| refused("a boolean"))?),
             Type::Text => Value::text(&value.to_text()),
             Type::Numbers => {
                 Value::Numbers(numbers(value).ok_or_else(|| refused("an array of numbers"))?)
@@ -168,7 +168,7 @@ impl Local {
                 other => [other.to_text()].into(),
             }),
             Type::Enum => self.choice(value)?,
-            Type::Table => return Err(refused("a table, which can't be written")),
+            Type::Table => return Err(refused("a table")),
         })
     }
 
@@ -231,7 +231,7 @@ fn numbers(value: &Value) -> Option<Arc<[f64]>> {
 /// A value in an error message.
 fn shown(value: &Value) -> String {
     match value {
-        Value::Text(text) => format!("{text:?}"),
+        Value::Text(text) => format!("\"{text}\""),
         Value::Numbers(_) | Value::Texts(_) | Value::Table(_) => value.name_of_type().to_owned(),
         _ => value.to_text(),
     }

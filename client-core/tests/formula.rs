@@ -92,7 +92,7 @@ fn context() -> Context {
     Context {
         now: Stamp {
             seconds: 1000,
-            nanoseconds: 7,
+            nanoseconds: 0,
         },
         utc_offset_seconds: 2 * 3600,
         ..Context::default()

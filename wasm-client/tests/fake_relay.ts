@@ -4,7 +4,8 @@ import { vi } from "vitest";
 
 import { Client, type Surroundings } from "../ts/client/client.js";
 import type { ClientOptions, PvClient } from "../ts/types.js";
-import { golden, wasm, type GoldenName } from "./golden.js";
+import { golden, pageWasm, wasm, type GoldenName } from "./golden.js";
+import { loadPage } from "../ts/store/page.js";
 
 /** Request kinds by their number in the union. */
 export type RequestKind =
@@ -195,9 +196,13 @@ export function fakeClient(
   surroundings: Surroundings = { random: () => 0.5 },
 ): PvClient {
   FakeSocket.all = [];
-  const all = { url: "ws://relay.test/ws", webSocket, ...(wasm && { wasm }), ...options };
+  const modules = { ...(wasm && { wasm }), ...(pageWasm && { pageWasm }) };
+  const all = { url: "ws://relay.test/ws", webSocket, ...modules, ...options };
   return new Client(all, surroundings);
 }
+
+/** Loads the module of formulas and local PVs, so that `settle` needn't wait for the network. */
+export const loadedPage = (): Promise<void> => loadPage(pageWasm);
 
 /** Runs everything that waits for a promise. */
 export async function settle(): Promise<void> {

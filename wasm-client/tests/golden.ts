@@ -72,3 +72,8 @@ export function describes(name: GoldenName): Described {
 export const wasm = inNode
   ? await bytesOf(new URL("../pkg/pvwire_wasm_bg.wasm", import.meta.url))
   : undefined;
+
+/** The module of formulas and local PVs. */
+export const pageWasm = inNode
+  ? await bytesOf(new URL("../pkg/pvwire_page_bg.wasm", import.meta.url))
+  : undefined;

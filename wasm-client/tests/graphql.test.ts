@@ -358,7 +358,7 @@ describe("a mutation", () => {
                 string: expect.stringContaining("[0") as unknown,
                 float: null,
                 exact: null,
-                stringArray: ["0", "2", "2"],
+                stringArray: ["0", "1.688", "2"],
                 base64Array: { numberType: "FLOAT64", base64: "AAAAAAAAAAA1XrpJDAL7PwAAAAAAAABA" },
               },
             },

@@ -1,11 +1,13 @@
 /** `loc://` PVs behave like others, without a relay. */
 
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { PvClient, PvData } from "../ts/index.js";
-import { fakeClient, FakeSocket, settle } from "./fake_relay.js";
+import { fakeClient, FakeSocket, loadedPage, settle } from "./fake_relay.js";
 
 let client: PvClient;
+
+beforeAll(loadedPage);
 
 beforeEach(async () => {
   vi.useFakeTimers();
@@ -109,5 +111,41 @@ describe("a local PV", () => {
     const { connection } = wrong.shown();
     expect(connection.state).toBe("refused");
     expect(connection.reason).toContain("invalid initial value abc");
+  });
+
+  it("has the types and initial values of Phoebus", async () => {
+    const shown = async (name: string): Promise<PvData> => {
+      const { shown } = listen(name);
+      await settle();
+      return shown();
+    };
+    expect((await shown("loc://d(0x1F)")).value?.number).toBe(31);
+    expect((await shown("loc://w(1, 2)")).value?.array).toEqual(Float64Array.of(1, 2));
+    const large = await shown("loc://l<VLong>(9007199254740993)");
+    expect(large.value?.exact).toBe("9007199254740993");
+    expect((await shown("loc://b<VBoolean>(true)")).value?.string).toBe("true");
+    const choice = await shown('loc://e<VEnum>(1, "Off", "On")');
+    expect(choice.value).toMatchObject({ number: 1, string: "On" });
+    expect(choice.display?.choices).toEqual(["Off", "On"]);
+    const table = await shown('loc://t<VTable>("X", "Y")');
+    expect(table.value?.structure).toEqual({ labels: ["X", "Y"], value: { X: [], Y: [] } });
+    await client.put("loc://e", "Off");
+    vi.advanceTimersByTime(300);
+    expect((await shown("loc://e")).value?.string).toBe("Off");
+    expect(await client.put("loc://e", "Half")).toMatchObject({
+      ok: false,
+      error: { code: "BAD_VALUE", message: expect.stringContaining("Off, On") as string },
+    });
+  });
+
+  it("is undefined until it is written when it has no initial value", async () => {
+    const { shown } = listen("loc://new");
+    await settle();
+    expect(shown().value?.number).toBe(0);
+    expect(shown().status).toMatchObject({ severity: null, quality: "UNDEFINED" });
+    await client.put("loc://new", "text");
+    vi.advanceTimersByTime(300);
+    expect(shown().value?.text).toBe("text");
+    expect(shown().status.severity).toBe("NO_ALARM");
   });
 });

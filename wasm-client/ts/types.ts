@@ -425,6 +425,11 @@ export interface ClientOptions {
   /** @default the module that comes with this package, beside this file; Node reads it from disk */
   wasm?: WasmSource | Promise<WasmSource>;
   /**
+   * The module of formulas and local PVs, which is loaded with the first of them.
+   * @default the module that comes with this package
+   */
+  pageWasm?: WasmSource | Promise<WasmSource>;
+  /**
    * Returns the JSON Web Token that identifies this client. Called for every connection to a relay that
    * requires one, so that it can be renewed.
    */
@@ -462,7 +467,7 @@ export interface ClientOptions {
 export interface PvClient {
   /**
    * The PV `name` through `selection`; `loc://name(initial)` is a PV of this page, shared by all users of
-   * this client. A selection is a GraphQL selection set such as
+   * this client; a name such as ``=`A` + `B` * 2`` is a formula over other PVs. A selection is a GraphQL selection set such as
    * `{ value { string(units: true) } status { quality } }`. `options` filter the updates. The same
    * arguments give the same object.
    * @throws PvwireError `BAD_OPTION` when an option has an impossible number, such as `rateHz: 0`.

@@ -1,4 +1,5 @@
-//! Builds the module and its JavaScript in `wasm-client/pkg/` from `wasm-client/wasm`.
+//! Builds the modules and their JavaScript in `wasm-client/pkg/`: the client's from
+//! `wasm-client/wasm`, that of formulas and local PVs from `wasm-client/page`.
 
 use std::collections::hash_map::DefaultHasher;
 use std::error::Error;
@@ -15,22 +16,44 @@ use wasmparser::{Parser, Payload};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Maximum size of the module when compressed as a web server does, because a page on a slow link
-/// waits for it.
-const MAX_WASM_GZIP_BYTES: usize = 62 * 1024;
+/// A crate that becomes a module, and the limits of its compressed sizes: a page on a slow link waits
+/// for it. `size.node.test.ts` also checks the size of the package's own JavaScript.
+struct Module {
+    package: &'static str,
+    /// Its name in `wasm-client/pkg/`.
+    name: &'static str,
+    max_wasm_gzip_bytes: usize,
+    /// Of the generated JavaScript.
+    max_glue_gzip_bytes: usize,
+}
 
-/// Maximum compressed size of the generated JavaScript; `size.node.test.ts` also checks that of the
-/// package's own JavaScript.
-const MAX_GLUE_GZIP_BYTES: usize = 15 * 1024;
+const MODULES: [Module; 2] = [
+    Module {
+        package: "pvwire-wasm",
+        name: "pvwire_wasm",
+        // The engine with what shows values of formulas and local PVs, 62.7 kB; those themselves are
+        // in the other module.
+        max_wasm_gzip_bytes: 62 * 1024,
+        max_glue_gzip_bytes: 15 * 1024,
+    },
+    // Loaded with the first formula or local PV of a page.
+    Module {
+        package: "pvwire-page",
+        name: "pvwire_page",
+        max_wasm_gzip_bytes: 68 * 1024,
+        max_glue_gzip_bytes: 5 * 1024,
+    },
+];
 
 /// Everything that the result depends on, relative to the workspace's root.
-const INPUTS: [&str; 8] = [
+const INPUTS: [&str; 9] = [
     "Cargo.lock",
     "Cargo.toml",
     "client-core/Cargo.toml",
     "client-core/src",
     "package.json",
     "schema/src",
+    "wasm-client/page",
     "wasm-client/wasm",
     "xtask/src",
 ];
@@ -44,33 +67,67 @@ pub(crate) fn build() -> Result<()> {
     let pkg = root.join("wasm-client/pkg");
     let stamp = pkg.join(".inputs");
     let inputs = format!("{:016x}", fingerprint(root)?);
-    let module = pkg.join("pvwire_wasm_bg.wasm");
-    if module.exists() && fs::read_to_string(&stamp).is_ok_and(|before| before == inputs) {
+    let exists = |module: &Module| pkg.join(module.file()).exists();
+    if MODULES.iter().all(exists) && fs::read_to_string(&stamp).is_ok_and(|before| before == inputs)
+    {
         println!("wasm-client/pkg is up to date");
         return Ok(());
     }
 
-    let compiled = compile(root)?;
+    // Compiled before anything is removed.
+    let compiled = MODULES.iter().map(|module| module.compile(root));
+    let compiled = compiled.collect::<Result<Vec<_>>>()?;
     if pkg.exists() {
         fs::remove_dir_all(&pkg)?;
     }
-    Bindgen::new()
-        .input_path(&compiled)
-        .web(true)?
-        .typescript(true)
-        .omit_default_module_path(true)
-        .remove_name_section(true)
-        .remove_producers_section(true)
-        .generate(&pkg)?;
-    optimise(root, &module)?;
-
-    let glue = pkg.join("pvwire_wasm.js");
-    fs::write(&glue, trimmed(&fs::read_to_string(&glue)?)?)?;
-    check_imports(&fs::read(&module)?)?;
-    check_size(&module, MAX_WASM_GZIP_BYTES)?;
-    check_size(&glue, MAX_GLUE_GZIP_BYTES)?;
+    for (module, compiled) in MODULES.iter().zip(&compiled) {
+        module.bind(root, compiled, &pkg)?;
+    }
     fs::write(stamp, inputs)?;
     Ok(())
+}
+
+impl Module {
+    fn file(&self) -> String {
+        format!("{}_bg.wasm", self.name)
+    }
+
+    /// Makes the module and its JavaScript from what was compiled.
+    fn bind(&self, root: &Path, compiled: &Path, pkg: &Path) -> Result<()> {
+        Bindgen::new()
+            .input_path(compiled)
+            .web(true)?
+            .typescript(true)
+            .omit_default_module_path(true)
+            .remove_name_section(true)
+            .remove_producers_section(true)
+            .generate(pkg)?;
+        let module = pkg.join(self.file());
+        optimise(root, &module)?;
+        let glue = pkg.join(format!("{}.js", self.name));
+        fs::write(&glue, trimmed(&fs::read_to_string(&glue)?)?)?;
+        check_imports(&fs::read(&module)?)?;
+        check_size(&module, self.max_wasm_gzip_bytes)?;
+        check_size(&glue, self.max_glue_gzip_bytes)
+    }
+
+    fn compile(&self, root: &Path) -> Result<PathBuf> {
+        let target =
+            std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        run(Command::new(cargo)
+            .current_dir(root)
+            .env(
+                "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS",
+                without_paths(root)?,
+            )
+            .args(["build", "--package", self.package, "--lib", "--locked"])
+            .args(["--profile", "wasm", "--target", "wasm32-unknown-unknown"])
+            .arg("--target-dir")
+            .arg(&target))?;
+        let built = target.join("wasm32-unknown-unknown/wasm");
+        Ok(built.join(format!("{}.wasm", self.name)))
+    }
 }
 
 /// The workspace that xtask runs in, which needn't be the one that it was compiled in: worktrees
@@ -82,23 +139,6 @@ fn workspace(package: Option<PathBuf>, current: &Path) -> Result<PathBuf> {
     let root = by_cargo.or_else(|| current.ancestors().find(is_ours));
     let missing = || format!("{} is in no workspace of pvwire", current.display());
     Ok(root.ok_or_else(missing)?.to_owned())
-}
-
-fn compile(root: &Path) -> Result<PathBuf> {
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    run(Command::new(cargo)
-        .current_dir(root)
-        .env(
-            "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS",
-            without_paths(root)?,
-        )
-        .args(["build", "--package", "pvwire-wasm", "--lib", "--locked"])
-        .args(["--profile", "wasm", "--target", "wasm32-unknown-unknown"])
-        .arg("--target-dir")
-        .arg(&target))?;
-    Ok(target.join("wasm32-unknown-unknown/wasm/pvwire_wasm.wasm"))
 }
 
 /// Flags that shorten the names of source files, which panic messages contain, and make them

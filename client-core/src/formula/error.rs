@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::value::number_text;
+
 /// Why a formula can't be used, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
@@ -61,7 +63,7 @@ impl fmt::Display for ParseError {
             Problem::Expected { what, found } => write!(f, "expected {what}, found {found}"),
             Problem::Character(c) => write!(
                 f,
-                "unexpected {c:?}; write the names of PVs with such characters in backquotes"
+                "unexpected '{c}'; write the names of PVs with such characters in backquotes"
             ),
             Problem::Number(text) => write!(f, "{text} is not a number"),
             Problem::Unclosed(what) => write!(f, "the closing quote of this {what} is missing"),
@@ -175,7 +177,8 @@ impl fmt::Display for Fault {
                 length,
             } => write!(
                 f,
-                "{function}: index {index} is outside the array of {length} elements"
+                "{function}: index {} is outside the array of {length} elements",
+                number_text(*index)
             ),
             Self::Range {
                 function,
@@ -184,7 +187,8 @@ impl fmt::Display for Fault {
                 value,
             } => write!(
                 f,
-                "{function}: argument {place} must be {expected}, not {value}"
+                "{function}: argument {place} must be {expected}, not {}",
+                number_text(*value)
             ),
             Self::Lengths {
                 function,

@@ -1,6 +1,7 @@
 //! Splits the text of a formula into tokens.
 
 use super::error::{ParseError, Problem};
+use super::value::{number_in, number_text};
 
 /// A token.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,7 +21,7 @@ impl Token {
     /// The token as error messages name it.
     pub(super) fn shown(&self) -> String {
         match self {
-            Self::Number(number) => number.to_string(),
+            Self::Number(number) => number_text(*number),
             Self::Text(_) => "a text".to_owned(),
             Self::Name(name) | Self::Quoted(name) => format!("`{name}`"),
             Self::Sign(sign) => format!("\"{sign}\""),
@@ -126,7 +127,7 @@ impl Lexer<'_> {
             self.at += 1;
         }
         let text: String = self.characters[start..self.at].iter().collect();
-        let number = super::value::number_in(&text);
+        let number = number_in(&text);
         number.map(Token::Number).ok_or(Problem::Number(text))
     }
 

@@ -1,7 +1,8 @@
 //! Values of formulas and local PVs, and their conversions to numbers and text.
 
-use std::fmt::Write;
 use std::sync::Arc;
+
+use crate::format::push_shortest;
 
 /// A value. Arrays are shared, so that a copy costs nothing.
 #[derive(Clone, Debug, PartialEq)]
@@ -127,6 +128,17 @@ pub fn number_in(text: &str) -> Option<f64> {
     text.parse().ok()
 }
 
+/// A number as JavaScript prints it: as short as it can be read back.
+#[must_use]
+pub(crate) fn number_text(number: f64) -> String {
+    if !number.is_finite() {
+        return java_number(number);
+    }
+    let mut text = Vec::new();
+    push_shortest(number, false, &mut text);
+    text.into_iter().map(char::from).collect()
+}
+
 /// A number as Java prints a double: at least one digit after the point, an exponent from 10⁷ on
 /// and below 10⁻³.
 #[must_use]
@@ -142,19 +154,39 @@ pub fn java_number(number: f64) -> String {
         }
         .to_owned();
     }
+    let mut java = String::new();
+    if number.is_sign_negative() {
+        java.push('-');
+    }
     let size = number.abs();
-    if number == 0.0 || (1e-3..1e7).contains(&size) {
-        return format!("{number:?}");
+    let text = number_text(size);
+    if size == 0.0 || (1e-3..1e7).contains(&size) {
+        java.push_str(&text);
+        if !text.contains('.') {
+            java.push_str(".0");
+        }
+        return java;
     }
-    let text = format!("{number:e}");
-    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let mut java = String::from(digits);
-    if !digits.contains('.') {
-        java.push_str(".0");
-    }
-    // Writing to a string can't fail.
-    let _ = write!(java, "E{exponent}");
+    let (digits, exponent) = scientific(&text);
+    let mut digits = digits.chars();
+    java.extend(digits.next());
+    java.push('.');
+    let rest = digits.as_str();
+    java.push_str(if rest.is_empty() { "0" } else { rest });
+    java.push('E');
+    java.push_str(&exponent.to_string());
     java
+}
+
+/// The digits of a positive number's text without zeros around them, and the exponent of the first.
+fn scientific(text: &str) -> (String, i32) {
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let all: String = [whole, fraction].concat();
+    let zeros = all.bytes().take_while(|digit| *digit == b'0').count();
+    let digits = all.trim_matches('0').to_owned();
+    (digits, exponent + whole.len() as i32 - 1 - zeros as i32)
 }
 
 /// Alarm severity, lowest first.
@@ -215,6 +247,9 @@ mod tests {
             (9.007_199_254_740_992e15, "9.007199254740992E15"),
             (0.001, "0.001"),
             (0.000_12, "1.2E-4"),
+            (1e-9, "1.0E-9"),
+            (-1.5e300, "-1.5E300"),
+            (12_345_678.9, "1.23456789E7"),
             (f64::NAN, "NaN"),
             (f64::NEG_INFINITY, "-Infinity"),
         ] {

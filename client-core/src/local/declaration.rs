@@ -55,7 +55,7 @@ impl<'a> Declaration<'a> {
     pub(super) fn parse(name: &'a str) -> Result<Self, LocalError> {
         let rest = name.trim().strip_prefix(SCHEME).ok_or(LocalError::Name)?;
         let end = rest.find(['<', '(']).unwrap_or(rest.len());
-        let (key, mut rest) = rest.split_at(end);
+        let (key, mut rest) = rest.split_at_checked(end).ok_or(LocalError::Name)?;
         let key = key.trim_end();
         if key.is_empty() || key.contains([')', '>']) || key.contains(char::is_whitespace) {
             return Err(LocalError::Name);
@@ -90,8 +90,11 @@ impl<'a> Declaration<'a> {
 }
 
 fn type_named(text: &str) -> Result<Type, LocalError> {
-    let lower = text.to_ascii_lowercase();
-    let found = TYPES.iter().find(|(part, _)| lower.contains(part));
+    let contains = |part: &[u8]| {
+        let mut windows = text.as_bytes().windows(part.len());
+        windows.any(|window| window.eq_ignore_ascii_case(part))
+    };
+    let found = TYPES.iter().find(|(part, _)| contains(part.as_bytes()));
     found
         .map(|(_, kind)| *kind)
         .ok_or_else(|| LocalError::Type(text.to_owned()))

@@ -181,7 +181,7 @@ fn first_write_decides_the_type_that_no_name_declares() {
         late.map(|_| ())
             .expect_err("its type is decided")
             .to_string(),
-        "\"hello\" can't be written: the PV holds a number"
+        "\"hello\" is not a number, but the PV holds one"
     );
 }
 

@@ -2,12 +2,10 @@
 
 use pvwire_schema::decode::DetailRow;
 use pvwire_schema::types::{
-    Alarm, ConnectionState, Detail, Expected, Metadata, PutValue, Severity, SkipCause, ValueType,
+    Alarm, ConnectionState, Detail, Expected, Metadata, SkipCause, ValueType,
 };
 
-use super::{
-    ACCESS_PUTS, ACCESS_READ, ACCESS_WRITE, CAUSES, SEVERITY_UNKNOWN, Slot, Store, Text, kind, part,
-};
+use super::{CAUSES, SEVERITY_UNKNOWN, Slot, Store, Text, kind, part};
 
 impl Store {
     /// Sets a numeric value from an update.
@@ -158,69 +156,6 @@ impl Store {
         metadata.clone_into(&mut self.metadata[at]);
         self.columns.metadata_version[at] = version.wrapping_add(1).max(1);
         self.touch(slot, part::METADATA);
-    }
-
-    /// Sets the value of a PV local to the page, shown with this number of digits.
-    pub fn set_local(&mut self, slot: Slot, value: &PutValue, digits: i16, now_ms: f64) {
-        let at = slot as usize;
-        if self.columns.kind[at] == kind::NONE {
-            self.set_state(slot, ConnectionState::Connected.number(), now_ms);
-            self.columns.access[at] = ACCESS_READ | ACCESS_WRITE | ACCESS_PUTS;
-            self.touch(slot, part::ACCESS);
-        }
-        let (value_type, element_count) = match value {
-            PutValue::Number(_) => (ValueType::Float64, 1),
-            PutValue::Int64(_) => (ValueType::Int64, 1),
-            PutValue::UInt64(_) => (ValueType::UInt64, 1),
-            PutValue::Text(_) => (ValueType::String, 1),
-            PutValue::TextArray(texts) => (ValueType::String, texts.len() as u32),
-            PutValue::Array(array) => (array.value_type, array.count),
-        };
-        self.set_metadata(
-            slot,
-            &Metadata {
-                value_type,
-                element_count,
-                precision: (value_type == ValueType::Float64).then_some(digits),
-                ..Metadata::default()
-            },
-        );
-        match value {
-            PutValue::Number(number) => self.set_number(slot, *number),
-            PutValue::Int64(integer) => self.set_text(
-                slot,
-                kind::LARGE_INTEGER,
-                Text::One(integer.to_string()),
-                *integer as f64,
-            ),
-            PutValue::UInt64(integer) => self.set_text(
-                slot,
-                kind::LARGE_INTEGER,
-                Text::One(integer.to_string()),
-                *integer as f64,
-            ),
-            PutValue::Text(text) => {
-                self.set_text(slot, kind::TEXT, Text::One(text.clone()), f64::NAN);
-            }
-            PutValue::TextArray(texts) => {
-                let texts = Text::Many(texts.clone());
-                self.set_text(slot, kind::TEXT_ARRAY, texts, f64::NAN);
-            }
-            PutValue::Array(_) => self.set_opaque(slot, kind::ARRAY),
-        }
-        let seconds = (now_ms / 1000.0).floor();
-        let nanoseconds = ((now_ms - seconds * 1000.0) * 1e6) as u32;
-        self.set_time(slot, seconds, nanoseconds);
-        let severity = Severity::NoAlarm;
-        self.set_alarm(
-            slot,
-            Some(Alarm {
-                severity,
-                status: 0,
-            }),
-        );
-        let sequence = self.columns.sequence[at].wrapping_add(1);
-        self.count(slot, sequence);
     }
 
     /// The PV's metadata.

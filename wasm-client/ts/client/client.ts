@@ -6,8 +6,9 @@ import { Link } from "../link/link.js";
 import type { Operations } from "../link/operations.js";
 import { checkOptions } from "../options.js";
 import { skipped } from "../pv/fields.js";
-import type { Locals } from "../pv/local.js";
-import { filterOf, isLocal } from "../pv/pv.js";
+import type { OfPage } from "../pv/of_page.js";
+import { isOfPage } from "../pv/page_pv.js";
+import { filterOf } from "../pv/pv.js";
 import { Answered, load, type Applied } from "../store/core.js";
 import { Stats } from "../store/stats.js";
 import type {
@@ -119,8 +120,8 @@ export class Client implements PvClient {
   }
 
   async put(name: string, value: PutValue, options: PutOptions = {}): Promise<PutResult> {
-    const writer = isLocal(name) ? this.pvs.locals : this.#operations;
-    return (await this.#needed<Locals | Operations>(writer, options)).put(name, value, options);
+    const writer = isOfPage(name) ? this.pvs.ofPage : this.#operations;
+    return (await this.#needed<OfPage | Operations>(writer, options)).put(name, value, options);
   }
 
   async putMany(

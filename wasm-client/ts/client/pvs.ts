@@ -3,7 +3,8 @@
 import type { Clock, Timer } from "../clock.js";
 import type { Link } from "../link/link.js";
 import { ALARM, ALL_PARTS, CONNECTION, DESCRIBES } from "../pv/fields.js";
-import type { Locals } from "../pv/local.js";
+import type { OfPage } from "../pv/of_page.js";
+import { isOfPage } from "../pv/page_pv.js";
 import { isLocal, type PvHandle, type PvOwner } from "../pv/pv.js";
 import { isLoaded, Wasm, type ArrayRow, type Columns } from "../store/core.js";
 import { Flusher } from "../store/flush.js";
@@ -22,8 +23,8 @@ export class Pvs implements PvOwner {
   /** PVs by name and filter. */
   readonly held = new Map<string, Held>();
   readonly subscriptions: Subscriptions;
-  /** The values of `loc://` PVs. */
-  readonly locals: Lazy<Locals>;
+  /** The `loc://` PVs and formulas. */
+  readonly ofPage: Lazy<OfPage>;
   /** Calls the listeners of changed PVs, at most once per animation frame. */
   readonly flusher = new Flusher(() => {
     this.#flush();
@@ -45,18 +46,13 @@ export class Pvs implements PvOwner {
     this.#clock = clock;
     this.#onUsed = onUsed;
     this.subscriptions = new Subscriptions(link, this.held);
-    this.locals = new Lazy(() =>
-      import("../pv/local.js").then(
-        ({ Locals }) =>
-          new Locals(
-            () => this.core().core,
-            clock,
-            () => {
-              this.flusher.later();
-            },
-          ),
-      ),
-    );
+    this.ofPage = new Lazy(async () => {
+      const { OfPage } = await import("../pv/of_page.js");
+      const onChange = (): void => {
+        this.flusher.later();
+      };
+      return OfPage.load(options, () => this.core(), this, clock, onChange);
+    });
   }
 
   get loaded(): boolean {
@@ -94,10 +90,12 @@ export class Pvs implements PvOwner {
       this.held.set(key, held);
       if (this.wasm !== undefined) this.#place(held, this.wasm);
     }
-    if (held.handles.length === 0) this.#recount();
+    const isFirst = held.handles.length === 0;
+    if (isFirst) this.#recount();
     held.handles = [...held.handles, handle];
     held.idleUntil = Infinity;
     handle.held = held;
+    if (isFirst && isOfPage(name)) this.ofPage.value?.resume();
     // A subscribed PV's description is requested now, another PV's after the answer to its
     // Subscribe.
     if (!held.isDescribed && (handle.mask & DESCRIBES) !== 0) this.subscriptions.describe();
@@ -223,7 +221,7 @@ export class Pvs implements PvOwner {
       this.subscriptions.forget(held);
       if (held.slot === undefined) continue;
       this.#bySlot[held.slot.index] = undefined;
-      if (isLocal(held.name)) this.locals.value?.detach(held.slot);
+      if (isOfPage(held.name)) this.ofPage.value?.detach(held);
       slots.push(held.slot.index);
     }
     this.subscriptions.remove(slots);
@@ -258,26 +256,34 @@ export class Pvs implements PvOwner {
   #place(held: Held, wasm: Wasm): void {
     held.slot = new Slot(wasm, held.name, wasm.add(held.name));
     this.#bySlot[held.slot.index] = held;
-    if (isLocal(held.name)) this.#placeLocal(held, held.slot);
+    if (isOfPage(held.name)) this.#placeOfPage(held, held.slot);
     else this.subscriptions.want(held);
   }
 
-  #placeLocal(held: Held, slot: Slot): void {
-    const locals = this.locals.value;
-    if (locals === undefined) {
-      void this.locals.load().then(() => {
-        // The PV may have been released meanwhile, or have another slot.
-        if (this.#bySlot[slot.index] === held && held.slot === slot) this.#placeLocal(held, slot);
-      });
+  #placeOfPage(held: Held, slot: Slot): void {
+    if (isLocal(held.name) && this.ofPage.value !== undefined) {
+      this.ofPage.value.attach(held);
       return;
     }
-    locals.attach(slot);
+    // A formula always later, because it adds PVs itself.
+    this.ofPage.load().then(
+      (ofPage) => {
+        // The PV may have been released meanwhile, or have another slot.
+        if (this.#bySlot[slot.index] === held && held.slot === slot) ofPage.attach(held);
+      },
+      (error: unknown) => {
+        if (this.#bySlot[slot.index] !== held || held.slot !== slot) return;
+        slot.wasm.core.refuse(slot.index, error instanceof Error ? error.message : String(error));
+        this.flusher.later();
+      },
+    );
   }
 
   /** Calls the listeners whose selections read a part that changed. */
   #flush(): void {
     const { wasm } = this;
     if (wasm === undefined) return;
+    this.ofPage.value?.flush(wasm);
     const { parts } = wasm.columns;
     const round = new Round();
     let changedOfAny = 0;

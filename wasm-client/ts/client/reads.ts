@@ -1,9 +1,9 @@
-/** Reads of one client: `loc://` PVs are answered here, all others by the relay. */
+/** Reads of one client: PVs of the page are answered here, all others by the relay. */
 
 import type { Clock } from "../clock.js";
 import { Gets, type PlannedOptions } from "../link/get.js";
 import type { Link } from "../link/link.js";
-import { isLocal, PvHandle } from "../pv/pv.js";
+import { isOfPage } from "../pv/page_pv.js";
 import type { Applied } from "../store/core.js";
 import type { GetResult } from "../types.js";
 import type { Pvs } from "./pvs.js";
@@ -23,14 +23,18 @@ export class Reads {
   /** Only when the module is loaded. */
   async get(names: readonly string[], options: PlannedOptions): Promise<GetResult<unknown>[]> {
     const results = this.#gets.add(
-      names.filter((name) => !isLocal(name)),
+      names.filter((name) => !isOfPage(name)),
       options,
     );
     this.pump();
-    if (names.some(isLocal)) await this.#pvs.locals.load();
-    const local = names.map((name) => (isLocal(name) ? this.#getLocal(name, options) : undefined));
+    const ofPage = names.some(isOfPage) ? await this.#pvs.ofPage.load() : undefined;
+    const own = names.map((name) => (isOfPage(name) ? ofPage?.get(name, options) : undefined));
     const others = (await results).values();
-    return local.map((result) => result ?? (others.next().value as GetResult<unknown>));
+    const all = [];
+    for (const each of own) {
+      all.push(each === undefined ? (others.next().value as GetResult<unknown>) : await each);
+    }
+    return all;
   }
 
   /** Sends as many requests as possible. */
@@ -61,11 +65,5 @@ export class Reads {
   #end(): void {
     const { reason, state } = this.#link.connection.getSnapshot();
     if (state === "closed") this.#gets.close(reason ?? state);
-  }
-
-  #getLocal(name: string, options: PlannedOptions): GetResult<unknown> {
-    const handle = new PvHandle(this.#pvs, name, options.selection);
-    handle.subscribe(() => undefined)();
-    return { name, ok: true, data: handle.getSnapshot() };
   }
 }

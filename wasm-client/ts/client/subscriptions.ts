@@ -2,7 +2,8 @@
 
 import type { Link } from "../link/link.js";
 import { DESCRIBES } from "../pv/fields.js";
-import { isLocal, type FilterNumbers, type PvHandle } from "../pv/pv.js";
+import { isOfPage } from "../pv/page_pv.js";
+import type { FilterNumbers, PvHandle } from "../pv/pv.js";
 import type { Slot } from "../store/slot.js";
 import { soon } from "./lazy.js";
 
@@ -61,7 +62,7 @@ export class Subscriptions {
   opened(): void {
     for (const held of this.#held.values()) {
       held.isDescribed = false;
-      if (!isLocal(held.name)) this.#wanted.add(held);
+      if (!isOfPage(held.name)) this.#wanted.add(held);
     }
     this.#subscribe();
   }
@@ -96,7 +97,7 @@ export class Subscriptions {
       (held) =>
         !held.isDescribed &&
         held.slot !== undefined &&
-        !isLocal(held.name) &&
+        !isOfPage(held.name) &&
         !this.#wanted.has(held) &&
         held.handles.some((handle) => (handle.mask & DESCRIBES) !== 0),
     );

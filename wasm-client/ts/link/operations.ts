@@ -13,7 +13,7 @@ import type {
   RpcOptions,
   RpcResult,
 } from "../types.js";
-import { isLocal } from "../pv/pv.js";
+import { isOfPage } from "../pv/page_pv.js";
 import { stageValue } from "../store/value.js";
 import type { Link } from "./link.js";
 
@@ -93,13 +93,13 @@ export class Operations {
     this.#options = options;
   }
 
-  /** `loc://` PVs are written at once, without the relay. */
+  /** PVs of the page are written at once, without the relay. */
   putMany(
     puts: readonly (readonly [name: string, value: PutValue])[],
     options: PutManyOptions,
   ): Promise<PutResult[]> {
     const { allPermitted = false, coalesce } = options;
-    const count = puts.filter(([name]) => !isLocal(name)).length;
+    const count = puts.filter(([name]) => !isOfPage(name)).length;
     if (allPermitted && count > MAX_OPEN) {
       const message = `allPermitted is for ${String(MAX_OPEN)} PVs at most; nothing was sent`;
       const error = (name: string): PutError => new PutError(name, "BAD_VALUE", message, false);
@@ -108,7 +108,7 @@ export class Operations {
     let group: Group | undefined;
     let index = 0;
     const results = puts.map(([name, value]) => {
-      if (isLocal(name)) return this.#options.putLocal(name, value);
+      if (isOfPage(name)) return this.#options.putLocal(name, value);
       if (!coalesce && index % MAX_OPEN === 0) group = { allPermitted };
       index += 1;
       return this.put(name, value, options, group);

@@ -4,6 +4,7 @@ import { compile, Core, fixed, initSync } from "../../pkg/pvwire_wasm.js";
 import type { InitOutput } from "../../pkg/pvwire_wasm.js";
 import { LoadError } from "../errors.js";
 import type { WasmSource } from "../types.js";
+import { Loader } from "./loader.js";
 
 /** The module's columns, one entry per slot; see `store.rs`. */
 export interface Columns {
@@ -61,63 +62,18 @@ export type ArrayRow = [slot: number, offset: number, count: number, type: numbe
 /** The elements of the summary, see `lib.rs`. */
 type Summary = [number, number, number, number, number, number, number, number];
 
-let loaded: InitOutput | undefined;
-let loading: Promise<void> | undefined;
-
-const isModule = (source: unknown): source is WebAssembly.Module =>
-  source instanceof WebAssembly.Module;
-
-const isBytes = (source: unknown): source is BufferSource =>
-  source instanceof ArrayBuffer || ArrayBuffer.isView(source);
+const loader = new Loader<InitOutput>(
+  initSync,
+  () => new URL("../../pkg/pvwire_wasm_bg.wasm", import.meta.url),
+);
 
 /** Whether the module is loaded; loads it synchronously if possible. */
-export function isLoaded(source: WasmSource | Promise<WasmSource> | undefined): boolean {
-  // Browsers compile only small modules synchronously; Node compiles any.
-  const atOnce = isModule(source) || (isBytes(source) && typeof window === "undefined");
-  if (loaded === undefined && atOnce) loaded = initSync(source);
-  return loaded !== undefined;
-}
+export const isLoaded = (source: WasmSource | Promise<WasmSource> | undefined): boolean =>
+  loader.isLoaded(source);
 
 /** Loads the module, once for all clients of a page. A failed attempt can be repeated. */
-export function load(source: WasmSource | Promise<WasmSource> | undefined): Promise<void> {
-  if (isLoaded(source)) return Promise.resolve();
-  loading ??= instantiate(
-    source ?? new URL("../../pkg/pvwire_wasm_bg.wasm", import.meta.url),
-  ).catch((error: unknown) => {
-    loading = undefined;
-    const why = error instanceof Error ? error.message : String(error);
-    throw new LoadError(`the WebAssembly module can't be loaded: ${why}`);
-  });
-  return loading;
-}
-
-/**
- * Compiles the module when it has arrived completely: it is small, and so it may have any content
- * type.
- */
-async function instantiate(given: WasmSource | Promise<WasmSource>): Promise<void> {
-  let source = await given;
-  if (!isModule(source)) {
-    const bytes = isBytes(source) ? source : await fetched(source);
-    source = await WebAssembly.compile(bytes);
-  }
-  loaded = initSync(source);
-}
-
-async function fetched(source: string | URL | Request | Response): Promise<BufferSource> {
-  // Node's fetch reads no files.
-  if (source instanceof URL && source.protocol === "file:" && "process" in globalThis) {
-    // Bundlers for pages must not resolve it.
-    const fs = "node:fs/promises";
-    const { readFile } = (await import(
-      /* webpackIgnore: true */ /* turbopackIgnore: true */ /* @vite-ignore */ fs
-    )) as { readFile: (path: URL) => Promise<Uint8Array<ArrayBuffer>> };
-    return readFile(source);
-  }
-  const response = source instanceof Response ? source : await fetch(source);
-  if (!response.ok) throw new Error(`${response.url}: ${String(response.status)}`);
-  return response.arrayBuffer();
-}
+export const load = (source: WasmSource | Promise<WasmSource> | undefined): Promise<void> =>
+  loader.load(source);
 
 /** A selection's plan, one line per field, or its errors; only when `isLoaded`. */
 export const compileSelection = compile;
@@ -134,8 +90,8 @@ export class Wasm {
   #columns: Columns | undefined;
 
   constructor() {
-    if (loaded === undefined) throw new LoadError("the WebAssembly module is not loaded");
-    this.#memory = loaded.memory;
+    if (loader.loaded === undefined) throw new LoadError("the WebAssembly module is not loaded");
+    this.#memory = loader.loaded.memory;
   }
 
   /** The live PVs' columns. Valid until the module is called again. */

@@ -68,7 +68,7 @@ export class Slot {
     /** Whether it belongs to the last answered Get. */
     readonly answer = false,
   ) {
-    this.id = name.includes("://") ? name : `ca://${name}`;
+    this.id = name.includes("://") || name.startsWith("=") ? name : `ca://${name}`;
   }
 
   metadata(columns: Columns): Metadata {
@@ -119,6 +119,12 @@ export class Slot {
   /** Type of the array's elements. */
   get elementType(): PvType {
     return (this.#bytes ?? NO_BYTES).type;
+  }
+
+  /** The page itself made a structure. */
+  keepStructure(structure: PvStructure): void {
+    this.#structure = structure;
+    this.#parts = [];
   }
 
   array(): NumericArray {

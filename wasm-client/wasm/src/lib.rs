@@ -7,9 +7,9 @@ use std::cell::Cell;
 use std::mem::ManuallyDrop;
 
 use pvwire_core::ingest::Session;
-use pvwire_core::store::{Slot, Store, Text};
+use pvwire_core::store::{Shown, Slot, Store, Text};
 use pvwire_core::{format, select};
-use pvwire_schema::types::{Array, Filter, PutValue, ValueType};
+use pvwire_schema::types::{Array, Filter, PutValue, Severity, ValueType};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 /// The standard library's allocator is three times as large.
@@ -310,11 +310,50 @@ impl Core {
         }));
     }
 
-    /// Shows the value as that of a PV local to the page, with this number of digits; `now_ms` is
-    /// milliseconds past the POSIX epoch.
-    pub fn set_local(&mut self, slot: Slot, digits: i16, now_ms: f64) {
-        if let Some(value) = &self.value {
-            self.session.live.set_local(slot, value, digits, now_ms);
+    /// Shows the value in the slot of a local PV or a formula. `precision` is -1 if it is not fixed;
+    /// a severity beyond the known ones is undefined. `texts` are the alarm message and the labels
+    /// of an enum.
+    // Each parameter is a number in JavaScript: an object would have to be taken apart.
+    #[allow(clippy::too_many_arguments)]
+    // A list of owned strings is what crosses the boundary.
+    #[allow(clippy::needless_pass_by_value)]
+    pub fn show(
+        &mut self,
+        slot: Slot,
+        value_type: u8,
+        precision: i16,
+        severity: u8,
+        seconds: f64,
+        nanoseconds: u32,
+        writable: bool,
+        texts: Vec<String>,
+    ) {
+        let shown = Shown {
+            value_type: ValueType::from_number(value_type),
+            precision: (precision >= 0).then_some(precision),
+            severity: (severity <= Severity::Invalid.number())
+                .then(|| Severity::from_number(severity)),
+            seconds,
+            nanoseconds,
+            writable,
+        };
+        if let (Some(value), [message, choices @ ..]) = (&self.value, &texts[..]) {
+            let store = &mut self.session.live;
+            store.show(slot, value, &shown, message, choices);
+        }
+    }
+
+    /// Gives a formula the connection state of one of its inputs, which is not refused.
+    pub fn follow(&mut self, slot: Slot, input: Slot) {
+        self.session.live.follow(slot, input);
+    }
+
+    /// Type of the value's elements, as the wire's number; 0 if it is not an array of numbers.
+    #[must_use]
+    pub fn staged_type(&self) -> u8 {
+        match &self.value {
+            Some(PutValue::Array(array)) => array.value_type.number(),
+            _ => ValueType::Unknown.number(),
         }
     }
 
@@ -327,16 +366,7 @@ impl Core {
         }
     }
 
-    /// Type of the value's elements, as the wire's number.
-    #[must_use]
-    pub fn staged_type(&self) -> u8 {
-        match &self.value {
-            Some(PutValue::Array(array)) => array.value_type.number(),
-            _ => ValueType::Unknown.number(),
-        }
-    }
-
-    /// Records that the name of a PV local to the page is invalid.
+    /// Records that the name of a local PV or a formula is invalid.
     pub fn refuse(&mut self, slot: Slot, reason: &str) {
         self.session.live.refuse(slot, reason);
     }

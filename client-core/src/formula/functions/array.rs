@@ -184,7 +184,12 @@ fn extremes(numbers: &[f64]) -> (f64, f64) {
 }
 
 pub(super) fn total(call: &mut Call<'_>) -> Result {
-    Ok(Value::Number(call.numbers(0)?.iter().sum()))
+    Ok(Value::Number(sum(call.numbers(0)?)))
+}
+
+/// The sum; 0 of no numbers, which the standard library sums to -0.
+fn sum(numbers: &[f64]) -> f64 {
+    numbers.iter().fold(0.0, |sum, number| sum + number)
 }
 
 pub(super) fn cumulative_sum(call: &mut Call<'_>) -> Result {
@@ -202,7 +207,7 @@ pub(super) fn statistics(call: &mut Call<'_>) -> Result {
     let numbers = call.numbers(0)?;
     let (low, high) = extremes(numbers);
     let count = numbers.len() as f64;
-    let average = numbers.iter().sum::<f64>() / count;
+    let average = sum(numbers) / count;
     Ok(Value::Numbers([average, low, high, count].into()))
 }
 

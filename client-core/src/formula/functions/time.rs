@@ -55,7 +55,7 @@ pub(super) fn stamp(call: &mut Call<'_>) -> Result<Value, Fault> {
             's' => text.push_str(&format!("{:0digits$}", second % 60)),
             'S' => {
                 let all = format!("{:09}", stamp.nanoseconds);
-                text.push_str(&all[..digits.min(9)]);
+                text.extend(all.chars().take(digits));
             }
             other if other.is_ascii_alphabetic() => return Err(Fault::TimeFormat(other)),
             other => text.push(other),

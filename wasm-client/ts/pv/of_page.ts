@@ -1,0 +1,114 @@
+/** The PVs of one client that the page itself computes: `loc://` PVs and formulas. */
+
+import type { Clock } from "../clock.js";
+import { PvError } from "../errors.js";
+import type { Wasm } from "../store/core.js";
+import { loadPage, Page } from "../store/page.js";
+import { Kind } from "../store/slot.js";
+import type { ClientOptions, GetResult, PutResult, PutValue } from "../types.js";
+import type { Selection } from "./fields.js";
+import { Formulas } from "./formula.js";
+import { Locals } from "./local.js";
+import { failedPut, type PagePv } from "./page_pv.js";
+import { isLocal, PvHandle, type PvOwner } from "./pv.js";
+
+/** Of the state column. */
+const CONNECTED = 2;
+const REFUSED = 5;
+
+const DEFAULT_TIMEOUT_MS = 5000;
+
+export class OfPage {
+  #locals: Locals;
+  #formulas: Formulas;
+  #core: () => Wasm;
+  #owner: PvOwner;
+  #clock: Clock;
+
+  private constructor(core: () => Wasm, owner: PvOwner, clock: Clock, onChange: () => void) {
+    const page = new Page(Math.random());
+    this.#locals = new Locals(page, clock, onChange);
+    this.#formulas = new Formulas(page, owner, clock, onChange);
+    this.#core = core;
+    this.#owner = owner;
+    this.#clock = clock;
+  }
+
+  /** `onChange` is called when a flush is needed. */
+  static async load(
+    { pageWasm }: ClientOptions,
+    core: () => Wasm,
+    owner: PvOwner,
+    clock: Clock,
+    onChange: () => void,
+  ): Promise<OfPage> {
+    await loadPage(pageWasm);
+    return new OfPage(core, owner, clock, onChange);
+  }
+
+  /** A PV has its first listener, or another slot. */
+  attach(pv: PagePv): void {
+    if (pv.slot === undefined) return;
+    if (isLocal(pv.name)) this.#locals.attach(pv, pv.slot);
+    else this.#formulas.attach(pv, pv.slot);
+  }
+
+  detach(pv: PagePv): void {
+    this.#locals.detach(pv);
+    this.#formulas.detach(pv);
+  }
+
+  /** A PV has listeners again. */
+  resume(): void {
+    this.#formulas.resume();
+  }
+
+  /** Brings the formulas up to date. */
+  flush(wasm: Wasm): void {
+    this.#formulas.flush(wasm);
+  }
+
+  put(name: string, value: PutValue): PutResult {
+    if (!isLocal(name)) return failedPut(name, "NO_ACCESS", "a formula can't be written");
+    return this.#locals.put(this.#core().core, name, value);
+  }
+
+  /** Listens to a PV until it has a value. */
+  get(
+    name: string,
+    { selection, timeoutMs = DEFAULT_TIMEOUT_MS }: { selection?: Selection; timeoutMs?: number },
+  ): Promise<GetResult<unknown>> {
+    const shown = new PvHandle(this.#owner, name, selection);
+    const probe = new PvHandle(this.#owner, name, "{ value { float } connection { state } }");
+    return new Promise((resolve) => {
+      const ends: (() => void)[] = [];
+      const end = (result: GetResult<unknown>): void => {
+        for (const each of ends) each();
+        resolve(result);
+      };
+      const fail = (code: string, message: string): void => {
+        end({ name, ok: false, error: new PvError(name, code, message) });
+      };
+      const check = (): void => {
+        const { index } = this.#owner.slotOf(probe);
+        const { kind, state } = this.#owner.columns();
+        if (state[index] === REFUSED) fail("REFUSED", this.#core().core.reason(index));
+        else if (state[index] === CONNECTED && kind[index] !== Kind.none) {
+          end({ name, ok: true, data: shown.getSnapshot() });
+        }
+      };
+      const timer = this.#clock.setTimeout(() => {
+        fail("TIMED_OUT", `no value within ${String(timeoutMs)} ms`);
+      }, timeoutMs);
+      ends.push(
+        shown.subscribe(() => undefined),
+        probe.subscribe(check),
+        () => {
+          this.#clock.clearTimeout(timer);
+        },
+      );
+      // Others may already listen to it.
+      check();
+    });
+  }
+}
