@@ -117,9 +117,12 @@ def values_of_the_how_to():
 
 
 def served():
-    """The paths that the relay serves, by its own answer to any other."""
-    said = re.search(r'"nothing here; try ([^"]*)\\n"', (ROOT / "relay/src/http/server.rs").read_text())
-    return set(said[1].split())
+    """The paths that the relay serves: its own answer to any other, and those of its encodings."""
+    source = ROOT / "relay/src"
+    said = re.search(r'"nothing here; try ([^"]*)"', (source / "http/server.rs").read_text())
+    encodings = re.findall(r'const \w*PATH: &str = "(/[^"]+)";', (source / "fanout/flat.rs").read_text())
+    assert said and encodings, "the relay's source no longer names its paths as this check expects"
+    return {*said[1].split(), *encodings}
 
 
 def check_node(text):
