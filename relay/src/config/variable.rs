@@ -19,12 +19,14 @@ const LOG: &str = "PVWIRE_LOG";
 
 /// Variables of the project's tests and tools, which a developer may have exported.
 const OF_TOOLS: &[&str] = &[
+    "PVWIRE_CASES",
     "PVWIRE_CHROMIUM",
     "PVWIRE_DELAYED_NETWORK",
     "PVWIRE_DEMO_CONTROL_PORT",
     "PVWIRE_EPICS_LIBDIR",
     "PVWIRE_FAR_END",
     "PVWIRE_FUZZ_TARGET",
+    "PVWIRE_ORACLE_CASES",
     "PVWIRE_PVXS_PUBLIC_API",
     "PVWIRE_PYTHON",
     "PVWIRE_RELAY",
@@ -33,8 +35,10 @@ const OF_TOOLS: &[&str] = &[
     "PVWIRE_SOAK_SEED",
     "PVWIRE_TEST_PROCESS",
     "PVWIRE_TRACE",
+    "PVWIRE_WRITE_CASES",
     "PVWIRE_WRITE_GOLDEN",
     "PVWIRE_WRITE_REFERENCE",
+    "PVWIRE_WRITE_VECTORS",
 ];
 
 /// The variable that sets a key.
