@@ -69,9 +69,9 @@ def main():
     for package in (ROOT / ".local").glob("pvwire-*.tgz"):
         shutil.copy2(package, RELEASE)
 
-    relay, client = crates_of("pvwire-relay"), crates_of("pvwire-wasm")
-    relay["components"] += libraries()
-    boms = {"pvwire-relay": relay, "pvwire-wasm": client, "pvwire-npm": packages()}
+    boms = {package: crates_of(package) for package in ("pvwire-relay", "pvwire-wasm", "pvwire-page")}
+    boms["pvwire-relay"]["components"] += libraries()
+    boms["pvwire-npm"] = packages()
     for name, bom in boms.items():
         assert len(bom["components"]) > 5, f"{name}: the bill of materials names next to nothing"
         (RELEASE / f"{name}.cdx.json").write_text(json.dumps(bom, indent=1) + "\n")
