@@ -35,7 +35,7 @@ use crate::store::Slot;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Pv {
     slot: Slot,
-    /// Distinguishes it from a closed PV with the same slot.
+    /// Distinguishes the PV from earlier ones with the same slot.
     opening: u32,
 }
 
@@ -93,7 +93,7 @@ enum Origin {
     Formula,
 }
 
-/// What the engine knows of a slot besides the store.
+/// What the engine knows of a slot in addition to the store.
 #[derive(Debug, Default)]
 struct Opened {
     filter: Filter,
@@ -142,8 +142,8 @@ impl Engine {
     /// Opens PVs, all with the same filter, and returns them in the order of their names. A name
     /// that is refused gets the state [`State::Refused`].
     ///
-    /// Formulas (`` =`A` * 2 ``) and local PVs (`loc://x(1)`) are PVs without a part of the relay.
-    /// The engine opens a formula's inputs, with the formula's filter, and evaluates it in
+    /// Names of formulas (`` =`A` * 2 ``) and local PVs (`loc://x(1)`) are not sent to the relay.
+    /// The engine opens a formula's inputs, with the formula's filter, and evaluates the formula in
     /// [`Engine::changes`].
     pub fn open<N: AsRef<str>>(
         &mut self,
@@ -272,10 +272,10 @@ impl Engine {
             .get(names, timeout_ms, describe, &mut self.events)
     }
 
-    /// Writes PVs, in order, and returns a ticket for each. With `all_permitted` nothing is written
-    /// unless all of them may be written. Each put ends with one [`Event::Put`]. A put is never sent
-    /// later: without a connection it fails at once. Local PVs are written at once, without the
-    /// relay.
+    /// Writes PVs, in order, and returns a ticket for each. With `all_permitted` the relay writes
+    /// nothing unless all of its PVs may be written. Each put ends with one [`Event::Put`]. Puts
+    /// are not kept for a later connection: without a connection they fail at once. Local PVs are
+    /// written at once, without the relay, regardless of `all_permitted` and [`Put::only_if`].
     pub fn put(
         &mut self,
         puts: impl IntoIterator<Item = Put>,
@@ -313,8 +313,8 @@ impl Engine {
         self.pulse.start(now);
     }
 
-    /// Records that the connection was lost: every PV's value is outdated from now on. Puts and
-    /// calls end; PVs and gets are requested again on the next connection.
+    /// Records that the connection was lost: the values of the relay's PVs are outdated from now
+    /// on. Puts and calls end; PVs and gets are requested again on the next connection.
     pub fn disconnected(&mut self, now: SystemTime) {
         let heard_ms = self.pulse.heard().map_or(f64::NAN, epoch_ms);
         self.session.relay_lost(epoch_ms(now), heard_ms);
@@ -328,7 +328,7 @@ impl Engine {
     /// The requests to send now, in this order.
     ///
     /// # Errors
-    /// When the relay does not answer: close the connection, report it with
+    /// The relay does not answer: close the connection, report this with
     /// [`Engine::disconnected`] and connect again.
     pub fn requests(&mut self, now: SystemTime) -> Result<Vec<Vec<u8>>, NoAnswer> {
         let mut requests = std::mem::take(&mut self.outgoing);
@@ -349,8 +349,8 @@ impl Engine {
         Ok(requests)
     }
 
-    /// When to call [`Engine::requests`] again at the latest, even if no message arrives and
-    /// nothing is opened or written before; `None` without a connection.
+    /// The latest time for the next call of [`Engine::requests`], if no message arrives and nothing
+    /// is opened or written before; `None` without a connection.
     #[must_use]
     pub fn due(&self) -> Option<SystemTime> {
         let is_silent = self.silent_since.is_some();
@@ -358,8 +358,8 @@ impl Engine {
         (self.link != Link::Lost).then(due)
     }
 
-    /// Since when the relay is silent, if it had not answered a ping when [`Engine::requests`] was
-    /// last called. Show the values as unconfirmed since then.
+    /// The time of the relay's last message, if the relay had not answered a ping when
+    /// [`Engine::requests`] was last called. The values are unconfirmed since then.
     #[must_use]
     pub fn silent_since(&self) -> Option<SystemTime> {
         self.silent_since

@@ -1,5 +1,5 @@
-//! Formats numbers and times as text, with little code: the standard library's shortest digits alone
-//! are a third as large as the browser's whole module.
+//! Formats numbers and times as text, with little code: the standard library's code for shortest
+//! digits alone is a third as large as the browser's whole module.
 //!
 //! Every function appends ASCII to a buffer, because one buffer holds the text of all results.
 
@@ -15,7 +15,7 @@ use pvwire_schema::types::ValueType;
 
 use self::natural::Natural;
 
-/// Maximum number of digits after the point, more than an operator can read.
+/// Maximum number of digits after the point; operators don't need more.
 pub const MAX_DIGITS: usize = 100;
 
 /// The powers of ten that a double holds exactly.

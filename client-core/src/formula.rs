@@ -32,20 +32,19 @@ use self::value::{Severity, Stamp, Value};
 /// Maximum number of characters of a formula.
 pub const MAX_CHARACTERS: usize = 10_000;
 
-/// Maximum number of brackets, functions and conditions within each other.
+/// Maximum nesting depth of brackets, functions and conditions.
 pub const MAX_DEPTH: usize = 100;
 
 /// Maximum number of PVs that a formula reads.
 pub const MAX_INPUTS: usize = 256;
 
-/// Maximum number of elements of arrays that one evaluation works on. The elements of its result are
-/// among them.
+/// Maximum number of array elements that one evaluation works on, including those of its result.
 pub const MAX_WORK: usize = 1 << 24;
 
-/// Maximum length of a text that a formula makes, in bytes.
+/// Maximum length of a text that a formula computes, in bytes.
 pub const MAX_TEXT_BYTES: usize = 1 << 16;
 
-/// The text of a formula, if a PV name is one.
+/// The text of the formula, if the PV name is a formula.
 #[must_use]
 pub fn expression(name: &str) -> Option<&str> {
     name.strip_prefix('=')
@@ -67,14 +66,14 @@ pub enum Input {
     Connected(Operand),
 }
 
-/// What an evaluation needs beside its inputs.
+/// What an evaluation needs in addition to its inputs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Context {
     /// The present time: the time stamp of formulas without inputs.
     pub now: Stamp,
     /// Local time minus UTC in seconds, for `timestamp`.
     pub utc_offset_seconds: i32,
-    /// State of the random numbers of `rnd`; changes with each of them.
+    /// State of the random number generator of `rnd`; each number changes it.
     pub random: u64,
 }
 
@@ -98,7 +97,7 @@ impl Formula {
     /// Parses the text of a formula, without `=` or `eq://`.
     ///
     /// # Errors
-    /// The text is not a formula, or is beyond a limit.
+    /// The text is not a formula, or it exceeds a limit.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         parser::parse(text).map(|program| Self { program })
     }

@@ -1,7 +1,7 @@
 //! The client's engine: decodes a relay's frames, stores the state of PVs, compiles selections and
 //! executes them, and evaluates formulas.
 //!
-//! The crate does no I/O and knows neither a browser nor an operating system: messages arrive as
+//! The crate does no I/O and depends on neither a browser nor an operating system: messages arrive as
 //! bytes, requests leave as bytes, and time is passed in. It has no global state; several clients in
 //! one process are independent. It compiles natively and for WebAssembly.
 //!
@@ -10,8 +10,9 @@
 //! A native program uses an [`Engine`](engine::Engine) and holds the WebSocket itself, with the
 //! subprotocol `pvwire.v1`. After each message, and when [`due`](engine::Engine::due) says so, it
 //! sends what [`requests`](engine::Engine::requests) returns, which includes acknowledgements and
-//! pings. When the connection is lost, it reports that and connects again: the engine subscribes
-//! every PV again, and until then each PV keeps its last value and is marked as outdated.
+//! pings. When the connection is lost, the program calls
+//! [`disconnected`](engine::Engine::disconnected) and connects again. The engine subscribes every PV
+//! again; until then each PV keeps its last value and is marked as outdated.
 //!
 //! ```no_run
 //! use std::time::{Duration, SystemTime};
@@ -51,7 +52,7 @@
 //! # }
 //! ```
 //!
-//! `examples/read_pvs.rs` is a whole program over `tungstenite`.
+//! `examples/read_pvs.rs` is a complete program with `tungstenite`.
 //!
 //! A host that schedules requests itself, as the browser's TypeScript does, uses the
 //! [`Session`](ingest::Session) below the engine; `wasm-client/wasm` is its interface for

@@ -1,5 +1,5 @@
-//! Local PVs, `loc://name<type>(initial value)`: values that one page, or one relay's door, holds for
-//! its users, with the types of Phoebus.
+//! Local PVs, `loc://name<type>(initial value)`: values that the client holds, without a relay,
+//! with the types of Phoebus.
 //!
 //! ```
 //! use pvwire_core::formula::value::Value;
@@ -106,7 +106,7 @@ pub struct Local {
     pub severity: Severity,
     /// Its type.
     pub kind: Type,
-    /// The first write of a text or an array decides the type.
+    /// Whether the first write decides the type, if it is a text or an array.
     is_open: bool,
 }
 
@@ -222,7 +222,7 @@ fn numbers(value: &Value) -> Option<Arc<[f64]>> {
     match value {
         Value::Numbers(numbers) => Some(numbers.clone()),
         Value::Texts(texts) => texts.iter().map(|text| number_in(text)).collect(),
-        // As Phoebus takes it: "1, 2, 3".
+        // As in Phoebus: "1, 2, 3".
         Value::Text(text) => text.split(',').map(number_in).collect(),
         _ => scalar(value).map(|number| [number].into()),
     }
@@ -237,14 +237,14 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// All local PVs of a page or a door.
+/// The local PVs of one client.
 #[derive(Clone, Debug, Default)]
 pub struct Locals {
     by_key: BTreeMap<String, Local>,
 }
 
 impl Locals {
-    /// The PV of this name, which begins with `loc://`. The first one to open it decides its type
+    /// The PV of this name, which begins with `loc://`. The first call for a PV decides its type
     /// and initial value.
     ///
     /// # Errors
@@ -268,7 +268,7 @@ impl Locals {
         Ok(local)
     }
 
-    /// Forgets a PV: the next one to open it decides its type and initial value again.
+    /// Removes a PV. The next call that opens it decides its type and initial value again.
     pub fn close(&mut self, name: &str) {
         if let Ok(key) = key(name) {
             self.by_key.remove(key);

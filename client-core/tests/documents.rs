@@ -1,4 +1,4 @@
-//! Plans of documents with their variables; a damaged document never stops the engine.
+//! Tests of the plans of documents with variables. A damaged document never stops the engine.
 
 use proptest::prelude::*;
 use pvwire_core::select::{Documents, MAX_DEPTH, MAX_FIELDS, MAX_FRAGMENTS};

@@ -1,4 +1,4 @@
-//! The cases of `vectors/formula.json`: every operator and function, precedence, alarms,
+//! Runs the cases of `vectors/formula.json`: every operator and function, precedence, alarms,
 //! disconnected inputs and errors. The same file is run through WebAssembly.
 
 use std::collections::BTreeSet;

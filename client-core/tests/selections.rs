@@ -1,4 +1,4 @@
-//! Plans of selections of one PV, and the errors reported for invalid selections.
+//! Tests of the plans of selections of one PV, and of the errors reported for invalid selections.
 
 use proptest::prelude::*;
 use pvwire_core::select::{EVERYTHING, MAX_BYTES, MAX_DEPTH, selection};

@@ -1,4 +1,4 @@
-//! Local PVs and formulas among the PVs of an engine: `loc://x(1)` and `` =`A` * 2 ``.
+//! Opens, writes and evaluates an engine's local PVs and formulas: `loc://x(1)` and `` =`A` * 2 ``.
 
 use std::time::SystemTime;
 
@@ -11,10 +11,10 @@ use crate::formula::{self, Alarm, Context, Formula, Input, Operand};
 use crate::local::{self, Locals};
 use crate::store::{SEVERITY_UNKNOWN, Shown, Slot, part};
 
-/// Parts that a formula reads of its inputs.
+/// The parts of its inputs that a formula reads.
 const READ: u32 = part::VALUE | part::TIME | part::ALARM | part::METADATA | part::CONNECTION;
 
-/// The largest integer that a double represents together with its neighbours.
+/// The largest integer up to which a double represents every integer.
 const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub(super) struct Computed {
     locals: Locals,
     /// Slots of open local PVs, with the keys of their values.
     shown: Vec<(Slot, String)>,
-    /// Those that are inputs of others come first.
+    /// Formulas that are inputs of others come first.
     formulas: Vec<Linked>,
     context: Context,
 }
@@ -43,7 +43,7 @@ impl Engine {
         self.computed.context.utc_offset_seconds = seconds;
     }
 
-    /// Opens a local PV or a formula, if the name is one. Returns where the PV comes from.
+    /// Opens the PV if its name is a local PV or a formula. Returns where its values come from.
     pub(super) fn open_computed(
         &mut self,
         slot: Slot,
@@ -72,7 +72,7 @@ impl Engine {
         Origin::Local
     }
 
-    /// A formula cannot be in its own text: there are no circles.
+    /// Opens a formula's inputs. Cycles are impossible, because no text contains itself.
     fn link(&mut self, slot: Slot, formula: Formula, filter: Filter, now: SystemTime) {
         let context = &mut self.computed.context;
         context.now = stamp(now);
@@ -95,7 +95,7 @@ impl Engine {
         }
     }
 
-    /// Writes a local PV; `None` if the relay has the PV.
+    /// Writes a local PV, or refuses to write a formula; `None` for a PV of the relay.
     pub(super) fn put_computed(
         &mut self,
         name: &str,
@@ -218,7 +218,7 @@ impl Engine {
     }
 }
 
-/// An input whose PV is connected and has a value.
+/// A PV as an input of a formula.
 fn input(view: &View<'_>) -> Input {
     let (State::Connected, Some(value)) = (view.state(), view.value()) else {
         return Input::Disconnected;
@@ -286,8 +286,8 @@ fn operand(view: &View<'_>, value: super::Value<'_>) -> Value {
     }
 }
 
-/// The input whose connection state the formula has: the first one that is not connected, otherwise
-/// one whose server doesn't answer, otherwise the one that was connected last.
+/// The input that gives the formula its connection state: the first one that is not connected,
+/// otherwise one whose server doesn't answer, otherwise the one that was connected last.
 fn leader<'a>(inputs: &[(Slot, View<'a>)]) -> Option<(Slot, View<'a>)> {
     let gone = inputs
         .iter()
@@ -307,11 +307,11 @@ fn refusal(view: &View<'_>) -> Option<String> {
     }
 }
 
-/// A value that a program writes.
+/// A written value as a value of local PVs.
 fn written(value: &PutValue) -> Value {
     match value {
         PutValue::Number(number) => {
-            // As text, 3 is "3" and not the double's "3.0".
+            // The text of an integer is "3", that of a double is "3.0".
             let is_integer = number.fract() == 0.0 && number.abs() <= MAX_SAFE_INTEGER as f64;
             if is_integer && (*number != 0.0 || number.is_sign_positive()) {
                 Value::Integer(*number as i64)
@@ -363,7 +363,7 @@ fn digits_of(number: f64) -> i16 {
     push_shortest(number, false, &mut text);
     let point = text.iter().position(|byte| *byte == b'.');
     let places = point.map_or(0, |point| text.len() - point - 1);
-    // An exponent has no places.
+    // A text with an exponent has no fixed decimal places.
     let plain = text.iter().all(|byte| *byte != b'e');
     if plain { places as i16 } else { 0 }
 }

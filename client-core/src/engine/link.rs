@@ -12,7 +12,7 @@ use crate::ingest::{Answered, ArrayRow};
 use crate::select::execute::Held;
 use crate::store::{NO_SLOT, Slot};
 
-/// A message of the relay that can't be applied. Close the connection, report it with
+/// A message of the relay can't be applied. Close the connection, report this with
 /// [`Engine::disconnected`] and connect again.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -29,10 +29,10 @@ impl Engine {
     /// Applies one binary message of the relay. Afterwards [`Engine::changes`] and
     /// [`Engine::events`] return what is new, and [`Engine::requests`] what to send.
     ///
-    /// Elements of arrays are not copied: an array keeps its message.
+    /// Elements of arrays are not copied: an array keeps its message in memory.
     ///
     /// # Errors
-    /// When the message is damaged or another is missing before it. Nothing was applied then.
+    /// The message is damaged, or a message before it is missing. In both cases nothing is applied.
     pub fn receive(
         &mut self,
         message: impl Into<Bytes>,
@@ -79,7 +79,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The relay has introduced itself.
+    /// The relay sent its Hello.
     fn greeted(&mut self) {
         let Some(hello) = self.session.hello.clone() else {
             return;
@@ -146,8 +146,8 @@ impl Engine {
         requests.push(bytes);
     }
 
-    /// Releases the slots of closed PVs, because the answer to an open Subscribe could contain one
-    /// of them.
+    /// Releases the slots of closed PVs, but not while a Subscribe is open: its answer could
+    /// contain one of them.
     pub(super) fn release(&mut self, requests: &mut Vec<Vec<u8>>) {
         if self.subscribing.is_some() {
             return;

@@ -1,4 +1,5 @@
-//! Gets, puts and calls: waiting and open ones, and their results.
+//! Queues gets, puts and calls, sends as many as the relay accepts, and assigns the answers to
+//! them.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -125,7 +126,7 @@ pub struct Got {
 /// The answer to one request: a part of the names.
 #[derive(Debug)]
 struct Piece {
-    /// Index of its first name.
+    /// Index of its first name among the names of the get.
     from: usize,
     names: Vec<String>,
     store: Store,
@@ -162,7 +163,7 @@ type Asked = (Put, Option<Option<Slot>>, Option<Result<PutDone, PutError>>);
 enum Waiting {
     /// Names of a get from this index on.
     Get(Ticket, usize, Vec<String>),
-    /// Puts that are sent together as far as they fit.
+    /// Puts that are sent in one message if they fit.
     Puts(Vec<(Ticket, Put, Option<Slot>)>, bool),
     Call(Ticket, String, Vec<(String, PutValue)>, u32),
 }
@@ -176,7 +177,7 @@ enum Open {
     Call(Ticket),
 }
 
-/// A get of which some names have no answer yet.
+/// A get that is not yet answered for all of its names.
 #[derive(Debug)]
 struct Get {
     ticket: Ticket,
@@ -224,8 +225,8 @@ impl Operations {
         ticket
     }
 
-    /// Each put comes with the slot that it is bound to, `Some(None)` if that PV is closed, and with
-    /// its end if it was done without the relay.
+    /// Each put comes with the slot of its `only_if`, `Some(None)` if that PV is closed, and with
+    /// its result if it was done without the relay.
     pub(super) fn put(
         &mut self,
         puts: Vec<Asked>,
@@ -278,7 +279,7 @@ impl Operations {
         ticket
     }
 
-    /// Makes as many requests as the relay accepts.
+    /// Appends as many requests as the relay accepts.
     pub(super) fn send(
         &mut self,
         session: &mut Session,
@@ -450,7 +451,7 @@ impl Operations {
         }
     }
 
-    /// A request was refused as a whole; returns `false` if it wasn't one of these.
+    /// A request was refused as a whole; returns `false` if it is not an open get, put or call.
     pub(super) fn refused(&mut self, request: u32, message: &str, events: &mut Vec<Event>) -> bool {
         let (outcome, message) = (Outcome::NotSupported, message.to_owned());
         match self.ended(request) {

@@ -1,4 +1,4 @@
-//! Acknowledgements, pings of a quiet relay, and the detection of one that does not answer.
+//! Decides when to send acknowledgements and pings, and detects a relay that does not answer.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,13 +13,13 @@ const PING_INTERVAL: Duration = Duration::from_secs(5);
 /// After this time without a message, and without an answer, the relay is reported as silent.
 const NO_NEWS: Duration = Duration::from_secs(3);
 
-/// A relay that was pinged less than this long ago is not reported as silent.
+/// A relay is not reported as silent before this time after a ping.
 const ANSWER: Duration = Duration::from_millis(500);
 
-/// After this time without an answer the connection is given up.
+/// After this time without an answer the connection counts as lost.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The relay has not answered for ten seconds: the connection must be made again.
+/// The relay has not answered for ten seconds: close the connection and connect again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the relay has not answered for {} s", PING_TIMEOUT.as_secs())]
 pub struct NoAnswer;
@@ -28,7 +28,7 @@ pub struct NoAnswer;
 #[derive(Debug)]
 pub(super) struct Pulse {
     ack_interval: Duration,
-    /// A frame moved the tick since the last acknowledgement.
+    /// Whether a frame has advanced the tick since the last acknowledgement.
     owes_ack: bool,
     acked: SystemTime,
     /// When the connection began or the last message arrived.
@@ -127,7 +127,7 @@ impl Pulse {
         (self.asked + PING_INTERVAL).min(self.heard + QUIET)
     }
 
-    /// When something is due.
+    /// The time of the next acknowledgement, ping, report of a silent relay or time-out.
     pub(super) fn due(&self, is_open: bool, is_silent: bool) -> SystemTime {
         let mut due = match (self.is_asking, is_open && !is_silent) {
             (true, true) => self.no_news(),

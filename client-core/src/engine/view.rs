@@ -78,7 +78,7 @@ pub struct View<'a> {
     store: &'a Store,
     slot: Slot,
     held: &'a Held,
-    /// When the relay was last heard from if it doesn't answer; NaN otherwise.
+    /// Time of the relay's last message if the relay doesn't answer; NaN otherwise.
     heard_ms: f64,
 }
 
@@ -122,7 +122,7 @@ impl<'a> View<'a> {
         Some(value.unwrap_or(Value::Unknown))
     }
 
-    /// What a compiled selection selects of the PV.
+    /// The PV's fields that a compiled selection selects.
     #[must_use]
     pub fn select(&self, selection: &Program) -> execute::Value {
         let surroundings = Surroundings {
@@ -199,7 +199,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// When the connection state began, if that is known.
+    /// Start of the connection state, if it is known.
     #[must_use]
     pub fn since(&self) -> Option<SystemTime> {
         epoch_time(self.store.columns.since_ms[self.at()])
@@ -218,8 +218,8 @@ impl<'a> View<'a> {
         self.access() & ACCESS_READ != 0
     }
 
-    /// Whether a put of this client can be expected to succeed: the relay permits puts, and the
-    /// IOC's access rights or this client's last put say so.
+    /// Whether a put of this client is expected to succeed: the relay permits puts, and so do the
+    /// IOC's access rights or the result of this client's last put.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         let access = self.access();

@@ -8,7 +8,8 @@ pub(super) struct Natural(Vec<u32>);
 
 const FRACTION_BITS: u32 = 52;
 
-/// A finite, positive double is the first number times two to the power of the second one.
+/// Splits a finite, positive double: it is the first number times two to the power of the second
+/// one.
 pub(super) fn parts(value: f64) -> (u64, i32) {
     const BIAS: i32 = 1075;
     let bits = value.to_bits();
@@ -89,7 +90,7 @@ impl Natural {
         sum
     }
 
-    /// Subtracts a number that is not larger.
+    /// Subtracts a number, which must not be larger.
     pub(super) fn subtract(&mut self, other: &Self) {
         let mut borrow = false;
         for (at, limb) in self.0.iter_mut().enumerate() {

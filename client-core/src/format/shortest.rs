@@ -1,18 +1,19 @@
-//! The shortest decimal text that reads back as the same number, by Steele and White's algorithm in
-//! exact arithmetic: slower than tables of powers, and a tenth as large.
+//! Finds the shortest decimal text that reads back as the same number, by Steele and White's
+//! algorithm in exact arithmetic. Its code is slower than one with tables of powers, and a tenth as
+//! large.
 
 use std::cmp::Ordering;
 
 use super::natural::{Natural, parts};
 
-/// From this number of digits on, a 32-bit float is written as the double that it is.
+/// From this number of digits on, a 32-bit float is written like the double of the same value.
 const SINGLE_DIGITS: usize = 9;
 
-/// A number between two others that are still read as it.
+/// A positive number in binary, and the distances to the numbers next to it.
 struct Between {
     mantissa: u64,
     exponent: i32,
-    /// The number below is only half as far away as the number above.
+    /// Whether the number below is only half as far away as the number above.
     uneven: bool,
 }
 
@@ -57,7 +58,7 @@ pub(super) fn push(value: f64, is_single: bool, to: &mut Vec<u8>) {
 /// The digits of a number, and the place of the point among them: 0 is before the first digit.
 fn digits(number: &Between) -> (Vec<u8>, i32) {
     let even = number.mantissa.is_multiple_of(2);
-    // A number and what is still read as it are fractions with one denominator.
+    // The number and the bounds of what reads back as it are fractions with one denominator.
     let twice = if number.uneven { 2 } else { 1 };
     let mut rest = Natural::new(number.mantissa);
     let mut whole = Natural::new(1);

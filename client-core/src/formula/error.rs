@@ -24,7 +24,7 @@ pub enum Problem {
         /// What is there.
         found: String,
     },
-    /// No formula has this character.
+    /// A character that formulas don't have.
     Character(char),
     /// Digits that are not a number.
     Number(String),
@@ -49,7 +49,7 @@ pub enum Problem {
     Image(String),
     /// A limit of formulas.
     Limit {
-        /// What there is too much of.
+        /// What exceeds the limit.
         what: &'static str,
         /// The limit.
         limit: usize,
@@ -152,9 +152,9 @@ pub enum Fault {
         /// The limit in bytes.
         limit: usize,
     },
-    /// The evaluation takes too long.
+    /// The evaluation works on too many elements of arrays.
     Work {
-        /// The limit in elements of arrays.
+        /// The limit in elements.
         limit: usize,
     },
 }

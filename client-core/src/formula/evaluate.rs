@@ -61,7 +61,7 @@ pub(super) fn run(
     Ok(pop(&mut stack))
 }
 
-/// The parser emits no step without its operands.
+/// Takes the top of the stack. The parser emits every step after its operands.
 fn pop(stack: &mut Vec<Operand>) -> Operand {
     stack
         .pop()
@@ -136,7 +136,8 @@ fn binary(
     })
 }
 
-/// Whether two values are compared as text: texts and enums of which one is a text and no number.
+/// Whether two values are compared as text: both are texts or enums, and one of them is a text that
+/// is not a number.
 fn are_words(a: &Value, b: &Value) -> bool {
     let is_text = |value: &Value| matches!(value, Value::Text(_) | Value::Enum { .. });
     let is_word = |value: &Value| matches!(value, Value::Text(text) if number_in(text).is_none());

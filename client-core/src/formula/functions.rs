@@ -1,4 +1,4 @@
-//! The table of functions, and what a function gets when it is called.
+//! The table of functions, and the arguments and context of a call.
 
 mod alarm;
 mod array;
@@ -68,7 +68,7 @@ const fn any(
     }
 }
 
-/// A function that takes any number of arguments from `least` on.
+/// A function that takes `least` or more arguments.
 const fn more(
     name: &'static str,
     least: u8,
@@ -170,14 +170,14 @@ pub(super) const IMAGE_FUNCTIONS: [&str; 10] = [
 pub(super) struct Call<'a> {
     pub(super) name: &'static str,
     pub(super) arguments: &'a [Operand],
-    /// Alarm of the result; that of the most severe argument unless the function changes it.
+    /// Alarm of the result: the most severe one of the arguments unless the function changes it.
     pub(super) alarm: &'a mut Alarm,
     pub(super) work: &'a mut Work,
     pub(super) context: &'a mut Context,
 }
 
 impl<'a> Call<'a> {
-    /// The argument at an index. The parser has checked their number.
+    /// The argument at an index. The parser has checked the number of arguments.
     fn value(&self, at: usize) -> &'a Value {
         static NONE: Value = Value::Number(f64::NAN);
         self.arguments.get(at).map_or(&NONE, |one| &one.value)
@@ -215,7 +215,7 @@ impl<'a> Call<'a> {
         Ok(numbers)
     }
 
-    /// The argument as a whole number from 0 on, rounded towards zero.
+    /// The argument as a whole number of at least 0, rounded towards zero.
     fn whole(&self, at: usize) -> Result<usize, Fault> {
         let number = self.number(at).trunc();
         if (0.0..=f64::from(u32::MAX)).contains(&number) {

@@ -176,7 +176,8 @@ impl Lexer<'_> {
     }
 }
 
-/// Whether a plain name can have this character. A colon is also possible, but not first.
+/// Whether a plain name can contain this character. A colon is also possible, but not as the first
+/// one.
 fn in_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }

@@ -1,4 +1,4 @@
-//! What a formula computes with: values with alarm and time, and the limits of one evaluation.
+//! The operands of formulas: values with alarm, time and limits; and the work of one evaluation.
 
 use std::sync::Arc;
 
@@ -27,14 +27,14 @@ impl Alarm {
     }
 }
 
-/// A value with what belongs to it: an input, or an intermediate result.
+/// An input or an intermediate result: a value with its alarm, time stamp and display limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operand {
     /// The value.
     pub value: Value,
     /// Its alarm.
     pub alarm: Alarm,
-    /// Its time stamp; that of constants is the earliest time.
+    /// Its time stamp; 0 for constants.
     pub time: Stamp,
     /// Its display limits; NaN if it has none.
     pub display: (f64, f64),
@@ -58,7 +58,10 @@ impl Operand {
 pub(super) struct Work(usize);
 
 impl Work {
-    /// Records work; an error beyond the limit.
+    /// Adds to the number of elements.
+    ///
+    /// # Errors
+    /// The number exceeds [`MAX_WORK`].
     pub(super) fn add(&mut self, elements: usize) -> Result<(), Fault> {
         self.0 = self.0.saturating_add(elements);
         if self.0 > MAX_WORK {

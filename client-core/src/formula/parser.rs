@@ -1,5 +1,5 @@
-//! Compiles the text of a formula to a flat program, with the precedence of Phoebus: `* / ^ %`, then
-//! `+ -`, then comparisons, then `& |` and `? :`. Operators of one level apply from left to right.
+//! Compiles the text of a formula to a flat program, with the precedence of Phoebus: `* / ^ %`,
+//! then `+ -`, then comparisons, then `& |` and `? :`. Operators of one level apply from left to right.
 
 use super::error::{ParseError, Problem};
 use super::functions::{FUNCTIONS, Function, IMAGE_FUNCTIONS};
@@ -58,9 +58,9 @@ pub(super) enum Step {
     Constant(Value),
     /// Pushes the value of an input.
     Input(usize),
-    /// Replaces the top by 1 if it is 0, otherwise by 0.
+    /// Replaces the topmost operand by 1 if it is 0, otherwise by 0.
     Not,
-    /// Replaces the two topmost by the result.
+    /// Replaces the two topmost operands by the result.
     Binary(Binary),
     /// Replaces the topmost arguments by the result of a function.
     Call(&'static Function, usize),
@@ -82,7 +82,7 @@ pub(super) struct Program {
 
 /// Compiles the text of a formula.
 pub(super) fn parse(text: &str) -> Result<Program, ParseError> {
-    // Not counted when there are far more bytes than that.
+    // Characters are not counted if the number of bytes already shows that there are too many.
     if text.len() > 4 * MAX_CHARACTERS || text.chars().count() > MAX_CHARACTERS {
         return Err(ParseError {
             at: MAX_CHARACTERS + 1,
@@ -118,7 +118,7 @@ impl Parser {
         &self.tokens[self.at].1
     }
 
-    /// Takes the next token. The last one stays.
+    /// Takes the next token; the last one is never removed.
     fn next(&mut self) -> Token {
         let token = self.peek().clone();
         self.at = (self.at + 1).min(self.tokens.len() - 1);
@@ -152,7 +152,7 @@ impl Parser {
         self.program.steps.len() - 1
     }
 
-    /// An expression of operators of this level and the stronger ones.
+    /// Parses an expression of operators of this level and the stronger ones.
     fn expression(&mut self, level: usize) -> Result<(), ParseError> {
         let Some(operators) = OPERATORS.get(level) else {
             return self.operand();
@@ -174,7 +174,7 @@ impl Parser {
         }
     }
 
-    /// The rest of `condition ? yes : no`.
+    /// Parses the rest of `condition ? yes : no`.
     fn condition(&mut self) -> Result<(), ParseError> {
         self.next();
         let branch = self.emit(Step::Join);
@@ -242,7 +242,7 @@ impl Parser {
         Ok(())
     }
 
-    /// What follows a minus sign: as in Phoebus, `-x` is `0 - x`.
+    /// Parses what follows a minus sign: as in Phoebus, `-x` is `0 - x`.
     fn negative(&mut self) -> Result<(), ParseError> {
         if let Token::Number(number) = *self.peek() {
             self.next();
@@ -272,7 +272,7 @@ impl Parser {
         Ok(())
     }
 
-    /// The arguments of a function, after the opening bracket.
+    /// Parses the arguments of a function, after the opening bracket.
     fn call(&mut self, name: &str, start: usize) -> Result<(), ParseError> {
         let at = self.tokens[start].0;
         let found = FUNCTIONS

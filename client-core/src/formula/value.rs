@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::format::push_shortest;
 
-/// A value. Arrays are shared, so that a copy costs nothing.
+/// A value. Texts and arrays are shared, so that copies are cheap.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// A double.
@@ -114,7 +114,8 @@ fn in_brackets(parts: impl Iterator<Item = String>) -> String {
     text
 }
 
-/// The number that a text contains, with spaces around it; `0x` begins a hexadecimal integer.
+/// The number that a text contains, without the spaces around it; `0x` begins a hexadecimal
+/// integer.
 #[must_use]
 pub fn number_in(text: &str) -> Option<f64> {
     let text = text.trim();
@@ -128,7 +129,7 @@ pub fn number_in(text: &str) -> Option<f64> {
     text.parse().ok()
 }
 
-/// A number as JavaScript prints it: as short as it can be read back.
+/// A number as JavaScript prints it: the shortest text that reads back as the same number.
 #[must_use]
 pub(crate) fn number_text(number: f64) -> String {
     if !number.is_finite() {
@@ -178,7 +179,8 @@ pub fn java_number(number: f64) -> String {
     java
 }
 
-/// The digits of a positive number's text without zeros around them, and the exponent of the first.
+/// The digits of a positive number's text without leading and trailing zeros, and the exponent of
+/// the first one.
 fn scientific(text: &str) -> (String, i32) {
     let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));

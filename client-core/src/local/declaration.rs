@@ -41,7 +41,7 @@ const TYPES: [(&str, Type); 10] = [
     ("float", Type::Double),
 ];
 
-/// A name, taken apart.
+/// The parts of a name.
 #[derive(Debug)]
 pub(super) struct Declaration<'a> {
     /// The name without scheme, type and initial value.
@@ -161,7 +161,9 @@ fn items(text: &str) -> Result<(Vec<Item>, bool), LocalError> {
     Ok((items, list.is_some()))
 }
 
-/// The text up to the closing quote, with the escapes of JSON, and what follows it.
+/// The text up to the closing quote, and what follows it. Escapes are those of JSON without `\b`
+/// and
+/// `\f`, and without pairs of surrogates.
 fn unquoted(text: &str) -> Option<(String, &str)> {
     let mut item = String::new();
     let mut rest = text.chars();
@@ -186,7 +188,7 @@ fn unquoted(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// The type that an initial value stands for.
+/// The type of an initial value, if the name has no type.
 fn guessed(items: &[Item], is_list: bool) -> Type {
     let is_text = items.iter().any(|item| matches!(item, Item::Quoted(_)));
     let is_array = is_list || items.len() != 1;
@@ -233,7 +235,7 @@ fn initial_value(kind: Type, items: &[Item], text: &str) -> Result<Value, LocalE
                 return Err(unfit(expected));
             };
             let number = index.number().filter(|index| {
-                // The index of a label.
+                // It must be the index of a label.
                 index.fract() == 0.0 && (0.0..labels.len() as f64).contains(index)
             });
             Value::Enum {

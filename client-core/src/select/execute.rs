@@ -1,9 +1,9 @@
-//! Executes compiled selections over a store: which fields are read again after a change, which
-//! objects are missing, and the results as cells.
+//! Executes compiled selections over a store: reads the fields that a change affects, detects
+//! missing objects, and writes the results as cells.
 //!
 //! A [`Program`] is a plan as instructions. [`execute`] runs one for one slot and appends cells to
-//! [`Results`], which a browser turns into objects and [`Value`] into a tree. Nothing is kept between
-//! two runs: the caller says which parts changed, and keeps what it made of the results.
+//! [`Results`], which a browser turns into objects and [`Value`] into a tree. Nothing is kept
+//! between two runs: the caller says which parts changed, and keeps what it made of the results.
 
 mod apart;
 mod elements;
@@ -52,8 +52,8 @@ enum Action {
     Name(Box<[u8]>),
     /// An object: its fields are the steps up to this one.
     Object(Presence, usize),
-    /// An object of a structure: a table, an image, or numbers as base64. Its fields are the lines of
-    /// a plan.
+    /// An object of a structure: a table, an image, or numbers as base64. Its fields are the lines
+    /// of a plan.
     Apart(Read, Box<[u8]>),
 }
 
@@ -64,7 +64,7 @@ pub struct Program {
     needs: u8,
 }
 
-/// What a program needs to know of an array, beyond its number of elements.
+/// What a program needs to know of an array in addition to its number of elements.
 pub mod needs {
     /// Its first ten elements, or all characters of a long string.
     pub const TEXT: u8 = 1;
@@ -172,8 +172,8 @@ impl<'a> Compiler<'a> {
 /// What a program reads besides the store.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings<'a> {
-    /// When the relay was last heard from if it doesn't answer; NaN otherwise. Milliseconds past the
-    /// POSIX epoch.
+    /// Time of the relay's last message if the relay doesn't answer, in milliseconds past the POSIX
+    /// epoch; NaN otherwise.
     pub heard_ms: f64,
     /// The slot's value if it is an array or a structure.
     pub elements: Option<Elements<'a>>,

@@ -1,38 +1,38 @@
-//! Slots whose values come from the page and not from the relay: local PVs and formulas.
+//! Shows the values of local PVs and formulas, which the client computes without the relay.
 
 use pvwire_schema::decode::DetailRow;
 use pvwire_schema::types::{Alarm, ConnectionState, Metadata, PutValue, Severity, ValueType};
 
 use super::{ACCESS_PUTS, ACCESS_READ, ACCESS_WRITE, LOCAL_SCHEME, Slot, Store, Text, kind, part};
 
-/// Beginnings of the names of such PVs: `loc://x`, `=A + B` and `eq://A + B`.
+/// Prefixes of the names of such PVs: `loc://x`, `=A + B` and `eq://A + B`.
 const OF_PAGE: [&str; 3] = [LOCAL_SCHEME, "=", "eq://"];
 
-/// Whether the relay has no part in a PV of this name.
+/// Whether a PV of this name is a local PV or a formula.
 pub(super) fn is_of_page(name: &str) -> bool {
     OF_PAGE.iter().any(|start| name.starts_with(start))
 }
 
-/// What belongs to a value that the page shows.
+/// Type, severity, time stamp and access of a value that [`Store::show`] shows.
 #[derive(Clone, Debug)]
 pub struct Shown {
     /// Type of the value.
     pub value_type: ValueType,
     /// Digits after the point, if they are fixed.
     pub precision: Option<i16>,
-    /// `None` if it is undefined.
+    /// Alarm severity; `None` if it is undefined.
     pub severity: Option<Severity>,
     /// Time stamp: whole seconds past the POSIX epoch.
     pub seconds: f64,
     /// Time stamp: the remaining nanoseconds.
     pub nanoseconds: u32,
-    /// The application may write the PV.
+    /// Whether the application may write the PV.
     pub writable: bool,
 }
 
 impl Store {
-    /// Shows a value of the page, with its alarm message and the labels of an enum. The PV is
-    /// connected since its time stamp unless it already was.
+    /// Shows a value of a local PV or a formula, with its alarm message and the labels of an enum.
+    /// If the PV was not connected, it is connected since the value's time stamp.
     pub fn show(
         &mut self,
         slot: Slot,
@@ -111,7 +111,7 @@ impl Store {
         }
     }
 
-    /// Gives a formula the connection state of one of its inputs, which is not refused.
+    /// Sets the connection state of a formula to that of an input, which must not be refused.
     pub fn follow(&mut self, slot: Slot, input: Slot) {
         let from = input as usize;
         let columns = &self.columns;

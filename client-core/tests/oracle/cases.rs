@@ -1,4 +1,4 @@
-//! The vectors of `tests/vectors`: the plain executor and the engine give the expected results.
+//! Runs the vectors of `tests/vectors` with the plain executor and with the engine.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Arrays and structures: as results, and as the objects that GraphQL makes of them.
+//! Converts arrays and structures to results, and to the objects that GraphQL makes from them.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -151,7 +151,7 @@ pub(crate) fn is_fields(of: &Json) -> bool {
         .is_some_and(|fields| !fields.keys().any(|key| key.starts_with('$')))
 }
 
-/// An object that GraphQL makes of an array or a structure; `Null` if the value isn't that.
+/// An object that GraphQL makes from an array or a structure; `Null` for other values.
 pub(crate) fn object(pv: &Pv, field: &Field) -> Json {
     let array = pv.value.as_ref().map_or(Json::Null, |value| {
         let is_structure = ["Structure", "Union", "Any"]

@@ -1,4 +1,4 @@
-//! Frames from events, as a relay sends them.
+//! Makes the frames that a relay sends from events.
 
 use pvwire_schema::encode::{FrameEncoder, RowMarks};
 use pvwire_schema::types::{
@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 
 use crate::state::number;
 
-/// What the relay last sent of a PV.
+/// What the relay last sent for a PV.
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
     value: Option<Json>,

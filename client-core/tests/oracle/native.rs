@@ -1,4 +1,4 @@
-//! The engine with a relay in the test: events become frames, and results are read from its store.
+//! Runs the engine without a relay: events become frames, and results are read from its store.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Random states and selections: the engine gives what the plain executor gives.
+//! Compares the engine with the plain executor on random states and selections.
 
 use std::env;
 use std::fs;
@@ -72,7 +72,7 @@ fn random_states_and_selections_give_what_the_reference_gives() {
         failure_persistence: None,
         ..Config::default()
     };
-    // The same cases in each run, unless more are asked for.
+    // Each run has the same cases unless more are requested.
     let mut runner = if env::var("PVWIRE_ORACLE_CASES").is_ok() {
         TestRunner::new(config)
     } else {

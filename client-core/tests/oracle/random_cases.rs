@@ -1,4 +1,4 @@
-//! Random selections and cases.
+//! Generates random selections and cases.
 
 use std::fmt::Write as _;
 

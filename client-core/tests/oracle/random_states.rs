@@ -1,4 +1,4 @@
-//! Random states of PVs.
+//! Generates random states of PVs.
 
 use serde_json::{Map, Value as Json, json};
 

@@ -1,4 +1,4 @@
-//! A plain executor: every field is read from the state each time it is asked for.
+//! A plain executor of selections: it reads each field from the state every time.
 
 use serde_json::{Map, Value as Json, json};
 

@@ -1,4 +1,5 @@
-//! Results of selections and documents, step by step, from the plain executor or from the engine.
+//! Computes the results of selections and documents, step by step, with the plain executor or the
+//! engine.
 
 use pvwire_core::select::execute::{Program, UnknownField};
 use pvwire_core::select::{Documents, EVERYTHING, selection};
@@ -129,7 +130,7 @@ impl<'a> Subscription<'a> {
     }
 }
 
-/// The names that a root field is about.
+/// The names of the PVs of a root field.
 pub(crate) fn ids(root: &Field) -> Vec<String> {
     let text = |id: &Json| id.as_str().map_or_else(|| id.to_string(), str::to_owned);
     match (root.arguments.get("id"), root.arguments.get("ids")) {

@@ -1,4 +1,4 @@
-//! Text of numbers and times, written from the documentation and for clarity.
+//! Formats numbers and times as documented, independently of the engine and without optimization.
 
 /// A number with `digits` after the point, as C's `"%.*f"`; without digits the shortest text that
 /// reads back as the same number of its type.

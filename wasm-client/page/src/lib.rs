@@ -1,5 +1,6 @@
-//! The JavaScript interface of formulas and local PVs. It is a module apart from the client's, so
-//! that pages without formulas don't load it: the two exchange values through JavaScript.
+//! The JavaScript interface of formulas and local PVs. It is a separate WebAssembly module, so that
+//! pages without formulas don't load it. It exchanges values with the client's module through
+//! JavaScript.
 
 #![deny(unsafe_code)]
 
@@ -8,7 +9,7 @@ use pvwire_core::formula::{Alarm, Context, Formula, Input, Operand};
 use pvwire_core::local::{Local, LocalError, Locals, key};
 use wasm_bindgen::prelude::wasm_bindgen;
 
-/// The standard library's allocator is three times as large.
+/// A small allocator: the standard library's is three times as large.
 #[cfg(target_arch = "wasm32")]
 #[global_allocator]
 static MEMORY: talc::wasm::WasmDynamicTalc = talc::wasm::new_wasm_dynamic_allocator();
@@ -46,7 +47,8 @@ pub struct Page {
 
 #[wasm_bindgen]
 impl Page {
-    /// Without formulas and local PVs. `random` decides the random numbers of formulas.
+    /// A page without formulas and local PVs. `random` is the seed of the random numbers of
+    /// formulas.
     #[wasm_bindgen(constructor)]
     #[must_use]
     pub fn new(random: f64) -> Self {
@@ -99,7 +101,7 @@ impl Page {
         }
     }
 
-    /// Forgets a formula.
+    /// Removes a formula.
     pub fn remove_formula(&mut self, formula: u32) {
         if let Some(place) = self.formulas.get_mut(formula as usize) {
             *place = None;
@@ -146,7 +148,8 @@ impl Page {
 
     /// Gives an input the next value, with its severity, time stamp, alarm message and display
     /// limits.
-    // Each parameter is a number or text in JavaScript: an object would have to be taken apart.
+    // Each parameter is a number or text in JavaScript; the fields of an object would be read one
+    // by one.
     #[allow(clippy::too_many_arguments)]
     pub fn set_input(
         &mut self,
@@ -175,7 +178,7 @@ impl Page {
         });
     }
 
-    /// An input is not connected or has no value.
+    /// Marks an input as not connected or without a value.
     pub fn clear_input(&mut self, input: u32) {
         *self.input(input) = Input::Disconnected;
     }
@@ -207,8 +210,8 @@ impl Page {
         }
     }
 
-    /// Opens a local PV: its value is the result. Returns the name that identifies it; if there is
-    /// none, `error` says why.
+    /// Opens a local PV: its value is the result. Returns the name that identifies it; if the PV
+    /// can't be opened, `error` says why.
     pub fn open_local(&mut self, name: &str, now_ms: f64) -> Option<String> {
         let opened = self.locals.open(name).map(|local| local.clone());
         self.took(opened, now_ms)?;

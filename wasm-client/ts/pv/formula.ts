@@ -9,11 +9,11 @@ import { Kind, type Slot } from "../store/slot.js";
 import { formulaOf, type PagePv } from "./page_pv.js";
 import { isLocal, PvHandle, type PvOwner } from "./pv.js";
 
-/** Of the state column. */
+/** Values of the state column. */
 const CONNECTED = 2;
 const REFUSED = 5;
 
-/** Value, time, alarm, metadata or connection. */
+/** The parts that formulas read: value, time, alarm, metadata and connection. */
 const READ_PARTS = 31;
 
 /** A PV that formulas read, with one filter. */
@@ -46,7 +46,7 @@ export class Formulas {
   #clock: Clock;
   #onChange: () => void;
 
-  /** `onChange` is called when formulas have to be evaluated. */
+  /** `onChange` is called when formulas must be evaluated. */
   constructor(page: Page, owner: PvOwner, clock: Clock, onChange: () => void) {
     this.#page = page;
     this.#owner = owner;
@@ -54,7 +54,7 @@ export class Formulas {
     this.#onChange = onChange;
   }
 
-  /** A formula has its first listener, or another slot. */
+  /** Called when a formula gets its first listener, or another slot. */
   attach(pv: PagePv, slot: Slot): void {
     this.#bySlot = undefined;
     this.#onChange();
@@ -91,12 +91,12 @@ export class Formulas {
     }
   }
 
-  /** A formula has listeners again: it may have missed changes of its inputs. */
+  /** Called when a formula has listeners again; it may have missed changes of its inputs. */
   resume(): void {
     if (this.#due.size > 0) this.#onChange();
   }
 
-  /** Evaluates the formulas whose inputs have changed, those that are inputs of others first. */
+  /** Evaluates the formulas whose inputs have changed, inputs of other formulas first. */
   flush(wasm: Wasm): void {
     if (this.#formulas.size === 0) return;
     this.#gather(wasm);
@@ -107,7 +107,7 @@ export class Formulas {
     } while (ready.length > 0);
   }
 
-  /** A formula cannot be in its own text: there are no circles. */
+  /** Subscribes to an input. Cycles are impossible, because no text contains itself. */
   #input(name: string, formulaFilter: string): Input {
     const filter = isLocal(name) ? "" : formulaFilter;
     let input = this.#inputs.get(name + filter);
@@ -151,7 +151,7 @@ export class Formulas {
     for (const formula of input.users) this.#due.add(formula);
   }
 
-  /** It is listened to, and no formula among its inputs has to be evaluated first. */
+  /** Whether it has listeners, and none of its inputs is a formula that must be evaluated first. */
   #isReady({ inputs, pv }: Formula): boolean {
     if (pv.handles.length === 0 || pv.slot === undefined) return false;
     return !inputs.some(({ handle }) => {
@@ -175,8 +175,8 @@ export class Formulas {
 }
 
 /**
- * The slot of the input whose connection state the formula has: the first one that is not connected,
- * otherwise one whose server doesn't answer, otherwise the one that was connected last.
+ * The slot of the input that gives the formula its connection state: the first one that is not
+ * connected, otherwise one whose server doesn't answer, otherwise the one that was connected last.
  */
 function leaderOf(inputs: readonly Input[], columns: Columns): Slot | undefined {
   const rank = ({ index }: Slot): readonly [boolean, boolean, number] => [

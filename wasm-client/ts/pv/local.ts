@@ -10,7 +10,7 @@ import type { PutResult, PutValue } from "../types.js";
 import { failedPut, type PagePv } from "./page_pv.js";
 
 export class Locals {
-  /** The PVs with listeners, one for each spelling, by the name that identifies them. */
+  /** The PVs with listeners, one for each way to write a name, by the name that identifies them. */
   #users = new Map<string, Set<PagePv>>();
   /** Arrays in the types in which they were written, by the same name. */
   #written = new Map<string, Written>();
@@ -25,7 +25,7 @@ export class Locals {
     this.#onChange = onChange;
   }
 
-  /** A local PV has its first listener, or another slot: shows its value. */
+  /** Shows the value of a local PV that has its first listener, or another slot. */
   attach(pv: PagePv, slot: Slot): void {
     this.#onChange();
     const key = this.#page.open_local(pv.name, this.#clock.epochMs());
@@ -42,7 +42,7 @@ export class Locals {
     for (const users of this.#users.values()) users.delete(pv);
   }
 
-  /** Writes; a local PV keeps its type. */
+  /** Writes a local PV, which keeps its type. */
   put(core: Slot["wasm"]["core"], name: string, value: PutValue): PutResult {
     const page = this.#page;
     const now = this.#clock.epochMs();

@@ -1,4 +1,4 @@
-/** The PVs of one client that the page itself computes: `loc://` PVs and formulas. */
+/** The PVs of one client that the page computes without the relay: `loc://` PVs and formulas. */
 
 import type { Clock } from "../clock.js";
 import { PvError } from "../errors.js";
@@ -12,7 +12,7 @@ import { Locals } from "./local.js";
 import { failedPut, type PagePv } from "./page_pv.js";
 import { isLocal, PvHandle, type PvOwner } from "./pv.js";
 
-/** Of the state column. */
+/** Values of the state column. */
 const CONNECTED = 2;
 const REFUSED = 5;
 
@@ -46,7 +46,7 @@ export class OfPage {
     return new OfPage(core, owner, clock, onChange);
   }
 
-  /** A PV has its first listener, or another slot. */
+  /** Called when a PV gets its first listener, or another slot. */
   attach(pv: PagePv): void {
     if (pv.slot === undefined) return;
     if (isLocal(pv.name)) this.#locals.attach(pv, pv.slot);
@@ -58,12 +58,12 @@ export class OfPage {
     this.#formulas.detach(pv);
   }
 
-  /** A PV has listeners again. */
+  /** Called when a PV has listeners again. */
   resume(): void {
     this.#formulas.resume();
   }
 
-  /** Brings the formulas up to date. */
+  /** Evaluates the formulas whose inputs have changed. */
   flush(wasm: Wasm): void {
     this.#formulas.flush(wasm);
   }
@@ -107,7 +107,7 @@ export class OfPage {
           this.#clock.clearTimeout(timer);
         },
       );
-      // Others may already listen to it.
+      // The PV may already have a value, because it has other listeners.
       check();
     });
   }

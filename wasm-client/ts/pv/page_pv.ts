@@ -1,24 +1,24 @@
-/** What PVs of the page have in common: local PVs and formulas. */
+/** Types and functions that local PVs and formulas share. */
 
 import { PutError } from "../errors.js";
 import type { Slot } from "../store/slot.js";
 import type { PutResult } from "../types.js";
 import { isLocal } from "./pv.js";
 
-/** A client's entry of a PV of the page. */
+/** A client's entry for a local PV or a formula. */
 export interface PagePv {
   readonly name: string;
   readonly filter: string;
-  /** Listeners; evaluated only while there are some. */
+  /** Listeners. A formula is evaluated only while it has some. */
   readonly handles: readonly unknown[];
   readonly slot: Slot | undefined;
 }
 
-/** The text of a formula, if the name is one. */
+/** The text of the formula, if the name is a formula. */
 export const formulaOf = (name: string): string | undefined =>
   /^(?:=|eq:\/\/)(.*)$/s.exec(name)?.[1];
 
-/** Whether the relay has no part in a PV of this name. */
+/** Whether a PV of this name is a local PV or a formula. */
 export const isOfPage = (name: string): boolean => isLocal(name) || formulaOf(name) !== undefined;
 
 export function failedPut(name: string, code: string, message: string): PutResult {

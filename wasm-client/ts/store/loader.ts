@@ -1,4 +1,4 @@
-/** Loads a WebAssembly module. */
+/** Loads a WebAssembly module from a URL, from bytes or as a compiled module. */
 
 import { LoadError } from "../errors.js";
 import type { WasmSource } from "../types.js";
@@ -16,7 +16,7 @@ export class Loader<T> {
   loaded: T | undefined;
   #loading: Promise<void> | undefined;
 
-  /** `address` returns that of the module in this package. */
+  /** `address` returns the URL of the module in this package. */
   constructor(
     readonly initialize: (module: WebAssembly.Module | BufferSource) => T,
     readonly address: () => URL,
@@ -41,8 +41,8 @@ export class Loader<T> {
   }
 
   /**
-   * Compiles the module when it has arrived completely: it is small, and so it may have any content
-   * type.
+   * Compiles the module after it has arrived completely. It is small, and so the server may send it
+   * with any content type.
    */
   async #instantiate(given: WasmSource | Promise<WasmSource>): Promise<void> {
     let source = await given;
@@ -55,9 +55,9 @@ export class Loader<T> {
 }
 
 async function fetched(source: string | URL | Request | Response): Promise<BufferSource> {
-  // Node's fetch reads no files.
+  // Node's fetch can't read files.
   if (source instanceof URL && source.protocol === "file:" && "process" in globalThis) {
-    // Bundlers for pages must not resolve it.
+    // Bundlers for browsers must not resolve this module.
     const fs = "node:fs/promises";
     const { readFile } = (await import(
       /* webpackIgnore: true */ /* turbopackIgnore: true */ /* @vite-ignore */ fs

@@ -1,6 +1,6 @@
 /**
- * The module of formulas and local PVs, which is loaded with the first of them, and the values that
- * pass between it and the client's module.
+ * Loads the module of formulas and local PVs, when a page uses the first of them, and passes values
+ * between it and the client's module.
  */
 
 import type { Core } from "../../pkg/pvwire_wasm.js";
@@ -43,7 +43,7 @@ export interface Written {
   readonly type: number;
 }
 
-/** Shows the page's result in a slot; `written` in place of an array of doubles. */
+/** Shows the page's result in a slot. `written` replaces an array of doubles. */
 export function showResult(slot: Slot, page: Page, writable: boolean, written?: Written): void {
   const { core } = slot.wasm;
   let type: number = ValueType.Float64;
@@ -152,7 +152,7 @@ function stageSlot(slot: Slot, columns: Columns, page: Page): void {
       break;
     case Kind.array: {
       const array = slot.array();
-      // NAME.FIELD$ is EPICS's way to ask for a long string.
+      // NAME.FIELD$ is EPICS's way to request a long string.
       if (slot.id.endsWith("$") || form === "String") page.value_text(longString(array));
       else page.value_numbers(toNumbers(array));
       break;

@@ -27,7 +27,7 @@ fn raise(call: &mut Call<'_>, severity: Severity) -> Result<Value, Fault> {
         return Err(call.wrong(1, "a text"));
     }
     let message = limited_text(call.value(1), call.work)?;
-    // Like a comparison with NaN, a condition that is no number is not true.
+    // A condition that is not a number is false, like a comparison with NaN.
     let condition = call.number(0);
     let is_raised = condition != 0.0 && !condition.is_nan();
     *call.alarm = Alarm::default();

@@ -25,7 +25,7 @@ fn with_scalar(call: &mut Call<'_>, function: fn(f64, f64) -> f64) -> Result {
     Ok(call.collect(numbers.iter().map(|number| function(*number, scalar))))
 }
 
-/// Applies a function to the pairs of elements of two arrays of one length.
+/// Applies a function to the pairs of elements of two arrays of the same length.
 fn with_array(call: &mut Call<'_>, function: fn(f64, f64) -> f64) -> Result {
     let (first, second) = (call.numbers(0)?, call.numbers(1)?);
     if first.len() != second.len() {
@@ -187,7 +187,7 @@ pub(super) fn total(call: &mut Call<'_>) -> Result {
     Ok(Value::Number(sum(call.numbers(0)?)))
 }
 
-/// The sum; 0 of no numbers, which the standard library sums to -0.
+/// The sum; 0 without numbers, for which the standard library gives -0.
 fn sum(numbers: &[f64]) -> f64 {
     numbers.iter().fold(0.0, |sum, number| sum + number)
 }
@@ -262,7 +262,7 @@ pub(super) fn histogram(call: &mut Call<'_>) -> Result {
     let mut bins = vec![0.0; count];
     for number in finite() {
         let place = (number - low) / width * count as f64;
-        // A conversion to an integer turns NaN, which equal elements lead to, into 0.
+        // If all elements are equal, this is NaN, which the conversion turns into 0.
         let bin = (place as usize).min(count - 1);
         bins[bin] += 1.0;
     }

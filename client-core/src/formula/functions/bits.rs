@@ -46,7 +46,7 @@ pub(super) fn left(call: &mut Call<'_>) -> Result {
     of(call, |a, b| a.wrapping_shl(b as u32))
 }
 
-/// Keeps the sign.
+/// Shifts to the right and keeps the sign.
 pub(super) fn right(call: &mut Call<'_>) -> Result {
     of(call, |a, b| a.wrapping_shr(b as u32))
 }

@@ -24,10 +24,10 @@ pub(super) fn factorial(number: f64) -> f64 {
     product
 }
 
-/// The closest whole number, of two the larger one.
+/// The closest whole number; the larger one of two that are equally close.
 pub(super) fn round(number: f64) -> f64 {
     let floor = number.floor();
-    // `number + 0.5` may round up by itself.
+    // The sum `number + 0.5` may be rounded up to the next whole number.
     if number - floor >= 0.5 {
         floor + 1.0
     } else {
@@ -56,7 +56,7 @@ fn best(call: &Call<'_>, is_better: fn(f64, f64) -> bool) -> Value {
 
 /// A random number from 0 up to the argument.
 pub(super) fn random(call: &mut Call<'_>) -> Result<Value, Fault> {
-    // Steele and Vigna's SplitMix64: any state is a good one.
+    // SplitMix64 by Steele and Vigna: every state is suitable.
     let state = &mut call.context.random;
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut bits = *state;

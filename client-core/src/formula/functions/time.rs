@@ -64,7 +64,7 @@ pub(super) fn stamp(call: &mut Call<'_>) -> Result<Value, Fault> {
     Ok(Value::Text(text.into()))
 }
 
-/// Text between quotes; two quotes are one.
+/// Text between single quotes; two quotes stand for one.
 fn literal(rest: &mut std::iter::Peekable<std::str::Chars<'_>>, text: &mut String) {
     if rest.next_if_eq(&'\'').is_some() {
         text.push('\'');

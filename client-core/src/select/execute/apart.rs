@@ -1,4 +1,5 @@
-//! Objects of GraphQL that are made from arrays and structures: tables, images, and numbers as base64.
+//! Objects of GraphQL that are made from arrays and structures: tables, images, and numbers as
+//! base64.
 
 use pvwire_schema::types::{Array, Node, NodeValue, ValueType};
 
@@ -34,7 +35,8 @@ fn asked<'a>(lines: &mut Lines<'a>) -> Vec<Asked<'a>> {
     fields
 }
 
-/// The object that `read` makes of the slot's array or structure; `plan` has the lines of its fields.
+/// The object that `read` makes of the slot's array or structure; `plan` has the lines of its
+/// fields.
 pub(super) fn object(read: Read, plan: &[u8], elements: Option<Elements<'_>>) -> Value {
     let fields = asked(&mut Lines::new(plan));
     let Some(elements) = elements else {
@@ -219,7 +221,7 @@ fn nd_array(nodes: &[Node], fields: &[Asked<'_>]) -> Value {
     })
 }
 
-/// Something of each structure in a list.
+/// Makes a value from each structure in a list.
 fn each(nodes: &[Node], name: &str, make: impl Fn(&[Node]) -> Value) -> Value {
     let list = match find(nodes, name).map(|node| &node.value) {
         Some(NodeValue::StructureArray(list)) => list.as_slice(),

@@ -309,7 +309,7 @@ pub const CONSTANTS: &[&str] = &[
     "RW",
     "TEXTUPDATE",
     "TEXTINPUT",
-    // Severities; then the alarm conditions of EPICS's alarm.h, of which the first reads the same.
+    // Severities, then the alarm conditions of EPICS's alarm.h. NO_ALARM belongs to both lists.
     "MINOR",
     "MAJOR",
     "INVALID",

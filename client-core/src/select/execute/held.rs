@@ -1,4 +1,4 @@
-//! The arrays and structures of slots, for hosts that don't keep messages.
+//! Holds the arrays and structures of slots, for hosts that don't keep messages.
 
 use bytes::Bytes;
 use pvwire_schema::decode::NodeView;
@@ -22,18 +22,19 @@ pub struct Held {
 }
 
 impl Held {
-    /// Nothing is held yet.
+    /// Without arrays and structures.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Copies what `rows` say of a message that was applied: the session's `arrays`.
+    /// Copies the arrays and structures of a message that was applied; `rows` are the session's
+    /// `arrays`.
     pub fn keep(&mut self, message: &[u8], rows: &[ArrayRow]) {
         self.keep_each(message, rows, |data| data.to_vec().into());
     }
 
-    /// The same without a copy of arrays: each shares the memory of its message.
+    /// Like [`Held::keep`], but arrays share the memory of their message.
     pub fn share(&mut self, message: &Bytes, rows: &[ArrayRow]) {
         self.keep_each(message, rows, |data| message.slice_ref(data));
     }
@@ -68,7 +69,7 @@ impl Held {
         *self.place(slot) = Some(Content::Array(array));
     }
 
-    /// The same of a structure.
+    /// Sets the structure of a slot whose value does not come in a message.
     pub fn set_structure(&mut self, slot: Slot, structure: Node) {
         *self.place(slot) = Some(Content::Structure(structure));
     }

@@ -1,5 +1,5 @@
-//! Reads the lines of a plan. By bytes, because the standard library's searches in text take several
-//! kilobytes of a browser's module.
+//! Reads the lines of a plan, byte by byte: the standard library's searches in text would add
+//! several kilobytes to a browser's module.
 
 /// The lines of a plan.
 #[derive(Clone, Debug)]
@@ -89,7 +89,7 @@ impl<'a> Line<'a> {
         to.extend(self.name.iter().copied().map(char::from));
     }
 
-    /// The type that a field is the name of, for `__typename`.
+    /// The name of the type that `__typename` reads.
     pub(super) fn type_name(&self) -> Option<&'a [u8]> {
         let mut name = self.name;
         let before = take(&mut name, b':');

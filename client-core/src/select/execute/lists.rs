@@ -74,7 +74,7 @@ fn push_element(value_type: ValueType, bytes: &[u8], metadata: &Metadata, to: &m
     }
 }
 
-/// Bytes of an element; JavaScript shows elements of unknown size as bytes.
+/// Number of bytes of an element; JavaScript shows elements of unknown size as bytes.
 fn size_of(value_type: ValueType) -> usize {
     value_type.element_bytes().unwrap_or(1)
 }
@@ -131,7 +131,7 @@ pub(super) fn push_characters(elements: Option<Elements<'_>>, to: &mut Results) 
     }
     let characters = bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default();
     if let Ok(text) = str::from_utf8(characters) {
-        // A decoder of browsers drops a byte order mark.
+        // The decoders of browsers drop a byte order mark.
         let text = text.as_bytes();
         let text = text.strip_prefix(&[0xef, 0xbb, 0xbf]).unwrap_or(text);
         to.text.extend_from_slice(text);

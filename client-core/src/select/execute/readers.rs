@@ -112,7 +112,7 @@ impl Reader<'_> {
         self.is_connected() && self.store.columns.access[self.at] & ACCESS_READ != 0
     }
 
-    /// Why a PV whose server exists isn't found: there is no such field.
+    /// The reason if a PV isn't found although its server exists: it has no such field.
     fn missing_field(&self) -> &str {
         if self.state() == NOT_FOUND {
             return &self.store.metadata(self.slot).missing_field;

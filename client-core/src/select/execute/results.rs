@@ -1,8 +1,8 @@
 //! The results of programs as cells, with one text for all of them.
 //!
-//! A cell is a double. A number is itself; everything else is a NaN whose other bits say what it is:
-//! the tag in bits 46 to 50, 14 bits for a short length, and 32 bits for an offset, an index or a
-//! count. JavaScript tells a number by `x === x` and reads the rest as two 32-bit words.
+//! A cell is a double. A number is stored as it is; everything else is a NaN with its kind in other
+//! bits: the tag in bits 46 to 50, 14 bits for a short length, and 32 bits for an offset, an index
+//! or a count. JavaScript tells a number by `x === x` and reads the rest as two 32-bit words.
 
 use crate::format::TimeFormat;
 
@@ -20,7 +20,7 @@ const LONG: usize = (1 << 14) - 1;
 pub enum Cell {
     /// The number NaN.
     NotANumber = 0,
-    /// Nothing.
+    /// No value.
     Null = 1,
     /// `false`.
     False = 2,

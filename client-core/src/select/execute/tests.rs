@@ -1,4 +1,4 @@
-//! Selections over real frames and over states made by hand.
+//! Tests of selections over real frames and over states made by hand.
 
 use std::f64::consts::PI;
 

@@ -1,4 +1,4 @@
-//! Makes trees of the results of programs.
+//! Makes trees from the results of programs.
 
 use pvwire_schema::types::{Array, ValueType};
 

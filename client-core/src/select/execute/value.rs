@@ -1,4 +1,4 @@
-//! Values as trees and as JSON, for hosts other than browsers.
+//! Results as trees and as JSON, for hosts other than browsers.
 
 use pvwire_schema::types::{Array, Node, NodeValue, ValueType};
 
@@ -7,7 +7,7 @@ use crate::format;
 /// A field of a result.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Nothing.
+    /// No value.
     Null,
     /// True or false.
     Boolean(bool),
