@@ -123,7 +123,7 @@ impl Natural {
         }
     }
 
-    /// Its decimal digits, least significant first; empty for zero.
+    /// The number's decimal digits, least significant first; empty for zero.
     pub(super) fn into_decimal(mut self) -> Vec<u8> {
         let mut decimal = Vec::new();
         while let Some(high) = self.0.last() {

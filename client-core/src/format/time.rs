@@ -1,4 +1,4 @@
-//! Times as ISO 8601 in UTC.
+//! Formats times as ISO 8601 in UTC.
 
 /// Milliseconds of a day.
 const DAY_MS: i64 = 86_400_000;

@@ -1,4 +1,4 @@
-//! Frames and a session that several tests share.
+//! Makes the frames and the session that several tests share.
 
 use pvwire_schema::encode::FrameEncoder;
 use pvwire_schema::types::{Connection, ConnectionState, Filter, FrameKind};

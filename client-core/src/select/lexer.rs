@@ -1,4 +1,4 @@
-//! The tokens of a GraphQL document.
+//! Splits the text of a GraphQL document into tokens.
 
 use crate::select::error::{DocumentError, fill, push_hex};
 use crate::select::string_value::{WRONG, escape};

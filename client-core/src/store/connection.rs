@@ -1,4 +1,4 @@
-//! Connection state and access rights of a slot.
+//! Stores the connection state and access rights of slots.
 
 use pvwire_schema::types::{Connection, ConnectionState, PvId};
 

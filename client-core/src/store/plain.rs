@@ -1,4 +1,4 @@
-//! Stores the rows that carry only value and time, which are most of all rows, with little work.
+//! Stores the rows that carry only value and time, the majority of all rows, with little work.
 //!
 //! A browser does this for every update. The rest of the module is compiled for size; this code is
 //! one loop over columns of the same known length, which calls other functions only in rare cases.

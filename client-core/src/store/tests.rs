@@ -1,4 +1,4 @@
-//! Slots, values and connection states.
+//! Tests of slots, values and connection states.
 
 use pvwire_schema::types::{Alarm, ConnectionState, Metadata, PvId, Severity, ValueType};
 

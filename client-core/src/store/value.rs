@@ -1,4 +1,4 @@
-//! Value, time stamp, alarm and metadata of a slot.
+//! Stores the value, time stamp, alarm and metadata of slots.
 
 use pvwire_schema::decode::DetailRow;
 use pvwire_schema::types::{

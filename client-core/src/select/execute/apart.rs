@@ -164,7 +164,7 @@ fn plain_texts(array: &Array) -> Vec<String> {
     }
 }
 
-/// As JavaScript writes a number.
+/// A number as JavaScript writes it.
 fn plain_text(number: f64) -> String {
     if number.is_nan() {
         return "NaN".to_owned();

@@ -378,7 +378,7 @@ pub(super) mod constant {
     pub(crate) const READ_WRITE: u32 = 21;
     pub(crate) const TEXT_UPDATE: u32 = 22;
     pub(crate) const TEXT_INPUT: u32 = 23;
-    /// Of the severities above 0.
+    /// Add the number of the severity, which is at least 1.
     pub(crate) const SEVERITIES: u32 = 23;
     pub(crate) const ALARM_STATUSES: u32 = 27;
     pub(crate) const ALARM_STATUS_COUNT: u32 = 22;

@@ -56,7 +56,7 @@ pub enum Units {
     /// In bytes.
     #[default]
     Utf8,
-    /// As JavaScript counts them.
+    /// In UTF-16 units, as JavaScript counts them.
     Utf16,
 }
 

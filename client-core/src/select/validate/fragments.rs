@@ -193,7 +193,7 @@ impl Validator<'_> {
         }
     }
 
-    /// A fragment can only be used in an object of its own type.
+    /// A fragment can only be used in an object of the same type.
     pub(super) fn possible(&mut self, fragment: &str, on: Option<u8>, parent: Option<u8>, at: u32) {
         if let (Some(on), Some(parent)) = (on, parent)
             && on != parent
