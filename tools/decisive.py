@@ -1,9 +1,9 @@
-"""Picks the lines of a failed step's output that tell what went wrong."""
+"""Selects the lines of a failed step's output that show what went wrong."""
 
 import re
 from dataclasses import dataclass
 
-# A step is given this many lines, a failure in it this many, and a line this many characters.
+# Maximum number of lines per step, of lines per failure, and of characters per line.
 STEP_LINES = 40
 FAILURE_LINES = 12
 LINE_CHARACTERS = 240
@@ -18,9 +18,9 @@ class Kind:
     """How one tool reports a failure."""
 
     begins: re.Pattern
-    # The first line that is no longer part of it.
+    # The first line after it.
     ends: re.Pattern
-    # The first lines that aren't empty, and behind them those that match.
+    # How many of its first non-empty lines are kept, and which lines after them.
     first: int = 1
     keeps: re.Pattern = NEVER
     drops: re.Pattern = NEVER
@@ -32,7 +32,7 @@ class Kind:
 
 
 TESTS = [
-    # A panic in Rust: test and place, the message, both sides of an assertion, callers in the tests.
+    # A panic in Rust: test and location, message, both sides of an assertion, callers in the tests.
     Kind(
         begins=re.compile(r"^thread '.*' (\(\d+\) )?panicked at "),
         ends=re.compile(
@@ -43,7 +43,7 @@ TESTS = [
         keeps=re.compile(r"^ +(left|right): |^ +at \./"),
         drops=re.compile(r"^(stack backtrace:|note: )|^ +\d+: |^ +at (?!\./)|^\[\d{4}-"),
     ),
-    # A story of Playwright: title, error with what was expected and received, the line of the story.
+    # A test of Playwright: title, error with expected and received values, line of the test.
     Kind(
         begins=re.compile(r"^ +\d+\) \[?[\w-]+\]? ›|^ +\d+\) \S+\.spec\.ts"),
         ends=re.compile(r"^ +\d+\) |^ +\d+ (failed|flaky|passed|did not run)|^ +attachment #|^ +[✓✘-] +\d+ "),
@@ -66,13 +66,13 @@ TESTS = [
         keeps=re.compile(r'^\w|^  File "'),
         drops=re.compile(r"^-{20}|^Traceback "),
     ),
-    # A program that a signal ended.
+    # A program that was ended by a signal.
     Kind(begins=re.compile(r".*\(signal: \d+"), ends=re.compile("")),
 ]
 
-# What a program under test writes may look like one of these: they count where no test failed.
+# Output of a program under test may look like one of these, so they are used only if no test failed.
 CHECKS = [
-    # rustc, clippy and rustdoc; not what cargo adds to them.
+    # Errors of rustc, clippy and rustdoc, without cargo's own.
     Kind(
         begins=re.compile(r"^error(\[\w+\])?: (?!test failed|could not |aborting |process didn't exit)"),
         ends=re.compile(r"^$"),
@@ -80,13 +80,13 @@ CHECKS = [
     ),
     # TypeScript.
     Kind(begins=re.compile(r"^\S+\(\d+,\d+\): error TS|^\S+:\d+:\d+ - error TS"), ends=re.compile("")),
-    # A file of which eslint lists problems.
+    # A file for which eslint lists problems.
     Kind(
         begins=re.compile(r"^/\S+\.[cm]?[jt]sx?$"),
         ends=re.compile(r"^$"),
         keeps=re.compile(r"^ +\d+:\d+ +error "),
     ),
-    # Prettier's and rustfmt's files.
+    # Files that Prettier and rustfmt would change.
     Kind(begins=re.compile(r"^\[(warn|error)\] "), ends=re.compile("")),
     Kind(begins=re.compile(r"^Diff in "), ends=re.compile(r"^Diff in "), first=7),
 ]
@@ -109,19 +109,19 @@ def failures_of(output, kinds):
             while end < len(lines) and not kind.ends.match(lines[end]):
                 end += 1
             failure = kind.kept(lines[at:end])
-            # Several threads fail in the same place, and a tool may repeat its failures at the end.
+            # Several threads may fail in the same place, and a tool may repeat its failures at the end.
             found.setdefault(THREAD.sub("", "\n".join(failure)), failure)
         at = end
     return list(found.values())
 
 
 def last_lines(output, most=STEP_LINES):
-    """What a step wrote last, without empty lines."""
+    """The last lines of a step's output, without empty ones."""
     return [shortened(line) for line in output.splitlines() if line.strip()][-most:]
 
 
 def fitting(failures, most):
-    """As many of the failures as fit, and how many others there are."""
+    """The failures that fit, and the number of the others."""
     kept = []
     for number, failure in enumerate(failures):
         others = len(failures) - number - 1

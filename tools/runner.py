@@ -1,4 +1,4 @@
-"""Runs steps side by side, ends what hangs, and counts what they ran."""
+"""Runs the steps of a test run in parallel, ends those that hang, and counts their tests."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from decisive import decisive_lines, last_lines
 
 ROOT = Path(__file__).resolve().parent.parent
 CORES = 2
-# Rust's test runner names a test after 60 s; it is given this long in all.
+# Maximum time of a Rust test. The test runner names a test that runs for more than 60 s.
 LONGEST_TEST_S = 180
 LONGEST_STEP_S = 900
 SIGN_OF_LIFE_S = 30
@@ -22,7 +22,7 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 SLOW = re.compile(r"^test (\S+).* has been running for over 60 seconds")
 ENDED = re.compile(r"^test (\S+) .*\.\.\. ")
 
-# How each test runner says what it ran.
+# How each test runner reports its counts.
 TOTALS = [
     re.compile(r"^test result: .*? (?P<passed>\d+) passed; (?P<failed>\d+) failed", re.M),
     re.compile(r"^\s*Tests\s+(?:(?P<failed>\d+) failed \| )?(?P<passed>\d+) passed", re.M),
@@ -41,14 +41,14 @@ class Step:
     command: str
     # Cores that it keeps busy.
     cores: float = CORES
-    # Steps that must have passed before; those that aren't run don't count.
+    # Steps that must have passed before, if they are part of the run.
     needs: tuple[str, ...] = ()
     fast: bool = False
     only_fast: bool = False
 
 
 class Running:
-    """A step that runs."""
+    """A step that is running."""
 
     def __init__(self, step, environment):
         self.step = step
@@ -98,7 +98,7 @@ class Running:
             self.end()
 
     def end(self):
-        """Ends the step with all that it started."""
+        """Ends the step and all processes that it started."""
         for sign in (signal.SIGTERM, signal.SIGKILL):
             if self.reader.is_alive():
                 os.killpg(self.process.pid, sign)
@@ -110,7 +110,7 @@ class Running:
 
 @dataclass
 class Section:
-    """What the steps of one section came to."""
+    """Counts and times of the steps of one section."""
 
     steps: int = 0
     passed: int = 0
@@ -128,19 +128,19 @@ class Section:
 
 @dataclass
 class Run:
-    """A run of steps: those that wait, those that run, and what ended ones came to."""
+    """A run of steps: those that wait, those that are running, and the results of those that ended."""
 
     steps: list
     environment: dict
-    # Runs the other steps, too, after one has failed.
+    # Whether the other steps run after one has failed.
     keeps_going: bool = False
     running: list = field(default_factory=list)
     sections: dict = field(default_factory=dict)
-    # Of each step that failed what it is called, why it failed, and the lines that tell it.
+    # For each failed step: a title with its name and the reason, and the lines that show the failure.
     failures: list = field(default_factory=list)
 
     def to_the_end(self):
-        """Runs all steps, by default until one fails: the exit status."""
+        """Runs all steps, by default until one fails, and returns the exit status."""
         began = told = time.monotonic()
         waiting = list(self.steps)
         try:
@@ -189,11 +189,11 @@ class Run:
         came_to = Section(1, passed, failed, running.seconds, running.cpu_s)
         status = running.process.returncode
         if status != 0 or running.too_long:
-            # A check that finds something counts nothing.
+            # A failed check that counts no tests is one failure.
             came_to.failed = came_to.failed or 1
             why = f"ended, because {running.too_long}" if running.too_long else f"status {status}"
             title = f"== {running.step.name} FAILED after {running.seconds:.0f} s: {why}"
-            # What hangs has written last what it did.
+            # The last lines of a step that hangs show where it hangs.
             lines = last_lines(output) if running.too_long else decisive_lines(output)
             self.failures.append((title, lines))
             print(output)
@@ -211,7 +211,7 @@ class Run:
         self.sections.setdefault(running.step.section, Section()).add(came_to)
 
     def explain(self, ended, waiting):
-        """Says at the very end what failed: of a long output often only the last lines are kept."""
+        """Prints the failures at the very end, because often only the last lines of a long output are kept."""
         for title, lines in self.failures:
             print(f"\n{title}")
             for line in lines:
@@ -220,7 +220,7 @@ class Run:
             print(f"\nNot run to the end because of that: {', '.join(ended + waiting)}")
 
     def report(self, elapsed):
-        """Counts and times of each section. Steps overlap, so the sections' times are more than the whole."""
+        """Prints counts and times of each section. Steps overlap, so the sections' times exceed the total."""
         print(f"\n{'section':<14}{'steps':>6}{'passed':>8}{'failed':>8}{'time':>9}{'CPU':>9}")
         whole = Section()
         for name, section in self.sections.items():

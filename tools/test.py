@@ -1,7 +1,7 @@
-"""Runs every check and test, and says for each section how long it took and what it counted.
+"""Runs all checks and tests, and prints time and counts of each section.
 
-Steps run side by side as far as two cores allow. The first step that fails ends the run and shows its
-output. `--only NAME` runs the steps of one section, `--fast` those that answer within minutes.
+Steps run in parallel on two cores. The first step that fails ends the run and shows its output.
+`--only NAME` runs the steps of one section, `--fast` only the steps that take a few minutes.
 """
 
 import argparse
@@ -13,14 +13,14 @@ from runner import Run, Step
 # All packages, even where only one's tests run: a crate's features depend on which packages are chosen, and
 # with other features it would be built again, with all that use it.
 CARGO_TEST = "cargo test --locked --workspace"
-# A program of the workspace: --examples gives it the features of the tests, too.
+# A program of the workspace. --examples gives it the same features as the tests.
 CARGO_BUILD = "cargo build --quiet --locked --workspace --examples"
 WITH_RELAY = '[ -n "${IN_TEST_RUN:-}" ] || cargo build --quiet --locked -p pvwire-relay; '
 PROGRAMS = "${CARGO_TARGET_DIR:-target}/debug"
 MAKE = "make --no-print-directory"
 TOOLS = ".local/venv/bin/python"
 
-# Names of steps that others need.
+# Names of steps that other steps need.
 BUILT = "build of the tests"
 INSTALLED = "npm packages and browser"
 PACKAGE = "WebAssembly and package"
@@ -28,13 +28,13 @@ DOCUMENTED = "rustdoc"
 COUNTED = "instruction counts"
 RELAY = "the relay's tests"
 
-# Cores: how many of the two a step keeps busy. A step starts when those that it needs have passed and its
-# cores are free. Earlier steps go first; those that need more than one core are not overtaken.
+# `cores` is how many of the two cores a step keeps busy. A step starts when the steps that it needs have passed
+# and its cores are free. Earlier steps start first; a step that needs more than one core is not overtaken.
 STEPS = [
     Step("check", "rustfmt", "cargo fmt --all --check", cores=0.5, fast=True),
     Step("setup", INSTALLED, "tools/setup.sh browser", cores=0.5),
     Step("setup", "npm packages", "tools/setup.sh", cores=0.5, only_fast=True),
-    # What all Rust steps run is built once, so that none of them waits for another's build.
+    # The programs of all Rust steps are built once, so that no step waits for the build of another.
     Step(
         "rust",
         BUILT,
@@ -68,7 +68,7 @@ STEPS = [
     Step("check", "advisories", f"{MAKE} advisories", cores=0.5, needs=(INSTALLED,)),
     Step("deploy", "manifests", f"{MAKE} manifests", cores=0.2, needs=(INSTALLED,)),
     Step("check", "generated code is current", f"{MAKE} regen-check", cores=0.5, needs=(BUILT,), fast=True),
-    # These three build much. Until then no other step asks cargo for anything: it would wait for its lock.
+    # These three steps build a lot. No other step uses cargo until they end: it would wait for cargo's lock.
     Step(
         "check",
         "clippy",
@@ -86,7 +86,7 @@ STEPS = [
         needs=("clippy",),
     ),
     Step("instructions", COUNTED, f"{MAKE} instructions", cores=1.2, needs=(BUILT, DOCUMENTED)),
-    # They mostly wait for IOCs and relays: more of them at a time than there are cores.
+    # The tests mostly wait for IOCs and relays, so more of them run at a time than there are cores.
     Step(
         "rust",
         RELAY,
@@ -94,7 +94,7 @@ STEPS = [
         cores=1.2,
         needs=(BUILT, COUNTED),
     ),
-    # Most of it is a fixed time.
+    # Most of it is a fixed waiting time.
     Step("soak", "faults at random", f"{MAKE} soak SECONDS=120", cores=0.2, needs=(RELAY,)),
     Step(
         "packaging",
@@ -136,7 +136,7 @@ STEPS = [
     ),
     Step("rust", "a stranger's reader", f"{MAKE} stranger", cores=0.5, needs=(BUILT,)),
     Step("deploy", "the image's root file system", f"{MAKE} image-check", cores=0.2, needs=(BUILT,)),
-    # Most of it the wait for farewells.
+    # Most of it is waiting until the pods have closed their connections.
     Step("deploy", "pods that end", f"{MAKE} pods", cores=0.2, needs=(BUILT,)),
 ]
 
@@ -158,7 +158,7 @@ def main():
         ]
     environment = dict(os.environ, CARGO_TERM_COLOR="never", FORCE_COLOR="0", CI="true")
     if BUILT in {step.name for step in steps}:
-        # Makefile and steps don't build again what that step builds.
+        # The Makefile and the steps don't build these programs again.
         environment["IN_TEST_RUN"] = "1"
     return Run(steps, environment, arguments.keep_going).to_the_end()
 

@@ -1,7 +1,8 @@
-"""How many instructions do the functions take that run for every update, and is that still what was
-accepted? Counts them by callgrind, which unlike time does not depend on what else the machine does.
+"""Counts the instructions of the functions that run for every update, and compares them with the baseline.
 
-Fails when a case takes more than the baseline allows. `--write` accepts what is counted now.
+Unlike times, callgrind's counts don't depend on what else runs on the machine.
+
+Fails when a case takes more instructions than the baseline allows. `--write` accepts the new counts.
 """
 
 import argparse
@@ -16,22 +17,22 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 PROGRAM = TARGET / "debug/pvwire-instructions"
-# What is counted is compiled as in a release, all else as in the tests, which have built most of it: the
-# counts are those of a release build. --examples gives dependencies the features that they have in tests.
+# The counted crates are compiled as in a release, so the counts are those of a release build. All others are
+# compiled as in the tests, which have built most of them. --examples gives them the same features as in tests.
 BUILD = "cargo build --quiet --locked --workspace --examples --bin pvwire-instructions --config"
 COUNTED_CRATES = Path(__file__).with_name("counted.toml")
 BASELINE = Path(__file__).with_name("baseline.json")
 
-# More than the compiler's mood when code elsewhere changes and another processor's memcpy; less than
-# one thing more that is done for every row.
+# More than the variation of the compiler when other code changes and of another processor's memcpy; less than
+# one more operation per row.
 TOLERANCE = 0.03
 
-# The one function in which the program is counted.
+# Instructions are counted only inside this function.
 COUNTED = "*counted_work*"
 
 
 def cases():
-    """Name, calls, rows of a call."""
+    """For each case: name, number of calls, rows per call."""
     listed = subprocess.run([PROGRAM], capture_output=True, text=True, check=True).stdout
     for line in listed.splitlines():
         name, calls, rows = line.split()
@@ -39,7 +40,7 @@ def cases():
 
 
 def count(name, profile):
-    """Instructions of all calls together; callgrind's profile goes to the file `profile`."""
+    """The instructions of all calls together. callgrind's profile is written to the file `profile`."""
     command = ["valgrind", "--tool=callgrind", f"--toggle-collect={COUNTED}"]
     command += [f"--callgrind-out-file={profile}", PROGRAM, name]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -52,7 +53,7 @@ def count(name, profile):
 
 
 def verdict(now, before):
-    """What is said of a case beside its count, and whether it fails."""
+    """The remark beside the count of a case, and whether the case fails."""
     if before is None:
         return "not in the baseline", True
     change = now / before - 1

@@ -1,6 +1,6 @@
 //! Doors: the protocols of other servers, so that their clients use this relay unchanged.
 //!
-//! A door is an encoding of its own path. What its protocol says is in a crate under `doors/`; what the relay
-//! adds is here.
+//! A door is an encoding with a separate path. Its protocol is in a crate under `doors/`; the modules here
+//! connect that crate to the relay.
 
 pub mod pvws;

@@ -1,7 +1,7 @@
 //! Clients of PVWS use the relay as if it were PVWS.
 //!
-//! Topology: soft IOCs with Channel Access and pvAccess, a relay with `--pvws`, WebSocket clients that know
-//! nothing but text messages.
+//! Topology: soft IOCs with Channel Access and pvAccess, a relay with `--pvws`, WebSocket clients that send and
+//! receive text messages only.
 
 mod client;
 mod life;

@@ -1,4 +1,4 @@
-"""Starts, waits for and ends a program, and keeps the last lines that it wrote."""
+"""Child processes: starts a program, waits for it, ends it, and keeps the last lines of its output."""
 
 import socket
 import subprocess
@@ -6,17 +6,17 @@ import threading
 import time
 from collections import deque
 
-# Longer than anything here takes on a busy machine; only a failure reaches it.
+# Longer than any step takes on a busy machine; only a failure reaches it.
 DEADLINE_S = 60
 LINES = 50
 
 
 class Failed(Exception):
-    """A program ended or was not ready in time; says what it wrote."""
+    """A program ended or was not ready in time. The message has the last lines of its output."""
 
 
 class Child:
-    """A process and the last lines that it wrote. It can be started again."""
+    """A process and the last lines of its output. It can be started again."""
 
     def __init__(self, name, command, environment, cwd=None, stdin=subprocess.PIPE):
         self.name = name
@@ -27,7 +27,7 @@ class Child:
         self.start()
 
     def start(self):
-        # In a separate session: Ctrl-C reaches this program alone, which then ends the children.
+        # In a separate session, so that Ctrl-C reaches only this program, which then ends the children.
         self.process = subprocess.Popen(
             self.command,
             cwd=self.cwd,
@@ -70,7 +70,7 @@ class Child:
         self.process.wait()
 
     def end_until(self, deadline):
-        """Waits for the end of a process that was told to end, and kills it after `deadline`."""
+        """Waits until a process that was told to end has ended, and kills it at `deadline`."""
         try:
             self.process.wait(max(0.1, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -95,6 +95,6 @@ def says(text):
 
 
 def listens(port):
-    """Whether a program accepts connections at a port of 127.0.0.1."""
+    """Whether a program accepts connections on a port of 127.0.0.1."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -1,10 +1,10 @@
-"""A Channel Access server that lies, for tests and for docs/reports/libca-payload.md.
+"""A Channel Access server that sends invalid messages, for tests and for docs/reports/libca-payload.md.
 
     lying_ca_server.py PORT=NAME...           serves a PV on each of these ports of 127.0.0.1
     lying_ca_server.py client PORT NAME       monitors one of them with libca alone
 
-What follows the last colon of a name says which lie its PV tells. It tells it behind one good value, 7.
-It ends with its standard input.
+The part of a name after the last colon selects the invalid message of its PV, one of `LIES`. The server sends
+it after one valid value, 7. The program ends when its standard input ends.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ SERVER_ID = 77
 
 
 def message(command, payload=b"", type=0, count=0, one=0, two=0, size=None, extended=False):
-    """`size` is what the header says of the payload, if that is not how long it is."""
+    """`size` is the payload size in the header, if it is not the actual size."""
     size = len(payload) if size is None else size
     if extended or size >= 0xFFFF or count > 0xFFFF:
         head = struct.pack(">HHHHIIII", command, 0xFFFF, type, 0, one, two, size, count)
@@ -30,14 +30,14 @@ def message(command, payload=b"", type=0, count=0, one=0, two=0, size=None, exte
 
 
 def value(type, number):
-    """The payload of one double, of the types that are asked for."""
+    """The payload of one double, for each type that clients request."""
     if type == DBR_TIME_DOUBLE:
         return struct.pack(">HHIIId", 0, 0, 1_000_000_000, 0, 0, number)
     if type == DBR_CTRL_DOUBLE:
         return struct.pack(">HHhh8s8dd", 0, 0, 1, 0, b"mm", *[0.0] * 8, number)
     if type == DBF_DOUBLE:
         return struct.pack(">d", number)
-    # A string, as who asks whether the server is there wants.
+    # A string, for clients that only check whether the server answers.
     return str(number).encode().ljust(40, b"\0")
 
 
@@ -51,7 +51,7 @@ def error(request, text=b"why\0\0\0\0\0"):
     return message(ERROR, request + text, one=0, two=NORMAL)
 
 
-# By name: what is sent for the subscription of values, given its type and id.
+# By name: the message for a subscription, given its type and id.
 LIES = {
     "good": lambda type, id: update(type, id, 8.0),
     "count": lambda type, id: update(type, id, count=60_000),
@@ -69,7 +69,7 @@ LIES = {
     "refused": lambda _type, id: error(message(READ_NOTIFY, two=id)),
     "others": lambda type, _id: b"".join(update(type, id, 666.0) for id in range(2_000)),
     "rights": lambda _type, _id: b"".join(message(ACCESS_RIGHTS, one=cid, two=0) for cid in range(2_000)),
-    # Says so and sends no more.
+    # The header announces this size, and no payload follows.
     "huge": lambda type, id: update(type, id, size=0xFFFF_FFF8, count=0x1FFF_FFFE),
 }
 
@@ -121,7 +121,7 @@ class Circuit(asyncio.Protocol):
             if lie == "get":
                 answer["count"] = 60_000
             if lie == "read":
-                # What is freed by the first answer is looked up for the second.
+                # The first answer frees what the client looks up for the second.
                 write(message(EVENT_ADD, **answer) * 2)
             write(message(READ_NOTIFY, **answer))
         elif command == ECHO:

@@ -1,10 +1,10 @@
-"""A private EPICS network, in which only one run's IOCs and clients find each other."""
+"""A private EPICS network, in which only the IOCs and clients of one run find each other."""
 
 from ports import free_port
 
 
 def private_network():
-    """EPICS's variables for every process of a new network: loopback only, on private ports."""
+    """EPICS environment variables for all processes of a new network: loopback only, on private ports."""
     access, repeater, pva, broadcast = (str(free_port()) for _ in range(4))
     return {
         "EPICS_CA_ADDR_LIST": "127.0.0.1",
@@ -17,7 +17,7 @@ def private_network():
         "EPICS_CAS_BEACON_PORT": repeater,
         "EPICS_PVA_ADDR_LIST": "",
         "EPICS_PVA_AUTO_ADDR_LIST": "NO",
-        # Of several processes that share a UDP port, a search reaches only one.
+        # A UDP search reaches only one of several processes that share a port, so clients use TCP.
         "EPICS_PVA_NAME_SERVERS": f"127.0.0.1:{pva}",
         "EPICS_PVA_SERVER_PORT": pva,
         "EPICS_PVA_BROADCAST_PORT": broadcast,

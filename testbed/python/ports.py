@@ -1,4 +1,4 @@
-"""Ports that no other process has: claimed in blocks, as `testbed/README.md` describes.
+"""Ports for tests, claimed in blocks that no other process uses, as `testbed/README.md` describes.
 
 `ports.py COUNT` prints COUNT ports and holds their blocks until its input ends.
 """
@@ -16,7 +16,7 @@ END = 32_768
 BLOCK = 64
 
 _lock = threading.Lock()
-# They stay open until the process ends. Python opens sockets that children don't inherit.
+# Guards stay open until the process ends. Child processes don't inherit sockets of Python.
 _guards = []
 _ports = iter(())
 

@@ -1,7 +1,7 @@
-"""Serves the structures, procedures and slow or refused puts that the pvAccess tests need.
+"""A pvAccess server with the structures, procedures and slow or refused puts that the tests need.
 
-Usage: pva_server.py PREFIX. Serves until it is killed. Writing to `step` changes values,
-writing to `retype` a type.
+Usage: pva_server.py PREFIX. Serves until it is killed. A put to `step` changes values,
+a put to `retype` changes a type.
 """
 
 import sys
@@ -45,7 +45,7 @@ NAME_VALUE = Type(
     [("name", "as"), ("value", "ad"), ("descriptor", "s"), ALARM, STAMP],
     id="epics:nt/NTNameValue:1.0",
 )
-# Fields of every kind, of which one has its own alarm and time stamp.
+# Fields of every kind. One of them has a separate alarm and time stamp.
 SITE = Type(
     [
         ("gap", ("S", None, [("value", "d"), ("offset", "f"), ALARM, STAMP,
@@ -90,7 +90,7 @@ IMAGE = numpy.arange(1000 * 1500, dtype="u2").reshape(1000, 1500)
 
 
 class Put:
-    """Answers a put, or not, as its function says."""
+    """Passes each put to a function, which may answer it."""
 
     def __init__(self, function):
         self.function = function
@@ -210,7 +210,7 @@ def pvs():
         "variant": SharedPV(initial=Value(VARIANT, {"value": 5, "list": [1, "x"]})),
         "points": SharedPV(initial=Value(POINTS, {"value": [{"x": 1, "y": 2}, {"x": 3, "y": 4}]})),
         "site": SharedPV(Put(accept), initial=Value(SITE, SITE_NOW)),
-        # Says that a put is done, and does nothing.
+        # Reports each put as done without changing the value.
         "deaf": SharedPV(Put(lambda pv, op: op.done()), initial=Value(SITE, SITE_NOW)),
         "bare": SharedPV(initial=Value(BARE, {"value": 0.1})),
         "no_precision": SharedPV(initial=Value(UNSET, {"value": 0.1, "display": {"units": "mm"}})),
@@ -235,7 +235,7 @@ def pvs():
     }
 
     def step(pv, op):
-        """Marks the units of `repeated` as changed, which they are only by the second step."""
+        """Marks the units of `repeated` as changed each time; only a put of 2 or more changes them."""
         structures["repeated"].post(
             Value(
                 WITH_UNITS,
@@ -254,7 +254,7 @@ def pvs():
     retyped = SharedPV(initial=Value(Type([("value", "d")], id="retyped:1.0"), {"value": 1}))
 
     def retype(pv, op):
-        """The structure comes back with a field more, in the same process."""
+        """Serves the structure again with one more field, in the same process."""
         wider = Type([("value", "d"), ("more", "d")], id="retyped:1.0")
         retyped.close()
         retyped.open(Value(wider, {"value": 2, "more": 3}))

@@ -1,4 +1,4 @@
-//! Ports that no other process has: claimed in blocks, as `testbed/README.md` describes.
+//! Ports for tests, claimed in blocks that no other process uses, as `testbed/README.md` describes.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
@@ -15,7 +15,7 @@ const END: u16 = 32_768;
 /// Ports of a block; the first of them is its guard.
 const BLOCK: u16 = 64;
 
-/// A block that is this process's while the value lives.
+/// A block that this process owns while the value lives.
 struct Block {
     _guard: TcpListener,
     /// Its ports that were not handed out.
@@ -60,8 +60,8 @@ fn claim(block: u16) -> Option<Block> {
 
 fn is_free(port: &u16) -> bool {
     let address = (Ipv4Addr::LOCALHOST, *port);
-    // A listener made to find out could outlive this check by a moment: in a process that another
-    // thread has forked and that has not yet become its program.
+    // A test listener could stay open after this check: in a child process that another thread has
+    // forked and that has not executed its program yet.
     let connected = TcpStream::connect_timeout(&address.into(), DEADLINE);
     connected.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
         && UdpSocket::bind(address).is_ok()
@@ -76,7 +76,7 @@ mod tests {
     use super::{BLOCK, END, FIRST, claim, free_port};
     use crate::{eventually, in_repository, python};
 
-    /// More than a block has.
+    /// More ports than a block has.
     const COUNT: usize = 150;
 
     fn claim_in_python() -> Child {
@@ -120,7 +120,7 @@ mod tests {
         assert!(blocks.len() > 1);
         assert!(blocks.iter().all(|&block| claim(block).is_none()));
         end(process);
-        // Another program may have claimed one meanwhile, but hardly all.
+        // Another program may have claimed one of them meanwhile, but hardly all.
         eventually("one can be claimed again", || {
             blocks.iter().any(|&block| claim(block).is_some())
         });
@@ -133,7 +133,7 @@ mod tests {
             .unwrap();
         let child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         drop(claimed);
-        // Other threads' children hold it until they become their programs.
+        // Children of other threads hold the guard until they execute their programs.
         eventually("it can be claimed again", || claim(block).is_some());
         end(child);
     }

@@ -1,5 +1,5 @@
-//! The work whose instructions callgrind counts. `bench/instructions/count.py` runs every case under it
-//! and compares what it counted with what was accepted before.
+//! The program whose instructions callgrind counts. `bench/instructions/count.py` runs every case under
+//! callgrind and compares the counts with those that were accepted before.
 
 #![forbid(unsafe_code)]
 
@@ -9,13 +9,13 @@ mod wire;
 use std::hint::black_box;
 use std::process::ExitCode;
 
-/// Calls before those that count: buffers then have their size.
+/// Calls before the counted ones, so that buffers have their final size.
 const WARM_UP: usize = 3;
 
-/// Calls that count.
+/// Counted calls.
 const CALLS: usize = 20;
 
-/// A case: its name, the rows (or names) that one call is about, and what prepares the call.
+/// A case: its name, the number of rows (or names) per call, and the function that prepares and runs it.
 type Case = (&'static str, usize, fn(rows: usize));
 
 const CASES: &[Case] = &[
@@ -30,13 +30,13 @@ const CASES: &[Case] = &[
     ("request-ack", 1, wire::acknowledge),
 ];
 
-/// The one function in which callgrind counts. What `work` gives is dropped outside it.
+/// callgrind counts only in this function. The result of `work` is dropped outside it.
 #[inline(never)]
 fn counted_work<T>(work: &mut impl FnMut() -> T) -> T {
     work()
 }
 
-/// Does `work` as often as a case asks for.
+/// Runs `work` for the warm-up, and then for the counted calls.
 fn repeat<T>(mut work: impl FnMut() -> T) {
     for _ in 0..WARM_UP {
         black_box(work());

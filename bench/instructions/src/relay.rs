@@ -13,13 +13,13 @@ use pvwire_schema::types::{Alarm, Metadata, PvId, Severity, SkipCause, ValueType
 
 use crate::repeat;
 
-/// Of a private set this many rows change.
+/// Number of PVs in a private set.
 const SET: usize = 200;
 
-/// Time stamps of one scan of an IOC are so far apart.
+/// Time between two time stamps of one scan of an IOC.
 const APART_NS: i64 = 1_500;
 
-/// A relay without sockets: numeric PVs on their way from a source to the table.
+/// A relay without sockets: the way of numeric PVs from a source to the table.
 struct Relay {
     intake: Arc<Intake>,
     lines: Vec<Line>,
@@ -83,7 +83,7 @@ fn set(pvs: &[usize]) -> PvSet {
     PvSet::new(pvs.iter().map(|pv| PvId(*pv as u32)).collect())
 }
 
-/// Numbers below `count` in an order that is always the same and has no pattern.
+/// The numbers below `count` in a fixed pseudo-random order.
 fn shuffled(count: usize) -> Vec<usize> {
     let mut numbers: Vec<_> = (0..count).collect();
     let mut state = 1_u64;
@@ -96,7 +96,7 @@ fn shuffled(count: usize) -> Vec<usize> {
     numbers
 }
 
-/// A tick's frame for a group that wants all the rows.
+/// A tick's frame for a group that has all rows.
 pub(crate) fn encode(rows: usize) {
     let every: Vec<_> = (0..rows).collect();
     let (changes, set) = (Relay::new(rows).tick(&every), set(&every));
@@ -106,17 +106,17 @@ pub(crate) fn encode(rows: usize) {
     repeat(|| maker.update(black_box(&changes), &set, 1));
 }
 
-/// The same for one that wants 200 of 2,000 PVs, of which 400 changed.
+/// A private frame for a set of 200 of 2,000 PVs, of which 400 changed.
 pub(crate) fn gather_of_2_000(rows: usize) {
     gather(2_000, rows);
 }
 
-/// The same for one that wants 200 of 10,000 PVs, of which 2,000 changed.
+/// A private frame for a set of 200 of 10,000 PVs, of which 2,000 changed.
 pub(crate) fn gather_of_10_000(rows: usize) {
     gather(10_000, rows);
 }
 
-/// A fifth of the PVs changed, and a fifth of those that the client wants.
+/// A fifth of the PVs changed, and a fifth of those in the client's set.
 fn gather(pvs: usize, rows: usize) {
     let order = shuffled(pvs);
     let (changed, quiet) = order.split_at(pvs / SET * rows);

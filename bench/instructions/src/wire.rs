@@ -1,5 +1,4 @@
-//! What is done with the bytes that arrive: in the browser with each frame, in the relay with each
-//! request?
+//! The work for received bytes: in the browser for each frame, in the relay for each request.
 
 use std::hint::black_box;
 
@@ -10,7 +9,7 @@ use pvwire_schema::{decode, types};
 
 use crate::repeat;
 
-/// Decodes a frame and brings the client's store up to date by it.
+/// Decodes a frame and applies it to the client's store.
 pub(crate) fn apply(rows: usize) {
     let mut session = Session::new();
     for number in 0..rows as u32 {

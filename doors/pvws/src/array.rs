@@ -1,4 +1,4 @@
-//! Arrays of numbers in base64, little-endian, under a key that says the width of the elements.
+//! Numeric arrays in base64, little-endian, under a key that names the width of the elements.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,7 +6,7 @@ use pvwire_schema::types::{Array, ValueType};
 
 use crate::name::Dialect;
 
-/// How the elements are written.
+/// The type in which the elements are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
     Byte,
@@ -19,7 +19,7 @@ pub(crate) enum Width {
 impl Width {
     /// The class of an array and the width of its elements; `None` for arrays that PVWS sends as text.
     ///
-    /// Integers that 32 bits can't hold are written as doubles, which PVWS would truncate.
+    /// Arrays with integers that don't fit into 32 bits are written as doubles; PVWS would truncate them.
     pub(crate) fn of(array: &Array, dialect: Dialect) -> Option<(&'static str, Self)> {
         Some(match array.value_type {
             ValueType::Float64 => ("VDoubleArray", Self::Double),
@@ -82,7 +82,7 @@ fn integers(array: &Array) -> Box<dyn Iterator<Item = i128> + '_> {
     }
 }
 
-/// Appends the elements in base64, in quotes.
+/// Appends the elements as a quoted base64 string.
 pub(crate) fn base64(out: &mut Vec<u8>, array: &Array, width: Width) {
     let is_as_it_is = match width {
         Width::Byte | Width::Short | Width::Float => true,

@@ -1,9 +1,9 @@
-//! Texts of numbers and times as Java writes them.
+//! Numbers and times as text, formatted as Java formats them.
 
 use std::io::Write;
 
-/// Appends a finite double as `Double.toString` does: at least one digit behind the point, and an exponent
-/// outside 0.001 to 10,000,000.
+/// Appends a finite double as `Double.toString` does: with at least one digit after the decimal point, and with
+/// an exponent below 0.001 and from 10,000,000.
 pub(crate) fn double(out: &mut Vec<u8>, number: f64) {
     debug_assert!(number.is_finite());
     let size = number.abs();
@@ -26,7 +26,7 @@ pub(crate) fn double(out: &mut Vec<u8>, number: f64) {
     out.extend_from_slice(exponent.as_bytes());
 }
 
-/// Appends a number of a limit: what JSON can't write is quoted.
+/// Appends a limit. NaN and infinities, which JSON numbers can't express, are quoted.
 pub(crate) fn limit(out: &mut Vec<u8>, number: f64) {
     if number.is_finite() {
         return double(out, number);
@@ -44,7 +44,7 @@ pub(crate) fn integer(out: &mut Vec<u8>, number: i64) {
     let _ = write!(out, "{number}");
 }
 
-/// An instant as `Instant.toString` writes it: UTC, with 0, 3, 6 or 9 digits of the second's fraction.
+/// A time as `Instant.toString` writes it: UTC, with 0, 3, 6 or 9 digits for the fraction of the second.
 pub(crate) fn instant(time_ns: i64) -> String {
     let (seconds, nanos) = (
         time_ns.div_euclid(1_000_000_000),
@@ -62,8 +62,8 @@ pub(crate) fn instant(time_ns: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
 }
 
-/// Year, month and day of a number of days since 1970-01-01. Counts from a 1 March, so that a leap day is
-/// the last of its year.
+/// Year, month and day of a number of days since 1970-01-01. Years are counted from 1 March, so that a leap day
+/// is the last day of its year.
 fn date(days: i64) -> (i64, i64, i64) {
     const DAYS_OF_400_YEARS: i64 = 146_097;
     let days = days + 719_468;

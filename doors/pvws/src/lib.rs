@@ -1,7 +1,7 @@
 //! The protocol of PVWS (PV Web Socket): names, client messages, and the texts of updates.
 //!
-//! There is no I/O and no clock here: the relay owns the sockets, the PVs and the times. What clients see is
-//! what PVWS sends, key by key; `docs/how-to/move-from-pvws.md` lists the differences.
+//! This crate has no I/O and no clock: the relay owns the sockets and the PVs, and passes times in. Clients get
+//! the same messages as from PVWS, key by key; `docs/how-to/move-from-pvws.md` lists the differences.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! The life of a PV in its clients' messages: what those that are in step have been told.
+//! The messages about one PV over its life, and the state that its clients in step have received.
 //!
-//! All clients of one form (a PV under one spelling, with one right to write) that are in step were told the
-//! same, so that each text is made once for all of them. A newcomer and a client that was behind are told the
-//! present state instead, from which the same texts go on.
+//! A form is a PV under one spelling with one right to write. All clients of a form that are in step have
+//! received the same messages, so each text is made once for all of them. A new client and a client that was
+//! behind get the present state instead, and the same texts from then on.
 
 use pvwire_schema::types::Metadata;
 
@@ -20,7 +20,7 @@ pub struct State<'a> {
     pub is_not_found: bool,
     /// Whether its clients may not write it.
     pub readonly: bool,
-    /// Its type and display.
+    /// Its type and display information.
     pub metadata: Option<&'a Metadata>,
     /// Its newest value.
     pub latest: Option<Sample<'a>>,
@@ -29,13 +29,13 @@ pub struct State<'a> {
 }
 
 impl<'a> State<'a> {
-    /// Metadata and value, if there is something to show.
+    /// Metadata and value, if the PV is connected and both are known.
     fn shown(&self) -> Option<(&'a Metadata, Sample<'a>)> {
         self.metadata.zip(self.latest).filter(|_| self.is_connected)
     }
 }
 
-/// What clients were told of a PV that they see.
+/// The state of a PV with a value, as its clients know it.
 #[derive(Clone, Debug, PartialEq)]
 struct Shown {
     vtype: VType,
@@ -50,14 +50,14 @@ pub struct Life {
     dialect: Dialect,
     head: Vec<u8>,
     shown: Option<Shown>,
-    /// The class of the value that was shown last.
+    /// The class of the last value that was sent.
     last: Option<VType>,
     is_not_found: bool,
     text: Vec<u8>,
 }
 
 impl Life {
-    /// A PV under the name that its clients asked for; they know `state` already.
+    /// A PV under the name that its clients asked for. They know `state` already.
     #[must_use]
     pub fn new(spelling: &str, dialect: Dialect, state: &State<'_>) -> Self {
         let mut life = Self {
@@ -79,7 +79,7 @@ impl Life {
         self.shown.is_some()
     }
 
-    /// What clients that are told `state` know.
+    /// The state of clients that have received `state`.
     fn now(&self, state: &State<'_>) -> Option<Shown> {
         let (metadata, sample) = state.shown()?;
         let vtype = VType::of(sample.value, metadata, self.dialect);
@@ -93,8 +93,8 @@ impl Life {
         })
     }
 
-    /// Appends what a new client is told; returns the number of values. A value that goes `apart` is left to
-    /// `large`.
+    /// Appends the first messages for a new client; returns the number of values. A value that is sent `apart` is
+    /// left to `large`.
     pub fn newcomer(&mut self, out: &mut Vec<u8>, state: &State<'_>, apart: bool) -> u32 {
         match (state.shown(), self.now(state)) {
             (Some(_), Some(_)) if apart => 0,
@@ -111,8 +111,8 @@ impl Life {
         }
     }
 
-    /// The first message of a value, twice: with metadata, and plain. Both say whether the PV may be written,
-    /// because some clients read that in the first, some in the second.
+    /// The first value, in two messages: with metadata, and without. Both have `readonly`, because some clients
+    /// read it from the first message and others from the second.
     fn first(&mut self, out: &mut Vec<u8>, now: &Shown, metadata: &Metadata, sample: &Sample<'_>) {
         let readonly = Some(now.readonly);
         let block = Some(&now.block[..]);
@@ -127,7 +127,7 @@ impl Life {
         self.value(out, now.vtype, (None, None), sample, metadata, readonly);
     }
 
-    /// Appends what follows from a change of connection, access or metadata, or from a first value. `came_back`:
+    /// Appends the messages for a change of connection, access or metadata, or for a first value. `came_back`:
     /// the connection was lost and made again since the last call. `has_new`: the value is new. `apart`: the
     /// value is left to `large`. Returns the number of values.
     pub fn refresh(
@@ -209,8 +209,8 @@ impl Life {
         );
     }
 
-    /// Appends what a client that was behind is told: everything if it `needs_all`, because more than the value
-    /// changed, otherwise value and severity. Returns the number of values.
+    /// Appends the messages for a client that was behind: everything if it `needs_all`, because more than the
+    /// value changed, otherwise value and severity. Returns the number of values.
     pub fn catch_up(
         &mut self,
         out: &mut Vec<u8>,
@@ -245,7 +245,7 @@ impl Life {
         }
     }
 
-    /// A value of many elements with everything that is known of its PV, for all clients of its form.
+    /// A large value with everything that is known of its PV, for all clients of its form.
     #[must_use]
     pub fn large(spelling: &str, dialect: Dialect, state: &State<'_>) -> Option<Vec<u8>> {
         let (metadata, sample) = state.shown()?;
@@ -280,8 +280,8 @@ impl Life {
         }
     }
 
-    /// The connection is lost. PVWS says so by a value that is no number, of values with a class also by their
-    /// severity.
+    /// Reports a lost connection. The value becomes `NaN` or an empty array; values with a class also get the
+    /// severity `INVALID`.
     fn gone(&mut self, out: &mut Vec<u8>, vtype: VType, now_ns: i64) {
         let text = &mut self.text;
         text.clear();
@@ -292,7 +292,7 @@ impl Life {
         text_message(out, text);
     }
 
-    /// The only message of a PV that isn't found.
+    /// The only message about a PV that isn't found.
     fn readonly_alone(&mut self, out: &mut Vec<u8>, now_ns: i64) {
         let text = &mut self.text;
         text.clear();
@@ -302,7 +302,7 @@ impl Life {
     }
 }
 
-/// Bytes that a form keeps for its next text.
+/// Maximum size of the buffer that a form keeps for its next text, in bytes.
 const MOST_KEPT: usize = 1 << 10;
 
 fn write_severity(text: &mut Vec<u8>, severity: Option<&'static str>) {

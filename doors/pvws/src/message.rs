@@ -1,4 +1,4 @@
-//! Messages of clients.
+//! Messages from clients, parsed from JSON.
 
 use pvwire_schema::types::{Array, PutValue, ValueType};
 use serde_json::Value;
@@ -21,7 +21,7 @@ pub enum Message {
     },
     /// Send a WebSocket ping.
     Ping,
-    /// Send this message back as it is.
+    /// Send this message back unchanged.
     Echo,
     /// Anything else, which PVWS doesn't answer.
     Unknown,
@@ -30,13 +30,13 @@ pub enum Message {
 /// A value that a client writes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Written {
-    /// What the PV is to hold.
+    /// The value to write.
     Value(PutValue),
-    /// A list of different types, or an object: no PV holds it.
+    /// A list of different types, or an object. It can't be written to any PV.
     Mixed,
 }
 
-/// Reads a message. What isn't one is `Unknown`.
+/// Reads a message. Text that is not a valid message is `Unknown`.
 #[must_use]
 pub fn read(text: &str) -> Message {
     let Ok(Value::Object(mut fields)) = serde_json::from_str(text) else {
@@ -65,7 +65,7 @@ pub fn read(text: &str) -> Message {
     message.unwrap_or(Message::Unknown)
 }
 
-/// A name; a number or boolean is taken by its text.
+/// A name. The text of a number or boolean is a name, too.
 fn name(value: Value) -> Option<String> {
     match value {
         Value::String(name) => Some(name),

@@ -1,6 +1,6 @@
-//! Names of PVs as clients of PVWS write them, and the relay's names for the same PVs.
+//! PV names as clients of PVWS write them, translated to the relay's names for the same PVs.
 
-/// Where a PV comes from, as far as its texts differ.
+/// The source of a PV, on which some of its texts depend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// Channel Access.
@@ -10,7 +10,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// The dialect of a name prefix.
+    /// The dialect of a name prefix; `None` for prefixes that this door doesn't serve.
     #[must_use]
     pub fn of(scheme: &str) -> Option<Self> {
         match scheme {
@@ -20,7 +20,7 @@ impl Dialect {
         }
     }
 
-    /// The prefix of the relay's names.
+    /// The prefix of the relay's names for it.
     #[must_use]
     pub fn scheme(self) -> &'static str {
         match self {
@@ -35,11 +35,11 @@ impl Dialect {
 pub struct Target {
     /// The name with its prefix.
     pub name: String,
-    /// Where it comes from.
+    /// The source that it comes from.
     pub dialect: Dialect,
 }
 
-/// The PV that a client means; `None` when this door has no such source, which PVWS answers with silence.
+/// The PV that a client means; `None` when this door can't serve the name. PVWS doesn't answer such names.
 #[must_use]
 pub fn target(asked: &str, default: Dialect) -> Option<Target> {
     let asked = asked.trim();
@@ -61,7 +61,7 @@ pub fn target(asked: &str, default: Dialect) -> Option<Target> {
     Some(Target { name, dialect })
 }
 
-/// Name and field: `N`, `/N`, `N/field/sub` and `N?request=field(a.b)`.
+/// The relay's name and field for `N`, `/N`, `N/field/sub` or `N?request=field(a.b)`; `None` for other requests.
 fn pva_path(rest: &str) -> Option<String> {
     let rest = rest.strip_prefix('/').unwrap_or(rest);
     let Some((name, request)) = rest.split_once("?request=") else {

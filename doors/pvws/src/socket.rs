@@ -1,4 +1,5 @@
-//! One client's socket: the names that it has subscribed, and what it still has to be told.
+//! The protocol state of one client's socket: its names, the changes to its subscriptions that the relay has
+//! still to make, and its open puts.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::mem;
@@ -9,18 +10,18 @@ use crate::json;
 use crate::message::{Message, Written, read};
 use crate::name::{Dialect, Target, target};
 
-/// What is the same for all sockets.
+/// Settings that all sockets share.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Source of names without a prefix.
     pub default: Dialect,
-    /// Whether clients may write, as far as the relay's rules allow it.
+    /// Whether clients may write what the relay's rules allow.
     pub writes: bool,
-    /// Maximum number of names of one socket.
+    /// Maximum number of subscribed names of one socket.
     pub max_names: usize,
 }
 
-/// What a message asks for at once.
+/// An action that a message asks for at once.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     /// Send this text.
@@ -29,7 +30,7 @@ pub enum Reply {
     Echo,
     /// Send a WebSocket ping.
     Ping,
-    /// Write a PV; `Socket::put_failed` takes the number.
+    /// Write a PV; `Socket::put_done` and `Socket::put_failed` take the number.
     Put {
         /// Number of the put.
         number: u32,
@@ -54,10 +55,10 @@ pub struct Wanted {
 struct Held {
     /// `None` when this door has no such source.
     target: Option<Target>,
-    /// Set when the relay has accepted it.
+    /// Set when the relay has accepted the subscription.
     pv: Option<PvId>,
     is_writable: bool,
-    /// It is in `wanted`.
+    /// Whether it is in `wanted`.
     is_wanted: bool,
 }
 
@@ -68,7 +69,7 @@ pub struct Socket {
     pvs: BTreeMap<String, Held>,
     wanted: VecDeque<String>,
     cleared: Vec<PvId>,
-    /// Names of the PVs that are being written.
+    /// Names of the PVs whose puts are not answered, by the number of the put.
     puts: HashMap<u32, String>,
     last_put: u32,
 }
@@ -186,30 +187,30 @@ impl Socket {
         self.puts.remove(&number);
     }
 
-    /// A put has failed; returns the text that says so.
+    /// A put has failed; returns the text that tells the client.
     pub fn put_failed(&mut self, number: u32, why: &str) -> Vec<u8> {
         let name = self.puts.remove(&number).unwrap_or_default();
         error(&format!("Cannot write {name}: {why}"))
     }
 
-    /// Whether there is something to subscribe or to end.
+    /// Whether a subscription has to begin or end.
     #[must_use]
     pub fn has_changes(&self) -> bool {
         !self.cleared.is_empty() || !self.wanted.is_empty()
     }
 
-    /// The subscriptions that end, once each.
+    /// Takes the subscriptions that end.
     pub fn cleared(&mut self) -> Vec<PvId> {
         mem::take(&mut self.cleared)
     }
 
-    /// The next names to be subscribed, up to `most`.
+    /// Takes the next names to subscribe, at most `most`.
     pub fn wanted(&mut self, most: usize) -> Vec<Wanted> {
         let mut wanted = Vec::new();
         while wanted.len() < most
             && let Some(spelling) = self.wanted.pop_front()
         {
-            // It may have been cleared, and subscribed again, since.
+            // The client may have cleared it since, and subscribed it again.
             if let Some(held) = self.pvs.get_mut(&spelling)
                 && mem::take(&mut held.is_wanted)
                 && let Some(target) = held.target.clone()
@@ -220,20 +221,20 @@ impl Socket {
         wanted
     }
 
-    /// A name is subscribed.
+    /// The relay has accepted the subscription of a name.
     pub fn accepted(&mut self, spelling: &str, pv: PvId, is_writable: bool) {
         if let Some(held) = self.pvs.get_mut(spelling) {
             (held.pv, held.is_writable) = (Some(pv), is_writable);
         }
     }
 
-    /// A name is refused; returns the text that says so.
+    /// The text that tells the client that the relay refuses a name, and why.
     #[must_use]
     pub fn refused(spelling: &str, why: &str) -> Vec<u8> {
         error(&format!("Cannot subscribe {spelling}: {why}"))
     }
 
-    /// The right to write may have changed: subscribes again the PVs of which it did.
+    /// The rules have changed: subscribes those PVs again for which the right to write has changed.
     pub fn judge_again(&mut self, may_write: impl Fn(&Target) -> bool) {
         for (spelling, held) in &mut self.pvs {
             let Some(target) = &held.target else {

@@ -1,5 +1,5 @@
 //! Values that PVWS sends as the text of their Java object: lists of strings, booleans, tables, images, and
-//! structures that are none of EPICS's normative types.
+//! structures that are not of a normative type.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use crate::java;
 use crate::name::Dialect;
 use crate::vtype::{Sample, Value};
 
-/// Status of an alarm by Channel Access, in the order of `alarm.h`.
+/// Alarm status names of Channel Access, in the order of `alarm.h`.
 const CONDITIONS: [&str; 22] = [
     "NO_ALARM",
     "READ_ALARM",
@@ -37,7 +37,7 @@ const CONDITIONS: [&str; 22] = [
     "WRITE_ACCESS_ALARM",
 ];
 
-/// Status classes of pvAccess.
+/// Alarm status names of pvAccess, in the order of its numbers.
 const CLASSES: [&str; 8] = [
     "NONE",
     "DEVICE",
@@ -49,7 +49,7 @@ const CLASSES: [&str; 8] = [
     "CLIENT",
 ];
 
-/// First number of the status classes of pvAccess in `Alarm::status`.
+/// The number of the first pvAccess status in `Alarm::status`.
 const FIRST_CLASS: u16 = 100;
 
 /// The name of a severity.
@@ -62,7 +62,7 @@ pub(crate) fn severity(severity: Severity) -> &'static str {
     }
 }
 
-/// The text of a value that has neither class nor severity in PVWS's messages.
+/// The text of a value whose messages have neither `vtype` nor `severity`.
 pub(crate) fn other(sample: &Sample<'_>, metadata: &Metadata, dialect: Dialect) -> String {
     let end = format!(
         "{}, {}]",
@@ -122,7 +122,7 @@ fn alarm(alarm: Alarm, message: &str, dialect: Dialect) -> String {
     format!("{severity}({class}) - {name}")
 }
 
-/// The fields of a structure, one a line, each after its type.
+/// The fields of a structure, one per line: type, name and value.
 pub(crate) fn structure(node: &Node) -> String {
     let mut text = String::new();
     write_node(&mut text, node, 0);
@@ -166,7 +166,7 @@ fn write_node(text: &mut String, node: &Node, depth: usize) {
     }
 }
 
-/// The name of an element type in pvAccess.
+/// The pvAccess name of an element type.
 fn kind(value_type: ValueType) -> &'static str {
     match value_type {
         ValueType::Float64 => "double",

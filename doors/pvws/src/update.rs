@@ -13,7 +13,7 @@ pub(crate) fn head(spelling: &str) -> Vec<u8> {
     head
 }
 
-/// Appends the metadata of a PV, without its severity. Values without a class have none.
+/// Appends the metadata of a PV, without its severity. Values without a class have no metadata.
 pub(crate) fn block(out: &mut Vec<u8>, vtype: VType, metadata: &Metadata, dialect: Dialect) {
     let Some(name) = vtype.name() else {
         return;
@@ -57,7 +57,7 @@ fn display(out: &mut Vec<u8>, vtype: VType, metadata: &Metadata, dialect: Dialec
     }
 }
 
-/// Digits behind the point; `None` where they don't say how to show the number.
+/// Digits after the decimal point; `None` if the display form or a negative precision gives none.
 fn digits(vtype: VType, metadata: &Metadata) -> Option<i16> {
     let form = metadata.form.to_ascii_lowercase();
     if ["hex", "exponential", "string"].contains(&&*form) {
@@ -70,7 +70,7 @@ fn digits(vtype: VType, metadata: &Metadata) -> Option<i16> {
     known
 }
 
-/// The range that limits make: a missing one is open, and the lower is the smaller.
+/// The range between two limits. A missing limit is infinite, and limits in the wrong order are swapped.
 fn range(limits: Limits) -> (f64, f64) {
     match (limits.low, limits.high) {
         (low, high) if low.is_nan() && high.is_nan() => (f64::NAN, f64::NAN),
@@ -81,7 +81,7 @@ fn range(limits: Limits) -> (f64, f64) {
     }
 }
 
-/// The severity of a value; `None` for values that have none.
+/// The severity of a value; `None` for values without a class.
 pub(crate) fn severity(vtype: VType, sample: &Sample<'_>) -> Option<&'static str> {
     vtype.name()?;
     Some(match sample.value {
@@ -113,7 +113,7 @@ pub(crate) fn value(
         }
         (VType::Integer(class), Value::Number(number)) => {
             key(out, "value");
-            // The only class whose numbers may come without their sign.
+            // Channel Access bytes arrive unsigned; PVWS sends them signed.
             let is_byte = class == "VByte";
             let number = number as i64;
             java::integer(
@@ -155,10 +155,10 @@ pub(crate) fn value(
     }
 }
 
-/// Appends what stands for the value of a PV that is no longer connected.
+/// Appends the substitute for the value of a PV that is no longer connected.
 pub(crate) fn no_value(out: &mut Vec<u8>, vtype: VType) {
     if let VType::Array(_, width) = vtype {
-        // A word would stay over the array in clients that merge.
+        // Clients that merge updates would keep the text NaN beside the elements.
         key(out, width.key());
         out.extend_from_slice(b"\"\"");
     } else {
@@ -167,7 +167,7 @@ pub(crate) fn no_value(out: &mut Vec<u8>, vtype: VType) {
     }
 }
 
-/// Appends access and time, and ends the update.
+/// Appends `readonly` if it is given, then the time, and ends the update.
 pub(crate) fn end(out: &mut Vec<u8>, readonly: Option<bool>, time_ns: i64) {
     if let Some(readonly) = readonly {
         key(out, "readonly");

@@ -1,4 +1,4 @@
-//! Values, and the classes that PVWS gives them: the `vtype` of a PV's first message.
+//! Values, and the classes that PVWS assigns to them: the `vtype` of a PV's first message.
 
 use pvwire_schema::types::{Alarm, BlobValue, Metadata, ValueType};
 
@@ -38,12 +38,12 @@ pub(crate) enum VType {
     String,
     /// An array of this class, under the key of its width.
     Array(&'static str, Width),
-    /// Sent by its text alone, without class and severity.
+    /// Sent as text only, without class and severity.
     Other,
 }
 
 impl VType {
-    /// Of a value with this metadata.
+    /// The class of a value with this metadata.
     pub(crate) fn of(value: Value<'_>, metadata: &Metadata, dialect: Dialect) -> Self {
         let number = |index| number(metadata, index, dialect);
         match value {
@@ -65,7 +65,7 @@ impl VType {
         }
     }
 
-    /// The `vtype`; `None` for values that have none.
+    /// The text of `vtype`; `None` for values that are sent without it.
     pub(crate) fn name(self) -> Option<&'static str> {
         match self {
             Self::Double => Some("VDouble"),
@@ -77,7 +77,7 @@ impl VType {
         }
     }
 
-    /// Whether units and limits belong to it.
+    /// Whether its metadata has units and limits.
     pub(crate) fn has_display(self) -> bool {
         matches!(
             self,
@@ -85,7 +85,7 @@ impl VType {
         )
     }
 
-    /// Whether its elements are integers, of which PVWS says that they have no digits behind the point.
+    /// Whether it is an integer or an array of integers, for which PVWS sends a precision of 0 unless one is set.
     pub(crate) fn is_integer(self) -> bool {
         match self {
             Self::Integer(_) => true,
@@ -103,7 +103,7 @@ fn number(metadata: &Metadata, index: f64, dialect: Dialect) -> VType {
         }
         ValueType::Boolean => return VType::Other,
         ValueType::Int8 => "VByte",
-        // A byte of Channel Access has no sign of its own; PVWS takes it for signed.
+        // Channel Access doesn't say whether a byte is signed; PVWS treats it as signed.
         ValueType::UInt8 if dialect == Dialect::Ca => "VByte",
         ValueType::UInt8 => "VUByte",
         ValueType::Int16 | ValueType::Enum => "VShort",

@@ -1,9 +1,9 @@
-//! Headers of WebSocket text messages (RFC 6455, section 5.2), unmasked as servers send them.
+//! WebSocket text messages (RFC 6455, section 5.2), unmasked as servers send them.
 
-/// First byte of a text message in one frame.
+/// First byte of a text message that is one frame.
 const TEXT: u8 = 0x81;
 
-/// Appends a text message to `out`, header in front.
+/// Appends a text message with its header to `out`.
 pub fn text_message(out: &mut Vec<u8>, text: &[u8]) {
     out.push(TEXT);
     match text.len() {

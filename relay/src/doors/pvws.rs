@@ -1,7 +1,7 @@
 //! The door for clients of PVWS, at `/pvws/pv`.
 //!
-//! The tick thread writes each update's text once per form, and puts the texts of a group's PVs together once. A
-//! form is a PV under one spelling with one right to write: what else a message holds is the same for all.
+//! The tick thread writes each update's text once per form, and joins the texts of a group's PVs once. A form is a
+//! PV under one spelling with one right to write: all other parts of a message are the same for every client.
 
 mod texts;
 
@@ -24,21 +24,21 @@ const PATH: &str = "/pvws/pv";
 /// Opcode of a WebSocket ping.
 const PING: u8 = 0x9;
 
-/// Names that are subscribed at a time.
+/// Maximum number of names that are subscribed in one request.
 const MOST_AT_A_TIME: usize = 10_000;
 
 /// The door.
 #[derive(Clone, Copy, Debug)]
 pub struct Pvws {
     settings: Settings,
-    /// Least interval between two updates.
+    /// Minimum interval between two updates of a PV.
     interval_ms: u32,
     /// The same while the value is an array.
     array_interval_ms: u32,
 }
 
 impl Pvws {
-    /// The door as the operator wants it.
+    /// The door with the operator's settings.
     #[must_use]
     pub fn new(config: &Config) -> Self {
         let millis = |interval: Duration| {
@@ -86,7 +86,7 @@ impl Format for Pvws {
     }
 }
 
-/// One client's side.
+/// The protocol state of one client.
 struct Side {
     socket: Socket,
     door: Pvws,
@@ -153,7 +153,7 @@ impl Dialogue for Side {
 
     fn refused(&mut self, form: &Form, problem: NameProblem, message: &str) -> Option<Frame> {
         match problem {
-            // PVWS doesn't answer names that can't be those of PVs.
+            // PVWS doesn't answer invalid names.
             NameProblem::NoSuchSource | NameProblem::BadName => None,
             _ => Some(text(&Socket::refused(&form.spelling, message))),
         }

@@ -1,7 +1,7 @@
-//! One client's side of a protocol in which a message's meaning depends on those before it.
+//! The state of one client of a door, whose messages depend on those before them.
 //!
-//! Clients of pvwire's own protocol number their requests and PVs. Clients of a door name PVs in each message,
-//! and may ask for a PV twice, so that the relay has to remember what each of them has asked for.
+//! Clients of pvwire's protocol number their requests and PVs. Clients of a door name PVs in each message and
+//! may subscribe a PV twice, so the relay has to remember what each of them has subscribed.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ pub struct WantedPv {
     pub form: Form,
 }
 
-/// What a message asks for at once.
+/// An action that a message asks for at once.
 #[derive(Debug)]
 pub enum Ask {
-    /// Send this.
+    /// Send this frame.
     Send(Frame),
     /// Write a PV.
     Put {
@@ -37,29 +37,29 @@ pub enum Ask {
     },
 }
 
-/// The state of one client's side.
+/// The protocol state of one client of a door.
 pub trait Dialogue: Send {
-    /// Takes a message. What it subscribes and ends is asked for by `cleared` and `wanted`.
+    /// Takes a message. The subscriptions that it ends and begins are returned by `cleared` and `wanted`.
     fn take(&mut self, message: &[u8]) -> Option<Ask>;
 
-    /// Whether there is something to subscribe or to end.
+    /// Whether a subscription has to begin or end.
     fn has_changes(&self) -> bool;
 
-    /// The subscriptions that end.
+    /// Takes the subscriptions that end.
     fn cleared(&mut self) -> Vec<PvId>;
 
-    /// The next PVs to subscribe.
+    /// Takes the next PVs to subscribe.
     fn wanted(&mut self) -> Vec<WantedPv>;
 
     /// A PV is subscribed.
     fn accepted(&mut self, form: &Arc<Form>, pv: PvId);
 
-    /// A PV is refused; returns what the client is told.
+    /// A PV is refused; returns the answer to the client, if there is one.
     fn refused(&mut self, form: &Form, problem: NameProblem, message: &str) -> Option<Frame>;
 
-    /// A put has ended; returns what the client is told.
+    /// A put has ended; returns the answer to the client, if there is one.
     fn put_ended(&mut self, number: u32, end: &OpEnd) -> Option<Frame>;
 
-    /// The rules have changed: subscribes again each PV whose name `may_write` judges otherwise than before.
+    /// The rules have changed: subscribes each PV again for which `may_write` gives another result than before.
     fn judge_again(&mut self, may_write: &dyn Fn(&str) -> bool);
 }

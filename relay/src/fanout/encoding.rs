@@ -92,8 +92,8 @@ pub trait Format: Send + Sync {
         None
     }
 
-    /// The side of one client of a door; `None` for requests that `request` reads one by one. Clients of a door
-    /// acknowledge nothing: only what the socket takes says whether they keep up.
+    /// The protocol state of a new client of a door; `None` for encodings whose requests `request` reads one by
+    /// one. Clients of a door send no acknowledgements: they are in step while their sockets take what is sent.
     fn dialogue(&self) -> Option<Box<dyn Dialogue>> {
         None
     }
@@ -107,12 +107,12 @@ pub trait Format: Send + Sync {
     fn encoder(&self) -> Box<dyn MessageEncoder>;
 }
 
-/// What is known of the PV of a large value beside the value.
+/// The state of the PV of a large value, without the value.
 #[derive(Clone, Copy, Debug)]
 pub struct Described<'a> {
     /// Connection and access rights.
     pub connection: Connection,
-    /// Its form and metadata, if it is for the clients of a door.
+    /// Its form and metadata; `None` if it is not for clients of a door.
     pub form: Option<&'a (Arc<Form>, Arc<Metadata>)>,
 }
 
@@ -182,7 +182,7 @@ pub trait MessageEncoder: Send {
 pub struct Encodings {
     formats: Vec<Box<dyn Format>>,
     encodings: Vec<Encoding>,
-    /// Those of doors.
+    /// The encodings of doors.
     doors: Vec<Encoding>,
     large: u8,
 }
@@ -274,7 +274,7 @@ impl Encodings {
         &self.encodings
     }
 
-    /// Those of doors: the tick thread makes all their frames.
+    /// The encodings of doors. The tick thread makes all their frames.
     #[must_use]
     pub fn doors(&self) -> &[Encoding] {
         &self.doors

@@ -1,6 +1,6 @@
 //! Update filters: which updates of a PV pass, by rate, deadband and count.
 //!
-//! There is no I/O and no clock here: times are passed in.
+//! This module has no I/O and no clock: times are passed in.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ mod less;
 
 pub use self::less::less_of;
 
-/// A filter as part of a key. Two are equal if the same updates pass in the same form.
+/// A filter as part of a key. Two keys are equal if the same updates pass and have the same form.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FilterKey {
     min_interval_ms: u32,
@@ -108,7 +108,7 @@ pub struct Candidate {
     pub steps: u32,
     /// Both values, if they are numbers to which a deadband applies.
     pub numbers: Option<(f64, f64)>,
-    /// It must pass.
+    /// Whether it passes regardless of the filter.
     pub urgent: bool,
     /// Whether it is an array.
     pub is_array: bool,
@@ -129,7 +129,7 @@ pub enum Verdict {
 #[derive(Clone, Copy, Debug)]
 pub struct Gate {
     filter: Filter,
-    /// In place of the filter's interval while the value is an array.
+    /// Replaces the filter's interval while the value is an array.
     array_interval_ms: u32,
     passed: Instant,
 }
@@ -145,7 +145,7 @@ impl Gate {
         }
     }
 
-    /// The same gate with another least interval between arrays.
+    /// The same gate with another minimum interval between arrays.
     #[must_use]
     pub fn with_array_interval(self, array_interval_ms: u32) -> Self {
         Self {

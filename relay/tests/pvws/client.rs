@@ -27,7 +27,7 @@ impl Pvws {
         Self::over(TcpStream::connect(address).unwrap(), address, headers)
     }
 
-    /// Connects with so small a buffer that it soon is full when this client reads nothing.
+    /// Connects with a receive buffer so small that it is soon full when this client doesn't read.
     pub(super) fn connect_slow(relay: &Relay) -> Self {
         use socket2::{Domain, Socket, Type};
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
@@ -92,7 +92,7 @@ impl Pvws {
         serde_json::from_str(&self.next_text()).unwrap()
     }
 
-    /// Messages until one of them fits, which is the last.
+    /// The messages up to the first that fits, which is the last of them.
     pub(super) fn until(&mut self, what: &str, fits: impl Fn(&Value) -> bool) -> Vec<Value> {
         let deadline = Instant::now() + DEADLINE;
         let mut seen = Vec::new();
@@ -110,13 +110,13 @@ impl Pvws {
         }
     }
 
-    /// The update of this PV that fits, with all messages before it.
+    /// The first update of this PV that fits. Messages before it are skipped.
     pub(super) fn update(&mut self, pv: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
         let of_pv = |message: &Value| message["pv"] == *pv && fits(message);
         self.until(&format!("{pv}: {what}"), of_pv).pop().unwrap()
     }
 
-    /// What was sent before the answer to an echo that is sent now.
+    /// Sends an echo request and returns all messages that arrive before its answer.
     pub(super) fn so_far(&mut self) -> Vec<Value> {
         self.echoes += 1;
         let echo = json!({"type": "echo", "number": self.echoes});
@@ -126,7 +126,7 @@ impl Pvws {
         seen
     }
 
-    /// The close code, after whatever comes before it.
+    /// The close code. Messages before it are skipped.
     pub(super) fn close_code(&mut self) -> u16 {
         loop {
             match self.socket.read() {
@@ -138,7 +138,7 @@ impl Pvws {
     }
 }
 
-/// Flags of a relay with the door, and more.
+/// The flags of a relay with the door, followed by `more`.
 pub(super) fn flags<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&["--pvws", "--pvws-throttle-ms", "0"], more].concat()
 }

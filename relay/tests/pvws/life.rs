@@ -82,7 +82,7 @@ fn killed_ioc_is_told_as_each_class_can_and_its_return_as_new() {
     let array = json!({"severity": "INVALID", "b64srt": ""});
     assert_eq!(gone, [nan.clone(), nan.clone(), nan, array]);
     assert!(client.so_far().is_empty());
-    // A new client hears nothing of a PV that is gone.
+    // A new client gets no message about a PV that is disconnected.
     let mut late = Pvws::connect(&relay);
     late.subscribe(&[&names[0]]);
 

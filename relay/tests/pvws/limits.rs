@@ -1,4 +1,4 @@
-//! Throttle, slow clients, many names, and the relay's stop.
+//! The throttle, slow clients, many names, and clients when the relay stops.
 
 use std::time::Instant;
 
@@ -52,7 +52,7 @@ fn throttle_delivers_the_first_value_and_the_last() {
     }
     let most = start.elapsed().as_millis() / 300 + 2;
     assert!(seen <= most, "{seen} updates in {:?}", start.elapsed());
-    // Arrays have their own interval.
+    // Arrays have a separate interval.
     client.subscribe(&[&wave]);
     client.update(&wave, "its value again", |update| {
         update["vtype"].is_null() && update["b64srt"].is_string()
@@ -120,7 +120,7 @@ fn slow_client_gets_the_newest_state_and_is_counted() {
             update["vtype"].is_null()
         });
     }
-    // The slow client reads nothing while megabytes of arrays come.
+    // The slow client reads nothing while megabytes of arrays are sent to it.
     ioc.run(
         "
 import time

@@ -1,4 +1,4 @@
-//! Clients' messages and their answers, and the silence where PVWS has none.
+//! Clients' messages and their answers, and messages that PVWS doesn't answer.
 
 use serde_json::json;
 use testbed::{Network, Relay, SoftIoc, handshake};
@@ -43,7 +43,7 @@ fn what_is_no_message_is_answered_by_silence() {
     ] {
         client.send_text(text);
     }
-    // Nor is a name of an unknown type answered.
+    // A name of an unknown type isn't answered either.
     client.subscribe(&["nosuch://x", "loc://", "=", " "]);
     assert!(client.so_far().is_empty());
     client.send_text(r#"{"type":"list"}"#);
@@ -65,7 +65,7 @@ fn name_that_is_subscribed_already_is_answered_by_silence() {
         client.subscribe(&[&name, &name]);
     }
     assert!(client.so_far().is_empty());
-    // After a clear it is new.
+    // After a clear the name is new.
     client.send(&json!({"type": "clear", "pvs": [name]}));
     client.subscribe(&[&name]);
     let again = client.next();
@@ -102,7 +102,7 @@ fn each_spelling_is_a_subscription_with_its_own_name() {
     let mut expected = names.to_vec();
     expected.sort();
     assert_eq!(seen, expected);
-    // One of them ends by itself.
+    // Each of the two subscriptions can be ended without the other.
     client.send(&json!({"type": "clear", "pvs": [names[1]]}));
     client.so_far();
     ioc.put("ao", "4");
@@ -140,6 +140,6 @@ fn programs_without_origin_may_connect_and_foreign_pages_may_not() {
             .unwrap()
             .contains("403")
     );
-    // pvwire's own clients are served beside them.
+    // Clients of pvwire's protocol are served at the same time.
     assert_eq!(handshake(relay.address(), &[]).status, 101);
 }

@@ -16,7 +16,7 @@ globalThis.exports = {};
 vm.runInThisContext(`${base64}\n${pvws}\nglobalThis.PVWS = PVWS;`);
 
 const say = (what) => process.stdout.write(`${JSON.stringify(what)}\n`);
-// The client reports to the console what it does.
+// The client logs to the console, but standard output is for the messages of this program.
 console.log = () => {};
 console.error = () => {};
 

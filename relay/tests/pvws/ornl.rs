@@ -17,7 +17,7 @@ record(stringout, "$(P)text") { field(VAL, "hello") field(PINI, "YES") }
 record(waveform, "$(P)wave") { field(FTVL, "SHORT") field(NELM, "4") field(INP, [1, -2]) field(PINI, "YES") }
 "#;
 
-/// The client in its process, which ends with it.
+/// The client in a separate process, which is killed when this value is dropped.
 struct Ornl {
     process: Child,
     calls: ChildStdin,

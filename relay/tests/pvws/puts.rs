@@ -50,7 +50,7 @@ fn written_values_arrive_and_are_told() {
             client.send(&json!({"type": "clear", "pvs": [name]}));
         }
     }
-    // The text of an array of characters ends with a zero.
+    // The text in an array of characters may end with a zero byte.
     let chars = ioc.name("chars");
     client.subscribe(&[&chars]);
     client.write(&chars, json!("hi"));
@@ -166,7 +166,7 @@ fn right_to_write_follows_the_rules_of_each_user() {
     bob.write(&name, json!(5));
     let answers = bob.until("an error", |message| message["type"] == "error");
     assert!(answers.iter().all(|message| message["value"] != 5.0));
-    // New rules turn it round.
+    // The new rules swap the two users' rights.
     std::fs::write(&path, rules("bob")).unwrap();
     relay.signal("HUP");
     ann.update(&name, "no right", |update| update["readonly"] == true);

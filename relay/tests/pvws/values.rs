@@ -166,7 +166,7 @@ fn values_of_pv_access_have_class_metadata_and_text_of_pvws() {
     let ioc = ioc(network);
     let relay = Relay::start(network, &flags(&["--pvws-default-type", "pva"]));
     let mut client = Pvws::connect(&relay);
-    // A bare name is one of pvAccess here.
+    // A name without a prefix is a pvAccess name here.
     let [double, _] = first(&mut client, &ioc.name("double"));
     for (key, expected) in [
         ("vtype", json!("VDouble")),
@@ -214,7 +214,7 @@ fn large_array_comes_whole_to_new_clients_and_at_each_update() {
         let update = client.update(&name, "its value", |update| update["b64dbl"].is_string());
         assert_eq!(update["vtype"], "VDoubleArray");
         let base64 = update["b64dbl"].as_str().unwrap();
-        // Some thousand elements of 8 bytes: far more than travels with other values.
+        // Several thousand elements of 8 bytes: too large for the frame of other values.
         assert!(base64.len() > 32 << 10, "{}", base64.len());
     }
     for client in &mut clients {

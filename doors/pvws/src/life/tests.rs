@@ -200,7 +200,7 @@ fn lost_connection_is_told_by_what_each_class_can_say() {
         let message = format!(r#"{{"type":"update","pv":"X",{expected},{TIME}"#);
         assert_eq!(refresh(&mut life, &gone, false, false), [message]);
         assert!(refresh(&mut life, &gone, false, false).is_empty());
-        // Back: everything again, as a new client is told.
+        // The PV is back: clients get everything again, like a new client.
         let back = refresh(&mut life, &there, false, true);
         assert_eq!(back, newcomer(Dialect::Ca, &there));
     }

@@ -1,4 +1,4 @@
-//! The texts of updates: each is written once per tick and form, and copied into the frame of each group.
+//! The texts of updates. Each is written once per tick and form, and copied into the frame of each group.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::ingest::{Form, OpEnd, RowValue};
 use crate::ops::latency::wall_ns;
 use crate::state::table::{ChangedRow, Changes, Entry, Latest, Now, Table, Together};
 
-/// A form with what its clients were told.
+/// A form and the state that its clients know.
 #[derive(Debug)]
 struct FormLife {
     form: Arc<Form>,
     life: Life,
-    /// Tick in which everything new of it was told together.
+    /// The last tick in which `refresh` wrote its messages.
     refreshed: u64,
-    /// The alarm of the last update that was told.
+    /// The alarm of the last update that was sent.
     alarm: Alarm,
 }
 
@@ -33,10 +33,10 @@ struct Span {
     rows: u32,
 }
 
-/// Writes the texts. The tick thread's knows the forms; the shards' make only large values.
+/// Writes the texts. The tick thread's instance knows the forms; those of the shards make only large values.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
-    /// By the number of the PV.
+    /// Indexed by PV id.
     lives: Vec<Option<Box<FormLife>>>,
     /// The tick's messages.
     bytes: Vec<u8>,
@@ -81,17 +81,17 @@ fn state<'a>(entry: &'a Entry, form: &Form, now_ns: i64) -> State<'a> {
 }
 
 impl Texts {
-    /// A form that clients were told of.
+    /// The form of a PV, if it is known already.
     fn known(&mut self, pv: PvId, entry: &Entry) -> Option<&mut FormLife> {
         let known = self.lives.get_mut(pv.index())?.as_deref_mut()?;
-        // The number may have passed to another PV.
+        // Another PV may have this id now.
         let is_same = entry
             .form()
             .is_some_and(|form| Arc::ptr_eq(form, &known.form));
         is_same.then_some(known)
     }
 
-    /// A form, and what is known of its PV. A new form begins with that.
+    /// The form of a PV and the PV's state. The clients of a new form know that state.
     fn form<'a>(
         &mut self,
         pv: PvId,
@@ -115,7 +115,7 @@ impl Texts {
         Some((&mut known.life, state))
     }
 
-    /// Tells everything that is new of a PV in one message, or two of a first value.
+    /// Writes everything that is new of a PV: one message, or two for a first value.
     fn refresh(&mut self, table: &Table, changes: &Changes, pv: PvId, now_ns: i64) {
         let Some(entry) = table.get(pv) else { return };
         let begin = self.bytes.len();
@@ -152,7 +152,7 @@ impl Texts {
         }
     }
 
-    /// Tells one update.
+    /// Writes one update.
     fn row(&mut self, table: &Table, changes: &Changes, row: &ChangedRow, now_ns: i64) {
         let pv = row.pv;
         let Some(Some(known)) = self.lives.get_mut(pv.index()) else {
@@ -232,7 +232,7 @@ impl MessageEncoder for Texts {
             bytes.extend_from_slice(&self.bytes[span.begin..span.end]);
             rows += span.rows;
         }
-        // A large value follows on its tick's frame.
+        // A large value follows the frame of its tick, even an empty one.
         let follows = || changes.large.iter().any(|row| set.contains(row.pv));
         (!bytes.is_empty() || follows()).then(|| Frame::raw(bytes).with_rows(rows))
     }

@@ -1,7 +1,8 @@
 //! Conversations with clients of doors: their messages, and the subscriptions that follow from them.
 //!
-//! A client of a door may send a message for each of its PVs. What a turn's messages subscribe and end is asked
-//! for together, and the next time when that is answered, so that no number of messages fills a queue.
+//! A client of a door may send one message per PV. All subscriptions that the messages of one turn begin and end
+//! go to the fan-out stage together. Later ones wait until these are answered, so that a client's messages can't
+//! fill a queue, however many it sends.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::session::socket::Broken;
 /// One client's conversation.
 pub(super) struct Conversation {
     pub(super) dialogue: Box<dyn Dialogue>,
-    /// Requests to the fan-out stage without an answer.
+    /// Number of requests to the fan-out stage that are not answered yet.
     open: usize,
 }
 
@@ -89,7 +90,7 @@ impl Run {
         }
     }
 
-    /// A request of a client was answered: asks for what it has subscribed and ended meanwhile.
+    /// A client's request was answered: requests the changes to its subscriptions that came up meanwhile.
     pub(super) fn go_on(&mut self, place: usize) {
         let with = self.clients[place].conversation.as_mut();
         if let Some(with) = with {
@@ -99,7 +100,7 @@ impl Run {
         }
     }
 
-    /// Asks for the subscriptions that clients of doors began and ended.
+    /// Requests the changes to a client's subscriptions, unless earlier requests are still open.
     pub(super) fn ask_for_changes(&mut self, place: usize) -> Result<(), Broken> {
         let client = &mut self.clients[place];
         let Some(with) = &mut client.conversation else {
@@ -155,7 +156,7 @@ impl Run {
         Ok(())
     }
 
-    /// The rules have changed: clients of doors get PVs again whose permission to write has changed.
+    /// The rules have changed: subscribes the PVs of clients of doors again whose permission to write has changed.
     pub(super) fn judge_conversations(&mut self) {
         let registry = Arc::clone(&self.context.registry);
         let mut changed = Vec::new();

@@ -69,7 +69,7 @@ fn scalars_have_the_class_and_text_of_their_type() {
         ),
         (Pva, ValueType::Int64, -3.0, "VLong", "-3"),
         (Pva, ValueType::UInt64, 3.0, "VULong", "3"),
-        // Without labels it is a number.
+        // An enum without labels is a number.
         (Ca, ValueType::Enum, 3.0, "VShort", "3"),
     ] {
         let found = first(dialect, &metadata(value_type), Value::Number(number));
