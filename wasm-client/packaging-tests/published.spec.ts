@@ -12,7 +12,14 @@ test("publint finds nothing wrong with the packed package", async ({ tarball }) 
 });
 
 test("attw resolves the types of every entry", async ({ tarball }) => {
-  // The package is ESM only; the style sheet and the module have no types.
-  const options = ["--profile", "esm-only", "--exclude-entrypoints", "widgets.css", "wasm"];
+  // The package is ESM only; the style sheet and the modules have no types.
+  const options = [
+    "--profile",
+    "esm-only",
+    "--exclude-entrypoints",
+    "widgets.css",
+    "wasm",
+    "page.wasm",
+  ];
   await run(["npx", "--no-install", "attw", tarball, ...options], { cwd });
 });
