@@ -4,11 +4,15 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::mem;
 
+use pvwire_schema::limits::MAX_NAME_BYTES;
 use pvwire_schema::types::{PutValue, PvId};
 
 use crate::json;
 use crate::message::{Message, Written, read};
 use crate::name::{Dialect, Target, target};
+
+/// Maximum bytes of all names of one socket together.
+const MAX_NAMES_BYTES: usize = 4 << 20;
 
 /// Settings that all sockets share.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +71,8 @@ struct Held {
 pub struct Socket {
     settings: Settings,
     pvs: BTreeMap<String, Held>,
+    /// Bytes of the names in `pvs`.
+    bytes: usize,
     wanted: VecDeque<String>,
     cleared: Vec<PvId>,
     /// Names of the PVs whose puts are not answered, by the number of the put.
@@ -81,6 +87,7 @@ impl Socket {
         Self {
             settings,
             pvs: BTreeMap::new(),
+            bytes: 0,
             wanted: VecDeque::new(),
             cleared: Vec::new(),
             puts: HashMap::new(),
@@ -105,10 +112,13 @@ impl Socket {
     fn subscribe(&mut self, names: Vec<String>) -> Option<Reply> {
         let mut left_out = 0;
         for name in names {
-            if self.pvs.contains_key(&name) {
+            // No PV has a longer name, and PVWS doesn't answer names that it can't serve.
+            if self.pvs.contains_key(&name) || name.len() > MAX_NAME_BYTES {
                 continue;
             }
-            if self.pvs.len() >= self.settings.max_names {
+            if self.pvs.len() >= self.settings.max_names
+                || self.bytes + name.len() > MAX_NAMES_BYTES
+            {
                 left_out += 1;
                 continue;
             }
@@ -123,12 +133,14 @@ impl Socket {
                 is_writable: false,
                 is_wanted,
             };
+            self.bytes += name.len();
             self.pvs.insert(name, held);
         }
         let most = self.settings.max_names;
         (left_out > 0).then(|| {
             let message = format!(
-                "{left_out} PVs are left out: a client may subscribe {most} (max_subscriptions)"
+                "{left_out} PVs are left out: a client may subscribe {most} (max_subscriptions), with \
+                 {MAX_NAMES_BYTES} bytes of names"
             );
             Reply::Text(error(&message))
         })
@@ -137,6 +149,7 @@ impl Socket {
     fn clear(&mut self, names: &[String]) {
         for name in names {
             if let Some(held) = self.pvs.remove(name) {
+                self.bytes -= name.len();
                 self.cleared.extend(held.pv);
             }
         }
@@ -228,10 +241,22 @@ impl Socket {
         }
     }
 
-    /// The text that tells the client that the relay refuses a name, and why.
+    /// The relay refuses a name, which the client may subscribe again; returns the text that tells the client
+    /// why.
     #[must_use]
-    pub fn refused(spelling: &str, why: &str) -> Vec<u8> {
+    pub fn refused(&mut self, spelling: &str, why: &str) -> Vec<u8> {
+        if self.pvs.remove(spelling).is_some() {
+            self.bytes -= spelling.len();
+        }
         error(&format!("Cannot subscribe {spelling}: {why}"))
+    }
+
+    /// The text that counts further refused names.
+    #[must_use]
+    pub fn more_refused(count: usize) -> Vec<u8> {
+        error(&format!(
+            "Cannot subscribe {count} more PVs, for the same reasons"
+        ))
     }
 
     /// The rules have changed: subscribes those PVs again for which the right to write has changed.
@@ -323,6 +348,37 @@ mod tests {
         let told = text(socket.take(r#"{"type":"subscribe","pvs":["a","b","c","d","e","f"]}"#));
         let expected = "2 PVs are left out: a client may subscribe 4 (max_subscriptions)";
         assert!(told.contains(expected), "{told}");
+    }
+
+    #[test]
+    fn names_are_bounded_in_bytes_alone_and_together() {
+        let mut socket = socket();
+        socket.settings.max_names = 10_000;
+        let longest = "x".repeat(MAX_NAME_BYTES);
+        let subscribe = |name: &str| format!(r#"{{"type":"subscribe","pvs":["{name}"]}}"#);
+        assert_eq!(socket.take(&subscribe(&format!("{longest}x"))), None);
+        assert!(!socket.has_changes());
+        for n in 0..MAX_NAMES_BYTES / MAX_NAME_BYTES {
+            let name = format!("{n:06}{}", &longest[6..]);
+            assert_eq!(socket.take(&subscribe(&name)), None);
+        }
+        let told = text(socket.take(&subscribe("Y")));
+        assert!(told.contains("1 PVs are left out"), "{told}");
+        let clear = format!(r#"{{"type":"clear","pvs":["000000{}"]}}"#, &longest[6..]);
+        socket.take(&clear);
+        assert_eq!(socket.take(&subscribe("Y")), None);
+    }
+
+    #[test]
+    fn refused_name_can_be_subscribed_again() {
+        let mut socket = socket();
+        let subscribe = r#"{"type":"subscribe","pvs":["X"]}"#;
+        socket.take(subscribe);
+        assert_eq!(wanted(&mut socket), ["X"]);
+        let told = String::from_utf8(socket.refused("X", "too fast")).unwrap();
+        assert!(told.contains("Cannot subscribe X: too fast"), "{told}");
+        socket.take(subscribe);
+        assert_eq!(wanted(&mut socket), ["X"]);
     }
 
     #[test]

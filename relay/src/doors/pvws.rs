@@ -8,7 +8,7 @@ mod texts;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pvwire_pvws::{Dialect, Reply, Settings, Socket, Target};
+use pvwire_pvws::{Dialect, Reply, Settings, Socket, Target, text_message};
 use pvwire_schema::types::{Filter, NameProblem, Outcome, PvId, Request};
 
 use self::texts::Texts;
@@ -151,12 +151,15 @@ impl Dialogue for Side {
         self.socket.accepted(&form.spelling, pv, form.may_write);
     }
 
-    fn refused(&mut self, form: &Form, problem: NameProblem, message: &str) -> Option<Frame> {
-        match problem {
-            // PVWS doesn't answer invalid names.
-            NameProblem::NoSuchSource | NameProblem::BadName => None,
-            _ => Some(text(&Socket::refused(&form.spelling, message))),
+    fn refused(&mut self, form: &Form, problem: NameProblem, message: &str, out: &mut Vec<u8>) {
+        // PVWS doesn't answer invalid names.
+        if !matches!(problem, NameProblem::NoSuchSource | NameProblem::BadName) {
+            text_message(out, &self.socket.refused(&form.spelling, message));
         }
+    }
+
+    fn more_refused(&mut self, count: usize, out: &mut Vec<u8>) {
+        text_message(out, &Socket::more_refused(count));
     }
 
     fn put_ended(&mut self, number: u32, end: &OpEnd) -> Option<Frame> {

@@ -54,8 +54,11 @@ pub trait Dialogue: Send {
     /// A PV is subscribed.
     fn accepted(&mut self, form: &Arc<Form>, pv: PvId);
 
-    /// A PV is refused; returns the answer to the client, if there is one.
-    fn refused(&mut self, form: &Form, problem: NameProblem, message: &str) -> Option<Frame>;
+    /// A PV is refused; appends the messages that tell the client to `out`.
+    fn refused(&mut self, form: &Form, problem: NameProblem, message: &str, out: &mut Vec<u8>);
+
+    /// Appends the messages that count further refused PVs.
+    fn more_refused(&mut self, count: usize, out: &mut Vec<u8>);
 
     /// A put has ended; returns the answer to the client, if there is one.
     fn put_ended(&mut self, number: u32, end: &OpEnd) -> Option<Frame>;

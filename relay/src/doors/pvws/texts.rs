@@ -1,9 +1,10 @@
 //! The texts of updates. Each is written once per tick and form, and copied into the frame of each group.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use pvwire_pvws::{Dialect, Life, Sample, State, Value};
-use pvwire_schema::types::{Alarm, ConnectionState, FrameKind, PvId, Reply, SkipCause};
+use pvwire_schema::types::{Alarm, Connection, ConnectionState, FrameKind, PvId, Reply, SkipCause};
 
 use crate::fanout::dirty::Dirty;
 use crate::fanout::encoding::{Described, MessageEncoder, Values};
@@ -41,6 +42,10 @@ pub(super) struct Texts {
     /// The tick's messages.
     bytes: Vec<u8>,
     spans: Vec<Span>,
+    /// PVs whose connection changes of the tick contain a loss.
+    away: HashSet<PvId>,
+    /// PVs with a large value in the tick.
+    large: HashSet<PvId>,
 }
 
 fn dialect(form: &Form) -> Dialect {
@@ -119,6 +124,7 @@ impl Texts {
     fn refresh(&mut self, table: &Table, changes: &Changes, pv: PvId, now_ns: i64) {
         let Some(entry) = table.get(pv) else { return };
         let begin = self.bytes.len();
+        let (came_back, apart) = (self.away.contains(&pv), self.large.contains(&pv));
         let mut bytes = std::mem::take(&mut self.bytes);
         let mut rows = 0;
         if let Some(known) = self.known(pv, entry)
@@ -126,13 +132,7 @@ impl Texts {
         {
             known.refreshed = changes.tick;
             known.alarm = alarm(entry);
-            let was_away = |(of, connection): &(PvId, _)| {
-                let connection: &pvwire_schema::types::Connection = connection;
-                *of == pv && connection.state != ConnectionState::Connected
-            };
-            let came_back = changes.connections.iter().any(was_away);
             let has_new = entry.value_tick == changes.tick;
-            let apart = changes.large.iter().any(|row| row.pv == pv);
             let state = state(entry, &known.form, now_ns);
             rows = (known.life).refresh(&mut bytes, &state, came_back, has_new, apart);
         }
@@ -204,6 +204,13 @@ impl MessageEncoder for Texts {
     fn begin(&mut self, table: &Table, changes: &Changes, now: Now) {
         self.bytes.clear();
         self.spans.clear();
+        self.away.clear();
+        let is_away =
+            |(_, connection): &&(PvId, Connection)| connection.state != ConnectionState::Connected;
+        let away = changes.connections.iter().filter(is_away);
+        self.away.extend(away.map(|(pv, _)| *pv));
+        self.large.clear();
+        self.large.extend(changes.large.iter().map(|row| row.pv));
         let connections = changes.connections.iter().map(|(pv, _)| *pv);
         let metadata = changes.metadata.iter().map(|(pv, _)| *pv);
         for pv in connections.chain(metadata) {

@@ -17,6 +17,9 @@ use crate::ingest::{OpEnd, Put};
 use crate::session::operation::Action;
 use crate::session::socket::Broken;
 
+/// Refusals of one request that a client is told in words; further ones are counted.
+const MOST_TOLD_BYTES: usize = 64 << 10;
+
 /// One client's conversation.
 pub(super) struct Conversation {
     pub(super) dialogue: Box<dyn Dialogue>,
@@ -102,13 +105,20 @@ impl Run {
 
     /// Requests the changes to a client's subscriptions, unless earlier requests are still open.
     pub(super) fn ask_for_changes(&mut self, place: usize) -> Result<(), Broken> {
+        // Names that are refused leave no request open whose answer would bring the next ones.
+        while (self.clients[place].conversation.as_ref())
+            .is_some_and(|with| with.open == 0 && with.dialogue.has_changes())
+        {
+            self.ask_for_some_changes(place)?;
+        }
+        Ok(())
+    }
+
+    fn ask_for_some_changes(&mut self, place: usize) -> Result<(), Broken> {
         let client = &mut self.clients[place];
         let Some(with) = &mut client.conversation else {
             return Ok(());
         };
-        if with.open > 0 || !with.dialogue.has_changes() {
-            return Ok(());
-        }
         let (id, request, control) = (client.id, 0, &self.context.control);
         let ids = with.dialogue.cleared();
         if !ids.is_empty() {
@@ -122,7 +132,7 @@ impl Run {
         }
         let wanted = with.dialogue.wanted();
         let asker = (id, &client.caller, &client.identity, &client.owner);
-        let mut told: Vec<Frame> = Vec::new();
+        let (mut told, mut untold) = (Vec::new(), 0);
         let mut ids: Vec<PvId> = Vec::new();
         for (form, acquired) in self.answerer.acquire_forms(asker, wanted) {
             match acquired {
@@ -132,7 +142,12 @@ impl Run {
                 }
                 Err(refusal) => {
                     let (problem, message) = (refusal.problem, &refusal.message);
-                    told.extend(with.dialogue.refused(&form, problem, message));
+                    let before = told.len();
+                    (with.dialogue).refused(&form, problem, message, &mut told);
+                    if before >= MOST_TOLD_BYTES && told.len() > before {
+                        told.truncate(before);
+                        untold += 1;
+                    }
                 }
             }
         }
@@ -150,10 +165,13 @@ impl Run {
             with.open += 1;
             control.push(subscribe);
         }
-        for frame in told {
-            client.socket.answer(&Arc::new(frame))?;
+        if untold > 0 {
+            with.dialogue.more_refused(untold, &mut told);
         }
-        Ok(())
+        if told.is_empty() {
+            return Ok(());
+        }
+        client.socket.answer(&Arc::new(Frame::raw(told)))
     }
 
     /// The rules have changed: subscribes the PVs of clients of doors again whose permission to write has changed.
