@@ -50,7 +50,7 @@ pub use truth::Truth;
 pub use wire::Wire;
 
 /// Longer than anything here takes on a busy machine; only a failure reaches it.
-pub const DEADLINE: Duration = Duration::from_secs(20);
+pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The path of a file in the folder for the tests' files.
 pub fn in_tmp(name: &str) -> PathBuf {
