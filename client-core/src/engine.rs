@@ -24,7 +24,7 @@ pub use self::operations::{CallError, Got, Put, PutDone, PutError, Ticket};
 pub use self::pulse::NoAnswer;
 pub use self::view::{Alarm, State, TimeStamp, Value, View};
 
-use self::computed::Computed;
+use self::computed::{Computed, is_computed};
 use self::operations::Operations;
 use self::pulse::Pulse;
 use crate::ingest::Session;
@@ -183,6 +183,7 @@ impl Engine {
             if self.is_open(*pv) {
                 self.pvs[pv.slot as usize].is_open = false;
                 self.closed.push(pv.slot);
+                self.held.clear(pv.slot);
                 self.close_computed(pv.slot);
             }
         }
@@ -273,19 +274,27 @@ impl Engine {
     }
 
     /// Writes PVs, in order, and returns a ticket for each. With `all_permitted` the relay writes
-    /// nothing unless all of its PVs may be written. Each put ends with one [`Event::Put`]. Puts
-    /// are not kept for a later connection: without a connection they fail at once. Local PVs are
-    /// written at once, without the relay, regardless of `all_permitted` and [`Put::only_if`].
+    /// nothing unless all of the PVs may be written; a group with local PVs or formulas, which the
+    /// relay doesn't know, then fails as a whole with [`PutError::Withheld`]. Each put ends with one
+    /// [`Event::Put`]. Puts are not kept for a later connection: without a connection they fail at
+    /// once. Otherwise local PVs are written at once, without the relay, regardless of
+    /// [`Put::only_if`].
     pub fn put(
         &mut self,
         puts: impl IntoIterator<Item = Put>,
         all_permitted: bool,
         now: SystemTime,
     ) -> Vec<Ticket> {
+        let puts: Vec<Put> = puts.into_iter().collect();
+        let is_mixed = all_permitted && puts.iter().any(|put| is_computed(&put.name));
         let mut waiting = Vec::new();
         for put in puts {
             let only_if = put.only_if.map(|pv| self.is_open(pv).then_some(pv.slot));
-            let done = self.put_computed(&put.name, &put.value, now);
+            let done = if is_mixed {
+                Some(Err(PutError::Withheld))
+            } else {
+                self.put_computed(&put.name, &put.value, now)
+            };
             waiting.push((put, only_if, done));
         }
         let connected = self.link != Link::Lost;

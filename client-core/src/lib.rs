@@ -20,14 +20,12 @@
 //! use pvwire_core::select;
 //!
 //! # trait Socket { fn send(&mut self, bytes: Vec<u8>); fn receive(&mut self, until: Option<SystemTime>) -> Option<Vec<u8>>; }
-//! # fn connect() -> Box<dyn Socket> { unimplemented!() }
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # fn run(mut socket: Box<dyn Socket>) -> Result<(), Box<dyn std::error::Error>> {
 //! let selection = select::program("{ value { string(units: true) } status { severity } }")?;
 //! let mut engine = Engine::new();
 //! let names = ["SR:CURRENT", "SR:LIFETIME", "=`SR:CURRENT` * `SR:LIFETIME`"];
 //! engine.open(names, Filter::ALL, SystemTime::now());
 //!
-//! let mut socket = connect();
 //! engine.connected(SystemTime::now());
 //! let put = Put::new("SR:SETPOINT", PutValue::Number(200.0));
 //! engine.put([put], false, SystemTime::now());

@@ -36,6 +36,11 @@ struct Linked {
     is_new: bool,
 }
 
+/// Whether the engine itself has the PV of this name.
+pub(super) fn is_computed(name: &str) -> bool {
+    formula::expression(name).is_some() || name.starts_with(local::SCHEME)
+}
+
 impl Engine {
     /// Sets the difference between local time and UTC, for the times in texts of formulas; zero by
     /// default.

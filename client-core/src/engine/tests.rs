@@ -317,6 +317,25 @@ fn put_bound_to_an_update_is_sent_only_while_one_is_shown() {
 }
 
 #[test]
+fn group_with_a_local_pv_is_withheld_as_a_whole() {
+    let mut engine = Engine::new();
+    let local = engine.open(["loc://x(1)"], Filter::ALL, at(0.0))[0];
+    connect(&mut engine, 0.0);
+    sent(&mut engine, 0.0);
+    engine.events();
+    engine.put([put("loc://x"), put("A")], true, at(0.0));
+    assert_eq!(sent(&mut engine, 0.0), []);
+    let events = engine.events();
+    let is_withheld = |event: &Event| matches!(event, Event::Put(_, Err(PutError::Withheld)));
+    assert!(
+        events.len() == 2 && events.iter().all(is_withheld),
+        "{events:?}"
+    );
+    let view = engine.read(local).unwrap();
+    assert_eq!(view.value(), Some(Value::Number(1.0)));
+}
+
+#[test]
 fn get_longer_than_a_request_is_answered_as_one() {
     let mut engine = Engine::new();
     engine.connected(at(0.0));

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use pvwire_schema::types::{Array, ConnectionState, Metadata, Node, Severity, SkipCause};
 
-use crate::format::fixed;
+use crate::format::push_number;
 use crate::select::execute::{self, Held, Program, Surroundings};
 use crate::store::{
     ACCESS_PUTS, ACCESS_READ, ACCESS_REFUSED, ACCESS_TAKEN, ACCESS_WRITE, CAUSES, SEVERITY_UNKNOWN,
@@ -254,10 +254,13 @@ impl fmt::Display for View<'_> {
         let metadata = self.metadata();
         match self.value() {
             None => out.write_str("no value")?,
-            Some(Value::Number(number)) => match metadata.and_then(|known| known.precision) {
-                Some(digits) => out.write_str(&fixed(number, digits.max(0) as usize))?,
-                None => write!(out, "{number}")?,
-            },
+            Some(Value::Number(number)) => {
+                let precision = metadata.and_then(|known| known.precision);
+                let value_type = metadata.map_or_else(Default::default, |known| known.value_type);
+                let mut text = Vec::new();
+                push_number(number, precision, value_type, &mut text);
+                out.write_str(&String::from_utf8_lossy(&text))?;
+            }
             Some(Value::Integer(integer)) => write!(out, "{integer}")?,
             Some(Value::Text(text)) => out.write_str(text)?,
             Some(Value::Texts(texts)) => write!(out, "{texts:?}")?,

@@ -74,6 +74,13 @@ impl Held {
         *self.place(slot) = Some(Content::Structure(structure));
     }
 
+    /// Drops what a slot has.
+    pub fn clear(&mut self, slot: Slot) {
+        if let Some(content) = self.contents.get_mut(slot as usize) {
+            *content = None;
+        }
+    }
+
     fn place(&mut self, slot: Slot) -> &mut Option<Content> {
         let at = slot as usize;
         if self.contents.len() <= at {
