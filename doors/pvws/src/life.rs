@@ -94,9 +94,12 @@ impl Life {
     }
 
     /// Appends the first messages for a new client; returns the number of values. A value that is sent `apart` is
-    /// left to `large`.
+    /// left to `large`. All other clients, if there are any, know `state` already.
     pub fn newcomer(&mut self, out: &mut Vec<u8>, state: &State<'_>, apart: bool) -> u32 {
-        match (state.shown(), self.now(state)) {
+        // It may have changed while there was no client.
+        self.shown = self.now(state);
+        self.is_not_found = state.is_not_found;
+        match (state.shown(), self.shown.clone()) {
             (Some(_), Some(_)) if apart => 0,
             (Some((metadata, sample)), Some(now)) => {
                 self.first(out, &now, metadata, &sample);

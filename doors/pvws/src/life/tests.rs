@@ -117,6 +117,23 @@ fn refresh(life: &mut Life, state: &State<'_>, came_back: bool, has_new: bool) -
 }
 
 #[test]
+fn client_after_a_pause_without_any_sees_each_change_of_severity() {
+    let metadata = metadata(ValueType::Float64);
+    let calm = state(&metadata, Value::Number(1.0));
+    let mut life = Life::new("X", Dialect::Ca, &calm);
+    let mut minor = calm;
+    minor.latest = Some(Sample {
+        alarm: HIGH,
+        ..sample(Value::Number(1.0))
+    });
+    let mut out = Vec::new();
+    life.newcomer(&mut out, &minor, false);
+    assert!(texts(&out)[0].contains(r#""severity":"MINOR""#));
+    let back = row(&mut life, &metadata, &sample(Value::Number(1.0)));
+    assert!(back.contains(r#""severity":"NONE""#), "{back}");
+}
+
+#[test]
 fn update_has_value_and_time_and_a_severity_that_changed() {
     let metadata = metadata(ValueType::Float64);
     let calm = sample(Value::Number(1.0));

@@ -186,6 +186,21 @@ impl Texts {
         self.add(pv, begin, 1);
     }
 
+    /// The spans of a set's PVs. A group with few PVs doesn't look at the texts of all others.
+    fn spans_of(&self, set: &PvSet) -> Vec<Span> {
+        if set.ids().len() >= self.spans.len() {
+            let mine = self.spans.iter().filter(|span| set.contains(span.pv));
+            return mine.copied().collect();
+        }
+        let of = |&pv: &PvId| {
+            let begin = self.spans.partition_point(|span| span.pv < pv);
+            self.spans[begin..]
+                .iter()
+                .take_while(move |span| span.pv == pv)
+        };
+        set.ids().iter().flat_map(of).copied().collect()
+    }
+
     fn errors(reply: &Reply, out: &mut Vec<u8>) {
         if let Reply::Subscribed { errors, .. } = reply {
             for error in errors {
@@ -222,6 +237,8 @@ impl MessageEncoder for Texts {
         for row in &changes.large {
             self.refresh(table, changes, row.pv, now.wall_ns);
         }
+        // Stable: the texts of one PV stay in their order.
+        self.spans.sort_by_key(|span| span.pv);
     }
 
     fn update(
@@ -231,11 +248,11 @@ impl MessageEncoder for Texts {
         set: &PvSet,
         _prev_tick: u64,
     ) -> Option<Frame> {
-        let mine = || self.spans.iter().filter(|span| set.contains(span.pv));
-        let length = mine().map(|span| span.end - span.begin).sum();
+        let mine = self.spans_of(set);
+        let length = mine.iter().map(|span| span.end - span.begin).sum();
         let mut bytes = Vec::with_capacity(length);
         let mut rows = 0;
-        for span in mine() {
+        for span in mine {
             bytes.extend_from_slice(&self.bytes[span.begin..span.end]);
             rows += span.rows;
         }
@@ -309,6 +326,9 @@ impl MessageEncoder for Texts {
             let apart = latest.is_some_and(|latest| !together.takes(&latest.value));
             if let Some((life, state)) = self.form(pv, entry, now_ns) {
                 rows += life.newcomer(&mut out, &state, apart);
+            }
+            if let Some(known) = self.known(pv, entry) {
+                known.alarm = alarm(entry);
             }
         }
         Frame::raw(out).with_rows(rows)
