@@ -2,8 +2,8 @@
 
 import { afterEach, beforeEach, vi } from "vitest";
 
-import type { ClientOptions, PvClient } from "../ts/index.js";
-import { fakeClient, FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
+import type { PvClient } from "../ts/index.js";
+import { fakeClient, FakeSocket, GOLDEN_NAMES, settle, type FakeOptions } from "./fake_relay.js";
 
 export let client: PvClient;
 
@@ -33,7 +33,7 @@ export async function open(): Promise<FakeSocket> {
 export const state = (): string => client.connection.getSnapshot().state;
 
 /** Continues with another client. */
-export function replaceClient(options?: Partial<ClientOptions>): void {
+export function replaceClient(options?: FakeOptions): void {
   client.dispose();
   client = fakeClient(options);
 }

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { PvData } from "../ts/index.js";
 import { closeCode, retryDelayMs } from "../ts/link/close_code.js";
-import { socketUrl } from "../ts/link/socket.js";
+import { socketUrl } from "../ts/link/relays.js";
 import { client, eachWithClient, open, replaceClient, state } from "./connected.js";
 import { fakeClient, FakeSocket, GOLDEN_NAMES, settle } from "./fake_relay.js";
 

@@ -3,7 +3,7 @@
 import { vi } from "vitest";
 
 import { Client, type Surroundings } from "../ts/client/client.js";
-import type { ClientOptions, PvClient } from "../ts/types.js";
+import type { ConnectionOptions, PvClient, RelayOptions } from "../ts/types.js";
 import { golden, pageWasm, wasm, type GoldenName } from "./golden.js";
 import { loadPage } from "../ts/store/page.js";
 
@@ -190,15 +190,20 @@ const webSocket = FakeSocket as unknown as typeof WebSocket;
 /** The names that the golden snapshot answers, in its order. */
 export const GOLDEN_NAMES = ["TEMP", "MODE", "TEXT", "LATE", ""] as const;
 
+/** The options of a client; without an address it has one relay. */
+export type FakeOptions = Partial<ConnectionOptions> &
+  (RelayOptions | { url?: undefined; urls?: undefined });
+
 /** A client whose relay is the test. */
 export function fakeClient(
-  options: Partial<ClientOptions> = {},
+  options: FakeOptions = {},
   surroundings: Surroundings = { random: () => 0.5 },
 ): PvClient {
   FakeSocket.all = [];
   const modules = { ...(wasm && { wasm }), ...(pageWasm && { pageWasm }) };
-  const all = { url: "ws://relay.test/ws", webSocket, ...modules, ...options };
-  return new Client(all, surroundings);
+  const { url, urls, ...others } = options;
+  const relays: RelayOptions = urls ? { urls } : { url: url ?? "ws://relay.test/ws" };
+  return new Client({ webSocket, ...modules, ...others, ...relays }, surroundings);
 }
 
 /** Loads the module of formulas and local PVs, so that `settle` needn't wait for the network. */

@@ -516,12 +516,15 @@ describe("PvProvider", () => {
       seen.push(useClient());
       return null;
     }
-    const showAt = async (...urls: string[]): Promise<void> => {
+    const showAt = async (...places: (string | string[])[]): Promise<void> => {
       seen.length = 0;
       await act(async () => {
         root.render(
-          urls.map((url, at) => (
-            <PvProvider key={at} url={url}>
+          places.map((place, at) => (
+            <PvProvider
+              key={at}
+              {...(typeof place === "string" ? { url: place } : { urls: place })}
+            >
               <Seen />
             </PvProvider>
           )),
@@ -533,6 +536,10 @@ describe("PvProvider", () => {
     const [first, second, other] = seen;
     expect(second).toBe(first);
     expect(other).not.toBe(first);
+    const pair = ["ws://a.test/", "ws://b.test/"];
+    await showAt(pair, [...pair], "ws://a.test/");
+    expect(seen[1], "of an equal list").toBe(seen[0]);
+    expect(seen[2]).toBe(first);
     await showAt();
     vi.advanceTimersByTime(1000);
     await showAt("ws://a.test/");

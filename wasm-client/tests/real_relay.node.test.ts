@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { WebSocket as NodeSocket } from "ws";
 
 import { Child } from "../../testbed/ts/child.js";
-import { privateEpicsNetwork } from "../../testbed/ts/epics.js";
+import { privateEpicsNetwork, type EpicsNetwork } from "../../testbed/ts/epics.js";
 import { PYTHON } from "../../testbed/ts/paths.js";
 import { Relay } from "../../testbed/ts/relay.js";
 import { createGraphqlClient } from "../ts/graphql/index.js";
@@ -30,6 +30,7 @@ const pv = (name: string): string => `${prefix}:${name}`;
 
 let folder: string;
 let ioc: Child;
+let network: EpicsNetwork;
 let relay: Relay;
 let client: PvClient;
 
@@ -40,7 +41,7 @@ beforeAll(async () => {
   const rules = path.join(folder, "rules.toml");
   const text = `[[rule]]\npv = "${pv("SECRET")}"\ndeny = ["read", "put"]\n`;
   await writeFile(rules, `${text}[[rule]]\npv = "*"\nallow = "read"\n`);
-  const network = await privateEpicsNetwork();
+  network = await privateEpicsNetwork();
   ioc = Child.start({
     what: "softIOC",
     command: PYTHON,
@@ -158,4 +159,32 @@ it("a relay that hangs shows on every PV within 3 s", async () => {
   expect(client.connection.getSnapshot().silentSinceMs).toBeUndefined();
   expect(client.stats.getSnapshot().reconnectsTotal).toBe(0);
   end();
+});
+
+it("a client of two relays moves to the other one when its relay is killed", async () => {
+  const flags = ["--enable-put", `--allow-put=${prefix}:*SET`];
+  const pair = await Promise.all([Relay.start(network, flags), Relay.start(network, flags)]);
+  const urls = pair.map(({ port }) => `ws://127.0.0.1:${String(port)}/ws`);
+  const webSocket = NodeSocket as unknown as typeof WebSocket;
+  const mover = createClient({ urls, webSocket, ...(wasm && { wasm }) });
+  const set = mover.pv(pv("SET"));
+  set.subscribe(() => undefined);
+  const shown = (): unknown => {
+    const { connection, status, value } = set.getSnapshot() ?? {};
+    return [connection?.state, status?.writable, value?.number];
+  };
+  try {
+    expect(await mover.put(pv("SET"), 21, { wait: true })).toMatchObject({ ok: true });
+    await expect.poll(shown).toEqual(["connected", true, 21]);
+    const { relayUrl } = mover.connection.getSnapshot();
+    await pair[urls.indexOf(relayUrl)]?.kill();
+    // Without a connection nothing is written, so this waits for the other relay.
+    await expect.poll(() => mover.connection.getSnapshot().relayUrl).not.toBe(relayUrl);
+    await expect.poll(() => mover.connection.getSnapshot().state).toBe("open");
+    expect(await mover.put(pv("SET"), 22, { wait: true })).toMatchObject({ ok: true });
+    await expect.poll(shown).toEqual(["connected", true, 22]);
+  } finally {
+    mover.dispose();
+    await Promise.all(pair.map((one) => one.kill()));
+  }
 });

@@ -290,6 +290,11 @@ export interface ConnectionSnapshot {
    * from, milliseconds past the POSIX epoch. Its PVs are `unresponsive` meanwhile.
    */
   readonly silentSinceMs: number | undefined;
+  /**
+   * The relay's address as a WebSocket URL: of the connection, or of the attempt in progress or the
+   * last one. Empty before the first attempt.
+   */
+  readonly relayUrl: string;
   readonly relayVersion: string | undefined;
   /** Changes when the relay restarts. */
   readonly relayInstance: string | undefined;
@@ -419,9 +424,29 @@ export type RpcResult = { readonly ok: true; readonly data: PvField } | PutFailu
 /** The WebAssembly module: its address, or its content. */
 export type WasmSource = string | URL | Request | Response | BufferSource | WebAssembly.Module;
 
-export interface ClientOptions {
-  /** The relay: `ws://…`, `wss://…`, `http(s)://…`, or a path on the page's own host. */
-  url: string | URL;
+/** The address of a relay: `ws://…`, `wss://…`, `http(s)://…`, or a path on the page's own host. */
+export type RelayUrl = string | URL;
+
+/** One relay, or several that serve the same PVs. */
+export type RelayOptions =
+  | {
+      /** The relay. */
+      url: RelayUrl;
+      urls?: undefined;
+    }
+  | {
+      url?: undefined;
+      /**
+       * Several relays: each client uses one of them, chosen at random, and another one when the
+       * connection is lost. A function returns the list, for example one that a server keeps; it is
+       * called for the first connection and whenever all relays of the list have been tried.
+       */
+      urls: readonly RelayUrl[] | (() => readonly RelayUrl[] | Promise<readonly RelayUrl[]>);
+    };
+
+export type ClientOptions = RelayOptions & ConnectionOptions;
+
+export interface ConnectionOptions {
   /** @default the module that comes with this package, beside this file; Node reads it from disk */
   wasm?: WasmSource | Promise<WasmSource>;
   /**

@@ -11,6 +11,7 @@ import { Heartbeat } from "./heartbeat.js";
 import type { LargeStream } from "./large_stream.js";
 import { isHidden, isSeen, watchPage } from "./page.js";
 import type { LargeRecord } from "./records.js";
+import { Relays } from "./relays.js";
 import { LZ4_SUBPROTOCOLS, NOT_CONNECTED, RelaySocket, SUBPROTOCOL } from "./socket.js";
 
 /** From this message size on, a stream in addition to the WebSocket pays off. */
@@ -60,11 +61,11 @@ export class Link {
   constructor(options: LinkOptions) {
     this.#options = options;
     const { clock, onListened, onSilent, random } = options;
-    const { compression, maxRetryDelayMs, url, webSocket } = options.options;
+    const { compression, maxRetryDelayMs, webSocket } = options.options;
     const { pingIntervalMs = 5000, pingTimeoutMs = 10_000 } = options.options;
     this.connection = new Cell(NOT_CONNECTED, onListened);
     this.#socket = new RelaySocket({
-      url,
+      relays: new Relays(options.options, random),
       subprotocols: compression === "lz4" ? LZ4_SUBPROTOCOLS : SUBPROTOCOL,
       webSocket,
       clock,

@@ -4,6 +4,7 @@ import type { Clock, Timer } from "../clock.js";
 import { closeCode, retryDelayMs } from "./close_code.js";
 import type { Cell } from "../store/readable.js";
 import type { ConnectionSnapshot } from "../types.js";
+import type { Relays } from "./relays.js";
 
 export const SUBPROTOCOL = "pvwire.v1";
 
@@ -26,7 +27,7 @@ const CUT = 1006;
 export type SocketConstructor = new (url: string, protocols: string | string[]) => WebSocket;
 
 export interface SocketOptions {
-  url: string | URL;
+  relays: Relays;
   subprotocols: string | string[];
   webSocket: SocketConstructor | undefined;
   clock: Clock;
@@ -48,38 +49,32 @@ export const NOT_CONNECTED: ConnectionSnapshot = {
   reason: undefined,
   retryInMs: undefined,
   silentSinceMs: undefined,
+  relayUrl: "",
   relayVersion: undefined,
   relayInstance: undefined,
 };
 
 export class RelaySocket {
   #options: SocketOptions;
-  #url = "";
   #socket: WebSocket | undefined;
   #timer: Timer | undefined;
   #failures = 0;
   #openedAt: number | undefined;
   #triedAt = 0;
+  /** The attempt in progress; its number ends an older one that still waits for the list of relays. */
+  #attempt = 0;
 
   constructor(options: SocketOptions) {
     this.#options = options;
   }
 
   get url(): string {
-    return this.#url;
+    return this.#options.relays.url;
   }
 
   start(): void {
-    const { clock, url } = this.#options;
-    const base = typeof location === "object" ? location.href : undefined;
-    try {
-      this.#url = socketUrl(url, base);
-    } catch (error) {
-      this.#end(`${String(url)} isn't a relay's address: ${String(error)}`);
-      return;
-    }
-    this.#change({ sinceMs: clock.epochMs() });
-    this.#connect();
+    this.#change({ sinceMs: this.#options.clock.epochMs() });
+    this.#begin();
   }
 
   send(bytes: Uint8Array<ArrayBuffer>): void {
@@ -125,7 +120,44 @@ export class RelaySocket {
     this.#end(reason);
   }
 
-  #connect(): void {
+  /** Connects to the next relay. */
+  #begin(): void {
+    const { clock, relays } = this.#options;
+    this.#triedAt = clock.now();
+    try {
+      const next = relays.next();
+      if (typeof next === "string") this.#connect(next);
+      else this.#beginLater(next);
+    } catch (error) {
+      this.#end(error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  /** The list of relays has to be read first. */
+  #beginLater(next: Promise<string>): void {
+    const attempt = this.#attempt;
+    const failed = (reason: string): void => {
+      if (attempt !== this.#attempt) return;
+      this.#drop();
+      this.#retry(CUT, reason);
+    };
+    this.#timer = this.#options.clock.setTimeout(() => {
+      failed("the list of relays doesn't arrive");
+    }, HELLO_TIMEOUT_MS);
+    next.then(
+      (url) => {
+        if (attempt !== this.#attempt) return;
+        this.#drop();
+        this.#connect(url);
+      },
+      (error: unknown) => {
+        failed(`no list of relays: ${error instanceof Error ? error.message : String(error)}`);
+      },
+    );
+  }
+
+  #connect(url: string): void {
+    this.#change({ relayUrl: url });
     const { clock, subprotocols, webSocket = globalThis.WebSocket } = this.#options;
     // Node has no WebSocket before version 22.
     if ((webSocket as unknown) === undefined) {
@@ -134,7 +166,7 @@ export class RelaySocket {
     }
     let socket: WebSocket;
     try {
-      socket = new webSocket(this.#url, subprotocols);
+      socket = new webSocket(url, subprotocols);
     } catch (error) {
       // The address itself is invalid: no attempt can succeed.
       this.#end(error instanceof Error ? error.message : String(error));
@@ -153,7 +185,6 @@ export class RelaySocket {
       this.#retry(event.code, reason);
     };
     this.#socket = socket;
-    this.#triedAt = clock.now();
     this.#timer = clock.setTimeout(() => {
       this.fail("the relay doesn't answer");
     }, HELLO_TIMEOUT_MS);
@@ -163,6 +194,7 @@ export class RelaySocket {
   #drop(): void {
     const socket = this.#socket;
     this.#options.clock.clearTimeout(this.#timer);
+    this.#attempt += 1;
     this.#socket = undefined;
     if (socket === undefined) return;
     socket.onmessage = null;
@@ -172,10 +204,12 @@ export class RelaySocket {
   }
 
   #retry(code: number, reason: string): void {
-    const { clock, maxRetryDelayMs, random } = this.#options;
+    const { clock, maxRetryDelayMs, random, relays } = this.#options;
     const held = this.#openedAt === undefined ? 0 : clock.now() - this.#openedAt;
     if (held >= GOOD_AFTER_MS) this.#failures = 0;
-    const delayMs = retryDelayMs(code, this.#failures, random(), maxRetryDelayMs());
+    // The pause grows when all relays have failed.
+    const rounds = Math.floor(this.#failures / relays.count);
+    const delayMs = retryDelayMs(code, rounds, random(), maxRetryDelayMs());
     if (delayMs === undefined) {
       this.#end(reason);
       return;
@@ -199,7 +233,7 @@ export class RelaySocket {
     this.#timer = this.#options.clock.setTimeout(() => {
       // The connection is no longer waiting to retry.
       this.#change({ retryInMs: undefined });
-      this.#connect();
+      this.#begin();
     }, delayMs);
   }
 
@@ -222,13 +256,4 @@ export class RelaySocket {
   #change(part: Partial<ConnectionSnapshot>): void {
     this.#options.connection.set({ ...this.#snapshot, silentSinceMs: undefined, ...part });
   }
-}
-
-/** The relay's address as a WebSocket URL. The default path is `/ws`. */
-export function socketUrl(url: string | URL, base: string | undefined): string {
-  const full = new URL(url, base);
-  full.protocol = full.protocol.replace("http", "ws");
-  if (full.pathname === "/") full.pathname = "/ws";
-  full.hash = "";
-  return full.href;
 }

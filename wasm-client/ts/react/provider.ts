@@ -10,41 +10,50 @@ import {
 } from "react";
 
 import { createClient } from "../index.js";
-import type { PvClient } from "../types.js";
+import type { PvClient, RelayUrl } from "../types.js";
 
 /** How long a connection stays open after its last provider: navigation between pages keeps it. */
 const GRACE_MS = 2000;
 
 const ClientContext = createContext<PvClient | undefined>(undefined);
 
-/** Either an existing client, or the relay's address. */
+/** Either an existing client, or the address of one relay or several. */
 export type PvProviderProps = { children?: ReactNode } & (
-  { client: PvClient; url?: undefined } | { url: string | URL; client?: undefined }
+  | { client: PvClient; url?: undefined; urls?: undefined }
+  | { url: RelayUrl; client?: undefined; urls?: undefined }
+  | { urls: readonly RelayUrl[]; client?: undefined; url?: undefined }
 );
 
 /**
- * Provides a client to the hooks below it. All providers of one address share a client, which ends
- * shortly after the last of them. On a server there are no requests and no data.
+ * Provides a client to the hooks below it. All providers of the same addresses share a client, which
+ * ends shortly after the last of them. On a server there are no requests and no data.
  */
-export function PvProvider({ children, client, url }: PvProviderProps): ReactNode {
+export function PvProvider({
+  children,
+  client,
+  url,
+  urls = [url ?? ""],
+}: PvProviderProps): ReactNode {
   if (client !== undefined) {
     return createElement(ClientContext.Provider, { value: client }, children);
   }
-  // Another address needs another client.
-  return createElement(SharedClient, { key: String(url), url: String(url) }, children);
+  // Other addresses need another client.
+  const key = JSON.stringify(urls);
+  return createElement(SharedClient, { key, urls: key }, children);
 }
 
-function SharedClient({ children, url }: { children?: ReactNode; url: string }): ReactNode {
+/** `urls` is a list as JSON, which is equal for equal addresses. */
+function SharedClient({ children, urls }: { children?: ReactNode; urls: string }): ReactNode {
   // A client does nothing before it is used: creating one in a render that React discards costs
   // nothing.
-  const [shared, setShared] = useState(() => sharedClient(url));
+  const [shared, setShared] = useState(() => sharedClient(urls));
   useEffect(() => {
     // React keeps the state of a hidden tree for a long time; its client may have ended meanwhile.
-    const present = sharedClient(url);
+    const present = sharedClient(urls);
     // eslint-disable-next-line react-hooks/set-state-in-effect -- the same, but for that one case
     setShared(present);
     return present.hold();
-  }, [url]);
+  }, [urls]);
   return createElement(ClientContext.Provider, { value: shared.client }, children);
 }
 
@@ -54,12 +63,12 @@ interface Shared {
   readonly hold: () => () => void;
 }
 
-const byUrl = new Map<string, Shared>();
+const byUrls = new Map<string, Shared>();
 
-function sharedClient(url: string): Shared {
-  const there = byUrl.get(url);
+function sharedClient(urls: string): Shared {
+  const there = byUrls.get(urls);
   if (there !== undefined) return there;
-  const client = createClient({ url });
+  const client = createClient({ urls: JSON.parse(urls) as string[] });
   let holders = 0;
   let end: ReturnType<typeof setTimeout> | undefined;
   const shared: Shared = {
@@ -71,14 +80,14 @@ function sharedClient(url: string): Shared {
         holders -= 1;
         if (holders > 0) return;
         end = setTimeout(() => {
-          byUrl.delete(url);
+          byUrls.delete(urls);
           client.dispose();
         }, GRACE_MS);
       };
     },
   };
   // A server renders for many users, who must not share data.
-  if (typeof document === "object") byUrl.set(url, shared);
+  if (typeof document === "object") byUrls.set(urls, shared);
   return shared;
 }
 

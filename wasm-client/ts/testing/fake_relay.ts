@@ -20,7 +20,7 @@ import {
   RequestProblem,
   UnsubscribedField,
 } from "../schema.js";
-import type { ClientOptions, PutValue, PvClient, WasmSource } from "../types.js";
+import type { ConnectionOptions, PutValue, PvClient, WasmSource } from "../types.js";
 import { nanoseconds, node, PvState, type FakePv, type FakeValue } from "./fake_pv.js";
 import {
   i64,
@@ -71,7 +71,7 @@ export interface FakeRelay {
   /** For `createClient({ webSocket })`; every address leads to this relay. */
   readonly webSocket: typeof WebSocket;
   /** A client of this relay, on its clock. */
-  client: (options?: Partial<ClientOptions>) => PvClient;
+  client: (options?: Partial<ConnectionOptions>) => PvClient;
   /** Changes the state or the value of a PV: clients that are subscribed get an update. */
   set: (name: string, change: FakePv | FakeScalar) => void;
   /** From the next subscription on the relay refuses the name. */
@@ -133,7 +133,7 @@ class Relay implements FakeRelay {
     } as unknown as typeof WebSocket;
   }
 
-  client(options: Partial<ClientOptions> = {}): PvClient {
+  client(options: Partial<ConnectionOptions> = {}): PvClient {
     const wasm = this.#wasm === undefined ? {} : { wasm: this.#wasm };
     const all = { url: "ws://fake.relay/ws", webSocket: this.webSocket, ...wasm, ...options };
     return new Client(all, { clock: this.clock, random: () => 0.5 });

@@ -1,0 +1,155 @@
+/** A client of several relays: which one it uses, and what it does when that one ends. */
+
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+
+import type { ConnectionSnapshot, PvData } from "../ts/index.js";
+import { client, eachWithClient, open, replaceClient, state } from "./connected.js";
+import { fakeClient, FakeSocket, settle } from "./fake_relay.js";
+
+const URLS = ["ws://a/ws", "ws://b/ws", "ws://c/ws"];
+
+eachWithClient();
+
+const snapshot = (): ConnectionSnapshot => client.connection.getSnapshot();
+const tried = (): string[] => FakeSocket.all.map(({ url }) => url);
+
+/** The present attempt fails, and the next one begins. */
+function fail(code = 1006): void {
+  FakeSocket.last.end(code);
+  vi.advanceTimersByTime(snapshot().retryInMs ?? 0);
+}
+
+describe("a client of several relays", () => {
+  it("goes to another relay when its own ends, and keeps its PVs", async () => {
+    replaceClient({ urls: URLS });
+    const socket = await open();
+    const first = socket.url;
+    expect(snapshot()).toMatchObject({ state: "open", relayUrl: first });
+    fail(1012);
+    const other = FakeSocket.last;
+    expect(URLS).toContain(other.url);
+    expect(other.url).not.toBe(first);
+    expect((client.pv("TEMP").getSnapshot() as PvData).connection.state).toBe("relayLost");
+    other.open();
+    await settle();
+    other.answer("snapshot", "subscribe");
+    vi.advanceTimersByTime(1000);
+    expect((client.pv("TEMP").getSnapshot() as PvData).connection.state).toBe("connected");
+    expect(snapshot()).toMatchObject({ state: "open", relayUrl: other.url });
+  });
+
+  it("tries each of them before one twice, and then waits longer", () => {
+    replaceClient({ urls: URLS });
+    client.connection.subscribe(() => undefined);
+    const delays: number[] = [];
+    for (let attempt = 0; attempt < 9; attempt += 1) {
+      FakeSocket.last.end(1006);
+      delays.push(snapshot().retryInMs ?? 0);
+      vi.advanceTimersByTime(delays.at(-1) as number);
+    }
+    for (const from of [0, 3, 6]) {
+      expect(
+        tried()
+          .slice(from, from + 3)
+          .sort(),
+      ).toEqual(URLS);
+    }
+    expect(tried().some((url, at, all) => url === all[at - 1])).toBe(false);
+    expect(delays).toEqual([125, 125, 125, 250, 250, 250, 500, 500, 500]);
+  });
+
+  it("begins with any of them, so that clients spread evenly", () => {
+    const first = new Map<string, number>();
+    let seed = 1;
+    const random = (): number => (seed = (seed * 16_807) % 2_147_483_647) / 2_147_483_647;
+    for (let nth = 0; nth < 300; nth += 1) {
+      const one = fakeClient({ urls: URLS }, { random });
+      one.connection.subscribe(() => undefined);
+      const { url } = FakeSocket.last;
+      first.set(url, (first.get(url) ?? 0) + 1);
+      one.dispose();
+    }
+    expect([...first.keys()].sort()).toEqual(URLS);
+    expect(Math.min(...first.values())).toBeGreaterThan(60);
+  });
+
+  it("ends with a message when no address is one or there is none", () => {
+    for (const [urls, reason] of [
+      [[], "the list of relays is empty"],
+      [["ws://a/ws", "ws://["], /^ws:\/\/\[ isn't a relay's address/],
+    ] as const) {
+      replaceClient({ urls });
+      client.connection.subscribe(() => undefined);
+      expect(state()).toBe("closed");
+      expect(snapshot().reason).toMatch(reason);
+    }
+  });
+});
+
+describe("a list of relays that a server keeps", () => {
+  let lists: (() => Promise<string[]>)[];
+  let read = 0;
+
+  beforeEach(() => {
+    read = 0;
+    lists = [];
+    const urls = (): Promise<string[]> => {
+      const list = lists[Math.min(read, lists.length - 1)] as () => Promise<string[]>;
+      read += 1;
+      return list();
+    };
+    replaceClient({ urls });
+  });
+  afterEach(() => {
+    vi.unstubAllGlobals();
+  });
+
+  it("is read first, and again when all its relays have been tried", async () => {
+    lists = [
+      () => Promise.resolve(["ws://a/ws", "ws://b/ws"]),
+      () => Promise.resolve(["ws://c/ws"]),
+    ];
+    client.connection.subscribe(() => undefined);
+    expect(FakeSocket.all).toHaveLength(0);
+    await settle();
+    fail();
+    expect(tried().sort()).toEqual(["ws://a/ws", "ws://b/ws"]);
+    expect(read).toBe(1);
+    fail();
+    await settle();
+    expect(read).toBe(2);
+    expect(FakeSocket.last.url).toBe("ws://c/ws");
+  });
+
+  it("is read again after a pause when it can't be had, and the reason is said", async () => {
+    lists = [
+      () => Promise.reject(new Error("503")),
+      () => new Promise(() => undefined),
+      () => Promise.resolve([]),
+      () => Promise.resolve(["ws://a/ws"]),
+    ];
+    client.connection.subscribe(() => undefined);
+    await settle();
+    expect(snapshot()).toMatchObject({ state: "lost", reason: "no list of relays: 503" });
+    vi.advanceTimersByTime(snapshot().retryInMs ?? 0);
+    vi.advanceTimersByTime(10_000);
+    expect(snapshot().reason).toBe("the list of relays doesn't arrive");
+    vi.advanceTimersByTime(snapshot().retryInMs ?? 0);
+    await settle();
+    expect(snapshot().reason).toBe("no list of relays: the list of relays is empty");
+    vi.advanceTimersByTime(snapshot().retryInMs ?? 0);
+    await settle();
+    FakeSocket.last.open();
+    await settle();
+    expect(snapshot()).toMatchObject({ state: "open", relayUrl: "ws://a/ws", reason: undefined });
+  });
+
+  it("that comes after the client has ended opens no connection", async () => {
+    lists = [() => Promise.resolve(["ws://a/ws"])];
+    client.connection.subscribe(() => undefined);
+    client.dispose();
+    await settle();
+    expect(FakeSocket.all).toHaveLength(0);
+    expect(state()).toBe("closed");
+  });
+});
