@@ -9,4 +9,5 @@ mod limits;
 mod messages;
 mod ornl;
 mod puts;
+mod script;
 mod values;
