@@ -10,4 +10,5 @@ mod messages;
 mod ornl;
 mod puts;
 mod script;
+mod storm;
 mod values;

@@ -50,6 +50,11 @@ pub fn try_get(address: SocketAddr, path: &str) -> Option<Answer> {
 /// Sends a WebSocket handshake as browsers do, with `headers` added or in place of the usual ones;
 /// one with an empty value is left out. Returns the relay's answer.
 pub fn handshake(address: SocketAddr, headers: &[(&str, &str)]) -> Answer {
+    handshake_at(address, "/ws", headers)
+}
+
+/// The same at another path.
+pub fn handshake_at(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Answer {
     let usual = [
         ("Connection", "Upgrade"),
         ("Upgrade", "websocket"),
@@ -63,7 +68,7 @@ pub fn handshake(address: SocketAddr, headers: &[(&str, &str)]) -> Answer {
         .filter(|(name, _)| !is_given(name))
         .chain(headers.iter().copied())
         .collect();
-    let mut stream = ask(None, address, "/ws", &all);
+    let mut stream = ask(None, address, path, &all);
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") {

@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use testbed::{DEADLINE, Relay};
-use tungstenite::client::{ClientRequestBuilder, client};
-use tungstenite::{Message, WebSocket};
+use tungstenite::client::{ClientRequestBuilder, client_with_config};
+use tungstenite::protocol::WebSocketConfig;
+use tungstenite::{Error, Message, WebSocket};
 
 /// A connected client.
 pub(super) struct Pvws {
@@ -24,7 +25,16 @@ impl Pvws {
         address: SocketAddr,
         headers: &[(&str, &str)],
     ) -> Result<Self, String> {
-        Self::over(TcpStream::connect(address).unwrap(), address, headers)
+        Self::over(TcpStream::connect(address).unwrap(), address, headers, None)
+    }
+
+    /// Connects as a client that fails when a message is larger.
+    pub(super) fn connect_limited(relay: &Relay, bytes: usize) -> Self {
+        let limits = WebSocketConfig::default()
+            .max_message_size(Some(bytes))
+            .max_frame_size(Some(bytes));
+        let stream = TcpStream::connect(relay.address()).unwrap();
+        Self::over(stream, relay.address(), &[], Some(limits)).unwrap()
     }
 
     /// Connects with a receive buffer so small that it is soon full when this client doesn't read.
@@ -33,13 +43,14 @@ impl Pvws {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         socket.set_recv_buffer_size(4096).unwrap();
         socket.connect(&relay.address().into()).unwrap();
-        Self::over(socket.into(), relay.address(), &[]).unwrap()
+        Self::over(socket.into(), relay.address(), &[], None).unwrap()
     }
 
     fn over(
         stream: TcpStream,
         address: SocketAddr,
         headers: &[(&str, &str)],
+        limits: Option<WebSocketConfig>,
     ) -> Result<Self, String> {
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         let uri = format!("ws://{address}/pvws/pv").parse().unwrap();
@@ -47,7 +58,8 @@ impl Pvws {
         for (name, value) in headers {
             request = request.with_header(*name, *value);
         }
-        let (socket, response) = client(request, stream).map_err(|error| error.to_string())?;
+        let connected = client_with_config(request, stream, limits);
+        let (socket, response) = connected.map_err(|error| error.to_string())?;
         assert!(!response.headers().contains_key("sec-websocket-protocol"));
         Ok(Self { socket, echoes: 0 })
     }
@@ -124,6 +136,17 @@ impl Pvws {
         let mut seen = self.until("the echo", |message| *message == echo);
         seen.pop();
         seen
+    }
+
+    /// Reads until a message is larger than this client takes.
+    pub(super) fn wait_too_large(&mut self) {
+        loop {
+            match self.socket.read() {
+                Ok(_) => {}
+                Err(Error::Capacity(_)) => return,
+                Err(error) => panic!("{error}"),
+            }
+        }
     }
 
     /// The close code. Messages before it are skipped.

@@ -1,16 +1,18 @@
 //! The throttle, slow clients, many names, and clients when the relay stops.
 
+use std::collections::HashSet;
 use std::time::Instant;
 
 use pvwire_schema::close::CloseCode;
 use serde_json::{Value, json};
-use testbed::{Client, Network, Relay, SoftIoc, eventually, relay_command};
+use testbed::{Client, Network, Relay, SoftIoc, eventually, prefix, relay_command};
 
 use super::client::{Pvws, flags};
 
 const DATABASE: &str = r#"
 record(longout, "$(P)n") { field(VAL, "0") field(PINI, "YES") field(HIGH, "9000") field(HSV, "MINOR") }
 record(waveform, "$(P)source") { field(FTVL, "SHORT") field(NELM, "4000") field(INP, "[ELEMENTS]") }
+record(waveform, "$(P)large") { field(FTVL, "DOUBLE") field(NELM, "4000") field(INP, "[ELEMENTS]") }
 record(waveform, "$(P)many") { field(FTVL, "SHORT") field(NELM, "4000") field(INP, "$(P)source") }
 record(waveform, "$(P)wave") {
     field(FTVL, "SHORT") field(NELM, "4") field(INP, "$(P)n CP") field(PINI, "YES")
@@ -166,7 +168,7 @@ fn many_subscriptions_of_one_name_each_are_taken() {
     for name in &names {
         client.subscribe(&[name]);
     }
-    let mut missing: std::collections::HashSet<_> = names.iter().map(String::as_str).collect();
+    let mut missing: HashSet<_> = names.iter().map(String::as_str).collect();
     while !missing.is_empty() {
         let update = client.next();
         missing.remove(update["pv"].as_str().unwrap());
@@ -191,4 +193,44 @@ fn clients_are_closed_when_the_relay_stops() {
     assert_eq!(relay.metric("pvwire_monitors_active"), 1.0);
     relay.signal("TERM");
     assert_eq!(client.close_code(), CloseCode::ServiceRestart.number());
+}
+
+/// What Go's WebSocket library takes unless it is told otherwise.
+const SMALL: usize = 32 << 10;
+
+#[test]
+fn message_above_32_kib_comes_only_for_a_large_value() {
+    let (network, prefix) = (Network::new(), prefix());
+    let record =
+        |n| format!("record(ao, \"$(P)r{n}\") {{ field(VAL, \"{n}\") field(PINI, \"YES\") }}\n");
+    let database = database() + &(0..300).map(record).collect::<String>();
+    let ioc = SoftIoc::with_prefix(network, &prefix, &database, "");
+    let relay = Relay::start(network, &flags(&[]));
+    let mut client = Pvws::connect_limited(&relay, SMALL);
+    // 300 scalars and an array of 8,000 bytes; another client holds an array that is larger.
+    let mut names: Vec<_> = (0..300).map(|n| ioc.name(&format!("r{n}"))).collect();
+    names.push(ioc.name("source"));
+    let large = ioc.name("large");
+    let mut other = Pvws::connect(&relay);
+    other.subscribe(&[&large]);
+    other.update(&large, "its value", |update| update["b64dbl"].is_string());
+    client.subscribe(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let wait_all = |client: &mut Pvws, fits: &dyn Fn(&Value) -> bool| {
+        let mut missing: HashSet<_> = names.iter().map(String::as_str).collect();
+        while !missing.is_empty() {
+            let update = client.next();
+            if fits(&update) {
+                missing.remove(update["pv"].as_str().unwrap());
+            }
+        }
+        // Up to here it has read all messages, none of which was larger.
+        client.so_far();
+    };
+    wait_all(&mut client, &|update| update["vtype"].is_string());
+    ioc.kill();
+    wait_all(&mut client, &|update| update["severity"] == "INVALID");
+    let _ioc = SoftIoc::with_prefix(network, &prefix, &database, "");
+    wait_all(&mut client, &|update| update["vtype"].is_string());
+    client.subscribe(&[&large]);
+    client.wait_too_large();
 }

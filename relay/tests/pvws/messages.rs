@@ -1,7 +1,7 @@
 //! Clients' messages and their answers, and messages that PVWS doesn't answer.
 
 use serde_json::json;
-use testbed::{Network, Relay, SoftIoc, handshake};
+use testbed::{Network, Relay, SoftIoc, handshake, handshake_at};
 use tungstenite::Message;
 
 use super::client::{Pvws, flags};
@@ -43,7 +43,13 @@ fn what_is_no_message_is_answered_by_silence() {
     ] {
         client.send_text(text);
     }
-    // A name of an unknown type isn't answered either.
+    assert!(client.so_far().is_empty());
+}
+
+#[test]
+fn name_of_an_unknown_type_is_answered_by_silence() {
+    let relay = Relay::start(Network::new(), &flags(&[]));
+    let mut client = Pvws::connect(&relay);
     client.subscribe(&["nosuch://x", "loc://", "=", " "]);
     assert!(client.so_far().is_empty());
     client.send_text(r#"{"type":"list"}"#);
@@ -65,7 +71,18 @@ fn name_that_is_subscribed_already_is_answered_by_silence() {
         client.subscribe(&[&name, &name]);
     }
     assert!(client.so_far().is_empty());
-    // After a clear the name is new.
+}
+
+#[test]
+fn cleared_name_is_sent_whole_when_it_is_subscribed_again() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, DATABASE);
+    let relay = Relay::start(network, &flags(&[]));
+    let mut client = Pvws::connect(&relay);
+    let name = ioc.name("ao");
+    client.subscribe(&[&name]);
+    client.update(&name, "its value", |update| update["vtype"] == "VDouble");
+    client.update(&name, "its value again", |update| update["value"] == 2.5);
     client.send(&json!({"type": "clear", "pvs": [name]}));
     client.subscribe(&[&name]);
     let again = client.next();
@@ -142,4 +159,15 @@ fn programs_without_origin_may_connect_and_foreign_pages_may_not() {
     );
     // Clients of pvwire's protocol are served at the same time.
     assert_eq!(handshake(relay.address(), &[]).status, 101);
+}
+
+#[test]
+fn client_may_offer_subprotocols_and_gets_none() {
+    let relay = Relay::start(Network::new(), &flags(&[]));
+    for offered in ["", "pvws", "pvwire.v1", "graphql-transport-ws, graphql-ws"] {
+        let headers = [("Sec-WebSocket-Protocol", offered)];
+        let answer = handshake_at(relay.address(), "/pvws/pv", &headers);
+        assert_eq!(answer.status, 101, "{offered}");
+        assert!(!answer.head.contains("sec-websocket-protocol"), "{offered}");
+    }
 }

@@ -50,7 +50,15 @@ fn written_values_arrive_and_are_told() {
             client.send(&json!({"type": "clear", "pvs": [name]}));
         }
     }
-    // The text in an array of characters may end with a zero byte.
+}
+
+#[test]
+fn text_is_written_into_an_array_of_characters() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, DATABASE);
+    let relay = Relay::start(network, &flags(&PUTS));
+    let mut client = Pvws::connect(&relay);
+    // The text may end with a zero byte.
     let chars = ioc.name("chars");
     client.subscribe(&[&chars]);
     client.write(&chars, json!("hi"));
