@@ -1,7 +1,7 @@
 //! Formats numbers and times as text, with little code: the standard library's code for shortest
 //! digits alone is a third as large as the browser's whole module.
 //!
-//! Every function appends ASCII to a buffer, because one buffer holds the text of all results.
+//! Every function appends UTF-8 to a buffer, because one buffer holds the text of all results.
 
 mod natural;
 mod shortest;
@@ -50,6 +50,45 @@ fn push_special(value: f64, to: &mut Vec<u8>) {
         f64::NEG_INFINITY => b"-inf",
         _ => b"nan",
     });
+}
+
+/// Text in characters of EPICS: up to the first NUL, in UTF-8 or otherwise in Latin-1.
+pub fn push_characters(bytes: &[u8], to: &mut Vec<u8>) {
+    let end = bytes.iter().position(|byte| *byte == 0);
+    let characters = bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default();
+    if let Ok(text) = str::from_utf8(characters) {
+        // The decoders of browsers drop a byte order mark.
+        let text = text.as_bytes();
+        let text = text.strip_prefix(&[0xef, 0xbb, 0xbf]).unwrap_or(text);
+        to.extend_from_slice(text);
+        return;
+    }
+    for byte in characters {
+        match byte {
+            0..0x80 => to.push(*byte),
+            _ => to.extend_from_slice(&[0xc0 | byte >> 6, 0x80 | byte & 0x3f]),
+        }
+    }
+}
+
+/// A number as JavaScript writes it: the shortest text that reads back as the same number.
+#[must_use]
+pub fn number_text(number: f64) -> String {
+    if number.is_nan() {
+        return "NaN".to_owned();
+    }
+    if number.is_infinite() {
+        let text = if number > 0.0 {
+            "Infinity"
+        } else {
+            "-Infinity"
+        };
+        return text.to_owned();
+    }
+    let mut text = Vec::new();
+    // Without the sign of a zero.
+    push_shortest(number + 0.0, false, &mut text);
+    text.into_iter().map(char::from).collect()
 }
 
 /// `value` with `digits` after the point, rounded half to even on its exact decimal expansion, as

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::value::number_text;
+use crate::format::number_text;
 
 /// Why a formula can't be used, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -22,7 +22,7 @@ pub(super) enum Run {
     /// From two numbers.
     Two(fn(f64, f64) -> f64),
     /// From any arguments.
-    Any(fn(&mut Call<'_>) -> Result<Value, Fault>),
+    Any(OfAny),
 }
 
 /// A function of formulas.
@@ -36,50 +36,33 @@ pub(super) struct Function {
     pub(super) run: Run,
 }
 
-const fn one(name: &'static str, run: fn(f64) -> f64) -> Function {
+const fn function(name: &'static str, least: u8, most: Option<u8>, run: Run) -> Function {
     Function {
         name,
-        least: 1,
-        most: Some(1),
-        run: Run::One(run),
+        least,
+        most,
+        run,
     }
+}
+
+const fn one(name: &'static str, run: fn(f64) -> f64) -> Function {
+    function(name, 1, Some(1), Run::One(run))
 }
 
 const fn two(name: &'static str, run: fn(f64, f64) -> f64) -> Function {
-    Function {
-        name,
-        least: 2,
-        most: Some(2),
-        run: Run::Two(run),
-    }
+    function(name, 2, Some(2), Run::Two(run))
 }
 
-const fn any(
-    name: &'static str,
-    least: u8,
-    most: u8,
-    run: fn(&mut Call<'_>) -> Result<Value, Fault>,
-) -> Function {
-    Function {
-        name,
-        least,
-        most: Some(most),
-        run: Run::Any(run),
-    }
+/// Computes a function of any arguments.
+type OfAny = fn(&mut Call<'_>) -> Result<Value, Fault>;
+
+const fn any(name: &'static str, least: u8, most: u8, run: OfAny) -> Function {
+    function(name, least, Some(most), Run::Any(run))
 }
 
 /// A function that takes `least` or more arguments.
-const fn more(
-    name: &'static str,
-    least: u8,
-    run: fn(&mut Call<'_>) -> Result<Value, Fault>,
-) -> Function {
-    Function {
-        name,
-        least,
-        most: None,
-        run: Run::Any(run),
-    }
+const fn more(name: &'static str, least: u8, run: OfAny) -> Function {
+    function(name, least, None, Run::Any(run))
 }
 
 /// All functions.

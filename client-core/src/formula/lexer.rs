@@ -1,7 +1,8 @@
 //! Splits the text of a formula into tokens.
 
 use super::error::{ParseError, Problem};
-use super::value::{number_in, number_text};
+use super::value::number_in;
+use crate::format::number_text;
 
 /// A token.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::format::push_shortest;
+use crate::format::number_text;
 
 /// A value. Texts and arrays are shared, so that copies are cheap.
 #[derive(Clone, Debug, PartialEq)]
@@ -129,31 +129,12 @@ pub fn number_in(text: &str) -> Option<f64> {
     text.parse().ok()
 }
 
-/// A number as JavaScript prints it: the shortest text that reads back as the same number.
-#[must_use]
-pub(crate) fn number_text(number: f64) -> String {
-    if !number.is_finite() {
-        return java_number(number);
-    }
-    let mut text = Vec::new();
-    push_shortest(number, false, &mut text);
-    text.into_iter().map(char::from).collect()
-}
-
 /// A number as Java prints a double: at least one digit after the point, an exponent from 10⁷ on
 /// and below 10⁻³.
 #[must_use]
 pub fn java_number(number: f64) -> String {
-    if number.is_nan() {
-        return "NaN".to_owned();
-    }
-    if number.is_infinite() {
-        return if number > 0.0 {
-            "Infinity"
-        } else {
-            "-Infinity"
-        }
-        .to_owned();
+    if !number.is_finite() {
+        return number_text(number);
     }
     let mut java = String::new();
     if number.is_sign_negative() {

@@ -113,8 +113,8 @@ pub(super) fn characters(elements: Elements<'_>, to: &mut Results) -> bool {
     are
 }
 
-/// Appends text as EPICS writes it: up to the first NUL, in UTF-8 or otherwise in Latin-1. Returns
-/// `false` if it isn't an array of characters, or if some of them are missing.
+/// Appends the text in an array of characters. Returns `false` if it isn't such an array, or if
+/// some of the characters are missing.
 pub(super) fn push_characters(elements: Option<Elements<'_>>, to: &mut Results) -> bool {
     let Some(Elements {
         value_type: ValueType::Int8 | ValueType::UInt8,
@@ -125,26 +125,10 @@ pub(super) fn push_characters(elements: Option<Elements<'_>>, to: &mut Results) 
     else {
         return false;
     };
-    let end = bytes.iter().position(|byte| *byte == 0);
-    if end.is_none() && bytes.len() < count as usize {
+    if bytes.len() < count as usize && !bytes.contains(&0) {
         return false;
     }
-    let characters = bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default();
-    if let Ok(text) = str::from_utf8(characters) {
-        // The decoders of browsers drop a byte order mark.
-        let text = text.as_bytes();
-        let text = text.strip_prefix(&[0xef, 0xbb, 0xbf]).unwrap_or(text);
-        to.text.extend_from_slice(text);
-        return true;
-    }
-    for byte in characters {
-        match byte {
-            0..0x80 => to.text.push(*byte),
-            _ => to
-                .text
-                .extend_from_slice(&[0xc0 | byte >> 6, 0x80 | byte & 0x3f]),
-        }
-    }
+    format::push_characters(bytes, &mut to.text);
     true
 }
 
