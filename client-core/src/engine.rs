@@ -29,7 +29,7 @@ use self::operations::Operations;
 use self::pulse::Pulse;
 use crate::ingest::Session;
 use crate::select::execute::Held;
-use crate::store::Slot;
+use crate::store::{Slot, part};
 
 /// A PV that an [`Engine`] holds, from [`Engine::open`] to [`Engine::close`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -100,6 +100,8 @@ struct Opened {
     opening: u32,
     is_open: bool,
     origin: Origin,
+    /// Whether the values come from the relay, those of a formula through its inputs.
+    needs_relay: bool,
     description: Description,
 }
 
@@ -125,6 +127,10 @@ pub struct Engine {
     subscribing: Option<u32>,
     interval: Duration,
     silent_since: Option<SystemTime>,
+    /// Whether `silent_since` changed since the last [`Engine::changes`].
+    silence_changed: bool,
+    /// A token to be sent when there is a connection.
+    token: Option<String>,
     operations: Operations,
     pulse: Pulse,
     /// Requests that wait for nothing else.
@@ -172,6 +178,7 @@ impl Engine {
         let origin = self.open_computed(slot, name, filter, now);
         if origin == Origin::Relay {
             self.wanted.push(slot);
+            self.pvs[slot as usize].needs_relay = true;
         }
         self.pvs[slot as usize].origin = origin;
         Pv { slot, opening }
@@ -195,12 +202,14 @@ impl Engine {
     pub fn read(&self, pv: Pv) -> Option<View<'_>> {
         let store = &self.session.live;
         let view = || {
+            let needs_relay = self.pvs[pv.slot as usize].needs_relay;
+            let silent_since = self.silent_since.filter(|_| needs_relay);
             View::new(
                 store.name(pv.slot),
                 store,
                 pv.slot,
                 &self.held,
-                self.silent_since.map_or(f64::NAN, epoch_ms),
+                silent_since.map_or(f64::NAN, epoch_ms),
             )
         };
         self.is_open(pv).then(view)
@@ -210,6 +219,7 @@ impl Engine {
     /// now, once for all their changes.
     pub fn changes(&mut self) -> Vec<Change> {
         self.evaluate();
+        self.report_silence();
         let store = &mut self.session.live;
         let changed = store.dirty().iter().filter_map(|slot| {
             let opened = self.pvs.get(*slot as usize)?;
@@ -252,10 +262,10 @@ impl Engine {
         }
     }
 
-    /// Identifies the user, when the relay requires it or before a token expires.
+    /// Identifies the user, when the relay requires it or before a token expires. Without a
+    /// connection the token waits for the next one.
     pub fn authenticate(&mut self, token: &str) {
-        let request = self.session.authenticate(token.to_owned());
-        self.outgoing.push(request);
+        self.token = Some(token.to_owned());
     }
 
     /// Reads PVs once, without a subscription. The relay waits up to `timeout` for PVs that are not
@@ -328,7 +338,7 @@ impl Engine {
         let heard_ms = self.pulse.heard().map_or(f64::NAN, epoch_ms);
         self.session.relay_lost(epoch_ms(now), heard_ms);
         self.link = Link::Lost;
-        self.silent_since = None;
+        self.set_silent_since(None);
         self.subscribing = None;
         self.outgoing.clear();
         self.operations.lost(&mut self.events);
@@ -340,12 +350,17 @@ impl Engine {
     /// The relay does not answer: close the connection, report this with
     /// [`Engine::disconnected`] and connect again.
     pub fn requests(&mut self, now: SystemTime) -> Result<Vec<Vec<u8>>, NoAnswer> {
-        let mut requests = std::mem::take(&mut self.outgoing);
         if self.link == Link::Lost {
-            self.release(&mut requests);
+            // Without a connection no PV has an id: there is nothing to unsubscribe.
+            self.release(&mut Vec::new());
             return Ok(Vec::new());
         }
         self.pulse.check(now)?;
+        let mut requests = Vec::new();
+        if let Some(token) = self.token.take() {
+            requests.push(self.session.authenticate(token));
+        }
+        requests.append(&mut self.outgoing);
         if self.link == Link::Open {
             self.release(&mut requests);
             self.subscribe(&mut requests);
@@ -353,7 +368,7 @@ impl Engine {
             self.operations
                 .send(&mut self.session, &mut requests, &mut self.events);
             self.pulse.requests(now, &mut self.session, &mut requests);
-            self.silent_since = self.pulse.silent_since(now);
+            self.set_silent_since(self.pulse.silent_since(now));
         }
         Ok(requests)
     }
@@ -368,10 +383,28 @@ impl Engine {
     }
 
     /// The time of the relay's last message, if the relay had not answered a ping when
-    /// [`Engine::requests`] was last called. The values are unconfirmed since then.
+    /// [`Engine::requests`] was last called and no message has arrived since. Meanwhile the state
+    /// of its PVs is [`State::Unresponsive`].
     #[must_use]
     pub fn silent_since(&self) -> Option<SystemTime> {
         self.silent_since
+    }
+
+    fn set_silent_since(&mut self, silent_since: Option<SystemTime>) {
+        self.silence_changed |= self.silent_since != silent_since;
+        self.silent_since = silent_since;
+    }
+
+    /// Reports the PVs of a relay that became silent or answers again as changed.
+    fn report_silence(&mut self) {
+        if !std::mem::take(&mut self.silence_changed) {
+            return;
+        }
+        for (slot, opened) in self.pvs.iter().enumerate() {
+            if opened.is_open && opened.needs_relay {
+                self.session.live.touch(slot as Slot, part::CONNECTION);
+            }
+        }
     }
 
     /// The number of updates received and the number of values skipped, of all PVs.

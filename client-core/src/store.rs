@@ -310,8 +310,9 @@ impl Store {
         &self.names[slot as usize]
     }
 
+    /// Records that parts of a slot changed.
     #[inline]
-    fn touch(&mut self, slot: Slot, parts: u32) {
+    pub(crate) fn touch(&mut self, slot: Slot, parts: u32) {
         let before = self.columns.parts[slot as usize];
         if before == 0 && parts != 0 {
             self.dirty[self.dirty_len] = slot;

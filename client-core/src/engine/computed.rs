@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use pvwire_schema::types::{Array, Filter, Node, NodeValue, Outcome, PutValue, ValueType};
 
 use super::{Engine, Origin, PutDone, PutError, Pv, State, View, epoch_ms};
-use crate::format::push_shortest;
+use crate::format::{push_characters, push_shortest};
 use crate::formula::value::{Severity, Stamp, Value};
 use crate::formula::{self, Alarm, Context, Formula, Input, Operand};
 use crate::local::{self, Locals};
@@ -83,6 +83,8 @@ impl Engine {
         context.now = stamp(now);
         context.random ^= u64::from(context.now.nanoseconds).rotate_left(32);
         let inputs = self.open(formula.inputs(), filter, now);
+        let needs_relay = |pv: &Pv| self.pvs[pv.slot as usize].needs_relay;
+        self.pvs[slot as usize].needs_relay = inputs.iter().any(needs_relay);
         self.computed.formulas.push(Linked {
             slot,
             formula,
@@ -225,7 +227,7 @@ impl Engine {
 
 /// A PV as an input of a formula.
 fn input(view: &View<'_>) -> Input {
-    let (State::Connected, Some(value)) = (view.state(), view.value()) else {
+    let Some(value) = view.value().filter(|_| is_connected(view)) else {
         return Input::Disconnected;
     };
     let alarm = view.alarm();
@@ -243,6 +245,11 @@ fn input(view: &View<'_>) -> Input {
             .map_or_else(Stamp::default, |time| stamp(time.time)),
         display: display.map_or((f64::NAN, f64::NAN), |limits| (limits.low, limits.high)),
     })
+}
+
+/// Whether a formula computes with the PV's value; that of a silent server may be outdated.
+fn is_connected(view: &View<'_>) -> bool {
+    matches!(view.state(), State::Connected | State::Unresponsive)
 }
 
 fn operand(view: &View<'_>, value: super::Value<'_>) -> Value {
@@ -278,13 +285,9 @@ fn operand(view: &View<'_>, value: super::Value<'_>) -> Value {
         super::Value::Array(array) => {
             // NAME.FIELD$ is EPICS's way to request a long string.
             let is_text = metadata.is_some_and(|known| known.form == "String");
-            if is_text || view.name().ends_with('$') {
-                let end = array.data.iter().position(|byte| *byte == 0);
-                let bytes = &array.data[..end.unwrap_or(array.data.len())];
-                Value::text(&String::from_utf8_lossy(bytes))
-            } else {
-                Value::Numbers(array.numbers().into())
-            }
+            let long_string = Some(array).filter(|_| is_text || view.name().ends_with('$'));
+            let text = long_string.and_then(characters);
+            text.unwrap_or_else(|| Value::Numbers(array.numbers().into()))
         }
         // A structure is not a number.
         super::Value::Structure(_) | super::Value::Unknown => Value::Number(f64::NAN),
@@ -294,11 +297,9 @@ fn operand(view: &View<'_>, value: super::Value<'_>) -> Value {
 /// The input that gives the formula its connection state: the first one that is not connected,
 /// otherwise one whose server doesn't answer, otherwise the one that was connected last.
 fn leader<'a>(inputs: &[(Slot, View<'a>)]) -> Option<(Slot, View<'a>)> {
-    let gone = inputs
-        .iter()
-        .find(|(_, view)| view.state() != State::Connected);
+    let gone = inputs.iter().find(|(_, view)| !is_connected(view));
     let latest = || {
-        let rank = |view: &View<'_>| (view.last_heard().is_some(), view.since());
+        let rank = |view: &View<'_>| (view.is_server_silent(), view.since());
         inputs.iter().max_by_key(|(_, view)| rank(view))
     };
     gone.or_else(latest).copied()
@@ -332,6 +333,16 @@ fn written(value: &PutValue) -> Value {
         PutValue::TextArray(texts) => Value::Texts(texts.as_slice().into()),
         PutValue::Array(array) => Value::Numbers(array.numbers().into()),
     }
+}
+
+/// The text in an array of characters; `None` if it is another array.
+fn characters(array: &Array) -> Option<Value> {
+    if !matches!(array.value_type, ValueType::Int8 | ValueType::UInt8) {
+        return None;
+    }
+    let mut text = Vec::new();
+    push_characters(&array.data, &mut text);
+    Some(Value::text(&String::from_utf8_lossy(&text)))
 }
 
 fn doubles(numbers: &[f64]) -> Array {

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use pvwire_schema::decode::{DecodeError, NodeView};
 use pvwire_schema::limits::MAX_NAMES;
-use pvwire_schema::types::Node;
+use pvwire_schema::types::{Node, PvId};
 
 use super::{Description, Engine, Event, Link, Opened, Origin, millis};
 use crate::ingest::{Answered, ArrayRow};
@@ -44,6 +44,7 @@ impl Engine {
             return Err(ReceiveError::Gap);
         }
         self.pulse.heard_at(now, applied.moves_tick);
+        self.set_silent_since(None);
         let request = applied.reply_to;
         match applied.answered {
             Answered::Hello => self.greeted(),
@@ -166,8 +167,10 @@ impl Engine {
         let wanted = |opened: &Opened| opened.is_open && opened.description == Description::Wanted;
         let slots = self.pvs.iter().enumerate();
         let slots = slots
-            .filter(|(slot, opened)| wanted(opened) && !self.wanted.contains(&(*slot as Slot)));
-        let slots: Vec<_> = slots.map(|(slot, _)| slot as Slot).collect();
+            .filter(|(_, opened)| wanted(opened))
+            .map(|(slot, _)| slot as Slot);
+        let has_id = |slot: &Slot| self.session.live.id(*slot) != PvId::NONE;
+        let slots: Vec<_> = slots.filter(has_id).collect();
         for slots in slots.chunks(MAX_NAMES) {
             requests.extend(self.session.describe(slots));
             for slot in slots {

@@ -1,5 +1,9 @@
 //! The engine with frames made by hand and times given by the tests.
 
+mod long_string;
+mod requests;
+mod silence;
+
 use pvwire_schema::decode;
 use pvwire_schema::encode::RowMarks;
 use pvwire_schema::types::{
@@ -50,24 +54,30 @@ fn sent(engine: &mut Engine, seconds: f64) -> Vec<(u32, RequestBody)> {
 
 /// Answers a Subscribe with ids from 1 and a connected number for each.
 fn subscribed(engine: &mut Engine, seconds: f64, request: u32, ids: std::ops::Range<u32>) {
+    let all: Vec<_> = ids.clone().map(PvId).collect();
+    let bytes = snapshot(request, &all, ids);
+    engine.receive(bytes, at(seconds)).unwrap();
+}
+
+/// An answer to a Subscribe, and a connected number for each of `rows`.
+fn snapshot(request: u32, ids: &[PvId], rows: std::ops::Range<u32>) -> Vec<u8> {
     let reply = Reply::Subscribed {
-        ids: ids.clone().map(PvId).collect(),
+        ids: ids.to_vec(),
         errors: Vec::new(),
     };
-    let bytes = frame(FrameKind::Snapshot, 10, 0, |e| {
+    frame(FrameKind::Snapshot, 10, 0, |e| {
         e.reply(request, &reply);
-        for id in ids.clone() {
+        for id in rows.clone() {
             e.connection(PvId(id), connected());
         }
-        for id in ids.clone() {
+        for id in rows.clone() {
             let marks = RowMarks {
                 sequence: 1,
                 ..RowMarks::default()
             };
             e.number(PvId(id), 1_000_000_000, f64::from(id), marks);
         }
-    });
-    engine.receive(bytes, at(seconds)).unwrap();
+    })
 }
 
 fn subscribe_of(names: &[&str]) -> RequestBody {

@@ -54,6 +54,9 @@ pub struct Alarm<'a> {
 
 /// A PV's connection state. It is independent of the alarm severity: a PV that is not connected
 /// keeps its last value, which is outdated.
+///
+/// A selection (see [`View::select`]) shows [`State::Unresponsive`] as browsers do: `state` is
+/// `connected`, and `unresponsive` is true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum State<'a> {
@@ -63,6 +66,9 @@ pub enum State<'a> {
     NotFound,
     /// The value is current.
     Connected,
+    /// The PV is connected, but its server or the relay has stopped responding: the value was
+    /// current when the server was [last heard](View::last_heard).
+    Unresponsive,
     /// The PV's server can't be reached.
     Disconnected,
     /// The relay can't be reached.
@@ -78,7 +84,8 @@ pub struct View<'a> {
     store: &'a Store,
     slot: Slot,
     held: &'a Held,
-    /// Time of the relay's last message if the relay doesn't answer; NaN otherwise.
+    /// Time of the relay's last message if the value comes from a relay that doesn't answer; NaN
+    /// otherwise.
     heard_ms: f64,
 }
 
@@ -193,6 +200,7 @@ impl<'a> View<'a> {
             wire => match ConnectionState::from_number(wire) {
                 ConnectionState::Connecting => State::Connecting,
                 ConnectionState::NotFound => State::NotFound,
+                ConnectionState::Connected if self.last_heard().is_some() => State::Unresponsive,
                 ConnectionState::Connected => State::Connected,
                 ConnectionState::Disconnected => State::Disconnected,
             },
@@ -205,11 +213,17 @@ impl<'a> View<'a> {
         epoch_time(self.store.columns.since_ms[self.at()])
     }
 
-    /// When the PV's server was last heard from, if the PV is disconnected or its server does not
-    /// answer: the value was current until then.
+    /// When the PV's server was last heard from, if the PV is disconnected or its server or the
+    /// relay does not answer: the value was current until then.
     #[must_use]
     pub fn last_heard(&self) -> Option<SystemTime> {
-        epoch_time(self.store.columns.heard_ms[self.at()])
+        let of_server = epoch_time(self.store.columns.heard_ms[self.at()]);
+        of_server.or_else(|| epoch_time(self.heard_ms))
+    }
+
+    /// Whether the PV's server is known to be silent, whatever the relay does.
+    pub(super) fn is_server_silent(&self) -> bool {
+        !self.store.columns.heard_ms[self.at()].is_nan()
     }
 
     /// Whether the value may be read.
