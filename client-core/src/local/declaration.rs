@@ -161,9 +161,8 @@ fn items(text: &str) -> Result<(Vec<Item>, bool), LocalError> {
     Ok((items, list.is_some()))
 }
 
-/// The text up to the closing quote, and what follows it. Escapes are those of JSON without `\b`
-/// and
-/// `\f`, and without pairs of surrogates.
+/// The text up to the closing quote, and what follows it. Escapes are those of JSON; a backslash
+/// before another character is part of the text.
 fn unquoted(text: &str) -> Option<(String, &str)> {
     let mut item = String::new();
     let mut rest = text.chars();
@@ -174,11 +173,12 @@ fn unquoted(text: &str) -> Option<(String, &str)> {
                 'n' => item.push('\n'),
                 'r' => item.push('\r'),
                 't' => item.push('\t'),
+                'b' => item.push('\u{8}'),
+                'f' => item.push('\u{c}'),
                 'u' => {
-                    let digits = rest.as_str().get(..4)?;
-                    let code = u32::from_str_radix(digits, 16).ok()?;
-                    item.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
-                    rest = rest.as_str().get(4..)?.chars();
+                    let (character, after) = escaped_character(rest.as_str())?;
+                    item.push(character);
+                    rest = after.chars();
                 }
                 escaped @ ('"' | '\\' | '/') => item.push(escaped),
                 other => item.extend(['\\', other]),
@@ -186,6 +186,29 @@ fn unquoted(text: &str) -> Option<(String, &str)> {
             other => item.push(other),
         }
     }
+}
+
+/// The character that follows `\u`, and what comes after it. Two surrogates are one character; one
+/// without the other is the replacement character.
+fn escaped_character(text: &str) -> Option<(char, &str)> {
+    let (first, rest) = code_unit(text)?;
+    let second = || code_unit(rest.strip_prefix("\\u")?);
+    if let Some((second, after)) = second()
+        && let Some(Ok(character)) = char::decode_utf16([first, second]).next()
+        && character.len_utf16() == 2
+    {
+        return Some((character, after));
+    }
+    let character = char::from_u32(first.into());
+    Some((character.unwrap_or(char::REPLACEMENT_CHARACTER), rest))
+}
+
+/// Four hexadecimal digits, and what follows them.
+fn code_unit(text: &str) -> Option<(u16, &str)> {
+    let (digits, rest) = text.split_at_checked(4)?;
+    let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let unit = u16::from_str_radix(digits, 16).ok()?;
+    is_hex.then_some((unit, rest))
 }
 
 /// The type of an initial value, if the name has no type.

@@ -86,6 +86,20 @@ fn initial_values_in_json_are_also_understood() {
 }
 
 #[test]
+fn escapes_in_texts_are_those_of_json() {
+    let text = |escaped: &str| opened(&format!("loc://x(\"{escaped}\")"));
+    assert_eq!(text(r"\b\f\/"), Value::text("\u{8}\u{c}/"));
+    assert_eq!(text(r"a\ud83d\ude00b"), Value::text("a😀b"));
+    assert_eq!(text(r"\uD83D"), Value::text("\u{fffd}"));
+    assert_eq!(
+        text(r"\ude00\ud83d\u0041"),
+        Value::text("\u{fffd}\u{fffd}A")
+    );
+    assert!(refused(r#"loc://x("\u+041")"#).contains("invalid initial value"));
+    assert!(refused(r#"loc://x("\u00é")"#).contains("invalid initial value"));
+}
+
+#[test]
 fn wrong_names_say_what_is_expected() {
     for name in [
         "loc://",

@@ -12,11 +12,12 @@ fn integer(call: &Call<'_>, at: usize) -> Result<i64> {
         return Ok(*integer);
     }
     let number = call.number(at);
-    let integer = number as i64;
-    if integer as f64 == number {
-        Ok(integer)
+    // Every double in this range, but not its end, fits into 64 bits.
+    const END: f64 = (1_u64 << 63) as f64;
+    if (-END..END).contains(&number) && number.fract() == 0.0 {
+        Ok(number as i64)
     } else {
-        Err(call.outside(at, "an integer"))
+        Err(call.outside(at, "an integer of 64 bits"))
     }
 }
 
