@@ -201,6 +201,47 @@ describe("a formula", () => {
     evaluate.mockRestore();
   });
 
+  it("is not evaluated again when another one is mounted", async () => {
+    const first = listen("=A + rnd(1000)");
+    const second = listen("=rnd(1000)");
+    await eventually(() => {
+      expect(first.shown().value?.number).toBeDefined();
+      expect(second.shown().value?.number).toBeDefined();
+    });
+    const before = [first.shown().value?.number, second.shown().value?.number];
+    const evaluate = vi.spyOn(Page.prototype, "evaluate");
+    for (const [name, value] of [
+      ["=A * 4", 4],
+      ["=B * 4", 8],
+      ["=5", 5],
+    ] as const) {
+      const { end, shown } = listen(name);
+      await eventually(() => {
+        expect(shown().value?.number).toBe(value);
+      });
+      end();
+      await eventually(() => {
+        expect(client.inspect(name)).toBeUndefined();
+      });
+    }
+    expect(evaluate).toHaveBeenCalledTimes(3);
+    expect([first.shown().value?.number, second.shown().value?.number]).toEqual(before);
+    evaluate.mockRestore();
+    // An input that comes after others have gone is read.
+    relay.set("B", 6);
+    const last = listen("=B + 1");
+    await eventually(() => {
+      expect(last.shown().value?.number).toBe(7);
+    });
+  });
+
+  it("reads only characters as a long string", async () => {
+    relay.set("LONG.NAME$", { value: Uint8Array.of(0xb0, 0x43, 0, 1), type: "UInt8" });
+    relay.set("A.VAL$", { value: Float64Array.of(104, 0.5) });
+    expect(await valueOf("=`LONG.NAME$`")).toBe("°C");
+    expect(await valueOf("=`A.VAL$`")).toEqual(Float64Array.of(104, 0.5));
+  });
+
   it("takes local PVs and formulas", async () => {
     const { shown } = listen("=`loc://gain(2)` * `eq://A + 'loc://offset(1)'`");
     await eventually(() => {

@@ -1,12 +1,14 @@
 /** Acknowledgements, pings, and what a relay that stops answering looks like. */
 
-import { describe, expect, it, vi } from "vitest";
+import { beforeAll, describe, expect, it, vi } from "vitest";
 
 import type { Clock, Timer } from "../ts/clock.js";
 import type { PvData } from "../ts/index.js";
 import { Heartbeat } from "../ts/link/heartbeat.js";
 import { client, eachWithClient, open, state } from "./connected.js";
-import { GOLDEN_NAMES, settle } from "./fake_relay.js";
+import { GOLDEN_NAMES, loadedPage, settle } from "./fake_relay.js";
+
+beforeAll(loadedPage);
 
 eachWithClient();
 
@@ -94,6 +96,41 @@ describe("a relay that hangs", () => {
     expect(show().connection).toMatchObject({ unresponsive: false, lastHeard: null });
     expect(show().status.quality).toBe("VALID");
     expect(client.connection.getSnapshot().silentSinceMs).toBeUndefined();
+  });
+
+  it("is not shown by formulas whose values don't come from it", async () => {
+    const [name] = GOLDEN_NAMES;
+    const formulas = [
+      "=1+1",
+      "=`loc://x(1)` * 2",
+      "=`=1+1` + 1",
+      `=\`${name}\` * 2`,
+      `=1 + '${name}'`,
+    ];
+    const told = formulas.map(() => vi.fn());
+    const pvs = formulas.map((formula, at) => {
+      const pv = client.pv(formula, "{ connection { state unresponsive } }");
+      pv.subscribe(told[at] ?? vi.fn());
+      return pv;
+    });
+    const socket = await open();
+    await settle();
+    vi.advanceTimersByTime(100);
+    await settle();
+    socket.frame("pong");
+    const unresponsive = (): unknown[] =>
+      pvs.map((pv) => {
+        const { state, unresponsive } = pv.getSnapshot()?.connection ?? {};
+        return state === "connected" ? unresponsive : state;
+      });
+    expect(unresponsive()).toEqual([false, false, false, false, false]);
+    for (const each of told) each.mockClear();
+    vi.advanceTimersByTime(3000);
+    expect(client.connection.getSnapshot().silentSinceMs).toBeDefined();
+    expect(unresponsive()).toEqual([false, false, false, true, true]);
+    expect(told.map((each) => each.mock.calls.length)).toEqual([0, 0, 0, 1, 1]);
+    socket.frame("pong");
+    expect(unresponsive()).toEqual([false, false, false, false, false]);
   });
 
   it("is pinged only when nothing comes, every two seconds", async () => {

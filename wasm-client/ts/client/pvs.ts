@@ -178,8 +178,8 @@ export class Pvs implements PvOwner {
     if (this.wasm === undefined) return;
     this.wasm.heardMs = heardMs;
     const round = new Round();
-    for (const { handles, name } of this.held.values()) {
-      for (const handle of isLocal(name) ? [] : handles) {
+    for (const { handles, slot } of this.held.values()) {
+      for (const handle of slot?.needsRelay === true ? handles : []) {
         if ((handle.mask & CONNECTION) !== 0) round.add(handle.changed(CONNECTION));
       }
     }

@@ -75,9 +75,9 @@ const state = (slot: Slot, columns: Columns): number => columns.state[slot.index
 const connected: Reader = (slot, columns) => state(slot, columns) === CONNECTED;
 
 /** When the PV's server or the relay was last heard from; NaN while they answer. */
-const heardMs = ({ index, name, wasm }: Slot, columns: Columns): number => {
+const heardMs = ({ index, needsRelay, wasm }: Slot, columns: Columns): number => {
   const ms = columns.heardMs[index] as number;
-  return Number.isNaN(ms) && !name.startsWith("loc://") ? wasm.heardMs : ms;
+  return Number.isNaN(ms) && needsRelay ? wasm.heardMs : ms;
 };
 
 export const unresponsive = (slot: Slot, columns: Columns): boolean =>
@@ -112,9 +112,9 @@ const bigint = (slot: Slot, columns: Columns): bigint | null => {
       return BigInt(slot.text(columns));
     case Kind.number: {
       const value = columns.value[slot.index] as number;
-      return Number.isInteger(value) && isInteger(slot.metadata(columns).type)
-        ? BigInt(value)
-        : null;
+      // A larger number is a value of another type than the metadata say.
+      const fits = Number.isInteger(value) && Math.abs(value) < 2 ** 64;
+      return fits && isInteger(slot.metadata(columns).type) ? BigInt(value) : null;
     }
     default:
       return null;
@@ -142,22 +142,8 @@ const readable: Reader = (slot, columns) =>
 const text = (slot: Slot, columns: Columns): string | null => {
   const kind = columns.kind[slot.index];
   if (kind === Kind.text) return slot.text(columns);
-  if (kind !== Kind.array || !/^U?Int8$/.test(slot.elementType)) return null;
-  return textOf(slot.array() as Uint8Array | Int8Array);
+  return kind === Kind.array ? slot.characters() : null;
 };
-
-/** Decodes text as EPICS writes it: up to the first NUL, in UTF-8 or otherwise in Latin-1. */
-function textOf(array: Uint8Array | Int8Array): string {
-  const bytes = new Uint8Array(array.buffer, array.byteOffset, array.length);
-  const end = bytes.indexOf(0);
-  const characters = end < 0 ? bytes : bytes.subarray(0, end);
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(characters);
-  } catch {
-    // Not all at once: a call accepts some ten thousand arguments.
-    return Array.from(characters, (byte) => String.fromCharCode(byte)).join("");
-  }
-}
 
 const string = (slot: Slot, columns: Columns): string => {
   const metadata = slot.metadata(columns);

@@ -37,10 +37,14 @@ export class Formulas {
   /** By name and filter. */
   #inputs = new Map<string, Input>();
   #free: number[] = [];
-  /** By slot; `undefined` if slots have changed. */
-  #bySlot: Map<number, Input> | undefined;
-  /** Formulas whose inputs have changed. */
+  /** By slot. */
+  #bySlot = new Map<number, Input>();
+  /** Inputs that haven't been read yet. */
+  #unread = new Set<Input>();
+  /** New formulas, and those whose inputs have changed. */
   #due = new Set<Formula>();
+  /** The slots are those of this state of the module. */
+  #wasm: Wasm | undefined;
   #page: Page;
   #owner: PvOwner;
   #clock: Clock;
@@ -56,9 +60,12 @@ export class Formulas {
 
   /** Called when a formula gets its first listener, or another slot. */
   attach(pv: PagePv, slot: Slot): void {
-    this.#bySlot = undefined;
     this.#onChange();
-    if (this.#formulas.has(pv)) return;
+    const known = this.#formulas.get(pv);
+    if (known !== undefined) {
+      this.#due.add(known);
+      return;
+    }
     const number = this.#page.add_formula(formulaOf(pv.name) ?? "");
     if (number === undefined) {
       slot.wasm.core.refuse(slot.index, this.#page.error());
@@ -72,6 +79,7 @@ export class Formulas {
     const formula = { pv, number, inputs };
     for (const input of inputs) input.users.add(formula);
     this.#formulas.set(pv, formula);
+    this.#due.add(formula);
   }
 
   detach(pv: PagePv): void {
@@ -79,12 +87,13 @@ export class Formulas {
     if (formula === undefined) return;
     this.#formulas.delete(pv);
     this.#due.delete(formula);
-    this.#bySlot = undefined;
     this.#page.remove_formula(formula.number);
     for (const input of formula.inputs) {
       input.users.delete(formula);
       if (input.users.size > 0) continue;
       this.#inputs.delete(input.handle.key);
+      this.#unread.delete(input);
+      for (const [index, other] of this.#bySlot) if (other === input) this.#bySlot.delete(index);
       this.#free.push(input.number);
       this.#page.clear_input(input.number);
       input.release();
@@ -116,22 +125,24 @@ export class Formulas {
       const release = handle.subscribe(() => undefined);
       input = { number: this.#free.pop() ?? this.#inputs.size, handle, release, users: new Set() };
       this.#inputs.set(handle.key, input);
+      this.#unread.add(input);
     }
     return input;
   }
 
-  /** Reads changed inputs. */
+  /** Reads new and changed inputs. */
   #gather(wasm: Wasm): void {
-    if (this.#bySlot === undefined) {
-      this.#bySlot = new Map();
-      for (const input of this.#inputs.values()) {
-        const slot = input.handle.held?.slot;
-        if (slot === undefined) continue;
-        this.#bySlot.set(slot.index, input);
-        this.#read(input, slot, wasm.columns);
-      }
-      for (const formula of this.#formulas.values()) this.#due.add(formula);
-      return;
+    if (this.#wasm !== wasm) {
+      this.#wasm = wasm;
+      this.#bySlot.clear();
+      this.#unread = new Set(this.#inputs.values());
+    }
+    for (const input of this.#unread) {
+      const slot = input.handle.held?.slot;
+      if (slot === undefined) continue;
+      this.#unread.delete(input);
+      this.#bySlot.set(slot.index, input);
+      this.#read(input, slot, wasm.columns);
     }
     const { parts } = wasm.columns;
     for (const index of wasm.dirty()) {
@@ -164,12 +175,13 @@ export class Formulas {
     this.#due.delete(formula);
     const { pv, number, inputs } = formula;
     const slot = pv.slot as Slot;
+    slot.needsRelay = inputs.some(({ handle }) => handle.held?.slot?.needsRelay ?? true);
     const leader = leaderOf(inputs, wasm.columns);
     if (leader !== undefined) follow(slot, leader);
     const nowMs = this.#clock.epochMs();
     const utcOffsetSeconds = -60 * new Date(nowMs).getTimezoneOffset();
     if (this.#page.evaluate(number, nowMs, utcOffsetSeconds)) showResult(slot, this.#page, false);
-    const own = this.#bySlot?.get(slot.index);
+    const own = this.#bySlot.get(slot.index);
     if (own !== undefined) this.#read(own, slot, wasm.columns);
   }
 }

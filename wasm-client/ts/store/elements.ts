@@ -1,4 +1,4 @@
-/** The typed array for each type of element. */
+/** The typed array for each type of element, and the text in arrays of characters. */
 
 import { ValueType } from "../schema.js";
 import type { NumericArray, PvType } from "../types.js";
@@ -39,4 +39,17 @@ export function numericArray(
   return offset % size === 0
     ? new constructor(buffer, offset, count)
     : new constructor(buffer.slice(offset, offset + count * size));
+}
+
+/** Decodes text as EPICS writes it: up to the first NUL, in UTF-8 or otherwise in Latin-1. */
+export function textOf(array: Uint8Array | Int8Array): string {
+  const bytes = new Uint8Array(array.buffer, array.byteOffset, array.length);
+  const end = bytes.indexOf(0);
+  const characters = end < 0 ? bytes : bytes.subarray(0, end);
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(characters);
+  } catch {
+    // Not all at once: a call accepts some ten thousand arguments.
+    return Array.from(characters, (byte) => String.fromCharCode(byte)).join("");
+  }
 }

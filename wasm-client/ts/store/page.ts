@@ -151,10 +151,10 @@ function stageSlot(slot: Slot, columns: Columns, page: Page): void {
       page.value_texts([...slot.texts(columns)]);
       break;
     case Kind.array: {
-      const array = slot.array();
       // NAME.FIELD$ is EPICS's way to request a long string.
-      if (slot.id.endsWith("$") || form === "String") page.value_text(longString(array));
-      else page.value_numbers(toNumbers(array));
+      const text = slot.id.endsWith("$") || form === "String" ? slot.characters() : null;
+      if (text !== null) page.value_text(text);
+      else page.value_numbers(toNumbers(slot.array()));
       break;
     }
     default:
@@ -167,12 +167,6 @@ const toNumbers = (array: NumericArray | readonly (number | bigint)[]): Float64A
   array instanceof Float64Array
     ? array
     : Float64Array.from(array as ArrayLike<number | bigint>, Number);
-
-function longString(array: NumericArray): string {
-  const bytes = Uint8Array.from(array as ArrayLike<number>);
-  const end = bytes.indexOf(0);
-  return new TextDecoder().decode(end < 0 ? bytes : bytes.subarray(0, end));
-}
 
 function stageInteger(page: Page, value: bigint): void {
   if (value >= INT64_MIN && value < INT64_END) page.value_integer(value);

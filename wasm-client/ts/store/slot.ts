@@ -1,7 +1,7 @@
 /** The state of one PV that JavaScript keeps in addition to the module's columns. */
 
 import type { Columns, Wasm } from "./core.js";
-import { numericArray, TYPES } from "./elements.js";
+import { numericArray, textOf, TYPES } from "./elements.js";
 import { iso } from "./format.js";
 import { readStructure } from "./node.js";
 import type { NumericArray, PvDisplay, PvField, PvStructure, PvType } from "../types.js";
@@ -45,6 +45,8 @@ const NO_METADATA: Metadata = {
 /** One PV: its index in the columns, and cached values from the module. */
 export class Slot {
   readonly id: string;
+  /** Whether its values come from the relay, those of a formula through its inputs. */
+  needsRelay: boolean;
   #metadata = NO_METADATA;
   #metadataVersion = 0;
   #text = "";
@@ -68,6 +70,7 @@ export class Slot {
     /** Whether it belongs to the last answered Get. */
     readonly answer = false,
   ) {
+    this.needsRelay = !name.startsWith("loc://");
     this.id = name.includes("://") || name.startsWith("=") ? name : `ca://${name}`;
   }
 
@@ -131,6 +134,12 @@ export class Slot {
     const { buffer, offset, count, type } = this.#bytes ?? NO_BYTES;
     this.#array ??= numericArray(buffer, offset, count, type);
     return this.#array;
+  }
+
+  /** The text in an array of characters; `null` if it is another array. */
+  characters(): string | null {
+    if (!/^U?Int8$/.test(this.elementType)) return null;
+    return textOf(this.array() as Uint8Array | Int8Array);
   }
 
   /** A structure, or the elements of an array of structures. */
