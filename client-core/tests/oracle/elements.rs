@@ -140,9 +140,17 @@ fn normative(pv: &Pv, name: &str) -> Option<Json> {
         .about("typeId")
         .as_str()?
         .starts_with(&format!("epics:nt/{name}:"));
-    let value = pv.value.as_ref()?;
+    let value = content(pv.value.as_ref()?);
     let of = shown(value);
     (is_it && value["type"] == "Structure" && of.is_object()).then_some(of)
+}
+
+/// What a value of any type holds.
+fn content(value: &Json) -> &Json {
+    match &value["holds"] {
+        held if value["type"] == "Any" && !held.is_null() => content(held),
+        _ => value,
+    }
 }
 
 /// Whether a result is a structure.
@@ -212,7 +220,7 @@ fn table(pv: &Pv, of: &Json, field: &Field) -> Json {
     let nodes = pv
         .value
         .as_ref()
-        .and_then(|value| value["fields"].as_array());
+        .and_then(|value| content(value)["fields"].as_array());
     let value = nodes
         .into_iter()
         .flatten()
@@ -224,7 +232,8 @@ fn table(pv: &Pv, of: &Json, field: &Field) -> Json {
         .enumerate()
         .map(|(at, column)| {
             let is_compound = ["Structure", "Union", "Any"].contains(&column["type"].as_str().unwrap_or(""));
-            let array = Some(shown(column)).filter(|of| !is_compound && is_array(of));
+            let is_empty = column["array"].as_array().is_some_and(Vec::is_empty);
+            let array = Some(shown(column)).filter(|of| (!is_compound || is_empty) && is_array(of));
             let array = array.unwrap_or(Json::Null);
             let label = labels.get(at).cloned();
             let name = name_of(column);

@@ -157,11 +157,11 @@ fn fields(words: &mut Words, depth: usize) -> Vec<Json> {
         .collect()
 }
 
-/// A PV's value. Servers have no PV of any type, and none without a type once it has a value.
+/// A PV's value. Servers have no PV without a type once it has a value.
 fn root(words: &mut Words, depth: usize) -> Json {
     let value = node(words, depth);
     match value["type"].as_str() {
-        Some("Any" | "Unknown") => json!({ "type": "Structure", "fields": [] }),
+        Some("Unknown") => json!({ "type": "Structure", "fields": [] }),
         _ => value,
     }
 }

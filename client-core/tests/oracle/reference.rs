@@ -397,7 +397,7 @@ fn is_64(value_type: &str) -> bool {
 fn integer(pv: &Pv, kind: &Kind<'_>) -> Option<String> {
     match kind {
         Kind::Large(digits) => Some((*digits).to_owned()),
-        Kind::Number(number) if number.fract() == 0.0 && number.is_finite() => {
+        Kind::Number(number) if number.fract() == 0.0 && number.abs() < 2_f64.powi(64) => {
             let is_integer =
                 pv.value_type().starts_with("Int") || pv.value_type().starts_with("UInt");
             is_integer.then(|| format!("{:.0}", number + 0.0))

@@ -91,6 +91,14 @@ fn texts_of(node: Option<&Node>) -> Option<&[String]> {
     match &node?.value {
         NodeValue::TextArray(texts) => Some(texts),
         NodeValue::Any(Some(held)) => texts_of(Some(held)),
+        // The type of elements that don't exist makes no difference.
+        NodeValue::StructureArray(list)
+        | NodeValue::UnionArray(list)
+        | NodeValue::AnyArray(list)
+            if list.is_empty() =>
+        {
+            Some(&[])
+        }
         _ => None,
     }
 }
@@ -160,26 +168,12 @@ fn plain_texts(array: &Array) -> Vec<String> {
         ValueType::UInt64 => words()
             .map(|word| u64::from_le_bytes(*word).to_string())
             .collect(),
-        _ => array.numbers().into_iter().map(plain_text).collect(),
+        _ => array
+            .numbers()
+            .into_iter()
+            .map(format::number_text)
+            .collect(),
     }
-}
-
-/// A number as JavaScript writes it.
-fn plain_text(number: f64) -> String {
-    if number.is_nan() {
-        return "NaN".to_owned();
-    }
-    if number.is_infinite() {
-        return if number > 0.0 {
-            "Infinity"
-        } else {
-            "-Infinity"
-        }
-        .to_owned();
-    }
-    let mut text = Vec::new();
-    format::push_shortest(number + 0.0, false, &mut text);
-    text.into_iter().map(char::from).collect()
 }
 
 fn nd_array(nodes: &[Node], fields: &[Asked<'_>]) -> Value {
@@ -233,7 +227,7 @@ fn each(nodes: &[Node], name: &str, make: impl Fn(&[Node]) -> Value) -> Value {
 fn scalar_text(node: Option<&Node>) -> Value {
     match node.map(Value::of) {
         Some(Value::Boolean(value)) => Value::Text(value.to_string()),
-        Some(Value::Number(number)) => Value::Text(plain_text(number)),
+        Some(Value::Number(number)) => Value::Text(format::number_text(number)),
         Some(Value::Integer(integer)) => Value::Text(integer.to_string()),
         Some(Value::Text(text)) => Value::Text(text),
         _ => Value::Null,

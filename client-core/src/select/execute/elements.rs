@@ -22,19 +22,23 @@ impl<'a> Elements<'a> {
     /// A structure and what it contains.
     #[must_use]
     pub fn structure(node: &'a Node) -> Self {
-        let count = match &node.value {
-            NodeValue::StructureArray(list)
-            | NodeValue::UnionArray(list)
-            | NodeValue::AnyArray(list) => list.len() as u32 + 1,
-            NodeValue::TextArray(list) => list.len() as u32 + 1,
-            _ => 0,
-        };
         Self {
             value_type: ValueType::Structure,
-            count,
+            count: count_of(node),
             bytes: &[],
             is_text: false,
             node: Some(node),
         }
+    }
+}
+
+fn count_of(node: &Node) -> u32 {
+    match &node.value {
+        NodeValue::StructureArray(list)
+        | NodeValue::UnionArray(list)
+        | NodeValue::AnyArray(list) => list.len() as u32 + 1,
+        NodeValue::TextArray(list) => list.len() as u32 + 1,
+        NodeValue::Any(Some(held)) => count_of(held),
+        _ => 0,
     }
 }

@@ -18,6 +18,9 @@ const CONNECTED: u8 = ConnectionState::Connected as u8;
 /// Severities that EPICS knows.
 const SEVERITIES: u8 = 4;
 
+/// Every integer of 64 bits is smaller.
+const INTEGERS_END: f64 = 18_446_744_073_709_551_616.0;
+
 /// Whether a newly requested PV has enough data to show.
 #[must_use]
 pub fn settled(store: &Store, slot: Slot) -> bool {
@@ -352,7 +355,8 @@ impl Reader<'_> {
         }
     }
 
-    /// An integer with all its digits.
+    /// An integer with all its digits. A number that no integer type holds is a value of another
+    /// type than the metadata say.
     fn exact(&self, cell: Cell, to: &mut Results) {
         let columns = &self.store.columns;
         let number = columns.value[self.at];
@@ -360,7 +364,7 @@ impl Reader<'_> {
             kind::LARGE_INTEGER => self.own_text(cell, to),
             kind::NUMBER
                 if number.trunc() == number
-                    && number.is_finite()
+                    && number.abs() < INTEGERS_END
                     && is_integer(self.store.metadata(self.slot).value_type) =>
             {
                 // Without the sign of a zero.
