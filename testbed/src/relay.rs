@@ -18,11 +18,16 @@ pub fn relay_program() -> PathBuf {
 }
 
 /// The relay's command with this network, not yet started.
+///
+/// A client of a test reads and acknowledges only while the test waits for it, and the test may be
+/// doing something else for longer than the usual times. Flags set other times.
 pub fn relay_command(network: Network) -> Command {
     let mut command = Command::new(relay_program());
     network.apply(&mut command);
     command
         .stdin(Stdio::null())
+        .env("PVWIRE_ACK_WINDOW_MS", "60000")
+        .env("PVWIRE_EVICT_AFTER_MS", "60000")
         .env("PVWIRE_ENABLE_SIM", "true");
     command
 }
