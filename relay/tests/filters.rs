@@ -74,8 +74,8 @@ fn one_update_at_most_in_an_interval_and_always_the_last_one() {
         min_interval_ms: 500,
         ..ALL
     };
-    let mut slow = client_with_filter(&relay, &[&name], filter);
     let started = Instant::now();
+    let mut slow = client_with_filter(&relay, &[&name], filter);
     keep_up("forty counts", &mut [&mut whole, &mut slow], |clients| {
         clients[0].pv(&name).rows.len() >= 40
     });

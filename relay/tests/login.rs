@@ -328,7 +328,7 @@ fn key_that_leaves_the_set_ends_only_its_own_sessions() {
     let since = Instant::now();
     assert_eq!(by_removed.wait_closed(), CloseCode::NotLoggedIn.number());
     assert!(
-        since.elapsed() < Duration::from_secs(4),
+        since.elapsed() < Duration::from_secs(20),
         "{:?}",
         since.elapsed()
     );

@@ -93,7 +93,7 @@ fn client_that_may_no_longer_read_a_pv_loses_it_and_learns_why() {
         assert_eq!(client.wait_closed(), CloseCode::RightsChanged.number());
     }
     assert!(
-        since.elapsed() < Duration::from_secs(5),
+        since.elapsed() < Duration::from_secs(20),
         "{:?}",
         since.elapsed()
     );
