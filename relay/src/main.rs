@@ -33,6 +33,7 @@ fn main() -> ExitCode {
     log_queue::init(environment.get("PVWIRE_LOG").map_or("", String::as_str));
     // While there is one thread only.
     pvwire_epics::prepare_environment();
+    pvwire_epics::allocate_from_one_arena();
     if let Err(error) = log_queue::start() {
         eprintln!("pvwire-relay: the thread of the log can't start: {error}");
         return ExitCode::FAILURE;

@@ -157,6 +157,44 @@ fn large_pvs_of_one_client_are_refused_beyond_its_budget() {
     others.check();
 }
 
+/// Arenas that glibc made for threads: each reserves 64 MiB at a multiple of this size, of which a first
+/// part is used. The memory at the end of such an arena isn't returned to the system.
+fn thread_arenas(maps: &str) -> usize {
+    const RESERVED: usize = 64 * MIB;
+    let range = |line: &str| {
+        let (range, rest) = line.split_once(' ').unwrap();
+        let (from, to) = range.split_once('-').unwrap();
+        let address = |text| usize::from_str_radix(text, 16).unwrap();
+        (
+            address(from),
+            address(to),
+            rest.starts_with("rw-p"),
+            rest.starts_with("---p"),
+        )
+    };
+    let ranges: Vec<_> = maps.lines().map(range).collect();
+    let is_arena = |pair: &&[(usize, usize, bool, bool)]| {
+        let [(from, used_to, is_used, _), (unused, to, _, is_reserved)] = pair else {
+            return false;
+        };
+        let is_whole = from % RESERVED == 0 && used_to == unused && to - from == RESERVED;
+        is_whole && *is_used && *is_reserved
+    };
+    ranges.windows(2).filter(is_arena).count()
+}
+
+#[test]
+fn free_memory_of_every_thread_can_be_returned() {
+    let relay = Relay::start(Network::new(), &[]);
+    let mut client = Client::connect(relay.address());
+    client.subscribe_live(&[
+        "sim://image(10000000,1,rate_hz=1)",
+        "sim://counter(rate_hz=10)",
+    ]);
+    // Tick, shards, simulation and EPICS's threads have allocated memory by now.
+    assert_eq!(thread_arenas(&relay.proc("maps")), 0);
+}
+
 #[test]
 fn connections_of_one_address_share_a_budget() {
     let flags = [

@@ -97,7 +97,7 @@ fn changes(lookup: impl Fn(&str) -> Option<String>) -> Vec<Change> {
 }
 
 /// Whether no other thread is running, if the system can tell (Linux can).
-fn only_thread() -> bool {
+pub(crate) fn only_thread() -> bool {
     match std::fs::read_dir("/proc/self/task") {
         Ok(threads) => threads.count() == 1,
         Err(_) => true,

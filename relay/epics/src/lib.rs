@@ -28,6 +28,6 @@ pub use command_thread::StartError;
 pub use descriptors::raise_descriptor_limit;
 pub use environment::prepare_environment;
 pub use guard::panics_caught;
-pub use memory::give_back_free_memory;
+pub use memory::{allocate_from_one_arena, give_back_free_memory};
 pub use ticket::{Phase, Ticket};
 pub use user::{BadUserName, ContextError, MAX_USER_BYTES, UserName};
