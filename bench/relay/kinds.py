@@ -5,6 +5,7 @@ from typing import Callable
 
 import attack
 import deliver
+import door
 import fanout
 import ingest
 import memory
@@ -41,6 +42,7 @@ def of(module):
 KINDS = {
     "fan-out": of(fanout),
     "deliver": of(deliver),
+    "door": of(door),
     "soak": of(soak),
     "stall": of(stall),
     "attack": of(attack),

@@ -285,18 +285,27 @@ class Relay:
 
     def load(self, scenario, clients, iocs, record=None, stalled=0, storm=False):
         """What the load client says after its measurement; ends the run when something is lost."""
-        words = ["--relay", self.address, "--pid", self.process.pid, "--names", iocs.names]
-        words += ["--clients", clients, "--stalled", stalled]
-        words += ["--warm-up-s", scenario["warm_up_s"], "--seconds", scenario["seconds"]]
+        words = ["--stalled", stalled]
         for flag in ("each", "pick", "sample_every_s"):
             if flag in scenario:
                 words += [f"--{flag.replace('_', '-')}", scenario[flag]]
         words += ["--storm"] if storm else []
         words += ["--lz4"] if scenario.get("compression") == "lz4" else []
         words += ["--record", record] if record else []
+        return self.measure("load", scenario, clients, iocs, words)
+
+    def door(self, scenario, clients, iocs):
+        """The same of clients of PVWS."""
+        return self.measure("door", scenario, clients, iocs, [])
+
+    def measure(self, part, scenario, clients, iocs, words):
+        """What a part of the load client says after its measurement."""
+        words += ["--relay", self.address, "--pid", self.process.pid, "--names", iocs.names]
+        words += ["--clients", clients]
+        words += ["--warm-up-s", scenario["warm_up_s"], "--seconds", scenario["seconds"]]
         waited_s = iocs.waited_s()
         load = self.children.start(
-            [*self.far_end, TARGET / "pvwire-bench", "load", *words],
+            [*self.far_end, TARGET / "pvwire-bench", part, *words],
             OTHER_CORES,
             stdout=subprocess.PIPE,
         )

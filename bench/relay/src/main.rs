@@ -6,6 +6,7 @@ mod attack;
 mod check;
 mod client;
 mod cpu;
+mod door;
 mod latency;
 mod load;
 mod memory;
@@ -35,6 +36,8 @@ struct Arguments {
 enum Part {
     /// Clients that subscribe to every PV and check every frame.
     Load(load::Plan),
+    /// Clients of the door for PVWS that subscribe to every PV and check every update.
+    Door(door::Plan),
     /// Clients of another server, which count what it leaves out.
     Peer(peer::Plan),
     /// Clients that try to use up the relay.
@@ -79,6 +82,7 @@ fn seconds(text: &str) -> Result<Duration, ParseIntError> {
 fn main() -> ExitCode {
     let done = match Arguments::parse().part {
         Part::Load(plan) => load::run(&plan),
+        Part::Door(plan) => door::run(&plan),
         Part::Peer(plan) => peer::run(&plan),
         Part::Attack {
             relay,

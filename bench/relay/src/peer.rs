@@ -1,7 +1,7 @@
 //! Clients of another server: what they receive, and what they cost that server.
 
 mod dialect;
-mod tally;
+pub(crate) mod tally;
 
 use std::error::Error;
 use std::net::TcpStream;

@@ -36,7 +36,16 @@ pub(crate) fn message_at(bytes: &[u8]) -> Option<(usize, usize)> {
 
 /// A client's binary message. The mask is zero: it only has to be there.
 pub(crate) fn masked(payload: &[u8]) -> Vec<u8> {
-    let mut message = vec![0x82];
+    message(0x82, payload)
+}
+
+/// A client's text message.
+pub(crate) fn masked_text(payload: &[u8]) -> Vec<u8> {
+    message(0x81, payload)
+}
+
+fn message(first: u8, payload: &[u8]) -> Vec<u8> {
+    let mut message = vec![first];
     match payload.len() {
         length @ 0..=125 => message.push(0x80 | length as u8),
         length @ 126..=0xffff => {
