@@ -1,5 +1,7 @@
 """Latency of 100 clients while others attack the relay, and its memory after the attack."""
 
+import json
+import subprocess
 import time
 
 from deliver import delivery_figures
@@ -37,9 +39,12 @@ def measure(children, scenario, iocs, folder):
         before_kb = resident_kb(relay)
         seconds = scenario["warm_up_s"] + scenario["seconds"]
         words = ["--relay", relay.address, "--attack", scenario["attack"], "--seconds", seconds]
-        attackers = children.start([TARGET / "pvwire-bench", "attack", *words], OTHER_CORES)
+        words += ["--names", iocs.names]
+        attackers = children.start(
+            [TARGET / "pvwire-bench", "attack", *words], OTHER_CORES, stdout=subprocess.PIPE
+        )
         beside = relay.load(scenario, scenario["clients"], iocs)
-        children.wait(attackers)
+        said = json.loads(children.wait(attackers))
         time.sleep(RECOVERY_S)
         after_kb = resident_kb(relay)
     one, other = (delivery_figures(scenario, run) for run in (without, beside))
@@ -55,6 +60,9 @@ def measure(children, scenario, iocs, folder):
         "rss_after_mb": after_kb / 1024,
         "skipped": other["skipped"],
     }
+    if "served" in said:
+        figures["served_per_s"] = said["served"] / seconds
+        figures["refused_per_s"] = said["refused"] / seconds
     say(
         f"   99 % of the others' updates after {figures['ratio_p99']:.2f} times the time; memory"
         f" {figures['rss_before_mb']:.0f} MB before, {figures['rss_during_mb']:.0f} MB during and"
@@ -74,4 +82,6 @@ LABELS = {
     "rss_during_mb": ("Relay: memory during the attack", "MB"),
     "rss_after_mb": ("Relay: memory 5 s after the attack", "MB"),
     "skipped": ("Values left out", ""),
+    "served_per_s": ("Connections of the others that the relay served", "/s"),
+    "refused_per_s": ("Connections of the others that the relay refused", "/s"),
 }

@@ -6,6 +6,7 @@
 use std::error::Error;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use clap::ValueEnum;
 use pvwire_schema::encode;
 use pvwire_schema::types::{Filter, PutRequest, PutValue, Request, RequestBody};
 
+use crate::door;
 use crate::wire::{handshake, masked};
 
 /// An unsolicited pong.
@@ -20,6 +22,12 @@ const PONG: [u8; 6] = [0x8a, 0x80, 0, 0, 0, 0];
 
 /// How long the attacker waits for what it can't do at once.
 const PATIENCE: Duration = Duration::from_millis(20);
+
+/// How long a client of PVWS waits before it connects again, for ever: that of cs-web-lib.
+const RECONNECT_AFTER: Duration = Duration::from_millis(500);
+
+/// PVs of each client that reconnects.
+const RECONNECTING_PVS: usize = 10;
 
 /// What the attackers do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -34,11 +42,14 @@ pub(crate) enum Attack {
     Rampwave,
     /// Puts that are refused, with long names.
     Audit,
+    /// Clients of PVWS that lose each connection as soon as they have values, and connect again.
+    Reconnects,
 }
 
 impl Attack {
     fn connections(self) -> usize {
         match self {
+            Self::Reconnects => 1_000,
             Self::Pipeline => 200,
             Self::Bytes => 8,
             Self::Pongs | Self::Rampwave | Self::Audit => 4,
@@ -82,6 +93,8 @@ impl Attack {
                     PONG.into(),
                 )
             }
+            // See `reconnect`.
+            Self::Reconnects => (Vec::new(), Vec::new()),
             Self::Audit => {
                 let put = |id| {
                     let put = PutRequest {
@@ -102,7 +115,7 @@ impl Attack {
     fn reads(self, number: usize) -> bool {
         match self {
             Self::Bytes => number.is_multiple_of(2),
-            Self::Pipeline => false,
+            Self::Pipeline | Self::Reconnects => false,
             Self::Pongs | Self::Rampwave | Self::Audit => true,
         }
     }
@@ -113,7 +126,15 @@ fn request(id: u32, body: RequestBody) -> Vec<u8> {
 }
 
 /// Attacks until the time is over; says how often connections were made.
-pub(crate) fn run(relay: &str, attack: Attack, time: Duration) -> Result<String, Box<dyn Error>> {
+pub(crate) fn run(
+    relay: &str,
+    attack: Attack,
+    names: &[String],
+    time: Duration,
+) -> Result<String, Box<dyn Error>> {
+    if attack == Attack::Reconnects {
+        return reconnect(relay, attack.connections(), names, time);
+    }
     let address: SocketAddr = relay.parse()?;
     let end = Instant::now() + time;
     let attackers = (0..attack.connections()).map(|number| {
@@ -132,6 +153,59 @@ pub(crate) fn run(relay: &str, attack: Attack, time: Duration) -> Result<String,
     let attackers: Vec<_> = attackers.collect();
     let made = attackers.into_iter().filter_map(|one| one.join().ok());
     Ok(format!("{{\"connections\": {}}}", made.sum::<u64>()))
+}
+
+/// Clients of PVWS that connect, subscribe each PV by a message of its own as cs-web-lib does, lose the connection
+/// after the first values, and connect again.
+fn reconnect(
+    relay: &str,
+    clients: usize,
+    names: &[String],
+    time: Duration,
+) -> Result<String, Box<dyn Error>> {
+    let address: SocketAddr = relay.parse()?;
+    let end = Instant::now() + time;
+    let names = names.iter().take(RECONNECTING_PVS);
+    let subscribe = names.flat_map(|name| door::subscribe(&[name]));
+    let words = Arc::new((door::handshake(relay), subscribe.collect::<Vec<u8>>()));
+    let start = |number: usize| {
+        let words = Arc::clone(&words);
+        let first = RECONNECT_AFTER.mul_f64(number as f64 / clients as f64);
+        thread::Builder::new().stack_size(64 << 10).spawn(move || {
+            // They lost their server at the same time, but not in the same millisecond.
+            thread::sleep(first);
+            let mut counts = [0_u64; 2];
+            while Instant::now() < end {
+                let is_served = reconnect_once(address, &words).unwrap_or(false);
+                counts[usize::from(is_served)] += 1;
+                thread::sleep(RECONNECT_AFTER);
+            }
+            counts
+        })
+    };
+    let started = (0..clients).map(start).collect::<io::Result<Vec<_>>>()?;
+    let (mut refused, mut served) = (0, 0);
+    for [no, yes] in started.into_iter().filter_map(|one| one.join().ok()) {
+        (refused, served) = (refused + no, served + yes);
+    }
+    Ok(format!("{{\"served\": {served}, \"refused\": {refused}}}"))
+}
+
+/// One connection; returns whether the relay took it.
+fn reconnect_once(
+    address: SocketAddr,
+    (handshake, subscribe): &(Vec<u8>, Vec<u8>),
+) -> io::Result<bool> {
+    let mut tcp = TcpStream::connect(address)?;
+    tcp.set_read_timeout(Some(RECONNECT_AFTER))?;
+    tcp.write_all(handshake)?;
+    let mut taken = [0; 4 << 10];
+    let count = tcp.read(&mut taken)?;
+    if !taken[..count].starts_with(b"HTTP/1.1 101 ") {
+        return Ok(false);
+    }
+    tcp.write_all(subscribe)?;
+    Ok(tcp.read(&mut taken)? > 0)
 }
 
 fn attack_once(

@@ -22,7 +22,7 @@ use crate::seconds;
 use crate::wire::{answer_at, masked_text, message_at};
 
 /// Path of the door.
-const PATH: &str = "/pvws/pv";
+pub(crate) const PATH: &str = "/pvws/pv";
 
 /// How often all clients are looked at for silence.
 const SWEEP_EVERY: Duration = Duration::from_millis(50);
@@ -168,7 +168,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Value, Box<dyn Error>> {
 }
 
 /// The handshake of a client of PVWS, which offers no subprotocol.
-fn handshake(relay: &str) -> Vec<u8> {
+pub(crate) fn handshake(relay: &str) -> Vec<u8> {
     format!(
         "GET {PATH} HTTP/1.1\r\nHost: {relay}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
@@ -177,7 +177,7 @@ fn handshake(relay: &str) -> Vec<u8> {
 }
 
 /// The message that subscribes names.
-fn subscribe(names: &[&str]) -> Vec<u8> {
+pub(crate) fn subscribe(names: &[&str]) -> Vec<u8> {
     masked_text(
         json!({"type": "subscribe", "pvs": names})
             .to_string()

@@ -48,6 +48,9 @@ enum Part {
         /// What they do.
         #[arg(long)]
         attack: attack::Attack,
+        /// File with one PV name a line, for attackers that subscribe.
+        #[arg(long)]
+        names: Option<PathBuf>,
         /// Seconds of the attack.
         #[arg(long, value_name = "SECONDS", value_parser = seconds)]
         seconds: Duration,
@@ -79,6 +82,19 @@ fn seconds(text: &str) -> Result<Duration, ParseIntError> {
     text.parse().map(Duration::from_secs)
 }
 
+fn attack_with(
+    relay: &str,
+    attack: attack::Attack,
+    names: Option<PathBuf>,
+    seconds: Duration,
+) -> Result<serde_json::Value, Box<dyn std::error::Error>> {
+    let names = names.map(std::fs::read_to_string).transpose()?;
+    let names: Vec<_> = names.iter().flat_map(|names| names.lines()).collect();
+    let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+    let report = attack::run(relay, attack, &names, seconds)?;
+    Ok(serde_json::from_str(&report)?)
+}
+
 fn main() -> ExitCode {
     let done = match Arguments::parse().part {
         Part::Load(plan) => load::run(&plan),
@@ -87,8 +103,9 @@ fn main() -> ExitCode {
         Part::Attack {
             relay,
             attack,
+            names,
             seconds,
-        } => attack::run(&relay, attack, seconds).map(Into::into),
+        } => attack_with(&relay, attack, names, seconds),
         Part::Restart(plan) => restart::run(plan),
         Part::RawSend { clients, record } => rawtcp::send(clients, &record),
         Part::RawReceive { sender, clients } => rawtcp::receive(&sender, clients),
