@@ -52,6 +52,8 @@ pub struct Life {
     shown: Option<Shown>,
     /// The class of the last value that was sent.
     last: Option<VType>,
+    /// The class has changed since `take_new_class`.
+    has_new_class: bool,
     is_not_found: bool,
     text: Vec<u8>,
 }
@@ -65,6 +67,7 @@ impl Life {
             head: update::head(spelling),
             shown: None,
             last: None,
+            has_new_class: false,
             is_not_found: state.is_not_found,
             text: Vec::new(),
         };
@@ -77,6 +80,12 @@ impl Life {
     #[must_use]
     pub fn is_shown(&self) -> bool {
         self.shown.is_some()
+    }
+
+    /// Whether the class has changed since the last call. Clients that were behind then need the metadata of the
+    /// new one.
+    pub fn take_new_class(&mut self) -> bool {
+        std::mem::take(&mut self.has_new_class)
     }
 
     /// The state of clients that have received `state`.
@@ -131,8 +140,8 @@ impl Life {
     }
 
     /// Appends the messages for a change of connection, access or metadata, or for a first value. `came_back`:
-    /// the connection was lost and made again since the last call. `has_new`: the value is new. `apart`: the
-    /// value is left to `large`. Returns the number of values.
+    /// the connection was lost and made again since the last call. `has_new`: the value is new. `apart`: value and
+    /// metadata are left to `large`. Returns the number of values.
     pub fn refresh(
         &mut self,
         out: &mut Vec<u8>,
@@ -146,9 +155,9 @@ impl Life {
             return 0;
         };
         self.is_not_found = false;
-        self.last = Some(now.vtype);
+        self.has_new_class |= self.last.replace(now.vtype) != Some(now.vtype);
         let before = self.shown.replace(now.clone());
-        if apart && has_new {
+        if apart {
             return 0;
         }
         let Some(before) = before.filter(|_| !came_back) else {
@@ -198,6 +207,7 @@ impl Life {
             shown.block.clear();
             update::block(&mut shown.block, vtype, metadata, self.dialect);
             self.last = Some(vtype);
+            self.has_new_class = true;
         }
         shown.severity = severity;
         let block = is_renewed.then(|| shown.block.clone());

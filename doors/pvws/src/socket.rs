@@ -245,7 +245,9 @@ impl Socket {
     /// why.
     #[must_use]
     pub fn refused(&mut self, spelling: &str, why: &str) -> Vec<u8> {
-        if self.pvs.remove(spelling).is_some() {
+        // The client may have cleared it since, and subscribed it again.
+        if self.pvs.get(spelling).is_some_and(|held| !held.is_wanted) {
+            self.pvs.remove(spelling);
             self.bytes -= spelling.len();
         }
         error(&format!("Cannot subscribe {spelling}: {why}"))
@@ -378,6 +380,26 @@ mod tests {
         let told = String::from_utf8(socket.refused("X", "too fast")).unwrap();
         assert!(told.contains("Cannot subscribe X: too fast"), "{told}");
         socket.take(subscribe);
+        assert_eq!(wanted(&mut socket), ["X"]);
+    }
+
+    #[test]
+    fn name_that_is_refused_after_it_was_accepted_is_forgotten() {
+        let mut socket = socket();
+        let subscribe = r#"{"type":"subscribe","pvs":["X"]}"#;
+        socket.take(subscribe);
+        wanted(&mut socket);
+        socket.accepted("X", PvId(3), true);
+        let _ = socket.refused("X", "too many");
+        socket.take(r#"{"type":"clear","pvs":["X"]}"#);
+        assert_eq!(socket.cleared(), []);
+        // Cleared and subscribed again before the relay refuses it: the new request is carried out.
+        socket.take(subscribe);
+        wanted(&mut socket);
+        socket.accepted("X", PvId(3), true);
+        socket.take(r#"{"type":"clear","pvs":["X"]}"#);
+        socket.take(subscribe);
+        let _ = socket.refused("X", "too many");
         assert_eq!(wanted(&mut socket), ["X"]);
     }
 

@@ -118,7 +118,7 @@ impl Distributor {
         now: Now,
         tick: u64,
         catch_ups: &mut CatchUps,
-    ) -> [Option<Order>; 2] {
+    ) -> [Option<Order>; 3] {
         match request {
             ControlRequest::Subscribe {
                 client,
@@ -126,8 +126,10 @@ impl Distributor {
                 ids,
                 errors,
             } => {
-                let subscribed = self.subscribe(client, ids, errors, table, now);
-                return self.snapshot(client, request, &subscribed, table, tick);
+                let mut subscribed = self.subscribe(client, ids, errors, table, now);
+                let refused = self.refused(client, &mut subscribed.reply);
+                let [answer, regroup] = self.snapshot(client, request, &subscribed, table, tick);
+                return [refused, answer, regroup];
             }
             ControlRequest::Unsubscribe {
                 client,
@@ -142,7 +144,7 @@ impl Distributor {
                     frame: Arc::new(frame),
                     large: Arc::default(),
                 };
-                return [Some(answer), Some(Order::Regroup { client, group })];
+                return [Some(answer), Some(Order::Regroup { client, group }), None];
             }
             ControlRequest::Get(get) => self.get(PendingGet::from(*get), now),
             ControlRequest::CatchUp {
@@ -157,14 +159,14 @@ impl Distributor {
                     large,
                     tick,
                 };
-                return [Some(caught_up), None];
+                return [Some(caught_up), None, None];
             }
             ControlRequest::CheckAccess { client, identity } => {
                 self.access_check.ask(client, identity);
             }
             ControlRequest::Denied { client, denied } => {
                 let refuse = self.holds_any(client, &denied);
-                return [refuse.then_some(Order::Refuse { client }), None];
+                return [refuse.then_some(Order::Refuse { client }), None, None];
             }
             ControlRequest::Forget { client } => self.forget(client, now),
             ControlRequest::Peek { pv, answer } => {
@@ -176,7 +178,19 @@ impl Distributor {
                 let _ = answer.send(self.overview(table, limit));
             }
         }
-        [None, None]
+        [None, None, None]
+    }
+
+    /// Takes the refused names out of the answer to a client of a door, which is told of them by name.
+    fn refused(&self, client: ClientId, reply: &mut Reply) -> Option<Order> {
+        let Reply::Subscribed { errors, .. } = reply else {
+            return None;
+        };
+        if errors.is_empty() || !self.groups.is_door(client.encoding) {
+            return None;
+        }
+        let errors = mem::take(errors);
+        Some(Order::Refused { client, errors })
     }
 
     /// The answer to a request to subscribe, with the values of its PVs.
@@ -262,6 +276,9 @@ impl TickSink for Distributor {
             self.next_sweep = Some(now.instant + SWEEP_EVERY);
             self.registry.sweep(now.instant);
             self.large.sweep();
+            for door in self.groups.all_doors() {
+                self.encoders.of(door).sweep(table);
+            }
         }
         let idle = groups
             .iter()

@@ -127,6 +127,10 @@ pub trait MessageEncoder: Send {
     /// made, and only for encodings whose `Format` has a dialogue and that have clients.
     fn begin(&mut self, _table: &Table, _changes: &Changes, _now: Now) {}
 
+    /// Forgets PVs that are no longer open. Called about once a second on the tick thread, and only for encodings
+    /// whose `Format` has a dialogue.
+    fn sweep(&mut self, _table: &Table) {}
+
     /// Everything that `changes` brought for the PVs in `set` except large values, which follow it; `None`
     /// when nothing did. With `dirty`, the index of its rows, rows may come in the order of their PVs.
     fn update(

@@ -16,7 +16,7 @@ use crate::fanout::encoding::{Described, Encoders, Encoding, Encodings};
 use crate::fanout::frame::Frame;
 use crate::fanout::set::PvSet;
 use crate::ingest::Form;
-use crate::state::table::{Changes, Entry, LargeRow, Latest, Table, Together};
+use crate::state::table::{Changes, Entry, LargeRow, Latest, Table, Together, is_large};
 
 /// An update of one PV that is sent in a separate frame.
 #[derive(Debug)]
@@ -63,6 +63,10 @@ impl LargeValue {
     fn is_of(&self, entry: &Entry, latest: &Latest) -> bool {
         (self.epoch, self.latest.sequence, self.connection_tick)
             == (entry.epoch(), latest.sequence, entry.connection_tick)
+            && match (&self.form, &entry.metadata) {
+                (Some((_, known)), Some(now)) => Arc::ptr_eq(known, now),
+                _ => true,
+            }
     }
 
     /// The PV.
@@ -136,7 +140,14 @@ impl LargeValues {
     /// The large values of a tick, in order. Their frames report which of their PVs are connected
     /// again, so this is removed from `changes`, which is copied only if another sink holds it,
     /// too.
+    ///
+    /// A large value for the clients of a door comes again when only its metadata or access rights changed, because
+    /// they get these with a value.
     pub fn of_tick(&mut self, table: &Table, changes: &mut Arc<Changes>) -> Vec<Arc<LargeValue>> {
+        let again = described_again(table, changes);
+        if !again.is_empty() {
+            Arc::make_mut(changes).large.extend(again);
+        }
         let (tick, encodings) = (changes.tick, self.encodings);
         let make = |row: &LargeRow| {
             let entry = table.entry(row.pv);
@@ -165,7 +176,10 @@ impl LargeValues {
         let (mut values, mut together) = (Vec::new(), Together::default());
         for &pv in ids {
             let entry = table.entry(pv);
-            if entry.value_tick > since
+            // Clients of a door get metadata and access rights with a value.
+            let is_described = entry.form().is_some()
+                && (entry.metadata_tick > since || entry.connection_tick > since);
+            if (entry.value_tick > since || is_described)
                 && let Some(latest) = &entry.latest
                 && !together.takes(&latest.value)
             {
@@ -197,6 +211,32 @@ impl LargeValues {
     pub fn sweep(&mut self) {
         self.newest.retain(|_, value| Arc::strong_count(value) > 1);
     }
+}
+
+/// The large values of doors' PVs that are not new in a tick, but whose metadata or access rights are.
+fn described_again(table: &Table, changes: &Changes) -> Vec<LargeRow> {
+    let connections = changes.connections.iter().map(|(pv, _)| *pv);
+    let described = connections.chain(changes.metadata.iter().map(|(pv, _)| *pv));
+    let mut again: Vec<LargeRow> = Vec::new();
+    for pv in described {
+        let Some(entry) = table.get(pv).filter(|entry| entry.form().is_some()) else {
+            continue;
+        };
+        let known = |row: &LargeRow| row.pv == pv;
+        if entry.is_complete()
+            && let Some(latest) = entry.latest.as_ref()
+            && is_large(&latest.value)
+            && !changes.large.iter().chain(&again).any(known)
+        {
+            again.push(LargeRow {
+                pv,
+                epoch: entry.epoch(),
+                latest: latest.clone(),
+                skips: Skips::NONE,
+            });
+        }
+    }
+    again
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pvwire_schema::types::NameError;
+
 use crate::fanout::control::ClientId;
 use crate::fanout::dirty::Dirty;
 use crate::fanout::encoding::SharedFrames;
@@ -49,6 +51,13 @@ pub enum Order {
         /// Large values that are not in the answer and follow it.
         large: Arc<[Arc<LargeValue>]>,
     },
+    /// Tell the client of a door which names of its open request are refused. Its answer follows.
+    Refused {
+        /// The client.
+        client: ClientId,
+        /// The names, by their index in the request.
+        errors: Vec<NameError>,
+    },
     /// Move the client to this group, or to none, from the next tick on.
     Regroup {
         /// The client.
@@ -81,6 +90,7 @@ impl Order {
         match self {
             Self::Answer { client, .. }
             | Self::Regroup { client, .. }
+            | Self::Refused { client, .. }
             | Self::CaughtUp { client, .. }
             | Self::Refuse { client } => *client,
         }

@@ -233,3 +233,32 @@ fn large_array_comes_whole_to_new_clients_and_at_each_update() {
     let made = relay.metric("pvwire_large_frames_encoded_total") - made;
     assert_eq!(made, 1.0, "made once for both");
 }
+
+#[test]
+fn changed_units_of_a_large_array_are_written_once_for_all() {
+    let network = Network::new();
+    let mut ioc = ioc(network);
+    ioc.put("large.PROC", "1");
+    ioc.ask("echo filled");
+    let relay = Relay::start(network, &flags(&["--pvws-array-throttle-ms", "0"]));
+    let name = ioc.name("large");
+    let mut clients = [(); 2].map(|()| Pvws::connect(&relay));
+    for client in &mut clients {
+        client.subscribe(&[&name]);
+        client.update(&name, "its value", |update| {
+            update["b64dbl"]
+                .as_str()
+                .is_some_and(|text| !text.is_empty())
+        });
+        client.so_far();
+    }
+    let made = relay.metric("pvwire_large_frames_encoded_total");
+    ioc.put("large.EGU", "kV");
+    for client in &mut clients {
+        let update = client.update(&name, "its units", |update| update["units"] == "kV");
+        assert!(update["b64dbl"].as_str().unwrap().len() > 32 << 10);
+        assert_eq!(update["vtype"], "VDoubleArray");
+    }
+    let made = relay.metric("pvwire_large_frames_encoded_total") - made;
+    assert_eq!(made, 1.0, "in a separate frame that both get");
+}

@@ -23,7 +23,12 @@ struct FormLife {
     refreshed: u64,
     /// The alarm of the last update that was sent.
     alarm: Alarm,
+    /// The last tick that changed the class of the value.
+    class_tick: u64,
 }
+
+/// Number of PVs that one sweep looks at.
+const SWEPT_AT_A_TIME: usize = 4_096;
 
 /// Bytes of one or more messages about one PV.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +44,8 @@ struct Span {
 pub(super) struct Texts {
     /// Indexed by PV id.
     lives: Vec<Option<Box<FormLife>>>,
+    /// Index in `lives` at which the next sweep begins.
+    swept: usize,
     /// The tick's messages.
     bytes: Vec<u8>,
     spans: Vec<Span>,
@@ -114,6 +121,7 @@ impl Texts {
                 life: Life::new(&form.spelling, dialect(form), &state),
                 refreshed: 0,
                 alarm: alarm(entry),
+                class_tick: 0,
             }));
         }
         let known = self.lives[pv.index()].as_deref_mut()?;
@@ -135,6 +143,9 @@ impl Texts {
             let has_new = entry.value_tick == changes.tick;
             let state = state(entry, &known.form, now_ns);
             rows = (known.life).refresh(&mut bytes, &state, came_back, has_new, apart);
+            if known.life.take_new_class() {
+                known.class_tick = changes.tick;
+            }
         }
         self.bytes = bytes;
         self.add(pv, begin, rows);
@@ -183,6 +194,9 @@ impl Texts {
             ..sample(latest)
         };
         known.life.row(&mut self.bytes, metadata, &sample);
+        if known.life.take_new_class() {
+            known.class_tick = changes.tick;
+        }
         self.add(pv, begin, 1);
     }
 
@@ -199,15 +213,6 @@ impl Texts {
                 .take_while(move |span| span.pv == pv)
         };
         set.ids().iter().flat_map(of).copied().collect()
-    }
-
-    fn errors(reply: &Reply, out: &mut Vec<u8>) {
-        if let Reply::Subscribed { errors, .. } = reply {
-            for error in errors {
-                let text = serde_json::json!({"type": "error", "message": error.message});
-                pvwire_pvws::text_message(out, text.to_string().as_bytes());
-            }
-        }
     }
 }
 
@@ -239,6 +244,24 @@ impl MessageEncoder for Texts {
         }
         // Stable: the texts of one PV stay in their order.
         self.spans.sort_by_key(|span| span.pv);
+    }
+
+    fn sweep(&mut self, table: &Table) {
+        let begin = if self.swept < self.lives.len() {
+            self.swept
+        } else {
+            0
+        };
+        self.swept = self.lives.len().min(begin + SWEPT_AT_A_TIME);
+        for (index, life) in (begin..).zip(&mut self.lives[begin..self.swept]) {
+            let entry = table.get(PvId(index as u32));
+            let form = entry.and_then(Entry::form);
+            life.take_if(|life| form.is_none_or(|form| !Arc::ptr_eq(form, &life.form)));
+        }
+        while self.lives.pop_if(|life| life.is_none()).is_some() {}
+        if self.lives.capacity() / 4 > self.lives.len() {
+            self.lives.shrink_to_fit();
+        }
     }
 
     fn update(
@@ -274,8 +297,11 @@ impl MessageEncoder for Texts {
             let entry = table.entry(pv);
             let latest = entry.latest.as_ref();
             let has_new = entry.value_tick > since;
-            let apart = has_new && latest.is_some_and(|latest| !together.takes(&latest.value));
-            let needs_all = entry.connection_tick > since || entry.metadata_tick > since;
+            let class_tick = self.known(pv, entry).map_or(0, |known| known.class_tick);
+            let is_described = entry.connection_tick > since || entry.metadata_tick > since;
+            let apart = (has_new || is_described)
+                && latest.is_some_and(|latest| !together.takes(&latest.value));
+            let needs_all = is_described || class_tick > since;
             if (has_new || needs_all)
                 && let Some((life, state)) = self.form(pv, entry, now_ns)
             {
@@ -314,11 +340,10 @@ impl MessageEncoder for Texts {
         _kind: FrameKind,
         _tick: u64,
         _to: u32,
-        reply: &Reply,
+        _reply: &Reply,
         (table, ids): Values<'_>,
     ) -> Frame {
         let (mut out, mut rows, mut together) = (Vec::new(), 0, Together::default());
-        Self::errors(reply, &mut out);
         let now_ns = wall_ns();
         for &pv in ids {
             let entry = table.entry(pv);
@@ -350,3 +375,6 @@ impl MessageEncoder for Texts {
         nothing()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -67,6 +67,16 @@ impl Groups {
         used.map(|(door, _)| *door)
     }
 
+    /// All doors.
+    pub(super) fn all_doors(&self) -> impl Iterator<Item = Encoding> + '_ {
+        self.doors.iter().map(|(door, _)| *door)
+    }
+
+    /// Whether an encoding is that of a door.
+    pub(super) fn is_door(&self, encoding: Encoding) -> bool {
+        self.doors.iter().any(|(door, _)| *door == encoding)
+    }
+
     /// Counts a client of a door that joins or leaves a group.
     fn count(&mut self, encoding: Encoding, change: isize) {
         let door = self.doors.iter_mut().find(|(door, _)| *door == encoding);

@@ -253,6 +253,10 @@ impl Run {
         let client = &mut self.clients[id.index];
         match order {
             Order::Regroup { group, .. } => client.feed.group = group,
+            Order::Refused { errors, .. } => {
+                let told = self.tell_refused(id.index, &errors);
+                self.settle(id.index, told.map(|()| false));
+            }
             Order::Refuse { .. } => self.close(id.index, CloseCode::RightsChanged),
             Order::Answer { frame, large, .. } => {
                 client.budget.answered();

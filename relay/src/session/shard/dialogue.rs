@@ -6,14 +6,14 @@
 
 use std::sync::Arc;
 
-use pvwire_schema::types::{Outcome, PutValue, PvId};
+use pvwire_schema::types::{NameError, NameProblem, Outcome, PutValue, PvId};
 
 use super::Run;
 use crate::config::Access;
 use crate::fanout::control::ControlRequest;
 use crate::fanout::dialogue::{Ask, Dialogue};
 use crate::fanout::frame::Frame;
-use crate::ingest::{OpEnd, Put};
+use crate::ingest::{Form, OpEnd, Put};
 use crate::session::operation::Action;
 use crate::session::socket::Broken;
 
@@ -25,11 +25,44 @@ pub(super) struct Conversation {
     pub(super) dialogue: Box<dyn Dialogue>,
     /// Number of requests to the fan-out stage that are not answered yet.
     open: usize,
+    /// The forms of the request to subscribe that is not answered yet.
+    asked: Vec<Arc<Form>>,
 }
 
 impl Conversation {
     pub(super) fn new(dialogue: Box<dyn Dialogue>) -> Self {
-        Self { dialogue, open: 0 }
+        Self {
+            dialogue,
+            open: 0,
+            asked: Vec::new(),
+        }
+    }
+}
+
+/// The texts that tell a client which names are refused.
+#[derive(Default)]
+struct Refusals {
+    told: Vec<u8>,
+    /// Number of refused names without a text.
+    untold: usize,
+}
+
+impl Refusals {
+    fn add(&mut self, to: &mut dyn Dialogue, form: &Form, (problem, message): (NameProblem, &str)) {
+        let before = self.told.len();
+        to.refused(form, problem, message, &mut self.told);
+        if before >= MOST_TOLD_BYTES && self.told.len() > before {
+            self.told.truncate(before);
+            self.untold += 1;
+        }
+    }
+
+    /// All texts in one frame; `None` if there are none.
+    fn frame(mut self, to: &mut dyn Dialogue) -> Option<Arc<Frame>> {
+        if self.untold > 0 {
+            to.more_refused(self.untold, &mut self.told);
+        }
+        (!self.told.is_empty()).then(|| Arc::new(Frame::raw(self.told)))
     }
 }
 
@@ -98,6 +131,9 @@ impl Run {
         let with = self.clients[place].conversation.as_mut();
         if let Some(with) = with {
             with.open = with.open.saturating_sub(1);
+            if with.open == 0 {
+                with.asked = Vec::new();
+            }
             let asked = self.ask_for_changes(place);
             self.settle(place, asked.map(|()| false));
         }
@@ -132,22 +168,18 @@ impl Run {
         }
         let wanted = with.dialogue.wanted();
         let asker = (id, &client.caller, &client.identity, &client.owner);
-        let (mut told, mut untold) = (Vec::new(), 0);
-        let mut ids: Vec<PvId> = Vec::new();
+        let mut refusals = Refusals::default();
+        let (mut ids, mut asked) = (Vec::<PvId>::new(), Vec::new());
         for (form, acquired) in self.answerer.acquire_forms(asker, wanted) {
             match acquired {
                 Ok(pv) => {
                     with.dialogue.accepted(&form, pv);
                     ids.push(pv);
+                    asked.push(form);
                 }
                 Err(refusal) => {
-                    let (problem, message) = (refusal.problem, &refusal.message);
-                    let before = told.len();
-                    (with.dialogue).refused(&form, problem, message, &mut told);
-                    if before >= MOST_TOLD_BYTES && told.len() > before {
-                        told.truncate(before);
-                        untold += 1;
-                    }
+                    let why = (refusal.problem, &*refusal.message);
+                    refusals.add(&mut *with.dialogue, &form, why);
                 }
             }
         }
@@ -163,15 +195,35 @@ impl Run {
                 return Err(too_many.into());
             }
             with.open += 1;
+            with.asked = asked;
             control.push(subscribe);
         }
-        if untold > 0 {
-            with.dialogue.more_refused(untold, &mut told);
+        match refusals.frame(&mut *with.dialogue) {
+            Some(frame) => client.socket.answer(&frame),
+            None => Ok(()),
         }
-        if told.is_empty() {
+    }
+
+    /// Tells a client which names of its open request the fan-out stage refused.
+    pub(super) fn tell_refused(
+        &mut self,
+        place: usize,
+        errors: &[NameError],
+    ) -> Result<(), Broken> {
+        let client = &mut self.clients[place];
+        let Some(with) = &mut client.conversation else {
             return Ok(());
+        };
+        let mut refusals = Refusals::default();
+        for error in errors {
+            if let Some(form) = with.asked.get(error.index as usize) {
+                refusals.add(&mut *with.dialogue, form, (error.problem, &*error.message));
+            }
         }
-        client.socket.answer(&Arc::new(Frame::raw(told)))
+        match refusals.frame(&mut *with.dialogue) {
+            Some(frame) => client.socket.answer(&frame),
+            None => Ok(()),
+        }
     }
 
     /// The rules have changed: subscribes the PVs of clients of doors again whose permission to write has changed.

@@ -1,0 +1,126 @@
+//! Tests of the texts with a table of one PV under one name.
+
+use std::time::{Duration, Instant};
+
+use pvwire_schema::types::{Filter, Metadata, Severity, ValueType};
+
+use super::*;
+use crate::ingest::{Event, FilteredLine, Intake, Line};
+
+const PV: PvId = PvId(1);
+
+/// An enum with one label, and its form.
+struct Pv {
+    intake: Arc<Intake>,
+    line: Line,
+    form: Option<FilteredLine>,
+    table: Table,
+    tick: u64,
+}
+
+impl Pv {
+    fn new() -> Self {
+        let intake = Intake::new();
+        let form = Arc::new(Form {
+            spelling: "X".to_owned(),
+            scheme: "ca",
+            may_write: true,
+            array_interval_ms: 0,
+        });
+        let line = Line::open(&intake, PvId(0), false);
+        let form = FilteredLine::open(&intake, PV, PvId(0), (Filter::ALL, Some(form)), None);
+        let table = Table::new(Duration::from_secs(5));
+        let mut pv = Self {
+            intake,
+            line,
+            form: Some(form),
+            table,
+            tick: 0,
+        };
+        pv.line.connected(false);
+        pv.line.event(Event::Metadata(Box::new(Metadata {
+            value_type: ValueType::Enum,
+            choices: vec!["off".to_owned()],
+            ..Metadata::default()
+        })));
+        pv.value(0.0);
+        pv
+    }
+
+    fn value(&mut self, index: f64) -> Changes {
+        let calm = Alarm {
+            severity: Severity::NoAlarm,
+            status: 0,
+        };
+        let time_ns = self.tick as i64;
+        self.line.update(time_ns, RowValue::Number(index), calm);
+        self.tick()
+    }
+
+    fn tick(&mut self) -> Changes {
+        self.tick += 1;
+        let mut changes = Changes {
+            tick: self.tick,
+            ..Changes::default()
+        };
+        let table = &mut self.table;
+        (self.intake).drain(|taken| table.apply(&mut changes, now(), taken));
+        changes
+    }
+}
+
+fn now() -> Now {
+    Now {
+        instant: Instant::now(),
+        wall_ns: 0,
+    }
+}
+
+fn text(frame: &Frame) -> String {
+    let bytes = frame.slices(0, usize::MAX).map(|slice| slice.to_vec());
+    String::from_utf8_lossy(&bytes.concat()).into_owned()
+}
+
+fn newcomer(texts: &mut Texts, pv: &Pv) -> String {
+    let reply = Reply::Subscribed {
+        ids: vec![PV],
+        errors: Vec::new(),
+    };
+    let values = (&pv.table, &[PV][..]);
+    text(&texts.reply_with(FrameKind::Snapshot, pv.tick, 0, &reply, values))
+}
+
+#[test]
+fn client_that_was_behind_gets_the_metadata_of_a_new_class() {
+    let (mut pv, mut texts) = (Pv::new(), Texts::default());
+    assert!(newcomer(&mut texts, &pv).contains(r#""vtype":"VEnum""#));
+    let since = pv.tick;
+    // No label has this index, so the value is a number from now on.
+    for index in [1.0, 2.0] {
+        let changes = pv.value(index);
+        texts.begin(&pv.table, &changes, now());
+    }
+    let set = PvSet::new(vec![PV]);
+    let mut told = |since| {
+        let since = (since, SkipCause::Behind);
+        text(&texts.catch_up(&pv.table, &set, since, pv.tick))
+    };
+    assert!(told(since).contains(r#""vtype":"VShort""#));
+    let known = told(since + 1);
+    assert!(
+        known.contains(r#""value":2"#) && !known.contains("vtype"),
+        "{known}"
+    );
+}
+
+#[test]
+fn pv_that_leaves_is_forgotten() {
+    let (mut pv, mut texts) = (Pv::new(), Texts::default());
+    newcomer(&mut texts, &pv);
+    texts.sweep(&pv.table);
+    assert!(texts.lives[PV.index()].is_some());
+    pv.form = None;
+    pv.tick();
+    texts.sweep(&pv.table);
+    assert!(texts.lives.is_empty());
+}
