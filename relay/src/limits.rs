@@ -25,6 +25,7 @@
 //! | `max_pvs` | 1,000,000 monitored PVs | the name is refused |
 //! | `FRESH_NAMES` | 500 names per client | further names are searched after those of other clients |
 //! | `MAX_FILTERS` | 32 filters per PV, 8 of one connection, 16 of one address or user | the filter is refused |
+//! | `MAX_FORMS` | 256 names of one PV at a door, 64 of one connection, 128 of one address or user | the name is refused |
 //! | `MAX_LOAD_PER_CLIENT`, `MAX_LOAD` | 60 and 120 million simulated elements per second | the simulated PV is refused |
 //! | **Memory** ([`memory`]) | | |
 //! | `max_memory_mib` | 3/4 of the cgroup's limit, at most half of the machine's memory | new PVs, values and answers are refused, `/ready` says 503 |

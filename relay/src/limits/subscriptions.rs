@@ -23,6 +23,16 @@ pub const MAX_FILTERS_PER_CONNECTION: usize = MAX_FILTERS / 4;
 /// Filters that all connections of one address or user may add to one PV.
 pub const MAX_FILTERS_PER_ACCOUNT: usize = MAX_FILTERS / 2;
 
+/// Different forms of one PV for clients of doors: its spellings, each with and without the right to write. Each
+/// costs some time with every update.
+pub const MAX_FORMS: usize = 256;
+
+/// Forms that one connection may add to one PV.
+pub const MAX_FORMS_PER_CONNECTION: usize = MAX_FORMS / 4;
+
+/// Forms that all connections of one address or user may add to one PV.
+pub const MAX_FORMS_PER_ACCOUNT: usize = MAX_FORMS / 2;
+
 /// Elements per second that the relay computes for the simulated PVs of one client.
 pub const MAX_LOAD_PER_CLIENT: u64 = 60_000_000;
 

@@ -41,6 +41,12 @@ impl FilterKey {
             ),
         }
     }
+
+    /// Whether it has a form, and so is for clients of a door.
+    #[must_use]
+    pub fn has_form(&self) -> bool {
+        self.form.is_some()
+    }
 }
 
 /// Largest count and longest interval. A larger number was negative or infinite in the client, and

@@ -199,7 +199,7 @@ impl Registry {
             return Ok(id);
         }
         let id = open.free_number();
-        if let Err(error) = open.check_filters(base, caller) {
+        if let Err(error) = open.check_filters(base, form.is_some(), caller) {
             open.give_back(id);
             open.release_one(base, Instant::now(), self.linger);
             return Err(Refusal {

@@ -176,6 +176,65 @@ fn many_subscriptions_of_one_name_each_are_taken() {
 }
 
 #[test]
+fn many_names_of_one_pv_are_taken_and_too_many_refused_by_name() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, &database());
+    let relay = Relay::start(network, &flags(&[]));
+    let mut client = Pvws::connect(&relay);
+    // Blanks around a name aren't part of the PV's name, but of what PVWS returns.
+    let names: Vec<_> = (0..65)
+        .map(|blanks| format!("{}{}", " ".repeat(blanks), ioc.name("n")))
+        .collect();
+    for name in &names[..64] {
+        client.subscribe(&[name]);
+        client.update(name, "its value again", |update| update["vtype"].is_null());
+    }
+    let refused = |client: &mut Pvws| {
+        client.subscribe(&[&names[64]]);
+        let told = client.until("refused", |message| message["type"] == "error");
+        told.last().unwrap()["message"].as_str().unwrap().to_owned()
+    };
+    let expected = format!(
+        "Cannot subscribe {}: your connection has subscribed this PV under 64 different names",
+        names[64]
+    );
+    for _ in 0..2 {
+        let message = refused(&mut client);
+        assert!(message.starts_with(&expected), "{message}");
+    }
+    client.send(&json!({"type": "clear", "pvs": [names[3]]}));
+    client.subscribe(&[&names[64]]);
+    client.update(&names[64], "its value", |update| {
+        update["vtype"].is_string()
+    });
+}
+
+#[test]
+fn name_beyond_a_limit_is_refused_by_name_and_may_come_again() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, &database());
+    let more = ["--max-unresolved", "1", "--not-found-after-ms", "300"];
+    let relay = Relay::start(network, &flags(&more));
+    let mut client = Pvws::connect(&relay);
+    let (missing, name) = (ioc.name("missing"), ioc.name("n"));
+    client.subscribe(&[&missing]);
+    client.update(&missing, "not found", |update| update["readonly"] == true);
+    for _ in 0..2 {
+        client.subscribe(&[&name]);
+        let told = client.until("refused", |message| message["type"] == "error");
+        let message = told.last().unwrap()["message"].as_str().unwrap();
+        let expected = format!("Cannot subscribe {name}: 1 of your names are not found");
+        assert!(message.starts_with(&expected), "{message}");
+        client.send(&json!({"type": "list"}));
+        let listed = client.until("the list", |message| message["type"] == "list");
+        assert_eq!(listed.last().unwrap()["pvs"], json!([missing]));
+    }
+    client.send(&json!({"type": "clear", "pvs": [missing]}));
+    client.subscribe(&[&name]);
+    client.update(&name, "its value", |update| update["vtype"].is_string());
+}
+
+#[test]
 fn clients_are_closed_when_the_relay_stops() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, &database());

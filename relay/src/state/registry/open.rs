@@ -10,7 +10,8 @@ use crate::ingest::{FilteredLine, Monitor};
 use crate::limits::connections::Caller;
 use crate::limits::memory::PvCharge;
 use crate::limits::subscriptions::{
-    MAX_FILTERS, MAX_FILTERS_PER_ACCOUNT, MAX_FILTERS_PER_CONNECTION,
+    MAX_FILTERS, MAX_FILTERS_PER_ACCOUNT, MAX_FILTERS_PER_CONNECTION, MAX_FORMS,
+    MAX_FORMS_PER_ACCOUNT, MAX_FORMS_PER_CONNECTION,
 };
 use crate::state::filter::FilterKey;
 
@@ -21,7 +22,7 @@ const LINGERING_BYTES: usize = 4 << 10;
 /// How long such a PV stays open.
 const SHORT_LINGER: Duration = Duration::from_secs(1);
 
-/// Why a filter can't be added to a PV.
+/// Why a filter or a form can't be added to a PV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TooManyFilters {
     #[error("this PV has {MAX_FILTERS} different filters already: use one that other screens have")]
@@ -36,6 +37,20 @@ pub(super) enum TooManyFilters {
          PV: use one of them"
     )]
     Account,
+    #[error(
+        "this PV is subscribed under {MAX_FORMS} different names already: use one that other clients use"
+    )]
+    FormsOfPv,
+    #[error(
+        "your connection has subscribed this PV under {MAX_FORMS_PER_CONNECTION} different names: clear one of \
+         them first"
+    )]
+    FormsOfConnection,
+    #[error(
+        "connections of your address or user have subscribed this PV under {MAX_FORMS_PER_ACCOUNT} different \
+         names: use one of them"
+    )]
+    FormsOfAccount,
 }
 
 /// The open PVs and their holders.
@@ -85,26 +100,55 @@ impl Open {
         }
     }
 
-    /// Whether this client may add one more filter to a PV.
-    pub(super) fn check_filters(&self, base: PvId, caller: &Caller) -> Result<(), TooManyFilters> {
+    /// Whether this client may add one more filter to a PV, or one more form: each has limits of its kind.
+    pub(super) fn check_filters(
+        &self,
+        base: PvId,
+        is_form: bool,
+        caller: &Caller,
+    ) -> Result<(), TooManyFilters> {
+        let limits = if is_form {
+            [
+                (MAX_FORMS, TooManyFilters::FormsOfPv),
+                (MAX_FORMS_PER_CONNECTION, TooManyFilters::FormsOfConnection),
+                (MAX_FORMS_PER_ACCOUNT, TooManyFilters::FormsOfAccount),
+            ]
+        } else {
+            [
+                (MAX_FILTERS, TooManyFilters::Pv),
+                (MAX_FILTERS_PER_CONNECTION, TooManyFilters::Connection),
+                (MAX_FILTERS_PER_ACCOUNT, TooManyFilters::Account),
+            ]
+        };
+        let counts = self.filtered(base, is_form, caller).into_iter();
+        let mut exceeded = counts
+            .zip(limits)
+            .filter(|(count, (most, _))| count >= most);
+        exceeded.next().map_or(Ok(()), |(_, (_, error))| Err(error))
+    }
+
+    /// The filtered PVs of a PV with a form, or without one: all, those that this client added, and those of its
+    /// address or user.
+    fn filtered(&self, base: PvId, with_form: bool, caller: &Caller) -> [usize; 3] {
         let Shows::Pv { filtered, .. } = &self.slot(base).shows else {
             unreachable!("a name stands for a PV");
         };
-        let added_by = |fits: &dyn Fn(&Caller) -> bool| {
-            let shown = filtered.iter().map(|pv| &self.slot(*pv).shows);
-            let fit =
-                |shows: &&Shows| matches!(shows, Shows::Filtered { caller, .. } if fits(caller));
-            shown.filter(fit).count()
-        };
-        if filtered.len() >= MAX_FILTERS {
-            Err(TooManyFilters::Pv)
-        } else if added_by(&|other| other.is(caller)) >= MAX_FILTERS_PER_CONNECTION {
-            Err(TooManyFilters::Connection)
-        } else if added_by(&|other| other.shares_account_with(caller)) >= MAX_FILTERS_PER_ACCOUNT {
-            Err(TooManyFilters::Account)
-        } else {
-            Ok(())
+        let mut counts = [0; 3];
+        for pv in filtered {
+            let Shows::Filtered {
+                caller: by, key, ..
+            } = &self.slot(*pv).shows
+            else {
+                continue;
+            };
+            if key.has_form() == with_form {
+                let fits = [true, by.is(caller), by.shares_account_with(caller)];
+                for (count, fits) in counts.iter_mut().zip(fits) {
+                    *count += usize::from(fits);
+                }
+            }
         }
+        counts
     }
 
     pub(super) fn release_one(&mut self, id: PvId, now: Instant, linger: Duration) {
