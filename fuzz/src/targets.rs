@@ -440,6 +440,15 @@ const SIMULATED: &[&str] = &[
     "ssim://sine(-5,5,10,1,80,90)",
     "ssim://sinewave(1,10,50,1,-5,5)",
     "ssim://rampwave(10,1,0,100,1)",
+    "psim://sine(-5, 5, 10, 1)",
+    "psim://ramp(0,10,-1,0.1)",
+    "psim://intermittent(1,7)",
+    "psim://sawtooth(1,10,50,0.1,-1,1)",
+    "psim://gaussianWave(1,100,100,0.1)",
+    "psim://noisewave(-5,5,100,1)",
+    "psim://strings(10,0.1)",
+    "psim://flipflop(29.929)",
+    "psim://const<VEnum>(1,\"A\",\"B\")",
 ];
 
 const SIMULATED_WORDS: &[&str] = &[

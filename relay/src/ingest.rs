@@ -4,6 +4,7 @@ pub mod ca;
 pub mod host;
 pub mod intake;
 pub mod line;
+pub mod local;
 pub mod operation;
 pub mod pva;
 pub mod row;
@@ -80,6 +81,11 @@ pub trait Source: Send + Sync {
     /// The scheme before `://` in PV names, such as `ca`.
     fn scheme(&self) -> &'static str;
 
+    /// The part of a name that identifies its PV. Names with equal keys are names of one PV.
+    fn key<'a>(&self, name: &'a str) -> &'a str {
+        name
+    }
+
     /// Opens the one monitor of a PV. Doesn't block; events and updates arrive through `line`. Names in
     /// `Queue::Crowd` may be found later, so that they don't delay the others.
     ///
@@ -127,6 +133,11 @@ pub trait Monitor: Send {
     /// Elements per second that the relay makes for it; 0 for PVs of an IOC.
     fn load(&self) -> u64 {
         0
+    }
+
+    /// Whether it stays open for a while after its last holder left.
+    fn lingers(&self) -> bool {
+        true
     }
 
     /// Asks for the PV's description, now and after each reconnect, unless it is part of the metadata

@@ -176,7 +176,7 @@ fn stages(encodings: &Arc<Encodings>) -> Stages {
     let config = Config::default();
     let limits = Limits::of(&config);
     let intake = Intake::new();
-    let [sim, ssim] = SimSource::start().unwrap();
+    let [sim, ssim, _] = SimSource::start().unwrap();
     let sources: Vec<Box<dyn Source>> = vec![Box::new(sim), Box::new(ssim)];
     let linger = Duration::from_secs(10);
     let registry = Registry::new(

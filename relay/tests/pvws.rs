@@ -7,6 +7,7 @@ mod client;
 mod life;
 mod limits;
 mod messages;
+mod names;
 mod ornl;
 mod puts;
 mod script;

@@ -9,6 +9,7 @@ mod array;
 mod java;
 mod json;
 mod life;
+pub mod local;
 mod message;
 mod name;
 mod socket;

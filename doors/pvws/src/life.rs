@@ -96,7 +96,7 @@ impl Life {
         update::block(&mut block, vtype, metadata, self.dialect);
         Some(Shown {
             vtype,
-            severity: update::severity(vtype, &sample),
+            severity: update::severity(vtype, &sample, self.dialect),
             block,
             readonly: state.readonly,
         })
@@ -196,7 +196,7 @@ impl Life {
     /// Appends one update of a PV that is shown.
     pub fn row(&mut self, out: &mut Vec<u8>, metadata: &Metadata, sample: &Sample<'_>) {
         let vtype = VType::of(sample.value, metadata, self.dialect);
-        let severity = update::severity(vtype, sample);
+        let severity = update::severity(vtype, sample, self.dialect);
         let Some(shown) = &mut self.shown else {
             return;
         };

@@ -7,25 +7,19 @@ pub enum Dialect {
     Ca,
     /// pvAccess.
     Pva,
+    /// The relay itself: simulated and local PVs.
+    Relay,
 }
 
 impl Dialect {
-    /// The dialect of a name prefix; `None` for prefixes that this door doesn't serve.
+    /// The dialect of a prefix of the relay's names; `None` for prefixes that this door doesn't serve.
     #[must_use]
     pub fn of(scheme: &str) -> Option<Self> {
         match scheme {
             "ca" => Some(Self::Ca),
             "pva" => Some(Self::Pva),
+            "psim" | "loc" => Some(Self::Relay),
             _ => None,
-        }
-    }
-
-    /// The prefix of the relay's names for it.
-    #[must_use]
-    pub fn scheme(self) -> &'static str {
-        match self {
-            Self::Ca => "ca",
-            Self::Pva => "pva",
         }
     }
 }
@@ -35,6 +29,8 @@ impl Dialect {
 pub struct Target {
     /// The name with its prefix.
     pub name: String,
+    /// Its prefix.
+    pub scheme: &'static str,
     /// The source that it comes from.
     pub dialect: Dialect,
 }
@@ -46,19 +42,28 @@ pub fn target(asked: &str, default: Dialect) -> Option<Target> {
     if asked.starts_with('=') {
         return None;
     }
-    let (dialect, rest) = match asked.split_once("://") {
-        Some((scheme, rest)) => (Dialect::of(scheme)?, rest),
-        None => (default, asked),
+    let (scheme, rest) = match asked.split_once("://") {
+        Some(("ca", rest)) => ("ca", rest),
+        Some(("pva", rest)) => ("pva", rest),
+        // The relay's own `sim://` has other arguments than that of Phoebus.
+        Some(("sim", rest)) => ("psim", rest),
+        Some(("loc", rest)) => ("loc", rest),
+        Some(_) => return None,
+        None if default == Dialect::Pva => ("pva", asked),
+        None => ("ca", asked),
     };
-    let rest = match dialect {
-        Dialect::Ca => rest.to_owned(),
-        Dialect::Pva => pva_path(rest)?,
+    let rest = match scheme {
+        "pva" => pva_path(rest)?,
+        _ => rest.to_owned(),
     };
     if rest.is_empty() {
         return None;
     }
-    let name = format!("{}://{rest}", dialect.scheme());
-    Some(Target { name, dialect })
+    Some(Target {
+        name: format!("{scheme}://{rest}"),
+        scheme,
+        dialect: Dialect::of(scheme)?,
+    })
 }
 
 /// The relay's name and field for `N`, `/N`, `N/field/sub` or `N?request=field(a.b)`; `None` for other requests.
@@ -102,6 +107,10 @@ mod tests {
             ("", None),
             ("ca://", None),
             ("pva:///", None),
+            ("sim://sine(0, 1, 2)", Some("psim://sine(0, 1, 2)")),
+            ("loc://x<VInt>(3)", Some("loc://x<VInt>(3)")),
+            ("loc://", None),
+            ("psim://sine", None),
             ("nosuch://X", None),
             ("ssim://sine", None),
             ("dev://X", None),

@@ -1,6 +1,6 @@
 //! The text of one update: `type`, `pv`, metadata, value, `readonly`, `seconds` and `nanos`, in this order.
 
-use pvwire_schema::types::{BlobValue, Limits, Metadata};
+use pvwire_schema::types::{BlobValue, Limits, Metadata, Severity};
 
 use crate::name::Dialect;
 use crate::vtype::{Sample, VType, Value};
@@ -37,7 +37,7 @@ fn display(out: &mut Vec<u8>, vtype: VType, metadata: &Metadata, dialect: Dialec
     json::string(out, &metadata.units);
     key(out, "description");
     match dialect {
-        Dialect::Ca => out.extend_from_slice(b"null"),
+        Dialect::Ca | Dialect::Relay => out.extend_from_slice(b"null"),
         Dialect::Pva => json::string(out, &metadata.description),
     }
     if let Some(digits) = digits(vtype, metadata) {
@@ -82,9 +82,15 @@ fn range(limits: Limits) -> (f64, f64) {
 }
 
 /// The severity of a value; `None` for values without a class.
-pub(crate) fn severity(vtype: VType, sample: &Sample<'_>) -> Option<&'static str> {
+pub(crate) fn severity(
+    vtype: VType,
+    sample: &Sample<'_>,
+    dialect: Dialect,
+) -> Option<&'static str> {
     vtype.name()?;
     Some(match sample.value {
+        // Of the relay's own PVs only those without a value so far are invalid.
+        _ if dialect == Dialect::Relay && sample.alarm.severity == Severity::Invalid => "UNDEFINED",
         Value::Blob(BlobValue::Structure(_) | BlobValue::StructurePart(_)) => "UNDEFINED",
         _ => text::severity(sample.alarm.severity),
     })

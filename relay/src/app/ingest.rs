@@ -7,6 +7,7 @@ use crate::access::rule::Rules;
 use crate::config::{Auth, Config};
 use crate::ingest::ca::CaSource;
 use crate::ingest::host::Hosts;
+use crate::ingest::local::LocalSource;
 use crate::ingest::pva::PvaSource;
 use crate::ingest::sim::SimSource;
 use crate::ingest::{Intake, Source};
@@ -53,11 +54,16 @@ fn sources(config: &Config) -> Result<Vec<Box<dyn Source>>, StartError> {
     } else {
         Ok(SimSource::off())
     };
-    let [sim, ssim] = simulated.map_err(StartError::thread("the thread of simulated PVs"))?;
-    Ok(vec![
+    let [sim, ssim, psim] = simulated.map_err(StartError::thread("the thread of simulated PVs"))?;
+    let mut sources: Vec<Box<dyn Source>> = vec![
         Box::new(ca),
         Box::new(pva),
         Box::new(sim),
         Box::new(ssim),
-    ])
+        Box::new(psim),
+    ];
+    if config.pvws {
+        sources.push(Box::new(LocalSource));
+    }
+    Ok(sources)
 }

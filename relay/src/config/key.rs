@@ -237,7 +237,7 @@ pub(super) const KEYS: &[Key] = &[
     boolean!(
         "enable_sim",
         enable_sim,
-        "Serve simulated PVs (sim://, ssim://), which the relay computes itself; for demos and tests"
+        "Serve simulated PVs (sim://, ssim://, psim://), which the relay computes itself; for demos and tests"
     ),
     millis!(
         "linger_ms",

@@ -78,6 +78,7 @@ impl Format for Pvws {
         Some(Box::new(Side {
             socket: Socket::new(self.settings),
             door: *self,
+            has_logged: false,
         }))
     }
 
@@ -90,6 +91,8 @@ impl Format for Pvws {
 struct Side {
     socket: Socket,
     door: Pvws,
+    /// Whether an invalid name of the client is in the log.
+    has_logged: bool,
 }
 
 fn text(text: &[u8]) -> Frame {
@@ -139,7 +142,7 @@ impl Dialogue for Side {
             },
             form: Form {
                 spelling: wanted.spelling,
-                scheme: wanted.target.dialect.scheme(),
+                scheme: wanted.target.scheme,
                 may_write: settings.writes,
                 array_interval_ms,
             },
@@ -152,9 +155,16 @@ impl Dialogue for Side {
     }
 
     fn refused(&mut self, form: &Form, problem: NameProblem, message: &str, out: &mut Vec<u8>) {
-        // PVWS doesn't answer invalid names.
         if !matches!(problem, NameProblem::NoSuchSource | NameProblem::BadName) {
             text_message(out, &self.socket.refused(&form.spelling, message));
+            return;
+        }
+        // PVWS doesn't answer invalid names. Only the first of a client is logged.
+        if !std::mem::replace(&mut self.has_logged, true) {
+            log::info!(
+                "a client of PVWS asks for {:?}, which has no value: {message}",
+                form.spelling
+            );
         }
     }
 

@@ -4,6 +4,8 @@ mod coniql;
 mod functions;
 mod generator;
 mod name;
+mod phoebus;
+mod random;
 mod timer;
 
 use std::io;
@@ -14,52 +16,59 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pvwire_schema::types::Metadata;
 
 use super::{Event, Line, Monitor, OpenError, Overload, Queue, Source};
-use generator::{Function, Generator, Moment};
+use generator::{Generator, Moment, Pace};
 use timer::{Job, Task, Timer};
 
 use crate::limits::subscriptions::MAX_LOAD;
+use crate::ops::latency::wall_ns;
 
 /// PVs whose names say how their values are made, such as `sim://sine(2,rate_hz=5)`.
 ///
 /// All generators of the relay share one thread, which ends with the last of these.
 pub struct SimSource {
     scheme: &'static str,
-    functions: &'static [Function],
+    read: Read,
     /// `None` if simulated PVs are disabled.
     timer: Option<Arc<Timer<Running>>>,
     load: Arc<AtomicU64>,
 }
 
 impl SimSource {
-    /// Two sources that refuse every name, for a relay that has no simulated PVs.
+    /// Sources that refuse every name, for a relay that has no simulated PVs.
     #[must_use]
-    pub fn off() -> [Self; 2] {
-        Self::both(None)
+    pub fn off() -> [Self; 3] {
+        Self::all(None)
     }
 
-    /// Starts the thread and returns two sources: `sim`, and `ssim` with the names of Coniql.
+    /// Starts the thread and returns the sources: `sim`, `ssim` with the names of Coniql, and `psim` with those of
+    /// Phoebus.
     ///
     /// # Errors
     /// When the thread can't start.
-    pub fn start() -> io::Result<[Self; 2]> {
-        Ok(Self::both(Some(Arc::new(Timer::start()?))))
+    pub fn start() -> io::Result<[Self; 3]> {
+        Ok(Self::all(Some(Arc::new(Timer::start()?))))
     }
 
-    fn both(timer: Option<Arc<Timer<Running>>>) -> [Self; 2] {
+    fn all(timer: Option<Arc<Timer<Running>>>) -> [Self; 3] {
         let load = Arc::default();
-        let source = |scheme, functions| Self {
+        SCHEMES.map(|(scheme, read)| Self {
             scheme,
-            functions,
+            read,
             timer: timer.clone(),
             load: Arc::clone(&load),
-        };
-        FUNCTIONS.map(|(scheme, functions)| source(scheme, functions))
+        })
     }
 }
 
-/// The functions of each scheme.
-const FUNCTIONS: [(&str, &[Function]); 2] =
-    [("sim", functions::FUNCTIONS), ("ssim", coniql::FUNCTIONS)];
+/// Makes what a name asks for.
+type Read = fn(&str) -> Result<Generator, OpenError>;
+
+/// The schemes, and the reader of each one's names.
+const SCHEMES: [(&str, Read); 3] = [
+    ("sim", functions::read),
+    ("ssim", coniql::read),
+    ("psim", phoebus::read),
+];
 
 /// Reads a name such as `sine(2)` of `scheme`, makes its value at each of these moments (time stamp
 /// in nanoseconds, number of the update) and returns the number of values. Makes none if an array
@@ -73,9 +82,9 @@ pub fn try_name(
     moments: &[(i64, u64)],
     most: u32,
 ) -> Result<usize, OpenError> {
-    let known = FUNCTIONS.iter().find(|(known, _)| *known == scheme);
-    let (scheme, functions) = known.ok_or_else(|| OpenError::name("there is no such scheme"))?;
-    let generator = name::read(scheme, functions, name).map_err(OpenError::name)?;
+    let known = SCHEMES.iter().find(|(known, _)| *known == scheme);
+    let (_, read) = known.ok_or_else(|| OpenError::name("there is no such scheme"))?;
+    let generator = read(name)?;
     if generator.metadata.element_count > most {
         return Ok(0);
     }
@@ -112,7 +121,7 @@ impl Source for SimSource {
 
     fn has_room(&self, name: &str) -> Result<(), Overload> {
         // `open` reports errors of the name.
-        let generator = name::read(self.scheme, self.functions, name);
+        let generator = (self.read)(name);
         let load = generator.map_or(0, |generator| generator.load());
         let taken = self.load.load(Ordering::Relaxed);
         if taken.saturating_add(load) <= MAX_LOAD {
@@ -126,7 +135,7 @@ impl Source for SimSource {
     }
 
     fn value_bytes(&self, name: &str) -> usize {
-        let generator = name::read(self.scheme, self.functions, name);
+        let generator = (self.read)(name);
         generator.map_or(0, |generator| {
             let Metadata {
                 value_type,
@@ -145,32 +154,45 @@ impl Source for SimSource {
                 setting: "enable_sim",
             });
         };
-        let generator = name::read(self.scheme, self.functions, name).map_err(OpenError::name)?;
+        let generator = (self.read)(name)?;
         let share = Share::take(&self.load, generator.load());
-        line.event(Event::Access {
-            read: true,
-            write: false,
-        });
-        line.connected(false);
-        let mut metadata = generator.metadata.clone();
-        metadata.epoch = line.epoch();
-        line.event(Event::Metadata(Box::new(metadata)));
-        let interval = generator.interval;
-        let running = Running {
+        connect(&line, &generator.metadata);
+        let (interval, pace) = (generator.interval, generator.pace);
+        let mut running = Running {
             name: format!("{}://{name}", self.scheme),
             line,
             generator: Some(generator),
             updates: 0,
         };
-        Ok(Box::new(SimMonitor {
-            _job: timer.add(interval, running),
-            share,
-        }))
+        let job = match pace {
+            Pace::AtOnce => Some(timer.add(interval, running)),
+            Pace::AfterInterval => Some(timer.add_later(interval, running)),
+            Pace::Once => {
+                running.run(wall_ns());
+                None
+            }
+        };
+        Ok(Box::new(SimMonitor { _job: job, share }))
     }
 }
 
+/// Reports a connection with its rights and metadata.
+fn connect(line: &Line, metadata: &Metadata) {
+    line.event(Event::Access {
+        read: true,
+        write: false,
+    });
+    line.connected(false);
+    let epoch = line.epoch();
+    line.event(Event::Metadata(Box::new(Metadata {
+        epoch,
+        ..metadata.clone()
+    })));
+}
+
 struct SimMonitor {
-    _job: Job<Running>,
+    /// `None` if there are no more values.
+    _job: Option<Job<Running>>,
     share: Share,
 }
 
@@ -199,6 +221,12 @@ impl Task for Running {
         let Some(generator) = &self.generator else {
             return;
         };
+        if generator.is_intermittent && moment.update % 2 == 1 {
+            return self.line.event(Event::Disconnected);
+        }
+        if generator.is_intermittent && moment.update > 0 {
+            connect(&self.line, &generator.metadata);
+        }
         // A panic of one generator must not end the others, which share this thread.
         match catch_unwind(AssertUnwindSafe(|| generator.sample(moment))) {
             Ok((value, alarm)) => self.line.update(time_ns, value, alarm),
@@ -218,12 +246,17 @@ impl Task for Running {
 
 #[cfg(test)]
 mod tests {
+    use super::generator::Function;
     use super::name::{Parameter, Takes};
     use super::*;
     use crate::ingest::intake::Taken;
     use crate::ingest::{Intake, RowValue};
     use pvwire_schema::types::{BlobValue, Metadata, PvId, ValueType};
     use std::time::{Duration, Instant};
+
+    /// The functions of the schemes whose arguments have names.
+    const FUNCTIONS: [(&str, &[Function]); 2] =
+        [("sim", functions::FUNCTIONS), ("ssim", coniql::FUNCTIONS)];
 
     const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -247,7 +280,7 @@ mod tests {
     #[test]
     fn pv_is_connected_and_described_before_its_first_value() {
         let intake = Intake::new();
-        let [sim, _] = SimSource::start().unwrap();
+        let [sim, ..] = SimSource::start().unwrap();
         let line = Line::open(&intake, PvId(0), true);
         let _monitor = sim
             .open("counter(rate_hz=1000)", line, Queue::Front)
@@ -287,7 +320,7 @@ mod tests {
     #[test]
     fn closed_monitor_makes_no_more_values() {
         let intake = Intake::new();
-        let [sim, _] = SimSource::start().unwrap();
+        let [sim, ..] = SimSource::start().unwrap();
         let open = |pv| {
             let line = Line::open(&intake, PvId(pv), false);
             sim.open("counter(rate_hz=1000)", line, Queue::Front)
@@ -317,8 +350,8 @@ mod tests {
     #[test]
     fn panic_in_a_generator_disconnects_its_pv_and_no_other() {
         let intake = Intake::new();
-        let [mut sim, ssim] = SimSource::start().unwrap();
-        sim.functions = &[FAULTY];
+        let [mut sim, ssim, _] = SimSource::start().unwrap();
+        sim.read = |name| name::read("sim", &[FAULTY], name).map_err(OpenError::name);
         let line = |pv| Line::open(&intake, PvId(pv), false);
         let _faulty = sim.open("faulty", line(1), Queue::Front).unwrap();
         let ramp = "rampwave(size=5,update_seconds=0.001,max_value=1e-320,step=1e15)";
@@ -348,7 +381,7 @@ mod tests {
     #[test]
     fn elements_of_all_simulated_pvs_together_are_limited() {
         let intake = Intake::new();
-        let [sim, ssim] = SimSource::start().unwrap();
+        let [sim, ssim, _] = SimSource::start().unwrap();
         let open = |pv, source: &SimSource, name| {
             source
                 .has_room(name)

@@ -176,6 +176,7 @@ impl Registry {
             })
         };
         let acquired = names.iter().map(acquire).collect();
+        self.close_ended(&mut open);
         if is_crowd {
             room.fresh = fresh;
         }
@@ -243,6 +244,12 @@ impl Registry {
         Ok(id)
     }
 
+    /// Scheme, the part of a name without it that identifies the PV, and source of a name as clients write it.
+    fn pv_of<'a>(&'a self, name: &'a str) -> Result<(&'a str, &'a str, &'a dyn Source), NameError> {
+        let (scheme, bare, source) = self.source_of(name)?;
+        Ok((scheme, source.key(bare), source))
+    }
+
     /// Scheme, name without it, and source of a name as clients write it.
     fn source_of<'a>(
         &'a self,
@@ -257,9 +264,9 @@ impl Registry {
     }
 
     fn is_open(&self, open: &Open, name: &str) -> bool {
-        self.source_of(name).is_ok_and(|(scheme, bare, _)| {
+        self.pv_of(name).is_ok_and(|(scheme, key, _)| {
             open.by_name
-                .contains_key(format!("{scheme}://{bare}").as_str())
+                .contains_key(format!("{scheme}://{key}").as_str())
         })
     }
 
@@ -271,7 +278,8 @@ impl Registry {
         room: &mut NewNames,
     ) -> Result<PvId, Refusal> {
         let (scheme, bare, source) = self.source_of(name)?;
-        let whole = format!("{scheme}://{bare}");
+        let key = source.key(bare);
+        let whole = format!("{scheme}://{key}");
         if let Some(&id) = open.by_name.get(whole.as_str()) {
             let slot = open.slot_mut(id);
             slot.holders += 1;
@@ -290,7 +298,7 @@ impl Registry {
         })?;
         let charge = PvCharge::open(owner, source.value_bytes(bare))?;
         let id = open.free_number();
-        let puts = self.rules().takes_puts(scheme, bare);
+        let puts = self.rules().takes_puts(scheme, key);
         let queue = match room.fresh.checked_sub(1) {
             Some(rest) => {
                 room.fresh = rest;
@@ -331,9 +339,9 @@ impl Registry {
     /// # Errors
     /// The rule that denies it, or what is wrong with the name.
     pub fn permit(&self, name: &str, identity: &Identity, access: Access) -> Result<(), Refusal> {
-        let (scheme, bare, _) = self.source_of(name)?;
+        let (scheme, key, _) = self.pv_of(name)?;
         let rules = self.rules();
-        let verdict = rules.decide(identity, scheme, bare, access);
+        let verdict = rules.decide(identity, scheme, key, access);
         if verdict.allowed {
             return Ok(());
         }
@@ -452,6 +460,21 @@ impl Registry {
         let mut open = self.lock();
         for id in ids {
             open.release_one(id, now, self.linger);
+        }
+        self.close_ended(&mut open);
+    }
+
+    /// Closes the PVs that don't linger and have no holder.
+    fn close_ended(&self, open: &mut Open) {
+        while let Some(id) = open.ended.pop() {
+            // A client may have acquired it in between.
+            if let Some(slot) = open.slots[id.index()].take_if(|slot| slot.holders == 0) {
+                open.by_name.remove(&slot.name);
+                if let Shows::Pv { opening, .. } = slot.shows {
+                    self.forget(id, opening);
+                }
+                open.free.push(id);
+            }
         }
     }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 use pvwire_schema::types::{Limits, Metadata};
 
 use super::generator::{Function, Generator, GeneratorError, HUGE, MAX_ELEMENTS, Moment};
-use super::name::{Arguments, Parameter};
+use super::name::{self, Arguments, Parameter};
+use crate::ingest::OpenError;
 
 const fn any(name: &'static str, default: f64) -> Parameter {
     Parameter::number(name, default, -HUGE, HUGE)
@@ -25,6 +26,11 @@ const fn size(default: f64) -> Parameter {
 
 const fn percent(name: &'static str, default: f64) -> Parameter {
     Parameter::number(name, default, 0.0, 100.0)
+}
+
+/// Makes what a name of `ssim://` asks for.
+pub(super) fn read(name: &str) -> Result<Generator, OpenError> {
+    name::read("ssim", FUNCTIONS, name).map_err(OpenError::name)
 }
 
 pub(super) const FUNCTIONS: &[Function] = &[

@@ -7,8 +7,9 @@ use std::time::Duration;
 use pvwire_schema::types::{BlobValue, Limits, Metadata, ValueType};
 
 use super::generator::{Function, Generator, GeneratorError, HUGE, MAX_ELEMENTS, Moment};
-use super::name::{Arguments, Parameter};
-use crate::ingest::RowValue;
+use super::name::{self, Arguments, Parameter};
+use super::random::{normal, scramble};
+use crate::ingest::{OpenError, RowValue};
 
 const PERIOD_RANGE_S: (f64, f64) = (0.001, 1e6);
 const RATE_RANGE_HZ: (f64, f64) = (0.001, 1000.0);
@@ -23,6 +24,11 @@ const fn rate(default_hz: f64) -> Parameter {
 
 const fn any(name: &'static str, default: f64) -> Parameter {
     Parameter::number(name, default, -HUGE, HUGE)
+}
+
+/// Makes what a name of `sim://` asks for.
+pub(super) fn read(name: &str) -> Result<Generator, OpenError> {
+    name::read("sim", FUNCTIONS, name).map_err(OpenError::name)
 }
 
 /// The functions of `sim://`; `docs/reference/sim.md` describes them.
@@ -176,22 +182,6 @@ fn noise(arguments: &Arguments) -> Result<Generator, GeneratorError> {
     };
     let value = move |at: Moment| mean + deviation * normal(seed, at.time_ns as u64);
     Ok(Generator::number(interval(arguments), metadata, value))
-}
-
-/// A number of the standard normal distribution that depends on its two arguments alone.
-fn normal(seed: u64, number: u64) -> f64 {
-    // Box–Muller transform of two uniform numbers; the first is never 0, which has no logarithm.
-    let first = scramble(scramble(seed).wrapping_add(number));
-    let uniform = |bits: u64| ((bits >> 11) + 1) as f64 / (1_u64 << 53) as f64;
-    (-2.0 * uniform(first).ln()).sqrt() * (TAU * uniform(scramble(first))).cos()
-}
-
-/// One step of the SplitMix64 generator: neighbours give unrelated numbers.
-fn scramble(number: u64) -> u64 {
-    let mut bits = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }
 
 fn counter(arguments: &Arguments) -> Result<Generator, GeneratorError> {

@@ -79,10 +79,26 @@ impl Moment {
     }
 }
 
+/// When the values of a generator come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// The first at once, the others together with those of other generators of the same interval.
+    AtOnce,
+    /// The first after one interval, the others one interval after the one before.
+    AfterInterval,
+    /// One at once, and no others.
+    Once,
+}
+
 /// A source of values that depend on the moment alone.
 pub(super) struct Generator {
     pub(super) metadata: Metadata,
     pub(super) interval: Duration,
+    pub(super) pace: Pace,
+    /// A number at a limit has an alarm, not only one beyond it.
+    pub(super) alarms_at_limits: bool,
+    /// Every second update is a disconnection instead of a value.
+    pub(super) is_intermittent: bool,
     value: Box<dyn Fn(Moment) -> RowValue + Send>,
 }
 
@@ -107,11 +123,12 @@ impl Generator {
     fn alarm(&self, number: f64) -> (Severity, u16) {
         // An absent limit is NaN, and no number is beyond it.
         let Metadata { alarm, warning, .. } = &self.metadata;
+        let is_at = |limit: f64| self.alarms_at_limits && number == limit;
         match number {
-            _ if number > alarm.high => (Severity::Major, HIHI),
-            _ if number < alarm.low => (Severity::Major, LOLO),
-            _ if number > warning.high => (Severity::Minor, HIGH),
-            _ if number < warning.low => (Severity::Minor, LOW),
+            _ if number > alarm.high || is_at(alarm.high) => (Severity::Major, HIHI),
+            _ if number < alarm.low || is_at(alarm.low) => (Severity::Major, LOLO),
+            _ if number > warning.high || is_at(warning.high) => (Severity::Minor, HIGH),
+            _ if number < warning.low || is_at(warning.low) => (Severity::Minor, LOW),
             _ => (Severity::NoAlarm, 0),
         }
     }
@@ -122,15 +139,14 @@ impl Generator {
         metadata: Metadata,
         at: impl Fn(Moment) -> f64 + Send + 'static,
     ) -> Self {
-        Self {
-            metadata: Metadata {
-                value_type: ValueType::Float64,
-                element_count: 1,
-                ..metadata
-            },
-            interval,
-            value: Box::new(move |moment| RowValue::Number(at(moment))),
-        }
+        let metadata = Metadata {
+            value_type: ValueType::Float64,
+            element_count: 1,
+            ..metadata
+        };
+        Self::new(interval, metadata, move |moment| {
+            RowValue::Number(at(moment))
+        })
     }
 
     /// An array of doubles; `at` makes a function from index to element.
@@ -167,18 +183,15 @@ impl Generator {
                 per_s,
             });
         }
-        Ok(Self {
-            metadata: Metadata {
-                value_type,
-                element_count: size,
-                ..metadata
-            },
-            interval,
-            value: Box::new(move |moment| {
-                let array = BlobValue::array(value_type, size, bytes(moment));
-                RowValue::Blob(Arc::new(array))
-            }),
-        })
+        let metadata = Metadata {
+            value_type,
+            element_count: size,
+            ..metadata
+        };
+        Ok(Self::new(interval, metadata, move |moment| {
+            let array = BlobValue::array(value_type, size, bytes(moment));
+            RowValue::Blob(Arc::new(array))
+        }))
     }
 
     /// Values of any type, with all of their metadata.
@@ -191,6 +204,9 @@ impl Generator {
         Self {
             metadata,
             interval,
+            pace: Pace::AtOnce,
+            alarms_at_limits: false,
+            is_intermittent: false,
             value,
         }
     }

@@ -62,6 +62,16 @@ impl<T: Task> Timer<T> {
     /// tasks of one interval run together, as records of one scan do.
     pub(super) fn add(&self, interval: Duration, task: T) -> Job<T> {
         let id = self.shared.lock().add(Instant::now(), interval, task);
+        self.job(id)
+    }
+
+    /// Runs a task after `interval`, and then one `interval` after the run before.
+    pub(super) fn add_later(&self, interval: Duration, task: T) -> Job<T> {
+        let id = (self.shared.lock()).add_later(Instant::now(), interval, task);
+        self.job(id)
+    }
+
+    fn job(&self, id: u64) -> Job<T> {
         self.shared.changed.notify_one();
         Job {
             shared: Arc::clone(&self.shared),
@@ -152,6 +162,8 @@ struct Schedule<T> {
 
 struct Entry<T> {
     interval: Duration,
+    /// It runs at multiples of the interval from here.
+    from: Instant,
     /// `None` while it runs.
     task: Option<T>,
 }
@@ -173,11 +185,23 @@ impl<T> Schedule<T> {
     }
 
     fn add(&mut self, now: Instant, interval: Duration, task: T) -> u64 {
+        self.insert(now, (self.start, interval), task)
+    }
+
+    fn add_later(&mut self, now: Instant, interval: Duration, task: T) -> u64 {
+        self.insert(now + interval, (now, interval), task)
+    }
+
+    fn insert(&mut self, first: Instant, (from, interval): (Instant, Duration), task: T) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        let task = Some(task);
-        self.entries.insert(id, Entry { interval, task });
-        self.order.push(Reverse((now, id)));
+        let entry = Entry {
+            interval,
+            from,
+            task: Some(task),
+        };
+        self.entries.insert(id, entry);
+        self.order.push(Reverse((first, id)));
         id
     }
 
@@ -215,11 +239,11 @@ impl<T> Schedule<T> {
         };
         let keeps_up = now.saturating_duration_since(at) <= MAKE_UP;
         let after = if keeps_up { at } else { now };
-        let since = after.saturating_duration_since(self.start).as_nanos();
+        let since = after.saturating_duration_since(entry.from).as_nanos();
         let interval = entry.interval.as_nanos().max(1);
         let next = (since / interval + 1) * interval;
         entry.task = Some(task);
-        let next = self.start + Duration::from_nanos(next as u64);
+        let next = entry.from + Duration::from_nanos(next as u64);
         self.order.push(Reverse((next, id)));
         None
     }
@@ -263,6 +287,15 @@ mod tests {
         ];
         assert_eq!(runs, expected);
         assert_eq!(schedule.next(), Some(start + MS * 30));
+    }
+
+    #[test]
+    fn later_task_runs_after_one_interval_and_then_at_each() {
+        let start = Instant::now();
+        let mut schedule = Schedule::new(start);
+        schedule.add_later(start + MS * 3, MS * 10, 'a');
+        let runs = runs(&mut schedule, start, &[3, 10, 12, 13, 20, 23]);
+        assert_eq!(runs, [('a', 13), ('a', 23)]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::limits::memory::TooMuch;
 const MAX_SCHEME_CHARS: usize = 32;
 
 /// Sources whose names may contain blanks between their arguments.
-const WITH_BLANKS: [&str; 2] = ["sim", "ssim"];
+const WITH_BLANKS: [&str; 4] = ["sim", "ssim", "psim", "loc"];
 
 /// Why a name is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -62,6 +62,8 @@ pub(super) struct Open {
     pub(super) free: Vec<PvId>,
     /// PVs without holders, by the time of their release.
     pub(super) lingering: Vec<(Instant, PvId)>,
+    /// PVs without holders that don't linger.
+    pub(super) ended: Vec<PvId>,
 }
 
 impl Open {
@@ -160,6 +162,10 @@ impl Open {
             return;
         }
         let (base, key) = match &slot.shows {
+            Shows::Pv { monitor, .. } if !monitor.lingers() => {
+                self.ended.push(id);
+                return;
+            }
             Shows::Pv { charge, .. } => {
                 let is_large = charge.value_bytes() > LINGERING_BYTES;
                 let early = if is_large {

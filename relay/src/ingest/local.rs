@@ -1,0 +1,106 @@
+//! Local PVs as a source: values that all clients of the relay share while one of them holds them, without an IOC.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pvwire_pvws::local::{self, LocalPv, LocalValue};
+use pvwire_schema::types::{Metadata, Outcome};
+
+use super::{
+    Event, Line, Monitor, OpDone, OpEnd, OpTicket, OpenError, Put, Queue, RowValue, Source,
+};
+use crate::ops::latency::wall_ns;
+
+/// PVs such as `loc://x<VDouble>(3)`. The first client that asks for `loc://x` decides type and initial value.
+#[derive(Debug, Default)]
+pub struct LocalSource;
+
+impl Source for LocalSource {
+    fn scheme(&self) -> &'static str {
+        "loc"
+    }
+
+    fn key<'a>(&self, name: &'a str) -> &'a str {
+        // `open` refuses invalid names.
+        local::key(name).unwrap_or(name)
+    }
+
+    fn open(&self, name: &str, line: Line, _queue: Queue) -> Result<Box<dyn Monitor>, OpenError> {
+        let pv = LocalPv::open(name).map_err(OpenError::name)?;
+        line.event(Event::Access {
+            read: true,
+            write: true,
+        });
+        let open = Open { pv, line };
+        open.connect(false);
+        open.update();
+        Ok(Box::new(LocalMonitor(Mutex::new(open))))
+    }
+}
+
+/// The row's value.
+pub(super) fn row(value: LocalValue) -> RowValue {
+    match value {
+        LocalValue::Number(number) => RowValue::Number(number),
+        LocalValue::Blob(blob) => RowValue::Blob(Arc::new(blob)),
+    }
+}
+
+/// A local PV that is open. The lock around it makes its line's calls one at a time.
+struct Open {
+    pv: LocalPv,
+    line: Line,
+}
+
+impl Open {
+    fn connect(&self, is_changed: bool) {
+        self.line.connected(is_changed);
+        let (metadata, ..) = self.pv.state();
+        self.line.event(Event::Metadata(Box::new(Metadata {
+            epoch: self.line.epoch(),
+            ..metadata
+        })));
+    }
+
+    fn update(&self) {
+        let (_, value, alarm) = self.pv.state();
+        self.line.update(wall_ns(), row(value), alarm);
+    }
+
+    fn put(&mut self, put: &Put) -> OpEnd {
+        if put
+            .expected
+            .is_some_and(|expected| expected != self.line.newest())
+        {
+            let why = "the PV has changed since the update that the put expects";
+            return OpEnd::failed(Outcome::Changed, why);
+        }
+        let (before, ..) = self.pv.state();
+        if let Err(error) = self.pv.write(&put.value) {
+            return OpEnd::failed(Outcome::BadValue, error.to_string());
+        }
+        let (after, ..) = self.pv.state();
+        if before != after {
+            self.connect(true);
+        }
+        self.update();
+        OpEnd::DONE
+    }
+}
+
+struct LocalMonitor(Mutex<Open>);
+
+impl Monitor for LocalMonitor {
+    /// The value is gone with the last client that holds it.
+    fn lingers(&self) -> bool {
+        false
+    }
+
+    fn put(&self, put: Put, done: OpDone) -> OpTicket {
+        // A write is complete or has changed nothing, so a panic elsewhere doesn't affect it.
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = open.put(&put);
+        drop(open);
+        done(end);
+        OpTicket::ended()
+    }
+}
