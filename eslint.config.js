@@ -34,6 +34,11 @@ export default defineConfig(
     extends: [hooks.configs.flat.recommended],
   },
   {
+    // Browsers load these as scripts, not as modules.
+    files: ["relay/src/doors/pvws/site/*.js"],
+    languageOptions: { sourceType: "script" },
+  },
+  {
     // React is in two entries; everything else works without it.
     files: ["wasm-client/ts/**"],
     ignores: ["wasm-client/ts/react/**", "wasm-client/ts/widgets/**"],

@@ -4,6 +4,7 @@
 //! receive text messages only.
 
 mod client;
+mod http;
 mod life;
 mod limits;
 mod messages;

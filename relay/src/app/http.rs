@@ -14,6 +14,7 @@ use super::access::Access;
 use super::delivery::{Delivery, Shared};
 use super::ingest::Ingest;
 use crate::config::{Auth, Config};
+use crate::doors::pvws::site::Site;
 use crate::http::admin::Admin;
 use crate::http::server::{Server, Side, Trust};
 use crate::http::tls::Tls;
@@ -126,6 +127,7 @@ pub(super) fn server(
         evict_after: config.evict_after,
         tls: front.tls,
         descriptors: front.descriptors,
+        pvws: config.pvws.then(|| Site::new(config)),
     }
 }
 

@@ -312,7 +312,7 @@ pub(super) const KEYS: &[Key] = &[
     boolean!(
         "pvws",
         pvws,
-        "Serve clients of PVWS at /pvws/pv, unchanged. Not with auth = jwt, because these clients have no tokens"
+        "Serve clients of PVWS, unchanged: the WebSocket at /pvws/pv, files and HTTP routes below /pvws/. Not with auth = jwt, because these clients have no tokens"
     ),
     one!(
         "pvws_default_type",

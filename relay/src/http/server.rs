@@ -4,6 +4,7 @@
 mod admission;
 mod answer;
 mod handshake;
+mod pvws;
 mod trust;
 
 use std::convert::Infallible;
@@ -27,10 +28,11 @@ use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsAcceptor;
 
 pub use self::admission::ProxyHeaders;
-use self::answer::{Answer, Refusal, metrics_type, plain, ready, with_type};
+use self::answer::{Answer, Refusal, metrics_type, plain, ready, shared_with, with_type};
 pub use self::trust::Trust;
 use crate::access::auth::{self, Tokens};
 use crate::config::Pages;
+use crate::doors::pvws::site::Site;
 use crate::fanout::encoding::Encodings;
 use crate::http::admin::{Admin, STATUS_PAGE};
 use crate::http::connection::{Connection, Progress};
@@ -94,6 +96,8 @@ pub struct Server {
     pub tls: Option<Arc<Tls>>,
     /// Whether more connections may be open.
     pub descriptors: Descriptors,
+    /// The HTTP routes for clients of PVWS, if they are served.
+    pub pvws: Option<Site>,
 }
 
 /// Who connects to a listener.
@@ -323,7 +327,10 @@ impl Server {
             path if visit.side == Side::Clients && self.encodings.has_stream(path) => {
                 self.large(&request, visit).await
             }
-            _ => self.not_found(visit.side),
+            _ => match self.pvws(&request, visit) {
+                Some(answer) => answer?,
+                None => self.not_found(visit.side),
+            },
         })
     }
 
@@ -362,11 +369,8 @@ impl Server {
 
     /// The large values of the client that got the token in the request, as a body without end.
     async fn large(&self, request: &Request<Incoming>, visit: &Visit) -> Answer {
-        if !self.trust.origin(request.headers()) {
-            return plain(
-                StatusCode::FORBIDDEN,
-                "pages of this origin may not fetch: the operator adds it by --allow-origin\n",
-            );
+        if let Err(refusal) = self.check_origin(request.headers()) {
+            return plain(refusal.status, refusal.message);
         }
         let token = request.uri().query().and_then(|query| {
             let (shard, token) = query.split_once('-')?;
@@ -383,14 +387,12 @@ impl Server {
         visit.streams.store(true, Ordering::Relaxed);
         let mut response = with_type("", "application/octet-stream");
         *response.body_mut() = Either::Right(body);
-        let headers = response.headers_mut();
         // Makes nginx forward each piece at once instead of buffering the body.
-        headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-        if let Some(origin) = request.headers().get(header::ORIGIN) {
-            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
-            headers.insert(header::VARY, HeaderValue::from_static("Origin"));
-        }
+        let buffering = HeaderValue::from_static("no");
         response
+            .headers_mut()
+            .insert("x-accel-buffering", buffering);
+        shared_with(response, request.headers())
     }
 }
 

@@ -1,6 +1,7 @@
-//! ORNL's own client, pvws.js, unmodified, through the restart of the IOC and of the relay.
+//! ORNL's own client, pvws.js, unmodified, through the restart of the IOC and of the relay; and the relay's client
+//! with the same interface.
 //!
-//! The set-up installs it from the Python package `nova-epics` (tools/pvws_clients.txt); Node runs it.
+//! The set-up installs ORNL's from the Python package `nova-epics` (tools/pvws_clients.txt); Node runs both.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -25,8 +26,9 @@ struct Ornl {
 }
 
 impl Ornl {
-    fn start(url: &str) -> Self {
-        let folder = in_repository(".local/pvws-clients/nova/epics/assets/epics");
+    /// The files are in `folder`.
+    fn start(folder: &str, url: &str) -> Self {
+        let folder = in_repository(folder);
         assert!(
             folder.join("pvws.js").exists(),
             "make setup installs {}",
@@ -83,13 +85,22 @@ impl Drop for Ornl {
 
 #[test]
 fn pvws_js_of_ornl_shows_and_writes_through_restarts() {
+    shows_and_writes_through_restarts(".local/pvws-clients/nova/epics/assets/epics");
+}
+
+#[test]
+fn pvws_js_of_the_relay_shows_and_writes_through_restarts() {
+    shows_and_writes_through_restarts("relay/src/doors/pvws/site");
+}
+
+fn shows_and_writes_through_restarts(folder: &str) {
     let (network, prefix) = (Network::new(), prefix());
     let mut ioc = SoftIoc::with_pv_access(network, &prefix, DATABASE);
     let listen = format!("127.0.0.1:{}", free_port());
     let more = ["--pvws", "--enable-put", "--allow-put", "*"];
     let start = || Relay::spawn_at(relay_command(network), &listen, &more);
     let relay = start();
-    let mut client = Ornl::start(&format!("ws://{listen}/pvws/pv"));
+    let mut client = Ornl::start(folder, &format!("ws://{listen}/pvws/pv"));
     client.wait("the connection", |said| *said == true);
     let ca = ["ao", "enum", "text", "wave"].map(|record| format!("{prefix}{record}"));
     let pva = format!("pva://{prefix}ao");

@@ -113,6 +113,16 @@ impl Server {
             .ok_or_else(|| (StatusCode::UNAUTHORIZED, message).into())
     }
 
+    /// Whether a page may fetch from the relay. Programs other than browsers may.
+    pub(super) fn check_origin(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        if self.trust.origin(headers) {
+            return Ok(());
+        }
+        let message =
+            "pages of this origin may not fetch: the operator adds it by --allow-origin\n";
+        Err((StatusCode::FORBIDDEN, message).into())
+    }
+
     /// A client's identity, as far as its handshake states it.
     pub(super) fn identity(&self, headers: &HeaderMap, visit: &Visit) -> Result<Identity, Refusal> {
         let Some(gate) = &self.gate else {

@@ -111,3 +111,13 @@ pub(super) fn with_type(body: impl Into<Bytes>, content_type: &'static str) -> A
     );
     response
 }
+
+/// Lets the page that made a request read the answer. Its origin must be trusted.
+pub(super) fn shared_with(mut answer: Answer, request: &HeaderMap) -> Answer {
+    if let Some(origin) = request.get(header::ORIGIN) {
+        let headers = answer.headers_mut();
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        headers.insert(header::VARY, HeaderValue::from_static("Origin"));
+    }
+    answer
+}
