@@ -5,6 +5,7 @@
 
 mod client;
 mod http;
+mod http_get;
 mod life;
 mod limits;
 mod messages;

@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 #[cfg(feature = "client")]
 pub use client::{Client, How, Kept, Message, Pv, RowSeen, Stream, connect_all, keep_up};
 #[cfg(feature = "client")]
-pub use http::{get, get_by, handshake, handshake_at, try_get};
+pub use http::{Answer, get, get_by, handshake, handshake_at, try_get};
 pub use ioc::SoftIoc;
 #[cfg(feature = "client")]
 pub use line::{Line, Pair, Trust};

@@ -22,7 +22,7 @@ mod websocket;
 pub use life::{Life, State};
 pub use message::{Message, Written, read};
 pub use name::{Dialect, Target, target};
-pub use report::info;
+pub use report::{got, info, pool};
 pub use socket::{Reply, Settings, Socket, Wanted};
 pub use vtype::{Sample, Value};
 pub use websocket::text_message;

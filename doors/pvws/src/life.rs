@@ -318,7 +318,7 @@ impl Life {
 /// Maximum size of the buffer that a form keeps for its next text, in bytes.
 const MOST_KEPT: usize = 1 << 10;
 
-fn write_severity(text: &mut Vec<u8>, severity: Option<&'static str>) {
+pub(crate) fn write_severity(text: &mut Vec<u8>, severity: Option<&'static str>) {
     if let Some(severity) = severity {
         update::key(text, "severity");
         text.push(b'"');

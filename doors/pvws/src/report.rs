@@ -1,7 +1,13 @@
 //! The JSON texts of the HTTP routes.
 
+use pvwire_schema::types::Metadata;
+
 use crate::java;
 use crate::json;
+use crate::life::write_severity;
+use crate::name::Dialect;
+use crate::update;
+use crate::vtype::{Sample, VType};
 
 /// What `/pvws/info` reports: when the server started, the program that serves, and with `settings` the settings
 /// that PVWS has as environment variables.
@@ -22,6 +28,32 @@ pub fn info(started_ns: i64, program: &str, settings: Option<&[(&str, String)]>)
         });
     }
     out.push(b'}');
+    out
+}
+
+/// What `/pvws/pvget` reports: one update with metadata and without `readonly`.
+#[must_use]
+pub fn got(spelling: &str, dialect: Dialect, metadata: &Metadata, sample: &Sample<'_>) -> Vec<u8> {
+    let vtype = VType::of(sample.value, metadata, dialect);
+    let mut out = update::head(spelling);
+    update::block(&mut out, vtype, metadata, dialect);
+    write_severity(&mut out, update::severity(vtype, sample, dialect));
+    update::value(&mut out, vtype, sample, metadata, dialect);
+    update::end(&mut out, None, sample.time_ns);
+    out
+}
+
+/// What `/pvws/pool` reports: each open PV with the number of its clients.
+#[must_use]
+pub fn pool(pvs: &[(usize, &str)]) -> Vec<u8> {
+    let mut out = Vec::new();
+    list(&mut out, pvs, |out, (clients, name)| {
+        out.extend_from_slice(b"{\"refs\":");
+        java::integer(out, *clients as i64);
+        out.extend_from_slice(b",\"pv\":");
+        json::string(out, name);
+        out.push(b'}');
+    });
     out
 }
 
@@ -61,6 +93,15 @@ mod tests {
         assert_eq!(
             text(info(started_ns, "pvwire", Some(&settings))),
             r#"{"start_time":"2024-02-29 23:59:59","jre":"pvwire","env":[{"A":"1"},{"B":"ca"}]}"#
+        );
+    }
+
+    #[test]
+    fn pool_lists_names_and_numbers_of_clients() {
+        assert_eq!(text(pool(&[])), "[]");
+        assert_eq!(
+            text(pool(&[(2, "ca://a"), (0, "pva://b")])),
+            r#"[{"refs":2,"pv":"ca://a"},{"refs":0,"pv":"pva://b"}]"#
         );
     }
 }

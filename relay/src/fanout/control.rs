@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
-use pvwire_schema::types::{ConnectionState, NameError, PvId, SkipCause};
+use pvwire_schema::types::{ConnectionState, Metadata, NameError, PvId, SkipCause};
 
 use crate::access::rule::Identity;
 use crate::fanout::encoding::Encoding;
 use crate::fanout::set::PvSet;
 use crate::ingest::{Intake, RowValue};
 use crate::limits::memory::Owner;
+use crate::state::table::Latest;
 
 /// A client, as its shard knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,6 +75,8 @@ pub enum ControlRequest {
     },
     /// Reads PVs once.
     Get(Box<Get>),
+    /// Reads one PV once for an HTTP request.
+    Read(Read),
     /// Sends everything that changed since a tick in one frame.
     CatchUp {
         /// The client.
@@ -137,6 +140,24 @@ pub struct Get {
     pub timeout: Duration,
     /// The owner of the answer's memory.
     pub owner: Arc<Owner>,
+}
+
+/// One PV to be read once.
+#[derive(Debug)]
+pub struct Read {
+    /// The PV. The receiver of the answer holds it.
+    pub pv: PvId,
+    /// Receives the value once it is known; `None` when the PV can't have a value.
+    pub answer: tokio::sync::oneshot::Sender<Option<Seen>>,
+}
+
+/// A connected PV's value and metadata.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Its type and display information.
+    pub metadata: Arc<Metadata>,
+    /// Its value.
+    pub latest: Latest,
 }
 
 /// PVs and groups, as the status page shows them.

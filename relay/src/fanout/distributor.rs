@@ -9,6 +9,7 @@ mod access_check;
 mod gets;
 mod groups;
 mod overview;
+mod reads;
 mod subscriptions;
 
 use std::collections::HashMap;
@@ -23,7 +24,7 @@ use self::access_check::AccessCheck;
 use self::gets::PendingGet;
 use self::groups::Groups;
 use self::subscriptions::Subscribed;
-use crate::fanout::control::{ClientId, ControlQueue, ControlRequest};
+use crate::fanout::control::{ClientId, ControlQueue, ControlRequest, Read};
 use crate::fanout::dirty::Dirty;
 use crate::fanout::encoding::{Encoders, Encoding, Encodings};
 use crate::fanout::frame::Frame;
@@ -53,6 +54,7 @@ pub struct Distributor {
     collected: Vec<ControlRequest>,
     groups: Groups,
     gets: Vec<PendingGet>,
+    reads: Vec<Read>,
     /// Complete gets were left for the next tick.
     has_gets: bool,
     encoders: Encoders,
@@ -82,6 +84,7 @@ impl Distributor {
             collected: Vec::new(),
             groups: Groups::new(encodings),
             gets: Vec::new(),
+            reads: Vec::new(),
             has_gets: false,
             encoders: encodings.encoders(),
             large: LargeValues::new(encodings),
@@ -168,6 +171,7 @@ impl Distributor {
                 let refuse = self.holds_any(client, &denied);
                 return [refuse.then_some(Order::Refuse { client }), None, None];
             }
+            ControlRequest::Read(read) => self.reads.push(read),
             ControlRequest::Forget { client } => self.forget(client, now),
             ControlRequest::Peek { pv, answer } => {
                 let latest = table.get(pv).and_then(|entry| entry.latest.as_ref());
@@ -272,6 +276,7 @@ impl TickSink for Distributor {
         let groups = self.groups.frames(&changes, &mut self.encoders);
         let mut orders = self.carry_out(table, now, tick);
         self.answer_gets(table, now, tick, &mut orders);
+        self.answer_reads(table);
         if self.next_sweep.is_none_or(|at| now.instant >= at) {
             self.next_sweep = Some(now.instant + SWEEP_EVERY);
             self.registry.sweep(now.instant);

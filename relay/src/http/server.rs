@@ -5,6 +5,8 @@ mod admission;
 mod answer;
 mod handshake;
 mod pvws;
+mod query;
+mod read;
 mod trust;
 
 use std::convert::Infallible;
@@ -327,7 +329,7 @@ impl Server {
             path if visit.side == Side::Clients && self.encodings.has_stream(path) => {
                 self.large(&request, visit).await
             }
-            _ => match self.pvws(&request, visit) {
+            _ => match self.pvws(&request, visit).await {
                 Some(answer) => answer?,
                 None => self.not_found(visit.side),
             },

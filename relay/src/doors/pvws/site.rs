@@ -3,7 +3,12 @@
 //! Pages of PVWS's clients load `js/pvws.js` and `js/base64.js` from the server's host, and health checks search
 //! the index page for `img/connected.png`.
 
+pub use pvwire_pvws::pool;
+use pvwire_pvws::{Dialect, Target, target};
+
+use super::texts::sample;
 use crate::config::Config;
+use crate::fanout::control::Seen;
 use crate::ops::latency::wall_ns;
 
 /// A file.
@@ -52,6 +57,7 @@ pub fn index_below(path: &str) -> String {
 /// What the HTTP routes report about the relay.
 #[derive(Clone, Debug)]
 pub struct Site {
+    default: Dialect,
     started_ns: i64,
     settings: [(&'static str, String); 4],
 }
@@ -62,6 +68,7 @@ impl Site {
     pub fn new(config: &Config) -> Self {
         let millis = |interval: std::time::Duration| interval.as_millis().to_string();
         Self {
+            default: Dialect::of(&config.pvws_default_type).unwrap_or(Dialect::Ca),
             started_ns: wall_ns(),
             settings: [
                 ("PV_DEFAULT_TYPE", config.pvws_default_type.clone()),
@@ -80,4 +87,16 @@ impl Site {
         let settings = settings.then_some(&self.settings[..]);
         pvwire_pvws::info(self.started_ns, program, settings)
     }
+
+    /// The PV that a client means by this name; `None` for names that this door doesn't serve.
+    #[must_use]
+    pub fn target(&self, asked: &str) -> Option<Target> {
+        target(asked, self.default)
+    }
+}
+
+/// The answer of `/pvws/pvget`: the value of a PV with its metadata.
+#[must_use]
+pub fn got(asked: &str, dialect: Dialect, seen: &Seen) -> Vec<u8> {
+    pvwire_pvws::got(asked, dialect, &seen.metadata, &sample(&seen.latest))
 }

@@ -66,7 +66,7 @@ fn value(value: &RowValue) -> Value<'_> {
     }
 }
 
-fn sample(latest: &Latest) -> Sample<'_> {
+pub(super) fn sample(latest: &Latest) -> Sample<'_> {
     Sample {
         value: value(&latest.value),
         alarm: latest.alarm,

@@ -234,6 +234,6 @@ impl Distributor {
 }
 
 /// Whether the IOC doesn't let the relay read a connected PV.
-fn is_denied(entry: &Entry) -> bool {
+pub(super) fn is_denied(entry: &Entry) -> bool {
     entry.connection.state == ConnectionState::Connected && !entry.connection.read
 }

@@ -83,6 +83,12 @@ impl Server {
         auth::forwarded(entries.into_iter(), &self.proxies)
     }
 
+    /// The address of a client, with its port if it is connected directly.
+    pub(super) fn address_of(&self, headers: &HeaderMap, visit: &Visit) -> String {
+        let client = self.forwarded(headers, visit);
+        client.map_or_else(|| visit.from.to_string(), |client| client.to_string())
+    }
+
     /// Whether this request gets operators' pages on the clients' listener.
     pub(super) fn check_pages(&self, headers: &HeaderMap, visit: &Visit) -> Result<(), Refusal> {
         let missing = match self.pages {

@@ -40,9 +40,8 @@ impl Server {
             arrived.map_err(too_many)?;
         }
         let origin = only(headers, header::ORIGIN).unwrap_or_default();
-        let client = self.forwarded(headers, visit);
         let peer = Peer {
-            address: client.map_or_else(|| visit.from.to_string(), |client| client.to_string()),
+            address: self.address_of(headers, visit),
             origin: origin.to_owned(),
             identity,
         };
@@ -130,7 +129,7 @@ impl Server {
     }
 
     /// Why the relay takes no further client at present.
-    fn full(&self) -> Option<&'static str> {
+    pub(super) fn full(&self) -> Option<&'static str> {
         if self.readiness.is_draining() {
             return Some("the relay is stopping\n");
         }

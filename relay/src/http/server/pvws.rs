@@ -1,11 +1,15 @@
 //! The HTTP routes for clients of PVWS, below `/pvws/`.
 
+use std::time::Duration;
+
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::{Request, StatusCode};
 
 use super::answer::{Answer, Refusal, plain, shared_with, with_type};
+use super::query::argument;
 use super::{Server, Side, Visit};
+use crate::config::Access;
 use crate::doors::pvws::site::{self, Site};
 
 /// The files run no scripts and load no styles except their own.
@@ -14,15 +18,24 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 const JSON: &str = "application/json";
 
+/// Maximum number of PVs that `pool` lists.
+const LISTED_PVS: usize = 10_000;
+
+/// How long `pvget` waits for a value.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 impl Server {
     /// The answer to a request below `/pvws/`; `None` for other paths and when clients of PVWS aren't served.
-    pub(super) fn pvws(
+    pub(super) async fn pvws(
         &self,
         request: &Request<Incoming>,
         visit: &Visit,
     ) -> Option<Result<Answer, Refusal>> {
         let site = self.pvws.as_ref()?;
         let below = request.uri().path().strip_prefix("/pvws")?;
+        if below == "/pool" {
+            return Some(self.pvws_pool(request, visit));
+        }
         if visit.side != Side::Clients {
             return None;
         }
@@ -30,6 +43,7 @@ impl Server {
             None if below.is_empty() => Ok(to_folder()),
             None => return None,
             Some("info") => self.pvws_info(site, request),
+            Some("pvget") => self.pvws_get(site, request, visit).await,
             Some(path) => Ok(file(path)),
         })
     }
@@ -39,6 +53,46 @@ impl Server {
         let asks_for_settings = argument(request, "env").is_some_and(|value| value == "true");
         let answer = with_type(site.info(asks_for_settings), JSON);
         Ok(shared_with(answer, request.headers()))
+    }
+
+    /// The open PVs, for those who may see the relay's pages. Clients see only the names that they may read.
+    fn pvws_pool(&self, request: &Request<Incoming>, visit: &Visit) -> Result<Answer, Refusal> {
+        let headers = request.headers();
+        let registry = &self.admin.registry;
+        let pvs = if visit.side == Side::Clients {
+            self.check_pages(headers, visit)?;
+            let identity = self.identity(headers, visit)?;
+            let mut pvs = registry.list(LISTED_PVS);
+            pvs.retain(|(name, ..)| registry.permit(name, &identity, Access::Read).is_ok());
+            pvs
+        } else {
+            registry.list(LISTED_PVS)
+        };
+        let pvs: Vec<_> = (pvs.iter())
+            .map(|(name, _, clients)| (*clients, &**name))
+            .collect();
+        Ok(with_type(site::pool(&pvs), JSON))
+    }
+
+    /// One update of the PV in the argument `name` or `pv`; an empty object when it has no value in time.
+    async fn pvws_get(
+        &self,
+        site: &Site,
+        request: &Request<Incoming>,
+        visit: &Visit,
+    ) -> Result<Answer, Refusal> {
+        let headers = request.headers();
+        let reader = self.reader(headers, visit)?;
+        let refused = |message: &'static str| Refusal::from((StatusCode::BAD_REQUEST, message));
+        let asked = argument(request, "name").or_else(|| argument(request, "pv"));
+        let asked = asked.ok_or_else(|| refused("say which PV: /pvws/pvget?name=NAME\n"))?;
+        let target = site.target(&asked);
+        let target = target.ok_or_else(|| refused("the relay has no PV of this type\n"))?;
+        let text = match self.read(&reader, &target.name, PATIENCE).await? {
+            Some(seen) => site::got(&asked, target.dialect, &seen),
+            None => b"{}".to_vec(),
+        };
+        Ok(shared_with(with_type(reader.body(text)?, JSON), headers))
     }
 }
 
@@ -65,11 +119,4 @@ fn file(path: &str) -> Answer {
     let policy = HeaderValue::from_static(POLICY);
     headers.insert(header::CONTENT_SECURITY_POLICY, policy);
     answer
-}
-
-/// The first value of an argument in the query, as it is written there.
-fn argument<'a>(request: &'a Request<Incoming>, name: &str) -> Option<&'a str> {
-    let arguments = request.uri().query()?.split('&');
-    let mut named = arguments.filter_map(|argument| argument.split_once('='));
-    named.find(|(key, _)| *key == name).map(|(_, value)| value)
 }

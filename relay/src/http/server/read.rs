@@ -1,0 +1,140 @@
+//! Reads one PV for an HTTP request, under the rules and limits of clients.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use hyper::StatusCode;
+use hyper::header::HeaderMap;
+use pvwire_schema::types::{NameProblem, PvId};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::answer::{Refusal, too_many};
+use super::{Server, Visit};
+use crate::access::rule::Identity;
+use crate::config::Access;
+use crate::fanout::control::{ControlRequest, Read, Seen};
+use crate::limits::connections::{Caller, Stay};
+use crate::limits::memory::{Charge, Owner};
+use crate::limits::subscriptions::{MAX_LOAD_PER_CLIENT, NewNames};
+use crate::state::registry::{self, Registry};
+
+/// The client that makes a request.
+pub(super) struct Reader {
+    identity: Identity,
+    caller: Caller,
+    owner: Arc<Owner>,
+}
+
+/// Holds a PV until it is dropped.
+struct Held<'a> {
+    pv: PvId,
+    registry: &'a Registry,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.registry.release([self.pv], Instant::now());
+    }
+}
+
+/// The text of an answer, which is charged to the client until it is sent.
+struct Charged {
+    text: Vec<u8>,
+    _charge: Charge,
+}
+
+impl AsRef<[u8]> for Charged {
+    fn as_ref(&self) -> &[u8] {
+        &self.text
+    }
+}
+
+impl From<registry::Refusal> for Refusal {
+    fn from(refusal: registry::Refusal) -> Self {
+        let status = match refusal.problem {
+            NameProblem::NotAllowed => StatusCode::FORBIDDEN,
+            NameProblem::TooManyPvs => StatusCode::TOO_MANY_REQUESTS,
+            _ => StatusCode::BAD_REQUEST,
+        };
+        (status, format!("{refusal}\n")).into()
+    }
+}
+
+impl Reader {
+    /// The body of an answer, charged to the client.
+    pub(super) fn body(&self, text: Vec<u8>) -> Result<Bytes, Refusal> {
+        match self.owner.charge(text.len()) {
+            Ok(charge) => Ok(Bytes::from_owner(Charged {
+                text,
+                _charge: charge,
+            })),
+            Err(why) => Err((StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into()),
+        }
+    }
+}
+
+impl Server {
+    /// The client that makes a request, unless it is refused like a WebSocket client.
+    pub(super) fn reader(&self, headers: &HeaderMap, visit: &Visit) -> Result<Reader, Refusal> {
+        self.check_origin(headers)?;
+        let identity = self.identity(headers, visit)?;
+        if let Some(message) = self.full() {
+            return Err((StatusCode::SERVICE_UNAVAILABLE, message).into());
+        }
+        let mut caller = visit.stay().as_ref().map(Stay::caller).unwrap_or_default();
+        if let Some(user) = &identity.user {
+            let arrived = self.callers.logged_in(&mut caller, user, Instant::now());
+            arrived.map_err(too_many)?;
+        }
+        let address = self.address_of(headers, visit);
+        let owner = (self.admin.memory).owner(&address, identity.user.as_deref());
+        Ok(Reader {
+            identity,
+            caller,
+            owner,
+        })
+    }
+
+    /// Reads a PV; `None` when it has no value within `patience`.
+    pub(super) async fn read(
+        &self,
+        reader: &Reader,
+        name: &str,
+        patience: Duration,
+    ) -> Result<Option<Seen>, Refusal> {
+        let held = self.acquire(reader, name)?;
+        let (answer, asked) = oneshot::channel();
+        let pv = held.pv;
+        (self.admin.control).push(ControlRequest::Read(Read { pv, answer }));
+        let seen = timeout(patience, asked).await;
+        // The rules may have changed meanwhile.
+        (self.admin.registry).permit(name, &reader.identity, Access::Read)?;
+        Ok(seen.ok().and_then(Result::ok).flatten())
+    }
+
+    fn acquire(&self, reader: &Reader, name: &str) -> Result<Held<'_>, Refusal> {
+        let registry = &*self.admin.registry;
+        let now = Instant::now();
+        let mut room = NewNames {
+            new: reader.caller.names_left(now).min(1),
+            ..NewNames::ONE
+        };
+        let new = room.new;
+        let names = [name.to_owned()];
+        let acquired = registry.acquire(&names, &reader.identity, &reader.owner, &mut room);
+        reader.caller.take_names(new - room.new);
+        let mut held = Vec::new();
+        for pv in acquired {
+            held.push(Held { pv: pv?, registry });
+        }
+        let held = held.pop().expect("one name was asked for");
+        let load: u64 = registry.loads(&[held.pv]).into_iter().sum();
+        if load > MAX_LOAD_PER_CLIENT {
+            let message = "this simulated PV computes too many elements per second\n";
+            return Err((StatusCode::TOO_MANY_REQUESTS, message).into());
+        }
+        Ok(held)
+    }
+}
