@@ -38,6 +38,20 @@ fn metadata(value_type: ValueType) -> Metadata {
     }
 }
 
+/// An enum with one label.
+fn labelled() -> Metadata {
+    Metadata {
+        choices: vec!["off".to_owned()],
+        ..metadata(ValueType::Enum)
+    }
+}
+
+/// A text, and an array of numbers.
+fn text_and_numbers() -> (BlobValue, BlobValue) {
+    let text = BlobValue::Text("a".to_owned());
+    (text, array(ValueType::Int16, &[1, 0]))
+}
+
 fn sample(value: Value<'_>) -> Sample<'_> {
     Sample {
         value,
@@ -151,14 +165,8 @@ fn update_has_value_and_time_and_a_severity_that_changed() {
 
 #[test]
 fn severity_of_enums_texts_and_arrays_is_updated_too() {
-    let (text, numbers) = (
-        BlobValue::Text("a".to_owned()),
-        array(ValueType::Int16, &[1, 0]),
-    );
-    let labels = Metadata {
-        choices: vec!["off".to_owned()],
-        ..metadata(ValueType::Enum)
-    };
+    let (text, numbers) = text_and_numbers();
+    let labels = labelled();
     for (metadata, value) in [
         (labels, Value::Number(0.0)),
         (metadata(ValueType::String), Value::Blob(&text)),
@@ -183,14 +191,8 @@ fn severity_of_enums_texts_and_arrays_is_updated_too() {
 
 #[test]
 fn lost_connection_is_told_by_what_each_class_can_say() {
-    let (text, numbers) = (
-        BlobValue::Text("a".to_owned()),
-        array(ValueType::Int16, &[1, 0]),
-    );
-    let labels = Metadata {
-        choices: vec!["off".to_owned()],
-        ..metadata(ValueType::Enum)
-    };
+    let (text, numbers) = text_and_numbers();
+    let labels = labelled();
     let texts = BlobValue::TextArray(vec!["a".to_owned()]);
     let nan = r#""severity":"INVALID","value":"NaN""#;
     for (metadata, value, expected) in [
@@ -285,10 +287,7 @@ fn changed_right_to_write_comes_with_the_value() {
 
 #[test]
 fn class_that_changes_brings_its_metadata() {
-    let labels = Metadata {
-        choices: vec!["off".to_owned()],
-        ..metadata(ValueType::Enum)
-    };
+    let labels = labelled();
     let mut life = Life::new("X", Dialect::Ca, &state(&labels, Value::Number(0.0)));
     let beyond = row(&mut life, &labels, &sample(Value::Number(1.0)));
     assert!(beyond.contains(r#""vtype":"VShort""#), "{beyond}");
