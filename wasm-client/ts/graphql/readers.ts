@@ -59,7 +59,9 @@ function stringsOf(
 
 /** The fields of a structure of this normative type. */
 function structureOf(slot: Slot, columns: Columns, type: string): PvStructure | undefined {
-  const isIt = slot.metadata(columns).typeId.startsWith(`epics:nt/${type}:`);
+  const { type: valueType, typeId } = slot.metadata(columns);
+  // The fields of a union are its choice and its value.
+  const isIt = typeId.startsWith(`epics:nt/${type}:`) && valueType !== "Union";
   const structure = columns.kind[slot.index] === Kind.structure ? slot.structure() : null;
   return isIt && isFields(structure) ? structure : undefined;
 }
