@@ -1,9 +1,18 @@
 /** cs-web-lib's own widgets show PVs, by the package's adapter and as they are. */
 
-import type { Locator } from "@playwright/test";
+import { execFile } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import path from "node:path";
+import { promisify } from "node:util";
 
+import type { Locator, Page } from "@playwright/test";
+
+import { privateEpicsNetwork, type EpicsNetwork } from "../../testbed/ts/epics";
+import { PYTHON, ROOT } from "../../testbed/ts/paths";
+import { Relay } from "../../testbed/ts/relay";
+import { SoftIoc } from "../../testbed/ts/soft_ioc";
 import { run, serving } from "./command";
-import { expect, test } from "./fixtures";
+import { expect, install, test as base } from "./fixtures";
 
 /** What cs-web-lib's widgets show by their outline, in the colours that its app gives them. */
 const DISCONNECTED = "dotted rgb(255, 0, 255)";
@@ -11,17 +20,42 @@ const NO_ALARM = "solid rgb(0, 0, 0)";
 const ALARM = "solid rgb(255, 0, 0)";
 const INVALID = "solid rgb(128, 0, 128)";
 
+/** Both tests use one installation and build: cs-web-lib is large. */
+const test = base.extend<{ serve: (work: () => Promise<void>) => Promise<void> }, { app: string }>({
+  app: [
+    async ({ folder, tarball }, provide) => {
+      const cwd = await install("cs-web-lib", folder, tarball);
+      await run(["npm", "run", "build"], { cwd });
+      await provide(cwd);
+    },
+    { scope: "worker", timeout: 600_000 },
+  ],
+
+  serve: async ({ app: cwd, pageUrl, port }, provide) => {
+    const where = ["--", "--host=127.0.0.1", `--port=${String(port)}`, "--strictPort"];
+    await provide((work) => serving(["npm", "run", "preview", ...where], pageUrl, { cwd }, work));
+  },
+});
+
+const region = (page: Page, name: string): Locator =>
+  page.getByRole("region", { name, exact: true });
+
+const textbox = (page: Page, name: string): Locator => region(page, name).getByRole("textbox");
+
+const outlineOf = (page: Page, name: string): Promise<string> =>
+  region(page, name)
+    .locator("fieldset")
+    .evaluate((border) => {
+      const { outlineColor, outlineStyle } = getComputedStyle(border);
+      return `${outlineStyle} ${outlineColor}`;
+    });
+
 test("cs-web-lib: the published package's own widgets", async ({
-  install,
   page,
   pageUrl,
-  port,
   records: { prefix, putRelay },
+  serve,
 }) => {
-  const cwd = await install("cs-web-lib");
-  const env = { VITE_RELAY: `ws://127.0.0.1:${String(putRelay.port)}/ws` };
-  await run(["npm", "run", "build"], { cwd, env });
-  const where = ["--", "--host=127.0.0.1", `--port=${String(port)}`, "--strictPort"];
   const wrong: string[] = [];
   page.on("pageerror", (error) => wrong.push(String(error)));
   page.on("console", (message) => {
@@ -29,17 +63,11 @@ test("cs-web-lib: the published package's own widgets", async ({
     if (/Failed to (subscribe|unsubscribe|put|query)|No connections for/.test(message.text()))
       wrong.push(message.text());
   });
-  const box = (name: string): Locator => page.getByRole("region", { name });
-  const text = (name: string): Locator => box(name).getByRole("textbox");
-  const outline = (name: string): Promise<string> =>
-    box(name)
-      .locator("fieldset")
-      .evaluate((border) => {
-        const { outlineColor, outlineStyle } = getComputedStyle(border);
-        return `${outlineStyle} ${outlineColor}`;
-      });
-  await serving(["npm", "run", "preview", ...where], pageUrl, { cwd, env }, async () => {
-    await page.goto(`${pageUrl}?prefix=${prefix}`);
+  const text = (name: string): Locator => textbox(page, name);
+  const outline = (name: string): Promise<string> => outlineOf(page, name);
+  await serve(async () => {
+    const relay = encodeURIComponent(`ws://127.0.0.1:${String(putRelay.port)}/ws`);
+    await page.goto(`${pageUrl}?prefix=${prefix}&relay=${relay}`);
     await expect(text("readback"), "precision and units of the record").toHaveValue("20.5 mm");
     await expect(text("counter")).toHaveValue(/^\d+$/);
     const first = Number(await text("counter").inputValue());
@@ -68,3 +96,154 @@ test("cs-web-lib: the published package's own widgets", async ({
   });
   expect(wrong).toEqual([]);
 });
+
+const SOURCES = ["ca", "pva"] as const;
+
+/** What `tools/truth.py` tells of a PV. */
+interface Told {
+  readonly type: string;
+  readonly value: string | readonly string[];
+  readonly severity: number;
+  readonly time_ns: number;
+  readonly write: boolean;
+  readonly units: string;
+  readonly precision: number | null;
+  readonly choices: readonly string[];
+  readonly alarm: readonly [string, string];
+  readonly warning: readonly [string, string];
+}
+
+/** The state of PVs by an independent Channel Access client. */
+async function truthOf(network: EpicsNetwork, names: string[]): Promise<Record<string, Told>> {
+  const program = path.join(ROOT, "tools/truth.py");
+  const env = { ...process.env, ...network.env };
+  const { stdout } = await promisify(execFile)(PYTHON, [program, "get", ...names], { env });
+  return JSON.parse(stdout) as Record<string, Told>;
+}
+
+/** All that cs-web-lib can know of such a PV. */
+function expected(source: "ca" | "pva", told: Told): Record<string, unknown> {
+  const range = ([min, max]: readonly [string, string]): unknown => ({
+    min: Number(min),
+    max: Number(max),
+  });
+  const { value } = told;
+  const isNumber = told.type === "Float64";
+  const isEnum = told.type === "Enum";
+  return {
+    connected: true,
+    // A pvAccess server doesn't tell who may write.
+    readonly: source === "ca" && !told.write,
+    // It takes INVALID for valid.
+    quality: ["valid", "warning", "alarm", "valid"][told.severity],
+    seconds: Math.floor(told.time_ns / 1e9),
+    ...(isNumber ? { units: told.units, precision: told.precision } : {}),
+    ...(isEnum ? { text: told.choices[Number(value)], choices: told.choices } : {}),
+    ...(typeof value === "string" ? {} : { elements: value.map(Number) }),
+    ...(typeof value === "string" && isNumber
+      ? { text: String(Number(value)), alarm: range(told.alarm), warning: range(told.warning) }
+      : {}),
+    ...(told.type === "String" ? { text: value } : {}),
+  };
+}
+
+test("cs-web-lib without pvwire: its connection to PVWS", async ({
+  page,
+  pageUrl,
+  port,
+  serve,
+}) => {
+  const prefix = `P${randomBytes(4).toString("hex")}`;
+  const network = await privateEpicsNetwork();
+  const database = path.join(ROOT, "e2e/fixtures/pvws.db");
+  const ioc = await SoftIoc.start(prefix, network, "pva", [database]);
+  const relay = await Relay.start(network, [
+    "--pvws",
+    `--allow-origin=http://127.0.0.1:${String(port)}`,
+    "--enable-put",
+    `--allow-put=${prefix}:*`,
+  ]);
+  const names = ["SET", "MODE", "TEXT", "WAVE"].map((record) => `${prefix}:${record}`);
+  const set = `${prefix}:SET`;
+
+  /** Waits until cs-web-lib knows of every PV exactly what is true, under both spellings. */
+  const isTrue = async (message: string): Promise<void> => {
+    const truth = await truthOf(network, names);
+    const all = names.flatMap((name) => {
+      const told = truth[name];
+      if (told === undefined) throw new Error(`no IOC answers for ${name}`);
+      return SOURCES.map((source) => [`${source}://${name}`, expected(source, told)] as const);
+    });
+    const known = (): Promise<unknown> =>
+      page.evaluate(() => JSON.parse(JSON.stringify(window.known())) as unknown);
+    await expect.poll(known, { message }).toMatchObject(Object.fromEntries(all));
+  };
+  const shown = (name: string): Locator => textbox(page, `shown ${name}`);
+  const write = async (name: string, value: string): Promise<void> => {
+    await textbox(page, `set ${name}`).fill(value);
+    await textbox(page, `set ${name}`).press("Enter");
+  };
+
+  await serve(async () => {
+    const asked = new URLSearchParams({ server: `127.0.0.1:${String(relay.port)}` });
+    for (const name of names) {
+      asked.append("pv", `ca://${name}`);
+      asked.append("pv", `pva://${name}`);
+    }
+    await page.goto(`${pageUrl}pvws.html?${asked.toString()}`);
+    await isTrue("at first");
+    for (const source of SOURCES) {
+      const of = (record: string): Locator => shown(`${source}://${prefix}:${record}`);
+      await expect(of("SET"), "precision and units").toHaveValue("20.5 mm");
+      await expect(of("MODE")).toHaveValue("on");
+      await expect(of("TEXT")).toHaveValue("hello [x]");
+      await expect(of("WAVE")).toHaveValue("1.50, -2.00 V");
+    }
+
+    await write(`ca://${set}`, "90");
+    await expect(shown(`pva://${set}`), "what was written comes back").toHaveValue("90.0 mm");
+    await expect.poll(() => outlineOf(page, `set ca://${set}`), "in alarm").toBe(ALARM);
+    await isTrue("in alarm");
+    await write(`pva://${set}`, "30.26");
+    await expect(shown(`ca://${set}`)).toHaveValue("30.3 mm");
+    await expect.poll(() => outlineOf(page, `set ca://${set}`), "no alarm again").toBe(NO_ALARM);
+    await write(`ca://${prefix}:TEXT`, "written [y]");
+    await expect(shown(`pva://${prefix}:TEXT`)).toHaveValue("written [y]");
+    await write(`pva://${prefix}:MODE`, "broken");
+    await expect(shown(`ca://${prefix}:MODE`)).toHaveValue("broken");
+    await ioc.put("SET.EGU", "um");
+    await ioc.put("SET.HIGH", 25);
+    await ioc.put("SET", 31);
+    await isTrue("with changed metadata");
+
+    await ioc.kill();
+    for (const source of SOURCES) {
+      const of = (record: string): Locator => shown(`${source}://${prefix}:${record}`);
+      await expect(of("SET"), "the IOC is lost").toHaveValue("NaN um");
+      await expect(of("MODE")).toHaveValue("NaN");
+      await expect(of("TEXT")).toHaveValue("NaN");
+      await expect(of("WAVE")).toHaveValue(" V");
+    }
+    await ioc.restart();
+    await isTrue("after the restart of the IOC");
+
+    await relay.kill();
+    await expect.poll(() => outlineOf(page, `shown ca://${set}`)).toBe(DISCONNECTED);
+    await expect(shown(`ca://${set}`), "the last value stays").toHaveValue("20.5 mm");
+    await ioc.put("SET", -75);
+    await ioc.put("SET.EGU", "nm");
+    await ioc.put("MODE", 0);
+    await relay.restart();
+    await isTrue("after the restart of the relay");
+    await expect(shown(`pva://${set}`)).toHaveValue("-75.0 nm");
+    await expect.poll(() => outlineOf(page, `set pva://${set}`), "a warning").toBe(ALARM);
+  });
+  await relay.kill();
+  await ioc.kill();
+});
+
+declare global {
+  interface Window {
+    known: () => unknown;
+  }
+}

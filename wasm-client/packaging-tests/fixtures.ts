@@ -92,14 +92,7 @@ export const test = base.extend<PackagingTest, PackagingWorker>({
   },
 
   install: async ({ folder, tarball }, provide) => {
-    await provide(async (app) => {
-      // A new one each time: some tests spoil what is installed.
-      const home = await mkdtemp(path.join(folder, `${app}-`));
-      await cp(path.join(APPS, app), home, { recursive: true });
-      // Not `npm ci`: that asks for Next's binaries of other systems, and not every registry has them.
-      await run(["npm", "install", "--no-save", ...NPM, tarball], { cwd: home });
-      return home;
-    });
+    await provide((app) => install(app, folder, tarball));
   },
 
   records: async ({ port }, provide) => {
@@ -128,6 +121,15 @@ export const test = base.extend<PackagingTest, PackagingWorker>({
     });
   },
 });
+
+/** Makes an app from its template in a new folder, because some tests spoil what is installed. */
+export async function install(app: string, folder: string, tarball: string): Promise<string> {
+  const home = await mkdtemp(path.join(folder, `${app}-`));
+  await cp(path.join(APPS, app), home, { recursive: true });
+  // Not `npm ci`: that asks for Next's binaries of other systems, and not every registry has them.
+  await run(["npm", "install", "--no-save", ...NPM, tarball], { cwd: home });
+  return home;
+}
 
 /** Opens the page and waits until it shows a PV that changes. */
 export async function seeLive(page: Page, url: string, relay: Relay): Promise<void> {

@@ -7,9 +7,10 @@ import { BrowserRouter } from "react-router-dom";
 import { createClient } from "pvwire";
 import { connectCsWebLib } from "pvwire/adapters/cs-web-lib";
 
-const prefix = new URLSearchParams(location.search).get("prefix") ?? "";
+const parameters = new URLSearchParams(location.search);
+const prefix = parameters.get("prefix") ?? "";
 
-connectCsWebLib(store(), createClient({ url: import.meta.env.VITE_RELAY as string }));
+connectCsWebLib(store(), createClient({ url: parameters.get("relay") ?? "" }));
 
 const position = new RelativePosition("0", "0", "300px", "30px");
 const of = (name: string) => ({ position, pvMetadataList: [{ pvName: PV.parse(name, "ca") }] });
