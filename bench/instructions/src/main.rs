@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod relay;
+mod stage;
 mod wire;
 
 use std::hint::black_box;
@@ -24,6 +25,8 @@ const CASES: &[Case] = &[
     ("gather-40-of-400", 40, relay::gather_of_2_000),
     ("gather-40-of-2000", 40, relay::gather_of_10_000),
     ("catch-up-1000", 1_000, relay::catch_up),
+    ("tick-1000", 1_000, stage::tick),
+    ("tick-beside-a-door-1000", 1_000, stage::tick_with_door),
     ("apply-200", 200, wire::apply),
     ("apply-1000", 1_000, wire::apply),
     ("request-subscribe-1000", 1_000, wire::subscribe),
