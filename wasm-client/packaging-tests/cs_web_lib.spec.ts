@@ -162,7 +162,10 @@ test("cs-web-lib without pvwire: its connection to PVWS", async ({
     `--allow-origin=http://127.0.0.1:${String(port)}`,
     "--enable-put",
     `--allow-put=${prefix}:*`,
+    "--allow-put=loc://*",
   ]);
+  // The relay's own PVs, as Phoebus names them.
+  const [constant, local] = ["sim://const(42)", `loc://${prefix}<VDouble>(5)`];
   const names = ["SET", "MODE", "TEXT", "WAVE"].map((record) => `${prefix}:${record}`);
   const set = `${prefix}:SET`;
 
@@ -190,6 +193,8 @@ test("cs-web-lib without pvwire: its connection to PVWS", async ({
       asked.append("pv", `ca://${name}`);
       asked.append("pv", `pva://${name}`);
     }
+    asked.append("pv", constant);
+    asked.append("pv", local);
     await page.goto(`${pageUrl}pvws.html?${asked.toString()}`);
     await isTrue("at first");
     for (const source of SOURCES) {
@@ -199,6 +204,11 @@ test("cs-web-lib without pvwire: its connection to PVWS", async ({
       await expect(of("TEXT")).toHaveValue("hello [x]");
       await expect(of("WAVE")).toHaveValue("1.50, -2.00 V");
     }
+
+    await expect(shown(constant)).toHaveValue(/^42\b/);
+    await expect(shown(local)).toHaveValue(/^5\b/);
+    await write(local, "7");
+    await expect(shown(local)).toHaveValue(/^7\b/);
 
     await write(`ca://${set}`, "90");
     await expect(shown(`pva://${set}`), "what was written comes back").toHaveValue("90.0 mm");
@@ -235,6 +245,8 @@ test("cs-web-lib without pvwire: its connection to PVWS", async ({
     await ioc.put("MODE", 0);
     await relay.restart();
     await isTrue("after the restart of the relay");
+    await expect(shown(constant)).toHaveValue(/^42\b/);
+    await expect(shown(local), "a new life of the relay").toHaveValue(/^5\b/);
     await expect(shown(`pva://${set}`)).toHaveValue("-75.0 nm");
     await expect.poll(() => outlineOf(page, `set pva://${set}`), "a warning").toBe(ALARM);
   });
