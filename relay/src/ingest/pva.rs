@@ -26,8 +26,9 @@ use crate::limits::contexts::ContextLimits;
 use value::{node, op_end, put_value};
 use wiring::{Events, Wiring};
 
-/// Time limit of the look for a display form that another source needs.
-const FORM_WITHIN: Duration = Duration::from_secs(5);
+/// Time limit of the look for a display form that another source needs. It is made once for each
+/// connection, and an IOC that starts may be found late by pvAccess. Nothing waits for it.
+const FORM_WITHIN: Duration = Duration::from_secs(60);
 
 /// The pvAccess client context of the relay, and those of users that write.
 pub struct PvaSource {
