@@ -73,7 +73,7 @@ describe("a client of several relays", () => {
     expect(Math.min(...first.values())).toBeGreaterThan(60);
   });
 
-  it("ends with a message when no address is one or there is none", () => {
+  it("ends with a message when the addresses are invalid or missing", () => {
     for (const [urls, reason] of [
       [[], "the list of relays is empty"],
       [["ws://a/ws", "ws://["], /^ws:\/\/\[ isn't a relay's address/],

@@ -30,7 +30,7 @@ export class Relays {
   /**
    * The relay of the next attempt. Each is tried once before the list begins again. Its order is
    * random, so that the clients of a relay that ends spread over the others.
-   * @throws Error when an address isn't one or there is none; the promise rejects for the same.
+   * @throws Error when an address is invalid or the list is empty; the promise rejects for the same.
    */
   next(): string | Promise<string> {
     if (this.#left.length === 0) {
