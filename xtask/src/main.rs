@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod layouts;
+mod panics;
 mod wasm;
 
 use std::path::Path;
