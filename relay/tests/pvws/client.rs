@@ -1,5 +1,6 @@
 //! A client of PVWS: a WebSocket with text messages.
 
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Instant;
 
@@ -91,7 +92,12 @@ impl Pvws {
     }
 
     fn read_text(&mut self) -> tungstenite::Result<String> {
+        let deadline = Instant::now() + DEADLINE;
         loop {
+            // The relay's pings arrive also where no text does.
+            if Instant::now() > deadline {
+                return Err(io::Error::from(io::ErrorKind::TimedOut).into());
+            }
             match self.socket.read()? {
                 Message::Text(text) => return Ok(text.to_string()),
                 Message::Ping(_) | Message::Pong(_) => {}

@@ -26,15 +26,19 @@ record(waveform, "$(P)longs") { field(FTVL, "LONG") field(NELM, "4") field(INP, 
 record(waveform, "$(P)chars") { field(FTVL, "CHAR") field(NELM, "4") field(INP, [104, 105]) field(PINI, "YES") }
 record(waveform, "$(P)empty") { field(FTVL, "DOUBLE") field(NELM, "4") field(PINI, "YES") }
 record(waveform, "$(P)strings") { field(FTVL, "STRING") field(NELM, "4") field(INP, ["a", "b"]) field(PINI, "YES") }
-record(waveform, "$(P)source") { field(FTVL, "DOUBLE") field(NELM, "4000") field(INP, "[ELEMENTS]") }
-record(waveform, "$(P)large") { field(FTVL, "DOUBLE") field(NELM, "4000") field(INP, "$(P)source") field(PINI, "YES") }
+record(waveform, "$(P)large") { field(FTVL, "DOUBLE") field(NELM, "4000") }
 "#;
 
 /// An IOC with both protocols.
 fn ioc(network: Network) -> SoftIoc {
-    let elements = vec!["1"; 4_000].join(",");
-    let database = DATABASE.replace("ELEMENTS", &elements);
-    SoftIoc::with_pv_access(network, &prefix(), &database)
+    SoftIoc::with_pv_access(network, &prefix(), DATABASE)
+}
+
+/// Writes all elements of the large array.
+fn fill(ioc: &mut SoftIoc) {
+    ioc.put("large", &format!("[{}]", vec!["1"; 4_000].join(",")));
+    let count = ioc.ask(&format!("dbgf {}", ioc.name("large.NORD")));
+    assert!(count.contains("4000"), "{count}");
 }
 
 /// The first two messages of a PV, without its name, rights and time.
@@ -206,9 +210,7 @@ fn values_of_pv_access_have_class_metadata_and_text_of_pvws() {
 fn large_array_comes_whole_to_new_clients_and_at_each_update() {
     let network = Network::new();
     let mut ioc = ioc(network);
-    // Whether a start fills the record depends on the order in which it processes records.
-    ioc.put("large.PROC", "1");
-    ioc.ask("echo filled");
+    fill(&mut ioc);
     let relay = Relay::start(network, &flags(&["--pvws-array-throttle-ms", "0"]));
     let name = ioc.name("large");
     // Several thousand elements of 8 bytes are too large for the frame of other values.
@@ -238,8 +240,7 @@ fn large_array_comes_whole_to_new_clients_and_at_each_update() {
 fn changed_units_of_a_large_array_are_written_once_for_all() {
     let network = Network::new();
     let mut ioc = ioc(network);
-    ioc.put("large.PROC", "1");
-    ioc.ask("echo filled");
+    fill(&mut ioc);
     let relay = Relay::start(network, &flags(&["--pvws-array-throttle-ms", "0"]));
     let name = ioc.name("large");
     let mut clients = [(); 2].map(|()| Pvws::connect(&relay));
