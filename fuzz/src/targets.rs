@@ -448,6 +448,7 @@ const SIMULATED: &[&str] = &[
     "psim://noisewave(-5,5,100,1)",
     "psim://strings(10,0.1)",
     "psim://flipflop(29.929)",
+    "sys://time",
     "psim://const<VEnum>(1,\"A\",\"B\")",
 ];
 

@@ -18,7 +18,7 @@ impl Dialect {
         match scheme {
             "ca" => Some(Self::Ca),
             "pva" => Some(Self::Pva),
-            "psim" | "loc" => Some(Self::Relay),
+            "psim" | "loc" | "sys" => Some(Self::Relay),
             _ => None,
         }
     }
@@ -48,6 +48,7 @@ pub fn target(asked: &str, default: Dialect) -> Option<Target> {
         // The relay's own `sim://` has other arguments than that of Phoebus.
         Some(("sim", rest)) => ("psim", rest),
         Some(("loc", rest)) => ("loc", rest),
+        Some(("sys", rest)) => ("sys", rest),
         Some(_) => return None,
         None if default == Dialect::Pva => ("pva", asked),
         None => ("ca", asked),
@@ -110,6 +111,7 @@ mod tests {
             ("sim://sine(0, 1, 2)", Some("psim://sine(0, 1, 2)")),
             ("loc://x<VInt>(3)", Some("loc://x<VInt>(3)")),
             ("loc://", None),
+            ("sys://time", Some("sys://time")),
             ("psim://sine", None),
             ("nosuch://X", None),
             ("ssim://sine", None),

@@ -63,7 +63,10 @@ fn sources(config: &Config) -> Result<Vec<Box<dyn Source>>, StartError> {
         Box::new(psim),
     ];
     if config.pvws {
+        let system = SimSource::system();
+        let system = system.map_err(StartError::thread("the thread of simulated PVs"))?;
         sources.push(Box::new(LocalSource));
+        sources.push(Box::new(system));
     }
     Ok(sources)
 }

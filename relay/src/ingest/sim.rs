@@ -6,6 +6,7 @@ mod generator;
 mod name;
 mod phoebus;
 mod random;
+mod system;
 mod timer;
 
 use std::io;
@@ -40,6 +41,19 @@ impl SimSource {
         Self::all(None)
     }
 
+    /// Starts a thread and returns the source `sys`, for clients of PVWS.
+    ///
+    /// # Errors
+    /// When the thread can't start.
+    pub fn system() -> io::Result<Self> {
+        Ok(Self {
+            scheme: SYSTEM.0,
+            read: SYSTEM.1,
+            timer: Some(Arc::new(Timer::start()?)),
+            load: Arc::default(),
+        })
+    }
+
     /// Starts the thread and returns the sources: `sim`, `ssim` with the names of Coniql, and `psim` with those of
     /// Phoebus.
     ///
@@ -70,6 +84,9 @@ const SCHEMES: [(&str, Read); 3] = [
     ("psim", phoebus::read),
 ];
 
+/// The scheme of the relay's machine.
+const SYSTEM: (&str, Read) = ("sys", system::read);
+
 /// Reads a name such as `sine(2)` of `scheme`, makes its value at each of these moments (time stamp
 /// in nanoseconds, number of the update) and returns the number of values. Makes none if an array
 /// has more than `most` elements. For fuzzing.
@@ -82,7 +99,10 @@ pub fn try_name(
     moments: &[(i64, u64)],
     most: u32,
 ) -> Result<usize, OpenError> {
-    let known = SCHEMES.iter().find(|(known, _)| *known == scheme);
+    let known = SCHEMES
+        .iter()
+        .chain([&SYSTEM])
+        .find(|(known, _)| *known == scheme);
     let (_, read) = known.ok_or_else(|| OpenError::name("there is no such scheme"))?;
     let generator = read(name)?;
     if generator.metadata.element_count > most {

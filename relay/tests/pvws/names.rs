@@ -144,6 +144,24 @@ fn constants_and_local_pvs_have_the_types_of_their_declarations() {
 }
 
 #[test]
+fn system_time_is_a_text_that_comes_each_second() {
+    let (_relay, mut client) = start(&[]);
+    let seen = first(&mut client, "sys://time");
+    assert_eq!(
+        (&seen["vtype"], &seen["severity"]),
+        (&json!("VString"), &json!("NONE"))
+    );
+    let text = seen["text"].as_str().unwrap().to_owned();
+    let shape: String = (text.chars())
+        .map(|c| if c.is_ascii_digit() { '0' } else { c })
+        .collect();
+    assert_eq!(shape, "0000-00-00 00:00:00");
+    client.update("sys://time", "the next second", |update| {
+        update["text"] != *text
+    });
+}
+
+#[test]
 fn local_pv_is_shared_by_all_clients_and_spellings() {
     let (relay, mut one) = start(&LOCAL_PUTS);
     let mut other = Pvws::connect(&relay);
@@ -232,6 +250,7 @@ fn invalid_names_are_not_answered() {
     let (_relay, mut client) = start(&[]);
     let invalid = [
         "sim://nosuch",
+        "sys://nosuch",
         "sim://sine(1)",
         "sim://sine(1,2,3",
         "loc://",
