@@ -29,7 +29,7 @@ fn first(client: &mut Pvws, name: &str) -> Value {
 #[test]
 fn simulated_pv_has_values_and_metadata_of_phoebus() {
     let (_relay, mut client) = start(&[]);
-    let name = "sim://ramp(0,10,0.05)";
+    let name = "sim://ramp(0,10,1)";
     let expected = json!({
         "vtype": "VDouble", "units": "a.u.", "description": null, "precision": 2, "min": 0.0, "max": 10.0,
         "warn_low": 2.0, "warn_high": 8.0, "alarm_low": 1.0, "alarm_high": 9.0, "severity": "MAJOR",
@@ -48,7 +48,7 @@ fn simulated_pv_has_values_and_metadata_of_phoebus() {
         let seen = (&update["value"], &update["severity"]);
         assert_eq!(seen, (&json!(value), &json!(severity)), "{update}");
     }
-    let enumeration = first(&mut client, "sim://flipflop(0.05)");
+    let enumeration = first(&mut client, "sim://flipflop(2)");
     let expected = json!({
         "vtype": "VEnum", "labels": ["false", "true"], "severity": "NONE", "value": 1, "text": "true",
         "readonly": true,
@@ -57,7 +57,7 @@ fn simulated_pv_has_values_and_metadata_of_phoebus() {
     let wave = first(&mut client, "sim://sinewave(1, 10, 3, 0.1)");
     assert_eq!(wave["vtype"], "VDoubleArray");
     assert_eq!(wave["b64dbl"].as_str().unwrap().len(), 32);
-    let text = first(&mut client, "sim://strings(0.05)");
+    let text = first(&mut client, "sim://strings(2)");
     assert_eq!(
         (&text["vtype"], &text["text"]),
         (&json!("VString"), &json!("A"))
