@@ -26,7 +26,6 @@ INSTALLED = "npm packages and browser"
 PACKAGE = "WebAssembly and package"
 DOCUMENTED = "rustdoc"
 COUNTED = "instruction counts"
-RELAY = "the relay's tests"
 
 # `cores` is how many of the two cores a step keeps busy. A step starts when the steps that it needs have passed
 # and its cores are free. Earlier steps start first; a step that needs more than one core is not overtaken.
@@ -48,7 +47,7 @@ STEPS = [
         "e2e",
         "end-to-end tests",
         f"{WITH_RELAY}npm run --silent test -w pvwire-e2e",
-        cores=0.7,
+        cores=0.5,
         needs=(PACKAGE,),
     ),
     Step("rust", "units of Rust", f"{CARGO_TEST} --lib --bins", cores=1, needs=(BUILT,), fast=True),
@@ -73,7 +72,7 @@ STEPS = [
         "check",
         "clippy",
         "cargo clippy --quiet --locked --workspace --all-targets -- -D warnings",
-        cores=1.2,
+        cores=0.5,
         needs=(BUILT, "units of Rust"),
         fast=True,
     ),
@@ -82,34 +81,20 @@ STEPS = [
         DOCUMENTED,
         "RUSTDOCFLAGS='-D warnings' cargo doc --quiet --locked --workspace --no-deps"
         " --document-private-items --lib --bins --examples",
-        cores=1.2,
+        cores=0.5,
         needs=("clippy",),
     ),
-    Step("instructions", COUNTED, f"{MAKE} instructions", cores=1.2, needs=(BUILT, DOCUMENTED)),
+    Step("instructions", COUNTED, f"{MAKE} instructions", cores=1, needs=(BUILT, DOCUMENTED)),
     # The tests mostly wait for IOCs and relays, so more of them run at a time than there are cores.
     Step(
         "rust",
-        RELAY,
+        "the relay's tests",
         f"RUST_TEST_THREADS=6 {CARGO_TEST} --test relay",
-        cores=1.2,
+        cores=1,
         needs=(BUILT, COUNTED),
     ),
     # Most of it is a fixed waiting time.
-    Step("soak", "faults at random", f"{MAKE} soak SECONDS=120", cores=0.2, needs=(RELAY,)),
-    Step(
-        "packaging",
-        "the package in other people's apps",
-        f"{MAKE} packaging-test",
-        cores=1,
-        needs=(PACKAGE,),
-    ),
-    Step(
-        "rust",
-        "tests of the other crates",
-        f"RUST_TEST_THREADS=4 {CARGO_TEST} --exclude pvwire-relay --test '*'; {CARGO_TEST} --doc",
-        cores=0.5,
-        needs=(BUILT, COUNTED),
-    ),
+    Step("soak", "faults at random", f"{MAKE} soak SECONDS=120", cores=0.2, needs=(BUILT, COUNTED)),
     Step("check", "eslint and prettier", "npm run --silent lint", cores=1, needs=(PACKAGE,), fast=True),
     # The corpus, and 5 s for each reader, in the build of the tests.
     Step("rust", "fuzzed input", f"{PROGRAMS}/pvwire-fuzz --seconds 5", cores=1, needs=(BUILT,)),
@@ -121,6 +106,20 @@ STEPS = [
         cores=1,
         needs=(PACKAGE,),
         fast=True,
+    ),
+    Step(
+        "packaging",
+        "the package in other people's apps",
+        f"{MAKE} packaging-test",
+        cores=0.8,
+        needs=(PACKAGE,),
+    ),
+    Step(
+        "rust",
+        "tests of the other crates",
+        f"RUST_TEST_THREADS=4 {CARGO_TEST} --exclude pvwire-relay --test '*'; {CARGO_TEST} --doc",
+        cores=0.5,
+        needs=(BUILT, COUNTED),
     ),
     Step("ts", "package tests in the browser", "npm run --silent test:browser", cores=1, needs=(PACKAGE,)),
     # Compiled in a separate folder, because the shim would be compiled again for other builds.
