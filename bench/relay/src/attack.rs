@@ -155,7 +155,7 @@ pub(crate) fn run(
     Ok(format!("{{\"connections\": {}}}", made.sum::<u64>()))
 }
 
-/// Clients of PVWS that connect, subscribe each PV by a message of its own as cs-web-lib does, lose the connection
+/// Clients of PVWS that connect, subscribe each PV by a separate message as cs-web-lib does, lose the connection
 /// after the first values, and connect again.
 fn reconnect(
     relay: &str,
