@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use testbed::python;
 use testbed::random::Random;
 
-const LISTS: usize = 2000;
+const LISTS: usize = 1000;
 const NAMES: usize = 20;
 const GROUPS: [&str; 3] = ["DEFAULT", "Set", "Beam"];
 
