@@ -149,6 +149,11 @@ impl SoftIoc {
         self.process.say(&format!("exec({code:?})"));
     }
 
+    /// Waits until it has carried out everything that it was told so far.
+    pub fn settle(&mut self) {
+        self.ask("echo settled");
+    }
+
     /// What a command of the IOC's shell prints.
     pub fn ask(&mut self, command: &str) -> String {
         self.answers += 1;

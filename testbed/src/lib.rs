@@ -52,9 +52,11 @@ pub use wire::Wire;
 /// Longer than anything here takes on a busy machine; only a failure reaches it.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The path of a file in the folder for the tests' files.
+/// The path of a file in this process's folder for the tests' files: the same program may run
+/// several times at once.
 pub fn in_tmp(name: &str) -> PathBuf {
     let folder = build_folder().parent().unwrap().join("tmp");
+    let folder = folder.join(std::process::id().to_string());
     std::fs::create_dir_all(&folder).unwrap();
     folder.join(name)
 }
@@ -97,14 +99,20 @@ pub fn python() -> PathBuf {
     }
 }
 
-/// Waits until `done`, where there is no event to wait for.
+/// Waits until `done`, where there is no event to wait for. The longer it takes, the less often it
+/// looks, so that waiting leaves the processor to what it waits for.
 pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + DEADLINE;
+    let start = Instant::now();
     while !done() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        thread::sleep(Duration::from_millis(5));
+        let waited = start.elapsed();
+        assert!(waited < DEADLINE, "never: {what}");
+        thread::sleep((waited / 20).clamp(SHORTEST_PAUSE, LONGEST_PAUSE));
     }
 }
+
+/// How long [`eventually`] sleeps between two looks.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// Attempts in which a promise about time may be kept.
 const ATTEMPTS: usize = 10;

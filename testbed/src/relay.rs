@@ -215,6 +215,14 @@ impl Relay {
         seen_in(&self.output)
     }
 
+    /// Waits until its output contains this text. Another thread reads the output, so a line may
+    /// arrive after the event that it reports has other effects.
+    pub fn says(&self, text: &str) {
+        super::eventually(&format!("the relay says {text:?}"), || {
+            self.output().contains(text)
+        });
+    }
+
     /// Its log isn't read while this is held.
     pub fn hold_log(&self) -> MutexGuard<'_, ()> {
         self.reading.lock().unwrap()
@@ -265,6 +273,20 @@ impl Relay {
     /// One metric's value, summed over its labels.
     pub fn metric(&self, name: &str) -> f64 {
         self.metric_by(None, name)
+    }
+
+    /// Waits until a metric has this value. A counter may follow the event that it counts.
+    pub fn wait_metric(&self, name: &str, value: f64) {
+        let start = Instant::now();
+        loop {
+            let seen = self.metric(name);
+            if seen == value {
+                return;
+            }
+            let waited = start.elapsed();
+            assert!(waited < DEADLINE, "{name} is {seen}, expected {value}");
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// The same of a relay that speaks TLS.
