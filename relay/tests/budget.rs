@@ -20,8 +20,9 @@ const MIB: usize = 1 << 20;
 /// The machine may be busy with other tests, and a round of reading takes a while.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
-/// Memory must be freed within this time after the attacker has disconnected.
-const RECOVERY: Duration = Duration::from_secs(20);
+/// Memory must be freed within this time after the attacker has disconnected. A busy machine delays
+/// that.
+const RECOVERY: Duration = Duration::from_secs(50);
 
 /// Attackers that read nothing.
 const DEAF: How = How {
@@ -140,11 +141,8 @@ fn large_pvs_of_one_client_are_refused_beyond_its_budget() {
         live.filter(|pv| pv.now.is_some()).count() > 3
     });
     let during = relay.resident_bytes();
-    assert!(
-        during - before < 40 * MIB,
-        "{} MiB",
-        (during - before) / MIB
-    );
+    let grown = during.saturating_sub(before);
+    assert!(grown < 40 * MIB, "{} MiB", grown / MIB);
     assert_eq!(get(relay.address(), "/ready", &[]).status, 200);
     drop(attacker);
 
@@ -245,11 +243,8 @@ fn gets_of_a_large_value_share_it_and_keep_none_afterwards() {
         relay.metric("pvwire_memory_refused_total") >= 4.0
     });
     let during = relay.resident_bytes();
-    assert!(
-        during - before < 5 * BYTES,
-        "{} MiB",
-        (during - before) / MIB
-    );
+    let grown = during.saturating_sub(before);
+    assert!(grown < 5 * BYTES, "{} MiB", grown / MIB);
 
     // Each client receives everything that it requested, or the reason why not.
     let mut patient = attackers.pop().unwrap();
@@ -374,6 +369,7 @@ fn relay_short_of_memory_says_so_and_serves_again_later() {
     let ready = || get(address, "/ready", &[]);
     assert_eq!(ready().status, 200);
     let mut deaf = Vec::new();
+    let mut short = String::new();
     eventually("it is short of memory", || {
         // Unread answers are not values of PVs: each holds another image.
         if deaf.len() < 40 {
@@ -387,16 +383,16 @@ fn relay_short_of_memory_says_so_and_serves_again_later() {
             deaf.extend(client);
         }
         thread::sleep(Duration::from_millis(200));
-        ready().status == 503
+        // It may recover between two requests.
+        let (before, refused, after) = (ready(), handshake(address, &[]), ready());
+        short = after.body;
+        [before.status, refused.status, after.status] == [503; 3]
     });
-    let answer = ready().body;
-    assert!(answer.contains("max_memory_mib"), "{answer}");
-    let refused = handshake(address, &[]);
-    assert_eq!(refused.status, 503);
+    assert!(short.contains("max_memory_mib"), "{short}");
     // Clients that read nothing are closed early, so the relay recovers although they stay.
     let begun = Instant::now();
     eventually("it is ready again", || ready().status == 200);
     assert!(begun.elapsed() < RECOVERY, "{:?}", begun.elapsed());
     Client::connect(address).subscribe_live(&["sim://counter(rate_hz=10)"]);
-    assert!(relay.output().contains("within max_memory_mib"));
+    relay.says("within max_memory_mib");
 }

@@ -4,6 +4,7 @@
 //! reports.
 
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use pvwire_schema::types::{NameProblem, RequestBody};
 
@@ -65,7 +66,9 @@ fn address_with_too_many_connections_is_refused_and_others_not() {
     }
     drop(held.pop());
     eventually("one may come again", || status(address, "192.0.2.7") == 101);
-    assert!(relay.metric("pvwire_handshakes_refused_total{code=\"429\"}") >= 6.0);
+    eventually("they are counted", || {
+        relay.metric("pvwire_handshakes_refused_total{code=\"429\"}") >= 6.0
+    });
 }
 
 #[test]
@@ -122,21 +125,26 @@ fn address_that_a_client_says_itself_counts_for_nothing() {
     assert_eq!(shown(&status["clientList"][0]), "192.0.2.7");
 }
 
+/// Connects until that is refused: 25 times at once, and once more for each second that it takes.
+fn assert_burst(status: impl Fn(usize) -> u16) {
+    let start = Instant::now();
+    let statuses = (0..200).map(status);
+    let taken = statuses.take_while(|status| *status == 101).count();
+    let most = 26 + start.elapsed().as_secs() as usize;
+    assert!((25..=most).contains(&taken), "{taken}, {most} at most");
+}
+
 #[test]
 fn address_that_connects_too_fast_is_refused_for_a_while() {
     let relay = behind_a_proxy(&["--max-new-connections-per-s=1"]);
     let address = relay.address();
-    let taken = (0..60)
-        .filter(|_| status(address, "192.0.2.7") == 101)
-        .count();
-    assert!((25..50).contains(&taken), "{taken} of 60");
-    let refused = get(address, "/status", &[("X-Forwarded-For", "192.0.2.7")]);
-    assert_eq!(refused.status, 429);
-    assert!(
-        refused.body.contains("max_new_connections_per_s"),
-        "{}",
-        refused.body
-    );
+    assert_burst(|_| status(address, "192.0.2.7"));
+    // A page request takes a connection of a second that has passed meanwhile.
+    let page = || get(address, "/status", &[("X-Forwarded-For", "192.0.2.7")]);
+    eventually("a page is refused, too", || {
+        let refused = page();
+        refused.status == 429 && refused.body.contains("max_new_connections_per_s")
+    });
     assert_eq!(status(address, "192.0.2.8"), 101);
     eventually("it may come again", || status(address, "192.0.2.7") == 101);
 }
@@ -153,9 +161,8 @@ fn user_who_connects_too_fast_is_refused_from_any_address() {
         ];
         handshake(relay.address(), &headers).status
     };
-    let taken = (0..60).filter(|n| shake(*n, "jane") == 101).count();
-    assert!((25..50).contains(&taken), "{taken} of 60");
-    assert_eq!(shake(99, "joe"), 101);
+    assert_burst(|n| shake(n, "jane"));
+    assert_eq!(shake(0, "joe"), 101);
 }
 
 #[test]
@@ -194,9 +201,15 @@ fn connecting_again_brings_no_new_names() {
         }
         names.len() - refused.len()
     };
+    let start = Instant::now();
     for round in 0..12 {
         taken += ask("192.0.2.7", round);
     }
-    assert!((100..150).contains(&taken), "{taken} of 180");
+    // Five more for each second that this takes; a busy machine may take long.
+    let most = 105 + 5 * start.elapsed().as_secs();
+    assert!(
+        taken >= 100 && taken as u64 <= most,
+        "{taken}, {most} at most"
+    );
     assert_eq!(ask("192.0.2.8", 12), 15, "another address has its own");
 }

@@ -163,7 +163,7 @@ fn status_shows_which_client_takes_how_much_and_who_that_is() {
     let (first, still) = (bytes_of("jane"), bytes_of("joe"));
     eventually("it gets more", || bytes_of("jane") > first + 1000);
     assert_eq!(bytes_of("joe"), still);
-    assert!(bytes_of("jack") > 800_000, "of the stream, too");
+    eventually("of the stream, too", || bytes_of("jack") > 800_000);
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn handshake_without_what_it_needs_is_refused() {
 fn pages_for_operators_say_what_goes_on() {
     let network = Network::new();
     let ioc = SoftIoc::start(network, r#"record(ao, "$(P)ao") { field(VAL, "1") }"#);
-    let relay = Relay::start(network, &[]);
+    let relay = Relay::start(network, &["--not-found-after-ms=600000"]);
     let mut client = Client::connect(relay.address());
     let (known, unknown) = (ioc.name("ao"), ioc.name("nobody"));
     client.subscribe_live(&[&known]);
@@ -252,10 +252,14 @@ fn pages_for_operators_say_what_goes_on() {
     );
     assert!(page.body.contains("/status") || page.body.contains("\"status\""));
 
-    let status: serde_json::Value = serde_json::from_str(&answer("/status").body).unwrap();
+    let mut status = serde_json::Value::Null;
+    eventually("the threads' numbers are on the page", || {
+        status = serde_json::from_str(&answer("/status").body).unwrap();
+        let bytes = status["clientList"][0]["bytes"].as_u64();
+        status["groups"] == 1 && bytes.is_some_and(|bytes| bytes > 100)
+    });
     assert_eq!(status["clients"], 1);
     assert_eq!(status["monitors"], 2);
-    assert_eq!(status["groups"], 1);
     assert_eq!(status["pvs"]["connected"], 1);
     assert_eq!(status["pvs"]["connecting"], 1);
     assert_eq!(
@@ -275,7 +279,6 @@ fn pages_for_operators_say_what_goes_on() {
     assert_eq!(clients.len(), 1);
     assert_eq!(clients[0]["inStep"], true);
     assert!(clients[0]["user"].is_null());
-    assert!(clients[0]["bytes"].as_u64().unwrap() > 100);
 
     let metrics = answer("/metrics");
     assert!(
@@ -324,8 +327,5 @@ fn full_relay_says_so_and_has_room_again_when_a_client_leaves() {
     let answer = handshake(address, &[]);
     assert_eq!(answer.status, 503);
     drop(client);
-    eventually("there is room", || {
-        relay.metric("pvwire_sessions_active") == 0.0
-    });
-    assert_eq!(handshake(address, &[]).status, 101);
+    eventually("there is room", || handshake(address, &[]).status == 101);
 }

@@ -93,7 +93,7 @@ fn moves(site: &Site, variable: &str, port: u16) {
     client.wait_number(name, 3.0);
     assert_eq!(client.put_number(name, 4.0).0, Outcome::Done);
     client.wait_number(name, 4.0);
-    assert_eq!(relay.metric("pvwire_sources_renewed_total"), 1.0);
+    relay.wait_metric("pvwire_sources_renewed_total", 1.0);
     assert!(
         client.closed.is_none(),
         "its own connection is as good as ever"
@@ -149,7 +149,5 @@ fn name_that_another_ioc_takes_over_leads_there() {
 
     site.hosts.say("127.0.0.3");
     client.wait_number(name, 2.0);
-    eventually("it is counted", || {
-        relay.metric("pvwire_sources_renewed_total") == renewed + 1.0
-    });
+    relay.wait_metric("pvwire_sources_renewed_total", renewed + 1.0);
 }

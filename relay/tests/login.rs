@@ -299,13 +299,7 @@ fn new_key_is_good_soon_and_the_old_one_no_more() {
     assert!(log_in(&old));
     std::fs::write(&path, key_set(&[&new])).unwrap();
     eventually("the new key is good", || log_in(&new));
-    let start = Instant::now();
     assert!(!log_in(&old));
-    assert!(
-        start.elapsed() < Duration::from_secs(15),
-        "{:?}",
-        start.elapsed()
-    );
 }
 
 #[test]
@@ -325,25 +319,19 @@ fn key_that_leaves_the_set_ends_only_its_own_sessions() {
     // The same key with another id is the same key.
     let renamed = kept.renamed("renamed");
     std::fs::write(&path, key_set(&[&renamed])).unwrap();
-    let since = Instant::now();
     assert_eq!(by_removed.wait_closed(), CloseCode::NotLoggedIn.number());
-    assert!(
-        since.elapsed() < Duration::from_secs(20),
-        "{:?}",
-        since.elapsed()
-    );
     for client in [&mut by_kept, &mut renewed] {
         client.ask(RequestBody::Ping { client_time_ns: 1 });
         assert!(client.closed.is_none());
     }
-    assert_eq!(relay.metric("pvwire_keys_stale"), 0.0);
+    relay.wait_metric("pvwire_keys_stale", 0.0);
 }
 
 #[test]
 fn set_without_keys_is_refused_and_old_keys_last_a_bounded_time() {
     let issuer = Issuer::es256("one");
     let path = file("keys_lost.json", &key_set(&[&issuer]));
-    let keep = ["--jwt-keys-keep-ms=6000"];
+    let keep = ["--jwt-keys-keep-ms=10000"];
     let relay = relay(Network::new(), path.to_str().unwrap(), &keep);
     let log_in = || {
         let mut client = Client::connect(relay.address());
@@ -351,7 +339,9 @@ fn set_without_keys_is_refused_and_old_keys_last_a_bounded_time() {
         (client, is_in)
     };
     let is_stale = || relay.metric("pvwire_keys_stale") == 1.0;
-    assert!(!is_stale() && relay.metric("pvwire_keys_read_timestamp_seconds") > 1e9);
+    eventually("the keys are read", || {
+        !is_stale() && relay.metric("pvwire_keys_read_timestamp_seconds") > 1e9
+    });
     let (mut before, _) = log_in();
 
     std::fs::write(&path, key_set(&[])).unwrap();
@@ -369,10 +359,10 @@ fn set_without_keys_is_refused_and_old_keys_last_a_bounded_time() {
     eventually("it is mended", || !is_stale());
     assert!(log_in().1);
     before.ask(RequestBody::Ping { client_time_ns: 1 });
-    let output = relay.output();
-    let said = |what: &str| output.lines().filter(|line| line.contains(what)).count();
-    assert_eq!(said("the previous keys stay valid"), 1, "{output}");
-    assert_eq!(said("all log-ins are refused"), 1, "{output}");
+    for what in ["the previous keys stay valid", "all log-ins are refused"] {
+        relay.says(what);
+        assert_eq!(relay.output().matches(what).count(), 1, "{what}");
+    }
 }
 
 #[test]
@@ -386,7 +376,7 @@ fn url_without_keys_is_reported_and_used_again_later() {
     };
     *body.lock().unwrap() = String::new();
     assert!(!log_in(&new), "which has the keys read again");
-    assert_eq!(relay.metric("pvwire_keys_stale"), 1.0);
+    relay.wait_metric("pvwire_keys_stale", 1.0);
     assert!(log_in(&old));
     *body.lock().unwrap() = key_set(&[&old, &new]);
     assert!(log_in(&new));
@@ -538,8 +528,11 @@ fn user_whose_connections_come_too_fast_learns_it_at_login() {
         );
         is_in
     };
-    let taken = (0..50).filter(|_| log_in(&token)).count();
-    assert!((25..45).contains(&taken), "{taken} of 50");
+    // Twenty-five at once, and one for each second that this takes.
+    let start = Instant::now();
+    let taken = (0..1_000).take_while(|_| log_in(&token)).count();
+    let most = 26 + start.elapsed().as_secs() as usize;
+    assert!((25..=most).contains(&taken), "{taken}, {most} at most");
     assert!(log_in(&issuer.token(&claims("joe"))), "another user");
-    assert!(relay.output().contains("max_new_connections_per_s"));
+    relay.says("max_new_connections_per_s");
 }

@@ -20,8 +20,10 @@ fn relay(flags: &[&str]) -> Relay {
 
 /// The address at which the relay reports to serve pages and probes.
 fn admin_address(relay: &Relay) -> SocketAddr {
+    let said = "pages and probes at http://";
+    relay.says(said);
     let output = relay.output();
-    let (_, rest) = output.split_once("pages and probes at http://").unwrap();
+    let (_, rest) = output.split_once(said).unwrap();
     rest.lines().next().unwrap().parse().unwrap()
 }
 
@@ -138,9 +140,9 @@ fn operators_are_answered_while_file_descriptors_run_out() {
             let answer = get(operators, path, &[]);
             assert_eq!(answer.status, 200, "{path}: {}", answer.body);
         }
+        relay.says("kept for EPICS");
         drop(held);
     }
-    assert!(relay.output().contains("kept for EPICS"));
 }
 
 #[test]
@@ -178,8 +180,8 @@ fn relay_whose_thread_hangs_is_not_live_and_names_the_thread() {
     let (address, mut orders) = (relay.address(), threads.orders());
     assert_eq!(get(address, "/live", &[]).body, "live\n");
     for (thread, name) in [("shard-1", "shard 1"), ("tick", "the tick thread")] {
-        writeln!(orders, "stop {thread}").unwrap();
         let since = Instant::now();
+        writeln!(orders, "stop {thread}").unwrap();
         eventually("it isn't live", || get(address, "/live", &[]).status == 503);
         let after = since.elapsed();
         assert!(
@@ -195,6 +197,6 @@ fn relay_whose_thread_hangs_is_not_live_and_names_the_thread() {
         assert!(relay.metric(&metric) > 9.0);
         writeln!(orders, "cont {thread}").unwrap();
         eventually("it is live", || get(address, "/live", &[]).status == 200);
-        assert!(relay.metric(&metric) < 5.0);
+        eventually("it has turns again", || relay.metric(&metric) < 5.0);
     }
 }

@@ -9,6 +9,7 @@ use pvwire_schema::limits::{MAX_PUTS, TOO_FAST};
 use pvwire_schema::types::{Outcome, PutRequest, PutValue, Reply, RequestBody, RequestProblem};
 use serde_json::Value;
 
+use crate::audit::attempts;
 use testbed::{Client, Network, Relay, SoftIoc, eventually, prefix};
 
 const RECORDS: &str = r#"
@@ -22,7 +23,7 @@ fn put(name: &str, value: PutValue) -> PutRequest {
         name: name.to_owned(),
         value,
         wait: true,
-        timeout_ms: 300,
+        timeout_ms: 20_000,
         expected: None,
     }
 }
@@ -74,7 +75,10 @@ fn puts_of_one_message_are_sent_in_order_with_an_outcome_each() {
         number(locked, 7.0),
         number(a, 2.0),
         put(a, PutValue::Text("abc".to_owned())),
-        number(&unknown, 3.0),
+        PutRequest {
+            timeout_ms: 300,
+            ..number(&unknown, 3.0)
+        },
         number(b, 5.0),
         number(a, 4.0),
     ];
@@ -102,10 +106,8 @@ fn puts_of_one_message_are_sent_in_order_with_an_outcome_each() {
     assert_eq!(client.pv(locked).numbers(), [1.0]);
 
     let ends = || {
-        let text = std::fs::read_to_string(&audit).unwrap();
-        let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
         let is_end = |line: &Value| line["kind"] == "put" && line["result"] != "Begun";
-        let ends = lines.filter(is_end);
+        let ends = attempts(&audit).into_iter().filter(is_end);
         ends.map(|line| line["pv"].as_str().unwrap().to_owned())
             .collect::<Vec<_>>()
     };

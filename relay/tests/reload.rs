@@ -6,7 +6,6 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use pvwire_schema::close::CloseCode;
 use pvwire_schema::types::{
@@ -61,9 +60,7 @@ impl Drop for HeldFile {
 
 /// Waits until changed files have taken effect this number of times.
 fn wait_changes(relay: &Relay, count: f64) {
-    eventually("the change is in effect", || {
-        relay.metric("pvwire_rules_changed_total") == count
-    });
+    relay.wait_metric("pvwire_rules_changed_total", count);
 }
 
 #[test]
@@ -87,16 +84,10 @@ fn client_that_may_no_longer_read_a_pv_loses_it_and_learns_why() {
     other.subscribe_live(&[set]);
 
     let closed = format!("[[rule]]\npv = '{secret}'\ndeny = 'read'\n{open}");
-    let since = Instant::now();
     std::fs::write(&rules, &closed).unwrap();
     for client in [&mut holder, &mut filtering] {
         assert_eq!(client.wait_closed(), CloseCode::RightsChanged.number());
     }
-    assert!(
-        since.elapsed() < Duration::from_secs(20),
-        "{:?}",
-        since.elapsed()
-    );
     let mut again = Client::connect(relay.address());
     let errors = again.subscribe(&names);
     assert_eq!(errors.len(), 1);
@@ -145,7 +136,7 @@ fn puts_obey_the_new_rules_and_pages_see_whether_they_are_taken() {
     assert_eq!(client.put_number(set, 4.0).0, Outcome::Done);
     client.wait_number(set, 4.0);
     let later = "changed, but takes effect only at the next start: linger_ms";
-    assert!(relay.output().contains(later), "{}", relay.output());
+    relay.says(later);
     assert!(client.closed.is_none());
 }
 
@@ -186,7 +177,7 @@ fn file_with_an_error_changes_nothing_and_is_reported() {
 
     std::fs::write(&acf, "ASG(DEFAULT) { RULE(1, READ) }\n").unwrap();
     wait_changes(&relay, 1.0);
-    assert_eq!(relay.metric("pvwire_rules_stale"), 0.0);
+    relay.wait_metric("pvwire_rules_stale", 0.0);
     assert_eq!(client.put_number(set, 4.0).0, Outcome::NotAllowed);
     assert!(client.closed.is_none(), "it may read as before");
 
@@ -300,7 +291,7 @@ fn emptied_or_cut_configuration_changes_nothing() {
             relay.metric("pvwire_rules_stale") == 1.0
         });
         let said = format!("no longer has {lost}");
-        eventually("it says what is lost", || relay.output().contains(&said));
+        relay.says(&said);
         assert_eq!(
             client.subscribe(&[secret])[0].problem,
             NameProblem::NotAllowed
@@ -329,9 +320,7 @@ fn rules_whose_disk_hangs_hold_up_no_probe_and_no_client() {
     client.subscribe_live(&names);
     let held = HeldFile::new(&path);
     eventually("it is told", || relay.metric("pvwire_rules_stale") == 1.0);
-    eventually("the log says so", || {
-        relay.output().contains("no answer from its disk")
-    });
+    relay.says("no answer from its disk");
     assert_eq!(get(relay.address(), "/live", &[]).status, 200);
     Client::connect(relay.address()).subscribe_live(&names);
 
@@ -340,7 +329,7 @@ fn rules_whose_disk_hangs_hold_up_no_probe_and_no_client() {
     list("EVALUATION ORDER ALLOW, DENY\n.* DENY\n");
     drop(held);
     assert_eq!(client.wait_closed(), CloseCode::RightsChanged.number());
-    assert_eq!(relay.metric("pvwire_rules_stale"), 0.0);
+    relay.wait_metric("pvwire_rules_stale", 0.0);
 }
 
 #[test]
@@ -362,8 +351,8 @@ fn pipe_in_place_of_a_file_is_refused_and_hangs_nothing() {
         std::fs::rename(path, &whole).unwrap();
         std::fs::rename(&pipe, path).unwrap();
         let said = format!("{}: not a regular file", path.display());
-        eventually("the log says so", || relay.output().contains(&said));
-        assert_eq!(relay.metric("pvwire_rules_stale"), 1.0);
+        relay.says(&said);
+        relay.wait_metric("pvwire_rules_stale", 1.0);
         let refused = client.subscribe(&[secret])[0].problem;
         assert_eq!(refused, NameProblem::NotAllowed);
         std::fs::rename(&whole, path).unwrap();
@@ -395,5 +384,5 @@ fn file_cut_at_a_line_end_counts_as_edited() {
     eventually("it is refused", || {
         relay.metric("pvwire_rules_stale") == 1.0
     });
-    assert!(relay.output().contains("it may be cut off"));
+    relay.says("it may be cut off");
 }

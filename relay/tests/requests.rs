@@ -39,7 +39,7 @@ fn message_that_is_no_request_ends_the_connection() {
     eventually("they are gone", || {
         relay.metric("pvwire_sessions_active") == 0.0
     });
-    assert_eq!(relay.metric("pvwire_sessions_closed_total"), 6.0);
+    relay.wait_metric("pvwire_sessions_closed_total", 6.0);
     // One client's invalid request does not affect others.
     Client::connect(relay.address()).ask(RequestBody::Ping { client_time_ns: 1 });
 }

@@ -73,7 +73,7 @@ fn pvget_answers_one_update_with_metadata_and_without_readonly() {
     eventually("no PV is held", || {
         relay.metric("pvwire_monitors_active") == 0.0
     });
-    assert_eq!(relay.metric("pvwire_memory_charged_bytes"), 0.0);
+    relay.wait_metric("pvwire_memory_charged_bytes", 0.0);
 }
 
 #[test]

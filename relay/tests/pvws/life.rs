@@ -1,5 +1,7 @@
 //! The life of a PV: connection, loss and return of its IOC, alarms, metadata, rights.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use testbed::{Network, Relay, SoftIoc, prefix};
 
@@ -30,6 +32,17 @@ fn inner(update: &Value) -> Value {
         assert!(fields.remove(key).is_some(), "{key}");
     }
     update
+}
+
+/// Reads until it has two messages of each of four PVs, by name.
+fn two_of_each(client: &mut Pvws) -> BTreeMap<String, Vec<Value>> {
+    let mut seen = BTreeMap::<String, Vec<Value>>::new();
+    while seen.len() < 4 || seen.values().any(|updates| updates.len() < 2) {
+        let update = client.next();
+        let name = update["pv"].as_str().unwrap().to_owned();
+        seen.entry(name).or_default().push(update);
+    }
+    seen
 }
 
 #[test]
@@ -72,6 +85,7 @@ fn killed_ioc_is_told_as_each_class_can_and_its_return_as_new() {
         one.subscribe(&[name]);
         one.update(name, "its value", |update| update["vtype"].is_string());
     }
+    two_of_each(&mut client);
     client.so_far();
 
     ioc.kill();
@@ -87,12 +101,7 @@ fn killed_ioc_is_told_as_each_class_can_and_its_return_as_new() {
     late.subscribe(&[&names[0]]);
 
     let _ioc = SoftIoc::with_prefix(network, &prefix, &database("A"), "");
-    let mut back = std::collections::BTreeMap::<String, Vec<Value>>::new();
-    while back.len() < 4 || back.values().any(|updates| updates.len() < 2) {
-        let update = client.next();
-        let name = update["pv"].as_str().unwrap().to_owned();
-        back.entry(name).or_default().push(update);
-    }
+    let back = two_of_each(&mut client);
     for (name, key) in names.iter().zip(["value", "value", "text", "b64srt"]) {
         let [first, second, ..] = &back[name][..] else {
             panic!("{back:?}");
