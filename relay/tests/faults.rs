@@ -155,7 +155,8 @@ fn ioc_whose_clock_jumps_loses_no_value_and_no_alarm() {
     let mut late = Client::connect(relay.address());
     all.subscribe_live(&[&name]);
     let filter = Filter {
-        min_interval_ms: 100,
+        // A busy machine takes seconds for all values.
+        min_interval_ms: 1_000,
         ..Filter::default()
     };
     assert_eq!(some.subscribe_with(&[&name], filter), []);
@@ -213,7 +214,7 @@ fn ioc_restart_does_not_end_a_relay_without_file_descriptors() {
     let idle: Vec<_> = (0..200)
         .filter_map(|_| TcpStream::connect(address).ok())
         .collect();
-    eventually("it says so", || relay.output().contains("kept for EPICS"));
+    relay.says("kept for EPICS");
 
     ioc.kill();
     client.wait_state(&name, ConnectionState::Disconnected);
@@ -516,7 +517,7 @@ fn hanging_shard_delays_only_its_clients_and_catches_up() {
 
     let mut threads = threads.orders();
     writeln!(threads, "stop shard-0").unwrap();
-    eventually("it hangs", || relay.output().contains("shard-0 stops"));
+    relay.says("shard-0 stops");
     let ping = hung.request(PING);
     let mut number = 1;
     within(Duration::from_secs(5), "29 values", || {

@@ -63,6 +63,7 @@ fn client_that_stalls_during_an_alarm_flood_ends_in_the_truth() {
     // has the newer elements, but the older time stamp. With the queue empty there is nothing to
     // wait for.
     ioc.run("ioc('dbpf %sflood.PROC 1' % P)");
+    ioc.settle();
     let truth = Truth::ask(network, &names);
     truth.wait_equal(&mut reads);
     let all = reads.tick;

@@ -38,6 +38,7 @@ impl Stage {
 
     /// Waits until every field of the client equals the IOC's.
     fn wait_truth(&mut self) -> Truth {
+        self.ioc.settle();
         let truth = Truth::ask(self.network, &self.names);
         truth.wait_equal(&mut self.client);
         truth

@@ -42,8 +42,8 @@ fn character_array_with_form_string_is_shown_as_a_text() {
             pvwire_schema::types::PutValue::Text("whole".to_owned()),
         );
         client.wait_pv(text, "all of it", |pv| {
-            matches!(&pv.now.as_ref().unwrap().value,
-                Kept::Array(ValueType::UInt8 | ValueType::Int8, bytes) if bytes.starts_with(b"whole"))
+            pv.now.as_ref().is_some_and(|now| matches!(&now.value,
+                Kept::Array(ValueType::UInt8 | ValueType::Int8, bytes) if bytes.starts_with(b"whole")))
         });
         assert_eq!(form(&client, bytes), "");
         assert_eq!(form(&client, one), "");

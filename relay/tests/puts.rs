@@ -315,10 +315,13 @@ fn put_without_an_answer_in_time_says_whether_anything_was_sent() {
         "{why}"
     );
 
+    let other = ioc.name("other.A");
+    client.subscribe_live(&[&other]);
     let under_way = client.request(RequestBody::Put(PutRequest {
         timeout_ms: 60_000,
-        ..order(&ioc.name("other.A"), PutValue::Number(2.0))
+        ..order(&other, PutValue::Number(2.0))
     }));
+    client.wait_number(&other, 2.0);
     let quick = client.request(RequestBody::Put(PutRequest {
         wait: false,
         ..order(&ioc.name("slow.DESC"), text("x"))

@@ -9,7 +9,7 @@ use pvwire_schema::types::{
     Severity, ValueType,
 };
 
-use testbed::{Client, Kept, Network, Relay, SoftIoc, StructureServer, prefix};
+use testbed::{Client, Kept, Network, Pv, Relay, SoftIoc, StructureServer, prefix};
 
 const PUTS: [&str; 3] = ["--enable-put", "--allow-put=*", "--default-source=pva"];
 
@@ -161,12 +161,14 @@ fn field_that_is_not_there_says_which_fields_there_are() {
     let site = format!("{prefix}site");
     let [typo, deep, text] = ["gpa", "gap/x", "either/text"].map(|path| format!("{site}/{path}"));
     assert_eq!(client.subscribe(&[&typo, &deep, &text]), []);
-    let why = |client: &Client, name: &str| {
-        let metadata = client.pv(name).metadata.as_ref();
+    let reason = |pv: &Pv| {
+        let metadata = pv.metadata.as_ref();
         metadata.map_or_else(String::new, |metadata| metadata.missing_field.clone())
     };
+    let is_missing = |pv: &Pv| pv.state() == ConnectionState::NotFound && !reason(pv).is_empty();
+    let why = |client: &Client, name: &str| reason(client.pv(name));
     for name in [&typo, &deep, &text] {
-        client.wait_state(name, ConnectionState::NotFound);
+        client.wait_pv(name, "not found", is_missing);
     }
     assert_eq!(
         why(&client, &typo),
@@ -197,8 +199,8 @@ fn field_that_is_not_there_says_which_fields_there_are() {
     client.subscribe_live(&[&number]);
     put(&mut client, &format!("{prefix}step"), PutValue::Number(1.0));
     client.wait_pv(&text, "the text", |pv| pv.is(&Kept::text("now")));
-    assert_eq!(client.pv(&text).state(), ConnectionState::Connected);
-    client.wait_state(&number, ConnectionState::NotFound);
+    client.wait_state(&text, ConnectionState::Connected);
+    client.wait_pv(&number, "not found", is_missing);
     assert_eq!(
         why(&client, &number),
         "\"either\" is a union that holds \"text\", not \"number\""
@@ -225,14 +227,16 @@ fn parts_of_a_plain_record_are_pvs_beside_it() {
     let (value, index) = (of(&ai, "value"), of(&mode, "value/index"));
     client.subscribe_live(&[&ai, &mode]);
     client.subscribe_live(&[&message, &tag, &value, &index]);
-    assert!(client.pv(&message).is(&Kept::text("HIHI")));
-    assert!(client.pv(&tag).is_number(0.0));
-    assert!(client.pv(&index).is_number(1.0));
+    client.wait_pv(&message, "its alarm", |pv| pv.is(&Kept::text("HIHI")));
+    client.wait_number(&tag, 0.0);
+    client.wait_number(&index, 1.0);
     client.wait_number(&value, 90.0);
     for name in [&ai, &value, &message, &tag] {
         client.wait_state(name, ConnectionState::Connected);
-        let severity = client.pv(name).now.as_ref().unwrap().alarm.severity;
-        assert_eq!(severity, Severity::Major, "{name}");
+        client.wait_pv(name, "its severity", |pv| {
+            let now = pv.now.as_ref();
+            now.is_some_and(|now| now.alarm.severity == Severity::Major)
+        });
     }
     ioc.put("ai", "3.25");
     ioc.put("mode", "0");
@@ -241,7 +245,9 @@ fn parts_of_a_plain_record_are_pvs_beside_it() {
     client.wait_number(&mode, 0.0);
     client.wait_number(&index, 0.0);
     client.wait_pv(&message, "no alarm", |pv| {
-        !pv.is(&Kept::text("HIHI")) && pv.now.as_ref().unwrap().alarm == alarm(Severity::NoAlarm, 0)
+        let calm = alarm(Severity::NoAlarm, 0);
+        let now = pv.now.as_ref();
+        !pv.is(&Kept::text("HIHI")) && now.is_some_and(|now| now.alarm == calm)
     });
     let metadata = client.pv(&ai).metadata.as_ref().unwrap();
     assert_eq!(
@@ -384,7 +390,7 @@ fn right_to_write_is_unknown_until_a_put_is_tried() {
     let (outcome, why) = put(&mut client, closed, PutValue::Number(2.0));
     assert_eq!(outcome, Outcome::NoAccess, "{why}");
     let known = |write| {
-        move |pv: &testbed::Pv| {
+        move |pv: &Pv| {
             let connection = pv.connection.unwrap();
             (connection.write, connection.write_unknown) == (write, false)
         }

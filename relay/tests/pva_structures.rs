@@ -11,7 +11,7 @@ use pvwire_schema::types::{
 };
 use serde_json::{Map, Value, json};
 
-use testbed::{Client, Kept, Network, Relay, StructureServer, in_repository, prefix, python};
+use testbed::{Client, Kept, Network, Pv, Relay, StructureServer, in_repository, prefix, python};
 
 /// The values of PVs as seen by p4p's client.
 fn truth(network: Network, names: &[String]) -> Map<String, Value> {
@@ -65,9 +65,9 @@ fn shown(node: &Node) -> Value {
     }
 }
 
-fn tree<'a>(client: &'a Client, name: &str) -> &'a Node {
-    match &client.pv(name).now.as_ref().unwrap().value {
-        Kept::Structure(root) => root,
+fn tree(pv: &Pv) -> Option<&Node> {
+    match &pv.now.as_ref()?.value {
+        Kept::Structure(root) => Some(root),
         other => panic!("{other:?} is no structure"),
     }
 }
@@ -90,18 +90,21 @@ fn structures_are_what_an_independent_client_sees() {
     ];
     let names = kinds.map(|(name, _)| format!("{prefix}{name}"));
     client.subscribe_live(&names);
-    let same = |client: &Client| {
+    let same = |client: &mut Client| {
         let truth = truth(network, &names);
         for ((_, type_id), name) in kinds.iter().zip(&names) {
-            let root = tree(client, name);
-            assert_eq!(shown(root), truth[name], "{name}");
+            let expected = &truth[name];
+            client.wait_pv(name, &expected.to_string(), |pv| {
+                tree(pv).is_some_and(|root| shown(root) == *expected)
+            });
+            let root = tree(client.pv(name)).unwrap();
             assert_eq!(root.type_id, *type_id);
             let metadata = client.pv(name).metadata.as_ref().unwrap();
             assert_eq!(metadata.type_id, *type_id);
             assert_eq!(metadata.value_type, ValueType::Structure);
         }
     };
-    same(&client);
+    same(&mut client);
     let table = client.pv(&names[0]).now.clone().unwrap();
     assert_eq!(table.time_ns, 1_700_000_000_000_000_007);
 
@@ -131,12 +134,13 @@ fn structures_are_what_an_independent_client_sees() {
         "{reply:?}"
     );
     client.wait_pv(&names[0], "its alarm", |pv| {
-        pv.now.as_ref().unwrap().alarm.severity == Severity::Major
+        let now = pv.now.as_ref();
+        now.is_some_and(|now| now.alarm.severity == Severity::Major)
     });
     client.wait_pv(&names[6], "an empty array", |pv| {
-        format!("{:?}", pv.now.as_ref().unwrap().value).contains("StructureArray([])")
+        format!("{:?}", pv.now).contains("StructureArray([])")
     });
-    same(&client);
+    same(&mut client);
     let parts = client.messages.iter().flat_map(|message| {
         let blobs = decode::frame(&message.bytes).unwrap().blobs();
         blobs.map(|blob| blob.partial).collect::<Vec<_>>()

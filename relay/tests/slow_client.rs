@@ -52,7 +52,7 @@ for i in range(1, 1201):
     if i % 5 == 0: ioc('dbpf %swave.PROC 1' % P)
     if i == 600: ioc('dbpf %sstill.EGU mV' % P)
     if i % 2 == 0: time.sleep(.002)
-ioc('dbpf %stext end' % P)
+ioc('dbpf %stext END' % P)
 ";
 
 #[test]
@@ -74,23 +74,30 @@ fn stalled_client_catches_up_and_counts_what_it_skipped() {
     same_set.subscribe_live(&names);
     fewer.subscribe_live(&names[..2]);
 
-    ioc.run(BURST);
-    let mut others = [&mut same_set, &mut fewer];
-    keep_up("the others have all of the burst", &mut others, |clients| {
-        let text = clients[0].pv(&names[3]);
-        let (a, b) = (&names[0], &names[1]);
-        text.is(&Kept::text("end"))
-            && clients.iter().all(|client| {
-                client.pv(a).is_number(f64::from(STEPS % 700)) && client.pv(b).is_number(0.0)
-            })
-    });
-    assert!(relay.metric("pvwire_frames_skipped_total") > 100.0);
+    // A busy IOC leaves out many updates of the array, so that one burst may not fill the kernel's
+    // buffers, and a busy relay makes longer ticks.
+    let (mut round, mut end) = (0, Kept::text(""));
+    while relay.metric("pvwire_frames_skipped_total") < 50.0 {
+        round += 1;
+        assert!(round < 20, "the client that reads nothing isn't behind");
+        end = Kept::Text(format!("end{round}"));
+        ioc.run(&BURST.replace("END", &format!("end{round}")));
+        let mut others = [&mut same_set, &mut fewer];
+        keep_up("the others have all of the burst", &mut others, |clients| {
+            let text = clients[0].pv(&names[3]);
+            let (a, b) = (&names[0], &names[1]);
+            text.is(&end)
+                && clients.iter().all(|client| {
+                    client.pv(a).is_number(f64::from(STEPS % 700)) && client.pv(b).is_number(0.0)
+                })
+        });
+    }
     assert_eq!(
         relay.metric("pvwire_updates_skipped_total{cause=\"relay\"}"),
         0.0
     );
 
-    stalled.wait_pv(&names[3], "the end", |pv| pv.is(&Kept::text("end")));
+    stalled.wait_pv(&names[3], "the end", |pv| pv.is(&end));
     // Behind it there may be the rest of the same tick, and the array that follows it.
     let (all, mut both) = (same_set.tick, [&mut stalled, &mut same_set]);
     keep_up("all ticks", &mut both, |clients| {
@@ -173,7 +180,8 @@ fn is_probe(client: &Client) -> bool {
 fn client_that_reads_and_says_nothing_is_probed_once() {
     let network = Network::new();
     let mut ioc = SoftIoc::start(network, ticking());
-    let flags = ["--ack-window-ms", "400", "--evict-after-ms", "60000"];
+    // A busy machine may delay the acknowledging client.
+    let flags = ["--ack-window-ms", "2000", "--evict-after-ms", "60000"];
     let relay = Relay::start(network, &flags);
     let names = ioc.names(["calc", "ao"]);
     let mut silent = Client::connect_as(relay.address(), SILENT);
@@ -250,14 +258,14 @@ fn client_that_never_answers_is_closed() {
     let ioc = SoftIoc::start(network, ticking());
     let relay = Relay::start(
         network,
-        &["--ack-window-ms", "200", "--evict-after-ms", "400"],
+        &["--ack-window-ms", "1000", "--evict-after-ms", "2000"],
     );
     let name = ioc.name("calc");
+    let start = Instant::now();
     let mut silent = Client::connect_as(relay.address(), SILENT);
     let mut peer = Client::connect(relay.address());
     silent.subscribe_live(&[&name]);
     peer.subscribe_live(&[&name]);
-    let start = Instant::now();
 
     keep_up(
         "the silent one is closed",
@@ -266,7 +274,7 @@ fn client_that_never_answers_is_closed() {
     );
 
     assert_eq!(silent.closed, Some(CloseCode::NoProgress.number()));
-    assert!(start.elapsed() >= Duration::from_millis(500));
+    assert!(start.elapsed() >= Duration::from_millis(2500));
     assert!(
         silent.messages.iter().any(|message| message.rows == 0),
         "it was asked"
@@ -296,7 +304,7 @@ fn client_without_subscriptions_may_be_silent() {
 fn client_that_neither_reads_nor_answers_is_dropped() {
     let network = Network::new();
     let mut ioc = SoftIoc::start(network, &database());
-    let flags = ["--ack-window-ms", "2000", "--evict-after-ms", "500"];
+    let flags = ["--ack-window-ms", "10000", "--evict-after-ms", "1000"];
     let relay = Relay::start(network, &flags);
     let name = ioc.name("wave");
     let gone = How {
@@ -315,7 +323,7 @@ fn client_that_neither_reads_nor_answers_is_dropped() {
         ioc.run("ioc('dbpf %swave.PROC 1' % P)");
         relay.metric("pvwire_sessions_active") == 0.0
     });
-    assert_eq!(relay.metric("pvwire_sessions_closed_total"), 1.0);
+    relay.wait_metric("pvwire_sessions_closed_total", 1.0);
     // It notices this when it continues to read, without a close frame.
     gone.wait_closed();
 }

@@ -53,8 +53,10 @@ impl World {
             .collect();
         client.subscribe_live(&self.names);
         client.subscribe_live(&pva);
-        let seen = |client: &Client| pva.iter().map(|name| picture(client.pv(name))).collect();
-        let before: Vec<_> = seen(&client);
+        let seen = |client: &Client| -> Vec<_> {
+            pva.iter().map(|name| picture(client.pv(name))).collect()
+        };
+        let before = seen(&client);
 
         let (mut begin_ns, mut start) = (0, Instant::now());
         within(SHOWN_WITHIN, "no PV has news", || {
@@ -98,7 +100,9 @@ impl World {
         });
         let truth = Truth::ask(self.network, &self.names);
         truth.wait_equal(&mut client);
-        assert_eq!(seen(&client), before);
+        for (name, before) in pva.iter().zip(&before) {
+            client.wait_pv(name, before, |pv| picture(pv) == *before);
+        }
         let mut late = Client::connect(relay.address());
         late.subscribe_live(&self.names);
         truth.wait_equal(&mut late);
@@ -129,16 +133,11 @@ fn is_responsive(pv: &Pv) -> bool {
 /// What a client knows of a PV but for the moment when it was connected.
 fn picture(pv: &Pv) -> String {
     let connection = pv.connection.unwrap();
-    let now = pv.now.as_ref().unwrap();
+    let now = pv.now.as_ref();
+    let now = now.map(|now| (&now.value, now.alarm, now.time_ns));
     format!(
-        "{:?} {} {} {:?} {:?} {} {:?}",
-        connection.state,
-        connection.read,
-        connection.write,
-        now.value,
-        now.alarm,
-        now.time_ns,
-        pv.metadata
+        "{:?} {} {} {now:?} {:?}",
+        connection.state, connection.read, connection.write, pv.metadata
     )
 }
 

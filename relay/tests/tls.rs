@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use pvwire_schema::types::RequestBody;
 
 use testbed::{
-    Client, How, Kept, Line, Message, Network, Pair, Relay, SoftIoc, Trust, eventually, get,
-    get_by, handshake, keep_up, relay_command, within,
+    Client, How, Kept, Line, Message, Network, Pair, Relay, RowSeen, SoftIoc, Trust, eventually,
+    get, get_by, handshake, keep_up, relay_command, within,
 };
 
 const RECORD: &str = r#"record(ao, "$(P)ao") { field(VAL, "1") field(PINI, "YES") }"#;
@@ -128,9 +128,15 @@ fn large_value_comes_whole_through_tls_on_socket_and_stream() {
         client.subscribe_live(&[huge]);
     }
     let mut both = [&mut by_socket, &mut by_stream];
-    keep_up("several values", &mut both, |clients| {
-        clients.iter().all(|client| client.pv(huge).rows.len() > 4)
-    });
+    keep_up(
+        "several values, one of them in common",
+        &mut both,
+        |clients| {
+            let [socket, stream] = [0, 1].map(|n| &clients[n].pv(huge).rows);
+            let is_in_common = |row: &RowSeen| stream.iter().any(|it| it.sequence == row.sequence);
+            socket.len() > 4 && stream.len() > 4 && socket.iter().any(is_in_common)
+        },
+    );
     let of = |client: &Client| -> Vec<_> {
         let rows = client.pv(huge).rows.iter();
         rows.map(|row| (row.sequence, row.value.clone())).collect()
