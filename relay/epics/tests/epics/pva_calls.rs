@@ -61,7 +61,7 @@ fn call_that_is_not_wanted_any_more_ends_at_its_service() {
             assert_eq!(said(), Err(OpError::Disconnected));
             eventually("ended", || service.ended.load(Ordering::Acquire) == 1);
 
-            let _late = call(Duration::from_secs(1), Ticket::default());
+            let _late = call(Duration::from_secs(3), Ticket::default());
             assert_eq!(said(), Err(OpError::TimedOut));
             eventually("ended", || service.ended.load(Ordering::Acquire) == 2);
 

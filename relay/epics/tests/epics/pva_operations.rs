@@ -393,7 +393,9 @@ fn operation_without_an_answer_ends_all_the_same() {
 
         // One that the IOC works on: late, cut off by a crash, dropped with the client.
         let slow = format!("{prefix}slow.A");
-        let late = start_put(&client, &slow, PutValue::Number(1.0), true, 3 * short);
+        // It is connected, however busy the machine is.
+        value(&client, &slow);
+        let late = start_put(&client, &slow, PutValue::Number(1.0), true, 5 * short);
         assert_eq!(result(&late), Err(OpError::TimedOut));
         let slower = format!("{prefix}slower.A");
         let cut = start_put(&client, &slower, PutValue::Number(2.0), true, DEADLINE);
