@@ -92,10 +92,13 @@ class Running:
         late = [name for name, until in list(self.slow.items()) if now > until]
         if late:
             self.too_long = f"{', '.join(late)} took longer than {LONGEST_TEST_S} s"
-        elif now > self.began + LONGEST_STEP_S:
+        elif self.takes_too_long(now):
             self.too_long = f"it took longer than {LONGEST_STEP_S} s"
         if self.too_long:
             self.end()
+
+    def takes_too_long(self, now):
+        return now > self.began + LONGEST_STEP_S
 
     def end(self):
         """Ends the step and all processes that it started."""
