@@ -50,6 +50,15 @@ STEPS = [
         cores=0.5,
         needs=(PACKAGE,),
     ),
+    # The longest steps that need no cargo run beside those that build. Without make, which would build the
+    # package again and wait for cargo's lock.
+    Step(
+        "packaging",
+        "the package in other people's apps",
+        f"{WITH_RELAY}npm run --silent test:packaging -w pvwire",
+        cores=0.8,
+        needs=(PACKAGE,),
+    ),
     Step("rust", "units of Rust", f"{CARGO_TEST} --lib --bins", cores=1, needs=(BUILT,), fast=True),
     Step(
         "check",
@@ -106,13 +115,6 @@ STEPS = [
         cores=1,
         needs=(PACKAGE,),
         fast=True,
-    ),
-    Step(
-        "packaging",
-        "the package in other people's apps",
-        f"{MAKE} packaging-test",
-        cores=0.8,
-        needs=(PACKAGE,),
     ),
     Step(
         "rust",
