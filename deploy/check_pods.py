@@ -34,7 +34,9 @@ PYTHON = ROOT / ".local/venv/bin/python"
 HOST = "screens.example.org"
 CLIENTS = 6
 ENDS_WITHIN_S = 10
-STARTS_WITHIN_S = 30
+# A busy machine may delay one attempt; a slow program delays all.
+ATTEMPTS = 3
+STARTS_WITHIN_S = 60
 SERVICE_RESTART = 1012
 
 
@@ -184,6 +186,15 @@ def end_all(containers, sidecars, grace):
 
 def check(path, program):
     """What is wrong with how the pod of a manifest ends."""
+    for _ in range(ATTEMPTS):
+        whole, wrong = end_pod(path, program)
+        if wrong or whole <= ENDS_WITHIN_S:
+            return wrong
+    return [f"takes {whole:.1f} s to end, expected at most {ENDS_WITHIN_S} in one of {ATTEMPTS} attempts"]
+
+
+def end_pod(path, program):
+    """Runs the pod of a manifest and ends it. Returns the seconds that it took to end, and what was wrong."""
     documents = [each for each in yaml.safe_load_all(path.read_text()) if each]
     pod = next(each["spec"]["template"]["spec"] for each in documents if "template" in each.get("spec", {}))
     isolated = not pod.get("shareProcessNamespace", False)
@@ -207,23 +218,18 @@ def check(path, program):
             try:
                 container.wait_until(is_ready)
             except Failed as error:
-                return [str(error)]
+                return 0.0, [str(error)]
         has_web = any(container.name == "web" for container in ordinary)
         clients = [Client(ports["web" if has_web else "relay"]) for _ in range(CLIENTS)]
         took = end_all(ordinary, sidecars, pod["terminationGracePeriodSeconds"])
         for client in clients:
-            client.thread.join(5)
+            client.thread.join(STARTS_WITHIN_S)
     codes = [client.code for client in clients]
     whole = max(took.values())
     told = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in took.items())
     print(f"{path.name}: ended after {whole:.1f} s ({told}); close codes {codes}")
-    wrong = []
-    if whole > ENDS_WITHIN_S:
-        wrong.append(f"takes {whole:.1f} s to end, expected at most {ENDS_WITHIN_S}")
     lost = sum(code != SERVICE_RESTART for code in codes)
-    if lost:
-        wrong.append(f"{lost} of {CLIENTS} clients got no close frame")
-    return wrong
+    return whole, [f"{lost} of {CLIENTS} clients got no close frame"] if lost else []
 
 
 def main():
