@@ -2,6 +2,8 @@
 
 import { spawn, type ChildProcess } from "node:child_process";
 
+import { DEADLINE_MS } from "../../testbed/ts/deadline";
+
 /** Enough of what a program said to explain why it failed. */
 const MAX_OUTPUT_CHARS = 16 * 1024;
 
@@ -88,7 +90,7 @@ export async function serving<T>(
   void server.ended.then((end) => (how = end));
   const failed = (why: string): Error =>
     new Error(`\`${words.join(" ")}\` in ${options.cwd} ${why}\n${server.output()}`);
-  const deadline = Date.now() + 60_000;
+  const deadline = Date.now() + 4 * DEADLINE_MS;
   try {
     while (!(await answers(url))) {
       if (how !== undefined) throw failed(`ended (${how}) before it served ${url}`);

@@ -74,9 +74,9 @@ test("cs-web-lib: the published package's own widgets", async ({
     await expect
       .poll(async () => Number(await text("counter").inputValue()))
       .toBeGreaterThan(first + 2);
-    expect(await outline("set point"), "no alarm").toBe(NO_ALARM);
+    await expect.poll(() => outline("set point"), "no alarm").toBe(NO_ALARM);
     await expect(text("nobody's")).toHaveValue("######");
-    expect(await outline("nobody's"), "never connected").toBe(DISCONNECTED);
+    await expect.poll(() => outline("nobody's"), "never connected").toBe(DISCONNECTED);
 
     await text("set point").fill("90");
     await text("set point").press("Enter");

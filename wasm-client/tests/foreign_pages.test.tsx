@@ -97,7 +97,15 @@ async function open(css: string, width?: number): Promise<HTMLElement> {
     expect(page.querySelector(".pvwire-image canvas")).toHaveProperty("hidden", false);
     expect(page.querySelector(".pvwire-image canvas"), "painted").toHaveProperty("width", 3);
   });
-  await new Promise(requestAnimationFrame);
+  // Plots are drawn again when their boxes have changed: until nothing moves any more.
+  let before = "";
+  await until(async () => {
+    await new Promise(requestAnimationFrame);
+    const now = JSON.stringify([...page.children].map(look));
+    const isSame = now === before;
+    before = now;
+    expect(isSame, "the page has settled").toBe(true);
+  });
   return page;
 }
 

@@ -8,6 +8,7 @@ import path from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { WebSocket as NodeSocket } from "ws";
 
+import { DEADLINE_MS } from "../../testbed/ts/deadline.js";
 import { Child } from "../../testbed/ts/child.js";
 import { privateEpicsNetwork, type EpicsNetwork } from "../../testbed/ts/epics.js";
 import { PYTHON } from "../../testbed/ts/paths.js";
@@ -25,6 +26,9 @@ const RECORDS = `
   record(waveform, "$(P):WAVE:SET") { field(FTVL, "UINT64") field(NELM, "3") }
   record(waveform, "$(P):LINE:SET") { field(FTVL, "CHAR") field(NELM, "99") info(Q:form, "String") }
 `;
+
+/** A busy machine may take longer to find a PV than a screen would wait. */
+const PATIENT = { timeoutMs: DEADLINE_MS };
 
 const prefix = `V${randomBytes(4).toString("hex")}`;
 const pv = (name: string): string => `${prefix}:${name}`;
@@ -70,7 +74,7 @@ const codes = (results: readonly PutResult[]): string[] =>
   results.map((result) => (result.ok ? "DONE" : result.error.code));
 
 it("get of a denied name says which rule denies it", async () => {
-  const [secret, open] = await client.get([pv("SECRET"), pv("SET")]);
+  const [secret, open] = await client.get([pv("SECRET"), pv("SET")], PATIENT);
   expect(secret).toMatchObject({ ok: false, error: { code: "NOT_ALLOWED", pv: pv("SECRET") } });
   expect(secret?.ok === false && secret.error.message).toContain("rule 1");
   expect(open).toMatchObject({ ok: true, data: { value: { number: 1 } } });
@@ -79,8 +83,8 @@ it("get of a denied name says which rule denies it", async () => {
 it("the largest 64-bit integer is put by pvAccess and read back", async () => {
   const name = `pva://${pv("WAVE:SET")}`;
   const most = 18446744073709551615n;
-  expect(await client.put(name, [most, 0n])).toMatchObject({ ok: true });
-  const [result] = await client.get([name]);
+  expect(await client.put(name, [most, 0n], PATIENT)).toMatchObject({ ok: true });
+  const [result] = await client.get([name], PATIENT);
   expect(result?.ok === true && result.data.value?.array).toEqual(BigUint64Array.of(most, 0n));
 });
 
@@ -94,20 +98,22 @@ it("putMany has a result each; allPermitted sends all or none", async () => {
     [set, 7],
   ] as const;
   const valuesNow = async (): Promise<unknown[]> => {
-    const results = await client.get([set, locked, text]);
+    const results = await client.get([set, locked, text], PATIENT);
     return results.map((result) => (result.ok ? result.data.value?.string : result.error.code));
   };
-  const all = await client.putMany(puts, { allPermitted: true, wait: true });
+  const all = await client.putMany(puts, { ...PATIENT, allPermitted: true, wait: true });
   expect(codes(all)).toEqual(["WITHHELD", "NOT_ALLOWED", "WITHHELD", "WITHHELD", "WITHHELD"]);
   expect(await valuesNow()).toEqual(["1", "2", "before"]);
-  const some = await client.putMany(puts, { wait: true });
+  const some = await client.putMany(puts, { ...PATIENT, wait: true });
   expect(codes(some)).toEqual(["DONE", "NOT_ALLOWED", "DONE", "BAD_VALUE", "DONE"]);
   expect(await valuesNow()).toEqual(["7", "2", "after"]);
 });
 
 it("an array of characters reads as text, by Channel Access too", async () => {
   const line = pv("LINE:SET");
-  expect(await client.put(line, "Träger läuft", { wait: true })).toMatchObject({ ok: true });
+  expect(await client.put(line, "Träger läuft", { ...PATIENT, wait: true })).toMatchObject({
+    ok: true,
+  });
   const shown = client.pv<{ value: { string: string } | null }>(line, "{ value { string } }");
   const end = shown.subscribe(() => undefined);
   await expect.poll(() => shown.getSnapshot()?.value?.string).toBe("Träger läuft");
@@ -118,7 +124,7 @@ it("a mutation writes the permitted puts and reports the others", async () => {
   const graphql = createGraphqlClient(client);
   const result = await graphql.execute({
     query: `mutation ($ids: [ID!]!) {
-      putChannels(ids: $ids, values: ["9", "10", "by GraphQL"], wait: true) { value { string } }
+      putChannels(ids: $ids, values: ["9", "10", "by GraphQL"], timeout: 30, wait: true) { value { string } }
     }`,
     variables: { ids: ["SET", "LOCKED", "TEXT:SET"].map(pv) },
   });
@@ -142,20 +148,20 @@ it("a relay that hangs shows on every PV within 3 s", async () => {
   const now = (): Shown | undefined => shown.getSnapshot();
   await expect.poll(() => now()?.status.quality).toBe("VALID");
   const before = told;
-  let beganMs = 0;
-  // Nothing may have come for up to two seconds before.
+  let heardMs = NaN;
   await within(3500, async () => {
     relay.goOn();
     await expect.poll(() => now()?.connection.unresponsive).toBe(false);
-    beganMs = Date.now();
+    const beganMs = Date.now();
     relay.hang();
     await expect.poll(() => now()?.connection.unresponsive, { interval: 20 }).toBe(true);
-    return Date.now() - beganMs;
+    const tookMs = Date.now() - beganMs;
+    heardMs = Date.parse(now()?.connection.lastHeard ?? "");
+    // Nothing may have come for up to two seconds before.
+    return Math.abs(heardMs - beganMs) < 2500 ? tookMs : Infinity;
   });
   expect(told).toBeGreaterThan(before);
   expect(now()?.status.quality).toBe("UNDEFINED");
-  const heardMs = Date.parse(now()?.connection.lastHeard ?? "");
-  expect(Math.abs(heardMs - beganMs)).toBeLessThan(2500);
   const { silentSinceMs, state } = client.connection.getSnapshot();
   expect([state, silentSinceMs]).toEqual(["open", expect.closeTo(heardMs, -2)]);
   relay.goOn();
@@ -179,14 +185,14 @@ it("a client of two relays moves to the other one when its relay is killed", asy
     return [connection?.state, status?.writable, value?.number];
   };
   try {
-    expect(await mover.put(pv("SET"), 21, { wait: true })).toMatchObject({ ok: true });
+    expect(await mover.put(pv("SET"), 21, { ...PATIENT, wait: true })).toMatchObject({ ok: true });
     await expect.poll(shown).toEqual(["connected", true, 21]);
     const { relayUrl } = mover.connection.getSnapshot();
     await pair[urls.indexOf(relayUrl)]?.kill();
     // Without a connection nothing is written, so this waits for the other relay.
     await expect.poll(() => mover.connection.getSnapshot().relayUrl).not.toBe(relayUrl);
     await expect.poll(() => mover.connection.getSnapshot().state).toBe("open");
-    expect(await mover.put(pv("SET"), 22, { wait: true })).toMatchObject({ ok: true });
+    expect(await mover.put(pv("SET"), 22, { ...PATIENT, wait: true })).toMatchObject({ ok: true });
     await expect.poll(shown).toEqual(["connected", true, 22]);
   } finally {
     mover.dispose();

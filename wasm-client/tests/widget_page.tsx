@@ -1,6 +1,7 @@
 /** A page with widgets, a client and a fake relay with a PV of each kind, new for each test. */
 
 import type { ReactNode } from "react";
+import { flushSync } from "react-dom";
 import { createRoot, type Root } from "react-dom/client";
 import { afterEach, beforeEach } from "vitest";
 
@@ -64,8 +65,11 @@ export function image(
   };
 }
 
+/** Renders at once: what a test does next must not meet the widget of before. */
 export function show(children: ReactNode): void {
-  root.render(<PvProvider client={client}>{children}</PvProvider>);
+  flushSync(() => {
+    root.render(<PvProvider client={client}>{children}</PvProvider>);
+  });
 }
 
 export { until } from "./until.js";

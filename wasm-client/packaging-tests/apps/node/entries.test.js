@@ -20,7 +20,7 @@ const client = createClient({ url: process.env.RELAY, webSocket: WebSocket });
 after(() => client.dispose());
 
 test("pvwire/graphql answers a document", async () => {
-  const query = `{ getChannel(id: "${COUNTER}") { id value { float } } }`;
+  const query = `{ getChannel(id: "${COUNTER}", timeout: 60) { id value { float } } }`;
   const { data, errors } = await createGraphqlClient(client).execute({ query });
   assert.equal(errors, undefined);
   assert.equal(data.getChannel.id, COUNTER);
@@ -28,7 +28,7 @@ test("pvwire/graphql answers a document", async () => {
   assert.match(schemaSdl, /type Subscription/);
 });
 
-test("pvwire/adapters/cs-web-lib tells of a PV", { timeout: 20_000 }, async () => {
+test("pvwire/adapters/cs-web-lib tells of a PV", { timeout: 60_000 }, async () => {
   const connection = createCsWebLibConnection(client);
   const value = await new Promise((resolve) => {
     connection.connect(
@@ -42,7 +42,7 @@ test("pvwire/adapters/cs-web-lib tells of a PV", { timeout: 20_000 }, async () =
   connection.unsubscribe(COUNTER);
 });
 
-test("pvwire/testing stands in for a relay", { timeout: 20_000 }, async () => {
+test("pvwire/testing stands in for a relay", { timeout: 60_000 }, async () => {
   const relay = createFakeRelay({ wasm, pvs: { TEMP: 21.5 } });
   const fake = relay.client();
   const [result] = await fake.get(["TEMP"]);

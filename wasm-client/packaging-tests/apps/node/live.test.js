@@ -13,12 +13,12 @@ const client = createClient({ url: process.env.RELAY, webSocket: WebSocket });
 after(() => client.dispose());
 
 test("a PV is read once", async () => {
-  const [result] = await client.get([COUNTER]);
+  const [result] = await client.get([COUNTER], { timeoutMs: 60_000 });
   assert.equal(result?.ok, true, JSON.stringify(result));
   assert.equal(typeof result.data.value.number, "number");
 });
 
-test("a PV changes", { timeout: 20_000 }, async () => {
+test("a PV changes", { timeout: 60_000 }, async () => {
   const pv = client.pv(COUNTER, "{ value { number } }");
   const seen = new Set();
   await new Promise((resolve) => {

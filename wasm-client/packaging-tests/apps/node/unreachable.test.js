@@ -28,7 +28,7 @@ const reached = (client, isIt) =>
     look();
   });
 
-test("nothing listens: the client is lost and tries again", { timeout: 20_000 }, async () => {
+test("nothing listens: the client is lost and tries again", { timeout: 60_000 }, async () => {
   const { server, url } = await listening();
   server.close();
   const client = createClient({ url, webSocket: WebSocket });
@@ -39,7 +39,7 @@ test("nothing listens: the client is lost and tries again", { timeout: 20_000 },
   client.dispose();
 });
 
-test("a client that ends while it connects ends quietly", { timeout: 20_000 }, async () => {
+test("a client that ends while it connects ends quietly", { timeout: 60_000 }, async () => {
   const { server, url } = await listening(() => undefined);
   const client = createClient({ url, webSocket: WebSocket });
   client.connection.subscribe(() => undefined);
@@ -50,7 +50,7 @@ test("a client that ends while it connects ends quietly", { timeout: 20_000 }, a
   server.close();
 });
 
-test("what listens is no relay", { timeout: 20_000 }, async () => {
+test("what listens is no relay", { timeout: 60_000 }, async () => {
   const { server, url } = await listening((socket) => socket.end("HTTP/1.1 404 Not Found\r\n\r\n"));
   const client = createClient({ url, webSocket: WebSocket });
   const lost = await reached(client, ({ state }) => state === "lost");
