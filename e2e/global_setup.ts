@@ -1,4 +1,4 @@
-/** Before the first story: builds the demo page and the database of 1,000 records. */
+/** Before the first story: builds the pages and the databases of 1,000 records. */
 
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -6,8 +6,8 @@ import path from "node:path";
 
 import { build } from "vite";
 
-import { PAGE_FOLDER } from "./fixtures/page_folder";
-import { PYTHON, ROOT, STILL_THOUSAND_DB, THOUSAND_DB, WEB_DEMO } from "../testbed/ts/paths";
+import { builtPage, PAGE_FOLDER, PAGES, type PageName } from "./fixtures/built_pages";
+import { PYTHON, ROOT, STILL_THOUSAND_DB, THOUSAND_DB } from "../testbed/ts/paths";
 
 /** A font of Debian's fonts-dejavu-core, the only package that fonts.conf uses. */
 const FONT = "/usr/share/fonts/truetype/dejavu/DejaVuSansMono.ttf";
@@ -24,15 +24,17 @@ export default async function globalSetup(): Promise<() => void> {
   const still = 'field(SCAN, "Passive") field(PINI, "YES")';
   writeFileSync(STILL_THOUSAND_DB, thousand.replaceAll('field(SCAN, ".1 second")', still));
   // In a folder of this run: a page that is replaced while a story loads it fails that story.
-  const page = mkdtempSync(path.join(path.dirname(THOUSAND_DB), "page-"));
-  process.env[PAGE_FOLDER] = page;
-  await build({
-    root: WEB_DEMO,
-    configFile: path.join(WEB_DEMO, "vite.config.ts"),
-    logLevel: "error",
-    build: { outDir: page, emptyOutDir: true },
-  });
+  const folder = mkdtempSync(path.join(path.dirname(THOUSAND_DB), "pages-"));
+  process.env[PAGE_FOLDER] = folder;
+  for (const [name, { configFile, root }] of Object.entries(PAGES)) {
+    await build({
+      root,
+      configFile,
+      logLevel: "error",
+      build: { outDir: builtPage(name as PageName), emptyOutDir: true },
+    });
+  }
   return () => {
-    rmSync(page, { recursive: true });
+    rmSync(folder, { recursive: true });
   };
 }

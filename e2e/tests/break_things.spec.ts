@@ -12,13 +12,13 @@ import { PYTHON, RELAY, ROOT } from "../../testbed/ts/paths";
 import { test as withoutDemo } from "../fixtures/test";
 
 /** The demo builds its page before it prints the address. */
-const START_MS = 60_000;
+const START_MS = 4 * DEADLINE_MS;
 
 /** The IOC and the relay are started again five seconds after they ended. */
-const BACK = { timeout: 60_000 };
+const BACK = { timeout: 4 * DEADLINE_MS };
 
 /** libca and the relay each wait some seconds before they consider a silent connection lost. */
-const SILENT = { timeout: 30_000 };
+const SILENT = { timeout: 2 * DEADLINE_MS };
 
 /** One demo for all tests of this file: each test waits until what it broke works again. */
 const test = base.extend<object, { demoUrl: string }>({
@@ -43,7 +43,34 @@ const readback = (page: Page): Locator => page.locator('[data-pv="DEMO:RF:VOLTAG
 
 const breaking = (page: Page): Locator => page.getByRole("region", { name: "Break things" });
 
-test.setTimeout(240_000);
+/**
+ * Notes what the page shows of the processes and the PV from now on, also what lasts only a moment:
+ * a busy machine may look at the page again only when all is restarted.
+ */
+async function notesOf(page: Page): Promise<() => Promise<string[]>> {
+  const seen = await page.evaluateHandle(() => {
+    const seen: string[] = [];
+    const note = (): void => {
+      const pv = document.querySelector<HTMLElement>('[data-pv="DEMO:RF:VOLTAGE"]');
+      const region = document.querySelector('[aria-label="Break things"]');
+      const button = region?.querySelector("button");
+      for (const now of [
+        `PV: ${pv?.dataset.state ?? ""}: ${pv?.textContent ?? ""}`,
+        region?.querySelector('[role="status"]')?.textContent ?? "",
+        `${button?.textContent ?? ""}${button?.disabled === true ? " (disabled)" : ""}`,
+        document.querySelector('[role="alert"]')?.textContent ?? "",
+      ]) {
+        if (!seen.includes(now)) seen.push(now);
+      }
+    };
+    const all = { attributes: true, characterData: true, childList: true, subtree: true };
+    new MutationObserver(note).observe(document.body, all);
+    return seen;
+  });
+  return async () => await seen.jsonValue();
+}
+
+test.setTimeout(16 * DEADLINE_MS);
 
 test("what is killed shows as lost, and is right after its restart", async ({ demoUrl, page }) => {
   await page.goto(demoUrl);
@@ -52,18 +79,30 @@ test("what is killed shows as lost, and is right after its restart", async ({ de
   await expect(breaking(page)).toContainText("IOC: running. Relay: running.");
   await expectAccessible(page);
 
+  const seen = await notesOf(page);
   await breaking(page).getByRole("button", { name: "Kill the IOC" }).click();
-  await expect(readback(page)).toHaveAttribute("data-state", "disconnected");
-  await expect(readback(page)).toContainText("Disconnected · old since");
-  await expect(breaking(page)).toContainText("IOC: killed, starts again 5 s later.");
-  await expect(breaking(page).getByRole("button", { name: "Kill the IOC" })).toBeDisabled();
+  await expect
+    .poll(seen)
+    .toEqual(
+      expect.arrayContaining([
+        expect.stringMatching(/^PV: disconnected: .*Disconnected · old since/),
+        expect.stringContaining("IOC: killed, starts again 5 s later."),
+        "Kill the IOC (disabled)",
+      ]),
+    );
   await expectAccessible(page);
   await expect(readback(page)).toHaveAttribute("data-state", "connected", BACK);
   await expect(breaking(page)).toContainText("IOC: running.", BACK);
 
   await breaking(page).getByRole("button", { name: "Kill the relay" }).click();
-  await expect(page.getByRole("alert")).toContainText("Relay lost");
-  await expect(readback(page)).toHaveAttribute("data-state", "relayLost");
+  await expect
+    .poll(seen)
+    .toEqual(
+      expect.arrayContaining([
+        expect.stringContaining("Relay lost"),
+        expect.stringMatching(/^PV: relayLost: /),
+      ]),
+    );
   await expect(readback(page)).toHaveAttribute("data-state", "connected", BACK);
   await expect(page.getByRole("alert")).toBeHidden();
 });

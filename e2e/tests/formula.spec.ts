@@ -1,34 +1,13 @@
 /** A formula shows the state of its PV: value, alarm, disconnection and restart of the IOC. */
 
-import path from "node:path";
-
-import { createServer } from "vite";
-
-import { ROOT } from "../../testbed/ts/paths";
+import { servePage } from "../fixtures/built_pages";
 import { expect, test as base } from "../fixtures/test";
 
 const test = base.extend<{ url: string }>({
   url: async ({ prefix, relay }, provide) => {
-    const page = await createServer({
-      root: path.join(ROOT, "e2e/pages/formula"),
-      cacheDir: path.join(ROOT, ".local/e2e/vite-formula"),
-      configFile: false,
-      logLevel: "silent",
-      server: {
-        host: "127.0.0.1",
-        port: 0,
-        hmr: false,
-        fs: { allow: [ROOT] },
-        proxy: { "/ws": { target: `http://127.0.0.1:${String(relay.port)}`, ws: true } },
-      },
-      optimizeDeps: {
-        exclude: ["pvwire"],
-        include: ["react", "react-dom/client", "react/jsx-runtime", "react/jsx-dev-runtime"],
-      },
-    });
-    await page.listen();
-    await provide(`${page.resolvedUrls?.local[0] ?? ""}?prefix=${prefix}`);
-    await page.close();
+    const { close, url } = await servePage("formula", { relayPort: relay.port });
+    await provide(`${url}?prefix=${prefix}`);
+    await close();
   },
 });
 

@@ -1,5 +1,6 @@
 /** A hidden page gets updates at intervals, and is right again when it is shown. */
 
+import { DEADLINE_MS } from "../../testbed/ts/deadline";
 import type { Counter, DemoPage } from "../fixtures/demo_page";
 import { expect, test } from "../fixtures/test";
 
@@ -19,7 +20,7 @@ async function framesPerCount(demo: DemoPage, counts: number): Promise<number> {
   });
   const first = await now();
   await expect
-    .poll(async () => (await demo.counters())[0]?.value, { timeout: 30_000 })
+    .poll(async () => (await demo.counters())[0]?.value)
     .toBeGreaterThanOrEqual(first.count + counts);
   const last = await now();
   return (last.frames - first.frames) / (last.count - first.count);
@@ -29,19 +30,28 @@ async function framesPerCount(demo: DemoPage, counts: number): Promise<number> {
 const paced = (counters: readonly Counter[]): number =>
   counters.reduce((sum, { skips }) => sum + skips.paced, 0);
 
+test.use({ counting: true });
+test.setTimeout(12 * DEADLINE_MS);
+
 test("hidden page: a frame a second; visible again: every update", async ({ demo }) => {
   await expect(demo.page.locator('.cell[data-state="connected"]')).toHaveCount(1000);
-  const seen = await framesPerCount(demo, 50);
+  let seen = await framesPerCount(demo, 50);
   expect(paced(await demo.counters())).toBe(0);
 
-  await turn(demo, "hidden");
-  // One catch-up for ten updates, plus answers to pings.
-  const hidden = await framesPerCount(demo, 50);
-  expect(hidden).toBeLessThan(Math.min(0.3, seen / 2));
+  // A busy machine may delay the frames of one attempt.
+  let hidden = NaN;
+  await expect(async () => {
+    await turn(demo, "hidden");
+    // One catch-up for ten updates, plus answers to pings.
+    hidden = await framesPerCount(demo, 50);
+    await turn(demo, "visible");
+    const again = await framesPerCount(demo, 50);
+    expect(again).toBeGreaterThan(2 * hidden);
+    seen = Math.max(seen, again);
+    expect(hidden).toBeLessThan(Math.min(0.3, seen / 2));
+  }).toPass({ timeout: 6 * DEADLINE_MS });
   expect(paced(await demo.counters())).toBeGreaterThan(10_000);
 
-  await turn(demo, "visible");
-  expect(await framesPerCount(demo, 50)).toBeGreaterThan(2 * hidden);
   const before = await demo.counters();
   await framesPerCount(demo, 20);
   const after = await demo.counters();

@@ -7,6 +7,8 @@ const ALL_READBACKS = 18;
 const NOT_THERE = 1;
 const CELLS = 1000;
 
+test.use({ counting: true });
+
 test("IOC killed: disconnected within 1 s; restarted: right again", async ({ demo, ioc }) => {
   let attempts = 0;
   const tookMs = await within(1000, async () => {

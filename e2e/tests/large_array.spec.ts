@@ -66,10 +66,10 @@ test("large array: by the stream, complete, without loss or copy", async ({ demo
   await expect.poll(async () => await metric(relay.port, streamed)).toBeGreaterThan(0);
   const already = await metric(relay.port, streamed);
   expect((await watch(demo, 4)).wrong).toEqual([]);
-  expect((await metric(relay.port, streamed)) - already).toBeGreaterThanOrEqual(3);
+  await expect.poll(async () => await metric(relay.port, streamed)).toBeGreaterThan(already + 2);
   // It continues after a restart of the relay.
   await relay.restart();
-  await expect(demo.connection).toHaveAttribute("data-connection", "open", { timeout: 30_000 });
+  await expect(demo.connection).toHaveAttribute("data-connection", "open");
   expect((await watch(demo, 4)).wrong).toEqual([]);
   await expect.poll(async () => await metric(relay.port, streamed)).toBeGreaterThan(0);
 });

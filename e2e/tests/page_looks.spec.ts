@@ -2,7 +2,7 @@
 
 import type { Page } from "@playwright/test";
 
-import { faultsOf, nameOf, screenOf, screensOf, type Screen } from "../fixtures/screen";
+import { expectNoFaults, nameOf, screenOf, screensOf, type Screen } from "../fixtures/screen";
 import { expect, test } from "../fixtures/test";
 
 /** Each width once, in light; in dark a phone at 1.25 and a wall at 2 device pixels per CSS pixel. */
@@ -15,33 +15,37 @@ const ON = [
 async function expectWhole(page: Page, what: string, setScreen: (screen: Screen) => Promise<void>) {
   for (const screen of ON) {
     await setScreen(screen);
-    expect(await faultsOf(page), `${what}, ${nameOf(screen)}`).toEqual([]);
+    await expectNoFaults(page, `${what}, ${nameOf(screen)}`);
   }
 }
 
-test("every page of the demo fits every screen", async ({ demo }) => {
-  const setScreen = await screenOf(demo.page);
-  for (const [title, ready] of [
-    ["Machine status", '[data-state="connected"] .uplot canvas'],
-    ["Beamline", ".pvwire-image canvas"],
-    ["Wall", ".wall canvas"],
-    ["Health", ".health"],
-    ["Console", ".graphiql-query-editor .CodeMirror"],
-  ] as const) {
-    await demo.page.getByRole("link", { name: title }).click();
-    await expect(demo.page.locator(ready).first()).toBeVisible();
-    await expectWhole(demo.page, title, setScreen);
-  }
+test.describe("with counting PVs", () => {
+  test.use({ counting: true });
+
+  test("every page of the demo fits every screen", async ({ demo }) => {
+    const setScreen = await screenOf(demo.page);
+    for (const [title, ready] of [
+      ["Machine status", '[data-state="connected"] .uplot canvas'],
+      ["Beamline", ".pvwire-image canvas"],
+      ["Wall", ".wall canvas"],
+      ["Health", ".health"],
+      ["Console", ".graphiql-query-editor .CodeMirror"],
+    ] as const) {
+      await demo.page.getByRole("link", { name: title }).click();
+      await expect(demo.page.locator(ready).first()).toBeVisible();
+      await expectWhole(demo.page, title, setScreen);
+    }
+  });
 });
 
 test("on a phone values come early and queries use the whole width", async ({ demo }) => {
   await demo.page.setViewportSize({ width: 390, height: 844 });
-  const header = await demo.page.getByRole("banner").boundingBox();
-  expect(header?.height).toBeLessThan(140);
+  const header = demo.page.getByRole("banner");
+  await expect.poll(async () => (await header.boundingBox())?.height).toBeLessThan(140);
   await demo.page.getByRole("link", { name: "Console" }).click();
   const editor = demo.page.locator(".graphiql-query-editor .CodeMirror");
   await expect(editor).toBeVisible();
-  expect((await editor.boundingBox())?.width).toBeGreaterThan(220);
+  await expect.poll(async () => (await editor.boundingBox())?.width).toBeGreaterThan(220);
 });
 
 test("the relay's page fits every screen and shows puts and searches", async ({

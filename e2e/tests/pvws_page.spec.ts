@@ -8,7 +8,7 @@ import type { Page } from "@playwright/test";
 import { ROOT } from "../../testbed/ts/paths";
 import { Relay } from "../../testbed/ts/relay";
 import { expectAccessible } from "../fixtures/accessible";
-import { faultsOf, nameOf, screenOf, screensOf } from "../fixtures/screen";
+import { expectNoFaults, nameOf, screenOf, screensOf } from "../fixtures/screen";
 import { expect, test as base } from "../fixtures/test";
 
 /** ORNL's files, which the set-up installs. */
@@ -82,7 +82,7 @@ test("PVWS page is accessible and fits every screen", async ({ page, door, ioc }
   const setScreen = await screenOf(page);
   for (const screen of screensOf(1)) {
     await setScreen(screen);
-    expect(await faultsOf(page), nameOf(screen)).toEqual([]);
+    await expectNoFaults(page, nameOf(screen));
     await expectAccessible(page);
   }
 });

@@ -2,8 +2,7 @@
 
 import path from "node:path";
 
-import { createServer } from "vite";
-
+import { servePage } from "../fixtures/built_pages";
 import { expect, test } from "../fixtures/test";
 import { ROOT } from "../../testbed/ts/paths";
 import { freePort } from "../../testbed/ts/ports";
@@ -26,23 +25,11 @@ test("components of react-use-websocket share a socket over restarts", async ({
     "--enable-put",
     `--allow-put=${prefix}:*`,
   ]);
-  const server = await createServer({
-    root: path.join(ROOT, "e2e/pages/pvws_react"),
-    cacheDir: path.join(ROOT, ".local/e2e/vite-pvws-react"),
-    configFile: false,
-    logLevel: "silent",
-    server: { host: "127.0.0.1", port, strictPort: true, hmr: false, fs: { allow: [ROOT] } },
-    optimizeDeps: {
-      include: ["react", "react-dom/client", "react/jsx-dev-runtime", "react-use-websocket"],
-    },
-  });
-  await server.listen();
+  const served = await servePage("pvws_react", { port });
 
   const [set, mode, byPva] = [`${prefix}:SET`, `ca://${prefix}:MODE`, `pva://${prefix}:SET`];
   const sockets = { opened: 0, echoes: 0 };
   page.on("websocket", (socket) => {
-    // The page's server has one too.
-    if (!socket.url().endsWith("/pvws/pv")) return;
     sockets.opened += 1;
     socket.on("framereceived", ({ payload }) => {
       if (payload === HEALTH) sockets.echoes += 1;
@@ -50,7 +37,7 @@ test("components of react-use-websocket share a socket over restarts", async ({
   });
   const asked = new URLSearchParams({ server: `127.0.0.1:${String(relay.port)}` });
   for (const name of [set, mode, byPva]) asked.append("pv", name);
-  await page.goto(`http://127.0.0.1:${String(port)}/?${asked.toString()}`);
+  await page.goto(`${served.url}?${asked.toString()}`);
   const shows = async (name: string, ...cells: readonly string[]): Promise<void> => {
     const row = page.locator(`tr[aria-label="${name}"]`);
     await expect(row.locator("td"), name).toHaveText([...cells, "Write"]);
@@ -99,7 +86,7 @@ test("components of react-use-websocket share a socket over restarts", async ({
   await shows(mode, "off", "", "NONE", "writable");
   await heartbeats();
 
-  await server.close();
+  await served.close();
   await relay.kill();
   await ioc.kill();
 });

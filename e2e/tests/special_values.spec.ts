@@ -2,80 +2,67 @@
 
 import { writeFileSync } from "node:fs";
 
-import type { TestInfo } from "@playwright/test";
-
 import { DemoPage } from "../fixtures/demo_page";
-import type { SoftIoc } from "../../testbed/ts/soft_ioc";
 import { expect, test } from "../fixtures/test";
 
 /** The page shows this name, but the IOC usually has no such record. */
 const PV = "NOT_THERE";
 
-/** Adds that record to the IOC before any client requests it. */
-async function add(ioc: SoftIoc, testInfo: TestInfo, record: string, fields: string) {
-  const database = testInfo.outputPath("special.db");
-  writeFileSync(database, `record(${record}, "$(P):${PV}") { ${fields} }`);
-  await ioc.restart({ alsoLoad: [database] });
-}
+/** That record, as a database. */
+const special = (type: string, fields: string): string =>
+  `record(${type}, "$(P):${PV}") { ${fields} }\n`;
 
-test("infinities and NaN are told apart", async ({ ioc, page, pageUrl }, testInfo) => {
-  await add(ioc, testInfo, "ao", 'field(VAL, "1") field(PREC, "1") field(EGU, "V")');
-  const demo = new DemoPage(page, pageUrl, ioc);
-  await demo.open();
-  await expect(demo.value(PV)).toHaveText("1.0 V", { timeout: 45_000 });
+test.describe("infinity", () => {
+  test.use({ moreRecords: special("ao", 'field(VAL, "1") field(PREC, "1") field(EGU, "V")') });
 
-  for (const [put, shown] of [
-    ["Inf", "inf V"],
-    ["-Inf", "-inf V"],
-    ["NaN", "nan V"],
-    ["-2.5", "-2.5 V"],
-  ] as const) {
-    await ioc.put(PV, put);
-    await expect(demo.value(PV)).toHaveText(shown);
-  }
+  test("infinities and NaN are told apart", async ({ demo, ioc }) => {
+    await expect(demo.value(PV)).toHaveText("1.0 V");
+
+    for (const [put, shown] of [
+      ["Inf", "inf V"],
+      ["-Inf", "-inf V"],
+      ["NaN", "nan V"],
+      ["-2.5", "-2.5 V"],
+    ] as const) {
+      await ioc.put(PV, put);
+      await expect(demo.value(PV)).toHaveText(shown);
+    }
+  });
 });
 
-test("an array of strings shows each string, or none when empty", async ({
-  ioc,
-  page,
-  pageUrl,
-}, testInfo) => {
-  await add(ioc, testInfo, "waveform", 'field(FTVL, "STRING") field(NELM, "3")');
-  const demo = new DemoPage(page, pageUrl, ioc);
-  await demo.open();
-  await expect(demo.value(PV)).toHaveText("[]", { timeout: 45_000 });
+test.describe("an array", () => {
+  test.use({ moreRecords: special("waveform", 'field(FTVL, "STRING") field(NELM, "3")') });
 
-  for (const [put, shown] of [
-    ["['a, b', '', '[c]']", '["a, b", "", "[c]"]'],
-    ["['alone']", '["alone"]'],
-    ["[]", "[]"],
-  ] as const) {
-    await ioc.put(PV, put);
-    await expect(demo.value(PV)).toHaveText(shown);
-  }
+  test("an array of strings shows each string, or none when empty", async ({ demo, ioc }) => {
+    await expect(demo.value(PV)).toHaveText("[]");
+
+    for (const [put, shown] of [
+      ["['a, b', '', '[c]']", '["a, b", "", "[c]"]'],
+      ["['alone']", '["alone"]'],
+      ["[]", "[]"],
+    ] as const) {
+      await ioc.put(PV, put);
+      await expect(demo.value(PV)).toHaveText(shown);
+    }
+  });
 });
 
-test("long strings are complete by name and as bytes", async ({ ioc, page, pageUrl }, testInfo) => {
-  await add(ioc, testInfo, "lso", 'field(SIZV, "3001") field(MPST, "Always")');
-  const demo = new DemoPage(page, pageUrl, ioc);
-  await demo.open();
-  await expect(demo.readback(PV)).toHaveAttribute("data-state", "connected", { timeout: 45_000 });
+test.describe("a long string", () => {
+  test.use({ moreRecords: special("lso", 'field(SIZV, "3001") field(MPST, "Always")') });
 
-  for (const length of [39, 40, 41, 3000]) {
-    const text = "abcdefghij".repeat(300).slice(0, length);
-    await ioc.put(PV, text);
-    await expect(demo.value(PV)).toHaveText(text);
-    await expect.poll(() => demo.bytesAsText(`${PV}.VAL$`)).toBe(text);
-  }
+  test("long strings are complete by name and as bytes", async ({ demo, ioc }) => {
+    await expect(demo.readback(PV)).toHaveAttribute("data-state", "connected");
+
+    for (const length of [39, 40, 41, 3000]) {
+      const text = "abcdefghij".repeat(300).slice(0, length);
+      await ioc.put(PV, text);
+      await expect(demo.value(PV)).toHaveText(text);
+      await expect.poll(() => demo.bytesAsText(`${PV}.VAL$`)).toBe(text);
+    }
+  });
 });
 
-test("a record's description is shown and follows a restart", async ({
-  ioc,
-  page,
-  pageUrl,
-}, testInfo) => {
-  const demo = new DemoPage(page, pageUrl, ioc);
-  await demo.open();
+test("a record's description is shown and follows a restart", async ({ demo, ioc }, testInfo) => {
   const label = demo.setPoint("RF:VOLTAGE:SET").row.locator(".pvwire-set-point-label span").first();
   await expect(label).toHaveAttribute("title", "RF voltage set point");
 

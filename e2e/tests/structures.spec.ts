@@ -3,11 +3,11 @@
 import path from "node:path";
 
 import type { Locator } from "@playwright/test";
-import { createServer } from "vite";
 
 import { expectAccessible } from "../fixtures/accessible";
 import { Child } from "../../testbed/ts/child";
 import { PYTHON, ROOT } from "../../testbed/ts/paths";
+import { servePage } from "../fixtures/built_pages";
 import { expect, test as base } from "../fixtures/test";
 
 const test = base.extend<{ server: Child; url: string }>({
@@ -22,29 +22,14 @@ const test = base.extend<{ server: Child; url: string }>({
     await server.kill();
   },
 
-  url: async ({ prefix, relay, server }, provide, { parallelIndex }) => {
-    await server.waitForOutput(/serving/);
-    const page = await createServer({
-      root: path.join(ROOT, "e2e/pages/structures"),
-      // Two workers must not write to one cache.
-      cacheDir: path.join(ROOT, `.local/e2e/vite-structures-${String(parallelIndex)}`),
-      configFile: false,
-      logLevel: "silent",
-      server: {
-        host: "127.0.0.1",
-        port: 0,
-        hmr: false,
-        fs: { allow: [ROOT] },
-        proxy: { "/ws": { target: `http://127.0.0.1:${String(relay.port)}`, ws: true } },
-      },
-      optimizeDeps: {
-        exclude: ["pvwire"],
-        include: ["react", "react-dom/client", "react/jsx-runtime", "react/jsx-dev-runtime"],
-      },
-    });
-    await page.listen();
-    await provide(`${page.resolvedUrls?.local[0] ?? ""}?prefix=${prefix}`);
-    await page.close();
+  beforeRelay: async ({ server }, provide) => {
+    await provide(() => server.waitForOutput(/serving/));
+  },
+
+  url: async ({ prefix, relay }, provide) => {
+    const { close, url } = await servePage("structures", { relayPort: relay.port });
+    await provide(`${url}?prefix=${prefix}`);
+    await close();
   },
 });
 
