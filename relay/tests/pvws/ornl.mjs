@@ -8,6 +8,7 @@ import console from "node:console";
 import { readFileSync } from "node:fs";
 import process from "node:process";
 import { createInterface } from "node:readline";
+import { setTimeout } from "node:timers";
 import vm from "node:vm";
 
 const [folder, url] = process.argv.slice(2);
@@ -19,6 +20,35 @@ const say = (what) => process.stdout.write(`${JSON.stringify(what)}\n`);
 // The client logs to the console, but standard output is for the messages of this program.
 console.log = () => {};
 console.error = () => {};
+
+/**
+ * Node 20 reports a connection that can't be made only by "error", at each call of `close` again. In browsers "close"
+ * follows, and the method does nothing.
+ */
+class BrowserWebSocket extends globalThis.WebSocket {
+  #hasFailed = false;
+
+  constructor(...given) {
+    super(...given);
+    let isClosed = false;
+    this.addEventListener("close", () => {
+      isClosed = true;
+    });
+    this.addEventListener("error", () => {
+      this.#hasFailed = this.readyState === BrowserWebSocket.CONNECTING;
+      if (!this.#hasFailed) return;
+      const close = Object.assign(new globalThis.Event("close"), { code: 1006, reason: "" });
+      setTimeout(() => {
+        if (!isClosed) this.dispatchEvent(close);
+      }, 100);
+    });
+  }
+
+  close(...given) {
+    if (!this.#hasFailed) super.close(...given);
+  }
+}
+globalThis.WebSocket = BrowserWebSocket;
 
 const names = [];
 const client = new globalThis.PVWS(
