@@ -9,6 +9,7 @@ pub mod corpus;
 mod filters;
 mod formulas;
 mod gateway;
+mod http;
 mod ingest;
 pub mod mutate;
 mod names;

@@ -97,6 +97,8 @@ pub struct Config {
     pub audit_sync: AuditSync,
     /// How long a put waits for its completion, unless the request says otherwise.
     pub put_timeout: Duration,
+    /// Serve single PVs by plain HTTP.
+    pub http_api: bool,
     /// Whether clients of PVWS are served.
     pub pvws: bool,
     /// Their source of names without a prefix.
@@ -224,6 +226,7 @@ impl Default for Config {
             audit_fail_closed: false,
             audit_sync: AuditSync::EverySecond,
             put_timeout: Duration::from_secs(10),
+            http_api: true,
             pvws: false,
             pvws_default_type: "ca".into(),
             pvws_write: true,

@@ -485,6 +485,7 @@ fn relay_uses_the_engine_through_doors_alone() {
         [
             "pvwire-core",
             "pvwire-epics",
+            "pvwire-http",
             "pvwire-pvws",
             "pvwire-relay",
             "pvwire-schema",

@@ -34,6 +34,7 @@ mod lifecycle;
 mod login;
 mod monitors;
 mod pages;
+mod plain_http;
 mod put_many;
 mod puts;
 mod pva;

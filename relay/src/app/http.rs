@@ -16,7 +16,7 @@ use super::ingest::Ingest;
 use crate::config::{Auth, Config};
 use crate::doors::pvws::site::Site;
 use crate::http::admin::Admin;
-use crate::http::server::{Server, Side, Trust};
+use crate::http::server::{PvRoutes, Server, Side, Trust};
 use crate::http::tls::Tls;
 use crate::ingest::search;
 use crate::limits::descriptors::Descriptors;
@@ -127,6 +127,7 @@ pub(super) fn server(
         evict_after: config.evict_after,
         tls: front.tls,
         descriptors: front.descriptors,
+        pv: config.http_api.then(PvRoutes::default),
         pvws: config.pvws.then(|| Site::new(config)),
     }
 }

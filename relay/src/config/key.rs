@@ -310,6 +310,11 @@ pub(super) const KEYS: &[Key] = &[
         "How long a put waits for its completion, unless the request says otherwise"
     ),
     boolean!(
+        "http_api",
+        http_api,
+        "Serve single PVs by plain HTTP below /pv/, for scripts: the same rules, identities and limits apply as to all clients"
+    ),
+    boolean!(
         "pvws",
         pvws,
         "Serve clients of PVWS, unchanged: the WebSocket at /pvws/pv, files and HTTP routes below /pvws/. Not with auth = jwt, because these clients have no tokens"

@@ -4,6 +4,8 @@
 mod admission;
 mod answer;
 mod handshake;
+mod pieces;
+mod pv;
 mod pvws;
 mod query;
 mod read;
@@ -31,6 +33,7 @@ use tokio_rustls::TlsAcceptor;
 
 pub use self::admission::ProxyHeaders;
 use self::answer::{Answer, Refusal, metrics_type, plain, ready, shared_with, with_type};
+pub use self::pv::PvRoutes;
 pub use self::trust::Trust;
 use crate::access::auth::{self, Tokens};
 use crate::config::Pages;
@@ -98,6 +101,8 @@ pub struct Server {
     pub tls: Option<Arc<Tls>>,
     /// Whether more connections may be open.
     pub descriptors: Descriptors,
+    /// The routes for single PVs, if they are served.
+    pub pv: Option<PvRoutes>,
     /// The HTTP routes for clients of PVWS, if they are served.
     pub pvws: Option<Site>,
 }
@@ -118,7 +123,7 @@ struct Visit {
     progress: Arc<Progress>,
     /// Taken by the client that the connection becomes.
     stay: Mutex<Option<Stay>>,
-    /// Its answer is a stream of large values.
+    /// Its answer takes longer than the request: it is a stream, or waits for a PV.
     streams: AtomicBool,
     /// It uses plain HTTP on a listener with TLS.
     lacks_tls: bool,
@@ -270,16 +275,30 @@ impl Server {
     /// after it: the relay would have to hold the answers to a client that sends requests and reads
     /// nothing.
     async fn answer(self: &Arc<Self>, request: Request<Incoming>, visit: &Visit) -> Answer {
+        let of_pv = self.is_for_pv(&request, visit);
+        let headers = of_pv.then(|| request.headers().clone());
         let answered = if visit.lacks_tls {
             let message = "this port accepts TLS only: use https:// and wss://\n";
             Err((StatusCode::BAD_REQUEST, message).into())
         } else {
             self.answer_request(request, visit).await
         };
-        let mut response = answered.unwrap_or_else(|Refusal { status, message }| {
-            self.refused(status);
-            plain(status, message)
+        let mut response = answered.unwrap_or_else(|refused| {
+            self.refused(refused.status);
+            match &headers {
+                Some(headers) if self.trust.origin(headers) => {
+                    shared_with(pv::refusal(&refused), headers)
+                }
+                Some(_) => pv::refusal(&refused),
+                None => plain(refused.status, refused.message),
+            }
         });
+        if of_pv {
+            // Other sites' pages may not show the answer, for example as an image.
+            let policy = HeaderValue::from_static("same-origin");
+            let headers = response.headers_mut();
+            headers.insert("cross-origin-resource-policy", policy);
+        }
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert(header::CONNECTION, close);
@@ -296,7 +315,8 @@ impl Server {
         visit: &Visit,
     ) -> Result<Answer, Refusal> {
         let path = request.uri().path().to_owned();
-        if request.method() != Method::GET {
+        let of_pv = self.is_for_pv(&request, visit);
+        if request.method() != Method::GET && !of_pv {
             let message = "only GET is allowed\n";
             return Ok(plain(StatusCode::METHOD_NOT_ALLOWED, message));
         }
@@ -312,6 +332,9 @@ impl Server {
             return Err((StatusCode::MISDIRECTED_REQUEST, message).into());
         }
         self.admit(request.headers(), visit)?;
+        if of_pv {
+            return self.pv_route(request, visit).await;
+        }
         let is_page = ["/", "/status", "/metrics"].contains(&path.as_str());
         if visit.side == Side::Clients && is_page {
             self.check_pages(request.headers(), visit)?;
@@ -342,6 +365,9 @@ impl Server {
         if side == Side::Clients {
             for path in self.encodings.paths() {
                 message.extend([" ", path]);
+            }
+            if self.pv.is_some() {
+                message.push_str(" /pv/NAME");
             }
         }
         message.push('\n');
@@ -388,7 +414,7 @@ impl Server {
         };
         visit.streams.store(true, Ordering::Relaxed);
         let mut response = with_type("", "application/octet-stream");
-        *response.body_mut() = Either::Right(body);
+        *response.body_mut() = Either::Right(Either::Left(body));
         // Makes nginx forward each piece at once instead of buffering the body.
         let buffering = HeaderValue::from_static("no");
         response

@@ -63,7 +63,7 @@ macro_rules! metrics {
 
 metrics! {
     pub sessions_opened: Counter = "sessions_opened",
-        "WebSocket sessions since the start, ended ones included; refused handshakes are not counted";
+        "Sessions since the start, ended ones included: WebSockets, and requests below /pv/. Refused ones are not counted";
     pub sessions_closed: Family<CodeLabel, Counter> = "sessions_closed",
         "Ended sessions, by WebSocket close code";
     pub requests: Counter = "requests",

@@ -1,4 +1,5 @@
-//! Transports: how the bytes of a session get to its client and back, over TCP with or without TLS.
+//! Transports: how the bytes of a session get to its client and back, over TCP with or without TLS, or to a part
+//! of the relay that serves a request by plain HTTP.
 //!
 //! Without TLS a call is one system call. With TLS a frame is encrypted one record at a time, and
 //! only while the kernel takes what was encrypted before, so a client that stalls holds one record
@@ -6,8 +7,11 @@
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::os::unix;
 
-use mio::net::TcpStream;
+use mio::event::Source;
+use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 use rustls::ServerConnection;
 use socket2::SockRef;
@@ -65,16 +69,22 @@ pub trait Transport {
     fn finish(&mut self);
 }
 
-/// A TCP connection.
+/// A connection that carries the frames as they are.
 #[derive(Debug)]
-pub struct Tcp {
-    stream: TcpStream,
+pub struct Plain<S> {
+    stream: S,
     /// The last read gave less than there was room for, so another one would find nothing.
     drained: bool,
     /// The client sends no more. The end follows its last bytes, and the poll doesn't report it
     /// again.
     ends: bool,
 }
+
+/// A TCP connection.
+pub type Tcp = Plain<TcpStream>;
+
+/// A connection within the relay.
+pub type Local = Plain<UnixStream>;
 
 /// A TCP connection with TLS.
 #[derive(Debug)]
@@ -90,6 +100,8 @@ pub enum AnyTransport {
     Tcp(Tcp),
     /// With TLS.
     Tls(Tls),
+    /// Within the relay.
+    Local(Local),
 }
 
 impl AnyTransport {
@@ -105,11 +117,7 @@ impl AnyTransport {
         let options = SockRef::from(&stream);
         options.set_tcp_nodelay(true)?;
         options.set_tcp_notsent_lowat(NOTSENT_LOWAT_BYTES)?;
-        let tcp = Tcp {
-            stream: TcpStream::from_std(stream),
-            drained: false,
-            ends: false,
-        };
+        let tcp = Plain::new(TcpStream::from_std(stream));
         Ok(match tls {
             None => Self::Tcp(tcp),
             Some(mut connection) => {
@@ -118,9 +126,29 @@ impl AnyTransport {
             }
         })
     }
+
+    /// A connection within the relay.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn local(stream: unix::net::UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        SockRef::from(&stream).set_send_buffer_size(NOTSENT_LOWAT_BYTES as usize)?;
+        Ok(Self::Local(Plain::new(UnixStream::from_std(stream))))
+    }
 }
 
-impl Transport for Tcp {
+impl<S> Plain<S> {
+    fn new(stream: S) -> Self {
+        Self {
+            stream,
+            drained: false,
+            ends: false,
+        }
+    }
+}
+
+impl<S: Read + Write + Source + AsFd> Transport for Plain<S> {
     fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         let interest = Interest::READABLE | Interest::WRITABLE;
         registry.register(&mut self.stream, token, interest)
@@ -165,7 +193,7 @@ impl Transport for Tcp {
 
     fn finish(&mut self) {
         // It fails when the client is gone already.
-        let _ = self.stream.shutdown(Shutdown::Write);
+        let _ = SockRef::from(&self.stream).shutdown(Shutdown::Write);
     }
 }
 
@@ -250,6 +278,7 @@ macro_rules! either {
         match $transport {
             Self::Tcp($inner) => $call,
             Self::Tls($inner) => $call,
+            Self::Local($inner) => $call,
         }
     };
 }

@@ -7,6 +7,7 @@ use http_body_util::{Either, Full};
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Response, StatusCode};
 
+use super::pieces::Pieces;
 use crate::limits::connections::TooMany;
 use crate::ops::shutdown::Unready;
 use crate::session::stream::StreamBody;
@@ -31,8 +32,8 @@ impl<M: Into<Cow<'static, str>>> From<(StatusCode, M)> for Refusal {
     }
 }
 
-/// An answer; only the stream of large values has a body without end.
-pub(super) type Answer = Response<Either<Full<Bytes>, StreamBody>>;
+/// An answer; the streams have bodies without end.
+pub(super) type Answer = Response<Either<Full<Bytes>, Either<StreamBody, Pieces>>>;
 
 /// Whether traffic should be sent here, and if not, why. A relay that refuses puts because it can't
 /// record them is ready: it still shows PVs.

@@ -18,9 +18,16 @@ use super::{Server, Visit};
 use crate::access::auth::Peer;
 use crate::fanout::encoding::Encoding;
 use crate::http::connection::Connection;
-use crate::limits::connections::Stay;
+use crate::limits::connections::{Caller, Stay};
 use crate::session::shard::{Arrival, ShardHandle};
 use crate::session::transport::AnyTransport;
+
+/// A client that a shard is about to get.
+pub(super) struct Newcomer {
+    pub(super) peer: Peer,
+    caller: Caller,
+    stay: Option<Stay>,
+}
 
 impl Server {
     /// Answers a WebSocket handshake and hands the socket to the shard with the fewest clients.
@@ -31,39 +38,13 @@ impl Server {
     ) -> Result<Answer, Refusal> {
         let headers = request.headers();
         let (key, encoding, subprotocol) = self.check(request.uri().path(), headers)?;
-        let identity = self.identity(headers, visit)?;
-        let stay = visit.stay().take();
-        let mut caller = stay.as_ref().map(Stay::caller).unwrap_or_default();
-        if let Some(user) = &identity.user {
-            let now = std::time::Instant::now();
-            let arrived = self.callers.logged_in(&mut caller, user, now);
-            arrived.map_err(too_many)?;
-        }
-        let origin = only(headers, header::ORIGIN).unwrap_or_default();
-        let peer = Peer {
-            address: self.address_of(headers, visit),
-            origin: origin.to_owned(),
-            identity,
-        };
+        let newcomer = self.newcomer(headers, visit)?;
         let upgrade = hyper::upgrade::on(&mut request);
         let server = Arc::clone(self);
         tokio::task::spawn_local(async move {
             match upgrade.await.map_err(io::Error::other).and_then(taken_out) {
                 Ok((transport, read_ahead)) => {
-                    let shards = &server.admin.shards;
-                    if let Some(shard) = shards
-                        .iter()
-                        .min_by_key(|shard| ShardHandle::clients(shard))
-                    {
-                        shard.adopt(Arrival {
-                            transport,
-                            read_ahead,
-                            encoding,
-                            peer,
-                            caller,
-                            stay,
-                        });
-                    }
+                    server.hand_over(newcomer, encoding, transport, read_ahead);
                 }
                 Err(error) => log::debug!("a client left in the handshake: {error}"),
             }
@@ -83,6 +64,48 @@ impl Server {
             headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
         }
         Ok(response)
+    }
+
+    /// The client that makes a request and becomes a shard's. Its connection counts from now on as long as the
+    /// result is held.
+    pub(super) fn newcomer(&self, headers: &HeaderMap, visit: &Visit) -> Result<Newcomer, Refusal> {
+        let identity = self.identity(headers, visit)?;
+        let stay = visit.stay().take();
+        let mut caller = stay.as_ref().map(Stay::caller).unwrap_or_default();
+        if let Some(user) = &identity.user {
+            let now = std::time::Instant::now();
+            let arrived = self.callers.logged_in(&mut caller, user, now);
+            arrived.map_err(too_many)?;
+        }
+        let origin = only(headers, header::ORIGIN).unwrap_or_default();
+        let peer = Peer {
+            address: self.address_of(headers, visit),
+            origin: origin.to_owned(),
+            identity,
+        };
+        Ok(Newcomer { peer, caller, stay })
+    }
+
+    /// Gives a client to the shard with the fewest clients.
+    pub(super) fn hand_over(
+        &self,
+        newcomer: Newcomer,
+        encoding: Encoding,
+        transport: AnyTransport,
+        read_ahead: Vec<u8>,
+    ) {
+        let shards = self.admin.shards.iter();
+        if let Some(shard) = shards.min_by_key(|shard| ShardHandle::clients(shard)) {
+            let Newcomer { peer, caller, stay } = newcomer;
+            shard.adopt(Arrival {
+                transport,
+                read_ahead,
+                encoding,
+                peer,
+                caller,
+                stay,
+            });
+        }
     }
 
     /// Checks a handshake; returns the client's key, its encoding and the subprotocol to answer

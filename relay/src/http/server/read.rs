@@ -16,7 +16,7 @@ use crate::access::rule::Identity;
 use crate::config::Access;
 use crate::fanout::control::{ControlRequest, Read, Seen};
 use crate::limits::connections::{Caller, Stay};
-use crate::limits::memory::{Charge, Owner};
+use crate::limits::memory::{Charge, Owner, TooMuch};
 use crate::limits::subscriptions::{MAX_LOAD_PER_CLIENT, NewNames};
 use crate::state::registry::{self, Registry};
 
@@ -39,7 +39,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// The text of an answer, which is charged to the client until it is sent.
+/// Bytes of a client with their charge.
 struct Charged {
     text: Vec<u8>,
     _charge: Charge,
@@ -62,16 +62,25 @@ impl From<registry::Refusal> for Refusal {
     }
 }
 
+impl From<TooMuch> for Refusal {
+    fn from(why: TooMuch) -> Self {
+        (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into()
+    }
+}
+
+/// Bytes that are charged to a client as long as they are held.
+pub(super) fn charged(text: Vec<u8>, charge: Charge) -> Bytes {
+    Bytes::from_owner(Charged {
+        text,
+        _charge: charge,
+    })
+}
+
 impl Reader {
     /// The body of an answer, charged to the client.
     pub(super) fn body(&self, text: Vec<u8>) -> Result<Bytes, Refusal> {
-        match self.owner.charge(text.len()) {
-            Ok(charge) => Ok(Bytes::from_owner(Charged {
-                text,
-                _charge: charge,
-            })),
-            Err(why) => Err((StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into()),
-        }
+        let charge = self.owner.charge(text.len())?;
+        Ok(charged(text, charge))
     }
 }
 

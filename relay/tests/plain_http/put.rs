@@ -1,0 +1,124 @@
+//! `PUT /pv/NAME`: values that are written, and refusals that say who must act.
+
+use serde_json::{Value, json};
+use testbed::{Network, Relay, SoftIoc, eventually, file, prefix};
+
+use super::client::{get, put, request};
+
+const DATABASE: &str = r#"
+record(ao, "$(P)ao") { field(VAL, "1") field(DRVL, "0") field(DRVH, "10") field(PINI, "YES") }
+record(mbbo, "$(P)enum") { field(ZRST, "off") field(ONST, "on") field(PINI, "YES") }
+record(int64out, "$(P)int64") { field(PINI, "YES") }
+record(waveform, "$(P)wave") { field(FTVL, "DOUBLE") field(NELM, "4") }
+record(ao, "$(P)guarded") { field(ASG, "readonly") field(PINI, "YES") }
+record(ao, "$(P)unruled") { field(PINI, "YES") }
+"#;
+
+#[test]
+fn put_writes_each_form_and_tells_its_outcome() {
+    let network = Network::new();
+    let rules = "ASG(DEFAULT) { RULE(1, READ) RULE(1, WRITE) }\nASG(readonly) { RULE(1, READ) }\n";
+    let ioc = SoftIoc::with_prefix(network, &prefix(), DATABASE, rules);
+    let [ao, label, wave, guarded, unruled] =
+        ioc.names(["ao", "enum", "wave", "guarded", "unruled"]);
+    let audit = testbed::in_tmp(&format!("{}.jsonl", prefix().trim_end_matches(':')));
+    let deny = file(
+        &format!("{}.toml", prefix().trim_end_matches(':')),
+        &format!("[[rule]]\npv = \"{unruled}\"\ndeny = \"put\"\n"),
+    );
+    let flags = [
+        "--enable-put",
+        "--allow-put=*",
+        "--auth=trusted-header",
+        "--trusted-proxy=127.0.0.1",
+        "--audit-file",
+        audit.to_str().unwrap(),
+        "--config",
+        deny.to_str().unwrap(),
+    ];
+    let relay = Relay::start(network, &flags);
+    let jane = [("X-Forwarded-User", "jane")];
+    let write = |name: &str, body: &str| {
+        request(relay.address(), "PUT", &format!("/pv/{name}"), &jane, body)
+    };
+    let read = |name: &str, at: &str| {
+        let got = request(relay.address(), "GET", &format!("/pv/{name}"), &jane, "");
+        got.json.pointer(at).cloned().unwrap_or_default()
+    };
+    for (name, value, at) in [
+        (&ao, json!(2.5), "/value/float"),
+        (&label, json!("on"), "/value/string"),
+        (&wave, json!([1, 2.5]), "/value/array"),
+    ] {
+        let got = write(name, &json!({ "value": value }).to_string());
+        assert_eq!(
+            (got.status, &got.json),
+            (200, &json!({"ok": true})),
+            "{name}"
+        );
+        eventually("the value is written", || read(name, at) == value);
+    }
+    let clamped = write(&ao, r#"{"value": 50}"#);
+    assert_eq!(clamped.status, 200);
+    assert_eq!(clamped.json["readback"], 10.0, "{}", clamped.json);
+
+    for (name, body, status, code) in [
+        (&ao, r#"{"value": "warm"}"#, 422, "BAD_VALUE"),
+        (&guarded, r#"{"value": 1}"#, 403, "NO_ACCESS"),
+        (&unruled, r#"{"value": 1}"#, 403, "NOT_ALLOWED"),
+    ] {
+        let got = write(name, body);
+        assert_eq!(got.status, status, "{name}: {}", got.json);
+        assert_eq!(got.json["code"], code, "{name}");
+        assert_eq!(got.json["mayBeWritten"], false);
+        assert!(
+            got.json["error"].as_str().is_some_and(|why| why.len() > 10),
+            "{}",
+            got.json
+        );
+    }
+    for body in ["", "5", "{}", r#"{"value": 1, "now": true}"#] {
+        let got = write(&ao, body);
+        assert_eq!(got.status, 400, "{body}: {}", got.json);
+    }
+    assert_eq!(put(&relay, &ao, r#"{"value": 1}"#).status, 401);
+    assert_eq!(
+        request(relay.address(), "POST", &format!("/pv/{ao}"), &jane, "").status,
+        405
+    );
+    assert_eq!(
+        request(
+            relay.address(),
+            "PUT",
+            &format!("/pv/{ao}/stream"),
+            &jane,
+            ""
+        )
+        .status,
+        405
+    );
+
+    let recorded = || -> Vec<Value> {
+        let text = std::fs::read_to_string(&audit).unwrap_or_default();
+        text.lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
+    };
+    eventually("puts are in the audit file with their user", || {
+        recorded()
+            .iter()
+            .any(|record| record["user"] == "jane" && record.to_string().contains(&ao))
+    });
+}
+
+#[test]
+fn put_to_a_relay_that_takes_none_is_refused() {
+    let network = Network::new();
+    let ioc = SoftIoc::start(network, DATABASE);
+    let relay = Relay::start(network, &[]);
+    let ao = ioc.name("ao");
+    let refused = put(&relay, &ao, r#"{"value": 2}"#);
+    assert_eq!(refused.status, 403, "{}", refused.json);
+    assert_eq!(refused.json["code"], "NOT_ALLOWED");
+    assert_eq!(get(&relay, &ao).json["value"]["float"], 1);
+}
