@@ -49,7 +49,7 @@ class Runs(unittest.TestCase):
         with mock.patch.object(runner.Running, "takes_too_long", has_written):
             status, output = ran([Step("a", "first", "echo it waits; sleep 600")])
         self.assertEqual(status, 1)
-        self.assertRegex(output, r"first FAILED after \d+ s: ended, because it took longer than 900 s\n   it waits\n")
+        self.assertRegex(output, r"first FAILED after \d+ s: ended, because it took longer than 2400 s\n   it waits\n")
 
     def test_rust_test_that_hangs_is_named(self):
         hangs = "echo 'test states::a has been running for over 60 seconds'; sleep 600"
