@@ -162,16 +162,17 @@ test("invalid values are refused with a reason and not sent", async ({ demo, ioc
 });
 
 test("a label that was renamed meanwhile is refused", async ({ demo, beside, ioc }) => {
-  // This page's updates are held back until it has put a choice that no longer exists.
+  // This page's updates are held back, from the new label on, until it has put a choice that no
+  // longer exists.
   const held: (() => void)[] = [];
-  let isHeld = false;
+  let isReleased = false;
   await demo.page.routeWebSocket(/\/ws$/, (socket) => {
     const relay = socket.connectToServer();
     relay.onMessage((message) => {
       const pass = (): void => {
         socket.send(message);
       };
-      if (isHeld) held.push(pass);
+      if (!isReleased && (held.length > 0 || message.includes("Turbo"))) held.push(pass);
       else pass();
     });
   });
@@ -179,13 +180,13 @@ test("a label that was renamed meanwhile is refused", async ({ demo, beside, ioc
   const feedback = demo.setPoint("FB:ORBIT:SET");
   await expect(feedback.button("Fast")).toBeEnabled();
   await expect(beside.setPoint("FB:ORBIT:SET").button("Fast")).toBeEnabled();
-  isHeld = true;
   await ioc.put("FB:ORBIT:SET.TWST", "Turbo");
   await expect(beside.setPoint("FB:ORBIT:SET").button("Turbo")).toBeVisible();
+  await expect.poll(() => held.length).toBeGreaterThan(0);
 
   await feedback.button("Fast").click();
   await expect(feedback.outcome).toHaveText("Sending…");
-  isHeld = false;
+  isReleased = true;
   for (const pass of held) pass();
 
   await expect(feedback.outcome).toHaveText(
