@@ -23,6 +23,7 @@ mod lexer;
 mod operand;
 mod parser;
 pub mod value;
+pub mod wire;
 
 pub use self::error::{Fault, ParseError, Problem};
 pub use self::operand::{Alarm, Operand};
@@ -73,6 +74,8 @@ pub struct Context {
     pub now: Stamp,
     /// Local time minus UTC in seconds, for `timestamp`.
     pub utc_offset_seconds: i32,
+    /// Maximum number of array elements that one evaluation works on, at most [`MAX_WORK`].
+    pub max_work: usize,
     /// State of the random number generator of `rnd`; each number changes it.
     pub random: u64,
 }
@@ -82,6 +85,7 @@ impl Default for Context {
         Self {
             now: Stamp::default(),
             utc_offset_seconds: 0,
+            max_work: MAX_WORK,
             random: 0x9e37_79b9_7f4a_7c15,
         }
     }

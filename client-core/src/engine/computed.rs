@@ -2,20 +2,18 @@
 
 use std::time::SystemTime;
 
-use pvwire_schema::types::{Array, Filter, Node, NodeValue, Outcome, PutValue, ValueType};
+use pvwire_schema::types::{Filter, Outcome, PutValue, ValueType};
 
 use super::{Engine, Origin, PutDone, PutError, Pv, State, View, epoch_ms};
-use crate::format::{push_characters, push_shortest};
+use crate::format::push_shortest;
 use crate::formula::value::{Severity, Stamp, Value};
+use crate::formula::wire::{self, MAX_SAFE_INTEGER};
 use crate::formula::{self, Alarm, Context, Formula, Input, Operand};
 use crate::local::{self, Locals};
 use crate::store::{SEVERITY_UNKNOWN, Shown, Slot, part};
 
 /// The parts of its inputs that a formula reads.
 const READ: u32 = part::VALUE | part::TIME | part::ALARM | part::METADATA | part::CONNECTION;
-
-/// The largest integer up to which a double represents every integer.
-const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
 #[derive(Debug, Default)]
 pub(super) struct Computed {
@@ -121,7 +119,7 @@ impl Engine {
             Ok(key) => key,
             Err(error) => return failed(Outcome::BadName, error.to_string()),
         };
-        let local = match self.computed.locals.write(name, &written(value)) {
+        let local = match self.computed.locals.write(name, &wire::of_put(value)) {
             Ok(local) => local.clone(),
             Err(error) => return failed(Outcome::BadValue, error.to_string()),
         };
@@ -198,13 +196,13 @@ impl Engine {
                 (ValueType::Enum, PutValue::Number(f64::from(*index)))
             }
             Value::Numbers(numbers) => {
-                let array = doubles(numbers);
+                let array = wire::doubles(numbers);
                 self.held.set_array(slot, array.clone());
                 (ValueType::Float64, PutValue::Array(array))
             }
             Value::Texts(texts) => (ValueType::String, PutValue::TextArray(texts.to_vec())),
             Value::Table(labels) => {
-                self.held.set_structure(slot, table(labels));
+                self.held.set_structure(slot, wire::table(labels));
                 (ValueType::Structure, PutValue::Number(0.0))
             }
         };
@@ -257,37 +255,14 @@ fn operand(view: &View<'_>, value: super::Value<'_>) -> Value {
     let value_type = metadata.map_or(ValueType::Unknown, |known| known.value_type);
     let choices = metadata.map_or(&[][..], |known| &known.choices);
     match value {
-        super::Value::Number(index) if !choices.is_empty() => Value::Enum {
-            index: index as i32,
-            labels: choices.into(),
-        },
-        super::Value::Number(number) => match value_type {
-            ValueType::Boolean => Value::Boolean(number != 0.0),
-            ValueType::Int8
-            | ValueType::UInt8
-            | ValueType::Int16
-            | ValueType::UInt16
-            | ValueType::Int32
-            | ValueType::UInt32
-            | ValueType::Int64
-            | ValueType::UInt64
-                if number.fract() == 0.0 =>
-            {
-                Value::Integer(number as i64)
-            }
-            _ => Value::Number(number),
-        },
-        super::Value::Integer(integer) => {
-            i64::try_from(integer).map_or(Value::Number(integer as f64), Value::Integer)
-        }
+        super::Value::Number(number) => wire::of_number(number, value_type, choices),
+        super::Value::Integer(integer) => wire::of_integer(integer),
         super::Value::Text(text) => Value::text(text),
         super::Value::Texts(texts) => Value::Texts(texts.into()),
         super::Value::Array(array) => {
             // NAME.FIELD$ is EPICS's way to request a long string.
             let is_text = metadata.is_some_and(|known| known.form == "String");
-            let long_string = Some(array).filter(|_| is_text || view.name().ends_with('$'));
-            let text = long_string.and_then(characters);
-            text.unwrap_or_else(|| Value::Numbers(array.numbers().into()))
+            wire::of_array(array, is_text || view.name().ends_with('$'))
         }
         // A structure is not a number.
         super::Value::Structure(_) | super::Value::Unknown => Value::Number(f64::NAN),
@@ -310,66 +285,6 @@ fn refusal(view: &View<'_>) -> Option<String> {
     match view.state() {
         State::Refused(reason) => Some(format!("{}: {reason}", view.name())),
         _ => None,
-    }
-}
-
-/// A written value as a value of local PVs.
-fn written(value: &PutValue) -> Value {
-    match value {
-        PutValue::Number(number) => {
-            // The text of an integer is "3", that of a double is "3.0".
-            let is_integer = number.fract() == 0.0 && number.abs() <= MAX_SAFE_INTEGER as f64;
-            if is_integer && (*number != 0.0 || number.is_sign_positive()) {
-                Value::Integer(*number as i64)
-            } else {
-                Value::Number(*number)
-            }
-        }
-        PutValue::Int64(integer) => Value::Integer(*integer),
-        PutValue::UInt64(integer) => {
-            i64::try_from(*integer).map_or(Value::Number(*integer as f64), Value::Integer)
-        }
-        PutValue::Text(text) => Value::text(text),
-        PutValue::TextArray(texts) => Value::Texts(texts.as_slice().into()),
-        PutValue::Array(array) => Value::Numbers(array.numbers().into()),
-    }
-}
-
-/// The text in an array of characters; `None` if it is another array.
-fn characters(array: &Array) -> Option<Value> {
-    if !matches!(array.value_type, ValueType::Int8 | ValueType::UInt8) {
-        return None;
-    }
-    let mut text = Vec::new();
-    push_characters(&array.data, &mut text);
-    Some(Value::text(&String::from_utf8_lossy(&text)))
-}
-
-fn doubles(numbers: &[f64]) -> Array {
-    let bytes = numbers.iter().flat_map(|number| number.to_le_bytes());
-    Array {
-        value_type: ValueType::Float64,
-        count: numbers.len() as u32,
-        data: bytes.collect::<Vec<_>>().into(),
-    }
-}
-
-/// A table without rows.
-fn table(labels: &[String]) -> Node {
-    let field = |name: &str, value| Node {
-        name: name.to_owned(),
-        value,
-        ..Node::default()
-    };
-    let empty = |label: &String| field(label, NodeValue::TextArray(Vec::new()));
-    let columns = labels.iter().map(empty).collect();
-    Node {
-        name: String::new(),
-        type_id: "epics:nt/NTTable:1.0".to_owned(),
-        value: NodeValue::Structure(vec![
-            field("labels", NodeValue::TextArray(labels.to_vec())),
-            field("value", NodeValue::Structure(columns)),
-        ]),
     }
 }
 

@@ -14,7 +14,7 @@ pub(super) fn run(
     context: &mut Context,
 ) -> Result<Operand, Fault> {
     let mut stack: Vec<Operand> = Vec::new();
-    let mut work = Work::default();
+    let mut work = Work::new(context.max_work);
     let mut at = 0;
     while let Some(step) = program.steps.get(at) {
         at += 1;

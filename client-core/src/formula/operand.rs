@@ -54,18 +54,29 @@ impl Operand {
 }
 
 /// Counts the elements that an evaluation works on.
-#[derive(Debug, Default)]
-pub(super) struct Work(usize);
+#[derive(Debug)]
+pub(super) struct Work {
+    done: usize,
+    limit: usize,
+}
 
 impl Work {
+    /// No elements so far; at most `limit`, and never more than [`MAX_WORK`].
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            done: 0,
+            limit: limit.min(MAX_WORK),
+        }
+    }
+
     /// Adds to the number of elements.
     ///
     /// # Errors
-    /// The number exceeds [`MAX_WORK`].
+    /// The number exceeds the limit.
     pub(super) fn add(&mut self, elements: usize) -> Result<(), Fault> {
-        self.0 = self.0.saturating_add(elements);
-        if self.0 > MAX_WORK {
-            return Err(Fault::Work { limit: MAX_WORK });
+        self.done = self.done.saturating_add(elements);
+        if self.done > self.limit {
+            return Err(Fault::Work { limit: self.limit });
         }
         Ok(())
     }

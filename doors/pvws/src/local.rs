@@ -2,10 +2,9 @@
 //! relay has them.
 
 use pvwire_core::formula::value::{Severity as LocalSeverity, Value};
+use pvwire_core::formula::wire::{self, MAX_SAFE_INTEGER};
 use pvwire_core::local::{self, LocalError, Locals, SCHEME, Type};
-use pvwire_schema::types::{
-    Alarm, BlobValue, Metadata, Node, NodeValue, PutValue, Severity, ValueType,
-};
+use pvwire_schema::types::{Alarm, BlobValue, Metadata, PutValue, Severity, ValueType};
 
 /// Most elements of an array.
 pub const MOST_ELEMENTS: usize = 1 << 17;
@@ -14,10 +13,7 @@ pub const MOST_ELEMENTS: usize = 1 << 17;
 const MOST_TEXT_BYTES: usize = 1 << 20;
 
 /// Alarm status UDF of `alarm.h`.
-const UDF: u16 = 17;
-
-/// The largest integer up to which a double represents every integer.
-const MOST_EXACT: u64 = 1 << 53;
+pub(crate) const UDF: u16 = 17;
 
 /// Why a value can't be written.
 #[derive(Debug, thiserror::Error)]
@@ -94,11 +90,11 @@ impl LocalPv {
         Ok(())
     }
 
-    /// Type, value and alarm. A value that was not written yet and has no initial value has an alarm.
-    #[must_use]
-    pub fn state(&self) -> (Metadata, LocalValue, Alarm) {
-        let mut locals = self.locals.clone();
-        let Ok(local) = locals.open(&self.name) else {
+    /// Takes type, value and alarm. A value that was not written yet and has no initial value has an alarm.
+    ///
+    /// A text or a list is moved out, so that only the caller holds it: until the next write the PV has an empty one.
+    pub fn take(&mut self) -> (Metadata, LocalValue, Alarm) {
+        let Ok(local) = self.locals.open(&self.name) else {
             unreachable!("the name was read before");
         };
         let alarm = match local.severity {
@@ -111,23 +107,35 @@ impl LocalPv {
                 status: 0,
             },
         };
-        let (value_type, value) = shown(&local.value, local.kind);
-        let is_list = matches!(local.value, Value::Numbers(_) | Value::Texts(_));
-        let metadata = Metadata {
-            value_type,
-            element_count: if is_list { MOST_ELEMENTS as u32 } else { 1 },
-            choices: match &local.value {
-                Value::Enum { labels, .. } => labels.to_vec(),
-                _ => Vec::new(),
-            },
-            type_id: match &value {
-                LocalValue::Blob(BlobValue::Structure(node)) => node.type_id.clone(),
-                _ => String::new(),
-            },
-            ..Metadata::default()
-        };
+        let (metadata, value) = described(&local.value, local.kind, MOST_ELEMENTS as u32);
+        match &mut local.value {
+            Value::Text(text) => *text = "".into(),
+            Value::Numbers(numbers) => *numbers = [].into(),
+            Value::Texts(texts) => *texts = [].into(),
+            _ => {}
+        }
         (metadata, value, alarm)
     }
+}
+
+/// A value with its metadata. Arrays have at most `most` elements.
+pub(crate) fn described(value: &Value, kind: Type, most: u32) -> (Metadata, LocalValue) {
+    let (value_type, shown) = shown(value, kind);
+    let is_list = matches!(value, Value::Numbers(_) | Value::Texts(_));
+    let metadata = Metadata {
+        value_type,
+        element_count: if is_list { most } else { 1 },
+        choices: match value {
+            Value::Enum { labels, .. } => labels.to_vec(),
+            _ => Vec::new(),
+        },
+        type_id: match &shown {
+            LocalValue::Blob(BlobValue::Structure(node)) => node.type_id.clone(),
+            _ => String::new(),
+        },
+        ..Metadata::default()
+    };
+    (metadata, shown)
 }
 
 fn shown(value: &Value, kind: Type) -> (ValueType, LocalValue) {
@@ -135,7 +143,7 @@ fn shown(value: &Value, kind: Type) -> (ValueType, LocalValue) {
     match value {
         Value::Number(double) => (ValueType::Float64, number(*double)),
         Value::Integer(integer) if kind == Type::Int => (ValueType::Int32, number(*integer as f64)),
-        Value::Integer(integer) if integer.unsigned_abs() <= MOST_EXACT => {
+        Value::Integer(integer) if integer.unsigned_abs() <= MAX_SAFE_INTEGER => {
             (ValueType::Int64, number(*integer as f64))
         }
         Value::Integer(integer) => {
@@ -149,8 +157,7 @@ fn shown(value: &Value, kind: Type) -> (ValueType, LocalValue) {
             (ValueType::String, LocalValue::Blob(blob))
         }
         Value::Numbers(numbers) => {
-            let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
-            let blob = BlobValue::array(ValueType::Float64, numbers.len() as u32, bytes);
+            let blob = BlobValue::Array(wire::doubles(numbers));
             (ValueType::Float64, LocalValue::Blob(blob))
         }
         Value::Texts(texts) => {
@@ -158,41 +165,17 @@ fn shown(value: &Value, kind: Type) -> (ValueType, LocalValue) {
             (ValueType::String, LocalValue::Blob(blob))
         }
         Value::Table(labels) => {
-            let blob = BlobValue::Structure(table(labels));
+            let blob = BlobValue::Structure(wire::table(labels));
             (ValueType::Structure, LocalValue::Blob(blob))
         }
     }
 }
 
-/// A table without rows.
-fn table(labels: &[String]) -> Node {
-    let field = |name: &str, value| Node {
-        name: name.to_owned(),
-        value,
-        ..Node::default()
-    };
-    let columns = labels.iter();
-    let columns = columns.map(|label| field(label, NodeValue::TextArray(Vec::new())));
-    Node {
-        type_id: "epics:nt/NTTable:1.0".to_owned(),
-        value: NodeValue::Structure(vec![
-            field("labels", NodeValue::TextArray(labels.to_vec())),
-            field("value", NodeValue::Structure(columns.collect())),
-        ]),
-        ..Node::default()
-    }
-}
-
+/// A written value. As in PVWS, every number is a double: its text is "3.0".
 fn written(value: &PutValue) -> Value {
     match value {
         PutValue::Number(number) => Value::Number(*number),
-        PutValue::Int64(integer) => Value::Integer(*integer),
-        PutValue::UInt64(integer) => {
-            i64::try_from(*integer).map_or(Value::Number(*integer as f64), Value::Integer)
-        }
-        PutValue::Text(text) => Value::text(text),
-        PutValue::TextArray(texts) => Value::Texts(texts.as_slice().into()),
-        PutValue::Array(array) => Value::Numbers(array.numbers().into()),
+        other => wire::of_put(other),
     }
 }
 
@@ -201,7 +184,7 @@ mod tests {
     use super::*;
 
     fn state(name: &str) -> (ValueType, LocalValue, Severity) {
-        let (metadata, value, alarm) = LocalPv::open(name).unwrap().state();
+        let (metadata, value, alarm) = LocalPv::open(name).unwrap().take();
         (metadata.value_type, value, alarm.severity)
     }
 
@@ -242,18 +225,19 @@ mod tests {
             state("x<VLong>(9007199254740993)"),
             (ValueType::Int64, exact, calm)
         );
-        let (metadata, ..) = LocalPv::open("x<VEnum>(1,\"A\",\"B\")").unwrap().state();
+        let (metadata, ..) = LocalPv::open("x<VEnum>(1,\"A\",\"B\")").unwrap().take();
         assert_eq!(metadata.choices, ["A", "B"]);
-        let (table, ..) = LocalPv::open("x<VTable>(\"A\")").unwrap().state();
+        let (table, ..) = LocalPv::open("x<VTable>(\"A\")").unwrap().take();
         assert_eq!(table.type_id, "epics:nt/NTTable:1.0");
     }
 
     #[test]
     fn undeclared_value_is_undefined_until_it_is_written() {
         let mut local = LocalPv::open("x").unwrap();
-        assert_eq!(local.state().2.severity, Severity::Invalid);
+        assert_eq!(local.take().2.severity, Severity::Invalid);
         local.write(&PutValue::Text("a".to_owned())).unwrap();
-        let (metadata, value, alarm) = local.state();
+        let (metadata, value, alarm) = local.take();
+        assert_eq!(local.take().1, text(""), "it is moved out");
         assert_eq!((metadata.value_type, value), (ValueType::String, text("a")));
         assert_eq!(alarm.severity, Severity::NoAlarm);
     }
@@ -261,13 +245,13 @@ mod tests {
     #[test]
     fn value_that_is_too_large_is_refused_and_changes_nothing() {
         let mut local = LocalPv::open("x<VStringArray>(\"a\")").unwrap();
-        let before = local.state();
+        let (before, ..) = local.take();
         let many = PutValue::TextArray(vec![String::new(); MOST_ELEMENTS + 1]);
         let long = PutValue::TextArray(vec!["a".repeat(MOST_TEXT_BYTES + 1)]);
         for (value, why) in [(many, "elements"), (long, "bytes")] {
             let refused = local.write(&value).unwrap_err().to_string();
             assert!(refused.contains(why), "{refused}");
         }
-        assert_eq!(local.state(), before);
+        assert_eq!(local.take().0, before);
     }
 }

@@ -30,9 +30,12 @@ impl Source for LocalSource {
             read: true,
             write: true,
         });
-        let open = Open { pv, line };
-        open.connect(false);
-        open.update();
+        let mut open = Open {
+            pv,
+            line,
+            shown: None,
+        };
+        open.show();
         Ok(Box::new(LocalMonitor(Mutex::new(open))))
     }
 }
@@ -49,20 +52,23 @@ pub(super) fn row(value: LocalValue) -> RowValue {
 struct Open {
     pv: LocalPv,
     line: Line,
+    /// The metadata that clients know.
+    shown: Option<Metadata>,
 }
 
 impl Open {
-    fn connect(&self, is_changed: bool) {
-        self.line.connected(is_changed);
-        let (metadata, ..) = self.pv.state();
-        self.line.event(Event::Metadata(Box::new(Metadata {
-            epoch: self.line.epoch(),
-            ..metadata
-        })));
-    }
-
-    fn update(&self) {
-        let (_, value, alarm) = self.pv.state();
+    /// Sends the value, after the metadata if they have changed. From now on the table alone holds the value, which
+    /// is charged to a client.
+    fn show(&mut self) {
+        let (metadata, value, alarm) = self.pv.take();
+        if self.shown.as_ref() != Some(&metadata) {
+            self.line.connected(self.shown.is_some());
+            self.line.event(Event::Metadata(Box::new(Metadata {
+                epoch: self.line.epoch(),
+                ..metadata.clone()
+            })));
+            self.shown = Some(metadata);
+        }
         self.line.update(wall_ns(), row(value), alarm);
     }
 
@@ -74,15 +80,10 @@ impl Open {
             let why = "the PV has changed since the update that the put expects";
             return OpEnd::failed(Outcome::Changed, why);
         }
-        let (before, ..) = self.pv.state();
         if let Err(error) = self.pv.write(&put.value) {
             return OpEnd::failed(Outcome::BadValue, error.to_string());
         }
-        let (after, ..) = self.pv.state();
-        if before != after {
-            self.connect(true);
-        }
-        self.update();
+        self.show();
         OpEnd::DONE
     }
 }

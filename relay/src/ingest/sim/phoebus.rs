@@ -125,8 +125,8 @@ pub(super) fn read(name: &str) -> Result<Generator, OpenError> {
 
 /// A value that is declared as that of a local PV: `const(3)` or `const<VLong>(3)`.
 fn constant(name: &str) -> Result<Generator, OpenError> {
-    let local = LocalPv::open(name).map_err(OpenError::name)?;
-    let (metadata, value, _) = local.state();
+    let mut local = LocalPv::open(name).map_err(OpenError::name)?;
+    let (metadata, value, _) = local.take();
     let value = row(value);
     let mut generator = Generator::new(ONE_SECOND, metadata, move |_| value.clone());
     generator.pace = Pace::Once;
