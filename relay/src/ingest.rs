@@ -1,6 +1,7 @@
 //! Sources of PVs: the traits that a protocol implements, and its implementations.
 
 pub mod ca;
+pub mod formula;
 pub mod host;
 pub mod intake;
 pub mod line;
@@ -16,7 +17,7 @@ pub mod weight;
 pub use intake::Intake;
 pub use line::{FilteredLine, Line};
 pub use operation::{Call, LastPut, OpDone, OpEnd, OpTicket, Put};
-use pvwire_schema::types::Outcome;
+use pvwire_schema::types::{Outcome, PvId};
 pub use row::{Event, Form, Notice, Row, RowValue};
 use std::error::Error;
 
@@ -86,6 +87,12 @@ pub trait Source: Send + Sync {
         name
     }
 
+    /// The names of the PVs from which the values of this one are computed. The registry holds them while the PV
+    /// is open, and a client may read the PV if it may read all of them.
+    fn inputs(&self, _name: &str) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Opens the one monitor of a PV. Doesn't block; events and updates arrive through `line`. Names in
     /// `Queue::Crowd` may be found later, so that they don't delay the others.
     ///
@@ -134,6 +141,9 @@ pub trait Monitor: Send {
     fn load(&self) -> u64 {
         0
     }
+
+    /// The numbers of its inputs, in the order of `Source::inputs`. Called once, after the PV was opened.
+    fn follow(&self, _inputs: Vec<PvId>) {}
 
     /// Whether it stays open for a while after its last holder left.
     fn lingers(&self) -> bool {

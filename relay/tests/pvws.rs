@@ -4,6 +4,7 @@
 //! receive text messages only.
 
 mod client;
+mod formulas;
 mod http;
 mod http_get;
 mod life;

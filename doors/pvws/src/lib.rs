@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod array;
+mod formula;
 mod java;
 mod json;
 mod life;
@@ -19,6 +20,9 @@ mod update;
 mod vtype;
 mod websocket;
 
+pub use formula::{
+    Computed, Formula, FormulaError, Known, MOST_INPUTS, MOST_WORK, failed as formula_failed,
+};
 pub use life::{Life, State};
 pub use message::{Message, Written, read};
 pub use name::{Dialect, Target, target};

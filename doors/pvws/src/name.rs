@@ -7,7 +7,7 @@ pub enum Dialect {
     Ca,
     /// pvAccess.
     Pva,
-    /// The relay itself: simulated and local PVs.
+    /// The relay itself: simulated and local PVs, and formulas.
     Relay,
 }
 
@@ -18,7 +18,7 @@ impl Dialect {
         match scheme {
             "ca" => Some(Self::Ca),
             "pva" => Some(Self::Pva),
-            "psim" | "loc" | "sys" => Some(Self::Relay),
+            "psim" | "loc" | "sys" | "eq" => Some(Self::Relay),
             _ => None,
         }
     }
@@ -39,10 +39,12 @@ pub struct Target {
 #[must_use]
 pub fn target(asked: &str, default: Dialect) -> Option<Target> {
     let asked = asked.trim();
-    if asked.starts_with('=') {
-        return None;
-    }
+    let formula = asked
+        .strip_prefix('=')
+        .or_else(|| asked.strip_prefix("eq://"));
     let (scheme, rest) = match asked.split_once("://") {
+        // A formula may contain names with prefixes.
+        _ if let Some(formula) = formula => ("eq", formula.trim()),
         Some(("ca", rest)) => ("ca", rest),
         Some(("pva", rest)) => ("pva", rest),
         // The relay's own `sim://` has other arguments than that of Phoebus.
@@ -112,6 +114,10 @@ mod tests {
             ("loc://x<VInt>(3)", Some("loc://x<VInt>(3)")),
             ("loc://", None),
             ("sys://time", Some("sys://time")),
+            ("=`X` + 1", Some("eq://`X` + 1")),
+            ("= `pva://X` ", Some("eq://`pva://X`")),
+            ("eq://1+1", Some("eq://1+1")),
+            ("=", None),
             ("psim://sine", None),
             ("nosuch://X", None),
             ("ssim://sine", None),

@@ -1,10 +1,17 @@
 //! The text of one update: `type`, `pv`, metadata, value, `readonly`, `seconds` and `nanos`, in this order.
 
-use pvwire_schema::types::{BlobValue, Limits, Metadata, Severity};
+use pvwire_schema::types::{Alarm, BlobValue, Limits, Metadata, Severity};
 
+use crate::local::UDF;
 use crate::name::Dialect;
 use crate::vtype::{Sample, VType, Value};
 use crate::{array, java, json, text};
+
+/// The alarm of the relay's own PVs without a value so far.
+const NO_VALUE_SO_FAR: Alarm = Alarm {
+    severity: Severity::Invalid,
+    status: UDF,
+};
 
 /// The beginning of each update of a PV under the name that a client asked for.
 pub(crate) fn head(spelling: &str) -> Vec<u8> {
@@ -89,8 +96,7 @@ pub(crate) fn severity(
 ) -> Option<&'static str> {
     vtype.name()?;
     Some(match sample.value {
-        // Of the relay's own PVs only those without a value so far are invalid.
-        _ if dialect == Dialect::Relay && sample.alarm.severity == Severity::Invalid => "UNDEFINED",
+        _ if dialect == Dialect::Relay && sample.alarm == NO_VALUE_SO_FAR => "UNDEFINED",
         Value::Blob(BlobValue::Structure(_) | BlobValue::StructurePart(_)) => "UNDEFINED",
         _ => text::severity(sample.alarm.severity),
     })

@@ -10,6 +10,7 @@ use super::access::Access;
 use super::ingest::Ingest;
 use crate::config::Config;
 use crate::doors::pvws::Pvws;
+use crate::doors::pvws::formulas::FormulaInputs;
 use crate::fanout::control::ControlQueue;
 use crate::fanout::distributor::Distributor;
 use crate::fanout::encoding::Encodings;
@@ -21,7 +22,7 @@ use crate::limits::memory::Memory;
 use crate::ops::metrics::Metrics;
 use crate::session::shard::{Shard, ShardContext, ShardHandle, ShardLimits};
 use crate::state::table::Table;
-use crate::state::tick::{TickCounters, TickLimits, Ticker};
+use crate::state::tick::{TickCounters, TickLimits, TickSink, Ticker};
 
 /// What clients share: their limits, what they are told first, and the counters.
 pub(super) struct Shared {
@@ -73,11 +74,15 @@ impl Delivery {
             &shared.encodings,
         )
         .map_err(StartError::thread("the thread that checks access rights"))?;
+        let mut sinks: Vec<Box<dyn TickSink>> = vec![Box::new(distributor)];
+        if let Some(formulas) = &ingest.formulas {
+            sinks.push(Box::new(FormulaInputs::new(formulas.clone())));
+        }
         let ticks = Arc::new(TickCounters::default());
         let ticker = Ticker::start(
             Arc::clone(&ingest.intake),
             Table::new(config.not_found_after),
-            vec![Box::new(distributor)],
+            sinks,
             TickLimits {
                 shortest: config.shortest_tick,
                 longest: config.longest_tick,

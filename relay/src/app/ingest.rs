@@ -6,6 +6,7 @@ use super::StartError;
 use crate::access::rule::Rules;
 use crate::config::{Auth, Config};
 use crate::ingest::ca::CaSource;
+use crate::ingest::formula::{FormulaSource, OpenedFormulas};
 use crate::ingest::host::Hosts;
 use crate::ingest::local::LocalSource;
 use crate::ingest::pva::PvaSource;
@@ -21,15 +22,19 @@ const RING_PART: usize = 8;
 pub(super) struct Ingest {
     pub(super) intake: Arc<Intake>,
     pub(super) registry: Arc<Registry>,
+    /// Set if the relay has formulas.
+    pub(super) formulas: Option<OpenedFormulas>,
 }
 
 impl Ingest {
     /// Starts the sources, and looks up the servers' host names from time to time.
     pub(super) fn start(config: &Config, metrics: &Arc<Metrics>) -> Result<Self, StartError> {
         let intake = Intake::bounded((config.max_memory_mib << 20) / RING_PART);
+        let mut sources = sources(config)?;
+        let formulas = formulas(config, &mut sources)?;
         let registry = Registry::new(
             Arc::clone(&intake),
-            sources(config)?,
+            sources,
             &config.default_source,
             config.linger,
             Rules::read(config).map_err(StartError::file)?,
@@ -42,7 +47,11 @@ impl Ingest {
         };
         let hosts = Hosts::read(|name| std::env::var(name).ok());
         tokio::task::spawn_local(hosts.watch(config.host_lookup, renew));
-        Ok(Self { intake, registry })
+        Ok(Self {
+            intake,
+            registry,
+            formulas,
+        })
     }
 }
 
@@ -69,4 +78,19 @@ fn sources(config: &Config) -> Result<Vec<Box<dyn Source>>, StartError> {
         sources.push(Box::new(system));
     }
     Ok(sources)
+}
+
+/// Adds the source of formulas for clients of PVWS.
+fn formulas(
+    config: &Config,
+    sources: &mut Vec<Box<dyn Source>>,
+) -> Result<Option<OpenedFormulas>, StartError> {
+    if !config.pvws {
+        return Ok(None);
+    }
+    let source = FormulaSource::start(&config.pvws_default_type);
+    let source = source.map_err(StartError::thread("the thread of formulas"))?;
+    let opened = source.opened();
+    sources.push(Box::new(source));
+    Ok(Some(opened))
 }

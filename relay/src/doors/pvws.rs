@@ -3,6 +3,7 @@
 //! The tick thread writes each update's text once per form, and joins the texts of a group's PVs once. A form is a
 //! PV under one spelling with one right to write: all other parts of a message are the same for every client.
 
+pub mod formulas;
 pub mod site;
 mod texts;
 

@@ -4,8 +4,10 @@
 //! one left, so that reloading a page costs the IOC nothing. A PV with a filter is a *filtered PV*: it has a
 //! separate number, which all clients with an equal filter share, and it holds the PV.
 
+mod inputs;
 mod name;
 mod open;
+mod reading;
 #[cfg(test)]
 mod tests;
 
@@ -291,6 +293,25 @@ impl Registry {
             }
             return Ok(id);
         }
+        let inputs = self.acquire_inputs(open, &source.inputs(bare), owner, room)?;
+        let opened = self.open_one(open, (&whole, bare, source), &inputs, owner, room);
+        if opened.is_err() {
+            let now = Instant::now();
+            let release = |id: PvId| open.release_one(id, now, self.linger);
+            inputs.into_iter().for_each(release);
+        }
+        opened
+    }
+
+    /// Opens a PV by its whole name, the name without its scheme, and its source. It holds its inputs.
+    fn open_one(
+        &self,
+        open: &mut Open,
+        (whole, bare, source): (&str, &str, &dyn Source),
+        inputs: &[PvId],
+        owner: &Arc<Owner>,
+        room: &mut NewNames,
+    ) -> Result<PvId, Refusal> {
         self.check_room(open, room)?;
         source.has_room(bare).map_err(|overload| Refusal {
             problem: NameProblem::TooManyPvs,
@@ -298,7 +319,7 @@ impl Registry {
         })?;
         let charge = PvCharge::open(owner, source.value_bytes(bare))?;
         let id = open.free_number();
-        let puts = self.rules().takes_puts(scheme, key);
+        let puts = self.rules().takes_puts(source.scheme(), source.key(bare));
         let queue = match room.fresh.checked_sub(1) {
             Some(rest) => {
                 room.fresh = rest;
@@ -316,6 +337,7 @@ impl Registry {
                 return Err(error.into());
             }
         };
+        monitor.follow(inputs.to_vec());
         let name: Arc<str> = whole.into();
         open.by_name.insert(Arc::clone(&name), id);
         let slot = Slot {
@@ -328,27 +350,11 @@ impl Registry {
                 charge,
                 opening,
                 filtered: Vec::new(),
+                inputs: inputs.to_vec(),
             },
         };
         open.insert(id, slot);
         Ok(id)
-    }
-
-    /// Whether `identity` may access a PV.
-    ///
-    /// # Errors
-    /// The rule that denies it, or what is wrong with the name.
-    pub fn permit(&self, name: &str, identity: &Identity, access: Access) -> Result<(), Refusal> {
-        let (scheme, key, _) = self.pv_of(name)?;
-        let rules = self.rules();
-        let verdict = rules.decide(identity, scheme, key, access);
-        if verdict.allowed {
-            return Ok(());
-        }
-        Err(Refusal {
-            problem: NameProblem::NotAllowed,
-            message: format!("{identity} may not {access} this PV: {}", verdict.because),
-        })
     }
 
     fn rules(&self) -> Arc<Rules> {
@@ -391,25 +397,6 @@ impl Registry {
         let is_open = |pv: &PvId| open.slots.get(pv.index()).is_some_and(Option::is_some);
         let told_apart = |pv: &PvId| is_open(pv) && open.monitored(*pv).1.describe();
         pvs.iter().copied().filter(told_apart).collect()
-    }
-
-    /// The current rules and the open PVs.
-    pub fn to_judge(&self) -> (Arc<Rules>, Vec<(PvId, Arc<str>)>) {
-        let (open, rules) = (self.lock(), self.rules());
-        let slots = open.slots.iter().enumerate();
-        let named = |(index, slot): (usize, &Option<Slot>)| {
-            Some((PvId(index as u32), Arc::clone(&slot.as_ref()?.name)))
-        };
-        (rules, slots.filter_map(named).collect())
-    }
-
-    /// The PVs of the list that `identity` may not read by these rules.
-    pub fn unreadable(rules: &Rules, pvs: &[(PvId, Arc<str>)], identity: &Identity) -> Vec<PvId> {
-        let denied = pvs.iter().filter(|(_, name)| {
-            let (scheme, bare) = name.split_once("://").unwrap_or_default();
-            !rules.decide(identity, scheme, bare, Access::Read).allowed
-        });
-        denied.map(|(pv, _)| *pv).collect()
     }
 
     /// Acquires a PV that `identity` wants to write.
@@ -474,6 +461,7 @@ impl Registry {
                     self.forget(id, opening);
                 }
                 open.free.push(id);
+                open.release_inputs(&slot, Instant::now(), self.linger);
             }
         }
     }
@@ -509,6 +497,10 @@ impl Registry {
             }
             false
         });
+        for slot in &closed {
+            open.release_inputs(slot, now, self.linger);
+        }
+        self.close_ended(&mut open);
         drop(open);
         closed.len()
     }
@@ -519,16 +511,6 @@ impl Registry {
         if let Some(source) = sources.find(|source| source.scheme() == scheme) {
             source.renew();
         }
-    }
-
-    /// Elements per second that the relay makes for each of these PVs, which are held or `NONE`.
-    pub fn loads(&self, ids: &[PvId]) -> Vec<u64> {
-        let open = self.lock();
-        let load = |id: &PvId| match *id {
-            PvId::NONE => 0,
-            id => open.monitored(id).1.load(),
-        };
-        ids.iter().map(load).collect()
     }
 
     /// Open monitors, held or lingering.

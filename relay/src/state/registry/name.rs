@@ -10,7 +10,7 @@ use crate::limits::memory::TooMuch;
 const MAX_SCHEME_CHARS: usize = 32;
 
 /// Sources whose names may contain blanks between their arguments.
-const WITH_BLANKS: [&str; 4] = ["sim", "ssim", "psim", "loc"];
+const WITH_BLANKS: [&str; 6] = ["sim", "ssim", "psim", "loc", "sys", "eq"];
 
 /// Why a name is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

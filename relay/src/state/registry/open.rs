@@ -212,6 +212,8 @@ pub(super) enum Shows {
         /// See [`crate::ingest::Line::opening`].
         opening: u32,
         filtered: Vec<PvId>,
+        /// The PVs from which it is computed, which it holds.
+        inputs: Vec<PvId>,
     },
     /// A PV through a filter.
     Filtered {

@@ -1,0 +1,365 @@
+//! Formulas as a source: PVs such as `` eq://`A` + `B` ``, which one thread computes from the values of other PVs.
+//!
+//! The registry holds the inputs for as long as a formula is open. A sink of the ticker gives a formula the values
+//! of its inputs when one of them has changed; of several such sets the newest wins.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::Instant;
+
+use crossbeam_queue::{ArrayQueue, SegQueue};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use pvwire_pvws::{Computed, Dialect, Formula, FormulaError, Known, Sample, Value, formula_failed};
+use pvwire_schema::types::{Alarm, Detail, Metadata, PvId};
+
+use super::local;
+use super::{Event, Line, Monitor, OpenError, Queue, RowValue, Source};
+use crate::ops::latency::wall_ns;
+use crate::ops::shutdown::Indispensable;
+
+/// Name of the thread.
+const THREAD: &str = "formulas";
+
+/// After an evaluation a formula rests for this many times as long, so that none takes more than a tenth of the
+/// thread.
+const REST: u32 = 9;
+
+/// The value of a connected input.
+#[derive(Clone, Debug)]
+pub struct FormulaInput {
+    /// Its type and display information.
+    pub metadata: Arc<Metadata>,
+    /// Its value.
+    pub value: RowValue,
+    /// Its alarm.
+    pub alarm: Alarm,
+    /// User tag and alarm message.
+    pub detail: Option<Arc<Detail>>,
+    /// Nanoseconds past the POSIX epoch.
+    pub time_ns: i64,
+}
+
+/// The inputs of a formula in its order; `None` for those without a value.
+type Inputs = Vec<Option<FormulaInput>>;
+
+/// A formula that is open.
+#[derive(Debug)]
+pub struct OpenFormula {
+    /// The newest values of the inputs.
+    given: ArrayQueue<Inputs>,
+    is_queued: AtomicBool,
+    is_closed: AtomicBool,
+    running: Mutex<Running>,
+    shared: Arc<Shared>,
+}
+
+impl OpenFormula {
+    /// Whether no client holds it any more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
+    }
+
+    /// Gives the present values of its inputs, from which the thread computes its value. Doesn't block.
+    pub fn give(self: &Arc<Self>, inputs: Inputs) {
+        self.given.force_push(inputs);
+        if !self.is_queued.swap(true, Ordering::AcqRel) {
+            self.shared.due.push(Arc::clone(self));
+            self.shared.wake();
+        }
+    }
+
+    fn running(&self) -> MutexGuard<'_, Running> {
+        // A panic is caught before it could leave a formula half changed.
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Computes the value from the newest inputs.
+    fn evaluate(&self) {
+        self.is_queued.store(false, Ordering::Release);
+        if let Some(inputs) = self.given.pop()
+            && !self.is_closed()
+        {
+            self.running().evaluate(&inputs);
+        }
+    }
+}
+
+/// What the source, the sink of the ticker and the thread share.
+#[derive(Debug, Default)]
+struct Shared {
+    /// New formulas for the sink, with the numbers of their inputs.
+    opened: SegQueue<(Arc<OpenFormula>, Vec<PvId>)>,
+    /// Formulas with new inputs, each once.
+    due: SegQueue<Arc<OpenFormula>>,
+    thread: OnceLock<Thread>,
+    is_ended: AtomicBool,
+}
+
+impl Shared {
+    fn wake(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    /// Evaluates the formulas with new inputs, unless they rest.
+    fn run(&self) {
+        let mut waiting: Vec<Arc<OpenFormula>> = Vec::new();
+        while !self.is_ended.load(Ordering::Acquire) {
+            while let Some(formula) = self.due.pop() {
+                waiting.push(formula);
+            }
+            let mut next: Option<Instant> = None;
+            waiting.retain(|formula| {
+                let rests_until = formula.running().rests_until;
+                if rests_until > Instant::now() {
+                    next = Some(next.map_or(rests_until, |next| next.min(rests_until)));
+                    return true;
+                }
+                formula.evaluate();
+                false
+            });
+            match next {
+                _ if !self.due.is_empty() => {}
+                Some(at) => thread::park_timeout(at.saturating_duration_since(Instant::now())),
+                None => thread::park(),
+            }
+        }
+    }
+}
+
+/// The formulas that the sink of the ticker has to follow.
+#[derive(Clone, Debug)]
+pub struct OpenedFormulas(Arc<Shared>);
+
+impl OpenedFormulas {
+    /// Whether no formula waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.opened.is_empty()
+    }
+
+    /// Takes one, with the numbers of its inputs.
+    #[must_use]
+    pub fn next(&self) -> Option<(Arc<OpenFormula>, Vec<PvId>)> {
+        self.0.opened.pop()
+    }
+}
+
+/// PVs such as `` eq://`A` + `B` ``.
+pub struct FormulaSource {
+    /// The source of inputs without a prefix.
+    default: Dialect,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl FormulaSource {
+    /// Starts the thread. `default` is the scheme of inputs without one.
+    ///
+    /// # Errors
+    /// When the thread can't start.
+    pub fn start(default: &str) -> io::Result<Self> {
+        let shared = Arc::<Shared>::default();
+        let served = Arc::clone(&shared);
+        let thread = thread::Builder::new().name(THREAD.into()).spawn(move || {
+            let _alive = Indispensable(THREAD);
+            served.run();
+        })?;
+        // The thread parks only after it has looked at the queue.
+        let _ = shared.thread.set(thread.thread().clone());
+        Ok(Self {
+            default: Dialect::of(default).unwrap_or(Dialect::Ca),
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// The side of the sink that gives formulas their inputs.
+    #[must_use]
+    pub fn opened(&self) -> OpenedFormulas {
+        OpenedFormulas(Arc::clone(&self.shared))
+    }
+}
+
+impl Drop for FormulaSource {
+    fn drop(&mut self) {
+        self.shared.is_ended.store(true, Ordering::Release);
+        self.shared.wake();
+        if let Some(thread) = self.thread.take() {
+            // The panic hook has already reported a panic of the thread.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Source for FormulaSource {
+    fn scheme(&self) -> &'static str {
+        "eq"
+    }
+
+    fn inputs(&self, name: &str) -> Vec<String> {
+        let formula = Formula::read(name, self.default);
+        // A formula that can't be read has a value that says why.
+        formula.map_or_else(
+            |_| Vec::new(),
+            |read| read.inputs().map(str::to_owned).collect(),
+        )
+    }
+
+    fn open(&self, name: &str, line: Line, _queue: Queue) -> Result<Box<dyn Monitor>, OpenError> {
+        let running = Running {
+            name: name.to_owned(),
+            line,
+            formula: Some(Formula::read(name, self.default)),
+            shown: None,
+            is_connected: false,
+            rests_until: Instant::now(),
+        };
+        Ok(Box::new(FormulaMonitor(Arc::new(OpenFormula {
+            given: ArrayQueue::new(1),
+            is_queued: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+            running: Mutex::new(running),
+            shared: Arc::clone(&self.shared),
+        }))))
+    }
+}
+
+struct FormulaMonitor(Arc<OpenFormula>);
+
+impl Monitor for FormulaMonitor {
+    fn follow(&self, inputs: Vec<PvId>) {
+        if inputs.is_empty() {
+            return self.0.give(Vec::new());
+        }
+        let opened = (Arc::clone(&self.0), inputs);
+        self.0.shared.opened.push(opened);
+        // Wakes the tick thread, whose sink follows the inputs from now on.
+        self.0.running().line.event(ACCESS);
+    }
+}
+
+impl Drop for FormulaMonitor {
+    fn drop(&mut self) {
+        self.0.is_closed.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The rights to a formula that is connected.
+const ACCESS: Event = Event::Access {
+    read: true,
+    write: false,
+};
+
+/// The state of an open formula. Its line is called by the thread that opens it first, then only by that of the
+/// formulas.
+#[derive(Debug)]
+struct Running {
+    name: String,
+    line: Line,
+    /// `None` after it has panicked.
+    formula: Option<Result<Formula, FormulaError>>,
+    /// The metadata that clients know.
+    shown: Option<Metadata>,
+    is_connected: bool,
+    /// It is not evaluated again before this time.
+    rests_until: Instant,
+}
+
+impl Running {
+    fn evaluate(&mut self, inputs: &[Option<FormulaInput>]) {
+        let Some(formula) = &mut self.formula else {
+            return;
+        };
+        let begun = Instant::now();
+        // A panic of one formula must not end the others, which share this thread.
+        match catch_unwind(AssertUnwindSafe(|| value_of(formula, inputs))) {
+            Ok(Some(computed)) => self.show(computed),
+            Ok(None) => self.disconnect(),
+            Err(_) => {
+                log::error!(
+                    "the formula {:?} panicked; the PV is disconnected, please report it",
+                    self.name
+                );
+                self.formula = None;
+                self.disconnect();
+            }
+        }
+        let ended = Instant::now();
+        self.rests_until = ended + (ended - begun) * REST;
+    }
+
+    fn show(&mut self, computed: Computed) {
+        let Computed {
+            metadata,
+            value,
+            alarm,
+            message,
+            time_ns,
+        } = computed;
+        let is_changed = self.shown.as_ref() != Some(&metadata);
+        if is_changed || !self.is_connected {
+            self.line.event(ACCESS);
+            self.line.connected(is_changed && self.shown.is_some());
+            self.line.event(Event::Metadata(Box::new(Metadata {
+                epoch: self.line.epoch(),
+                ..metadata.clone()
+            })));
+            self.shown = Some(metadata);
+            self.is_connected = true;
+        }
+        let detail = (!message.is_empty()).then(|| {
+            Arc::new(Detail {
+                message,
+                ..Detail::default()
+            })
+        });
+        (self.line).update_with(time_ns, local::row(value), alarm, detail);
+    }
+
+    fn disconnect(&mut self) {
+        if std::mem::take(&mut self.is_connected) {
+            self.line.event(Event::Disconnected);
+        }
+    }
+}
+
+/// The present value of a formula; `None` if an input has none.
+fn value_of(
+    formula: &mut Result<Formula, FormulaError>,
+    inputs: &[Option<FormulaInput>],
+) -> Option<Computed> {
+    let now_ns = wall_ns();
+    let formula = match formula {
+        Ok(formula) => formula,
+        Err(error) => return Some(formula_failed(error, now_ns)),
+    };
+    let known: Vec<_> = inputs
+        .iter()
+        .map(|input| input.as_ref().map(known))
+        .collect();
+    let now = Timestamp::from_nanosecond(now_ns.into()).unwrap_or_default();
+    let offset = TimeZone::system().to_offset(now).seconds();
+    formula.evaluate(&known, now_ns, offset)
+}
+
+fn known(input: &FormulaInput) -> Known<'_> {
+    Known {
+        metadata: &input.metadata,
+        sample: Sample {
+            value: match &input.value {
+                RowValue::Number(number) => Value::Number(*number),
+                RowValue::Blob(blob) | RowValue::Structure { whole: blob, .. } => Value::Blob(blob),
+            },
+            alarm: input.alarm,
+            message: (input.detail.as_ref()).map_or("", |detail| &detail.message),
+            time_ns: input.time_ns,
+        },
+    }
+}

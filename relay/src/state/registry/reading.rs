@@ -1,0 +1,68 @@
+//! Who may access a PV under the present rules, and who may no longer read it after they changed.
+
+use std::sync::Arc;
+
+use pvwire_schema::types::{NameProblem, PvId};
+
+use super::{Refusal, Registry};
+use crate::access::rule::{Identity, Rules};
+use crate::config::Access;
+
+impl Registry {
+    /// Whether `identity` may access a PV. It may read a PV with inputs if it may read all of them.
+    ///
+    /// # Errors
+    /// The rule that denies it, or what is wrong with the name.
+    pub fn permit(&self, name: &str, identity: &Identity, access: Access) -> Result<(), Refusal> {
+        let (scheme, bare, source) = self.source_of(name)?;
+        if access == Access::Read {
+            let inputs = source.inputs(bare);
+            if !inputs.is_empty() {
+                return self.permit_inputs(&inputs, identity);
+            }
+        }
+        let key = source.key(bare);
+        let rules = self.rules();
+        let verdict = rules.decide(identity, scheme, key, access);
+        if verdict.allowed {
+            return Ok(());
+        }
+        Err(Refusal {
+            problem: NameProblem::NotAllowed,
+            message: format!("{identity} may not {access} this PV: {}", verdict.because),
+        })
+    }
+
+    /// Whether `identity` may read all inputs of a PV.
+    fn permit_inputs(&self, inputs: &[String], identity: &Identity) -> Result<(), Refusal> {
+        inputs.iter().try_for_each(|input| {
+            let permitted = self.permit(input, identity, Access::Read);
+            permitted.map_err(|refusal| refusal.of_input(input))
+        })
+    }
+
+    /// The current rules and the open PVs with their names. A PV with inputs is listed once for each input, with the
+    /// input's name.
+    pub fn to_judge(&self) -> (Arc<Rules>, Vec<(PvId, Arc<str>)>) {
+        let (open, rules) = (self.lock(), self.rules());
+        let mut named = Vec::with_capacity(open.slots.len());
+        for (index, slot) in open.slots.iter().enumerate() {
+            let Some(slot) = slot else { continue };
+            let pv = PvId(index as u32);
+            let mut names = Vec::new();
+            open.names_to_judge(slot, &mut names);
+            named.extend(names.into_iter().map(|name| (pv, name)));
+        }
+        drop(open);
+        (rules, named)
+    }
+
+    /// The PVs of the list that `identity` may not read by these rules.
+    pub fn unreadable(rules: &Rules, pvs: &[(PvId, Arc<str>)], identity: &Identity) -> Vec<PvId> {
+        let denied = pvs.iter().filter(|(_, name)| {
+            let (scheme, bare) = name.split_once("://").unwrap_or_default();
+            !rules.decide(identity, scheme, bare, Access::Read).allowed
+        });
+        denied.map(|(pv, _)| *pv).collect()
+    }
+}
