@@ -59,7 +59,7 @@ fn dialect(form: &Form) -> Dialect {
     Dialect::of(form.scheme).unwrap_or(Dialect::Ca)
 }
 
-fn value(value: &RowValue) -> Value<'_> {
+pub(super) fn value(value: &RowValue) -> Value<'_> {
     match value {
         RowValue::Number(number) => Value::Number(*number),
         RowValue::Blob(blob) | RowValue::Structure { whole: blob, .. } => Value::Blob(blob),
@@ -84,7 +84,10 @@ fn state<'a>(entry: &'a Entry, form: &Form, now_ns: i64) -> State<'a> {
     let connection = &entry.connection;
     State {
         is_connected: entry.is_complete(),
-        is_not_found: connection.state == ConnectionState::NotFound,
+        is_absent: matches!(
+            connection.state,
+            ConnectionState::NotFound | ConnectionState::Disconnected
+        ),
         readonly: !(connection.write && connection.puts && form.may_write),
         metadata: entry.metadata.as_deref(),
         latest: entry.latest.as_ref().map(sample),
@@ -325,7 +328,7 @@ impl MessageEncoder for Texts {
         let connection = of.connection;
         let state = State {
             is_connected: connection.state == ConnectionState::Connected,
-            is_not_found: false,
+            is_absent: false,
             readonly: !(connection.write && connection.puts && form.may_write),
             metadata: Some(metadata),
             latest: Some(sample(latest)),
