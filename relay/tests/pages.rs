@@ -19,7 +19,7 @@ fn relay(flags: &[&str]) -> Relay {
 }
 
 /// The address at which the relay reports to serve pages and probes.
-fn admin_address(relay: &Relay) -> SocketAddr {
+pub(crate) fn admin_address(relay: &Relay) -> SocketAddr {
     let said = "pages and probes at http://";
     relay.says(said);
     let output = relay.output();

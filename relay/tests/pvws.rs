@@ -14,5 +14,6 @@ mod names;
 mod ornl;
 mod puts;
 mod script;
+mod sockets;
 mod storm;
 mod values;

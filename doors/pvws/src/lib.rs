@@ -26,7 +26,7 @@ pub use formula::{
 pub use life::{Life, State};
 pub use message::{Message, Written, read};
 pub use name::{Dialect, Target, target};
-pub use report::{got, info, pool};
+pub use report::{SocketSeen, brief, elements, got, info, pool, sockets, summary};
 pub use socket::{Reply, Settings, Socket, Wanted};
 pub use vtype::{Sample, Value};
 pub use websocket::text_message;

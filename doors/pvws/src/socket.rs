@@ -167,6 +167,12 @@ impl Socket {
         text
     }
 
+    /// The subscribed names, with the PV if this door serves it, and its number once the relay has accepted it.
+    pub fn held(&self) -> impl Iterator<Item = (&str, Option<&Target>, Option<PvId>)> {
+        let pvs = self.pvs.iter();
+        pvs.map(|(name, held)| (&**name, held.target.as_ref(), held.pv))
+    }
+
     fn write(&mut self, pv: String, value: Written) -> Reply {
         let refused = |message: &str| Reply::Text(error(message));
         let Some(held) = self.pvs.get(&pv) else {

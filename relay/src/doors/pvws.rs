@@ -15,13 +15,13 @@ use pvwire_schema::types::{Filter, NameProblem, Outcome, PvId, Request};
 
 use self::texts::Texts;
 use crate::config::Config;
-use crate::fanout::dialogue::{Ask, Dialogue, WantedPv};
+use crate::fanout::dialogue::{Ask, Dialogue, HeldName, WantedPv};
 use crate::fanout::encoding::{BadRequest, Format, MessageEncoder, MessageKind};
 use crate::fanout::frame::Frame;
 use crate::ingest::{Form, OpEnd};
 
 /// Path of the handshake.
-const PATH: &str = "/pvws/pv";
+pub const PATH: &str = "/pvws/pv";
 
 /// Opcode of a WebSocket ping.
 const PING: u8 = 0x9;
@@ -150,6 +150,16 @@ impl Dialogue for Side {
             },
         });
         wanted.collect()
+    }
+
+    fn held(&self) -> Vec<HeldName> {
+        let held = self.socket.held();
+        held.map(|(spelling, target, pv)| HeldName {
+            spelling: spelling.to_owned(),
+            name: target.map(|target| target.name.clone()),
+            pv,
+        })
+        .collect()
     }
 
     fn accepted(&mut self, form: &Arc<Form>, pv: PvId) {

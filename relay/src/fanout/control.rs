@@ -112,6 +112,13 @@ pub enum ControlRequest {
         /// Receives the answer.
         answer: tokio::sync::oneshot::Sender<Overview>,
     },
+    /// Reads the latest values of PVs, which may be closed meanwhile.
+    Values {
+        /// The PVs.
+        pvs: Vec<PvId>,
+        /// Receives the values, in this order.
+        answer: tokio::sync::oneshot::Sender<Vec<Option<RowValue>>>,
+    },
     /// Reads the latest value of a PV that is held.
     Peek {
         /// The PV.

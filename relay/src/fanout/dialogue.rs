@@ -21,6 +21,17 @@ pub struct WantedPv {
     pub form: Form,
 }
 
+/// A name that a client of a door has subscribed.
+#[derive(Clone, Debug)]
+pub struct HeldName {
+    /// As the client wrote it.
+    pub spelling: String,
+    /// The PV's name with its prefix; `None` if the relay has no such source.
+    pub name: Option<String>,
+    /// The PV; `None` until the relay has accepted the subscription.
+    pub pv: Option<PvId>,
+}
+
 /// An action that a message asks for at once.
 #[derive(Debug)]
 pub enum Ask {
@@ -50,6 +61,9 @@ pub trait Dialogue: Send {
 
     /// Takes the next PVs to subscribe.
     fn wanted(&mut self) -> Vec<WantedPv>;
+
+    /// The names that it has subscribed.
+    fn held(&self) -> Vec<HeldName>;
 
     /// A PV is subscribed.
     fn accepted(&mut self, form: &Arc<Form>, pv: PvId);

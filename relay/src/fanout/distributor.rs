@@ -31,6 +31,7 @@ use crate::fanout::frame::Frame;
 use crate::fanout::large::{LargeValue, LargeValues};
 use crate::fanout::output::{FrameSink, GroupFrame, Order, TickFrames};
 use crate::fanout::set::PvSet;
+use crate::ingest::RowValue;
 use crate::limits::subscriptions::SubscriptionLimits;
 use crate::state::registry::Registry;
 use crate::state::table::{Changes, Now, Table};
@@ -173,9 +174,11 @@ impl Distributor {
             }
             ControlRequest::Read(read) => self.reads.push(read),
             ControlRequest::Forget { client } => self.forget(client, now),
-            ControlRequest::Peek { pv, answer } => {
-                let latest = table.get(pv).and_then(|entry| entry.latest.as_ref());
-                (answer.0)(latest.map(|latest| &latest.value));
+            ControlRequest::Peek { pv, answer } => (answer.0)(latest(table, pv)),
+            ControlRequest::Values { pvs, answer } => {
+                let values = pvs.into_iter().map(|pv| latest(table, pv).cloned());
+                // The receiver may be gone meanwhile.
+                let _ = answer.send(values.collect());
             }
             ControlRequest::Overview { limit, answer } => {
                 // The receiver may be gone meanwhile.
@@ -241,6 +244,11 @@ impl Distributor {
         };
         made.entry(key).or_insert_with(make).clone()
     }
+}
+
+fn latest(table: &Table, pv: PvId) -> Option<&RowValue> {
+    let latest = table.get(pv)?.latest.as_ref();
+    latest.map(|latest| &latest.value)
 }
 
 impl TickSink for Distributor {

@@ -316,7 +316,8 @@ impl Server {
     ) -> Result<Answer, Refusal> {
         let path = request.uri().path().to_owned();
         let of_pv = self.is_for_pv(&request, visit);
-        if request.method() != Method::GET && !of_pv {
+        let is_get = request.method() == Method::GET;
+        if !is_get && !of_pv && !self.is_close_of_socket(&request, visit) {
             let message = "only GET is allowed\n";
             return Ok(plain(StatusCode::METHOD_NOT_ALLOWED, message));
         }

@@ -15,7 +15,7 @@ mod large_way;
 mod login;
 mod requests;
 
-pub use self::handle::{Arrival, ClientSeen, ShardHandle};
+pub use self::handle::{Arrival, ClientSeen, DoorClientSeen, ShardHandle};
 
 use std::cmp::Reverse;
 use std::collections::{HashSet, VecDeque};
@@ -40,7 +40,7 @@ use crate::access::audit::Audit;
 use crate::access::auth::Tokens;
 use crate::access::rule::Identity;
 use crate::fanout::control::{ClientId, ControlQueue, ControlRequest};
-use crate::fanout::encoding::{Encoders, Encodings};
+use crate::fanout::encoding::{Encoders, Encoding, Encodings};
 use crate::fanout::frame::Frame;
 use crate::limits::connections::{Callers, Users};
 use crate::limits::memory::Memory;
@@ -292,6 +292,18 @@ impl Run {
                     // The receiver may be gone meanwhile.
                     let _ = answer.send(self.inspect(limit));
                 }
+                Command::DoorClients { door, answer } => {
+                    // The receiver may be gone meanwhile.
+                    let _ = answer.send(self.door_clients(door));
+                }
+                Command::Close { client, answer } => {
+                    let was_there = self.serves(client);
+                    if was_there {
+                        self.close(client.index, CloseCode::Normal);
+                    }
+                    // The receiver may be gone meanwhile.
+                    let _ = answer.send(was_there);
+                }
                 Command::Attach { token, reply } => self.attach(token, reply),
                 Command::Streamed(id) => self.streamed(id),
                 Command::Deliver { frames, orders } => {
@@ -314,6 +326,13 @@ impl Run {
             clients.truncate(limit);
         }
         clients.into_iter().map(Client::seen).collect()
+    }
+
+    /// The clients of a door, as its pages show them.
+    fn door_clients(&self, door: Encoding) -> Vec<DoorClientSeen> {
+        let clients = self.clients.iter().map(|(_, client)| client);
+        let of_door = clients.filter(|client| client.id.encoding == door && !client.is_closing());
+        of_door.filter_map(Client::seen_by_door).collect()
     }
 
     fn adopt(&mut self, arrival: Arrival) {

@@ -1,7 +1,7 @@
 //! The HTTP routes below `/pvws/`.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 
 use serde_json::{Value, json};
 use testbed::{DEADLINE, Network, Relay, get, handshake, in_repository, relay_command};
@@ -9,8 +9,7 @@ use testbed::{DEADLINE, Network, Relay, get, handshake, in_repository, relay_com
 use super::client::flags;
 
 /// What the relay answers to a request with this method: the head in lower case, and the body.
-fn asked(relay: &Relay, method: &str, path: &str) -> (String, Vec<u8>) {
-    let address = relay.address();
+pub(super) fn asked(address: SocketAddr, method: &str, path: &str) -> (String, Vec<u8>) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     let request = format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
@@ -36,7 +35,7 @@ fn files_have_their_type_and_run_only_scripts_of_the_relay() {
         ("img/connected.png", "connected.png", "image/png"),
         ("img/disconnected.png", "disconnected.png", "image/png"),
     ] {
-        let (head, body) = asked(&relay, "GET", &format!("/pvws/{path}"));
+        let (head, body) = asked(relay.address(), "GET", &format!("/pvws/{path}"));
         assert!(head.starts_with("http/1.1 200"), "{head}");
         assert!(
             head.contains(&format!("content-type: {content_type}")),
@@ -147,7 +146,7 @@ fn routes_are_served_only_with_the_door_and_only_by_get() {
     }
     let relay = Relay::start(Network::new(), &flags(&[]));
     for (method, path) in [("DELETE", "/pvws/socket/1"), ("OPTIONS", "/pvws/info")] {
-        let (head, _) = asked(&relay, method, path);
+        let (head, _) = asked(relay.address(), method, path);
         assert!(head.starts_with("http/1.1 405"), "{method}: {head}");
     }
     assert_eq!(handshake(relay.address(), &[]).status, 101);

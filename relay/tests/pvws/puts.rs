@@ -82,6 +82,7 @@ fn put_that_fails_is_answered_by_an_error_that_names_the_pv() {
     for (name, value) in [
         (&mode, json!("nosuch")),
         (&ao, json!("abc")),
+        (&ao, json!("")),
         (&ao, json!({})),
     ] {
         client.subscribe(&[name]);

@@ -3,12 +3,13 @@
 //! Pages of PVWS's clients load `js/pvws.js` and `js/base64.js` from the server's host, and health checks search
 //! the index page for `img/connected.png`.
 
-pub use pvwire_pvws::pool;
 use pvwire_pvws::{Dialect, Target, target};
+pub use pvwire_pvws::{SocketSeen, pool, sockets, summary};
 
-use super::texts::sample;
+use super::texts::{sample, value};
 use crate::config::Config;
 use crate::fanout::control::Seen;
+use crate::ingest::RowValue;
 use crate::ops::latency::wall_ns;
 
 /// A file.
@@ -93,6 +94,18 @@ impl Site {
     pub fn target(&self, asked: &str) -> Option<Target> {
         target(asked, self.default)
     }
+}
+
+/// Number of elements of a value if it is an array.
+#[must_use]
+pub fn elements(row: &RowValue) -> Option<usize> {
+    pvwire_pvws::elements(value(row))
+}
+
+/// A value in a few characters.
+#[must_use]
+pub fn brief(row: Option<&RowValue>) -> String {
+    pvwire_pvws::brief(row.map(value))
 }
 
 /// The answer of `/pvws/pvget`: the value of a PV with its metadata.

@@ -1,5 +1,7 @@
 //! The HTTP routes for clients of PVWS, below `/pvws/`.
 
+mod sockets;
+
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -9,7 +11,6 @@ use hyper::{Request, StatusCode};
 use super::answer::{Answer, Refusal, plain, shared_with, with_type};
 use super::query::argument;
 use super::{Server, Side, Visit};
-use crate::config::Access;
 use crate::doors::pvws::site::{self, Site};
 
 /// The files run no scripts and load no styles except their own.
@@ -36,6 +37,9 @@ impl Server {
         if below == "/pool" {
             return Some(self.pvws_pool(request, visit));
         }
+        if let Some(answer) = self.pvws_sockets(request, visit).await {
+            return Some(answer);
+        }
         if visit.side != Side::Clients {
             return None;
         }
@@ -57,17 +61,9 @@ impl Server {
 
     /// The open PVs, for those who may see the relay's pages. Clients see only the names that they may read.
     fn pvws_pool(&self, request: &Request<Incoming>, visit: &Visit) -> Result<Answer, Refusal> {
-        let headers = request.headers();
-        let registry = &self.admin.registry;
-        let pvs = if visit.side == Side::Clients {
-            self.check_pages(headers, visit)?;
-            let identity = self.identity(headers, visit)?;
-            let mut pvs = registry.list(LISTED_PVS);
-            pvs.retain(|(name, ..)| registry.permit(name, &identity, Access::Read).is_ok());
-            pvs
-        } else {
-            registry.list(LISTED_PVS)
-        };
+        let reader = self.reader_of_pages(request, visit)?;
+        let mut pvs = self.admin.registry.list(LISTED_PVS);
+        pvs.retain(|(name, ..)| self.may_see(reader.as_ref(), name));
         let pvs: Vec<_> = (pvs.iter())
             .map(|(name, _, clients)| (*clients, &**name))
             .collect();

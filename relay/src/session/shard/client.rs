@@ -8,7 +8,7 @@ use pvwire_schema::close::CloseCode;
 use super::ShardLimits;
 use super::delivery::Feed;
 use super::dialogue::Conversation;
-use super::handle::ClientSeen;
+use super::handle::{ClientSeen, DoorClientSeen};
 use super::large_way::LargeWay;
 use super::login::Login;
 use crate::access::auth::Peer;
@@ -119,7 +119,7 @@ impl Client {
 
     /// Lets a client of a door talk as its protocol does.
     pub(super) fn talk(&mut self, dialogue: Box<dyn Dialogue>) {
-        self.conversation = Some(Conversation::new(dialogue));
+        self.conversation = Some(Conversation::new(dialogue, self.since));
         self.session = Session::without_acknowledgements();
     }
 
@@ -229,5 +229,25 @@ impl Client {
             bytes: self.sent_bytes(),
             is_in_step: self.session.is_in_step(),
         }
+    }
+
+    /// Notes that a client of a door was sent something.
+    pub(super) fn note_sent(&mut self, now: Instant) {
+        if let Some(with) = &mut self.conversation {
+            with.sent = now;
+        }
+    }
+
+    /// As the pages of its door show it; `None` if it is not a client of a door.
+    pub(super) fn seen_by_door(&self) -> Option<DoorClientSeen> {
+        let with = self.conversation.as_ref()?;
+        Some(DoorClientSeen {
+            client: self.id,
+            since: self.since,
+            heard: with.heard,
+            sent: with.sent,
+            held_bytes: self.held_bytes(),
+            names: with.dialogue.held(),
+        })
     }
 }

@@ -234,6 +234,7 @@ impl Run {
             return Ok(());
         }
         client.session.sent(frames.tick);
+        client.note_sent(round.start);
         round.sent += 1;
         round.updates += u64::from(frame.rows());
         round.bytes += frame.length() as u64;
@@ -263,6 +264,7 @@ impl Run {
                 let rows = frame.rows();
                 let metrics = &self.context.metrics;
                 let said = client.socket.answer(&frame);
+                client.note_sent(Instant::now());
                 metrics.updates_sent.inc_by(u64::from(rows));
                 client.follow_up(large.iter(), true, &mut self.encoders, metrics);
                 self.settle(id.index, said.map(|()| false));
@@ -274,6 +276,7 @@ impl Run {
                 frame, large, tick, ..
             } => {
                 let said = client.socket.answer(&frame);
+                client.note_sent(Instant::now());
                 client.session.caught_up(tick);
                 // The frames have a row for each PV of which updates were missed. For a PV that was
                 // subscribed meanwhile and hasn't changed since, this subtracts one too many.

@@ -5,6 +5,7 @@
 //! fill a queue, however many it sends.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use pvwire_schema::types::{NameError, NameProblem, Outcome, PutValue, PvId};
 
@@ -27,11 +28,17 @@ pub(super) struct Conversation {
     open: usize,
     /// The forms of the request to subscribe that is not answered yet.
     asked: Vec<Arc<Form>>,
+    /// When the client's last message came, or when it connected.
+    pub(super) heard: Instant,
+    /// When the client was last sent something, or when it connected.
+    pub(super) sent: Instant,
 }
 
 impl Conversation {
-    pub(super) fn new(dialogue: Box<dyn Dialogue>) -> Self {
+    pub(super) fn new(dialogue: Box<dyn Dialogue>, now: Instant) -> Self {
         Self {
+            heard: now,
+            sent: now,
             dialogue,
             open: 0,
             asked: Vec::new(),
@@ -73,10 +80,16 @@ impl Run {
         if client.known()?.is_none() {
             return Err(Broken::NotLoggedIn);
         }
-        let asked = (client.conversation.as_mut()).and_then(|with| with.dialogue.take(message));
-        match asked {
+        let Some(with) = &mut client.conversation else {
+            return Ok(());
+        };
+        with.heard = Instant::now();
+        match with.dialogue.take(message) {
             None => Ok(()),
-            Some(Ask::Send(frame)) => client.socket.answer(&Arc::new(frame)),
+            Some(Ask::Send(frame)) => {
+                with.sent = with.heard;
+                client.socket.answer(&Arc::new(frame))
+            }
             Some(Ask::Put {
                 number,
                 name,

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::access::auth::Peer;
 use crate::fanout::control::ClientId;
+use crate::fanout::dialogue::HeldName;
 use crate::fanout::encoding::Encoding;
 use crate::fanout::output::{FrameSink, Order, TickFrames};
 use crate::limits::connections::{Caller, Stay};
@@ -52,6 +53,23 @@ pub struct ClientSeen {
     pub is_in_step: bool,
 }
 
+/// A client of a door as the door's pages show it.
+#[derive(Clone, Debug)]
+pub struct DoorClientSeen {
+    /// The client.
+    pub client: ClientId,
+    /// When it connected.
+    pub since: Instant,
+    /// When its last message came, or when it connected.
+    pub heard: Instant,
+    /// When it was last sent something, or when it connected.
+    pub sent: Instant,
+    /// Bytes that wait for it.
+    pub held_bytes: usize,
+    /// The names that it has subscribed.
+    pub names: Vec<HeldName>,
+}
+
 /// A shard as other threads hold it.
 #[derive(Clone)]
 pub struct ShardHandle {
@@ -81,6 +99,20 @@ impl ShardHandle {
         let (answer, clients) = oneshot::channel();
         self.mailbox.put(Command::Inspect { limit, answer });
         clients
+    }
+
+    /// The clients of a door.
+    pub fn door_clients(&self, door: Encoding) -> oneshot::Receiver<Vec<DoorClientSeen>> {
+        let (answer, clients) = oneshot::channel();
+        self.mailbox.put(Command::DoorClients { door, answer });
+        clients
+    }
+
+    /// Closes a client; answers whether it was there.
+    pub fn close(&self, client: ClientId) -> oneshot::Receiver<bool> {
+        let (answer, was_there) = oneshot::channel();
+        self.mailbox.put(Command::Close { client, answer });
+        was_there
     }
 
     /// Number of clients, including those that it is about to get.
@@ -153,6 +185,16 @@ pub(super) enum Command {
     Inspect {
         limit: usize,
         answer: oneshot::Sender<Vec<ClientSeen>>,
+    },
+    /// Lists the clients of a door.
+    DoorClients {
+        door: Encoding,
+        answer: oneshot::Sender<Vec<DoorClientSeen>>,
+    },
+    /// Close one client, and answer whether it was there.
+    Close {
+        client: ClientId,
+        answer: oneshot::Sender<bool>,
     },
     /// Close every client with 1012, evenly over this time.
     Drain {
