@@ -2,7 +2,8 @@
 //! and no client of a healthy IOC has waited for its updates.
 //!
 //! Topology: a soft IOC with a hundred records of all kinds, a relay that reaches it through a
-//! proxy, and clients that read well or badly; all of them stop, stall and restart at random. An
+//! proxy, and clients that read well or badly, some of them clients of PVWS; all of them stop, stall and
+//! restart at random. An
 //! independent Channel Access client then reads the IOC for comparison. A second IOC with three
 //! clients stays healthy throughout. `make soak` runs it; `PVWIRE_SOAK_SECONDS` sets the duration,
 //! and `PVWIRE_SOAK_SEED` repeats the driver's choices.
@@ -11,6 +12,8 @@
 
 mod attacks;
 mod disk;
+mod door;
+mod door_truth;
 mod entry;
 mod faults;
 mod liar;
@@ -26,6 +29,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use self::attacks::Attack;
 use self::disk::AuditDisk;
+use self::door::DoorClient;
 use self::entry::{Entry, description};
 use self::liar::Liar;
 use self::rules::RulesFile;
@@ -62,6 +66,7 @@ struct World {
     waits: Waits,
     address: Address,
     watchers: Vec<Watcher>,
+    doors: Vec<DoorClient>,
     /// Attacks under way.
     attacks: Vec<Attack>,
     rules: RulesFile,
@@ -99,6 +104,7 @@ impl World {
             waits: Waits::start(network, &address),
             address,
             watchers: Vec::new(),
+            doors: Vec::new(),
             attacks: Vec::new(),
             has_returned: false,
             done: BTreeMap::new(),
@@ -107,7 +113,16 @@ impl World {
         world.start_relay();
         // Names outlive the kinds of their records.
         let all: Vec<String> = world.entries.iter().map(Entry::pv).collect();
-        let half = all.iter().step_by(2).cloned().collect();
+        let half: Vec<String> = all.iter().step_by(2).cloned().collect();
+        let with_prefix = half.iter().map(|name| format!("ca://{name}")).collect();
+        for (title, buffer, wanted) in [
+            ("all PVs", None, all.clone()),
+            ("half of the PVs with ca://", None, with_prefix),
+            ("small buffer", Some(4096), all.clone()),
+        ] {
+            let door = DoorClient::start(title, wanted, buffer, &world.address);
+            world.doors.push(door);
+        }
         let small = How {
             receive_buffer: Some(4096),
             ..How::default()
@@ -125,7 +140,7 @@ impl World {
         world
     }
 
-    /// A PV that clients may write and none of them watches.
+    /// A PV that clients write and none of them watches.
     fn scratch(&self) -> String {
         format!("{}scratch", self.prefix)
     }
@@ -192,7 +207,8 @@ impl World {
             "EPICS_CA_ADDR_LIST",
             self.liar.addresses(&format!("127.0.0.2 {}", waits::HOST)),
         );
-        let audit = self.audit.flags(&self.scratch());
+        let throttle = self.random.pick(&["0", "100"]);
+        let audit = self.audit.flags(&format!("{}*", self.prefix));
         let [put, allowed, file] = audit.each_ref().map(String::as_str);
         let rules = self.rules.path.to_str().unwrap();
         let flags = [
@@ -203,6 +219,9 @@ impl World {
             file,
             "--config",
             rules,
+            "--pvws",
+            "--pvws-throttle-ms",
+            throttle,
             // Little enough for a client to ask for more.
             "--max-memory-per-client-mib=20",
         ];
@@ -336,6 +355,18 @@ impl World {
                     format!("{}: {name} ({kind}): {}", watcher.title, fields.join("; "))
                 }));
             }
+            for door in &mut self.doors {
+                let report = door.tell();
+                compared += door.wanted.len();
+                for name in &door.wanted {
+                    let told = truth.told(name.trim_start_matches("ca://"));
+                    let found = door_truth::differences(told, report.pvs.get(name));
+                    if !found.is_empty() {
+                        let found = found.join("; ");
+                        different.push(format!("PVWS, {}: {name}: {found}", door.title));
+                    }
+                }
+            }
             if different.is_empty() {
                 let took = start.elapsed().as_secs_f64();
                 let at = self.start.elapsed().as_secs_f64();
@@ -395,6 +426,13 @@ fn pvs_are_the_truth_and_no_client_waits_under_random_faults() {
         println!(
             "{}: {connections} connections, {catch_ups} times behind",
             watcher.title
+        );
+    }
+    for door in &mut world.doors {
+        let report = door.tell();
+        println!(
+            "PVWS, {}: {} connections, {} updates",
+            door.title, report.connections, report.updates
         );
     }
     print!("{}", world.waits.table());

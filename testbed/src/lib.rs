@@ -46,7 +46,7 @@ pub use relay::{
 };
 pub use structures::StructureServer;
 #[cfg(feature = "client")]
-pub use truth::Truth;
+pub use truth::{Told, Truth};
 pub use wire::Wire;
 
 /// Longer than anything here takes on a busy machine; only a failure reaches it.

@@ -61,10 +61,14 @@ impl Truth {
             .collect()
     }
 
+    /// What is known of a PV; `None` if no IOC answers.
+    pub fn told(&self, name: &str) -> Option<&Told> {
+        self.0[name].as_ref()
+    }
+
     /// What is known of a PV that must be connected.
     pub fn of(&self, name: &str) -> &Told {
-        self.0[name]
-            .as_ref()
+        self.told(name)
             .unwrap_or_else(|| panic!("no IOC answers for {name}"))
     }
 

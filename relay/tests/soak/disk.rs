@@ -37,11 +37,11 @@ impl AuditDisk {
         disk
     }
 
-    /// The relay's flags: one PV may be written, and every attempt is recorded.
-    pub(super) fn flags(&self, scratch: &str) -> [String; 3] {
+    /// The relay's flags: some PVs may be written, and every attempt is recorded.
+    pub(super) fn flags(&self, writable: &str) -> [String; 3] {
         [
             "--enable-put".to_owned(),
-            format!("--allow-put={scratch}"),
+            format!("--allow-put={writable}"),
             format!("--audit-file={}", self.link.display()),
         ]
     }

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::watcher::Order;
-use super::{World, attacks};
+use super::{World, attacks, door};
 use testbed::records::KINDS;
 
 /// Longer than any time-out: libca gives a circuit up after 10 s, the relay a client after 15.
@@ -119,8 +119,11 @@ impl World {
 
     pub(super) fn cut(&mut self) {
         self.say("a client is cut");
-        let number = self.random.below(self.watchers.len());
-        self.watchers[number].order(Order::Cut);
+        let number = self.random.below(self.watchers.len() + self.doors.len());
+        match number.checked_sub(self.watchers.len()) {
+            None => self.watchers[number].order(Order::Cut),
+            Some(number) => self.doors[number].order(door::Order::Cut),
+        }
     }
 
     /// Some clients stop reading for a while, others stop acknowledging.
@@ -134,15 +137,32 @@ impl World {
                 _ => {}
             }
         }
+        for door in &mut self.doors {
+            let time = self.random.millis(100, 3_000);
+            if self.random.one_in(3) {
+                door.order(door::Order::Stall(time));
+            }
+        }
     }
 
     pub(super) fn renew(&mut self) {
         self.say("a client gives up some PVs and takes them again");
-        let number = self.random.below(self.watchers.len());
-        let (random, watcher) = (&mut self.random, &mut self.watchers[number]);
-        let names = watcher.wanted.iter().filter(|_| random.one_in(4));
-        let names = names.cloned().collect();
-        watcher.order(Order::Renew(names));
+        let number = self.random.below(self.watchers.len() + self.doors.len());
+        let random = &mut self.random;
+        let mut some = |wanted: &[String]| {
+            let names = wanted.iter().filter(|_| random.one_in(4));
+            names.cloned().collect::<Vec<_>>()
+        };
+        match number.checked_sub(self.watchers.len()) {
+            None => {
+                let watcher = &mut self.watchers[number];
+                watcher.order(Order::Renew(some(&watcher.wanted)));
+            }
+            Some(number) => {
+                let door = &mut self.doors[number];
+                door.order(door::Order::Renew(some(&door.wanted)));
+            }
+        }
     }
 
     pub(super) fn switch(&mut self) {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use super::World;
 use super::watcher::Order;
+use super::{World, door};
 use testbed::{Client, How, eventually, file};
 
 /// The relay has read and applied changed rules within this time.
@@ -77,6 +77,9 @@ impl World {
         });
         for watcher in &mut self.watchers {
             watcher.order(Order::Cut);
+        }
+        for door in &mut self.doors {
+            door.order(door::Order::Cut);
         }
     }
 }
