@@ -16,8 +16,8 @@ use crate::websocket::text_message;
 pub struct State<'a> {
     /// Whether it is connected.
     pub is_connected: bool,
-    /// Whether its search has found nothing so far, or its server is lost.
-    pub is_absent: bool,
+    /// Whether its search has found nothing so far.
+    pub is_not_found: bool,
     /// Whether its clients may not write it.
     pub readonly: bool,
     /// Its type and display information.
@@ -54,7 +54,7 @@ pub struct Life {
     last: Option<VType>,
     /// The class has changed since `take_new_class`.
     has_new_class: bool,
-    is_absent: bool,
+    is_not_found: bool,
     text: Vec<u8>,
 }
 
@@ -68,7 +68,7 @@ impl Life {
             shown: None,
             last: None,
             has_new_class: false,
-            is_absent: state.is_absent,
+            is_not_found: state.is_not_found,
             text: Vec::new(),
         };
         life.shown = life.now(state);
@@ -107,7 +107,7 @@ impl Life {
     pub fn newcomer(&mut self, out: &mut Vec<u8>, state: &State<'_>, apart: bool) -> u32 {
         // It may have changed while there was no client.
         self.shown = self.now(state);
-        self.is_absent = state.is_absent;
+        self.is_not_found = state.is_not_found;
         match (state.shown(), self.shown.clone()) {
             (Some(_), Some(_)) if apart => 0,
             (Some((metadata, sample)), Some(now)) => {
@@ -115,7 +115,7 @@ impl Life {
                 1
             }
             _ => {
-                if state.is_absent {
+                if state.is_not_found {
                     self.readonly_alone(out, state.now_ns);
                 }
                 0
@@ -154,7 +154,7 @@ impl Life {
             self.refresh_unshown(out, state);
             return 0;
         };
-        self.is_absent = false;
+        self.is_not_found = false;
         self.has_new_class |= self.last.replace(now.vtype) != Some(now.vtype);
         let before = self.shown.replace(now.clone());
         if apart {
@@ -187,10 +187,10 @@ impl Life {
     fn refresh_unshown(&mut self, out: &mut Vec<u8>, state: &State<'_>) {
         if let Some(shown) = self.shown.take() {
             self.gone(out, shown.vtype, state.now_ns);
-        } else if state.is_absent && !self.is_absent {
+        } else if state.is_not_found && !self.is_not_found {
             self.readonly_alone(out, state.now_ns);
         }
-        self.is_absent = state.is_absent;
+        self.is_not_found = state.is_not_found;
     }
 
     /// Appends one update of a PV that is shown.
@@ -250,7 +250,7 @@ impl Life {
             _ => {
                 if let Some(last) = self.last {
                     self.gone(out, last, state.now_ns);
-                } else if state.is_absent {
+                } else if state.is_not_found {
                     self.readonly_alone(out, state.now_ns);
                 }
                 0
@@ -305,7 +305,7 @@ impl Life {
         text_message(out, text);
     }
 
-    /// The only message about a PV without a server.
+    /// The only message about a PV that isn't found.
     fn readonly_alone(&mut self, out: &mut Vec<u8>, now_ns: i64) {
         let text = &mut self.text;
         text.clear();

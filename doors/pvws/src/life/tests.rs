@@ -64,7 +64,7 @@ fn sample(value: Value<'_>) -> Sample<'_> {
 fn state<'a>(metadata: &'a Metadata, value: Value<'a>) -> State<'a> {
     State {
         is_connected: true,
-        is_absent: false,
+        is_not_found: false,
         readonly: false,
         metadata: Some(metadata),
         latest: Some(sample(value)),
@@ -74,7 +74,7 @@ fn state<'a>(metadata: &'a Metadata, value: Value<'a>) -> State<'a> {
 
 const SEARCHED: State<'_> = State {
     is_connected: false,
-    is_absent: false,
+    is_not_found: false,
     readonly: true,
     metadata: None,
     latest: None,
@@ -241,7 +241,7 @@ fn pv_that_is_not_found_has_one_message_without_a_value() {
     let mut life = Life::new("X", Dialect::Ca, &SEARCHED);
     assert!(newcomer(Dialect::Ca, &SEARCHED).is_empty());
     let lost = State {
-        is_absent: true,
+        is_not_found: true,
         ..SEARCHED
     };
     let message = format!(r#"{{"type":"update","pv":"X","readonly":true,{TIME}"#);

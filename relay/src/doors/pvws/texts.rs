@@ -84,10 +84,7 @@ fn state<'a>(entry: &'a Entry, form: &Form, now_ns: i64) -> State<'a> {
     let connection = &entry.connection;
     State {
         is_connected: entry.is_complete(),
-        is_absent: matches!(
-            connection.state,
-            ConnectionState::NotFound | ConnectionState::Disconnected
-        ),
+        is_not_found: connection.state == ConnectionState::NotFound,
         readonly: !(connection.write && connection.puts && form.may_write),
         metadata: entry.metadata.as_deref(),
         latest: entry.latest.as_ref().map(sample),
@@ -328,7 +325,7 @@ impl MessageEncoder for Texts {
         let connection = of.connection;
         let state = State {
             is_connected: connection.state == ConnectionState::Connected,
-            is_absent: false,
+            is_not_found: false,
             readonly: !(connection.write && connection.puts && form.may_write),
             metadata: Some(metadata),
             latest: Some(sample(latest)),
